@@ -5,6 +5,7 @@ their pods there, and the real API server holds the budget, also if the actuator
 import json
 import os
 import signal
+import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,9 +16,12 @@ import pytest
 from tests.e2e import watch_log, workloads
 from tests.e2e.actuator_process import all_ready, apply, command, kill, running, until
 from tests.e2e.control_plane.control_plane import ControlPlane
+from tests.e2e.rounds_over_plane import rounds_over
 from trimtab.actuator.tracker.admission import digest_of
 from trimtab.clients.actuator_client import ActuatorClient
 from trimtab.clients.kubernetes.names import SOFT_TAINT_KEY
+from trimtab.clients.reference_loop.replacing import in_progress
+from trimtab.clients.reference_loop.rounds import RoundSettings
 from trimtab.v1 import actuator_pb2, plan_pb2
 
 pytestmark = pytest.mark.e2e
@@ -144,6 +148,30 @@ def test_large_nodes_give_way_to_small_ones_within_their_budget(
     assert len(watch_log.ended_pods(changes)) == PODS, "each pod was moved once"
     assert watch_log.overfull_nodes(changes) == []
     check_pods(plane, pool, "small")
+
+
+def test_the_loop_has_the_planners_own_waves_carried_out_and_then_rests(plane: ControlPlane, tmp_path: Path) -> None:
+    pool = "loop"
+    nodes = fill(plane, pool)
+    settings = RoundSettings("e2e", (plan_pb2.Decision.SCALE_UP,), replace=True)
+    with watch_log.WatchLog(plane, tmp_path) as log:
+        until(log.has_begun, 60, "the watches")
+        with rounds_over(plane, tmp_path / "actuator", settings, groups_of(pool)) as rounds:
+            first = rounds.run()
+            assert first.replaced, first.answer.replacement
+            until(lambda: not in_progress(rounds.actuator.get_status()), SLOW_S, "the end of the wave")
+            while rounds.run().replaced or in_progress(rounds.actuator.get_status()):
+                time.sleep(1.0)
+            until(lambda: all_ready(plane), SLOW_S, "all pods ready")
+            last, ended = rounds.run(), rounds.actuator.get_status().replacements
+        changes = log.changes()
+    assert {one.stage for one in ended} == {Stage.DONE}
+    assert (last.replaced, list(last.answer.replacement.waves)) == ([], [])
+    left = {node["metadata"]["name"] for node in listed(plane, "nodes", f"pool={pool}")}
+    assert not left & set(nodes)
+    assert {node["metadata"]["labels"]["kind"] for node in listed(plane, "nodes", f"pool={pool}")} == {"small"}
+    assert watch_log.lowest_health(changes, "default", {"app": pool}) >= PODS - 1
+    assert watch_log.unprotected_evictions(changes) == []
 
 
 def test_a_group_at_its_maximum_is_followed_by_an_alternative(plane: ControlPlane, tmp_path: Path) -> None:

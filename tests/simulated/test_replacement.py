@@ -121,7 +121,7 @@ def test_with_every_group_out_of_stock_everything_is_as_before() -> None:
 
 
 def planned(decisions: tuple[str, ...], settings: plan_pb2.PlanSettings | None = None) -> ClusterSimulation:
-    """Run two hours of the same cluster with the planner's own decision; large nodes cost as much as three small ones."""
+    """Run two hours of the same cluster with the planner's own decision; a large node costs as much as three small."""
     groups = [
         {"name": name, "cpu": cpu, "memory": "16Gi", "price": 0.6 if name == "large" else price, "size": size}
         for name, (cpu, price, size) in GROUPS.items()

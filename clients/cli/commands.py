@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from trimtab.clients.advice.levers.requests import DEFAULT_MARGIN
 from trimtab.clients.advice.result import MOST_PLANS
 from trimtab.clients.cli.decisions import read_decisions
 from trimtab.clients.cli.live.commands import app as live_commands
@@ -28,6 +29,7 @@ from trimtab.clients.cli.options import (
     RatesOption,
     SettingsOption,
     StateOption,
+    UsageMarginOption,
     UsageOption,
     VerboseOption,
 )
@@ -137,6 +139,7 @@ def plan(
     kubeconfig: LiveKubeconfigOption = None,
     cluster: ClustersOption = None,
     usage: UsageOption = None,
+    usage_margin: UsageMarginOption = 100 * DEFAULT_MARGIN,
     verbose: VerboseOption = False,
     max_input_bytes: MaxInputOption = MAX_INPUT_BYTES,
     output: Annotated[
@@ -150,22 +153,20 @@ def plan(
         ),
     ] = None,
 ) -> None:
-    """Make one plan of files or a live cluster: which node groups grow for which pods, which nodes can go, and why the
-    others stay; or one of each of several clusters.
-    """
+    """Make a plan of each cluster: which node groups grow for which pods, which nodes go, and why the others stay."""
     from trimtab.clients.cli.plan import CommandOptions
     from trimtab.clients.cli.plan import plan as run
 
     asked = (planner, settings, state, now, output.form, group_by, verbose, max_input_bytes, prices, rates)
-    options = CommandOptions(tuple(files or ()), *asked, tuple(context or ()), kubeconfig, tuple(cluster or ()))
-    options = replace(options, usage=usage)
+    clusters = (tuple(context or ()), kubeconfig, tuple(cluster or ()))
+    options = CommandOptions(tuple(files or ()), *asked, *clusters, "", usage, usage_margin / 100)
     if len(options.clusters) > 1 and output.export is None:
         from trimtab.clients.cli.several_clusters import plan_several
 
         plan_several(options, read_decisions(decision or []))
         return
-    shows = output is PlanFormat.TABLE if advice is None else advice
-    run(options, read_decisions(decision or []), output.export, with_advice=shows)
+    advice = output is PlanFormat.TABLE if advice is None else advice
+    run(options, read_decisions(decision or []), output.export, with_advice=advice)
 
 
 @app.command()
@@ -180,17 +181,29 @@ def advise(
     rates: RatesOption = None,
     context: ContextsOption = None,
     kubeconfig: LiveKubeconfigOption = None,
+    cluster: ClustersOption = None,
+    usage: UsageOption = None,
+    usage_margin: UsageMarginOption = 100 * DEFAULT_MARGIN,
     most_plans: Annotated[int, typer.Option(min=2, help="most plans to make: more try more changes")] = MOST_PLANS,
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="show all advice, and every line to change")] = False,
     max_input_bytes: MaxInputOption = MAX_INPUT_BYTES,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Say what to change in settings and objects so that more nodes could go, and what each change would free."""
+    """Say what to change in settings and objects so that more nodes could go, and what each change would free; of
+    several clusters in one table.
+    """
     from trimtab.clients.cli.advise import advise as run
     from trimtab.clients.cli.plan import CommandOptions
 
     asked = (planner, settings, state, now, output, group_by, verbose, max_input_bytes, prices, rates)
-    run(CommandOptions(tuple(files or ()), *asked, tuple(context or ()), kubeconfig), most_plans)
+    clusters = (tuple(context or ()), kubeconfig, tuple(cluster or ()))
+    options = CommandOptions(tuple(files or ()), *asked, *clusters, "", usage, usage_margin / 100)
+    if len(options.clusters) > 1:
+        from trimtab.clients.cli.advise_several import advise_several
+
+        advise_several(options, most_plans)
+        return
+    run(options, most_plans)
 
 
 @app.command()
@@ -340,6 +353,7 @@ def report(
     kubeconfig: LiveKubeconfigOption = None,
     cluster: ClustersOption = None,
     usage: UsageOption = None,
+    usage_margin: UsageMarginOption = 100 * DEFAULT_MARGIN,
     title: Annotated[str, typer.Option(metavar="TEXT", help="title of the page")] = "",
     from_start: Annotated[
         bool,
@@ -353,21 +367,9 @@ def report(
     from trimtab.clients.cli.plan import CommandOptions
     from trimtab.clients.cli.report.command import report as run
 
-    options = CommandOptions(
-        tuple(files or ()),
-        planner,
-        settings,
-        now=now,
-        group_by=group_by,
-        max_input_bytes=max_input_bytes,
-        prices=prices,
-        rates=rates,
-        contexts=tuple(context or ()),
-        kubeconfig=kubeconfig,
-        named=tuple(cluster or ()),
-        title=title,
-        usage=usage,
-    )
+    asked = (planner, settings, None, now, Format.TABLE, group_by, False, max_input_bytes, prices, rates)
+    clusters = (tuple(context or ()), kubeconfig, tuple(cluster or ()))
+    options = CommandOptions(tuple(files or ()), *asked, *clusters, title, usage, usage_margin / 100)
     run(options, out, from_start=from_start)
 
 

@@ -64,7 +64,15 @@ UsageOption = Annotated[
     str | None,
     typer.Option(
         metavar="FILE|URL",
-        help="what pods use, to show beside their requests: a PodMetricsList, answers of Prometheus, or its address",
+        help="what pods use, for advice and to show: a PodMetricsList, answers of Prometheus, or its address",
+    ),
+]
+UsageMarginOption = Annotated[
+    float,
+    typer.Option(
+        metavar="PERCENT",
+        min=0,
+        help="how far above their use --usage advice would leave requests, in per cent of the use",
     ),
 ]
 VerboseOption = Annotated[bool, typer.Option("-v", "--verbose", help="show every node and the reason codes")]

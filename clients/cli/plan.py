@@ -7,7 +7,7 @@ from pathlib import Path
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from trimtab.clients.advice import AdviceReport
+from trimtab.clients.advice import DEFAULT_MARGIN
 from trimtab.clients.cli.clusters import ClusterChoice, ClusterInput
 from trimtab.clients.cli.decisions import annotations_read, default_decisions
 from trimtab.clients.cli.documents import check_state, read_settings, read_state, settings_notes
@@ -17,7 +17,7 @@ from trimtab.clients.cli.label_groups import group_by_labels, read_labels
 from trimtab.clients.cli.now import read_now
 from trimtab.clients.cli.output import Format, as_document, note, print_document, stdout_console
 from trimtab.clients.cli.plan_formats import Export
-from trimtab.clients.cli.planners import PlannerAccess, open_planner
+from trimtab.clients.cli.planners import open_planner
 from trimtab.clients.cli.price_files import read_prices
 from trimtab.clients.cli.prices import Prices, apply_prices
 from trimtab.clients.cli.rates import read_rates
@@ -50,10 +50,11 @@ class CommandOptions:
     named: tuple[str, ...] = ()
     title: str = ""
     usage: str | None = None
+    usage_margin: float = DEFAULT_MARGIN
 
     def usage_of(self, view: ClusterView) -> ClusterUsage | None:
         """Read `--usage` for a cluster; None = not given. Errors: UsageError, FailedError."""
-        return read_usage(self.usage, view) if self.usage is not None else None
+        return read_usage(self.usage, view, self.usage_margin) if self.usage is not None else None
 
     @cached_property
     def clusters(self) -> list[ClusterInput]:
@@ -164,6 +165,8 @@ def plan(
     """Request a plan; print it, or the objects that keep its slack. decisions : none = as the input requests;
     with_advice : also what to change so that more nodes could go.
     """
+    from trimtab.clients.cli.advice import advice_beside
+
     request = options.request()
     snapshot = options.cluster(request)
     request.decisions.extend(decisions or default_decisions(request.settings, snapshot))
@@ -173,7 +176,9 @@ def plan(
     usage = options.usage_of(view)
     with open_planner(options.planner, options.settings) as planner:
         answer = planner.plan(snapshot, request)
-        advice = _advice(planner, view, request, answer, options) if with_advice and export is None else None
+        advice = None
+        if with_advice and export is None:
+            advice = advice_beside(planner, view, request, answer, options.prices_of_file, usage)
     if export is not None:
         for problem in answer.slack.problems:
             note(problem)
@@ -192,18 +197,3 @@ def plan(
     prices = options.prices_of_file
     shown = PlanAnswer(answer, view, request.settings, now_ns, options.verbose, prices, usage, advice)
     print_answer(stdout_console(), shown)
-
-
-def _advice(
-    planner: PlannerAccess,
-    view: ClusterView,
-    request: plan_pb2.PlanRequest,
-    answer: plan_pb2.PlanResponse,
-    options: CommandOptions,
-) -> AdviceReport:
-    """Return advice on a plan, from as many more plans as take a second or two."""
-    from trimtab.clients.cli.advice import find_advice, plans_beside
-    from trimtab.clients.cli.answers.costs import Costs
-
-    prices = Costs(view, options.prices_of_file).by_node
-    return find_advice(planner, view, request, answer, prices, plans_beside(len(view.nodes)))

@@ -56,7 +56,7 @@ WAYS = (
     (r"python -m trimtab\.clients\.cluster_generator .*|printf .* > prices\.csv", Way.PREPARED),
     (r"kubectl get .* > cluster\.json", Way.NAMES),
     (r"kubectl get .* \| trimtab .*|trimtab plan cluster\.json", Way.PIPED),
-    (r"trimtab plan --context .*", Way.OPTIONS),
+    (r"trimtab plan --context .*|trimtab advise .* --usage .*", Way.OPTIONS),
     (r"trimtab (plan|advise|certificates) [^|]*", Way.RUN),
     (r"trimtab plan .* \| kubectl apply -f -", Way.RUN),
     (r"trimtab (run|load|simulate) .*", Way.OPTIONS),

@@ -5,6 +5,7 @@ import os
 import random
 import signal
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from tests.builders.actuator import sql_store
 from tests.builders.actuator_processes import running
 from tests.builders.actuator_service import Service, refusal
 from tests.builders.kubernetes import listed
+from tests.builders.metrics import REPLACEMENTS, check_page
 from tests.builders.replacements import BIG, NEW, wasteful_cluster, wave
 from tests.builders.waiting import LIMIT_S
 from trimtab.actuator.cloud.provider import CloudError
@@ -191,6 +193,19 @@ def test_a_process_that_is_killed_repeatedly_replaces_each_node_once(tmp_path: P
                 assert time.monotonic() < until, client.get_status().replacements
                 time.sleep(0.05)
             check_replaced(client)
+
+
+def test_replacements_are_measured_under_the_documented_metric_names(tmp_path: Path) -> None:
+    (tmp_path / "cluster.json").write_text(json.dumps(listed(*wasteful_cluster())))
+    more = ("--replace-poll=0.05", "--metrics-address=127.0.0.1:0", "--log-level=info")
+    with running(tmp_path, *more) as (process, client):
+        assert process.stderr is not None
+        address = next(line for line in map(json.loads, process.stderr) if line["event"] == "listening")
+        assert client.start_replacement(order(client)).accepted
+        ended(client)
+        with urllib.request.urlopen(f"http://{address['metrics_address']}/metrics", timeout=LIMIT_S) as response:
+            page = response.read().decode()
+    check_page(page, REPLACEMENTS)
 
 
 def check_replaced(client: ActuatorClient) -> None:

@@ -1,6 +1,8 @@
 """Advisory mode counts what rounds would have cost and saved, and carries nothing out."""
 
 import pytest
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 from tests.builders.reference_loop import Setup, plan_of, replacing_plan, replacing_setup
 from trimtab.clients.reference_loop.advisory import Advisory, Proposal, proposals
@@ -58,3 +60,21 @@ def test_nothing_is_ordered_in_a_dry_run_that_asks_for_replacements() -> None:
     setup.run()
     actuator = setup.actuator
     assert [actuator.replacing, actuator.orders, actuator.grown, actuator.tainted] == [[], [], [], []]
+
+
+def test_the_documented_metrics_are_there_by_decision() -> None:
+    reader = InMemoryMetricReader()
+    advisory = Advisory(MeterProvider(metric_readers=[reader]).get_meter("test"))
+    advisory.add(0, round_of(whole_plan()))
+    advisory.add(60, round_of(whole_plan()))
+    data = reader.get_metrics_data()
+    assert data is not None
+    found = {
+        metric.name: {str(point.attributes["decision"]): point.value for point in metric.data.data_points}  # type: ignore[index,union-attr]
+        for metric in data.resource_metrics[0].scope_metrics[0].metrics
+    }
+    assert found["trimtab_would_have_saved"]["SCALE_DOWN"] == pytest.approx(2.0 / 60)
+    assert found["trimtab_would_have_cost"]["SCALE_UP"] == pytest.approx(1.0 / 60)
+    assert found["trimtab_would_save_per_hour"]["REPLACEMENT"] == pytest.approx(0.6)
+    assert found["trimtab_would_add_nodes"] == {"SCALE_UP": 2, "SCALE_DOWN": 0, "REPLACEMENT": 1}
+    assert found["trimtab_would_remove_nodes"] == {"SCALE_UP": 0, "SCALE_DOWN": 1, "REPLACEMENT": 1}

@@ -236,7 +236,10 @@ class ReplacementTask:
         def decide(data: TrackerData, replacement: TrackedReplacement, now_ms: int) -> e.Event | None:
             waiting = {one.plan.node for one in replacement.leaving if one.state is LeavingState.WAITS}
             admission = self._admit(data, [one for one in plans if one.node in waiting], facts, now_ms)
-            is_late = now_ms - replacement.stage_ms > replacement.ready_timeout_s * 1000
+            # Its own drains may take all that the limits allow, however long they last.
+            has_own = any(one.state is LeavingState.IN_DELETION for one in replacement.leaving)
+            is_alone = not has_own and not admission.nodes
+            is_late = is_alone and now_ms - replacement.stage_ms > replacement.ready_timeout_s * 1000
             stays = [one for one in admission.answers if _is_refused(one, is_late)]
             if stays:
                 return e.LeavingStays(replacement.request_id, tuple(_staying(one) for one in stays))
@@ -256,7 +259,8 @@ class ReplacementTask:
             surplus = {node.node for node in replacement.ordered_nodes if node.state is NewNodeState.SURPLUS}
             due = [one for one in plans if one.node in surplus and one.node not in data.deletions]
             admission = self._admit(data, due, facts, now_ms)
-            is_late = now_ms - replacement.stage_ms > replacement.ready_timeout_s * 1000
+            is_over = now_ms - replacement.stage_ms > replacement.ready_timeout_s * 1000
+            is_late = is_over and not admission.nodes
             stays = [one for one in admission.answers if _is_refused(one, is_late)]
             if stays:
                 return e.SurplusStays(replacement.request_id, tuple(_staying(one) for one in stays))

@@ -276,6 +276,35 @@ def test_drains_begin_only_as_far_as_the_limits_allow() -> None:
     assert (result(stage), most) == (("DONE", "UNSPECIFIED"), 1)
 
 
+def test_a_node_that_waits_for_drains_of_its_own_wave_has_time_however_long_these_take() -> None:
+    limits = DeletionLimits(max_parallelism=1, max_drain_parallelism=1, max_plan_age_s=300)
+    slow = dataclasses.replace(DELAYS, pod_stop_s=25.0)
+    stage = stage_with(dataclasses.replace(SETTINGS, limits=limits), slow)
+    request = replacement_request(stage)
+    request.ready_timeout.FromSeconds(20)
+    started(stage, request)
+    stage.run()
+    assert result(stage) == ("DONE", "UNSPECIFIED")
+    assert the_replacement(stage).stage_time.seconds - the_replacement(stage).start_time.seconds > 60
+
+
+def test_a_node_for_which_others_leave_no_room_in_the_limits_stays() -> None:
+    limits = DeletionLimits(max_parallelism=1, max_drain_parallelism=1, max_plan_age_s=300)
+    stage = stage_with(dataclasses.replace(SETTINGS, limits=limits))
+    with stage.looking(), stage.cluster.transaction() as state:
+        state.put_pod(SimulatedPod(pod("alone", node="big-0", cpu="100m", grace=3600)))
+    request = replacement_request(stage)
+    request.wave.leaving.pop(0)
+    request.ready_timeout.FromSeconds(20)
+    stage.cluster.faults.add(Fault("evict", "default/alone", ClusterError("timeout"), times=1000))
+    stage.start(stage.request("other", "big-0"))
+    assert started(stage, request)[0]
+    stage.run()
+    assert result(stage) == ("FAILED", "LEAVING_NODES_STAY")
+    assert leaving(stage) == {"big-1": "STAYS", "big-2": "STAYS"}
+    assert soft_tainted(stage) == set()
+
+
 def test_the_hourly_limit_holds_for_replacements() -> None:
     rules = DeletionRules(maxNodesPerHour=1)
     stage = stage_with(dataclasses.replace(SETTINGS, deletion_rules=lambda: rules))

@@ -16,19 +16,23 @@ from trimtab.clients.advice.result import MOST_PLANS
 from trimtab.clients.cli.decisions import read_decisions
 from trimtab.clients.cli.live.commands import app as live_commands
 from trimtab.clients.cli.options import (
+    ClusterOption,
     ClustersOption,
     ContextsOption,
     FilesArgument,
     GroupByOption,
+    LimitOption,
     LiveKubeconfigOption,
     MaxInputOption,
     NowOption,
     OutputOption,
     PlannerOption,
+    PolicyOption,
     PricesOption,
     RatesOption,
     SettingsOption,
     StateOption,
+    TraceOption,
     UsageMarginOption,
     UsageOption,
     VerboseOption,
@@ -311,11 +315,10 @@ def simulate(
         bool,
         typer.Option("--recommend", help="name the cheapest settings within all limits; exit code 1 if none"),
     ] = False,
-    limit: Annotated[
-        list[str] | None,
-        typer.Option(metavar="FIGURE<=VALUE", help="limit such as time_to_schedule_p99<=60s; may be repeated"),
-    ] = None,
+    limit: LimitOption = None,
     prices: PricesOption = None,
+    trace: TraceOption = None,
+    policy: PolicyOption = None,
     schema: Annotated[bool, typer.Option("--schema", help="print the JSON schema of scenarios")] = False,
     output: OutputOption = Format.TABLE,
 ) -> None:
@@ -329,7 +332,7 @@ def simulate(
         print_schema()
         return
     asked = (tuple(settings or ()), tuple(sweep or ()), seed, processes, dask, keep, save, recommend)
-    run(SimulateOptions(scenario, *asked, tuple(limit or ()), output, prices))
+    run(SimulateOptions(scenario, *asked, tuple(limit or ()), output, prices, trace, tuple(policy or ())))
 
 
 @app.command()
@@ -371,6 +374,44 @@ def report(
     clusters = (tuple(context or ()), kubeconfig, tuple(cluster or ()))
     options = CommandOptions(tuple(files or ()), *asked, *clusters, title, usage, usage_margin / 100)
     run(options, out, from_start=from_start)
+
+
+@app.command()
+def top(
+    files: FilesArgument = None,
+    planner: PlannerOption = None,
+    actuator: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="show the deletions of this actuator; it gets no orders"),
+    ] = None,
+    context: ContextsOption = None,
+    kubeconfig: LiveKubeconfigOption = None,
+    settings: SettingsOption = None,
+    now: NowOption = None,
+    group_by: GroupByOption = None,
+    prices: PricesOption = None,
+    rates: RatesOption = None,
+    interval: Annotated[float, typer.Option(min=0.5, help="seconds between two plans of a live cluster")] = 5.0,
+    once: Annotated[bool, typer.Option("--once", help="print the screen once as text; so without a terminal")] = False,
+    demo: Annotated[bool, typer.Option("--demo", help="a simulated cluster that shrinks, grows and shrinks")] = False,
+    cluster_name: ClusterOption = "",
+    state_config_map: Annotated[
+        str,
+        typer.Option(metavar="NAMESPACE/NAME", help="begin with the timers that a loop keeps in this ConfigMap"),
+    ] = "",
+    max_input_bytes: MaxInputOption = MAX_INPUT_BYTES,
+) -> None:
+    """Show nodes, packing, money, pending pods and deletions on a live screen: of the current context's cluster, of
+    files, of a recording round by round.
+    """
+    from trimtab.clients.cli.plan import CommandOptions
+    from trimtab.clients.cli.top.command import TopOptions
+    from trimtab.clients.cli.top.command import top as run
+
+    given = CommandOptions(tuple(files or ()), planner, settings, now=now, group_by=group_by, prices=prices)
+    given = replace(given, max_input_bytes=max_input_bytes, rates=rates, contexts=tuple(context or ()))
+    given = replace(given, kubeconfig=kubeconfig)
+    run(TopOptions(given, actuator, interval, once, demo, cluster_name, state_config_map))
 
 
 prices_commands = typer.Typer(no_args_is_help=True, help="Price files for --prices.")

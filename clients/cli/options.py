@@ -56,6 +56,22 @@ GroupByOption = Annotated[
         metavar="LABEL,…", help="labels that define node groups; default: instance type and zone; none: no groups"
     ),
 ]
+LimitOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="FIGURE<=VALUE", help="limit such as time_to_schedule_p99<=60s; may be repeated"),
+]
+TraceOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="load, instead of the scenario's: CSV, JSON Lines, or a trace of SimKube"),
+]
+PolicyOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--policy",
+        metavar="external:COMMAND",
+        help="simulate also with a program that decides instead of the planner; may be repeated",
+    ),
+]
 PricesOption = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="prices of instance types, node groups and labels, CSV or YAML"),
@@ -126,3 +142,9 @@ LoopMetricsOption = Annotated[
 RoundsOption = Annotated[int, typer.Option(min=0, help="exit after this many rounds; 0 = never")]
 LeaderElectOption = Annotated[bool, typer.Option(help="act and write only while holding the Lease")]
 LeaseNameOption = Annotated[str, typer.Option(help="name of the Lease")]
+LoopActuatorOption = Annotated[
+    str | None, typer.Option(metavar="HOST:PORT", help="the actuator; without it, only decide")
+]  # fmt: skip
+WebOption = Annotated[
+    str, typer.Option(metavar="HOST:PORT", help='serve a page with the last round, read-only; "" = none')
+]

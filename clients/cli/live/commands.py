@@ -19,6 +19,7 @@ from trimtab.clients.cli.options import (
     KubeconfigOption,
     LeaderElectOption,
     LeaseNameOption,
+    LoopActuatorOption,
     LoopMetricsOption,
     OutputOption,
     PlannerOption,
@@ -29,11 +30,12 @@ from trimtab.clients.cli.options import (
     StateAgeOption,
     StateFileOption,
     StateMapOption,
+    WebOption,
 )
 from trimtab.clients.cli.output import Format
 from trimtab.clients.load.bursts import LoadSettings
 from trimtab.clients.rpc.extras import require_extra
-from trimtab.clients.rpc.options import LogFormatOption, LogLevelOption, PlaintextOption
+from trimtab.clients.rpc.options import AnonymousOption, LogFormatOption, LogLevelOption, PlaintextOption, PolicyOption
 
 app = typer.Typer()
 LOAD = LoadSettings()
@@ -42,7 +44,7 @@ LOAD = LoadSettings()
 @app.command()
 def run(
     planner: Annotated[str, typer.Option(metavar="HOST:PORT", help="the planner")],
-    actuator: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="actuator; without it, decide")] = None,
+    actuator: LoopActuatorOption = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = "",
     node_groups: GroupsOption = None,
@@ -71,6 +73,9 @@ def run(
     replace: ReplaceOption = False,
     advise_only: AdviseOnlyOption = False,
     metrics_address: LoopMetricsOption = "",
+    web: WebOption = "",
+    policy: PolicyOption = None,
+    allow_anonymous_on_network: AnonymousOption = False,
 ) -> None:
     """Autoscale a live cluster: snapshot, plan, act, repeat. Logs go to stderr: text has a line for each round in which
     something has changed, JSON an object for each round. A dry run ends with the table of its last plan.
@@ -80,15 +85,13 @@ def run(
     from trimtab.clients.cli.live.run import run as go
     from trimtab.clients.cli.live.sources import ClusterSource
 
-    go(
-        RunOptions(
-            ClusterSource(kubeconfig, context, tuple(node_groups or ()), settings, cluster_name), planner, actuator,
-            tuple(read_decisions(decision)) if decision else (), interval, dry_run, rounds, namespace, leader_elect,
-            lease_name, status_config_map, events, health_address, record, log_level, state_config_map, state_file,
-            state_max_age, apply_pod_costs, allow_plaintext_on_network, prices, log_format, group_by, replace,
-            advise_only, metrics_address,
-        )
-    )  # fmt: skip
+    go(RunOptions(
+        ClusterSource(kubeconfig, context, tuple(node_groups or ()), settings, cluster_name), planner, actuator,
+        tuple(read_decisions(decision)) if decision else (), interval, dry_run, rounds, namespace, leader_elect,
+        lease_name, status_config_map, events, health_address, record, log_level, state_config_map, state_file,
+        state_max_age, apply_pod_costs, allow_plaintext_on_network, prices, log_format, group_by, replace,
+        advise_only, metrics_address, web, policy, allow_anonymous_on_network,
+    ))  # fmt: skip
 
 
 @app.command()

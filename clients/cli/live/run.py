@@ -21,6 +21,7 @@ from trimtab.clients.cli.live.stopping import Stopping
 from trimtab.clients.cli.planners import NamedSettingsLink
 from trimtab.clients.cli.price_files import read_prices
 from trimtab.clients.cli.prices import Prices
+from trimtab.clients.cli.screen.web import LastRound, WebPort
 from trimtab.clients.kubernetes.api import Api
 from trimtab.clients.kubernetes.lease import Lease, LeaseSettings
 from trimtab.clients.kubernetes.registry import PermissionRule, User, rules_of
@@ -33,6 +34,7 @@ from trimtab.clients.reference_loop.loop import Loop, LoopServices, LoopSettings
 from trimtab.clients.reference_loop.planner_session import GrpcLink, PlannerSession
 from trimtab.clients.reference_loop.rounds import GroupCompletion, RoundRecorder, RoundRunner, RoundSettings
 from trimtab.clients.reference_loop.status_map import StatusMap
+from trimtab.clients.rpc.access import Review, open_access
 from trimtab.clients.rpc.channel_security import ChannelSecurity
 from trimtab.clients.rpc.port_security import PortSecurity
 from trimtab.clients.rpc.retries import ONCE
@@ -54,8 +56,8 @@ class RunOptions:
     """The options of `trimtab run`: a field is the option of that name, as `--help` describes it, except for these.
 
     source : the options that name the cluster; decisions : of `--decision`, () = the usual ones; interval_s,
-    state_max_age_s : seconds; allow_plaintext : `--allow-plaintext-on-network`; log_format : None = text on a terminal,
-    else JSON
+    state_max_age_s : seconds; allow_plaintext : `--allow-plaintext-on-network`; allow_anonymous :
+    `--allow-anonymous-on-network`; log_format : None = text on a terminal, else JSON
     """
 
     source: ClusterSource
@@ -84,6 +86,9 @@ class RunOptions:
     replace: bool = False
     advise_only: bool = False
     metrics_address: str = ""
+    web: str = ""
+    policy: Path | None = None
+    allow_anonymous: bool = False
 
 
 def run(options: RunOptions) -> None:
@@ -111,6 +116,8 @@ def run(options: RunOptions) -> None:
     prices = read_prices(options.prices) if options.prices is not None else None
     check_writable("--state-file", options.state_file)
     check_writable("--record", options.record)
+    if options.policy is not None and not options.web:
+        raise UsageError("--policy is for the page of --web; omit it, or give --web")
     stopping = Stopping()
     with cluster_failures(), stopping.on_signals(), ExitStack() as stack:
         _run(options, settings, prices, (stopping, stack))
@@ -159,7 +166,11 @@ def _run(
     if actuator is not None and (lease := around.lease) is not None:
         actuator.epoch = lambda: lease.epoch
     last = LastCluster()
-    recorders: list[RoundRecorder] = [last] if options.dry_run else []
+    if options.web:
+        observer = LastRound(lambda: last.answer(prices), options.source.name)
+        around = around._replace(observer=observer)
+        log.info("web", address=_open_web(options, observer, stack))
+    recorders: list[RoundRecorder] = [last] if options.dry_run or options.web else []
     if options.record:
         recorders.append(stack.enter_context(RoundsRecorder(options.record, options.source.name)))
     await_planner(options.planner, planner.info, health)
@@ -218,6 +229,29 @@ def _open_health(options: RunOptions, health: Health, stack: ExitStack) -> str:
         return stack.enter_context(HealthServer(options.health_address, health, security)).address
     except (ValueError, OSError) as error:
         raise UsageError(f"--health-address {options.health_address}: {error}") from None
+
+
+def _open_web(options: RunOptions, last: LastRound, stack: ExitStack) -> str:
+    """Serve the page of the last round, as health is; on the network for callers with a certificate of the loop's CA.
+    Return the address with the actual port.
+    """
+    ours = ChannelSecurity.from_environment()
+    security = PortSecurity(
+        cert=ours.tls_cert,
+        key=ours.tls_key,
+        client_ca=None if options.allow_anonymous or ours.tls_cert is None else ours.tls_ca,
+        allow_plaintext=options.allow_plaintext,
+        allow_anonymous=options.allow_anonymous,
+    )
+    try:
+        access = open_access(options.policy, "", None, _no_review)
+        return stack.enter_context(WebPort(options.web, last, security, access)).address
+    except (ValueError, OSError) as error:
+        raise UsageError(f"--web {options.web}: {error}") from None
+
+
+def _no_review(_audience: str, _kubeconfig: Path | None) -> Review:
+    raise ValueError("the page knows callers by their certificates alone")
 
 
 def _needs(options: RunOptions) -> list[PermissionRule]:

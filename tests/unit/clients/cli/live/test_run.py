@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -239,3 +240,45 @@ def test_as_text_a_round_is_a_line_in_words_unless_nothing_has_changed(
         "1 node; nothing to do",
         "stopped",
     ]
+
+
+def test_the_page_of_the_loop_has_the_last_round_and_ends_with_the_loop(
+    tmp_path: Path, deciding: tuple[str, Deciding]
+) -> None:
+    with FakeApiServer() as server:
+        server.put(WATCHED["Node"].path, encoded(k8s.node("n1", labels=LABELS)))
+        command = ("run", "--planner", deciding[0], "--dry-run", "--interval", "0.1", "--web", "127.0.0.1:0")
+        config = ("--kubeconfig", str(kubeconfig(tmp_path, server.url)), "--log-format", "json")
+        arguments = [sys.executable, "-m", "trimtab.clients.cli", *command, *config]
+        with subprocess.Popen(arguments, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
+            assert process.stderr is not None
+            lines = (json.loads(line) for line in process.stderr)
+            address = next(line["address"] for line in lines if line["event"] == "web")
+            next(line for line in lines if line["event"] == "round")
+            with urllib.request.urlopen(f"http://{address}/screen.json", timeout=LIMIT_S) as answer:
+                found = json.load(answer)
+            process.terminate()
+            assert process.wait(LIMIT_S) == 0
+    assert [row[0] for row in found["nodes"]] == ["n1"]
+    assert "in no node group" in found["texts"]
+    with pytest.raises(OSError, match="refused"):
+        urllib.request.urlopen(f"http://{address}/", timeout=LIMIT_S)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        pytest.param(("--web", "0.0.0.0:0"), "--web 0.0.0.0", id="the network in plain text"),
+        pytest.param(("--web", "127.0.0.1:0", "--policy", "/does/not/exist"), "/does/not/exist", id="no policy"),
+        pytest.param(("--policy", "/does/not/exist"), "--policy is for the page", id="a policy without a page"),
+    ],
+)
+def test_a_page_that_cannot_be_served_is_said_with_the_option(
+    trimtab: Any, tmp_path: Path, options: tuple[str, ...], words: str
+) -> None:
+    with FakeApiServer() as server:
+        server.put(WATCHED["Node"].path, encoded(k8s.node("n1")))
+        config = ("--kubeconfig", kubeconfig(tmp_path, server.url))
+        done = trimtab("run", "--planner", "127.0.0.1:1", "--dry-run", *config, *options)
+    assert done.code == 2
+    assert words in done.err

@@ -16,15 +16,19 @@ from trimtab.clients.advice.result import MOST_PLANS
 from trimtab.clients.cli.decisions import read_decisions
 from trimtab.clients.cli.live.commands import app as live_commands
 from trimtab.clients.cli.options import (
+    ArchOption,
+    CapacityTypeOption,
     ClusterOption,
     ClustersOption,
     ContextsOption,
     FilesArgument,
     GroupByOption,
+    HeadroomOption,
     LimitOption,
     LiveKubeconfigOption,
     MaxInputOption,
     NowOption,
+    OffersOption,
     OutputOption,
     PlannerOption,
     PolicyOption,
@@ -40,6 +44,7 @@ from trimtab.clients.cli.options import (
 from trimtab.clients.cli.output import Format
 from trimtab.clients.cli.plan_formats import PlanFormat
 from trimtab.clients.cli.price_lists.clouds import PricedCloud
+from trimtab.clients.cli.rightsize.formats import Level, RightsizeFormat
 from trimtab.clients.decisions import NAMES
 from trimtab.clients.documents.bounded_input import MAX_INPUT_BYTES
 from trimtab.clients.rpc.entry import end_without_reader
@@ -143,6 +148,7 @@ def plan(
     kubeconfig: LiveKubeconfigOption = None,
     cluster: ClustersOption = None,
     usage: UsageOption = None,
+    offers: OffersOption = None,
     usage_margin: UsageMarginOption = 100 * DEFAULT_MARGIN,
     verbose: VerboseOption = False,
     max_input_bytes: MaxInputOption = MAX_INPUT_BYTES,
@@ -163,7 +169,7 @@ def plan(
 
     asked = (planner, settings, state, now, output.form, group_by, verbose, max_input_bytes, prices, rates)
     clusters = (tuple(context or ()), kubeconfig, tuple(cluster or ()))
-    options = CommandOptions(tuple(files or ()), *asked, *clusters, "", usage, usage_margin / 100)
+    options = CommandOptions(tuple(files or ()), *asked, *clusters, "", usage, usage_margin / 100, offers)
     if len(options.clusters) > 1 and output.export is None:
         from trimtab.clients.cli.several_clusters import plan_several
 
@@ -185,6 +191,7 @@ def advise(
     rates: RatesOption = None,
     context: ContextsOption = None,
     kubeconfig: LiveKubeconfigOption = None,
+    offers: OffersOption = None,
     cluster: ClustersOption = None,
     usage: UsageOption = None,
     usage_margin: UsageMarginOption = 100 * DEFAULT_MARGIN,
@@ -201,13 +208,48 @@ def advise(
 
     asked = (planner, settings, state, now, output, group_by, verbose, max_input_bytes, prices, rates)
     clusters = (tuple(context or ()), kubeconfig, tuple(cluster or ()))
-    options = CommandOptions(tuple(files or ()), *asked, *clusters, "", usage, usage_margin / 100)
+    options = CommandOptions(tuple(files or ()), *asked, *clusters, "", usage, usage_margin / 100, offers)
     if len(options.clusters) > 1:
         from trimtab.clients.cli.advise_several import advise_several
 
         advise_several(options, most_plans)
         return
     run(options, most_plans)
+
+
+@app.command()
+def rightsize(
+    files: FilesArgument = None,
+    offers: OffersOption = None,
+    level: Annotated[Level, typer.Option(help="instance types that new nodes may have")] = Level.ANY,
+    headroom: HeadroomOption = None,
+    max_pools: Annotated[int, typer.Option(min=0, help="most pools; 0 = any number")] = 0,
+    min_nodes: Annotated[int, typer.Option(min=0, help="least nodes of a pool")] = 0,
+    max_nodes: Annotated[int, typer.Option(min=0, help="most nodes of a pool; 0 = any number")] = 0,
+    capacity_type: CapacityTypeOption = "on-demand",
+    arch: ArchOption = None,
+    planner: PlannerOption = None,
+    now: NowOption = None,
+    prices: PricesOption = None,
+    rates: RatesOption = None,
+    context: ContextsOption = None,
+    kubeconfig: LiveKubeconfigOption = None,
+    max_input_bytes: MaxInputOption = MAX_INPUT_BYTES,
+    output: Annotated[
+        RightsizeFormat,
+        typer.Option("-o", "--output", help="output format; the last three print objects of the chosen pools"),
+    ] = RightsizeFormat.TABLE,
+) -> None:
+    """Say which pools of machines would hold a cluster's pods for the least money, and what that saves."""
+    from trimtab.clients.cli.plan import CommandOptions
+    from trimtab.clients.cli.rightsize.command import RightsizeOptions
+    from trimtab.clients.cli.rightsize.command import rightsize as run
+
+    options = CommandOptions(
+        tuple(files or ()), planner, now=now, prices=prices, rates=rates, max_input_bytes=max_input_bytes,
+        contexts=tuple(context or ()), kubeconfig=kubeconfig, offers=offers,
+    )  # fmt: skip
+    run(options, RightsizeOptions(level, headroom, max_pools, min_nodes, max_nodes, capacity_type, arch, output))
 
 
 @app.command()
@@ -252,6 +294,7 @@ def explain(
     rates: RatesOption = None,
     context: ContextsOption = None,
     kubeconfig: LiveKubeconfigOption = None,
+    offers: OffersOption = None,
     max_input_bytes: MaxInputOption = MAX_INPUT_BYTES,
     output: OutputOption = Format.TABLE,
 ) -> None:
@@ -261,7 +304,7 @@ def explain(
 
     asked = (planner, settings, state, now, output, group_by)
     options = CommandOptions(tuple(files), *asked, max_input_bytes=max_input_bytes, prices=prices, rates=rates)
-    run(replace(options, contexts=tuple(context or ()), kubeconfig=kubeconfig))
+    run(replace(options, contexts=tuple(context or ()), kubeconfig=kubeconfig, offers=offers))
 
 
 @app.command()

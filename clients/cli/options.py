@@ -76,6 +76,19 @@ PricesOption = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="prices of instance types, node groups and labels, CSV or YAML"),
 ]
+OffersOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="machines that pools may have, with prices: CSV, JSON or YAML"),
+]
+HeadroomOption = Annotated[
+    str | None, typer.Option(metavar="SHARE", help="room to keep free on each node: 10%, or cpu=10%,memory=2Gi")
+]
+CapacityTypeOption = Annotated[
+    str, typer.Option(metavar="TYPE,…", help="on-demand, spot and reserved: those that are allowed")
+]
+ArchOption = Annotated[
+    str | None, typer.Option(metavar="ARCH,…", help="architectures, or any; default: those that nodes have")
+]
 UsageOption = Annotated[
     str | None,
     typer.Option(

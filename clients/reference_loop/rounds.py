@@ -115,6 +115,8 @@ class RoundSettings:
     max_clock_skew_s: float = 30.0
     # Completes the declared groups before each round, as by prices; also, in place, those of the status.
     complete_groups: GroupCompletion = lambda groups, _status: groups
+    # Completes the settings of plans after the groups, as by what NodePools ask.
+    complete_settings: Callable[[plan_pb2.PlanSettings], plan_pb2.PlanSettings] = lambda settings: settings
 
 
 @dataclass
@@ -183,7 +185,7 @@ class RoundRunner:
             cluster=self._settings.cluster,
             decisions=decisions,
             now=now,
-            settings=with_cloud_settings(self._settings.plan, status),
+            settings=with_cloud_settings(self._settings.complete_settings(self._settings.plan), status),
         )
         try:
             answer, sent = self._planner.plan(request, seen.update, lambda: self._whole(status))

@@ -23,6 +23,7 @@ from trimtab.clients.cli.price_files import read_prices
 from trimtab.clients.cli.prices import Prices
 from trimtab.clients.cli.screen.web import LastRound, WebPort
 from trimtab.clients.kubernetes.api import Api
+from trimtab.clients.kubernetes.kinds.nodes import NodeGroup
 from trimtab.clients.kubernetes.lease import Lease, LeaseSettings
 from trimtab.clients.kubernetes.registry import PermissionRule, User, rules_of
 from trimtab.clients.reference_loop.advisory import Advisory
@@ -32,7 +33,7 @@ from trimtab.clients.reference_loop.health import Health, HealthServer
 from trimtab.clients.reference_loop.kept_state import StateConfigMap, StateFile, StateKeeper
 from trimtab.clients.reference_loop.loop import Loop, LoopServices, LoopSettings
 from trimtab.clients.reference_loop.planner_session import GrpcLink, PlannerSession
-from trimtab.clients.reference_loop.rounds import GroupCompletion, RoundRecorder, RoundRunner, RoundSettings
+from trimtab.clients.reference_loop.rounds import RoundRecorder, RoundRunner, RoundSettings
 from trimtab.clients.reference_loop.status_map import StatusMap
 from trimtab.clients.rpc.access import Review, open_access
 from trimtab.clients.rpc.channel_security import ChannelSecurity
@@ -40,7 +41,8 @@ from trimtab.clients.rpc.port_security import PortSecurity
 from trimtab.clients.rpc.retries import ONCE
 from trimtab.clients.rpc.telemetry import LogFormat, Telemetry, configure_logging, start_telemetry, terminal_format
 from trimtab.clients.snapshots.live.cluster import LiveCluster
-from trimtab.v1 import plan_pb2
+from trimtab.clients.snapshots.live.pool_groups import LivePoolGroups
+from trimtab.v1 import actuator_pb2, plan_pb2
 
 log = structlog.get_logger("loop")
 
@@ -156,7 +158,7 @@ def _run(
     if options.health_address:
         log.info("health", address=_open_health(options, health, stack))
     cluster = stack.enter_context(LiveCluster(api, needs=_needs(options), numbers=annotations_read(settings.plan)))
-    settings = replace(settings, complete_groups=_completion(options, prices, cluster))
+    settings = _completed(settings, options, prices, cluster)
     wait_until_listed(cluster, health)
     advisory = Advisory(telemetry.meter) if options.advise_only else None
     around = _services(options, api, health, stack, advisory)
@@ -196,15 +198,23 @@ def _run(
         log.info("advisory", text=advisory.sentence(), **advisory.document())
 
 
-def _completion(options: RunOptions, prices: Prices | None, cluster: LiveCluster) -> GroupCompletion:
-    """Return what completes the declared node groups: groups by labels if there are none, then prices."""
+def _completed(
+    settings: RoundSettings, options: RunOptions, prices: Prices | None, cluster: LiveCluster
+) -> RoundSettings:
+    """Return settings with what completes the declared node groups: those of NodePools, groups by labels if there are
+    none, then prices.
+    """
+    pools = LivePoolGroups(cluster, lambda text: log.info("node_pools", text=text))
     by_labels = LiveLabelGroups(
         read_labels(options.group_by), cluster.nodes, lambda text: log.info("groups_by_label", text=text)
     )
-    if prices is None:
-        return by_labels
-    priced = LivePrices(prices, cluster)
-    return lambda groups, status: priced(by_labels(groups, status), status)
+    priced = LivePrices(prices, cluster) if prices is not None else None
+
+    def complete(groups: tuple[NodeGroup, ...], status: actuator_pb2.ActuatorStatus | None) -> tuple[NodeGroup, ...]:
+        found = by_labels(pools.groups(groups, status), status)
+        return priced(found, status) if priced is not None else found
+
+    return replace(settings, complete_groups=complete, complete_settings=pools.settings)
 
 
 def _open_telemetry(options: RunOptions) -> Telemetry:

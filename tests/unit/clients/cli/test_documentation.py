@@ -62,7 +62,7 @@ WAYS = (
     (r"kubectl get .* \| trimtab .*|trimtab plan cluster\.json", Way.PIPED),
     (r"trimtab top (?!.*--once).*|trimtab top", Way.OPTIONS),
     (r"trimtab plan --context .*|trimtab advise .* --usage .*", Way.OPTIONS),
-    (r"trimtab (plan|advise|certificates|top) [^|]*", Way.RUN),
+    (r"trimtab (plan|advise|rightsize|certificates|top) [^|]*", Way.RUN),
     (r"trimtab plan .* \| kubectl apply -f -", Way.RUN),
     (r"trimtab (run|load|simulate) .*", Way.OPTIONS),
     (r"(kubectl|helm|docker) [^|>]*", Way.NAMES),

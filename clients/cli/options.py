@@ -138,6 +138,20 @@ ApplyPodCostsOption = Annotated[
     ),
 ]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="decide and log, but change and write nothing")]
+ReplaceOption = Annotated[
+    bool,
+    typer.Option("--replace", help="ask for replacements too, and have the actuator carry them out wave by wave"),
+]
+AdviseOnlyOption = Annotated[
+    bool,
+    typer.Option(
+        "--advise-only",
+        help="take all decisions, replacements too, carry nothing out, and count what it would have cost and saved",
+    ),
+]
+LoopMetricsOption = Annotated[
+    str, typer.Option(metavar="HOST:PORT", help='address of the metrics of --advise-only; "" = none')
+]
 RoundsOption = Annotated[int, typer.Option(min=0, help="exit after this many rounds; 0 = never")]
 LeaderElectOption = Annotated[bool, typer.Option(help="act and write only while holding the Lease")]
 LeaseNameOption = Annotated[str, typer.Option(help="name of the Lease")]

@@ -14,6 +14,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from trimtab.clients.kubernetes.errors import KubernetesError, MissingPermissionError
 from trimtab.clients.kubernetes.lease import Lease
+from trimtab.clients.reference_loop.advisory import Advisory
 from trimtab.clients.reference_loop.events import EventWriter, StatusEvents
 from trimtab.clients.reference_loop.growth_events import GrowthEvents
 from trimtab.clients.reference_loop.health import Health
@@ -54,7 +55,8 @@ class RoundObserver(Protocol):
 class LoopServices(NamedTuple):
     """Services that the loop uses. None = not used. `health` : answers probes; `lease` : leads one of several replicas;
     `status_map` : the status as a ConfigMap; `events` : writes Kubernetes events; `status_events`, `growth_events` :
-    which events a round makes; `states` : keeps the planner's state over restarts; `observer` : is told of each round.
+    which events a round makes; `states` : keeps the planner's state over restarts; `advisory` : counts what would have
+    been done; `observer` : is told of each round.
     """
 
     health: Health
@@ -64,6 +66,7 @@ class LoopServices(NamedTuple):
     status_events: StatusEvents | None = None
     growth_events: GrowthEvents | None = None
     states: StateKeeper | None = None
+    advisory: Advisory | None = None
     observer: RoundObserver | None = None
 
 
@@ -192,10 +195,13 @@ class Loop:
             drain=list(removal.drain),
             grown=done.grown,
             accepted=done.accepted,
+            replaced=done.replaced,
             refused=done.refused,
             notes=done.notes,
         )
         around = self._around
+        if around.advisory is not None:
+            around.advisory.add(self._look(), done)
         if around.observer is not None:
             around.observer.report(done)
         if around.events is not None and around.status_events is not None and done.status is not None:

@@ -70,6 +70,7 @@ def result_of(simulation: ClusterSimulation, settings_name: str) -> Json:
             **series,
         },
         "decisions": simulation.decisions.entries,
+        "replacements": simulation.decisions.replacements,
         "drains": measurements.drains.entries,
         "reclaims": simulation.reclaims.entries,
         "packing": measurements.map_of_end(simulation.now_s),

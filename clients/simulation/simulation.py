@@ -107,7 +107,7 @@ class ClusterSimulation:
         self._round_s = self.begin_s
         self._timer_s = self.begin_s
         self._full = FullCluster()
-        # Slack and pod costs depend on more of a pod than its node.
+        # Slack, pod costs and replacements depend on more of a pod than its node.
         self._only_scales = set(self.scenario.decisions) <= {"scale-up", "scale-down"}
         self.round_count = 0
         self._sample_s = self.begin_s
@@ -256,6 +256,7 @@ class ClusterSimulation:
                 plan=self.settings,
                 groups=tuple(self._declared),
                 apply_pod_costs="pod-costs" in self.scenario.decisions,
+                replace="replacement" in self.scenario.decisions,
             )
             self._runner = RoundRunner(self._observed, session, self._actuator, settings, self._options.recorder)
         return self._runner

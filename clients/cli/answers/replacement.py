@@ -232,9 +232,7 @@ def _table(
     table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
     for at, column in enumerate(columns):
         is_text = at in words
-        table.add_column(
-            column, justify="left" if is_text else "right", no_wrap=not is_text, overflow="fold" if is_text else None
-        )
+        table.add_column(column, justify="left" if is_text else "right", no_wrap=not is_text, overflow="fold")
     for row in rows:
         table.add_row(*map(escape, row))
     return table

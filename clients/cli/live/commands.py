@@ -7,6 +7,7 @@ import typer
 
 from trimtab.clients.cli.decisions import read_decisions
 from trimtab.clients.cli.options import (
+    AdviseOnlyOption,
     ApplyPodCostsOption,
     ClusterOption,
     ContextOption,
@@ -19,9 +20,11 @@ from trimtab.clients.cli.options import (
     LeaderElectOption,
     LeaseNameOption,
     LoopActuatorOption,
+    LoopMetricsOption,
     OutputOption,
     PlannerOption,
     PricesOption,
+    ReplaceOption,
     RoundsOption,
     SettingsOption,
     StateAgeOption,
@@ -67,6 +70,9 @@ def run(
     prices: PricesOption = None,
     log_format: LogFormatOption = None,
     group_by: GroupByOption = None,
+    replace: ReplaceOption = False,
+    advise_only: AdviseOnlyOption = False,
+    metrics_address: LoopMetricsOption = "",
     web: WebOption = "",
     policy: PolicyOption = None,
     allow_anonymous_on_network: AnonymousOption = False,
@@ -79,15 +85,13 @@ def run(
     from trimtab.clients.cli.live.run import run as go
     from trimtab.clients.cli.live.sources import ClusterSource
 
-    source = ClusterSource(kubeconfig, context, tuple(node_groups or ()), settings, cluster_name)
-    go(
-        RunOptions(
-            source, planner, actuator, tuple(read_decisions(decision)) if decision else (), interval, dry_run, rounds,
-            namespace, leader_elect, lease_name, status_config_map, events, health_address, record, log_level,
-            state_config_map, state_file, state_max_age, apply_pod_costs, allow_plaintext_on_network, prices,
-            log_format, group_by, web, policy, allow_anonymous_on_network,
-        )
-    )  # fmt: skip
+    go(RunOptions(
+        ClusterSource(kubeconfig, context, tuple(node_groups or ()), settings, cluster_name), planner, actuator,
+        tuple(read_decisions(decision)) if decision else (), interval, dry_run, rounds, namespace, leader_elect,
+        lease_name, status_config_map, events, health_address, record, log_level, state_config_map, state_file,
+        state_max_age, apply_pod_costs, allow_plaintext_on_network, prices, log_format, group_by, replace,
+        advise_only, metrics_address, web, policy, allow_anonymous_on_network,
+    ))  # fmt: skip
 
 
 @app.command()

@@ -26,6 +26,7 @@ from trimtab.clients.kubernetes.api import Api
 from trimtab.clients.kubernetes.kinds.nodes import NodeGroup
 from trimtab.clients.kubernetes.lease import Lease, LeaseSettings
 from trimtab.clients.kubernetes.registry import PermissionRule, User, rules_of
+from trimtab.clients.reference_loop.advisory import Advisory
 from trimtab.clients.reference_loop.events import EventWriter, StatusEvents, Subject
 from trimtab.clients.reference_loop.growth_events import GrowthEvents
 from trimtab.clients.reference_loop.health import Health, HealthServer
@@ -38,13 +39,16 @@ from trimtab.clients.rpc.access import Review, open_access
 from trimtab.clients.rpc.channel_security import ChannelSecurity
 from trimtab.clients.rpc.port_security import PortSecurity
 from trimtab.clients.rpc.retries import ONCE
-from trimtab.clients.rpc.telemetry import LogFormat, configure_logging, start_telemetry, terminal_format
+from trimtab.clients.rpc.telemetry import LogFormat, Telemetry, configure_logging, start_telemetry, terminal_format
 from trimtab.clients.snapshots.live.cluster import LiveCluster
 from trimtab.clients.snapshots.live.pool_groups import LivePoolGroups
 from trimtab.v1 import actuator_pb2, plan_pb2
 
 log = structlog.get_logger("loop")
 
+STATUS_MAP = "trimtab-status"
+ADVISORY_MAP = "trimtab-advisory"
+"""Name of the status ConfigMap by default, and of that of a loop that only advises: it may run beside one that acts."""
 LIST_TIMEOUT_S = 600.0
 """Longest time for the first list of a cluster; the largest clusters take a minute."""
 
@@ -81,14 +85,20 @@ class RunOptions:
     prices: Path | None = None
     log_format: LogFormat | None = None
     group_by: str | None = None
+    replace: bool = False
+    advise_only: bool = False
+    metrics_address: str = ""
     web: str = ""
     policy: Path | None = None
     allow_anonymous: bool = False
 
 
 def run(options: RunOptions) -> None:
-    """Run the loop. A dry run writes nothing to the cluster, so it may run beside a loop that acts."""
-    if options.dry_run:
+    """Run the loop. A dry run writes nothing to the cluster, so it may run beside a loop that acts; one that only
+    advises writes nothing but a status ConfigMap of its own.
+    """
+    options = _with_advice(options)
+    if options.dry_run and not options.advise_only:
         options = replace(options, leader_elect=False, status_config_map="", state_config_map="", events=False)
     try:
         configure_logging(options.log_level, options.log_format or terminal_format())
@@ -101,6 +111,7 @@ def run(options: RunOptions) -> None:
         groups=options.source.groups(),
         dry_run=options.dry_run,
         apply_pod_costs=options.apply_pod_costs,
+        replace=options.replace,
     )
     if settings.groups:
         refuse_labels(read_labels(options.group_by))
@@ -115,12 +126,33 @@ def run(options: RunOptions) -> None:
     log.info("stopped")
 
 
+def _with_advice(options: RunOptions) -> RunOptions:
+    """Return the options of a loop that only advises as those of a dry run with a status of its own."""
+    if options.metrics_address and not options.advise_only:
+        raise UsageError("--metrics-address is for --advise-only; planner and actuator have metrics of their own")
+    if not options.advise_only:
+        return options
+    if options.apply_pod_costs:
+        raise UsageError("--advise-only carries nothing out; leave out --apply-pod-costs")
+    own = ADVISORY_MAP if options.status_config_map == STATUS_MAP else options.status_config_map
+    return replace(
+        options,
+        dry_run=True,
+        replace=True,
+        leader_elect=False,
+        status_config_map=own,
+        state_config_map="",
+        events=False,
+    )
+
+
 def _run(
     options: RunOptions, settings: RoundSettings, prices: Prices | None, ending: tuple[Stopping, ExitStack]
 ) -> None:
     """Assemble everything and run it; the stack shuts it down."""
     stopping, stack = ending
-    stack.callback(start_telemetry("trimtab-loop").close)
+    telemetry = _open_telemetry(options)
+    stack.callback(telemetry.close)
     api = options.source.api()
     health = Health(max_inactivity_s=max(10 * options.interval_s, 600.0))
     if options.health_address:
@@ -128,7 +160,8 @@ def _run(
     cluster = stack.enter_context(LiveCluster(api, needs=_needs(options), numbers=annotations_read(settings.plan)))
     settings = _completed(settings, options, prices, cluster)
     wait_until_listed(cluster, health)
-    around = _services(options, api, health, stack)
+    advisory = Advisory(telemetry.meter) if options.advise_only else None
+    around = _services(options, api, health, stack, advisory)
     # An unavailable service is asked once: the loop makes a new round after a pause, and can be stopped meanwhile.
     planner = stack.enter_context(GrpcLink(options.planner, policy=ONCE))
     actuator = stack.enter_context(ActuatorClient(options.actuator, ONCE)) if options.actuator else None
@@ -161,6 +194,8 @@ def _run(
         loop.run()
     if options.dry_run:
         last.print_table(prices)
+    if advisory is not None:
+        log.info("advisory", text=advisory.sentence(), **advisory.document())
 
 
 def _completed(
@@ -180,6 +215,20 @@ def _completed(
         return priced(found, status) if priced is not None else found
 
     return replace(settings, complete_groups=complete, complete_settings=pools.settings)
+
+
+def _open_telemetry(options: RunOptions) -> Telemetry:
+    """Start metrics and traces, with the loop's certificate if it has one."""
+    ours = ChannelSecurity.from_environment()
+    security = PortSecurity(cert=ours.tls_cert, key=ours.tls_key, allow_plaintext=options.allow_plaintext)
+    try:
+        telemetry = start_telemetry("trimtab-loop", options.metrics_address, security)
+    except (ValueError, OSError) as error:
+        raise UsageError(f"--metrics-address {options.metrics_address}: {error}") from None
+    if telemetry.metrics_address:
+        log.info("metrics", address=telemetry.metrics_address)
+        telemetry.ready.set()
+    return telemetry
 
 
 def _open_health(options: RunOptions, health: Health, stack: ExitStack) -> str:
@@ -229,7 +278,9 @@ def _needs(options: RunOptions) -> list[PermissionRule]:
     return needs
 
 
-def _services(options: RunOptions, api: Api, health: Health, stack: ExitStack) -> LoopServices:
+def _services(
+    options: RunOptions, api: Api, health: Health, stack: ExitStack, advisory: Advisory | None
+) -> LoopServices:
     """Start the services through which the loop reports; the stack stops them."""
     identity = f"{socket.gethostname()}-{os.getpid()}"
     lease = writer = None
@@ -242,15 +293,17 @@ def _services(options: RunOptions, api: Api, health: Health, stack: ExitStack) -
         writer = EventWriter(api, identity)
         writer.start()
         stack.callback(writer.stop)
-    subject = Subject("ConfigMap", options.status_config_map or "trimtab-status", options.namespace)
+    subject = Subject("ConfigMap", options.status_config_map or STATUS_MAP, options.namespace)
+    name = options.status_config_map
     return LoopServices(
         health=health,
         lease=lease,
-        status_map=StatusMap(api, options.namespace, options.status_config_map) if options.status_config_map else None,
+        status_map=StatusMap(api, options.namespace, name, advisory) if name else None,
         events=writer,
         status_events=StatusEvents(subject) if writer is not None else None,
         growth_events=GrowthEvents(subject) if writer is not None else None,
         states=_states(options, api),
+        advisory=advisory,
     )
 
 

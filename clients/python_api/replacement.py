@@ -17,9 +17,9 @@ _Limit = reason_pb2.ReplacementLimit
 
 
 @dataclass(frozen=True)
-class LeavingNode:
+class OutgoingNode:
     """A node that is replaced. destinations : where its pods would go, "namespace/name" to the name of a node that
-    stays, or of a `ComingNode`.
+    stays, or of a `IncomingNode`.
     """
 
     name: str
@@ -29,7 +29,7 @@ class LeavingNode:
 
 
 @dataclass(frozen=True)
-class ComingNode:
+class IncomingNode:
     """A new node. name : in this plan, such as "small#0"; alternatives : node groups to try if its own is out of
     stock, by price.
     """
@@ -44,8 +44,8 @@ class ComingNode:
 class PlannedWave:
     """New nodes, then nodes that leave. saving_per_hour : below 0 only if later waves save more."""
 
-    new_nodes: Sequence[ComingNode]
-    leaving: Sequence[LeavingNode]
+    new_nodes: Sequence[IncomingNode]
+    leaving: Sequence[OutgoingNode]
     saving_per_hour: float
     evicted_pod_count: int
 
@@ -163,10 +163,11 @@ def replacement_of(decision: plan_pb2.ReplacementDecision) -> PlannedReplacement
 def _wave(wave: plan_pb2.ReplacementWave) -> PlannedWave:
     return PlannedWave(
         tuple(
-            ComingNode(one.name, one.node_group, one.price_per_hour, tuple(one.alternatives)) for one in wave.new_nodes
+            IncomingNode(one.name, one.node_group, one.price_per_hour, tuple(one.alternatives))
+            for one in wave.new_nodes
         ),
         tuple(
-            LeavingNode(one.node, one.node_group, one.price_per_hour, dict(one.destinations)) for one in wave.leaving
+            OutgoingNode(one.node, one.node_group, one.price_per_hour, dict(one.destinations)) for one in wave.leaving
         ),
         wave.saving_per_hour,
         wave.evicted_pod_count,

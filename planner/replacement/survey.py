@@ -5,7 +5,7 @@ open, and pods that wait have places. A node that received a pod by those moves 
 the snapshot, G node groups, B PodDisruptionBudgets.
 """
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from trimtab.planner.placement.group_templates import GroupTemplates, group_temp
 from trimtab.planner.placement.limits import LimitInputs, Limits
 from trimtab.planner.replacement.settings import ReplacementSettings
 from trimtab.planner.replacement.state import KnownState, recall
+from trimtab.planner.round.decision import Decided
 from trimtab.planner.round.request import DecisionRequest
 from trimtab.planner.simulation.growth import Growth
 from trimtab.planner.simulation.state import OPEN
@@ -114,6 +115,7 @@ def survey(request: ReplacementRequest) -> ReplacementContext:
     limits = Limits(
         LimitInputs(snapshot, templates, leaving, request.now_ns), this.settings.limits, settings.scale_up.max_new_nodes
     )
+    _count_grown(request, limits)
     group_price = np.array([group.price_per_hour for group in snapshot.groups], np.float64)
     excluded = _excluded(request, limits, group_price, known)
     under = facts.under
@@ -152,6 +154,17 @@ def survey(request: ReplacementRequest) -> ReplacementContext:
         ),
     )
     return context._replace(verdicts=_verdicts(context, codes))
+
+
+def _count_grown(request: ReplacementRequest, limits: Limits) -> None:
+    """Count the nodes that scale-up adds in this round."""
+    grown: Decided | None = request.round.decided.get(pb.Decision.SCALE_UP)
+    if grown is None:
+        return
+    decision: Any = grown.whole().result
+    row = {group.id: number for number, group in enumerate(request.snapshot.groups)}
+    for split in decision.splits:
+        limits.count_nodes(row[split.node_group], len(split.new_nodes))
 
 
 def _none(count: int) -> NodeVerdicts:

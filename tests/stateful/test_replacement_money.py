@@ -1,8 +1,8 @@
 """What clusters cost after a replacement, beside the optimum of an independent mixed-integer programme, on clusters of
 8 to 25 nodes (`tests/builders/mid_size_clusters.py`). Each plan is checked by the certificate.
 
-The programme knows no waves, so waves are as large as need be; with those of the usual size, pods go to nodes that could
-have left later, which is measured beside it.
+The programme knows no waves, so waves are as large as need be; with those of the usual size, pods go to nodes that
+could have left later, which is measured beside it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,7 +21,7 @@ ANY_SAVING: Json = {"stabilityMargin": 0, "minSavingShare": 0}
 LARGE_WAVES: Json = {"maxLeavingNodes": 100, "maxSurgeNodes": 100}
 SAMPLE = (1, 6, 8, 103)
 """Clusters whose optimum is proven at once."""
-MANY = range(100, 124)
+MANY = range(100, 116)
 MOST = 1.03
 """Highest mean of the price as a multiple of the optimum."""
 MOST_IN_WAVES = 1.1
@@ -60,7 +60,7 @@ def test_clusters_become_nearly_as_cheap_as_any_that_holds_the_pods() -> None:
 @pytest.mark.nightly
 @pytest.mark.parametrize("spread", [False, True], ids=["any", "spread"])
 def test_many_clusters_become_nearly_as_cheap_as_any_that_holds_the_pods(spread: bool, note: Note) -> None:
-    found = list(reached(MANY, spread, time_limit_s=10.0))
+    found = list(reached(MANY, spread, time_limit_s=6.0))
     ratios = {
         "the cheapest found": [one.after / one.found for one in found],
         "the bound": [one.after / one.bound for one in found],

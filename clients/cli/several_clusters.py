@@ -78,8 +78,10 @@ def _planned(
     advice = None
     try:
         request = options.request()
+        request.decisions.extend(decisions)
         snapshot = options.cluster(request)
-        request.decisions.extend(decisions or default_decisions(request.settings, snapshot))
+        if not decisions:
+            request.decisions.extend(default_decisions(request.settings, snapshot))
         response = planner.plan(snapshot, request)
         view = ClusterView(snapshot)
         if most_plans is not None:

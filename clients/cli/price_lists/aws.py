@@ -31,13 +31,13 @@ def aws_prices(documents: Iterable[Any]) -> Iterator[ListedPrice]:
     understood is left out.
     """
     every = list(documents)
-    products = [product for document in every for product in _products(document)]
+    products = [product for document in every for product in products_of(document)]
     for product in sorted(products, key=lambda one: _attributes(one).get("capacitystatus", "Used") == "Used"):
-        yield from _on_demand(product)
+        yield from on_demand_prices(product)
     yield from _spot(every)
 
 
-def _products(document: Any) -> Iterator[Json]:
+def products_of(document: Any) -> Iterator[Json]:
     """Yield the products of a document, each with its terms."""
     for item in items_of(document, "PriceList"):
         product = json.loads(item) if isinstance(item, str) else item
@@ -54,7 +54,8 @@ def _attributes(product: Json) -> Mapping[str, str]:
     return found
 
 
-def _on_demand(product: Json) -> Iterator[ListedPrice]:
+def on_demand_prices(product: Json) -> Iterator[ListedPrice]:
+    """Yield the prices on demand of a product; none of one that is not Linux on a shared machine."""
     attributes = _attributes(product)
     if "instanceType" not in attributes or any(
         attributes.get(key, wanted[0]) not in wanted for key, wanted in _WANTED.items()

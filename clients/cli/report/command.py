@@ -32,6 +32,7 @@ from trimtab.clients.cli.report.page import (
     rendered,
     without_empty_columns,
 )
+from trimtab.clients.cli.report.reclaims import reclaim_charts, reclaim_tables
 from trimtab.clients.cli.sentences import NODE_GROUP_SENTENCES, NODE_SENTENCES, POD_SENTENCES
 from trimtab.clients.cli.several_clusters import plan_each, refuse_failed
 from trimtab.clients.cli.simulate.table import MAIN_FIGURES, MOST_COLUMNS, figures, lines, subject
@@ -224,11 +225,17 @@ def simulated(document: Json, from_start: bool = False) -> ReportPage:
         title=f"Simulation: {subject(results[0])}",
         headline=_headline(every, document.get("recommendation")) + _overlay(results, from_start),
         tables=[_figures(every, names)],
-        charts=[*_curve(document), *charts(results, from_start=from_start), *drain_charts(results)],
+        charts=[
+            *_curve(document),
+            *charts(results, from_start=from_start),
+            *reclaim_charts(results),
+            *drain_charts(results),
+        ],
         maps=_maps(results),
         decisions=_named_decisions(results),
         details=[
             *(_blockers(name, one) for name, one in zip(names, results, strict=True)),
+            *(table for name, one in zip(names, results, strict=True) for table in reclaim_tables(name, one)),
             *(table for name, one in zip(names, results, strict=True) for table in drain_tables(name, one)),
         ],
     )

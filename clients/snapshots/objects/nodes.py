@@ -4,7 +4,7 @@ Source: core/v1; kube-scheduler nodevolumelimits (a driver without `allocatable.
 eligibility (annotations).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from trimtab.clients.kubernetes.kinds.metadata import ObjectMeta, Quantities
 from trimtab.clients.kubernetes.kinds.nodes import CSINode, Node, NodeSpec, NodeStatus
@@ -18,6 +18,7 @@ from trimtab.clients.snapshots.objects.times import timestamp
 from trimtab.v1 import snapshot_pb2 as pb
 
 SCALE_DOWN_DISABLED = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
+DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
 STEERED = "trimtab.dev/steered"
 """Marks a node that `trimtab steer` protects: the annotation named by its value comes from a plan, not from an
 operator, and must not influence the next plan."""
@@ -43,13 +44,20 @@ def node_row(
         ready=any(one.status == "True" for one in conditions),
         ready_transition_time=timestamp(conditions[-1].last_transition_time) if conditions else None,
         create_time=timestamp(meta.creation_timestamp),
-        scale_down_disabled=annotations.get(SCALE_DOWN_DISABLED) == "true" and STEERED not in annotations,
+        scale_down_disabled=_is_protected(annotations),
         deletion_delayed=any(key.startswith(DELAY_DELETION_PREFIX) for key in annotations),
         attach_limits=_attach_limits(csi_node, dictionary),
         volume_drivers=volume_drivers(csi_node, required, dictionary),
     )
     _add_shared(row, node, dictionary)
     return row
+
+
+def _is_protected(annotations: Mapping[str, str]) -> bool:
+    """Return whether an operator keeps autoscalers from removing a node."""
+    if STEERED in annotations:
+        return False
+    return "true" in (annotations.get(SCALE_DOWN_DISABLED), annotations.get(DO_NOT_DISRUPT))
 
 
 def template_row(node: Node, dictionary: Dictionary) -> pb.NodeTemplate:

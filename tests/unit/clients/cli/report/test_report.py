@@ -21,7 +21,8 @@ from trimtab.clients.cli.sentences import NODE_SENTENCES
 from trimtab.clients.recording import RecordingReader, RecordingWriter
 from trimtab.clients.simulation.recommendation import as_document, read_limits, recommend
 from trimtab.clients.simulation.result import encoded, read_result, result_of, write_result
-from trimtab.clients.simulation.scenario import Scenario, ScenarioError
+from trimtab.clients.simulation.scenario import Scenario
+from trimtab.clients.simulation.scenario_values import ScenarioError
 from trimtab.clients.simulation.simulation import ClusterSimulation
 from trimtab.clients.snapshots.live.snapshot_update import SnapshotUpdate
 from trimtab.v1 import plan_pb2

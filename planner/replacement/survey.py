@@ -115,7 +115,6 @@ def survey(request: ReplacementRequest) -> ReplacementContext:
     limits = Limits(
         LimitInputs(snapshot, templates, leaving, request.now_ns), this.settings.limits, settings.scale_up.max_new_nodes
     )
-    _count_grown(request, limits)
     group_price = np.array([group.price_per_hour for group in snapshot.groups], np.float64)
     excluded = _excluded(request, limits, group_price, known)
     under = facts.under
@@ -173,8 +172,10 @@ def _none(count: int) -> NodeVerdicts:
 
 
 def _excluded(request: ReplacementRequest, limits: Limits, group_price: Float64, known: KnownState) -> Int32:
-    """Return why each group gets no new nodes, `NodeGroupReason.Code`, 0 = it may. int32[G]. A group at its maximum may
-    get some once others of its nodes have gone."""
+    """Count the nodes that scale-up adds, and return why each group gets no new ones, `NodeGroupReason.Code`, 0 = it may.
+    int32[G]. A group at its maximum may get some once others of its nodes have gone.
+    """
+    _count_grown(request, limits)
     reasons = limits.reasons.copy()
     reasons[reasons == NodeGroupReason.MAX_SIZE_REACHED] = NodeGroupReason.UNSPECIFIED
     whole = np.array([group.zero_or_max for group in request.snapshot.groups], bool)

@@ -172,8 +172,8 @@ def _none(count: int) -> NodeVerdicts:
 
 
 def _excluded(request: ReplacementRequest, limits: Limits, group_price: Float64, known: KnownState) -> Int32:
-    """Count the nodes that scale-up adds, and return why each group gets no new ones, `NodeGroupReason.Code`, 0 = it may.
-    int32[G]. A group at its maximum may get some once others of its nodes have gone.
+    """Count the nodes that scale-up adds, and return why each group gets no new ones. `NodeGroupReason.Code`, 0 = it
+    may. int32[G]. A group at its maximum may get some once others of its nodes have gone.
     """
     _count_grown(request, limits)
     reasons = limits.reasons.copy()

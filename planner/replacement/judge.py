@@ -71,14 +71,15 @@ def payback_ns(context: ReplacementContext, value: Value) -> float:
 
 def balanced_score(context: ReplacementContext, value: Value) -> float | None:
     """Return Karpenter's Balanced score, None if nothing is evicted: the saving as a share of the price of all nodes of
-    the groups that lose nodes, divided by the eviction cost as a share of that of all their pods.
+    the groups that lose nodes, divided by the disruption as a share of theirs: 1 a node and the cost of evicting its
+    pods.
     """
     if not value.evicted or value.cost <= 0:
         return None
     group = context.request.snapshot.nodes.group
     of_pools = np.isin(group, group[value.leaving]) & context.there
-    price, cost = total(context.price[of_pools]), total(context.pods.cost[of_pools])
-    return (value.saving / price) / (value.cost / cost) if price > 0 else 0.0
+    price, cost = total(context.price[of_pools]), total(1 + context.pods.cost[of_pools])
+    return (value.saving / price) / ((len(value.leaving) + value.cost) / cost) if price > 0 else 0.0
 
 
 def broken_limit(context: ReplacementContext, value: Value) -> int:

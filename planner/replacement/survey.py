@@ -5,7 +5,7 @@ open, and pods that wait have places. A node that received a pod by those moves 
 the snapshot, G node groups, B PodDisruptionBudgets.
 """
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from trimtab.planner.placement.group_templates import GroupTemplates, group_temp
 from trimtab.planner.placement.limits import LimitInputs, Limits
 from trimtab.planner.replacement.settings import ReplacementSettings
 from trimtab.planner.replacement.state import KnownState, recall
+from trimtab.planner.round.decision import Decided
 from trimtab.planner.round.request import DecisionRequest
 from trimtab.planner.simulation.growth import Growth
 from trimtab.planner.simulation.state import OPEN
@@ -154,14 +155,27 @@ def survey(request: ReplacementRequest) -> ReplacementContext:
     return context._replace(verdicts=_verdicts(context, codes))
 
 
+def _count_grown(request: ReplacementRequest, limits: Limits) -> None:
+    """Count the nodes that scale-up adds in this round."""
+    grown: Decided | None = request.round.decided.get(pb.Decision.SCALE_UP)
+    if grown is None:
+        return
+    decision: Any = grown.whole().result
+    row = {group.id: number for number, group in enumerate(request.snapshot.groups)}
+    for split in decision.splits:
+        limits.count_nodes(row[split.node_group], len(split.new_nodes))
+
+
 def _none(count: int) -> NodeVerdicts:
     zeros = np.zeros(count, np.uint8)
     return NodeVerdicts(zeros, zeros, np.full(count, -1, np.int32), zeros)
 
 
 def _excluded(request: ReplacementRequest, limits: Limits, group_price: Float64, known: KnownState) -> Int32:
-    """Return why each group gets no new nodes, `NodeGroupReason.Code`, 0 = it may. int32[G]. A group at its maximum may
-    get some once others of its nodes have gone."""
+    """Count the nodes that scale-up adds, and return why each group gets no new ones. `NodeGroupReason.Code`, 0 = it
+    may. int32[G]. A group at its maximum may get some once others of its nodes have gone.
+    """
+    _count_grown(request, limits)
     reasons = limits.reasons.copy()
     reasons[reasons == NodeGroupReason.MAX_SIZE_REACHED] = NodeGroupReason.UNSPECIFIED
     whole = np.array([group.zero_or_max for group in request.snapshot.groups], bool)

@@ -93,7 +93,7 @@ class PricedCluster(NamedTuple):
         )  # fmt: skip
 
 
-class _Filling:
+class Filling:
     """Places pods while the scheduler's rules allow it."""
 
     def __init__(self, random: Random, nodes: list[PricedNode], workloads: list[Workload]) -> None:
@@ -131,6 +131,16 @@ class _Filling:
         self.placed.append((of, at))
         return True
 
+    def fill(self, use: float) -> None:
+        """Place pods of random workloads until cores or memory are used to this share, or nothing fits."""
+        cores, memory = sum(one.cpu_milli for one in self._nodes), sum(one.memory_mib for one in self._nodes)
+        failures = 0
+        while failures < 40 and len(self.placed) < 30 * len(self._nodes):
+            used = 1 - sum(free[0] for free in self.free) / cores, 1 - sum(free[1] for free in self.free) / memory
+            if max(used) >= use:
+                return
+            failures = 0 if self.place(self._random.randrange(len(self._workloads))) else failures + 1
+
 
 def mixed_pools(seed: int) -> PricedCluster:
     """Return 10 to 40 nodes of one to five machine types at 25 to 65 % use."""
@@ -162,22 +172,11 @@ def mixed_pools(seed: int) -> PricedCluster:
         )
         for number in range(random.randint(4, 14))
     ]  # fmt: skip
-    filling = _Filling(random, nodes, workloads)
+    filling = Filling(random, nodes, workloads)
     use = random.uniform(0.25, 0.65)
-    _fill(random, filling, nodes, use)
+    filling.fill(use)
     keeps = {one.pool: random.choice((0, 0, 0, 1, 2)) for one in nodes}
     return PricedCluster(nodes, workloads, filling.placed, types, keeps)
-
-
-def _fill(random: Random, filling: _Filling, nodes: list[PricedNode], use: float) -> None:
-    """Place pods of random workloads until cores or memory are used to this share, or nothing fits."""
-    cores, memory = sum(one.cpu_milli for one in nodes), sum(one.memory_mib for one in nodes)
-    failures = 0
-    while failures < 40 and len(filling.placed) < 30 * len(nodes):
-        used = 1 - sum(free[0] for free in filling.free) / cores, 1 - sum(free[1] for free in filling.free) / memory
-        if max(used) >= use:
-            return
-        failures = 0 if filling.place(random.randrange(len(filling._workloads))) else failures + 1
 
 
 def shrunk_fleet(seed: int) -> PricedCluster:
@@ -207,8 +206,8 @@ def shrunk_fleet(seed: int) -> PricedCluster:
         )
         for number in range(random.randint(6, 25))
     ]  # fmt: skip
-    filling = _Filling(random, nodes, workloads)
-    _fill(random, filling, nodes, random.uniform(0.75, 0.9))
+    filling = Filling(random, nodes, workloads)
+    filling.fill(random.uniform(0.75, 0.9))
     stays = [random.uniform(0.1, 0.7) for _ in workloads]
     placed = [(of, at) for of, at in filling.placed if random.random() < stays[of] or workloads[of].skew]
     keeps = {one.pool: random.choice((0, 0, 1)) for one in nodes}

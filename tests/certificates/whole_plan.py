@@ -8,7 +8,7 @@ nodes, or the number that their share requires if that is smaller.
 from collections import Counter
 from collections.abc import Iterator
 
-from tests.certificates import scale_up
+from tests.certificates import scale_up, whole_replacement
 from tests.certificates.scheduling import BY_OTHERS, PREDICATES, Placement
 from tests.certificates.slack import needed
 from trimtab.v1 import plan_pb2
@@ -21,7 +21,7 @@ BY_NODE = tuple(one for one in PREDICATES if one not in BY_OTHERS)
 def offences(
     snapshot: pb.ClusterSnapshot, settings: plan_pb2.PlanSettings, answer: plan_pb2.PlanResponse, now_s: int
 ) -> list[str]:
-    """Return every conflict between scale-up, scale-down and slack of one answer."""
+    """Return every conflict between scale-up, scale-down, replacement and slack of one answer."""
     plan = scale_up.Plan(snapshot, settings, answer.scale_up, now_s)
     end = plan.end()
     gone = {entry.node for entry in answer.scale_down.unneeded}
@@ -29,6 +29,10 @@ def offences(
     moves = {key: node for entry in answer.scale_down.unneeded for key, node in entry.destinations.items()}
     after = _moved(plan, end, gone, moves)
     found += [f"{key} goes to {node}, which does not stay" for key, node in moves.items() if node not in after.nodes]
+    found += whole_replacement.conflicts(plan, answer)
+    after = whole_replacement.carried_out(plan, after, answer.replacement)
+    moves |= whole_replacement.moves_of(answer.replacement)
+    found += [f"{key} ends on {node}, which does not stay" for key, node in moves.items() if node not in after.nodes]
     touched = sorted([*_placed(answer), *((key, node) for key, node in moves.items() if node in after.nodes)])
     for key, node in touched:
         if node in after.nodes:
@@ -68,8 +72,9 @@ def _slack(
     )
     ((cpu, memory),) = sizes
     room = {name: _takes(plan, after, name, {"cpu": cpu, "memory": memory}) for name in after.nodes}
+    replacing = {one.name for wave in answer.replacement.waves for one in wave.new_nodes}
     yield from (f"{name} is to hold {n} placeholders, of {room[name]}" for name, n in on_new.items() if n > room[name])
-    known = {name for name in plan.known if name in after.nodes and plan.cluster.nodes[name].ready}
+    known = {name for name in plan.known | replacing if name in after.nodes and plan.cluster.nodes[name].ready}
     wanted, has = sum(bool(one.node) for one in rows), sum(room[name] for name in known)
     left = [plan.cluster.amounts(name) for name in sorted(known) if _counts(plan, name)]
     offered = [(one.get("cpu", 0), one.get("memory", 0)) for one in left]

@@ -61,7 +61,7 @@ def asking_for_all() -> plan_pb2.PlanRequest:
 
 
 def cluster_with_everything() -> pb.ClusterSnapshot:
-    """Return a cluster in which every decision has work: groups that grow, buffers, evictions, a node that leaves."""
+    """Return a cluster in which every decision has work: groups that grow, buffers, evictions, nodes that leave."""
     cluster = growing_cluster()
     for name, amount in (("default/some", "20%"), ("default/two", "2")):
         one = cluster.slack_requests.requests.add(object=name, namespace="default", scale=10, amount=amount)
@@ -83,7 +83,25 @@ def cluster_with_everything() -> pb.ClusterSnapshot:
     evicted = status.recent_evictions.add(namespace="default", name="web-9", uid="web-9", owner="owner", spec=0)
     evicted.evict_time.seconds = NOW_S - 20
     cluster.node_groups[1].zero_or_max = True
+    add_dear_node(cluster)
     return cluster
+
+
+def add_dear_node(cluster: pb.ClusterSnapshot) -> None:
+    """Add a full node, whose pod fits a new node of a cheaper group alone: the last but one, which was pending."""
+    dear = cluster.nodes.add(name="e", label_set=3, ready=True, node_group="dear")
+    dear.allocatable.extend([70_000, 16 << 30, 110])
+    cluster.node_groups.add(id="dear", max_size=5, target_size=1, price_per_hour=9)
+    cheap = cluster.node_groups.add(id="cheap", max_size=5, price_per_hour=0.1)
+    cheap.template.CopyFrom(cluster.node_groups[0].template)
+    cheap.template.allocatable[0] = 80_000
+    cluster.pod_specs.add().requests.add(resource=0, amount=70_000)
+    cluster.strings.append("e")
+    own = {"node": len(cluster.strings) - 1, "spec": len(cluster.pod_specs) - 1}
+    for column, kind in (("owner", "<i4"), ("flags", "u1"), ("phase", "u1"), ("node", "<i4"), ("spec", "<i4")):
+        rows = np.frombuffer(getattr(cluster.pods, column), kind).copy()
+        rows[-2] = own.get(column, rows[0])
+        setattr(cluster.pods, column, rows.tobytes())
 
 
 def change() -> pb.SnapshotDelta:
@@ -157,6 +175,7 @@ def planned_all() -> plan_pb2.PlanState:
     """Return the state of a first plan with every decision, made on demand because it compiles all kernels."""
     answer = HANDLER.plan(asking_for_all(), EVERYTHING.SerializeToString(), Caller())
     assert len(answer.diagnostics.decisions) == len(TABLE)
+    assert answer.replacement.waves, "replacement has no work"
     return answer.state
 
 

@@ -2153,8 +2153,9 @@ class ReplacementOption(_message.Message):
     """Waves."""
     balanced_score: _builtins.float
     """Karpenter's Balanced score: the saving as a share of the cost of the node
-    groups concerned, divided by the eviction cost as a share of that of all
-    their pods. Karpenter approves from 0.5. Absent = nothing is evicted.
+    groups concerned, divided by the disruption as a share of theirs, which is 1
+    a node and the eviction cost of its pods. Karpenter approves from 0.5.
+    Absent = nothing is evicted.
     """
     chosen: _builtins.bool
     """Whether it is the plan in `waves`."""

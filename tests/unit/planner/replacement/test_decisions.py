@@ -171,7 +171,7 @@ def test_karpenters_numbers_give_karpenters_balanced_score() -> None:
     pods = [web(f"l0-{j}", "l0", "300m") for j in range(3)] + [web(f"l1-{j}", "l1", "1500m") for j in range(5)]
     found = plan([WEB, *group("big", "8", "32Gi", 9.68, ["l0", "l1"]), *group("half", "1", "8Gi", 2.42), *pods])
     assert found.waves == [(["l0"], ["half"])]
-    assert found.decision.frontier[0].balanced_score == pytest.approx((7.26 / 19.36) / (3 / 8))
+    assert found.decision.frontier[0].balanced_score == pytest.approx((7.26 / 19.36) / (4 / 10))
 
 
 def test_a_plan_waits_until_it_has_been_the_same_for_the_stable_time() -> None:

@@ -1,0 +1,1 @@
+"""The least price that replacement can lead to, without planner code."""

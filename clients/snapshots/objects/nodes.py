@@ -11,6 +11,7 @@ from trimtab.clients.kubernetes.kinds.nodes import CSINode, Node, NodeSpec, Node
 from trimtab.clients.kubernetes.object_errors import below
 from trimtab.clients.kubernetes.pod_requests import amounts
 from trimtab.clients.kubernetes.quantities import MOST_OF_A_NODE, amount_of
+from trimtab.clients.snapshots.objects.annotated_numbers import DO_NOT_DISRUPT
 from trimtab.clients.snapshots.objects.csi_drivers import NO_DRIVERS, volume_drivers
 from trimtab.clients.snapshots.objects.dictionary import Dictionary
 from trimtab.clients.snapshots.objects.placement_rules import taints
@@ -44,6 +45,7 @@ def node_row(
         ready_transition_time=timestamp(conditions[-1].last_transition_time) if conditions else None,
         create_time=timestamp(meta.creation_timestamp),
         scale_down_disabled=annotations.get(SCALE_DOWN_DISABLED) == "true" and STEERED not in annotations,
+        do_not_disrupt=annotations.get(DO_NOT_DISRUPT) == "true" and STEERED not in annotations,
         deletion_delayed=any(key.startswith(DELAY_DELETION_PREFIX) for key in annotations),
         attach_limits=_attach_limits(csi_node, dictionary),
         volume_drivers=volume_drivers(csi_node, required, dictionary),

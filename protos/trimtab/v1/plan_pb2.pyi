@@ -3160,8 +3160,9 @@ class ReplacementSettings(_message.Message):
     """
     do_not_disrupt: _builtins.bool
     """Pods that have run for less than their annotation
-    `karpenter.sh/do-not-disrupt` says (a duration, or "true" for ever) keep
-    their nodes. Default true.
+    `karpenter.sh/do-not-disrupt` says (a duration, or "true" for ever;
+    `PodTable.number`) keep their nodes, and so do nodes with it
+    (`Node.do_not_disrupt`). Default true.
     """
     @_builtins.property
     def max_payback_time(self) -> _duration_pb2.Duration:

@@ -23,7 +23,7 @@ from trimtab.planner.replacement.state import KnownState, recall
 from trimtab.planner.round.request import DecisionRequest
 from trimtab.planner.simulation.growth import Growth
 from trimtab.planner.simulation.state import OPEN
-from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64, Snapshot, UInt8
+from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64, UInt8
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.reason_pb2 import BlockingPodReason, NodeGroupReason, ReplacementLimit, UnremovableReason
 

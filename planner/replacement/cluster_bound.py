@@ -17,7 +17,7 @@ from trimtab.planner.replacement.room_prices import RoomPrices, RoomProblem, roo
 from trimtab.planner.replacement.survey import ReplacementContext
 from trimtab.planner.simulation.growth import NO_TEMPLATE_NODE, Growth
 from trimtab.planner.simulation.state import SimulationState
-from trimtab.planner.snapshot.columns import Float64, Int32, Int64, UInt8
+from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64
 
 MOST_KINDS: Final = 32
 """Classes of nodes that stay and have free room, each by itself; more count as one that admits every pod."""
@@ -45,7 +45,7 @@ def cluster_bound(context: ReplacementContext, growth: Growth) -> ClusterBound:
     ones = classes[rows]
     demand = state.resources.request[ones]
     need = state.resources.need[ones]
-    offers = _undominated(_offers(context, growth, candidates), state.blocked[ones])
+    offers = _undominated(_offers(context, growth, candidates), state.blocked[ones] != 0)
     stays = np.flatnonzero(context.there & (context.verdicts.limit > 0) & context.ready)
     kinds = _kinds_of_free_room(state, stays)
     problem = RoomProblem(
@@ -111,10 +111,10 @@ def _offers(context: ReplacementContext, growth: Growth, candidates: Int32) -> _
     )
 
 
-def _undominated(offers: _PricedOffers, blocked: UInt8) -> _PricedOffers:
-    """Return the offers without those that do not change the bound. blocked : uint8[C, K] by class of nodes."""
+def _undominated(offers: _PricedOffers, blocked: Bool) -> _PricedOffers:
+    """Return the offers without those that do not change the bound. blocked : bool[C, K] by class of nodes."""
     classes, of = np.unique(offers.node_class, return_inverse=True)
-    kind = alike(blocked[:, classes].T != 0)[of.reshape(-1)]
+    kind = alike(blocked[:, classes].T)[of.reshape(-1)]
     left = undominated(offers.price, offers.capacity, kind, np.ones(len(kind), bool))
     return _PricedOffers(offers.price[left], offers.capacity[left], offers.node_class[left])
 

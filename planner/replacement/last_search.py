@@ -1,4 +1,4 @@
-"""The last search that found nothing, kept with its snapshot: asked again with the same inputs, it finds nothing again."""
+"""The last search that found nothing, kept with its snapshot: with the same inputs, it finds nothing again."""
 
 import hashlib
 from dataclasses import dataclass

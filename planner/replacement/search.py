@@ -36,9 +36,9 @@ MOST_SUBSETS: Final = 5
 """Candidates of which all sets are tried."""
 LOST_SHARE: Final = 0.5
 """Share of what a node could save at most that is lost if it gets pods; rarely could all of it be saved."""
-CLEAR_SHARE: Final = 0.5
-"""Share of the price of nodes that clearly cost too much: pods of others are moved for little."""
-LEAST_TRIALS: Final = 2
+CLEAR_SHARES: Final = (0.5, 0.6)
+"""Shares of their price by which nodes clearly cost too much: pods of others are moved for little."""
+LEAST_TRIALS: Final = 1 + len(CLEAR_SHARES)
 """Trials of a wave, whatever the budget of work of the wave."""
 POOL: Final = 24
 """Nodes that are tried in exchange for others."""
@@ -72,8 +72,8 @@ class SearchOutcome(NamedTuple):
 
 
 class _Judged(NamedTuple):
-    """A valid wave. rank : its worth, less `min_saving_share` of what moves as costly as its own could save on the mean,
-    and less part of what later waves lose because nodes that could leave got pods."""
+    """A valid wave. rank : its worth, less `min_saving_share` of what moves as costly as its own save on the mean, and
+    less part of what later waves lose because nodes that could leave got pods."""
 
     trial: Trial
     value: Value
@@ -104,7 +104,7 @@ class ReplacementSearch:
         self._labels = [dict(one.template.labels) if one else {} for one in context.templates]
         self._use = _use_of_nodes(context)
         self._is_needed = _needed_groups(context, self._packer)
-        # What a set of nodes saves more than another is worth the moves only if each of these saves a share of the mean.
+        # What a set of nodes saves more than another is worth its moves if these save a share of the mean.
         cost = total(context.pods.cost[context.candidates])
         self._price_of_cost = request.settings.min_saving_share * max(bound.may_save, 0.0) / max(cost, 1.0)
 
@@ -233,7 +233,8 @@ class ReplacementSearch:
         nodes = self._candidates
         for chosen in self._whole[:1]:
             yield np.sort(chosen)
-            yield np.sort(chosen[self._surplus[chosen] >= CLEAR_SHARE * self._context.price[chosen]])
+            excess = self._surplus[chosen] / self._context.price[chosen]
+            yield from (np.sort(chosen[excess >= share]) for share in CLEAR_SHARES)
         for chosen in self._whole[1:]:
             yield np.sort(chosen)
         if len(nodes) <= MOST_SUBSETS:
@@ -368,7 +369,7 @@ def _needed_groups(context: ReplacementContext, packed: Packer) -> Bool:
     and may grow as far as a wave. bool[G]. All, if pods depend on where others are."""
     simulation, growth, settings = packed.simulation, packed.growth, context.request.settings
     state = simulation.state
-    found = context.usable & (growth.template_node != NO_TEMPLATE_NODE)
+    found: Bool = context.usable & (growth.template_node != NO_TEMPLATE_NODE)
     moving = context.pods.of(context.candidates)
     classes = np.unique(state.pod_class[moving])
     if state.local_class[classes].any():

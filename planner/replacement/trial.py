@@ -10,7 +10,7 @@ import numpy as np
 
 from trimtab.planner.cheapest.plan import cheapest_plan
 from trimtab.planner.cheapest.problem import PlanBounds
-from trimtab.planner.model.settings.search import BEST, SearchBudgets
+from trimtab.planner.model.settings.search import BEST
 from trimtab.planner.new_nodes.planned_nodes import planned_nodes
 from trimtab.planner.new_nodes.whole_problem import RoomToGrow, whole_problem
 from trimtab.planner.placement.group_bounds import group_bounds
@@ -27,7 +27,6 @@ from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import check_log, current_mark
 from trimtab.planner.simulation.state import SimulationState
 from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32, Int64
-
 
 MANY_PODS: Final = 512
 """Pods above which new nodes are planned quickly: that costs a quarter and is as good within 0.3 %."""

@@ -3128,8 +3128,9 @@ class ReplacementSettings(_message.Message):
     default 0.
     """
     min_saving_share: _builtins.float
-    """Least saving of a plan as a share of what the nodes that leave cost. 0 to 1,
-    default 0.05.
+    """Least saving of a plan as a share of what the nodes that leave cost; and, of
+    the saving of a mean eviction, what each further one must save for a set of
+    nodes to be preferred to a smaller one. 0 to 1, default 0.05.
     """
     min_saving_per_eviction: _builtins.float
     """Least hourly saving per evicted pod. >= 0, default 0."""

@@ -87,12 +87,23 @@ class GrowSettings:
 
 
 @dataclass(frozen=True)
+class ReplaceSettings:
+    """Settings of replacements."""
+
+    # Pause between looks at new nodes, and at deletions in progress.
+    poll_s: float = 5.0
+    # Threads for replacements, of which one is in progress at a time.
+    thread_count: int = 1
+
+
+@dataclass(frozen=True)
 class WorkSettings:
-    """Settings of the actuator's work. `drain`, `delete`, `grow` : of each kind of work."""
+    """Settings of the actuator's work. `drain`, `delete`, `grow`, `replace` : of each kind of work."""
 
     drain: DrainSettings = field(default_factory=DrainSettings)
     delete: DeleteSettings = field(default_factory=DeleteSettings)
     grow: GrowSettings = field(default_factory=GrowSettings)
+    replace: ReplaceSettings = field(default_factory=ReplaceSettings)
     # Pause between taint and first eviction or deletion: the scheduler may not have read the taint yet.
     # Upstream: --node-delete-delay-after-taint.
     delay_after_taint_s: float = 5.0

@@ -66,6 +66,18 @@ class ActuatorClient:
         request = actuator_pb2.ScaleUpRequest(request_id=request_id, splits=splits, epoch=self.epoch())
         return self._invoke(lambda: self._stub.ScaleUp(request, timeout=self._timeout_s))
 
+    def start_replacement(self, request: actuator_pb2.StartReplacementRequest) -> actuator_pb2.StartReplacementResponse:
+        """Start to replace nodes by new ones; repeat with the same `request_id` if the answer is lost."""
+        request.epoch = request.epoch or self.epoch()
+        return self._invoke(lambda: self._stub.StartReplacement(request, timeout=self._timeout_s))
+
+    def cancel_replacement(
+        self, request_ids: Iterable[str], reason: str = ""
+    ) -> actuator_pb2.CancelReplacementResponse:
+        """End replacements."""
+        request = actuator_pb2.CancelReplacementRequest(request_ids=request_ids, reason=reason)
+        return self._invoke(lambda: self._stub.CancelReplacement(request, timeout=self._timeout_s))
+
     def apply_taints(self, unneeded_nodes: Iterable[str]) -> actuator_pb2.ApplyTaintsResponse:
         """Make soft taints match the set of unneeded nodes."""
         request = actuator_pb2.ApplyTaintsRequest(unneeded_nodes=unneeded_nodes)

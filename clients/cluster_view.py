@@ -190,6 +190,10 @@ class ClusterView:
         """Return the requests of a pod."""
         return {self.snapshot.resources[entry.resource]: entry.amount for entry in pod.spec.requests}
 
+    def requests_of(self, row: int) -> dict[str, int]:
+        """Return the requests of the pod of a row."""
+        return {self.snapshot.resources[entry.resource]: entry.amount for entry in self.pod_spec(row).requests}
+
     def volumes(self, pod: ShownPod) -> list[pb.Volume]:
         """Return the volumes that a pod mounts."""
         pods = self.snapshot.pods

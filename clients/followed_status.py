@@ -54,6 +54,7 @@ class FollowedStatus:
         self._head = actuator_pb2.ActuatorStatus()
         self._deletions: dict[str, actuator_pb2.NodeDeletion] = {}
         self._groups: dict[str, actuator_pb2.NodeGroupStatus] = {}
+        self._replacements: dict[str, actuator_pb2.Replacement] = {}
         self._evictions = EntriesByTime(_eviction_key)
         self._finished = EntriesByTime(_finished_key)
 
@@ -66,6 +67,7 @@ class FollowedStatus:
         self._head = actuator_pb2.ActuatorStatus(revision=status.revision, time=status.time)
         self._deletions = {one.node: one for one in status.deletions}
         self._groups = {one.id: one for one in status.node_groups}
+        self._replacements = {one.request_id: one for one in status.replacements}
         self._evictions.replace(status.recent_evictions)
         self._finished.replace(status.finished)
 
@@ -76,6 +78,7 @@ class FollowedStatus:
             recent_evictions=self._evictions.entries,
             finished=self._finished.entries,
             node_groups=(self._groups[name] for name in sorted(self._groups)),
+            replacements=(self._replacements[name] for name in sorted(self._replacements)),
         )
         whole.MergeFrom(self._head)
         return whole
@@ -90,6 +93,9 @@ class FollowedStatus:
         for name in change.removed_node_groups:
             self._groups.pop(name, None)
         self._groups.update((one.id, one) for one in change.node_groups)
+        for name in change.removed_replacements:
+            self._replacements.pop(name, None)
+        self._replacements.update((one.request_id, one) for one in change.replacements)
         self._evictions.change(change.recent_evictions, _instant(change.evictions_since))
         self._finished.change(change.finished, _instant(change.finished_since))
 

@@ -1,7 +1,7 @@
 """The runner: assigns every instruction of the tracker to the thread pool that carries it out.
 
-Decides which pool: drains, instance deletions, scale-ups and short tasks have separate threads and do not wait for each
-other. Short tasks make no calls of the cloud: one that hangs delays neither taints nor roll-backs.
+Decides which pool: drains, instance deletions, scale-ups, replacements and short tasks have separate threads and do not
+wait for each other. Short tasks make no calls of the cloud: one that hangs delays neither taints nor roll-backs.
 Keeps the task of each node, because a roll-back has to stop it first.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from trimtab.actuator.drain.drain import NodeDrain
 from trimtab.actuator.runner.deleter import GroupDeleter
-from trimtab.actuator.runner.scheduler import Pool, Scheduler
+from trimtab.actuator.runner.scheduler import Pool, ScheduledTask, Scheduler
 from trimtab.actuator.runner.tasks import (
     BeginDeleteTask,
     CheckEmptyTask,
@@ -34,6 +34,9 @@ class Runner:
         self._drains = make_pool("drain", context.settings.drain.thread_count)
         self._deletes = make_pool("delete", context.settings.delete.thread_count)
         self._growths = make_pool("grow", context.settings.grow.thread_count)
+        self._replacements = make_pool("replace", context.settings.replace.thread_count)
+        # Makes the task of a replacement, by request id; set by the actuator.
+        self.replacement_task: Callable[[str], ScheduledTask] = _no_replacement
         self._lock = threading.Lock()
         # The task that drains a node, or checks that it is empty.
         self._work_of: dict[str, NodeDrain | CheckEmptyTask] = {}
@@ -62,12 +65,14 @@ class Runner:
                 self._short.add(RollBackTask(instruction, self._work_to_end(instruction), context))
             case i.Grow():
                 self._growths.add(GrowTask(instruction, context))
+            case i.CarryOut(request_id=request_id):
+                self._replacements.add(self.replacement_task(request_id))
             case _:
                 raise AssertionError(f"no task for {instruction}")
 
     def stop(self) -> None:
         """Stop after the running steps."""
-        for pool in (self._drains, self._short, self._deletes, self._growths):
+        for pool in (self._replacements, self._drains, self._short, self._deletes, self._growths):
             pool.stop()
 
     def _begin(self, node: str, work: NodeDrain | CheckEmptyTask) -> None:
@@ -108,3 +113,7 @@ class Runner:
         elif instruction.drained_by_caller:
             # The caller waits for the cloud's answer: do not wait for the next regular check.
             self._deletes.reschedule_earlier(deleter, context.settings.delete.batch_s)
+
+
+def _no_replacement(request_id: str) -> ScheduledTask:
+    raise AssertionError(f"no task for replacement {request_id}")

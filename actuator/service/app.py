@@ -14,6 +14,7 @@ from trimtab.actuator.cloud.provider import CloudNodeTemplate, CloudProvider
 from trimtab.actuator.kube.cluster import ClusterApi, ClusterError, NodeView, TaintView, hard_taint
 from trimtab.actuator.node_groups.loop import NodeGroupLoop
 from trimtab.actuator.node_types.offers import Offers
+from trimtab.actuator.replacements.task import ReplacementTask, ReplacementWork
 from trimtab.actuator.runner.clock import Clock
 from trimtab.actuator.runner.event_processor import EventProcessor
 from trimtab.actuator.runner.runner import Runner
@@ -24,6 +25,8 @@ from trimtab.actuator.service.deletions import Deletions
 from trimtab.actuator.service.group_views import GroupViews
 from trimtab.actuator.service.growth import Growths
 from trimtab.actuator.service.metrics import Metrics
+from trimtab.actuator.service.replacement_orders import ReplacementOrders
+from trimtab.actuator.service.replacement_reports import ReplacementReports
 from trimtab.actuator.service.settings import ActuatorSettings
 from trimtab.actuator.service.state_log import StateLog
 from trimtab.actuator.service.status import EncodedStatus, StatusParts, StatusWriter
@@ -83,6 +86,12 @@ class Actuator:
         self.spans = DeletionSpans()
         self.processor.listeners.append(self.spans.on_event)
         self.deletions = Deletions(self.processor, context, self.settings)
+        self.replacements = ReplacementOrders(self.processor, context, self.settings, self.deletions)
+        replacing = ReplacementWork(
+            context, self.processor, self.settings.present_limits, self.settings.groups.not_ready_taints
+        )
+        self._runner.replacement_task = lambda request_id: ReplacementTask(request_id, replacing)
+        ReplacementReports(meter).watch(self.processor)
         self.growths = Growths(self.processor, self.settings.answer_s)
         self._groups = GroupViews(cloud, runtime.groups_max_age_s)
         self.processor.listeners.append(self._groups.on_event)

@@ -12,8 +12,8 @@ import grpc
 import structlog
 
 from trimtab.actuator.runner.event_processor import EventProcessor
+from trimtab.actuator.runner.observe import observe
 from trimtab.actuator.runner.tasks import TaskContext
-from trimtab.actuator.service.observe import observe
 from trimtab.actuator.service.settings import ActuatorSettings
 from trimtab.actuator.service.validation import check_epoch, check_nodes, check_same, digest_request, node_requests
 from trimtab.actuator.tracker.admission import (

@@ -13,7 +13,7 @@ import typer
 from trimtab.actuator.cloud.table import NAMES
 from trimtab.actuator.node_groups.settings import BackoffPolicy, GroupSettings
 from trimtab.actuator.service.settings import ActuatorSettings, PodCostLimits, SoftTaintSettings
-from trimtab.actuator.settings import DeleteSettings, DrainSettings, PriorityGroup, WorkSettings
+from trimtab.actuator.settings import DeleteSettings, DrainSettings, PriorityGroup, ReplaceSettings, WorkSettings
 from trimtab.actuator.tracker.admission import DeletionLimits
 from trimtab.actuator.tracker.states import Retention
 
@@ -71,6 +71,9 @@ class WorkOptions:
     delete_batch: Annotated[float, typer.Option(min=0, help="deletions in a group within this time are one batch")] = (
         _W.delete.batch_s
     )
+    replace_poll: Annotated[
+        float, typer.Option(min=0.01, help="interval between looks at the nodes of a replacement")
+    ] = _W.replace.poll_s
     delay_after_taint: Annotated[float, typer.Option(min=0, help="pause between taint and first eviction")] = (
         _W.delay_after_taint_s
     )
@@ -130,7 +133,12 @@ class WorkOptions:
         )
         delete = DeleteSettings(timeout_s=self.delete_timeout, poll_s=self.delete_poll, batch_s=self.delete_batch)
         return ActuatorSettings(
-            work=WorkSettings(drain=drain, delete=delete, delay_after_taint_s=self.delay_after_taint),
+            work=WorkSettings(
+                drain=drain,
+                delete=delete,
+                replace=ReplaceSettings(poll_s=self.replace_poll),
+                delay_after_taint_s=self.delay_after_taint,
+            ),
             limits=DeletionLimits(
                 self.max_parallelism, self.max_drain_parallelism, self.max_plan_age, self.max_clock_skew
             ),

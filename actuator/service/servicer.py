@@ -23,11 +23,13 @@ from trimtab.actuator.service.buffer_status import apply_buffer_status
 from trimtab.actuator.service.deletions import deletion_response
 from trimtab.actuator.service.growth import growth_response
 from trimtab.actuator.service.pod_costs import apply_pod_costs
+from trimtab.actuator.service.replacement_orders import replacement_response
 from trimtab.actuator.service.soft_taints import apply_soft_taints
 from trimtab.actuator.service.status import StatusParts
 from trimtab.actuator.service.validation import buffer_states, check_nodes, cost_orders
 from trimtab.actuator.service.watching import Place, SendBudget, SharedStatus, WatcherPlaces
 from trimtab.actuator.store.records import StoreError
+from trimtab.actuator.tracker.replacements import participants
 from trimtab.clients.rpc.callers import current_caller
 from trimtab.clients.rpc.errors import Reason, ServiceError, invalid_request, not_ready
 from trimtab.v1 import actuator_pb2, actuator_pb2_grpc
@@ -38,6 +40,8 @@ RPCS = (
     "GetInfo",
     "StartDeletion",
     "ScaleUp",
+    "StartReplacement",
+    "CancelReplacement",
     "ApplyTaints",
     "ApplyPodCosts",
     "ApplyBufferStatus",
@@ -116,6 +120,27 @@ class ActuatorServicer(actuator_pb2_grpc.ActuatorServicer):
             answers = self._actuator.growths.grow(request)
         return growth_response(answers)
 
+    def StartReplacement(  # noqa: N802
+        self, request: actuator_pb2.StartReplacementRequest, context: grpc.ServicerContext
+    ) -> actuator_pb2.StartReplacementResponse:
+        """Start to replace nodes by new ones, in the background."""
+        del context
+        structlog.contextvars.bind_contextvars(request_id=request.request_id, nodes=len(request.wave.leaving))
+        with backend_errors(), self._actuator.metrics.timed("start_replacement", bool(request.wave.leaving)):
+            self._actuator.processor.check_leading()
+            return replacement_response(self._actuator.replacements.start(request))
+
+    def CancelReplacement(  # noqa: N802
+        self, request: actuator_pb2.CancelReplacementRequest, context: grpc.ServicerContext
+    ) -> actuator_pb2.CancelReplacementResponse:
+        """End replacements."""
+        del context
+        structlog.contextvars.bind_contextvars(replacements=len(request.request_ids))
+        with backend_errors():
+            self._actuator.processor.check_leading()
+            cancelled, not_cancelled = self._actuator.replacements.cancel(request)
+        return actuator_pb2.CancelReplacementResponse(cancelled=cancelled, not_cancelled=not_cancelled)
+
     def ApplyTaints(  # noqa: N802
         self, request: actuator_pb2.ApplyTaintsRequest, context: grpc.ServicerContext
     ) -> actuator_pb2.ApplyTaintsResponse:
@@ -125,7 +150,7 @@ class ActuatorServicer(actuator_pb2_grpc.ActuatorServicer):
         processor = self._actuator.processor
         with backend_errors(), self._actuator.metrics.timed("apply_taints", bool(request.unneeded_nodes)):
             self._actuator.processor.check_leading()
-            in_deletion = processor.read(lambda tracker, _: set(tracker.data.deletions))
+            in_deletion = processor.read(lambda tracker, _: {*tracker.data.deletions, *participants(tracker.data)})
             result = apply_soft_taints(
                 self._actuator.cluster,
                 set(request.unneeded_nodes),

@@ -19,6 +19,7 @@ from trimtab.actuator.node_types.offers import Offers
 from trimtab.actuator.service.group_details import template_message
 from trimtab.actuator.service.group_times import GroupTimes, group_times
 from trimtab.actuator.service.group_views import CachedGroups
+from trimtab.actuator.service.replacement_status import ReplacementMessages
 from trimtab.actuator.tracker.states import Deletion, TrackedEviction
 from trimtab.actuator.tracker.tracker import Tracker
 from trimtab.v1 import actuator_pb2, snapshot_pb2
@@ -32,12 +33,16 @@ STATUS_FIELD = actuator_pb2.GetStatusResponse.DESCRIPTOR.fields_by_name["status"
 CHANGE_FIELD = actuator_pb2.WatchStatusResponse.DESCRIPTOR.fields_by_name["change"].number
 # Lists of `ActuatorStatus` and `StatusChange` have the same numbers.
 GROUPS_FIELD = actuator_pb2.ActuatorStatus.DESCRIPTOR.fields_by_name["node_groups"].number
+# Except replacements.
+REPLACEMENTS_FIELD = actuator_pb2.ActuatorStatus.DESCRIPTOR.fields_by_name["replacements"].number
+CHANGED_REPLACEMENTS_FIELD = actuator_pb2.StatusChange.DESCRIPTOR.fields_by_name["replacements"].number
 
 
 class StatusParts(NamedTuple):
     """The parts of a status, for finding later changes. number : counts statuses, from 1; jump_count : how often all
     times were shifted; deletions : by node, groups : by id, as elements of their fields; evictions, finished : number
-    of entries ever added, up to this status. revision : of the tracker's state that the status shows.
+    of entries ever added, up to this status. revision : of the tracker's state that the status shows. replacements :
+    encoded messages by request id.
     """
 
     number: int
@@ -47,6 +52,7 @@ class StatusParts(NamedTuple):
     groups: Mapping[str, bytes]
     evictions: int
     finished: int
+    replacements: Mapping[str, bytes] = {}
 
 
 class EncodedStatus(NamedTuple):
@@ -70,6 +76,7 @@ class StatusWriter:
         self._parts = StatusParts(0, 0, 0, {}, {}, 0, 0)
         # By group: a template with the resources of its real nodes, and its message.
         self._templates: dict[str, tuple[CloudNodeTemplate, actuator_pb2.CloudTemplate]] = {}
+        self._replacements = ReplacementMessages()
         self._begin()
 
     def _begin(self) -> None:
@@ -104,6 +111,7 @@ class StatusWriter:
                 self._evictions.data,
                 *((self._finished.data,) if with_finished else ()),
                 *parts.groups.values(),
+                *(_element(REPLACEMENTS_FIELD, encoded) for encoded in parts.replacements.values()),
             ]
             return EncodedStatus(parts.revision, _response(STATUS_FIELD, pieces), parts)
         change = actuator_pb2.StatusChange(
@@ -114,6 +122,7 @@ class StatusWriter:
             evictions_since=timestamp(since.evictions_ms),
             finished_since=timestamp(since.finished_ms),
             base_revision=base.revision,
+            removed_replacements=sorted(base.replacements.keys() - parts.replacements.keys()),
         )
         pieces = [
             change.SerializeToString(),
@@ -121,6 +130,11 @@ class StatusWriter:
             self._evictions.added_after(base.evictions),
             *((self._finished.added_after(base.finished),) if with_finished else ()),
             *(data for name, data in parts.groups.items() if base.groups.get(name) != data),
+            *(
+                _element(CHANGED_REPLACEMENTS_FIELD, encoded)
+                for name, encoded in parts.replacements.items()
+                if base.replacements.get(name) != encoded
+            ),
         ]
         return EncodedStatus(parts.revision, _response(CHANGE_FIELD, pieces), parts)
 
@@ -130,6 +144,7 @@ class StatusWriter:
         if data.jump_count != self._jump_count:
             # All times were shifted.
             self._jump_count = data.jump_count
+            self._replacements = ReplacementMessages()
             self._begin()
         since = _Since(now_ms - int(retention.evictions_s * 1000), now_ms - int(retention.finished_s * 1000))
         self._evictions.update(reversed(data.evictions.values()), since.evictions_ms)
@@ -143,6 +158,7 @@ class StatusWriter:
             self._group_fields(tracker, groups, now_ms) if groups else {},
             self._evictions.added_count,
             self._finished.added_count,
+            self._replacements.encoded(data),
         )
         return since
 
@@ -299,7 +315,10 @@ class MessageLog(Generic[T]):
 
 def field(number: int, message: Message) -> bytes:
     """Return a message as one element of a repeated field."""
-    data = message.SerializeToString(deterministic=True)
+    return _element(number, message.SerializeToString(deterministic=True))
+
+
+def _element(number: int, data: bytes) -> bytes:
     return tag(number) + varint(len(data)) + data
 
 

@@ -18,7 +18,7 @@ from trimtab.actuator.tracker.groups import RESERVED
 from trimtab.actuator.tracker.states import GroupGrowth, TrackerData
 from trimtab.clients.kubernetes.names import RULE, is_label, is_subdomain
 from trimtab.clients.rpc.errors import Reason, ServiceError, invalid_request
-from trimtab.v1 import actuator_pb2
+from trimtab.v1 import actuator_pb2, plan_pb2
 
 MAX_REQUEST_ID_BYTES = 128
 MAX_NODES = 10_000
@@ -29,7 +29,10 @@ MAX_BUFFERS = 10_000
 DIGEST_LENGTH = 16
 
 
-def digest_request(request: actuator_pb2.StartDeletionRequest | actuator_pb2.ScaleUpRequest) -> str:
+DurableRequest = actuator_pb2.StartDeletionRequest | actuator_pb2.ScaleUpRequest | actuator_pb2.StartReplacementRequest
+
+
+def digest_request(request: DurableRequest) -> str:
     """Return a digest of a request's content, which distinguishes a repetition from another request with the same id.
     The caller is not included: a new leader may ask for the result of its predecessor's order.
     """
@@ -84,7 +87,7 @@ def node_requests(request: actuator_pb2.StartDeletionRequest) -> list[NodeReques
         if getattr(request, field) < 0:
             raise invalid_request(f"{field} is {getattr(request, field)}; give 0 or more", field=field)
     if request.HasField("plan_time"):
-        _check_time(request)
+        check_time(request)
     return [_node_request(position, entry) for position, entry in enumerate(request.nodes)]
 
 
@@ -168,7 +171,7 @@ def _check_owner(group: GroupOrder) -> None:
 def _moment(request: actuator_pb2.ApplyPodCostsRequest, now: datetime) -> str:
     """Return the time when costs were decided, RFC 3339 in whole seconds."""
     if request.HasField("plan_time"):
-        _check_time(request)
+        check_time(request)
         now = request.plan_time.ToDatetime(UTC)
     return now.strftime("%Y-%m-%dT%H:%M:%SZ")
 
@@ -207,19 +210,29 @@ def check_nodes(field: str, names: Sequence[str], may_be_empty: bool = False) ->
 def _node_request(position: int, entry: actuator_pb2.NodeToDelete) -> NodeRequest:
     if not entry.HasField("assumption"):
         return NodeRequest(entry.node, entry.drain)
+    check_assumption("nodes", position, entry)
     assumption = entry.assumption
-    digest = assumption.pods_to_move_digest
-    if assumption.pods_to_move_count < 0 or len(digest) != DIGEST_LENGTH or not set(digest) <= set("0123456789abcdef"):
+    return NodeRequest(entry.node, entry.drain, assumption.pods_to_move_count, assumption.pods_to_move_digest)
+
+
+def check_assumption(field: str, position: int, entry: actuator_pb2.NodeToDelete | plan_pb2.ReplacedNode) -> None:
+    """Raise unless what a plan assumes of a node has a count and a digest."""
+    count, digest = entry.assumption.pods_to_move_count, entry.assumption.pods_to_move_digest
+    if count < 0 or len(digest) != DIGEST_LENGTH or not set(digest) <= set("0123456789abcdef"):
         raise invalid_request(
-            f"nodes[{position}] ({entry.node}): assumption needs a count of 0 or more and a digest of"
+            f"{field}[{position}] ({entry.node}): assumption needs a count of 0 or more and a digest of"
             f" {DIGEST_LENGTH} hex digits",
-            field="nodes.assumption",
+            field=f"{field}.assumption",
             row=str(position),
         )
-    return NodeRequest(entry.node, entry.drain, assumption.pods_to_move_count, digest)
 
 
-def _check_time(request: actuator_pb2.StartDeletionRequest | actuator_pb2.ApplyPodCostsRequest) -> None:
+def check_time(
+    request: actuator_pb2.StartDeletionRequest
+    | actuator_pb2.ApplyPodCostsRequest
+    | actuator_pb2.StartReplacementRequest,
+) -> None:
+    """Raise unless the time of the plan is a time."""
     try:
         request.plan_time.ToDatetime()
     except (ValueError, OverflowError) as error:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from trimtab.actuator.tracker.events import PlannedNode
 from trimtab.actuator.tracker.hour import least_count
+from trimtab.actuator.tracker.replacements import participants
 from trimtab.actuator.tracker.states import HOUR_MS, NO_REASON, Deletion, NodeAnswer, Reason, State, TrackerData
 
 
@@ -164,9 +165,11 @@ def admit(
     facts: AdmissionFacts,
     limits: DeletionLimits,
     moment: DecisionTime,
+    replacement: str = "",
 ) -> Admission:
-    """Decide on each node, without changing the data."""
+    """Decide on each node, without changing the data. replacement : id of the one for which this is requested."""
     counts = _InProgressCounts(data, facts, limits, moment)
+    counts.taken = {node: owner for node, owner in participants(data).items() if owner != replacement}
     answers: dict[str, NodeAnswer] = {}
     planned: dict[str, PlannedNode] = {}
     for request in sorted(requests, key=lambda w: w.drain):
@@ -205,6 +208,8 @@ class _InProgressCounts:
         self._limits = limits
         self._plan_age_s = moment.plan_age_s
         self._hourly = hourly_limit(data, facts.groups, limits, moment.now_ms)
+        # Replacement in progress of each node that takes part in one.
+        self.taken: Mapping[str, str] = {}
         self._count = len(data.deletions)
         self._drain_count = sum(deletion.drain for deletion in data.deletions.values())
         self._leaving: dict[str, int] = {}
@@ -257,6 +262,8 @@ class _InProgressCounts:
     def _refuse_node(self, request: NodeRequest) -> tuple[int, str]:
         if request.node in self._deletions:
             return Reason.ALREADY_IN_PROGRESS, f"since request {self._deletions[request.node].request_id}"
+        if request.node in self.taken:
+            return Reason.ALREADY_IN_PROGRESS, f"it takes part in replacement {self.taken[request.node]}"
         seen = self._facts.nodes.get(request.node)
         if seen is None:
             return Reason.NODE_NOT_FOUND, "the cluster has no such node"

@@ -7,6 +7,7 @@ from typing import Protocol
 
 import msgspec
 
+from trimtab.actuator.tracker.replacement_states import DepartingNode, WantedNode
 from trimtab.actuator.tracker.states import GroupGrowth, GrowthAnswer, NodeAnswer, PodRef, SeenType
 
 
@@ -223,6 +224,134 @@ class AbsenceEnded(Event, frozen=True, tag="absence_ended"):
     by_ms: int
 
 
+class ReplacementEvent(Event, frozen=True):
+    """Something that happened to one replacement."""
+
+    request_id: str
+
+
+class ReplacementAccepted(ReplacementEvent, frozen=True, tag="replacement_accepted"):
+    """A `StartReplacement` was accepted. `prices` : of one node for one hour, by node group."""
+
+    digest: str
+    new_nodes: tuple[WantedNode, ...]
+    leaving: tuple[DepartingNode, ...]
+    planned_saving: float
+    min_saving: float
+    ready_timeout_s: float
+    prices: tuple[tuple[str, float], ...]
+    epoch: int = 0
+
+
+class LeavingMarked(ReplacementEvent, frozen=True, tag="leaving_marked"):
+    """The nodes that leave carry the soft taint."""
+
+
+class NodesOrdered(ReplacementEvent, frozen=True, tag="nodes_ordered"):
+    """New nodes, by their names in the plan, are about to be ordered by these growths. `members` : the instances that
+    the groups have.
+    """
+
+    names: tuple[str, ...]
+    growths: tuple[GroupGrowth, ...]
+    members: tuple[tuple[str, tuple[str, ...]], ...]
+
+
+class OrdersMissed(ReplacementEvent, frozen=True, tag="orders_missed"):
+    """The groups from which these new nodes were, or were to be, ordered give none; or a node that came is gone."""
+
+    names: tuple[str, ...]
+    detail: str
+
+
+class ReadyNode(msgspec.Struct, frozen=True):
+    """A new node that has become ready."""
+
+    node_group: str
+    node: str
+    provider_id: str
+
+
+class NewNodesReady(ReplacementEvent, frozen=True, tag="new_nodes_ready"):
+    """Ordered nodes have become ready."""
+
+    nodes: tuple[ReadyNode, ...]
+
+
+class StayReason(msgspec.Struct, frozen=True):
+    """A node that stays, and why: a `DeletionReason.Code` and a text."""
+
+    node: str
+    reason: int
+    detail: str
+
+
+class DrainsAllowed(ReplacementEvent, frozen=True, tag="drains_allowed"):
+    """The nodes that came save enough: the nodes that leave are deleted, except these."""
+
+    stays: tuple[StayReason, ...]
+
+
+class LeavingStays(ReplacementEvent, frozen=True, tag="leaving_stays"):
+    """Nodes that should leave may not be deleted."""
+
+    nodes: tuple[StayReason, ...]
+
+
+class DrainsEnded(ReplacementEvent, frozen=True, tag="drains_ended"):
+    """Each node that should leave is gone or stays."""
+
+
+class ReplacementFailed(ReplacementEvent, frozen=True, tag="replacement_failed"):
+    """It is not carried out. `reason` is a `ReplacementReason.Code`; `stays` : nodes that may not be deleted."""
+
+    reason: int
+    detail: str
+    stays: tuple[StayReason, ...] = ()
+
+
+class ReplacementCancelled(ReplacementEvent, frozen=True, tag="replacement_cancelled"):
+    """A caller has cancelled it."""
+
+    detail: str
+
+
+class LeavingUnmarked(ReplacementEvent, frozen=True, tag="leaving_unmarked"):
+    """No node carries the soft taint any longer for this replacement."""
+
+
+class LoweringBegun(ReplacementEvent, frozen=True, tag="lowering_begun"):
+    """The target size of a group is about to be lowered by nodes that were ordered and have not started."""
+
+    node_group: str
+    expected: int
+    wanted: int
+
+
+class LoweringEnded(ReplacementEvent, frozen=True, tag="lowering_ended"):
+    """The cloud has lowered it, by this number of nodes, or refused to. The others may still start."""
+
+    node_group: str
+    given_up_count: int
+    detail: str
+
+
+class SurplusStays(ReplacementEvent, frozen=True, tag="surplus_stays"):
+    """New nodes that serve nothing of the plan are kept, or are gone; `reason` NODE_NOT_FOUND = gone."""
+
+    nodes: tuple[StayReason, ...]
+
+
+class OrdersLeft(ReplacementEvent, frozen=True, tag="orders_left"):
+    """Ordered nodes have not come in time to be given back; scale-down deletes them if they ever do."""
+
+    detail: str
+
+
+class ReplacementEnded(ReplacementEvent, frozen=True, tag="replacement_ended"):
+    """Nothing is left to do."""
+
+
 AnyEvent = (
     SetAccepted
     | SetTainted
@@ -254,6 +383,22 @@ AnyEvent = (
     | NodesCounted
     | TimeNoted
     | AbsenceEnded
+    | ReplacementAccepted
+    | LeavingMarked
+    | NodesOrdered
+    | OrdersMissed
+    | NewNodesReady
+    | DrainsAllowed
+    | LeavingStays
+    | DrainsEnded
+    | ReplacementFailed
+    | ReplacementCancelled
+    | LeavingUnmarked
+    | LoweringBegun
+    | LoweringEnded
+    | SurplusStays
+    | OrdersLeft
+    | ReplacementEnded
 )
 
 _encoder = msgspec.json.Encoder()

@@ -16,9 +16,11 @@ FAILED_START: Final = "failed-start/"
 """Prefix of the ids of requests that delete instances which the cloud could not start."""
 REPLACEMENT: Final = "replacement/"
 """Prefix of the ids of growths by one node that replace such an instance."""
+WAVE: Final = "wave/"
+"""Prefix of the ids of growths and deletions that carry out a replacement (`StartReplacement`)."""
 EXTERNAL: Final = "externalgrpc/"
 """Prefix of the ids of orders of a Cluster Autoscaler, whose calls have none."""
-RESERVED: Final = (REGISTRATION, REPLACEMENT, FAILED_START, EXTERNAL)
+RESERVED: Final = (REGISTRATION, REPLACEMENT, FAILED_START, EXTERNAL, WAVE)
 """Prefixes of the ids of requests that the actuator makes itself; no caller may use them."""
 KEPT: Final = "kept/"
 """Prefix of the activities that give a back-off its one node again without another growth."""

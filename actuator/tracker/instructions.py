@@ -91,3 +91,9 @@ class Grow(Instruction, frozen=True):
     request_id: str
     growths: tuple[GroupGrowth, ...]
     since_ms: int
+
+
+class CarryOut(Instruction, frozen=True):
+    """Work on a replacement, in steps by its stage, until it has ended."""
+
+    request_id: str

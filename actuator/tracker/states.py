@@ -9,6 +9,7 @@ from sys import intern
 
 import msgspec
 
+from trimtab.actuator.tracker.replacement_states import TrackedReplacement
 from trimtab.v1 import reason_pb2
 
 Reason = reason_pb2.DeletionReason.Code
@@ -263,6 +264,9 @@ class TrackerData(msgspec.Struct):
     # Counts of nodes from which the least of any last hour follows, in order of time; each is larger than the one
     # before.
     node_counts: list[NodeCount] = []
+    # Replacements in progress by request id, at most one, and those that ended recently, in order of their end.
+    replacements: dict[str, TrackedReplacement] = {}
+    ended_replacements: list[TrackedReplacement] = []
     # Time of the last event.
     time_ms: int = 0
 

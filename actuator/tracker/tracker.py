@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from trimtab.actuator.tracker import events as e
-from trimtab.actuator.tracker import groups, hour
+from trimtab.actuator.tracker import groups, hour, replacement_invariants, replacements
 from trimtab.actuator.tracker import instructions as i
 from trimtab.actuator.tracker.states import (
     FINAL_STATES,
@@ -65,6 +65,8 @@ class Tracker:
         handler = self._handlers.get(type(event))
         if handler is not None:
             instructions = handler(event, now_ms)
+        elif isinstance(event, e.ReplacementEvent):
+            instructions = replacements.handle(self.data, event, now_ms)
         else:
             assert isinstance(event, e.NodeEvent)
             instructions = self._node_event(event, now_ms)
@@ -85,7 +87,7 @@ class Tracker:
         for growth in self.data.growths.values():
             if growth.answers is None:
                 instructions.append(i.Grow(growth.request_id, growth.growths, growth.time_ms))
-        return instructions
+        return instructions + replacements.resume(self.data)
 
     def planned_nodes(self, request_id: str) -> tuple[str, ...]:
         """Return the nodes of a request that wait for the taint, sorted."""
@@ -118,7 +120,9 @@ class Tracker:
         growths = (growth.time_ms for growth in data.growths.values())
         evictions = (eviction.time_ms for eviction in data.evictions.values())
         calls = (call.time_ms for call in data.cloud_deletion_calls)
-        return max((groups.latest_ms(data), *deletions, *requests, *growths, *evictions, *calls))
+        return max(
+            (groups.latest_ms(data), replacements.latest_ms(data), *deletions, *requests, *growths, *evictions, *calls)
+        )
 
     def dump(self) -> bytes:
         """Return all data as JSON; `load` reads it."""
@@ -154,6 +158,7 @@ class Tracker:
             _check_deletion(deletion)
         for record in data.requests.values():
             assert record.settled or self.planned_nodes(record.request_id), f"{record.request_id}: waits for nothing"
+        replacement_invariants.check(data)
 
     def _set_accepted(self, event: e.SetAccepted, now_ms: int) -> list[i.Instruction]:
         data = self.data
@@ -162,6 +167,7 @@ class Tracker:
         busy = [planned.node for planned in event.nodes if planned.node in data.deletions]
         if busy:
             raise ImpossibleEventError(f"{', '.join(busy)}: accepted although in progress")
+        replacements.note_accepted(data, event)
         data.epoch = max(data.epoch, event.epoch)
         data.requests.pop(event.request_id, None)
         data.requests[event.request_id] = RequestRecord(
@@ -286,6 +292,7 @@ class Tracker:
             # The record of an ended deletion does without these.
             deletion.planned_uids, deletion.pods, deletion.evicted = None, {}, set()
             self.data.finished.append(deletion)
+            replacements.note_ended(self.data, deletion)
             _renew(self.data.requests, deletion.request_id, now_ms)
 
     def _record_evictions(self, event: e.Event, now_ms: int) -> None:
@@ -312,6 +319,7 @@ class Tracker:
             record.answers = event.answers
             _renew(self.data.growths, event.request_id, now_ms)
             groups.note_growth(self.data, event, now_ms)
+            replacements.note_answered(self.data, event, now_ms)
         return []
 
     def _hour_event(self, event: e.Event, now_ms: int) -> list[i.Instruction]:
@@ -340,6 +348,7 @@ class Tracker:
         for growth in data.growths.values():
             growth.time_ms += by_ms
         groups.move_times(data, by_ms)
+        replacements.move_times(data, by_ms)
         data.evictions = {
             uid: TrackedEviction(eviction.pod, eviction.node, eviction.time_ms + by_ms)
             for uid, eviction in data.evictions.items()
@@ -362,6 +371,7 @@ class Tracker:
                 break
             del data.evictions[uid]
         groups.forget(data, now_ms)
+        replacements.forget(data, answered_before)
         for request_id in _old(data.requests, answered_before):
             if not any(d.request_id == request_id for d in data.deletions.values()):
                 del data.requests[request_id]

@@ -28,7 +28,7 @@ _MOST_TOGETHER: Final = 8
 """Levers of which all threes are planned: 56 plans."""
 _MOST_GAIN: Final = 0.9
 """Share of the largest gain for which the lowest utilization threshold is advised."""
-_LEAST_SAVING: Final = 1e-6
+LEAST_SAVING: Final = 1e-6
 """Hourly; less is rounding of sums of equal prices."""
 _Node = reason_pb2.UnremovableReason
 _FINDERS: Final = (
@@ -179,7 +179,7 @@ class AdviceSearch:
         saving = advice.saving_per_hour
         if saving is None or saving < 0 or not self._is_by_money:
             return advice.node_count > 0 and (saving is None or saving >= 0)
-        return advice.node_count > 0 or saving > _LEAST_SAVING
+        return advice.node_count > 0 or saving > LEAST_SAVING
 
     def _ranked(self, tried: Sequence[_Tried]) -> list[_Tried]:
         """Return the most valuable first; those that free nothing alone by the nodes that they keep."""

@@ -7,7 +7,7 @@ with the edit. Edits of different blockers can be combined.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 Keys = tuple[str | int, ...]
 SAFE_TO_EVICT: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"
@@ -66,6 +66,16 @@ class SpecChange(Enum):
     SOFT_SPREAD = "spread constraints are ScheduleAnyway"
 
 
+class RequestChange(NamedTuple):
+    """Another request of a resource. amount : of the whole pod, in the snapshot's unit."""
+
+    resource: str
+    amount: int
+
+
+PodChange = SpecChange | RequestChange
+
+
 @dataclass(frozen=True)
 class Edit:
     """Changes to a request. settings : by path of the field in the JSON form; budgets : by row of the snapshot, how
@@ -76,7 +86,7 @@ class Edit:
     settings: Mapping[Keys, Any] = field(default_factory=dict)
     budgets: Mapping[int, int | None] = field(default_factory=dict)
     groups: Mapping[str, int] = field(default_factory=dict)
-    pods: Mapping[int, frozenset[SpecChange]] = field(default_factory=dict)
+    pods: Mapping[int, frozenset[PodChange]] = field(default_factory=dict)
     nodes: frozenset[str] = frozenset()
 
     def with_other(self, other: "Edit") -> "Edit":
@@ -99,7 +109,7 @@ class Edit:
             tuple(sorted(self.settings.items(), key=repr)),
             tuple(sorted(self.budgets.items())),
             tuple(sorted(self.groups.items())),
-            tuple(sorted((row, tuple(sorted(one.name for one in changes))) for row, changes in self.pods.items())),
+            tuple(sorted((row, tuple(sorted(map(str, changes)))) for row, changes in self.pods.items())),
             tuple(sorted(self.nodes)),
         )
 

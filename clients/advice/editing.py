@@ -6,7 +6,7 @@ from typing import Any, Final
 import numpy as np
 from google.protobuf import json_format
 
-from trimtab.clients.advice.changes import Edit, Keys, SpecChange
+from trimtab.clients.advice.changes import Edit, Keys, PodChange, RequestChange, SpecChange
 from trimtab.clients.json_form import json_form
 from trimtab.clients.snapshots.deltas import Interner
 from trimtab.clients.snapshots.deltas.writing import DeltaWriter
@@ -81,21 +81,22 @@ def edited_settings(settings: plan_pb2.PlanSettings, values: Mapping[Keys, Any])
     return json_format.ParseDict(document, plan_pb2.PlanSettings())
 
 
-def _change_specs(changed: pb.ClusterSnapshot, changes: list[frozenset[SpecChange]]) -> None:
+def _change_specs(changed: pb.ClusterSnapshot, changes: list[frozenset[PodChange]]) -> None:
     """Change the specs of all pods of a delta, in place. changes : by row of its pod table."""
     before = np.frombuffer(changed.pods.spec, "<i4").tolist()
-    known: dict[tuple[int, frozenset[SpecChange]], int] = {}
+    known: dict[tuple[int, frozenset[PodChange]], int] = {}
     after = []
     for spec, wanted in zip(before, changes, strict=True):
         if (spec, wanted) not in known:
             known[spec, wanted] = len(changed.pod_specs)
             changed.pod_specs.add().CopyFrom(changed.pod_specs[spec])
             _change_spec(changed.pod_specs[-1], wanted)
+            _change_requests(changed, changed.pod_specs[-1], wanted)
         after.append(known[spec, wanted])
     changed.pods.spec = np.array(after, "<i4").tobytes()
 
 
-def _change_spec(spec: pb.PodSpec, changes: frozenset[SpecChange]) -> None:
+def _change_spec(spec: pb.PodSpec, changes: frozenset[PodChange]) -> None:
     """Change one spec in place."""
     if SpecChange.EVICTABLE in changes:
         spec.safe_to_evict = pb.SafeToEvict.TRUE
@@ -105,3 +106,10 @@ def _change_spec(spec: pb.PodSpec, changes: frozenset[SpecChange]) -> None:
         spec.ClearField("pod_anti_affinity")
     if SpecChange.SOFT_SPREAD in changes:
         spec.ClearField("topology_spread")
+
+
+def _change_requests(changed: pb.ClusterSnapshot, spec: pb.PodSpec, changes: frozenset[PodChange]) -> None:
+    """Change the requests of one spec of a delta in place; those of other resources stay."""
+    wanted = {one.resource: one.amount for one in changes if isinstance(one, RequestChange)}
+    for entry in spec.requests:
+        entry.amount = wanted.get(changed.resources[entry.resource], entry.amount)

@@ -34,6 +34,7 @@ class Blocker(StrEnum):
     UNREADY_NODES = "UNREADY_NODES"
     SMALL_SAVINGS = "SMALL_SAVINGS"
     BALANCE = "BALANCE"
+    REQUESTS = "REQUESTS"
     SEVERAL = "SEVERAL"
     """Several kinds together."""
 

@@ -1,13 +1,17 @@
 """Advice on a plan that a planner has just made, with a progress bar on a terminal."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from trimtab.clients.advice import AdviceOptions, AdviceReport, advise
+from trimtab.clients.advice import AdviceOptions, AdviceReport, advise, requests_above_use
+from trimtab.clients.cli.answers.costs import Costs
 from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.output import stderr_console
 from trimtab.clients.cli.planners import PlannerAccess
+from trimtab.clients.cli.prices import Prices
+from trimtab.clients.cli.usage import ClusterUsage
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.v1 import plan_pb2
 
@@ -20,26 +24,48 @@ def plans_beside(node_count: int) -> int:
     return min(max(_WORK // max(node_count, 1), _FEWEST), _MOST)
 
 
+def advice_options(prices: Mapping[str, float], most_plans: int, usage: ClusterUsage | None = None) -> AdviceOptions:
+    """Return the options of advice. prices : hourly, by node; usage : what pods use, None = not known."""
+    more = requests_above_use(usage.containers, usage.margin) if usage is not None else None
+    return AdviceOptions(prices, most_plans, more)
+
+
 def find_advice(
     planner: PlannerAccess,
     view: ClusterView,
     request: plan_pb2.PlanRequest,
     answer: plan_pb2.PlanResponse,
-    prices: Mapping[str, float],
-    most_plans: int,
+    options: AdviceOptions,
 ) -> AdviceReport:
-    """Return what to change so that more nodes could go. request, answer : the last plan of this planner; prices :
-    hourly, by node. Errors: UsageError for a damaged cluster, and those of the planner.
+    """Return what to change so that more nodes could go. request, answer : the last plan of this planner.
+
+    Errors: UsageError for a damaged cluster, and those of the planner.
     """
     console = stderr_console()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("planning changes", total=most_plans)
+        task = bar.add_task("planning changes", total=options.most_plans)
 
         def show(done: int, most: int) -> None:
             bar.update(task, completed=done, total=most)
 
         try:
-            return advise(planner, view, request, answer, AdviceOptions(prices, most_plans, progress=show))
+            return advise(planner, view, request, answer, replace(options, progress=show))
         except (IndexError, ValueError) as error:
             raise UsageError(f"the recorded cluster is damaged: {error}; record again") from error
+
+
+def advice_beside(
+    planner: PlannerAccess,
+    view: ClusterView,
+    request: plan_pb2.PlanRequest,
+    answer: plan_pb2.PlanResponse,
+    prices: Prices | None,
+    usage: ClusterUsage | None,
+) -> AdviceReport:
+    """Return advice for a section beside the plan, from as many more plans as take a second or two. prices : of a
+    file, None = none. Others and errors: as for `find_advice`.
+    """
+    costs = Costs(view, prices)
+    options = advice_options(costs.by_node, plans_beside(len(view.nodes)), usage)
+    return find_advice(planner, view, request, answer, options)

@@ -1,7 +1,7 @@
 """`trimtab advise FILE…`: make a plan, then say what to change so that more nodes could go."""
 
 from trimtab.clients.advice.result import MOST_PLANS
-from trimtab.clients.cli.advice import find_advice
+from trimtab.clients.cli.advice import advice_options, find_advice
 from trimtab.clients.cli.answers.advice import render
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.costs import Costs
@@ -22,10 +22,10 @@ def advise(options: CommandOptions, most_plans: int = MOST_PLANS) -> None:
     snapshot = options.cluster(request)
     request.decisions.extend(default_decisions(request.settings, snapshot))
     view = ClusterView(snapshot)
-    costs = Costs(view, options.prices_of_file)
+    costs, usage = Costs(view, options.prices_of_file), options.usage_of(view)
     with open_planner(options.planner, options.settings) as planner:
         answer = planner.plan(snapshot, request)
-        report = find_advice(planner, view, request, answer, costs.by_node, most_plans)
+        report = find_advice(planner, view, request, answer, advice_options(costs.by_node, most_plans, usage))
     for text in answer.diagnostics.notes:
         note(text)
     if options.output is not Format.TABLE:

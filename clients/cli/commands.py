@@ -11,29 +11,40 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from trimtab.clients.advice.levers.requests import DEFAULT_MARGIN
 from trimtab.clients.advice.result import MOST_PLANS
 from trimtab.clients.cli.decisions import read_decisions
 from trimtab.clients.cli.live.commands import app as live_commands
 from trimtab.clients.cli.options import (
+    ArchOption,
+    CapacityTypeOption,
+    ClusterOption,
     ClustersOption,
     ContextsOption,
     FilesArgument,
     GroupByOption,
+    HeadroomOption,
+    LimitOption,
     LiveKubeconfigOption,
     MaxInputOption,
     NowOption,
+    OffersOption,
     OutputOption,
     PlannerOption,
+    PolicyOption,
     PricesOption,
     RatesOption,
     SettingsOption,
     StateOption,
+    TraceOption,
+    UsageMarginOption,
     UsageOption,
     VerboseOption,
 )
 from trimtab.clients.cli.output import Format
 from trimtab.clients.cli.plan_formats import PlanFormat
 from trimtab.clients.cli.price_lists.clouds import PricedCloud
+from trimtab.clients.cli.rightsize.formats import Level, RightsizeFormat
 from trimtab.clients.decisions import NAMES
 from trimtab.clients.documents.bounded_input import MAX_INPUT_BYTES
 from trimtab.clients.rpc.entry import end_without_reader
@@ -137,6 +148,8 @@ def plan(
     kubeconfig: LiveKubeconfigOption = None,
     cluster: ClustersOption = None,
     usage: UsageOption = None,
+    offers: OffersOption = None,
+    usage_margin: UsageMarginOption = 100 * DEFAULT_MARGIN,
     verbose: VerboseOption = False,
     max_input_bytes: MaxInputOption = MAX_INPUT_BYTES,
     output: Annotated[
@@ -150,22 +163,20 @@ def plan(
         ),
     ] = None,
 ) -> None:
-    """Make one plan of files or a live cluster: which node groups grow for which pods, which nodes can go, and why the
-    others stay; or one of each of several clusters.
-    """
+    """Make a plan of each cluster: which node groups grow for which pods, which nodes go, and why the others stay."""
     from trimtab.clients.cli.plan import CommandOptions
     from trimtab.clients.cli.plan import plan as run
 
     asked = (planner, settings, state, now, output.form, group_by, verbose, max_input_bytes, prices, rates)
-    options = CommandOptions(tuple(files or ()), *asked, tuple(context or ()), kubeconfig, tuple(cluster or ()))
-    options = replace(options, usage=usage)
+    clusters = (tuple(context or ()), kubeconfig, tuple(cluster or ()))
+    options = CommandOptions(tuple(files or ()), *asked, *clusters, "", usage, usage_margin / 100, offers)
     if len(options.clusters) > 1 and output.export is None:
         from trimtab.clients.cli.several_clusters import plan_several
 
         plan_several(options, read_decisions(decision or []))
         return
-    shows = output is PlanFormat.TABLE if advice is None else advice
-    run(options, read_decisions(decision or []), output.export, with_advice=shows)
+    advice = output is PlanFormat.TABLE if advice is None else advice
+    run(options, read_decisions(decision or []), output.export, with_advice=advice)
 
 
 @app.command()
@@ -180,17 +191,65 @@ def advise(
     rates: RatesOption = None,
     context: ContextsOption = None,
     kubeconfig: LiveKubeconfigOption = None,
+    offers: OffersOption = None,
+    cluster: ClustersOption = None,
+    usage: UsageOption = None,
+    usage_margin: UsageMarginOption = 100 * DEFAULT_MARGIN,
     most_plans: Annotated[int, typer.Option(min=2, help="most plans to make: more try more changes")] = MOST_PLANS,
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="show all advice, and every line to change")] = False,
     max_input_bytes: MaxInputOption = MAX_INPUT_BYTES,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Say what to change in settings and objects so that more nodes could go, and what each change would free."""
+    """Say what to change in settings and objects so that more nodes could go, and what each change would free; of
+    several clusters in one table.
+    """
     from trimtab.clients.cli.advise import advise as run
     from trimtab.clients.cli.plan import CommandOptions
 
     asked = (planner, settings, state, now, output, group_by, verbose, max_input_bytes, prices, rates)
-    run(CommandOptions(tuple(files or ()), *asked, tuple(context or ()), kubeconfig), most_plans)
+    clusters = (tuple(context or ()), kubeconfig, tuple(cluster or ()))
+    options = CommandOptions(tuple(files or ()), *asked, *clusters, "", usage, usage_margin / 100, offers)
+    if len(options.clusters) > 1:
+        from trimtab.clients.cli.advise_several import advise_several
+
+        advise_several(options, most_plans)
+        return
+    run(options, most_plans)
+
+
+@app.command()
+def rightsize(
+    files: FilesArgument = None,
+    offers: OffersOption = None,
+    level: Annotated[Level, typer.Option(help="instance types that new nodes may have")] = Level.ANY,
+    headroom: HeadroomOption = None,
+    max_pools: Annotated[int, typer.Option(min=0, help="most pools; 0 = any number")] = 0,
+    min_nodes: Annotated[int, typer.Option(min=0, help="least nodes of a pool")] = 0,
+    max_nodes: Annotated[int, typer.Option(min=0, help="most nodes of a pool; 0 = any number")] = 0,
+    capacity_type: CapacityTypeOption = "on-demand",
+    arch: ArchOption = None,
+    planner: PlannerOption = None,
+    now: NowOption = None,
+    prices: PricesOption = None,
+    rates: RatesOption = None,
+    context: ContextsOption = None,
+    kubeconfig: LiveKubeconfigOption = None,
+    max_input_bytes: MaxInputOption = MAX_INPUT_BYTES,
+    output: Annotated[
+        RightsizeFormat,
+        typer.Option("-o", "--output", help="output format; the last three print objects of the chosen pools"),
+    ] = RightsizeFormat.TABLE,
+) -> None:
+    """Say which pools of machines would hold a cluster's pods for the least money, and what that saves."""
+    from trimtab.clients.cli.plan import CommandOptions
+    from trimtab.clients.cli.rightsize.command import RightsizeOptions
+    from trimtab.clients.cli.rightsize.command import rightsize as run
+
+    options = CommandOptions(
+        tuple(files or ()), planner, now=now, prices=prices, rates=rates, max_input_bytes=max_input_bytes,
+        contexts=tuple(context or ()), kubeconfig=kubeconfig, offers=offers,
+    )  # fmt: skip
+    run(options, RightsizeOptions(level, headroom, max_pools, min_nodes, max_nodes, capacity_type, arch, output))
 
 
 @app.command()
@@ -235,6 +294,7 @@ def explain(
     rates: RatesOption = None,
     context: ContextsOption = None,
     kubeconfig: LiveKubeconfigOption = None,
+    offers: OffersOption = None,
     max_input_bytes: MaxInputOption = MAX_INPUT_BYTES,
     output: OutputOption = Format.TABLE,
 ) -> None:
@@ -244,7 +304,7 @@ def explain(
 
     asked = (planner, settings, state, now, output, group_by)
     options = CommandOptions(tuple(files), *asked, max_input_bytes=max_input_bytes, prices=prices, rates=rates)
-    run(replace(options, contexts=tuple(context or ()), kubeconfig=kubeconfig))
+    run(replace(options, contexts=tuple(context or ()), kubeconfig=kubeconfig, offers=offers))
 
 
 @app.command()
@@ -298,11 +358,10 @@ def simulate(
         bool,
         typer.Option("--recommend", help="name the cheapest settings within all limits; exit code 1 if none"),
     ] = False,
-    limit: Annotated[
-        list[str] | None,
-        typer.Option(metavar="FIGURE<=VALUE", help="limit such as time_to_schedule_p99<=60s; may be repeated"),
-    ] = None,
+    limit: LimitOption = None,
     prices: PricesOption = None,
+    trace: TraceOption = None,
+    policy: PolicyOption = None,
     schema: Annotated[bool, typer.Option("--schema", help="print the JSON schema of scenarios")] = False,
     output: OutputOption = Format.TABLE,
 ) -> None:
@@ -316,7 +375,7 @@ def simulate(
         print_schema()
         return
     asked = (tuple(settings or ()), tuple(sweep or ()), seed, processes, dask, keep, save, recommend)
-    run(SimulateOptions(scenario, *asked, tuple(limit or ()), output, prices))
+    run(SimulateOptions(scenario, *asked, tuple(limit or ()), output, prices, trace, tuple(policy or ())))
 
 
 @app.command()
@@ -340,6 +399,7 @@ def report(
     kubeconfig: LiveKubeconfigOption = None,
     cluster: ClustersOption = None,
     usage: UsageOption = None,
+    usage_margin: UsageMarginOption = 100 * DEFAULT_MARGIN,
     title: Annotated[str, typer.Option(metavar="TEXT", help="title of the page")] = "",
     from_start: Annotated[
         bool,
@@ -353,22 +413,48 @@ def report(
     from trimtab.clients.cli.plan import CommandOptions
     from trimtab.clients.cli.report.command import report as run
 
-    options = CommandOptions(
-        tuple(files or ()),
-        planner,
-        settings,
-        now=now,
-        group_by=group_by,
-        max_input_bytes=max_input_bytes,
-        prices=prices,
-        rates=rates,
-        contexts=tuple(context or ()),
-        kubeconfig=kubeconfig,
-        named=tuple(cluster or ()),
-        title=title,
-        usage=usage,
-    )
+    asked = (planner, settings, None, now, Format.TABLE, group_by, False, max_input_bytes, prices, rates)
+    clusters = (tuple(context or ()), kubeconfig, tuple(cluster or ()))
+    options = CommandOptions(tuple(files or ()), *asked, *clusters, title, usage, usage_margin / 100)
     run(options, out, from_start=from_start)
+
+
+@app.command()
+def top(
+    files: FilesArgument = None,
+    planner: PlannerOption = None,
+    actuator: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="show the deletions of this actuator; it gets no orders"),
+    ] = None,
+    context: ContextsOption = None,
+    kubeconfig: LiveKubeconfigOption = None,
+    settings: SettingsOption = None,
+    now: NowOption = None,
+    group_by: GroupByOption = None,
+    prices: PricesOption = None,
+    rates: RatesOption = None,
+    interval: Annotated[float, typer.Option(min=0.5, help="seconds between two plans of a live cluster")] = 5.0,
+    once: Annotated[bool, typer.Option("--once", help="print the screen once as text; so without a terminal")] = False,
+    demo: Annotated[bool, typer.Option("--demo", help="a simulated cluster that shrinks, grows and shrinks")] = False,
+    cluster_name: ClusterOption = "",
+    state_config_map: Annotated[
+        str,
+        typer.Option(metavar="NAMESPACE/NAME", help="begin with the timers that a loop keeps in this ConfigMap"),
+    ] = "",
+    max_input_bytes: MaxInputOption = MAX_INPUT_BYTES,
+) -> None:
+    """Show nodes, packing, money, pending pods and deletions on a live screen: of the current context's cluster, of
+    files, of a recording round by round.
+    """
+    from trimtab.clients.cli.plan import CommandOptions
+    from trimtab.clients.cli.top.command import TopOptions
+    from trimtab.clients.cli.top.command import top as run
+
+    given = CommandOptions(tuple(files or ()), planner, settings, now=now, group_by=group_by, prices=prices)
+    given = replace(given, max_input_bytes=max_input_bytes, rates=rates, contexts=tuple(context or ()))
+    given = replace(given, kubeconfig=kubeconfig)
+    run(TopOptions(given, actuator, interval, once, demo, cluster_name, state_config_map))
 
 
 prices_commands = typer.Typer(no_args_is_help=True, help="Price files for --prices.")

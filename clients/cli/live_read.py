@@ -1,6 +1,6 @@
 """Reading of a live cluster for one command, with a progress bar on a terminal, and its notes on stderr."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
@@ -10,13 +10,27 @@ from trimtab.clients.cli.live.sources import ClusterSource, cluster_failures
 from trimtab.clients.cli.output import note, stderr_console
 from trimtab.clients.cli.sources import note_some
 from trimtab.clients.rpc.extras import require_extra
-from trimtab.v1 import snapshot_pb2
+from trimtab.clients.snapshots.live.watched_objects import BUFFERS, POOLS
+from trimtab.clients.snapshots.objects.build import BuiltSnapshot
+from trimtab.clients.snapshots.objects.karpenter.offers import MachineOffer
+
+_PURPOSES = {
+    **dict.fromkeys(BUFFERS, "they only ask for slack"),
+    **dict.fromkeys(POOLS, "without both, the nodes of Karpenter are in no node group"),
+}
 
 
 def read_live(
-    cluster: ClusterInput, numbers: Iterable[str] = (), *, with_notes: bool = True
-) -> snapshot_pb2.ClusterSnapshot:
-    """Read a cluster once; permissions to list its objects suffice. Errors: UsageError, FailedError."""
+    cluster: ClusterInput,
+    numbers: Iterable[str] = (),
+    *,
+    with_notes: bool = True,
+    offers: Sequence[MachineOffer] | None = None,
+) -> BuiltSnapshot:
+    """Read a cluster once; permissions to list its objects suffice. offers : as of `read_snapshot`.
+
+    Errors: UsageError, FailedError.
+    """
     require_extra("kubernetes", "--context")
     from trimtab.clients.snapshots.live.single_read import read_once
 
@@ -31,7 +45,9 @@ def read_live(
         task = bar.add_task(f"reading {cluster.name}", total=None)
         api = source.api()
         try:
-            found = read_once(api, groups, numbers, lambda done, total: bar.update(task, completed=done, total=total))
+            found = read_once(
+                api, groups, numbers, lambda done, total: bar.update(task, completed=done, total=total), offers
+            )
         finally:
             api.close()
     if not found.snapshot.nodes and not found.snapshot.node_groups:
@@ -39,5 +55,5 @@ def read_live(
     if with_notes:
         note_some(found.notes)
         for kind in found.not_permitted:
-            note(f"{kind} objects are left out: this user may not list them; they only ask for slack")
-    return found.snapshot
+            note(f"{kind} objects are left out: this user may not list them; {_PURPOSES[kind]}")
+    return BuiltSnapshot(found.snapshot, [], found.settings)

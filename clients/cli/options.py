@@ -56,15 +56,52 @@ GroupByOption = Annotated[
         metavar="LABEL,…", help="labels that define node groups; default: instance type and zone; none: no groups"
     ),
 ]
+LimitOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="FIGURE<=VALUE", help="limit such as time_to_schedule_p99<=60s; may be repeated"),
+]
+TraceOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="load, instead of the scenario's: CSV, JSON Lines, or a trace of SimKube"),
+]
+PolicyOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--policy",
+        metavar="external:COMMAND",
+        help="simulate also with a program that decides instead of the planner; may be repeated",
+    ),
+]
 PricesOption = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="prices of instance types, node groups and labels, CSV or YAML"),
+]
+OffersOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="machines that pools may have, with prices: CSV, JSON or YAML"),
+]
+HeadroomOption = Annotated[
+    str | None, typer.Option(metavar="SHARE", help="room to keep free on each node: 10%, or cpu=10%,memory=2Gi")
+]
+CapacityTypeOption = Annotated[
+    str, typer.Option(metavar="TYPE,…", help="on-demand, spot and reserved: those that are allowed")
+]
+ArchOption = Annotated[
+    str | None, typer.Option(metavar="ARCH,…", help="architectures, or any; default: those that nodes have")
 ]
 UsageOption = Annotated[
     str | None,
     typer.Option(
         metavar="FILE|URL",
-        help="what pods use, to show beside their requests: a PodMetricsList, answers of Prometheus, or its address",
+        help="what pods use, for advice and to show: a PodMetricsList, answers of Prometheus, or its address",
+    ),
+]
+UsageMarginOption = Annotated[
+    float,
+    typer.Option(
+        metavar="PERCENT",
+        min=0,
+        help="how far above their use --usage advice would leave requests, in per cent of the use",
     ),
 ]
 VerboseOption = Annotated[bool, typer.Option("-v", "--verbose", help="show every node and the reason codes")]
@@ -101,6 +138,26 @@ ApplyPodCostsOption = Annotated[
     ),
 ]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="decide and log, but change and write nothing")]
+ReplaceOption = Annotated[
+    bool,
+    typer.Option("--replace", help="ask for replacements too, and have the actuator carry them out wave by wave"),
+]
+AdviseOnlyOption = Annotated[
+    bool,
+    typer.Option(
+        "--advise-only",
+        help="take all decisions, replacements too, carry nothing out, and count what it would have cost and saved",
+    ),
+]
+LoopMetricsOption = Annotated[
+    str, typer.Option(metavar="HOST:PORT", help='address of the metrics of --advise-only; "" = none')
+]
 RoundsOption = Annotated[int, typer.Option(min=0, help="exit after this many rounds; 0 = never")]
 LeaderElectOption = Annotated[bool, typer.Option(help="act and write only while holding the Lease")]
 LeaseNameOption = Annotated[str, typer.Option(help="name of the Lease")]
+LoopActuatorOption = Annotated[
+    str | None, typer.Option(metavar="HOST:PORT", help="the actuator; without it, only decide")
+]  # fmt: skip
+WebOption = Annotated[
+    str, typer.Option(metavar="HOST:PORT", help='serve a page with the last round, read-only; "" = none')
+]

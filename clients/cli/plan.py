@@ -7,7 +7,7 @@ from pathlib import Path
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from trimtab.clients.advice import AdviceReport
+from trimtab.clients.advice import DEFAULT_MARGIN
 from trimtab.clients.cli.clusters import ClusterChoice, ClusterInput
 from trimtab.clients.cli.decisions import annotations_read, default_decisions
 from trimtab.clients.cli.documents import check_state, read_settings, read_state, settings_notes
@@ -15,9 +15,10 @@ from trimtab.clients.cli.exports.slack import exported
 from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.label_groups import group_by_labels, read_labels
 from trimtab.clients.cli.now import read_now
+from trimtab.clients.cli.offer_files import OfferFile, read_offers
 from trimtab.clients.cli.output import Format, as_document, note, print_document, stdout_console
 from trimtab.clients.cli.plan_formats import Export
-from trimtab.clients.cli.planners import PlannerAccess, open_planner
+from trimtab.clients.cli.planners import open_planner
 from trimtab.clients.cli.price_files import read_prices
 from trimtab.clients.cli.prices import Prices, apply_prices
 from trimtab.clients.cli.rates import read_rates
@@ -25,7 +26,13 @@ from trimtab.clients.cli.sources import read_snapshot
 from trimtab.clients.cli.usage import ClusterUsage, read_usage
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.clients.documents.bounded_input import MAX_INPUT_BYTES
+from trimtab.clients.snapshots.dominated_groups import leave_out_dominated
+from trimtab.clients.snapshots.objects.build import BuiltSnapshot
+from trimtab.clients.snapshots.objects.karpenter.pool_settings import with_pool_settings
 from trimtab.v1 import plan_pb2, snapshot_pb2
+
+MOST_GROUPS = 1200
+"""Node groups from which on those are left out that others replace."""
 
 
 @dataclass(frozen=True)
@@ -50,10 +57,12 @@ class CommandOptions:
     named: tuple[str, ...] = ()
     title: str = ""
     usage: str | None = None
+    usage_margin: float = DEFAULT_MARGIN
+    offers: Path | None = None
 
     def usage_of(self, view: ClusterView) -> ClusterUsage | None:
         """Read `--usage` for a cluster; None = not given. Errors: UsageError, FailedError."""
-        return read_usage(self.usage, view) if self.usage is not None else None
+        return read_usage(self.usage, view, self.usage_margin) if self.usage is not None else None
 
     @cached_property
     def clusters(self) -> list[ClusterInput]:
@@ -82,6 +91,13 @@ class CommandOptions:
         self, numbers: Iterable[str] = (), *, with_notes: bool = True, needs_nodes: bool = False
     ) -> snapshot_pb2.ClusterSnapshot:
         """Read the one cluster, from files or live. Errors: UsageError, also for several; FailedError."""
+        return self.read_built(numbers, with_notes=with_notes, needs_nodes=needs_nodes).snapshot
+
+    def read_built(
+        self, numbers: Iterable[str] = (), *, with_notes: bool = True, needs_nodes: bool = False
+    ) -> BuiltSnapshot:
+        """Read the same, with what its NodePools ask of plans."""
+        offers = self.offers_of_file.offers if self.offers_of_file is not None else None
         clusters = self.clusters
         if len(clusters) > 1:
             names = ", ".join(one.name for one in clusters)
@@ -89,9 +105,9 @@ class CommandOptions:
         if clusters and clusters[0].is_live:
             from trimtab.clients.cli.live_read import read_live
 
-            return read_live(clusters[0], numbers, with_notes=with_notes)
-        files = clusters[0].files if clusters else ()
-        return read_snapshot(files, self.max_input_bytes, numbers, with_notes=with_notes, needs_nodes=needs_nodes)
+            return read_live(clusters[0], numbers, with_notes=with_notes, offers=offers)
+        files, most = clusters[0].files if clusters else (), self.max_input_bytes
+        return read_snapshot(files, most, numbers, with_notes=with_notes, needs_nodes=needs_nodes, offers=offers)
 
     def cluster(self, request: plan_pb2.PlanRequest, *, with_notes: bool = True) -> snapshot_pb2.ClusterSnapshot:
         """Read the cluster; one without node groups gets groups by label. Check that the request is for it.
@@ -99,7 +115,13 @@ class CommandOptions:
         with_notes : write what the reader of the files remarks
         """
         numbers = annotations_read(request.settings)
-        return self.completed(lambda: self.read(numbers, with_notes=with_notes), request)
+
+        def read() -> snapshot_pb2.ClusterSnapshot:
+            built = self.read_built(numbers, with_notes=with_notes)
+            add_pool_settings(request, built.settings)
+            return built.snapshot
+
+        return self.completed(read, request)
 
     def completed(
         self, read: Callable[[], snapshot_pb2.ClusterSnapshot], request: plan_pb2.PlanRequest
@@ -114,6 +136,7 @@ class CommandOptions:
             group_by_labels(snapshot, labels)
             if prices is not None:
                 apply_prices(snapshot, prices)
+            leave_out_groups(snapshot, request.settings)
             orphaned = ClusterView(snapshot).orphaned_pods()
         except (IndexError, ValueError) as error:
             raise UsageError(f"the recorded cluster is damaged: {error}; record again") from error
@@ -125,6 +148,11 @@ class CommandOptions:
             # Without effect, and already reported: the planner would say it again.
             del request.settings.node_groups[name]
         return snapshot
+
+    @cached_property
+    def offers_of_file(self) -> OfferFile | None:
+        """The offerings of `--offers`, read once; None = not given. Errors: UsageError."""
+        return read_offers(self.offers) if self.offers is not None else None
 
     @cached_property
     def prices_of_file(self) -> Prices | None:
@@ -147,6 +175,31 @@ class CommandOptions:
         return read_now(self.now)
 
 
+def add_pool_settings(request: plan_pb2.PlanRequest, pools: plan_pb2.PlanSettings | None) -> None:
+    """Complete the settings of a request by what NodePools ask, in place. Their budgets ask for no replacement: those
+    of a request without that decision are left out.
+    """
+    if pools is None:
+        return
+    is_asked = request.settings.HasField("replacement") or plan_pb2.Decision.REPLACEMENT in request.decisions
+    merged = with_pool_settings(request.settings, pools)
+    if not is_asked:
+        merged.ClearField("replacement")
+    request.settings.CopyFrom(merged)
+
+
+def leave_out_groups(snapshot: snapshot_pb2.ClusterSnapshot, settings: plan_pb2.PlanSettings) -> None:
+    """Leave node groups that no plan by price needs out of a snapshot with very many, in place, and say so."""
+    if len(snapshot.node_groups) <= MOST_GROUPS:
+        return
+    count = leave_out_dominated(snapshot, settings)
+    if count:
+        note(
+            f"{count:,} node groups are left out: for each there is another that no pod can tell apart from it, costs "
+            f"no more and offers at least as much; {len(snapshot.node_groups):,} remain"
+        )
+
+
 def orphaned_note(pods: Sequence[tuple[str, str]]) -> str:
     """Return the note about pods that are bound to nodes which are not in the input. pods : with their nodes."""
     what = "1 pod is bound to a node that is" if len(pods) == 1 else f"{len(pods)} pods are bound to nodes that are"
@@ -164,16 +217,22 @@ def plan(
     """Request a plan; print it, or the objects that keep its slack. decisions : none = as the input requests;
     with_advice : also what to change so that more nodes could go.
     """
+    from trimtab.clients.cli.advice import advice_beside
+
     request = options.request()
+    request.decisions.extend(decisions)
     snapshot = options.cluster(request)
-    request.decisions.extend(decisions or default_decisions(request.settings, snapshot))
+    if not decisions:
+        request.decisions.extend(default_decisions(request.settings, snapshot))
     if export is not None and plan_pb2.Decision.SLACK not in request.decisions:
         request.decisions.append(plan_pb2.Decision.SLACK)
     view = ClusterView(snapshot)
     usage = options.usage_of(view)
     with open_planner(options.planner, options.settings) as planner:
         answer = planner.plan(snapshot, request)
-        advice = _advice(planner, view, request, answer, options) if with_advice and export is None else None
+        advice = None
+        if with_advice and export is None:
+            advice = advice_beside(planner, view, request, answer, options.prices_of_file, usage)
     if export is not None:
         for problem in answer.slack.problems:
             note(problem)
@@ -192,18 +251,3 @@ def plan(
     prices = options.prices_of_file
     shown = PlanAnswer(answer, view, request.settings, now_ns, options.verbose, prices, usage, advice)
     print_answer(stdout_console(), shown)
-
-
-def _advice(
-    planner: PlannerAccess,
-    view: ClusterView,
-    request: plan_pb2.PlanRequest,
-    answer: plan_pb2.PlanResponse,
-    options: CommandOptions,
-) -> AdviceReport:
-    """Return advice on a plan, from as many more plans as take a second or two."""
-    from trimtab.clients.cli.advice import find_advice, plans_beside
-    from trimtab.clients.cli.answers.costs import Costs
-
-    prices = Costs(view, options.prices_of_file).by_node
-    return find_advice(planner, view, request, answer, prices, plans_beside(len(view.nodes)))

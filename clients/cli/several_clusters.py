@@ -2,7 +2,7 @@
 read is named, and the others go on; the exit code is then 1.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,9 +11,10 @@ from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 
+from trimtab.clients.cli.advice import advice_options, find_advice
 from trimtab.clients.cli.amounts import counted, percent
 from trimtab.clients.cli.answers.answer import PlanAnswer
-from trimtab.clients.cli.answers.costs import money
+from trimtab.clients.cli.answers.costs import Costs, money
 from trimtab.clients.cli.answers.savings import Savings, savings_of
 from trimtab.clients.cli.clusters import ClusterInput
 from trimtab.clients.cli.decisions import default_decisions
@@ -45,8 +46,11 @@ class PlannedCluster:
         return savings_of(self.answer) if self.answer is not None else None
 
 
-def plan_each(options: CommandOptions, decisions: Codes = ()) -> list[PlannedCluster]:
-    """Return a plan for each cluster, the largest savings first, then those that failed. Errors: UsageError if the
+def plan_each(
+    options: CommandOptions, decisions: Codes = (), most_plans: Callable[[int], int] | None = None
+) -> list[PlannedCluster]:
+    """Return a plan for each cluster, the largest savings first, then those that failed. most_plans : returns how many
+    plans the advice on a cluster of so many nodes may make, None = no advice is wanted. Errors: UsageError if the
     options themselves are wrong.
     """
     if options.state is not None:
@@ -55,7 +59,7 @@ def plan_each(options: CommandOptions, decisions: Codes = ()) -> list[PlannedClu
         raise UsageError("--usage belongs to one cluster; omit it, or plan each cluster alone")
     options.request()
     with open_planner(options.planner, options.settings) as planner:
-        found = [_planned(one, decisions, planner) for one in options.each()]
+        found = [_planned(one, decisions, planner, most_plans) for one in options.each()]
     return sorted(found, key=_order)
 
 
@@ -67,18 +71,27 @@ def _order(one: PlannedCluster) -> tuple[int, float, int, str]:
     return int(bool(figures.assumption)), -figures.saved_a_month, -figures.removed, one.cluster.name
 
 
-def _planned(options: CommandOptions, decisions: Codes, planner: PlannerAccess) -> PlannedCluster:
+def _planned(
+    options: CommandOptions, decisions: Codes, planner: PlannerAccess, most_plans: Callable[[int], int] | None
+) -> PlannedCluster:
     (cluster,) = options.clusters
+    advice = None
     try:
         request = options.request()
+        request.decisions.extend(decisions)
         snapshot = options.cluster(request)
-        request.decisions.extend(decisions or default_decisions(request.settings, snapshot))
+        if not decisions:
+            request.decisions.extend(default_decisions(request.settings, snapshot))
         response = planner.plan(snapshot, request)
+        view = ClusterView(snapshot)
+        if most_plans is not None:
+            prices, most = Costs(view, options.prices_of_file).by_node, most_plans(len(view.nodes))
+            advice = find_advice(planner, view, request, response, advice_options(prices, most))
     except (UsageError, FailedError, InvalidInputError, TrimtabError, ServiceError) as error:
         note(f"{cluster.name}: left out: {error}")
         return PlannedCluster(cluster, None, str(error))
-    view, now_ns = ClusterView(snapshot), request.now.ToNanoseconds()
-    answer = PlanAnswer(response, view, request.settings, now_ns, options.verbose, options.prices_of_file)
+    now_ns, prices_of_file = request.now.ToNanoseconds(), options.prices_of_file
+    answer = PlanAnswer(response, view, request.settings, now_ns, options.verbose, prices_of_file, advice=advice)
     return PlannedCluster(cluster, answer)
 
 

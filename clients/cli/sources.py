@@ -9,7 +9,8 @@ from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.output import note, stderr_console
 from trimtab.clients.documents.bounded_input import MAX_INPUT_BYTES, STANDARD_INPUT
 from trimtab.clients.kubernetes.registry import EXPORTED_KINDS
-from trimtab.v1 import snapshot_pb2
+from trimtab.clients.snapshots.objects.build import BuiltSnapshot
+from trimtab.clients.snapshots.objects.karpenter.offers import MachineOffer
 
 MOST_NOTES = 20
 _EXPORT = f"kubectl get {EXPORTED_KINDS} -A -o json > cluster.json"
@@ -22,12 +23,14 @@ def read_snapshot(
     *,
     with_notes: bool = True,
     needs_nodes: bool = False,
-) -> snapshot_pb2.ClusterSnapshot:
+    offers: Sequence[MachineOffer] | None = None,
+) -> BuiltSnapshot:
     """Read the files, each of at most `max_bytes` unpacked, as one cluster. Errors: UsageError, also if it has neither
     a Node nor a NodeGroup: groups at zero may grow.
 
     numbers : keys of the pods' annotations that hold numbers; with_notes : write what the reader remarks; needs_nodes :
-    an input without a Node is an error even if it has a NodeGroup.
+    an input without a Node is an error even if it has a NodeGroup; offers : machines that NodePools may have, None =
+    those of the nodes.
     """
     from trimtab.clients.snapshots.objects import read_files
 
@@ -43,7 +46,7 @@ def read_snapshot(
         def show(done: int, total: int) -> None:
             bar.update(task, completed=done, total=total)
 
-        built = read_files(paths, show, max_bytes, numbers)
+        built = read_files(paths, show, max_bytes, numbers, offers)
     note_some(built.notes if with_notes else [])
     misspelled = [text for text in built.notes if text.endswith("did you mean Node?")]
     if not built.snapshot.nodes and (needs_nodes or not built.snapshot.node_groups):
@@ -52,7 +55,7 @@ def read_snapshot(
             raise UsageError(f"there is {lacking} in the input: {misspelled[0]}")
         names = ", ".join(str(path) for path in paths)
         raise UsageError(f"{names}: there is {lacking} in the input; export nodes too: {_EXPORT}")
-    return built.snapshot
+    return built
 
 
 def note_some(notes: Sequence[str]) -> None:

@@ -1,5 +1,5 @@
-"""`--usage`: what pods really use, beside what they request. From a metrics file or a Prometheus; shown, never decided
-on. Amounts: cpu in milli-cores, memory in bytes.
+"""`--usage`: what pods really use, beside what they request. From a metrics file or a Prometheus; shown, and used for
+advice, never decided on. Amounts: cpu in milli-cores, memory in bytes.
 
 A file is one of: a PodMetricsList (`kubectl get --raw /apis/metrics.k8s.io/v1beta1/pods`), or two answers of
 Prometheus' query API, as `{"cpu": ANSWER, "memory": ANSWER}`, in cores and bytes. An address (http://…) is asked with
@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from trimtab.clients.advice import DEFAULT_MARGIN, ContainerUse, PodContainers
 from trimtab.clients.cli.amounts import byte_count, counted, percent, some
 from trimtab.clients.cli.failures import FailedError, UsageError
 from trimtab.clients.cli.output import note
@@ -24,12 +25,13 @@ from trimtab.clients.kubernetes.quantities import milli_units, quantity, whole_u
 
 RANGE: Final = "7d"
 QUERIES: Final[Mapping[str, str]] = {
-    "cpu": "quantile_over_time(0.95, sum by (namespace, pod) "
+    "cpu": "quantile_over_time(0.95, sum by (namespace, pod, container) "
     f'(rate(container_cpu_usage_seconds_total{{container!="",pod!=""}}[5m]))[{RANGE}:5m])',
-    "memory": "quantile_over_time(0.95, sum by (namespace, pod) "
+    "memory": "quantile_over_time(0.95, sum by (namespace, pod, container) "
     f'(container_memory_working_set_bytes{{container!="",pod!=""}})[{RANGE}:5m])',
 }
-"""The 95th percentile by pod: of cores, and of bytes. The metrics are cAdvisor's, as every kubelet has them."""
+"""The 95th percentile by container: of cores, and of bytes. The metrics are cAdvisor's, as every kubelet has them. A
+pod's use is the sum over its containers."""
 TIMEOUT_S: Final = 60.0
 MOST_ANSWER_BYTES: Final = 1 << 28
 
@@ -42,10 +44,14 @@ class PodUsage(NamedTuple):
 
 
 class ClusterUsage(NamedTuple):
-    """What the pods of a cluster use, by "namespace/name"; source : where the figures are from."""
+    """What the pods of a cluster use, by "namespace/name"; source : where the figures are from; containers : the same
+    by container, "" = of the whole pod; margin : share of the use that requests keep above it where advice lowers them.
+    """
 
     pods: Mapping[str, PodUsage]
     source: str
+    containers: PodContainers
+    margin: float = DEFAULT_MARGIN
 
 
 class WorkloadUsage(NamedTuple):
@@ -57,9 +63,9 @@ class WorkloadUsage(NamedTuple):
     used: PodUsage
 
 
-def read_usage(where: str, view: ClusterView) -> ClusterUsage:
-    """Read the usage of a cluster's pods from a file, or from the Prometheus at an address. Errors: UsageError,
-    FailedError.
+def read_usage(where: str, view: ClusterView, margin: float = DEFAULT_MARGIN) -> ClusterUsage:
+    """Read the usage of a cluster's pods from a file, or from the Prometheus at an address. margin : see
+    `ClusterUsage`. Errors: UsageError, FailedError.
     """
     if where.startswith(("http://", "https://")):
         found, source = _asked(where.rstrip("/")), f"95 % of the time in {RANGE}, {where}"
@@ -72,7 +78,13 @@ def read_usage(where: str, view: ClusterView) -> ClusterUsage:
     kept = {key: value for key, value in found.items() if key in known}
     if not kept:
         raise UsageError(f"--usage {where}: it has no pod of the cluster")
-    return ClusterUsage(kept, source)
+    pods = {key: _sum_of(containers) for key, containers in kept.items()}
+    return ClusterUsage(pods, source, kept, margin)
+
+
+def _sum_of(containers: Mapping[str, ContainerUse]) -> PodUsage:
+    every = containers.values()
+    return PodUsage(sum(one.cpu_milli for one in every), sum(one.memory_bytes for one in every))
 
 
 def by_workload(view: ClusterView, usage: ClusterUsage) -> list[WorkloadUsage]:
@@ -127,7 +139,7 @@ def usage_cells(one: WorkloadUsage) -> tuple[str, ...]:
 USAGE_COLUMNS: Final = ("workload", "pods", "cores requested", "used", "memory requested", "memory used")
 
 
-def _of_file(path: Path) -> dict[str, PodUsage]:
+def _of_file(path: Path) -> PodContainers:
     """Read a file. Errors: UsageError."""
     try:
         document = json.loads(read_text(path, "; JSON is expected", "utf-8-sig"))
@@ -139,38 +151,44 @@ def _of_file(path: Path) -> dict[str, PodUsage]:
         raise UsageError(f"--usage {path}: {told} ({error})") from None
 
 
-def _pod_metrics(document: Mapping[str, Any]) -> dict[str, PodUsage]:
-    """Return the sums over containers of a PodMetricsList."""
-    found = {}
-    for item in document["items"]:
-        used = [container["usage"] for container in item["containers"]]
-        cpu = sum(milli_units(quantity(one.get("cpu", "0"))) for one in used)
-        memory = sum(whole_units(quantity(one.get("memory", "0"))) for one in used)
-        found[f"{item['metadata']['namespace']}/{item['metadata']['name']}"] = PodUsage(cpu, memory)
-    return found
-
-
-def _answers(document: Mapping[str, Any]) -> dict[str, PodUsage]:
-    """Return the pods of two answers of Prometheus."""
-    cpu, memory = (_vector(document[name]) for name in ("cpu", "memory"))
+def _pod_metrics(document: Mapping[str, Any]) -> PodContainers:
+    """Return the containers of a PodMetricsList."""
     return {
-        key: PodUsage(round(1000 * cpu.get(key, 0.0)), round(memory.get(key, 0.0)))
-        for key in sorted(cpu.keys() | memory.keys())
+        f"{item['metadata']['namespace']}/{item['metadata']['name']}": {
+            container["name"]: ContainerUse(
+                milli_units(quantity(container["usage"].get("cpu", "0"))),
+                whole_units(quantity(container["usage"].get("memory", "0"))),
+            )
+            for container in item["containers"]
+        }
+        for item in document["items"]
     }
 
 
-def _vector(answer: Mapping[str, Any]) -> dict[str, float]:
-    """Return the values of an instant vector by pod."""
+def _answers(document: Mapping[str, Any]) -> PodContainers:
+    """Return the containers in two answers of Prometheus."""
+    cpu, memory = (_vector(document[name]) for name in ("cpu", "memory"))
+    found: dict[str, dict[str, ContainerUse]] = defaultdict(dict)
+    for key, container in sorted(cpu.keys() | memory.keys()):
+        cores, of_memory = cpu.get((key, container), 0.0), memory.get((key, container), 0.0)
+        found[key][container] = ContainerUse(round(1000 * cores), round(of_memory))
+    return found
+
+
+def _vector(answer: Mapping[str, Any]) -> dict[tuple[str, str], float]:
+    """Return the values of an instant vector by pod and container; container "" = of the whole pod."""
     if answer["status"] != "success" or answer["data"]["resultType"] != "vector":
         raise ValueError(f"an answer is no vector: {answer.get('error', answer['status'])}")
     return {
-        f"{one['metric']['namespace']}/{one['metric']['pod']}": float(one["value"][1])
+        (f"{one['metric']['namespace']}/{one['metric']['pod']}", one["metric"].get("container", "")): float(
+            one["value"][1]
+        )
         for one in answer["data"]["result"]
         if one["value"][1] not in ("NaN", "+Inf", "-Inf")
     }
 
 
-def _asked(address: str) -> dict[str, PodUsage]:
+def _asked(address: str) -> PodContainers:
     """Ask a Prometheus. Errors: FailedError."""
     try:
         return _answers({name: _query(address, text) for name, text in QUERIES.items()})

@@ -21,7 +21,7 @@ from trimtab.clients.cluster_generator.shape import (
     POOLS,
     RESERVED_CPU_MILLI,
     RESERVED_MEMORY_BYTES,
-    NodePool,
+    GeneratedPool,
 )
 
 Object = dict[str, Any]
@@ -75,7 +75,7 @@ def _namespaces(cluster: SyntheticCluster) -> Iterator[Object]:
         yield {"apiVersion": "v1", "kind": "Namespace", "metadata": _metadata(name, labels=labels)}
 
 
-def _node_labels(pool: NodePool, zone: int, group: str) -> dict[str, str]:
+def _node_labels(pool: GeneratedPool, zone: int, group: str) -> dict[str, str]:
     """Return the labels of a machine without its host name."""
     return {
         "kubernetes.io/arch": "amd64",
@@ -88,7 +88,7 @@ def _node_labels(pool: NodePool, zone: int, group: str) -> dict[str, str]:
     }
 
 
-def _taints(pool: NodePool) -> list[Object]:
+def _taints(pool: GeneratedPool) -> list[Object]:
     """Return the taints of a machine."""
     return [{"key": pool.taint[0], "value": pool.taint[1], "effect": "NoSchedule"}] if pool.taint else []
 

@@ -60,7 +60,7 @@ class ClusterShape:
         return self.workloads or min(round(40 * self.nodes**0.35), self.pods // 12)
 
 
-class NodePool(NamedTuple):
+class GeneratedPool(NamedTuple):
     """A kind of machine; there is one node group of it in each zone. name : of the pool; instance_type : as the label
     has it; share : of all nodes, 0 to 1; cpu_milli, memory_bytes : capacity of a node; price_per_hour : of a node;
     taint : key and value, None = none.
@@ -76,10 +76,10 @@ class NodePool(NamedTuple):
 
 
 POOLS = (
-    NodePool("general", "m8", 0.62, 8_000, 32 * GIB, 0.38, None),
-    NodePool("compute", "c16", 0.15, 16_000, 32 * GIB, 0.68, None),
-    NodePool("memory", "r8", 0.15, 8_000, 64 * GIB, 0.50, None),
-    NodePool("batch", "m16", 0.08, 16_000, 64 * GIB, 0.77, ("dedicated", "batch")),
+    GeneratedPool("general", "m8", 0.62, 8_000, 32 * GIB, 0.38, None),
+    GeneratedPool("compute", "c16", 0.15, 16_000, 32 * GIB, 0.68, None),
+    GeneratedPool("memory", "r8", 0.15, 8_000, 64 * GIB, 0.50, None),
+    GeneratedPool("batch", "m16", 0.08, 16_000, 64 * GIB, 0.77, ("dedicated", "batch")),
 )
 """Synthetic, modelled on what clouds sell; the last is tainted."""
 

@@ -3,7 +3,7 @@
 Files, lists and watches, `kubectl` command lines, permission checks and the roles of chart and manifests follow the
 rows. A new kind is its struct in `kinds`, a row here, and the code that uses it. Contacts no server.
 Sources: the Kubernetes API reference (groups, versions, plural names); kubernetes/autoscaler, cluster-autoscaler/apis
-(CapacityBuffer); Cluster API.
+(CapacityBuffer); Cluster API; kubernetes-sigs/karpenter, pkg/apis.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from google.protobuf.message import Message
 
 from trimtab.clients.kubernetes.encodings import JSON, PROTOBUF, Encoding
-from trimtab.clients.kubernetes.kinds import controllers, nodes, pods, policies, storage
+from trimtab.clients.kubernetes.kinds import controllers, karpenter, nodes, pods, policies, storage
 from trimtab.clients.kubernetes.names import object_path
 from trimtab.k8s.v1 import core_pb2, policy_pb2, storage_pb2, workloads_pb2
 
@@ -159,6 +159,7 @@ _STORAGE = ("storage.k8s.io/v1", "storage.k8s.io/v1beta1")
 _SCHEDULING = ("scheduling.k8s.io/v1", "scheduling.k8s.io/v1beta1", "scheduling.k8s.io/v1alpha1")
 _BUFFERS = ("autoscaling.x-k8s.io/v1beta1", "autoscaling.x-k8s.io/v1", "autoscaling.x-k8s.io/v1alpha1")
 _CLUSTER_API = ("cluster.x-k8s.io/v1beta1",)
+_KARPENTER = ("karpenter.sh/v1", "karpenter.sh/v1beta1")
 _EXTENSIONS = (*_APPS, "extensions/v1beta1")
 
 
@@ -195,6 +196,8 @@ RESOURCES: Final = (
     _in_snapshots("PodTemplate", ("v1",), controllers, core_pb2),
     _in_snapshots("CapacityBuffer", _BUFFERS, policies, policy_pb2, is_custom=True,
                   access=(Permission(User.BUFFERS, "list"), Permission(User.BUFFERS, "patch", "status"))),
+    _in_snapshots("NodePool", _KARPENTER, karpenter, core_pb2, is_namespaced=False, is_custom=True),
+    _in_snapshots("NodeClaim", _KARPENTER, karpenter, core_pb2, is_namespaced=False, is_custom=True),
     _in_snapshots("Node", ("v1",), nodes, core_pb2, "nodes", is_namespaced=False,
                   access=(Permission(User.ACTUATOR, "get list patch delete"), Permission(User.KWOK, "create"),
                           Permission(User.MARKS, "patch"))),

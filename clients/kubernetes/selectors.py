@@ -97,6 +97,16 @@ def selects_node(spec: Mapping[str, Any], name: str, labels: Mapping[str, str]) 
     return any(_term_holds(term, name, labels) for term in affinity.get("nodeSelectorTerms") or ())
 
 
+def preference(spec: Mapping[str, Any], name: str, labels: Mapping[str, str]) -> int:
+    """Return the sum of the weights of a pod's preferred node affinity, as JSON, that a node matches.
+
+    Source: component-helpers nodeaffinity, PreferredSchedulingTerms.Score: a term without requirements matches nothing.
+    """
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    terms = affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
+    return sum(int(one.get("weight") or 0) for one in terms if _term_holds(one.get("preference") or {}, name, labels))
+
+
 def tolerates(tolerations: Sequence[Mapping[str, Any]], taint: Mapping[str, Any]) -> bool:
     """Return whether one of the tolerations, as JSON, covers a taint."""
     return any(_covers(toleration, taint) for toleration in tolerations)

@@ -171,13 +171,14 @@ def _plan(planner: PlannerAccess, cluster: Sequence[Cluster], given: PlanInput) 
     options = CommandOptions(files, group_by=given.get("group_by"), prices=Path(prices) if prices is not None else None)
     with notes_collected() as notes:
         request = _request(given)
+        decisions = read_decisions(given.get("decisions", ()))
+        request.decisions.extend(decisions)
         if snapshots and not files and len(snapshots) == 1:
             snapshot = options.completed(lambda: _copy(snapshots[0]), request)
         else:
             snapshot = options.cluster(request)
-        request.decisions.extend(
-            read_decisions(given.get("decisions", ())) or default_decisions(request.settings, snapshot)
-        )
+        if not decisions:
+            request.decisions.extend(default_decisions(request.settings, snapshot))
         answer = planner.plan(snapshot, request)
     view = ClusterView(snapshot)
     costs = Costs(view, options.prices_of_file)

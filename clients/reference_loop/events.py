@@ -27,10 +27,12 @@ _EVENT = BY_KIND["Event"]
 COMPONENT = "trimtab"
 NORMAL, WARNING = "Normal", "Warning"
 SCALE_DOWN, SCALE_DOWN_FAILED, SCALE_DOWN_EMPTY = "ScaleDown", "ScaleDownFailed", "ScaleDownEmpty"
+REPLACEMENT, REPLACEMENT_FAILED = "Replacement", "ReplacementFailed"
 MOST_WAITING = 10_000
 MOST_PER_S = 50
 """Most events a second: a drain of thousands of pods must not overload the API server."""
 State = actuator_pb2.DeletionState
+Stage = actuator_pb2.ReplacementStage
 
 
 class Subject(NamedTuple):
@@ -61,6 +63,7 @@ class StatusEvents:
     def __init__(self, status_map: Subject) -> None:
         self._map = status_map
         self._states: dict[tuple[str, str], int] | None = None
+        self._stages: dict[str, int] = {}
         self._evicted: set[str] = set()
 
     def of(self, status: actuator_pb2.ActuatorStatus) -> list[ClusterEvent]:
@@ -76,6 +79,10 @@ class StatusEvents:
                     events.append(ClusterEvent(pod, NORMAL, SCALE_DOWN, "deleting pod for node scale down"))
             for one in deletions:
                 events.extend(self._of_deletion(one, before.get((one.request_id, one.node), 0)))
+            for replacement in status.replacements:
+                if replacement.stage != self._stages.get(replacement.request_id, 0):
+                    events.extend(self._of_replacement(replacement))
+        self._stages = {one.request_id: int(one.stage) for one in status.replacements}
         self._states, self._evicted = now, evicted
         return events
 
@@ -103,6 +110,29 @@ class StatusEvents:
                 namespace, _, name = key.partition("/")
                 pod = Subject("Pod", name, namespace)
                 yield ClusterEvent(pod, WARNING, SCALE_DOWN_FAILED, "failed to delete pod for ScaleDown")
+
+    def _of_replacement(self, one: actuator_pb2.Replacement) -> Iterator[ClusterEvent]:
+        """Yield the events of a replacement that has entered its stage."""
+        leaving = ", ".join(node.node for node in one.leaving)
+        groups = ", ".join(sorted({node.node_group for node in one.new_nodes}))
+        why = f": {reason_pb2.ReplacementReason.Code.Name(one.reason)} {one.detail}".rstrip() if one.reason else ""
+        if one.stage in (Stage.ORDERING, Stage.WAITING):
+            text = f"Replacement: {len(one.new_nodes)} new nodes of {groups} in place of {leaving}{why}"
+            yield ClusterEvent(self._map, NORMAL, REPLACEMENT, text)
+        elif one.stage == Stage.DRAINING:
+            for node in one.leaving:
+                if node.state != actuator_pb2.LeavingNodeState.STAYS:
+                    subject = Subject("Node", node.node, uid=node.node)
+                    yield ClusterEvent(subject, NORMAL, REPLACEMENT, f"replaced by new nodes of {groups}")
+        elif one.stage == Stage.DONE:
+            gone = [node.node for node in one.leaving if node.state == actuator_pb2.LeavingNodeState.GONE]
+            saved = f"{one.achieved_saving_per_hour:.6g} an hour saved"
+            text = f"Replacement: {', '.join(gone)} replaced, {saved}{why}"
+            yield ClusterEvent(self._map, NORMAL, REPLACEMENT, text)
+        elif one.stage == Stage.FAILED:
+            yield ClusterEvent(self._map, WARNING, REPLACEMENT_FAILED, f"Replacement of {leaving} rolled back{why}")
+        elif one.stage == Stage.CANCELLED:
+            yield ClusterEvent(self._map, NORMAL, REPLACEMENT, f"Replacement of {leaving} cancelled{why}")
 
 
 class EventWriter:

@@ -42,8 +42,10 @@ class LoopClock:
 
 def shift(state: plan_pb2.PlanState, by_s: float) -> None:
     """Shift all times of a planner's state, in place; an unknown time stays 0."""
-    removal = state.scale_down
-    for times in (removal.unneeded, removal.later_waves, removal.unremovable):
+    removal, replaced = state.scale_down, state.replacement
+    columns: list[plan_pb2.NodeTimes | plan_pb2.FailedNodes] = [removal.unneeded, removal.later_waves]
+    columns += [removal.unremovable, replaced.planned, replaced.avoided_groups, replaced.paid_back]
+    for times in columns:
         if times.time_ns:
             column = np.frombuffer(times.time_ns, "<i8")
             moved = np.maximum(column + round(by_s * 1e9), 1)

@@ -6,15 +6,16 @@ in which nothing has changed is that of the round before.
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from trimtab.clients.reference_loop.rounds import RoundResult
-from trimtab.v1 import plan_pb2, reason_pb2
+from trimtab.clients.reference_loop.replacing import in_progress
+from trimtab.clients.reference_loop.rounds import REFUSED_REPLACEMENT, RoundResult
+from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2
 
 MOST_NAMES: Final = 5
 
 
 def round_text(done: RoundResult) -> str:
     """Return the line of a round."""
-    happened = [*_growth(done), *_removal(done), *_waiting(done.answer)]
+    happened = [*_growth(done), *_removal(done), *_replacement(done), *_waiting(done.answer)]
     nodes = done.answer.diagnostics.node_count
     return "; ".join([_counted(nodes, "node"), *(happened or ["nothing to do"]), *done.notes])
 
@@ -50,6 +51,23 @@ def _removal(done: RoundResult) -> Iterator[str]:
         yield f"{_counted(later, 'node')} can go later"
     if decision.result == reason_pb2.ScaleDownResult.SCALE_DOWN_CLUSTER_UNHEALTHY:
         yield "too many nodes are unready for scale-down"
+
+
+def _replacement(done: RoundResult) -> Iterator[str]:
+    """Yield what is being replaced, what should be, or why not."""
+    for one in in_progress(done.status):
+        stage = actuator_pb2.ReplacementStage.Code.Name(one.stage)
+        yield f"replacement of {_some([node.node for node in one.leaving])}: {stage}"
+    waves = done.answer.replacement.waves
+    if done.replaced:
+        yield f"{_some(done.replaced)} {'is' if len(done.replaced) == 1 else 'are'} being replaced"
+    elif REFUSED_REPLACEMENT in done.refused:
+        yield f"no replacement: {done.refused[REFUSED_REPLACEMENT]}"
+    elif waves:
+        leaving = sum(len(wave.leaving) for wave in waves)
+        new = sum(len(wave.new_nodes) for wave in waves)
+        saving = sum(wave.saving_per_hour for wave in waves)
+        yield f"{_counted(leaving, 'node')} could be replaced by {new:,}, which saves {saving:.2f} an hour"
 
 
 def _waiting(answer: plan_pb2.PlanResponse) -> Iterator[str]:

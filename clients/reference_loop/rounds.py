@@ -8,7 +8,7 @@ A failed step fails the round. Raises TrimtabError, KubernetesError.
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import structlog
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -18,6 +18,13 @@ from opentelemetry.context import Context
 from trimtab.clients.decisions import failed_fields
 from trimtab.clients.kubernetes.kinds.nodes import NodeGroup
 from trimtab.clients.reference_loop.planner_session import PlannerSession
+from trimtab.clients.reference_loop.replacing import (
+    REPLACEMENT,
+    ReplacementMemory,
+    in_progress,
+    may_start,
+    replacement_order,
+)
 from trimtab.clients.snapshots.live.cloud_groups import known_prices, with_cloud_settings
 from trimtab.clients.snapshots.live.snapshot_update import Observation, SnapshotUpdate
 from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2
@@ -56,6 +63,9 @@ class LoopActuator(Protocol):
     def scale_up(self, request_id: str, splits: Sequence[plan_pb2.ScaleUpSplit]) -> actuator_pb2.ScaleUpResponse:
         """Grow node groups."""
 
+    def start_replacement(self, request: actuator_pb2.StartReplacementRequest) -> actuator_pb2.StartReplacementResponse:
+        """Start to replace nodes by new ones."""
+
     def apply_taints(self, unneeded_nodes: Iterable[str]) -> actuator_pb2.ApplyTaintsResponse:
         """Write soft taints."""
 
@@ -68,6 +78,7 @@ class LoopActuator(Protocol):
         """Write the status of CapacityBuffers."""
 
 
+REFUSED_REPLACEMENT: Final = "replacement"
 MOST_NOTED = 5
 """Most incomplete groups of pod costs, and most buffers without status, that are noted in a round."""
 
@@ -97,11 +108,15 @@ class RoundSettings:
     dry_run: bool = False
     # Have the actuator write pod deletion costs. Otherwise they are only in the answer.
     apply_pod_costs: bool = False
+    # Ask for replacements, and have the actuator carry them out. Otherwise `decisions` says whether they are decided.
+    replace: bool = False
     # Deletions are started only if the difference between our clock and the actuator's is at most this, seconds:
     # otherwise timers may be wrong, or a plan may seem older or newer than it is.
     max_clock_skew_s: float = 30.0
     # Completes the declared groups before each round, as by prices; also, in place, those of the status.
     complete_groups: GroupCompletion = lambda groups, _status: groups
+    # Completes the settings of plans after the groups, as by what NodePools ask.
+    complete_settings: Callable[[plan_pb2.PlanSettings], plan_pb2.PlanSettings] = lambda settings: settings
 
 
 @dataclass
@@ -119,7 +134,9 @@ class RoundResult:
     # Nodes whose deletion has started, and node groups that the cloud has grown.
     accepted: list[str] = field(default_factory=list)
     grown: list[str] = field(default_factory=list)
-    # Nodes and node groups that were refused, and why.
+    # Nodes whose replacement has started.
+    replaced: list[str] = field(default_factory=list)
+    # Nodes and node groups that were refused, and why; a replacement is `REFUSED_REPLACEMENT`.
     refused: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     # Kinds that the API server does not know.
@@ -147,6 +164,7 @@ class RoundRunner:
         self._ranked_owners: frozenset[str] | None = None
         # The status of CapacityBuffers as last written.
         self._told_buffers: list[plan_pb2.SlackObject] = []
+        self._ended_replacements = ReplacementMemory()
 
     def run(self, request_id: str, now: Timestamp, may_act: Callable[[], bool]) -> RoundResult:
         """Make one round, in a trace of its own. `may_act` is called just before each order."""
@@ -159,14 +177,15 @@ class RoundRunner:
         status = self._actuator.get_status(with_instances=True) if self._actuator is not None else None
         skew_s = _skew_s(status, now, time.monotonic() - begun_s)
         self._groups = self._settings.complete_groups(self._settings.groups, status)
-        decisions = self._decisions()
+        decisions = self._decisions(status)
+        self._ended_replacements.tell(self._planner, status, self._settings.plan.replacement)
         seen = self._take(status)
         request = plan_pb2.PlanRequest(
             request_id=request_id,
             cluster=self._settings.cluster,
             decisions=decisions,
             now=now,
-            settings=with_cloud_settings(self._settings.plan, status),
+            settings=with_cloud_settings(self._settings.complete_settings(self._settings.plan), status),
         )
         try:
             answer, sent = self._planner.plan(request, seen.update, lambda: self._whole(status))
@@ -213,10 +232,14 @@ class RoundRunner:
         self._cluster.forget()
         return self._take(status).update
 
-    def _decisions(self) -> list[plan_pb2.Decision.Code.ValueType]:
-        """Return the decisions to ask for: those both requested and offered."""
+    def _decisions(self, status: actuator_pb2.ActuatorStatus | None) -> list[plan_pb2.Decision.Code.ValueType]:
+        """Return the decisions to ask for: those requested and offered; no second replacement."""
         offered = self._planner.decisions()
-        wanted = self._settings.decisions or tuple(offered)
+        wanted = self._settings.decisions or tuple(one for one in offered if one != REPLACEMENT)
+        if self._settings.replace and REPLACEMENT not in wanted:
+            wanted = (*wanted, REPLACEMENT)
+        if in_progress(status):
+            wanted = tuple(one for one in wanted if one != REPLACEMENT)
         missing = [plan_pb2.Decision.Code.Name(one) for one in wanted if one not in offered]
         if missing:
             log.warning("decisions_not_offered", decisions=missing)
@@ -231,6 +254,11 @@ class RoundRunner:
             ("ScaleUp", bool(answer.scale_up.splits), lambda: self._grow(actuator, done)),
             ("StartDeletion", _removes(answer), lambda: self._remove(actuator, done)),
             (
+                "StartReplacement",
+                self._settings.replace and may_start(answer, done.status),
+                lambda: self._replace(actuator, done),
+            ),
+            (
                 "ApplyTaints",
                 answer.HasField("scale_down"),
                 lambda: _ignore(actuator.apply_taints(soft_tainted(answer))),
@@ -239,7 +267,7 @@ class RoundRunner:
             ("ApplyBufferStatus", answer.HasField("slack"), lambda: self._tell_buffers(actuator, done)),
         ]
         for rpc, is_due, step in steps:
-            if not is_due or rpc not in takes or (rpc == "StartDeletion" and self._clocks_differ(done)):
+            if not is_due or rpc not in takes or (rpc.startswith("Start") and self._clocks_differ(done)):
                 continue
             if not may_act():
                 done.notes.append(f"{rpc} is left to the new leader")
@@ -277,11 +305,22 @@ class RoundRunner:
             return False
         log.error("clock_skew", skew_s=round(skew_s, 3), limit_s=limit_s, effect="no deletion is started")
         side = "ahead of" if skew_s > 0 else "behind"
-        done.notes.append(
+        note = (
             f"no deletion is started: the actuator's clock is {abs(skew_s):.0f} s {side} this loop's, more than "
             f"{limit_s:.0f} s; synchronize both"
         )
+        done.notes += [note] if note not in done.notes else []
         return True
+
+    def _replace(self, actuator: LoopActuator, done: RoundResult) -> None:
+        """Start the first wave of the replacements."""
+        order = replacement_order(done.request, done.answer, done.prices)
+        answer = actuator.start_replacement(order)
+        if answer.accepted:
+            done.replaced.extend(one.node for one in order.wave.leaving)
+        else:
+            reason = reason_pb2.ReplacementReason.Code.Name(answer.reason)
+            done.refused[REFUSED_REPLACEMENT] = f"{reason} {answer.detail}".rstrip()
 
     def _grow(self, actuator: LoopActuator, done: RoundResult) -> None:
         for one in actuator.scale_up(done.request.request_id, done.answer.scale_up.splits).splits:

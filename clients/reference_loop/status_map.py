@@ -4,6 +4,7 @@ Written after each round in which more than its times has changed, and at least 
 Source: Cluster Autoscaler, clusterstate/api (field names and values of the status).
 """
 
+from collections import Counter
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,7 +12,9 @@ import yaml
 
 from trimtab.clients.kubernetes.api import Api
 from trimtab.clients.kubernetes.registry import BY_KIND
+from trimtab.clients.reference_loop.advisory import Advisory
 from trimtab.clients.reference_loop.costs import costs
+from trimtab.clients.reference_loop.replacing import in_progress, is_over
 from trimtab.clients.reference_loop.rounds import RoundResult
 from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2, snapshot_pb2
 
@@ -25,8 +28,10 @@ IN_PROGRESS, NO_ACTIVITY, BACKOFF = "InProgress", "NoActivity", "Backoff"
 class StatusMap:
     """The ConfigMap NAMESPACE/NAME. `write` raises ApiError, UnreachableError."""
 
-    def __init__(self, api: Api, namespace: str, name: str) -> None:
+    def __init__(self, api: Api, namespace: str, name: str, advisory: Advisory | None = None) -> None:
+        """advisory : of a loop that carries nothing out."""
         self._api, self._namespace, self._name = api, namespace, name
+        self._advisory = advisory
         self._last: dict[str, Any] = {}
         self._written_s = 0.0
         self._since: dict[str, tuple[str, str]] = {}
@@ -70,6 +75,10 @@ class StatusMap:
             document["cost"] = cost
         if done.answer.HasField("slack"):
             document["slack"] = _slack(done)
+        if status is not None and status.replacements:
+            document["replacements"] = _replacements(status)
+        if self._advisory is not None:
+            document["advisory"] = self._advisory.document()
         if status is not None:
             document["nodeGroups"] = [
                 {
@@ -112,6 +121,28 @@ def _slack(done: RoundResult) -> dict[str, Any]:
         found["problems"] = list(slack.problems[:MOST_PROBLEMS])
     if "CapacityBuffer" in done.absent:
         found["capacityBuffers"] = "not read: the API server does not know CapacityBuffer"
+    return found
+
+
+def _replacements(status: actuator_pb2.ActuatorStatus) -> dict[str, Any]:
+    """Return the replacement in progress, how many ended recently, and the last of these."""
+    ended = sorted(filter(is_over, status.replacements), key=lambda one: one.stage_time.ToNanoseconds())
+    found: dict[str, Any] = {"recentlyEnded": len(ended)}
+    for key, one in [*(("inProgress", one) for one in in_progress(status)), *(("last", one) for one in ended[-1:])]:
+        found[key] = {
+            "stage": actuator_pb2.ReplacementStage.Code.Name(one.stage),
+            "newNodes": {
+                actuator_pb2.ReplacementNewNodeState.Code.Name(state): count
+                for state, count in sorted(Counter(node.state for node in one.new_nodes).items())
+            },
+            "leaving": [node.node for node in one.leaving],
+            "plannedSavingPerHour": round(one.planned_saving_per_hour, 4),
+        }
+        if one.HasField("achieved_saving_per_hour"):
+            found[key]["achievedSavingPerHour"] = round(one.achieved_saving_per_hour, 4)
+        if one.reason:
+            found[key]["reason"] = reason_pb2.ReplacementReason.Code.Name(one.reason)
+            found[key]["message"] = one.detail
     return found
 
 

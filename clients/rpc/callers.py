@@ -9,7 +9,7 @@ as Kubernetes names it (`system:serviceaccount:NAMESPACE:NAME`). Never decides w
 import re
 from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import grpc
 
@@ -60,9 +60,21 @@ def certificate_identities(context: grpc.ServicerContext) -> tuple[str, ...]:
     def values(key: str) -> list[str]:
         return [value.decode(errors="replace") for value in properties.get(key, ())]
 
-    uris = [uri for uri in values("peer_uri") if _URI.match(uri)]
-    names = [f"dns:{name}" for name in values("peer_dns")]
-    return (*uris, *names, *(f"cn:{name}" for name in values("x509_common_name") if name))
+    return _named(values("peer_uri"), values("peer_dns"), values("x509_common_name"))
+
+
+def peer_identities(certificate: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the same for a connection of Python's `ssl`. certificate : as `getpeercert` returns it, {} = none."""
+    others = certificate.get("subjectAltName", ())
+    common = [value for part in certificate.get("subject", ()) for key, value in part if key == "commonName"]
+    uris, hosts = ([value for kind, value in others if kind == wanted] for wanted in ("URI", "DNS"))
+    return _named(uris, hosts, common)
+
+
+def _named(uris: Iterable[str], hosts: Iterable[str], common: Iterable[str]) -> tuple[str, ...]:
+    """Return the names in a certificate as identities."""
+    found = [uri for uri in uris if _URI.match(uri)]
+    return (*found, *(f"dns:{name}" for name in hosts), *(f"cn:{name}" for name in common if name))
 
 
 def bearer_token(context: grpc.ServicerContext) -> str:

@@ -23,6 +23,7 @@ EXTRAS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "cli": _SERVICE,
         "kubernetes": ("kubernetes", "urllib3"),
         "report": ("jinja2",),
+        "top": ("textual",),
         "postgresql": ("psycopg",),
         "aws": ("boto3",),
         "certificates": ("cryptography",),

@@ -19,6 +19,8 @@ from urllib.parse import unquote
 
 import structlog
 
+from trimtab.clients.rpc.callers import peer_identities
+
 _REQUEST_S: Final = 2.0
 """Longest time until the handshake is done and the request has arrived. Both take milliseconds."""
 _LONGEST_S: Final = 5.0
@@ -35,13 +37,14 @@ log = structlog.get_logger("http")
 
 class HttpRequest(NamedTuple):
     """A request. headers : by name in lower case; showed_certificate : whether its caller has presented a valid one.
-    path : decoded, without the query; query : as sent.
+    path : decoded, without the query; query : as sent; identities : of that certificate.
     """
 
     path: str
     query: str = ""
     headers: Mapping[str, str] = MappingProxyType({})
     showed_certificate: bool = False
+    identities: tuple[str, ...] = ()
 
 
 class HttpAnswer(NamedTuple):
@@ -130,7 +133,7 @@ class HttpPort:
                 task = asyncio.current_task()
                 if task in self._receiving:
                     self._answering[task] = self._receiving.pop(task)
-                writer.write(await self._answer(head, bool(writer.get_extra_info("peercert"))))
+                writer.write(await self._answer(head, writer.get_extra_info("peercert") or {}))
                 await writer.drain()
                 writer.close()
                 await writer.wait_closed()
@@ -153,9 +156,9 @@ class HttpPort:
         finally:
             transport.abort()
 
-    async def _answer(self, head: bytes, showed_certificate: bool) -> bytes:
+    async def _answer(self, head: bytes, certificate: Mapping[str, Any]) -> bytes:
         """Return the bytes of the answer to a request."""
-        request = _parse(head, showed_certificate)
+        request = _parse(head, certificate)
         if isinstance(request, HttpAnswer):
             return _encode(request)
         try:
@@ -204,7 +207,7 @@ async def _read_head(reader: asyncio.StreamReader) -> bytes:
         return b""
 
 
-def _parse(head: bytes, showed_certificate: bool) -> HttpRequest | HttpAnswer:
+def _parse(head: bytes, certificate: Mapping[str, Any]) -> HttpRequest | HttpAnswer:
     """Return the request, or the answer to one that cannot be served."""
     if not head:
         return plain("431 Request Header Fields Too Large", f"a request has at most {_MAX_HEAD_BYTES} bytes")
@@ -218,7 +221,7 @@ def _parse(head: bytes, showed_certificate: bool) -> HttpRequest | HttpAnswer:
     path, _, query = target.partition("?")
     fields = (line.partition(":") for line in lines if line)
     headers = {name.strip().lower(): value.strip() for name, _, value in fields}
-    return HttpRequest(unquote(path), query, headers, showed_certificate)
+    return HttpRequest(unquote(path), query, headers, bool(certificate), peer_identities(certificate))
 
 
 def _encode(answer: HttpAnswer, has_body: bool = True) -> bytes:

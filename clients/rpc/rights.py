@@ -17,6 +17,7 @@ class Right(StrEnum):
     DELETE = "delete"  # start and cancel deletions of nodes
     TAINT = "taint"  # set and remove soft taints
     GROW = "grow"  # grow node groups
+    REPLACE = "replace"  # start and cancel replacements, which grow node groups and delete nodes
     POD_COSTS = "podCosts"  # write pod deletion costs
     BUFFER_STATUS = "bufferStatus"  # write the status of CapacityBuffers
 
@@ -40,6 +41,8 @@ RIGHT_OF_METHOD: Final[Mapping[str, Right]] = MappingProxyType(
         f"{_ACTUATOR}CancelDeletion": Right.DELETE,
         f"{_ACTUATOR}ApplyTaints": Right.TAINT,
         f"{_ACTUATOR}ScaleUp": Right.GROW,
+        f"{_ACTUATOR}StartReplacement": Right.REPLACE,
+        f"{_ACTUATOR}CancelReplacement": Right.REPLACE,
         f"{_ACTUATOR}ApplyPodCosts": Right.POD_COSTS,
         f"{_ACTUATOR}ApplyBufferStatus": Right.BUFFER_STATUS,
         "/trimtab.v1.EmbeddedCluster/ListObjects": Right.READ,

@@ -11,7 +11,7 @@ from importlib.metadata import version
 from typing import Any, Final, cast
 
 from trimtab.clients.rpc.extras import require_extra
-from trimtab.clients.simulation.scenario import ScenarioError
+from trimtab.clients.simulation.scenario_values import ScenarioError
 
 TIMEOUT_S: Final = 15.0
 """Maximum time for a scheduler to answer."""

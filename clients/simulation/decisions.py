@@ -10,8 +10,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from trimtab.clients.reference_loop.replacing import is_over
 from trimtab.clients.reference_loop.rounds import RoundResult
-from trimtab.v1 import plan_pb2, reason_pb2
+from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2
 
 MOST_NAMES: Final = 20
 """Maximum number of names recorded in one list."""
@@ -30,6 +31,13 @@ class Decisions:
         self._groups, self._prices = groups, prices
         self._last = plan_pb2.ScaleDownDecision()
         self._failures = plan_pb2.ScaleDownState()
+        # Replacements that have ended, by request id, in order of their end.
+        self._replacements: dict[str, dict[str, Any]] = {}
+
+    @property
+    def replacements(self) -> list[dict[str, Any]]:
+        """Return how each replacement ended: stage, nodes, savings for one hour, and why a part was not carried out."""
+        return list(self._replacements.values())
 
     @property
     def blockers(self) -> list[dict[str, Any]]:
@@ -52,6 +60,11 @@ class Decisions:
                 self.entries.append(_growth(now_s, split, answer.scale_up))
         if done.accepted:
             self.entries.append(_removal(now_s, done, groups, prices))
+        if done.replaced:
+            self.entries.append(_replacement(now_s, done))
+        for one in done.status.replacements if done.status is not None else ():
+            if is_over(one):
+                self._replacements.setdefault(one.request_id, _ended(one))
         if done.refused:
             reasons = dict(sorted(done.refused.items())[:MOST_NAMES])
             self.entries.append({"time": now_s, "kind": "refused", "text": _refused_text(reasons), "reasons": reasons})
@@ -97,6 +110,35 @@ def _removal(now_s: float, done: RoundResult, groups: Mapping[str, str], prices:
         "text": f"{len(nodes)} {'node goes' if len(nodes) == 1 else 'nodes go'}, {drains} drained",
         "nodes": nodes[:MOST_NAMES],
         "reasons": reasons,
+    }
+
+
+def _replacement(now_s: float, done: RoundResult) -> dict[str, Any]:
+    wave = done.answer.replacement.waves[0]
+    new = Counter(node.node_group for node in wave.new_nodes)
+    groups = ", ".join(f"{count} of {group}" for group, count in sorted(new.items())) or "none"
+    return {
+        "time": now_s,
+        "kind": "replacement",
+        "count": len(wave.leaving),
+        "pricePerHour": round(wave.saving_per_hour, 6),
+        "text": f"{len(wave.leaving)} nodes leave, new nodes: {groups}; {wave.evicted_pod_count} pods move",
+        "nodes": [one.node for one in wave.leaving][:MOST_NAMES],
+        "reasons": {},
+    }
+
+
+def _ended(one: actuator_pb2.Replacement) -> dict[str, Any]:
+    leaving, new = actuator_pb2.LeavingNodeState, actuator_pb2.ReplacementNewNodeState
+    return {
+        "requestId": one.request_id,
+        "ended": one.stage_time.ToMilliseconds() / 1000,
+        "stage": actuator_pb2.ReplacementStage.Code.Name(one.stage),
+        "reason": reason_pb2.ReplacementReason.Code.Name(one.reason),
+        "gone": [node.node for node in one.leaving if node.state == leaving.GONE],
+        "came": [node.node for node in one.new_nodes if node.state in (new.READY, new.STAYS)],
+        "plannedSavingPerHour": round(one.planned_saving_per_hour, 6),
+        "achievedSavingPerHour": round(one.achieved_saving_per_hour, 6),
     }
 
 

@@ -36,6 +36,10 @@ class ScenarioDelays(Delays):
         return self._share("broken", name) < self.groups[group].start_failure_rate
 
     def _share(self, what: str, name: str) -> float:
-        """Return a number in [0, 1), always the same for the same name."""
-        digest = hashlib.sha256(f"{self.seed}/{what}/{name}".encode()).digest()
-        return int.from_bytes(digest[:6]) / 2**48
+        return drawn_share(self.seed, what, name)
+
+
+def drawn_share(seed: int, what: str, name: str) -> float:
+    """Return a number in [0, 1), always the same for the same seed, purpose and name."""
+    digest = hashlib.sha256(f"{seed}/{what}/{name}".encode()).digest()
+    return int.from_bytes(digest[:6]) / 2**48

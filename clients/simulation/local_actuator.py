@@ -21,6 +21,7 @@ from trimtab.actuator.service.settings import ActuatorSettings
 from trimtab.actuator.store.memory import MemoryStore
 from trimtab.actuator.tracker.events import Event, NodesCounted, TimeNoted
 from trimtab.actuator.tracker.tracker import Tracker
+from trimtab.clients.reference_loop.replacing import in_progress
 from trimtab.clients.rpc.errors import ServiceError, TrimtabError
 from trimtab.clients.simulation.cloud.provider import MemoryCloud
 from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
@@ -67,8 +68,9 @@ class LocalActuator:
 
     @property
     def is_idle(self) -> bool:
-        """Return whether, by the last status, no node is being deleted and no pod was recently evicted."""
-        return not self._status.deletions and not self._status.recent_evictions
+        """Return whether, by the last status, no node is being deleted or replaced and no pod was recently evicted."""
+        status = self._status
+        return not status.deletions and not status.recent_evictions and not in_progress(status)
 
     def get_info(self) -> actuator_pb2.GetActuatorInfoResponse:
         """Return its capabilities."""
@@ -91,6 +93,11 @@ class LocalActuator:
         with _as_client():
             self._actuator.growths.begin(actuator_pb2.ScaleUpRequest(request_id=request_id, splits=splits))
             return growth_response(self._wait(lambda: self._actuator.growths.answers(request_id)))
+
+    def start_replacement(self, request: actuator_pb2.StartReplacementRequest) -> actuator_pb2.StartReplacementResponse:
+        """Start to replace nodes by new ones."""
+        with _as_client():
+            return self._servicer.StartReplacement(request, _NO_CALL)
 
     def apply_taints(self, unneeded_nodes: Iterable[str]) -> actuator_pb2.ApplyTaintsResponse:
         """Write soft taints."""

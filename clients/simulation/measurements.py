@@ -7,6 +7,8 @@ Decides what counts:
 - added for nothing: nodes that came and went without ever having had a pod of a workload.
 - evictions a pod-hour: evictions of workloads' pods by the hours that such pods were on nodes.
 - waits for budgets: evictions that a disruption budget had refused before it let them.
+- reclaims: machines that the cloud took back, with the pods on them (these are among the lost ones too), and how long
+  the pods created in their place waited for a node; preemptions: the same of pods that gave way to others.
 - removed for nothing: nodes whose group grew again within half an hour of their removal, one growth for one removal.
 Units: seconds, Unix time; money in the currency of the prices.
 """
@@ -19,6 +21,7 @@ import numpy as np
 
 from trimtab.clients.simulation.cluster.database import JournalEntry
 from trimtab.clients.simulation.cluster.state import ClusterState
+from trimtab.clients.simulation.displacements import Displacements
 from trimtab.clients.simulation.drains import SimulatedRemovals
 from trimtab.clients.simulation.packing import packing
 from trimtab.clients.simulation.slack_use import SlackUse
@@ -65,6 +68,7 @@ class Measurements:
         self._node_of: dict[str, str] = {}
         self._pod_s = 0.0
         self.drains = SimulatedRemovals()
+        self.displacements = Displacements()
         self.slack = SlackUse()
         self.maps: list[dict[str, Any]] = []
         self._waited: list[float] = []
@@ -100,6 +104,7 @@ class Measurements:
                 self._machine(key.removeprefix("Instance//"), value, now_s)
         for entry in entries:
             self._entry(entry, now_s)
+        self.displacements.add(entries, self._uid_of, self._node_of, now_s)
 
     def sample(self, now_s: float) -> None:
         """Add a sample."""
@@ -160,6 +165,7 @@ class Measurements:
             "memoryRequestedShare": self._share("memory"),
             **self.slack.summary(now_s),
             "podsLost": self.counts["pod_lost"],
+            **self.displacements.summary(now_s),
             "nodesAdded": self.counts["nodes_added"],
             "nodesRemoved": self.counts["nodes_removed"],
             "startsFailed": self.counts["start_failed"],
@@ -205,11 +211,13 @@ class Measurements:
             self._waited.append(round(now_s - self._waits_since.pop(uid)[1], 3))
             self._unused.discard(node)
             self._on_since[uid], self._node_of[uid] = now_s, node
+            self.displacements.ended(uid, now_s)
         if item["status"].get("phase") == "Running" and not value[1]["ready_due_ms"]:
             self.running.append(key)
 
     def _forget(self, uid: str, now_s: float) -> None:
         """Record that a pod is gone."""
+        self.displacements.ended(uid, now_s)
         self._waits_since.pop(uid, None)
         self._node_of.pop(uid, None)
         since_s = self._on_since.pop(uid, None)

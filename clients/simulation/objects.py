@@ -1,9 +1,11 @@
 """Kubernetes objects of a scenario. Decides names and labels: pods carry `app`, the name of their workload."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from trimtab.clients.simulation.cluster.objects import made_uid
 from trimtab.clients.simulation.scenario import BudgetModel, NodeGroupModel, PodModel, WorkloadModel
+from trimtab.clients.simulation.scenario_storage import StorageClassModel
 from trimtab.clients.simulation.scheduling.rules import ZONE
 
 Json = dict[str, Any]
@@ -27,7 +29,7 @@ def node_group(group: NodeGroupModel) -> Json:
     }
     if group.price is not None:
         spec["price"] = group.price
-    return _object("trimtab.dev/v1", "NodeGroup", "", group.name, spec)
+    return kubernetes_object("trimtab.dev/v1", "NodeGroup", "", group.name, spec)
 
 
 def controller(workload: WorkloadModel) -> Json:
@@ -36,13 +38,36 @@ def controller(workload: WorkloadModel) -> Json:
     spec: Json = {"selector": {"matchLabels": labels}, "template": pod_template(workload.pod, labels)}
     if workload.kind != "DaemonSet":
         spec["replicas"] = 0
-    return _object("apps/v1", workload.kind, workload.namespace, workload.name, spec)
+    if workload.volumes:
+        spec["volumeClaimTemplates"] = [
+            {
+                "metadata": {"name": one.name, "labels": labels},
+                "spec": {
+                    "accessModes": ["ReadWriteOnce"],
+                    "storageClassName": one.storage_class,
+                    "resources": {"requests": {"storage": one.size}},
+                },
+            }
+            for one in workload.volumes
+        ]
+    return kubernetes_object("apps/v1", workload.kind, workload.namespace, workload.name, spec)
+
+
+def storage_class(model: StorageClassModel, zones: Iterable[str]) -> Json:
+    """Return a StorageClass; `zones` : those of the node groups, for a class that names none."""
+    item = kubernetes_object("storage.k8s.io/v1", "StorageClass", "", model.name, {})
+    del item["spec"]
+    allowed = sorted(set(model.zones or zones) - {""})
+    item |= {"provisioner": model.driver, "volumeBindingMode": model.binding}
+    if allowed:
+        item["allowedTopologies"] = [{"matchLabelExpressions": [{"key": ZONE, "values": allowed}]}]
+    return item
 
 
 def job(namespace: str, name: str, template: Json, pods: int) -> Json:
     """Return a Job with the given number of parallel pods."""
     spec = {"parallelism": pods, "template": template, "selector": {"matchLabels": template["metadata"]["labels"]}}
-    return _object("batch/v1", "Job", namespace, name, spec)
+    return kubernetes_object("batch/v1", "Job", namespace, name, spec)
 
 
 def pod_template(pod: PodModel, labels: Json) -> Json:
@@ -59,14 +84,15 @@ def budget(workload: WorkloadModel, wanted: BudgetModel) -> Json:
     limits = {"minAvailable": wanted.min_available, "maxUnavailable": wanted.max_unavailable}
     spec = {name: value for name, value in limits.items() if value is not None}
     spec["selector"] = {"matchLabels": {"app": workload.name}}  # type: ignore[assignment]
-    return _object("policy/v1", "PodDisruptionBudget", workload.namespace, workload.name, spec)
+    return kubernetes_object("policy/v1", "PodDisruptionBudget", workload.namespace, workload.name, spec)
 
 
 def _container(requests: Json) -> Json:
     return {"name": "main", "resources": {"requests": requests}}
 
 
-def _object(version: str, kind: str, namespace: str, name: str, spec: Json) -> Json:
+def kubernetes_object(version: str, kind: str, namespace: str, name: str, spec: Json) -> Json:
+    """Return an object with a uid that follows from its name; namespace "" = it has none."""
     metadata = {"name": name, "uid": made_uid(f"{kind}/{namespace}/{name}", 0)}
     if namespace:
         metadata["namespace"] = namespace

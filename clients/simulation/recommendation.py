@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
-from trimtab.clients.simulation.scenario import ScenarioError, seconds
+from trimtab.clients.simulation.scenario_values import ScenarioError, seconds
 
 Summary = dict[str, Any]
 

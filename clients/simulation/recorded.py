@@ -16,7 +16,8 @@ from typing import Any, Final, NamedTuple
 from trimtab.clients.kubernetes.object_files import ObjectFileError, load_files
 from trimtab.clients.recording import ZSTD_MAGIC
 from trimtab.clients.simulation.cluster.pods import SimulatedPod, parse_time_ms
-from trimtab.clients.simulation.scenario import NodeGroupModel, RecordingModel, Scenario, ScenarioError
+from trimtab.clients.simulation.scenario import NodeGroupModel, RecordingModel, Scenario
+from trimtab.clients.simulation.scenario_values import ScenarioError
 from trimtab.clients.simulation.scheduling.rules import ZONE
 
 Json = dict[str, Any]

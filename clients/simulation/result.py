@@ -14,7 +14,7 @@ from trimtab.clients.documents.output import write_whole
 from trimtab.clients.documents.strict_json import RepeatedKeyError, load_json
 from trimtab.clients.json_form import json_form
 from trimtab.clients.simulation.measurements import Measurements
-from trimtab.clients.simulation.scenario import ScenarioError
+from trimtab.clients.simulation.scenario_values import ScenarioError
 from trimtab.clients.simulation.simulation import ClusterSimulation
 
 KIND: Final = "SimulationResult"
@@ -39,7 +39,7 @@ _PARTS: Final = {
     "settings": ("name", "values"),
     "summary": ("rounds", *Measurements().summary(0.0, 0.0)),
     "samples": ("time", "nodes", "pricePerHour", *_SERIES),
-    **dict.fromkeys(("decisions", "drains", "packing", "possibleSavingPerHour", "blockers"), ()),
+    **dict.fromkeys(("reclaims", "decisions", "drains", "packing", "possibleSavingPerHour", "blockers"), ()),
 }
 """Parts of a result, with their fields."""
 
@@ -70,7 +70,9 @@ def result_of(simulation: ClusterSimulation, settings_name: str) -> Json:
             **series,
         },
         "decisions": simulation.decisions.entries,
+        "replacements": simulation.decisions.replacements,
         "drains": measurements.drains.entries,
+        "reclaims": simulation.reclaims.entries,
         "packing": measurements.map_of_end(simulation.now_s),
         "possibleSavingPerHour": simulation.decisions.possible_saving_per_hour,
         "blockers": simulation.decisions.blockers,

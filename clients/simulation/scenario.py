@@ -4,124 +4,36 @@ Decides which values can be meant; each field says its meaning and unit. Duratio
 seconds; in Python they are seconds. Quantities are those of Kubernetes. Raises pydantic's ValidationError.
 """
 
-import math
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PlainSerializer,
-    WithJsonSchema,
-    model_validator,
-)
-from pydantic.alias_generators import to_camel
+from pydantic import AfterValidator, BaseModel, Field, PlainSerializer, model_validator
 
 from trimtab.clients.decisions import NAMES
-from trimtab.clients.kubernetes.names import RULE, is_label, is_subdomain
-from trimtab.clients.kubernetes.object_errors import FieldError, InvalidInputError, ObjectError
-from trimtab.clients.kubernetes.quantities import parse_quantity
-from trimtab.clients.snapshots.objects import build_snapshot, decode_objects
-from trimtab.clients.snapshots.objects.times import go_duration_ns
-from trimtab.prices import MOST_PER_HOUR
+from trimtab.clients.simulation.scenario_storage import ReclaimModel, StorageClassModel, VolumeModel
+from trimtab.clients.simulation.scenario_values import (
+    MODEL_CONFIG,
+    Duration,
+    Json,
+    Labels,
+    Name,
+    Namespace,
+    Price,
+    Quantity,
+    check_pod_spec,
+    check_taints,
+)
 
-Json = dict[str, Any]
-
-
-class ScenarioError(InvalidInputError):
-    """A scenario, trace or result that cannot be used; the message names file, line and field."""
-
-
-_CONTAINER = {"name": "main", "resources": {"requests": {"cpu": "1", "memory": "1Mi"}}}
-
-
-def check_pod_spec(spec: Json) -> Json:
-    """Return a pod's spec, which need not have containers."""
-    if "nodeName" in spec:
-        raise ValueError("nodeName: the scheduler decides it; leave it out, or use nodeSelector")
-    _check("Pod", {"containers": [_CONTAINER], **spec}, {})
-    return spec
-
-
-def check_taints(taints: list[Json]) -> list[Json]:
-    """Return a node's taints."""
-    _check("Node", {"taints": taints}, {"allocatable": {"cpu": "1", "memory": "1Mi", "pods": "1"}})
-    return taints
-
-
-def _check(kind: str, spec: Json, status: Json) -> None:
-    metadata = {"name": "x"} | ({"namespace": "default"} if kind == "Pod" else {})
-    item = {"apiVersion": "v1", "kind": kind, "metadata": metadata, "spec": spec, "status": status}
-    try:
-        build_snapshot(decode_objects([item]))
-    except ObjectError as error:
-        raise ValueError(f"{error.path.removeprefix('spec.')}: {error.problem}") from None
-
-
-LONGEST_S = 366 * 86_400.0
 LAST_YEAR = 2254
 """First year that is too late for a planner's times, with the longest duration."""
 DEFAULT_START = datetime(2026, 3, 2, tzinfo=UTC)
 """A Monday, 00:00: loads by time of day begin at night."""
 
 
-def seconds(value: object) -> float:
-    """Return a duration in seconds. Raises ValueError."""
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise ValueError('a duration is text such as "90s" or "1h30m", or a number of seconds')
-    try:
-        found = go_duration_ns(value) / 1e9 if isinstance(value, str) else float(value)
-    except FieldError as error:
-        raise ValueError(str(error).removeprefix(": ")) from None
-    if not math.isfinite(found) or not 0 <= found <= LONGEST_S:
-        raise ValueError(f"{value} is no duration between 0 and a year")
-    return found
-
-
-def _quantity(value: object) -> str:
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise ValueError('a quantity is text such as "500m" or "2Gi", or a number')
-    if parse_quantity(str(value)) < 0:
-        raise ValueError(f"{value} is negative")
-    return str(value)
-
-
-def _name(value: str) -> str:
-    if not is_subdomain(value):
-        raise ValueError(f"{value!r}: a name has {RULE}")
-    return value
-
-
-def _namespace(value: str) -> str:
-    if not is_label(value):
-        raise ValueError(f"{value!r} is no namespace; those have {RULE}")
-    return value
-
-
-Duration = Annotated[
-    float,
-    BeforeValidator(seconds),
-    WithJsonSchema({"type": ["string", "number"], "description": 'as in Go, "90s", "1h30m", or seconds'}),
-]
-Price = Annotated[float, Field(ge=0, le=MOST_PER_HOUR, allow_inf_nan=False)]
-"""Hourly price of a node."""
-Quantity = Annotated[
-    str, BeforeValidator(_quantity), WithJsonSchema({"type": ["string", "number"], "description": 'such as "500m"'})
-]
-Name = Annotated[str, BeforeValidator(_name)]
-Labels = dict[Annotated[str, Field(min_length=1)], str]
-Namespace = Annotated[str, BeforeValidator(_namespace)]
-
-
 class _ScenarioModel(BaseModel):
-    """Base of all parts: keys in camel case as in Kubernetes, unknown ones are refused, values do not change."""
+    """Base of the parts of a scenario."""
 
-    model_config = ConfigDict(
-        alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True, use_attribute_docstrings=True
-    )
+    model_config = MODEL_CONFIG
 
 
 class Outage(_ScenarioModel):
@@ -174,6 +86,8 @@ class NodeGroupModel(_ScenarioModel):
     """Share of machines that disappear instead of becoming a node."""
     outages: list[Outage] = []
     """Periods during which the cloud refuses to grow the group."""
+    attach_limits: dict[Name, Annotated[int, Field(ge=0, le=1000)]] = {}
+    """Maximum number of volumes on a node, by CSI driver; none = no limit."""
 
     @model_validator(mode="after")
     def _limits_agree(self) -> Self:
@@ -288,6 +202,8 @@ class WorkloadModel(_ScenarioModel):
     """Its pods."""
     budget: BudgetModel | None = None
     """Its PodDisruptionBudget."""
+    volumes: list[VolumeModel] = []
+    """Volumes of each pod, only of a StatefulSet."""
     steps: list[Step] = []
     """Replicas by time."""
     diurnal: Diurnal | None = None
@@ -303,6 +219,10 @@ class WorkloadModel(_ScenarioModel):
         has_replicas = "replicas" in self.model_fields_set
         if self.kind == "DaemonSet" and (loads or has_replicas):
             raise ValueError(f"a DaemonSet has a pod on each node; leave out {[*loads, 'replicas'][0]}")
+        if self.volumes and self.kind != "StatefulSet":
+            raise ValueError(
+                f"volumes: only pods of a StatefulSet have volumes of their own, not those of a {self.kind}"
+            )
         if has_replicas and (self.diurnal or self.bursts):
             raise ValueError(f"replicas and {loads[0]} contradict each other; give one of them")
         times = [step.at for step in self.steps]
@@ -329,14 +249,14 @@ class Batch(_ScenarioModel):
 
 
 class TraceModel(_ScenarioModel):
-    """Arrivals from a CSV file: see `trimtab.clients.simulation.trace`."""
+    """Load from a file: arrivals as CSV or JSON Lines, or a trace of SimKube; see `docs/simulation-traces.md`."""
 
     file: str
     """Path, relative to the scenario's file."""
     namespace: Namespace = "default"
-    """Namespace of the pods."""
+    """Namespace of the pods whose line names none."""
     pod: PodModel = PodModel()
-    """Properties of the pods that the trace does not give."""
+    """Properties of the pods that the trace does not give; of those of SimKube only `start` counts."""
 
 
 class RecordingModel(_ScenarioModel):
@@ -355,6 +275,17 @@ class SchedulerModel(_ScenarioModel):
 
     scoring: Literal["LeastAllocated", "MostAllocated"] = "LeastAllocated"
     """Spread pods as kube-scheduler does by default, or pack them."""
+    preemption: bool = True
+    """Pods of a higher priority (`priority` in their spec) take the places of others, as with kube-scheduler."""
+
+
+class PolicyModel(_ScenarioModel):
+    """A program that decides instead of the planner: see `docs/simulation-policies.md`."""
+
+    external: Annotated[list[str], Field(min_length=1)]
+    """Program and arguments; it reads and writes lines of JSON."""
+    timeout: Duration = 60.0
+    """Longest time for an answer."""
 
 
 class Timing(_ScenarioModel):
@@ -413,6 +344,12 @@ class Scenario(_ScenarioModel):
     """Arrivals from a file."""
     recording: RecordingModel | None = None
     """A recorded cluster, whose nodes, node groups and pods are added to those of the scenario."""
+    storage_classes: list[StorageClassModel] = []
+    """Classes of the volumes of workloads."""
+    reclaims: list[ReclaimModel] = []
+    """Machines that the cloud takes back."""
+    policy: PolicyModel | None = None
+    """A program that decides instead of the planner."""
     scheduler: SchedulerModel = SchedulerModel()
     """The scheduler."""
     timing: Timing = Timing()
@@ -422,15 +359,27 @@ class Scenario(_ScenarioModel):
     def _can_run(self) -> Self:
         if self.trace is not None and self.recording is not None:
             raise ValueError("trace and recording contradict each other; give one of them")
+        others = sorted(set(self.decisions) - {"scale-up", "scale-down"})
+        if self.policy is not None and others:
+            raise ValueError(f"policy: an external program does not decide {others[0]}; leave it out of decisions")
         if self.start.tzinfo is None:
             raise ValueError("start: give a time zone, such as Z")
         if not 1970 < self.start.year < LAST_YEAR:
             raise ValueError(f"start: {self.start.year} is no year between 1971 and {LAST_YEAR - 1}")
         if self.duration < self.timing.interval:
             raise ValueError(f"duration: {self.duration:g} s is shorter than timing.interval")
+        groups = {one.name for one in self.node_groups}
+        unknown = sorted({name for one in self.reclaims for name in one.node_groups} - groups)
+        if unknown and self.recording is None:
+            raise ValueError(f"reclaims: there is no node group {unknown[0]}")
+        wanted = {volume.storage_class for one in self.workloads for volume in one.volumes}
+        missing = sorted(wanted - {one.name for one in self.storage_classes})
+        if missing:
+            raise ValueError(f"workloads: there is no storage class {missing[0]} in storageClasses")
         for what, keys in (
             ("nodeGroups", [one.name for one in self.node_groups]),
             ("workloads", [f"{one.kind} {one.namespace}/{one.name}" for one in self.workloads]),
+            ("storageClasses", [one.name for one in self.storage_classes]),
             ("batches", [f"{one.namespace}/{one.name}" for one in self.batches]),
         ):
             twice = sorted({key for key in keys if keys.count(key) > 1})

@@ -3,6 +3,7 @@
 Also the JSON schema, for completion in editors.
 """
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,21 +11,35 @@ from pydantic import ValidationError
 
 from trimtab.clients.documents.bounded_input import UnreadableTextError, read_text
 from trimtab.clients.documents.loading import DocumentError, compose_document, line_of, load_document
-from trimtab.clients.simulation.recorded import RecordedCluster, has_rounds, is_recording, read_recording, scenario_of
+from trimtab.clients.simulation.recorded import (
+    AFTER_S,
+    RecordedCluster,
+    has_rounds,
+    is_recording,
+    read_recording,
+    scenario_of,
+)
 from trimtab.clients.simulation.recorded_rounds import read_rounds
-from trimtab.clients.simulation.scenario import Scenario, ScenarioError
-from trimtab.clients.simulation.trace import Arrival, read_trace
+from trimtab.clients.simulation.scenario import Scenario, TraceModel
+from trimtab.clients.simulation.scenario_values import ScenarioError
+from trimtab.clients.simulation.traces.arrivals import Arrival, read_arrivals
+from trimtab.clients.simulation.traces.simkube import is_simkube, read_simkube
+from trimtab.clients.simulation.traces.traced_objects import TracedObjects
 
-Trace = tuple[Arrival, ...] | RecordedCluster
+Trace = tuple[Arrival, ...] | RecordedCluster | TracedObjects
 """Arrivals besides the workloads of the scenario."""
 MOST_ERRORS = 10
 """Maximum number of reported errors per file."""
 
 
-def read_input(path: Path) -> tuple[Scenario, Trace]:
-    """Read a scenario with the files it names, or a recording as a scenario. Raises ScenarioError."""
+def read_input(path: Path, trace: Path | None = None) -> tuple[Scenario, Trace]:
+    """Read a scenario with the files it names, or a recording as a scenario. `trace` : instead of the scenario's.
+    Raises ScenarioError.
+    """
     if not is_recording(path):
-        return read_scenario(path)
+        return read_scenario(path, trace)
+    if trace is not None:
+        raise ScenarioError(f"{path}: a recording has its own pods; a trace needs a scenario with node groups")
     recorded = _recorded(path)
     return scenario_of(path, recorded), recorded
 
@@ -33,8 +48,8 @@ def _recorded(path: Path) -> RecordedCluster:
     return read_rounds(path) if has_rounds(path) else read_recording(path)
 
 
-def read_scenario(path: Path) -> tuple[Scenario, Trace]:
-    """Read a scenario and the trace or recording that it names. Raises ScenarioError."""
+def read_scenario(path: Path, trace: Path | None = None) -> tuple[Scenario, Trace]:
+    """Read a scenario and the trace or recording that it names; `trace` : instead of its own. Raises ScenarioError."""
     text = _text(path)
     try:
         document, root = load_document(text), compose_document(text)
@@ -46,9 +61,16 @@ def read_scenario(path: Path) -> tuple[Scenario, Trace]:
         scenario = Scenario.model_validate(document)
     except ValidationError as error:
         raise ScenarioError("\n".join(_error_lines(path, root, error))) from None
+    if trace is not None:
+        if scenario.recording is not None:
+            raise ScenarioError(f"{path}: recording: it contradicts --trace; give one of them")
+        given = (scenario.trace or TraceModel(file="")).model_copy(update={"file": str(trace)})
+        return _with_trace(scenario.model_copy(update={"trace": given}), trace)
     if scenario.recording is not None:
         return _with_recording(path, scenario, _recorded(path.parent / scenario.recording.file))
-    return scenario, read_trace(path.parent / scenario.trace.file) if scenario.trace is not None else ()
+    if scenario.trace is None:
+        return scenario, ()
+    return _with_trace(scenario, path.parent / scenario.trace.file)
 
 
 def schema() -> dict[str, Any]:
@@ -65,6 +87,16 @@ def _with_recording(path: Path, scenario: Scenario, recorded: RecordedCluster) -
     own = scenario_of(path, recorded)
     missing = {"start", "duration"} - scenario.model_fields_set
     return scenario.model_copy(update={name: getattr(own, name) for name in missing}), recorded
+
+
+def _with_trace(scenario: Scenario, path: Path) -> tuple[Scenario, Trace]:
+    """Return a scenario and its trace; one of SimKube sets beginning and length, if the scenario does not."""
+    if not is_simkube(path):
+        return scenario, read_arrivals(path)
+    traced = read_simkube(path)
+    own = {"start": datetime.fromtimestamp(traced.begin_s, UTC), "duration": traced.length_s + AFTER_S}
+    missing = {"start", "duration"} - scenario.model_fields_set
+    return scenario.model_copy(update={name: own[name] for name in missing}), traced
 
 
 def _keys() -> list[str]:

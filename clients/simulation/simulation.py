@@ -1,14 +1,14 @@
 """One simulation: a cluster, its loop, planner and actuator on virtual time, and their measurements.
 
-Decides the order of events at one time: the cluster, workloads, the actuator, a sample, a round of the loop. Rounds in
-which nothing can be new are skipped: no timer has ended, and since the last round the only changes are that pods became
-ready, or concern pods on nodes that all remain too full to be removed (see `full_cluster`). Times are Unix seconds;
-durations are seconds or text as in Go ("1h30m").
+Decides the order of events at one time: the cluster, workloads, reclaims, the actuator, a sample, a round of the loop.
+Rounds in which nothing can be new are skipped: no timer has ended, and since the last round the only changes are that
+pods became ready, or concern pods on nodes that all remain too full to be removed (see `full_cluster`). Times are Unix
+seconds; durations are seconds or text as in Go ("1h30m").
 """
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -26,27 +26,23 @@ from trimtab.clients.kubernetes.kinds.nodes import NodeGroup
 from trimtab.clients.kubernetes.object_files import ObjectFileError
 from trimtab.clients.reference_loop.planner_session import PlannerLink, PlannerSession
 from trimtab.clients.reference_loop.rounds import RoundRecorder, RoundRunner, RoundSettings
+from trimtab.clients.simulation.cluster.database import JournalEntry
 from trimtab.clients.simulation.decisions import Decisions
 from trimtab.clients.simulation.delays import ScenarioDelays
 from trimtab.clients.simulation.drains import WatchedCluster
 from trimtab.clients.simulation.full_cluster import FullCluster
 from trimtab.clients.simulation.local_actuator import LocalActuator
 from trimtab.clients.simulation.measurements import Measurements
-from trimtab.clients.simulation.objects import node_group
+from trimtab.clients.simulation.objects import node_group, storage_class
 from trimtab.clients.simulation.observed_cluster import ObservedCluster
+from trimtab.clients.simulation.reclaims import Reclaims
 from trimtab.clients.simulation.recorded import RecordedCluster, group_model
-from trimtab.clients.simulation.scenario import (
-    NodeGroupModel,
-    PodModel,
-    RecordingModel,
-    Scenario,
-    ScenarioError,
-    WorkloadModel,
-    seconds,
-)
+from trimtab.clients.simulation.scenario import NodeGroupModel, PodModel, RecordingModel, Scenario, WorkloadModel
+from trimtab.clients.simulation.scenario_values import ScenarioError, seconds
 from trimtab.clients.simulation.scheduling.scheduler import KubeScheduler
 from trimtab.clients.simulation.timers import next_due
-from trimtab.clients.simulation.trace import Arrival
+from trimtab.clients.simulation.traces.arrivals import Arrival
+from trimtab.clients.simulation.traces.traced_objects import TracedObjects
 from trimtab.clients.simulation.virtual_time import VirtualTime
 from trimtab.clients.simulation.workloads import Workloads
 from trimtab.v1 import plan_pb2
@@ -76,7 +72,7 @@ class ClusterSimulation:
     def __init__(
         self,
         scenario: Scenario | None = None,
-        trace: Sequence[Arrival] | RecordedCluster = (),
+        trace: Sequence[Arrival] | RecordedCluster | TracedObjects = (),
         *,
         settings: plan_pb2.PlanSettings | None = None,
         seed: int | None = None,
@@ -92,16 +88,12 @@ class ClusterSimulation:
         self._time = VirtualTime(self.begin_s)
         self.measurements = Measurements()
         self.decisions = Decisions(self.measurements.group_of, self.measurements.prices)
-        self._observed = ObservedCluster(self.measurements.watch)
+        self.reclaims = Reclaims(self.scenario)
+        self._observed = ObservedCluster(self._watch)
         self._groups: dict[str, NodeGroupModel] = {}
-        timing = self.scenario.timing
-        delays = ScenarioDelays(
-            pod_stop_s=timing.pod_stop,
-            instance_delete_s=timing.instance_delete,
-            groups=self._groups,
-            seed=self.scenario.seed,
-        )
-        self._scheduler = KubeScheduler(self.scenario.seed, self.scenario.scheduler.scoring)
+        delays = self._delays()
+        scheduling = self.scenario.scheduler
+        self._scheduler = KubeScheduler(self.scenario.seed, scheduling.scoring, preempts=scheduling.preemption)
         self.cluster = WatchedCluster((), self._observed, delays, self._time.clock, self._time.sleep, self._scheduler)
         self._observed.observe(self.cluster)
         self.cluster.on_refusal = self.measurements.refused
@@ -115,12 +107,13 @@ class ClusterSimulation:
         self._round_s = self.begin_s
         self._timer_s = self.begin_s
         self._full = FullCluster()
-        # Slack and pod costs depend on more of a pod than its node.
+        # Slack, pod costs and replacements depend on more of a pod than its node.
         self._only_scales = set(self.scenario.decisions) <= {"scale-up", "scale-down"}
         self.round_count = 0
         self._sample_s = self.begin_s
         self._sample_every_s = max(60.0, self.scenario.duration / SAMPLES)
         self._fill(trace)
+        self.reclaims.draw(self.cluster.state, self.begin_s)
 
     @property
     def now_s(self) -> float:
@@ -195,7 +188,8 @@ class ClusterSimulation:
         """Return the next moment at which something is due."""
         due_ms = self.cluster.state.next_due_ms()
         moments = [math.inf if due_ms is None else due_ms / 1000, self._sample_s, self._round_s]
-        moments += [moment for moment in (self.workloads.next_s(), self._time.next_s()) if moment is not None]
+        others = (self.workloads.next_s(), self.reclaims.next_s(), self._time.next_s())
+        moments += [moment for moment in others if moment is not None]
         return min(moments)
 
     def _happen(self) -> None:
@@ -207,6 +201,8 @@ class ClusterSimulation:
                 pass
         elif _is_due(self.workloads.next_s(), now_s):
             self.workloads.run(now_s)
+        elif _is_due(self.reclaims.next_s(), now_s):
+            self.reclaims.run(self.cluster, now_s)
         elif _is_due(self._time.next_s(), now_s):
             self._time.step()
         elif self._sample_s <= now_s:
@@ -217,6 +213,12 @@ class ClusterSimulation:
         if self.measurements.running:
             running, self.measurements.running = self.measurements.running, []
             self.workloads.started(running, now_s)
+        self.reclaims.draw(self.cluster.state, now_s)
+
+    def _watch(self, things: Mapping[str, Any], entries: list[JournalEntry]) -> None:
+        """Pass on the writes of a transaction."""
+        self.measurements.watch(things, entries)
+        self.reclaims.watch(things)
 
     def _round_or_skip(self, now_s: float) -> None:
         self._round_s += self.scenario.timing.interval
@@ -254,6 +256,7 @@ class ClusterSimulation:
                 plan=self.settings,
                 groups=tuple(self._declared),
                 apply_pod_costs="pod-costs" in self.scenario.decisions,
+                replace="replacement" in self.scenario.decisions,
             )
             self._runner = RoundRunner(self._observed, session, self._actuator, settings, self._options.recorder)
         return self._runner
@@ -265,17 +268,23 @@ class ClusterSimulation:
             return False
         return not any(one.start_due_ms or one.gone_due_ms for one in state.instances.values())
 
-    def _fill(self, trace: Sequence[Arrival] | RecordedCluster) -> None:
+    def _fill(self, trace: Sequence[Arrival] | RecordedCluster | TracedObjects) -> None:
         """Set up the objects of the scenario; DaemonSets first, before other pods can take their room."""
         if isinstance(trace, RecordedCluster):
             self._fill_recorded(trace)
+        zones = [one.zone for one in self.scenario.node_groups]
+        with self.cluster.transaction() as state:
+            for of_class in self.scenario.storage_classes:
+                state.put(storage_class(of_class, zones))
         for group in self.scenario.node_groups:
             self._add_group(group)
         for workload in sorted(self.scenario.workloads, key=lambda one: one.kind != "DaemonSet"):
             self.workloads.add(workload, self.begin_s)
         for batch in self.scenario.batches:
             self.workloads.add_batch(batch)
-        if self.scenario.trace is not None and not isinstance(trace, RecordedCluster):
+        if isinstance(trace, TracedObjects):
+            self.workloads.add_traced(trace, self.scenario.trace.pod.start if self.scenario.trace else PodModel().start)
+        elif self.scenario.trace is not None and not isinstance(trace, RecordedCluster):
             self.workloads.add_trace(self.scenario.trace, trace)
 
     def _fill_recorded(self, recorded: RecordedCluster) -> None:
@@ -304,12 +313,22 @@ class ClusterSimulation:
         if group.name in self._groups:
             raise ValueError(f"node group {group.name} is there already")
         self._groups[group.name] = group
+        self.cluster.controllers.attach_limits[group.name] = group.attach_limits
         item = node_group(group)
         self._declared.append(msgspec.convert(item, NodeGroup))
         self.measurements.add_group(group.name, group.zone, group.price)
         with self.cluster.transaction() as state:
             state.put(item)
             self.cluster.controllers.start_at_once(group.name, group.min_size if group.size is None else group.size)
+
+    def _delays(self) -> ScenarioDelays:
+        timing = self.scenario.timing
+        return ScenarioDelays(
+            pod_stop_s=timing.pod_stop,
+            instance_delete_s=timing.instance_delete,
+            groups=self._groups,
+            seed=self.scenario.seed,
+        )
 
     def _actuator_settings(self) -> ActuatorSettings:
         """Return the settings of the actuator: nothing in them depends on how fast the machine is."""

@@ -19,10 +19,12 @@ from trimtab.clients.documents.strict_json import load_json
 from trimtab.clients.json_form import setting_problem
 from trimtab.clients.rpc.errors import TrimtabError
 from trimtab.clients.simulation.dask_cluster import dask_pool
+from trimtab.clients.simulation.policies.external import ExternalPolicy
 from trimtab.clients.simulation.result import Json, encoded, problem_of, result_of
-from trimtab.clients.simulation.scenario import Scenario, ScenarioError
+from trimtab.clients.simulation.scenario import Scenario
 from trimtab.clients.simulation.scenario_file import Trace
-from trimtab.clients.simulation.simulation import ClusterSimulation
+from trimtab.clients.simulation.scenario_values import ScenarioError
+from trimtab.clients.simulation.simulation import ClusterSimulation, SimulationRunOptions
 from trimtab.v1 import plan_pb2
 
 
@@ -30,7 +32,7 @@ class Run(NamedTuple):
     """One simulation to run.
 
     settings : an encoded `PlanSettings`; file : where they are from, for error messages, "" = from no file
-    scenario, trace : what is simulated; name : of the settings
+    scenario, trace : what is simulated; name : of the settings; with the scenario's `policy` a program decides
     """
 
     scenario: Scenario
@@ -49,13 +51,23 @@ class Run(NamedTuple):
 def simulate(run: Run) -> Json:
     """Run one simulation. Raises ScenarioError for settings that the planner refuses."""
     settings = plan_pb2.PlanSettings.FromString(run.settings)
+    model = run.scenario.policy
+    policy = ExternalPolicy(run.scenario.name, model.external, model.timeout) if model is not None else None
+    # A program has timers of which nothing is known: no round is left out.
+    options = SimulationRunOptions(link=policy, skip_idle=policy is None)
     try:
-        return result_of(ClusterSimulation(run.scenario, run.trace, settings=settings).run(), run.name)
+        simulation = ClusterSimulation(run.scenario, run.trace, settings=settings, options=options)
+        if policy is not None:
+            policy.attach(simulation.cluster)
+        return result_of(simulation.run(), run.name)
     except TrimtabError as error:
         # Such an error cannot be passed between processes.
         where = f"settings file {run.file}" if run.file else f"settings {run.name}"
         problem = setting_problem(error.message, error.metadata.get("field", ""))
         raise ScenarioError(f"{where}: {problem} ({error.reason_name})") from None
+    finally:
+        if policy is not None:
+            policy.close()
 
 
 def sweep(

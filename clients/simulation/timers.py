@@ -29,7 +29,8 @@ def next_due(
 ) -> float:
     """Return the first time after `now_s` at which a timer ends; at most `LONGEST_PAUSE_S` later."""
     latest = now_s + (SLACK_PAUSE_S if answer.HasField("slack") else LONGEST_PAUSE_S)
-    moments = (*_nodes(settings, answer), *_groups(settings, status), *_pods(now_s, settings, status))
+    moments = [*_nodes(settings, answer), *_groups(settings, status), *_pods(now_s, settings, status)]
+    moments += _replacements(settings, answer)
     # A timer may end exactly at its time or only after it: there is a round for each.
     twice = (later for moment in moments for later in (moment, moment + 0.001))
     return min((moment for moment in twice if now_s < moment < latest), default=latest)
@@ -47,6 +48,18 @@ def _nodes(settings: plan_pb2.PlanSettings, answer: plan_pb2.PlanResponse) -> It
     believed = _seconds(general, "unremovable_node_recheck_timeout", 300.0)
     for failed in set(np.frombuffer(kept.unremovable.time_ns, "<i8").tolist()):
         yield failed / 1e9 + believed
+
+
+def _replacements(settings: plan_pb2.PlanSettings, answer: plan_pb2.PlanResponse) -> Iterator[float]:
+    """Yield when groups are no longer avoided, nodes have paid for themselves, and plans have been stable for long
+    enough.
+    """
+    kept = answer.state.replacement
+    for until in set(np.frombuffer(kept.avoided_groups.time_ns + kept.paid_back.time_ns, "<i8").tolist()):
+        yield until / 1e9
+    stable_s = _seconds(settings.replacement, "stable_time", 0.0)
+    for since in set(np.frombuffer(kept.planned.time_ns, "<i8").tolist()):
+        yield since / 1e9 + stable_s
 
 
 def _groups(settings: plan_pb2.PlanSettings, status: actuator_pb2.ActuatorStatus) -> Iterator[float]:

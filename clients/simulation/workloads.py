@@ -4,7 +4,9 @@ Decides their times, only from the scenario and the trace; the cluster decides w
 pod's lifetime starts when it is ready: it starts again for an evicted pod. Units: seconds, Unix time.
 """
 
+import copy
 import heapq
+import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -15,7 +17,8 @@ from trimtab.clients.simulation.loads import arrivals, changes
 from trimtab.clients.simulation.objects import budget, controller, job, pod_template
 from trimtab.clients.simulation.recorded import RecordedCluster
 from trimtab.clients.simulation.scenario import Batch, Scenario, TraceModel, WorkloadModel
-from trimtab.clients.simulation.trace import Arrival
+from trimtab.clients.simulation.traces.arrivals import Arrival
+from trimtab.clients.simulation.traces.traced_objects import TracedObjects, TracedSize
 
 Json = dict[str, Any]
 
@@ -59,10 +62,11 @@ class Workloads:
     def add_trace(self, model: TraceModel, trace: Sequence[Arrival]) -> None:
         """Add the pods of a trace."""
         for number, one in enumerate(trace):
-            pod = model.pod.model_copy(update={"cpu": one.cpu, "memory": one.memory})
+            spec = {**model.pod.spec, **(json.loads(one.spec) if one.spec else {})}
+            pod = model.pod.model_copy(update={"cpu": one.cpu, "memory": one.memory, "spec": spec})
             name = f"trace-{number}"
             template = pod_template(pod, {"app": "trace", **dict(one.labels)})
-            item = job(model.namespace, name, template, one.pods)
+            item = job(one.namespace or model.namespace, name, template, one.pods)
             self._push_job(self._begin_s + one.at_s, item, one.lifetime_s, pod.start)
 
     def add_recorded(self, recorded: RecordedCluster) -> None:
@@ -76,6 +80,26 @@ class Workloads:
             if one.until_s is not None:
                 self._push(self._begin_s + one.until_s, {"kind": "Departure", "key": key}, None)
 
+    def add_traced(self, traced: TracedObjects, pod_start_s: float) -> None:
+        """Add the controllers and pods of a trace of objects."""
+        for controller_ in traced.controllers:
+            # Copied: the simulation modifies them, and other settings use the same trace.
+            item = copy.deepcopy(controller_.item)
+            self.pod_starts[item["metadata"]["uid"]] = pod_start_s
+            for size in controller_.sizes:
+                self._push(self._begin_s + size.at_s, {"kind": "Traced", "item": item}, size)
+        for one in traced.pods:
+            item = copy.deepcopy(one.item)
+            if one.is_replaced:
+                self._push_job(self._begin_s + one.at_s, item, one.lifetime_s, pod_start_s)
+                continue
+            key = item["metadata"]["namespace"], item["metadata"]["name"]
+            if one.lifetime_s is not None:
+                self._lifetimes[item["metadata"]["uid"]] = one.lifetime_s
+            self._push(self._begin_s + one.at_s, {"kind": "Arrival"}, item)
+            if one.until_s is not None:
+                self._push(self._begin_s + one.until_s, {"kind": "Departure", "key": key}, None)
+
     def scale(self, item: Json, replicas: int) -> None:
         """Change the number of replicas of a controller now."""
         with self._cluster.transaction() as state:
@@ -86,7 +110,7 @@ class Workloads:
         for key in keys:
             _, namespace, name = key.split("/", 2)
             pod = self._cluster.state.pods.get((namespace, name))
-            lifetime_s = self._lifetimes.get(pod.owner_uid) if pod is not None else None
+            lifetime_s = self._lifetimes.get(pod.owner_uid or pod.uid) if pod is not None else None
             if pod is not None and lifetime_s is not None:
                 self._push(now_s + lifetime_s, {"kind": "Pod", "key": (namespace, name)}, pod.uid)
 
@@ -106,6 +130,8 @@ class Workloads:
                     self._depart(item["key"])
                 elif item["kind"] == "Size":
                     self._resize(item["owner"], value)
+                elif item["kind"] == "Traced":
+                    self._resize_traced(item["item"], value)
                 else:
                     scale(state, self._cluster.controllers, item, value)
 
@@ -115,10 +141,13 @@ class Workloads:
             yield item, value
 
     def _end(self, key: tuple[str, str], uid: str) -> None:
-        """End a pod of a job, and the job with its last pod."""
+        """End a pod of a job, and the job with its last pod; or a pod without owner."""
         state = self._cluster.state
         pod = state.pods.get(key)
         if pod is None or pod.uid != uid or pod.terminating:
+            return
+        if not pod.owner_uid:
+            state.drop_pod(pod)
             return
         owner = state.owners[pod.owner_uid]
         owner["spec"]["parallelism"] -= 1
@@ -148,6 +177,23 @@ class Workloads:
         if owner is not None:
             owner["spec"]["parallelism" if owner["kind"] == "Job" else "replicas"] = replicas
             self._cluster.state.put(owner)
+
+    def _resize_traced(self, item: Json, size: TracedSize) -> None:
+        """Create a traced controller, or change its size and the template of its later pods."""
+        state, controllers = self._cluster.state, self._cluster.controllers
+        item["spec"]["template"] = copy.deepcopy(size.template)
+        if item["kind"] != "DaemonSet":
+            scale(state, controllers, item, size.replicas)
+            return
+        pods = list(state.pods_by_owner.get(item["metadata"]["uid"], {}).values())
+        if size.replicas:
+            state.put(item)
+            if not pods:
+                controllers.start_daemons_everywhere(item)
+            return
+        for pod in pods:
+            state.drop_pod(pod)
+        state.drop(item)
 
     def _depart(self, key: tuple[str, str]) -> None:
         """Remove a recorded pod; if it was evicted meanwhile, its younger replacement goes instead."""

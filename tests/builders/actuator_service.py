@@ -1,17 +1,20 @@
 """A running actuator service on loopback, with its client."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from opentelemetry.metrics import NoOpMeter
 
 from tests.builders.actuator import small_cluster
+from tests.builders.kubernetes import Json
 from tests.builders.waiting import LIMIT_S
 from trimtab.actuator.service.app import Actuator
 from trimtab.actuator.service.servicer import SERVICE, ActuatorServicer
 from trimtab.actuator.service.settings import ActuatorSettings
-from trimtab.actuator.settings import DeleteSettings, DrainSettings, GrowSettings, WorkSettings
+from trimtab.actuator.settings import DeleteSettings, DrainSettings, GrowSettings, ReplaceSettings, WorkSettings
 from trimtab.actuator.store.memory import MemoryStore
+from trimtab.actuator.store.records import Store
 from trimtab.actuator.tracker.admission import DeletionLimits
 from trimtab.clients.actuator_client import ActuatorClient
 from trimtab.clients.rpc.errors import TrimtabError
@@ -29,6 +32,7 @@ SETTINGS = ActuatorSettings(
         drain=DrainSettings(timeout_s=60.0, eviction_retry_s=0.02, poll_s=0.02, thread_count=4),
         delete=DeleteSettings(timeout_s=LIMIT_S, poll_s=0.02, retry_s=0.02),
         grow=GrowSettings(retry_s=0.02),
+        replace=ReplaceSettings(poll_s=0.02),
         delay_after_taint_s=0.0,
         rollback_retry_s=0.05,
     ),
@@ -43,9 +47,15 @@ State = actuator_pb2.DeletionState
 class Service:
     """A running service with its client."""
 
-    def __init__(self, settings: ActuatorSettings = SETTINGS, delays: Delays = DELAYS) -> None:
-        self.cluster = SimulatedCluster(small_cluster(), None, delays)
-        self.store = MemoryStore()
+    def __init__(
+        self,
+        settings: ActuatorSettings = SETTINGS,
+        delays: Delays = DELAYS,
+        objects: Sequence[Json] | None = None,
+        store: Store | None = None,
+    ) -> None:
+        self.cluster = SimulatedCluster(small_cluster() if objects is None else objects, None, delays)
+        self.store = store or MemoryStore()
         self.actuator = Actuator(self.store, self.cluster, MemoryCloud(self.cluster), NoOpMeter("test"), settings)
         self.servicer = ActuatorServicer(self.actuator)
         add_embedded = actuator_pb2_grpc.add_EmbeddedClusterServicer_to_server

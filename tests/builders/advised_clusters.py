@@ -2,12 +2,14 @@
 
 import copy
 import random
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
 from trimtab.clients.advice import Advice, AdviceOptions, AdviceReport, advise
+from trimtab.clients.advice.levers.lever import BasePlan, Lever
 from trimtab.clients.cli.answers.costs import Costs
 from trimtab.clients.cli.decisions import default_decisions
 from trimtab.clients.cli.documents import settings_of
@@ -43,12 +45,17 @@ class AdvisedCase:
         snapshot = self.snapshot()
         return planner.plan(snapshot, self.request(snapshot))
 
-    def advice(self, planner: PlannerAccess, most_plans: int = 300) -> AdviceReport:
+    def advice(
+        self,
+        planner: PlannerAccess,
+        most_plans: int = 300,
+        more: Callable[[BasePlan], Iterable[Lever]] | None = None,
+    ) -> AdviceReport:
         """Return the advice on its plan."""
         snapshot = self.snapshot()
         request, view = self.request(snapshot), ClusterView(snapshot)
         answer = planner.plan(snapshot, request)
-        return advise(planner, view, request, answer, AdviceOptions(Costs(view).by_node, most_plans))
+        return advise(planner, view, request, answer, AdviceOptions(Costs(view).by_node, most_plans, more))
 
 
 def generated(seed: int) -> AdvisedCase:

@@ -78,6 +78,9 @@ def change_template(workloads: list[Json], pods: list[Json], keys: list[Any], ch
         elif keys[-2:] == ["topologySpreadConstraints", "whenUnsatisfiable"]:
             for one in template["spec"]["topologySpreadConstraints"]:
                 one["whenUnsatisfiable"] = change["after"]
+        elif keys[:2] == ["spec", "containers"]:
+            (container,) = [one for one in template["spec"]["containers"] if one["name"] == keys[2]]
+            container.setdefault("resources", {}).setdefault("requests", {})[keys[-1]] = change["after"]
         else:
             put(template, keys, change["after"])
 

@@ -2,8 +2,9 @@
 constraint.
 """
 
+from collections.abc import Callable
 from random import Random
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -24,23 +25,39 @@ from trimtab.planner.scale_down.search.kernels.drain_sets import (
 )
 
 NOT_TRIED = 99
+SomeRows: TypeAlias = tuple[list[NodeRow], list[PodRow], dict[str, Labels]]
 
 
-def some_rows(seed: int) -> tuple[list[NodeRow], list[PodRow], dict[str, Labels]]:
+def some_rows(seed: int) -> SomeRows:
     """Return a cluster with every constraint, or (odd seeds) a large one with only cpu requests."""
     if seed % 2 == 0:
         return rows(seed)
     random = Random(seed)
     specs = [PodRequirements(requests=(("cpu", amount),)) for amount in (1, 2, 3)]
-    nodes = [NodeRow(f"n{i}", {}, {"cpu": 10, "memory": 9, "pods": 20}) for i in range(random.randint(2, 7))]
+    nodes = [NodeRow(f"n{i}", {}, {"cpu": 11, "memory": 14, "pods": 20}) for i in range(random.randint(2, 7))]
     where = [node.name for node in nodes]
     pods = [PodRow(f"p{i:02}", random.choice(specs), node=random.choice(where)) for i in range(random.randint(1, 14))]
     return nodes, pods, {}
 
 
-def random_loop(seed: int) -> Loop:
+def tight_rows(seed: int) -> SomeRows:
+    """Return 5 to 8 nodes, nearly full of pods of a few sizes."""
     random = Random(seed)
-    nodes, pods, namespaces = some_rows(seed)
+    nodes = [NodeRow(f"n{i}", {}, {"cpu": 11, "memory": 14, "pods": 20}) for i in range(random.randint(5, 8))]
+    pods = []
+    for at in nodes:
+        free = random.randint(6, 9)
+        while free > 0:
+            cpu = min(free, random.randint(1, 6))
+            free -= cpu
+            spec = PodRequirements(requests=(("cpu", cpu), ("memory", random.randint(1, 3))))
+            pods.append(PodRow(f"p{len(pods):02}", spec, node=at.name))
+    return nodes, pods, {}
+
+
+def random_loop(seed: int, rows_of: Callable[[int], SomeRows] = some_rows) -> Loop:
+    random = Random(seed)
+    nodes, pods, namespaces = rows_of(seed)
     cluster = Cluster(nodes, pods, namespaces)
     names = list(cluster.nodes)
     on = {i: [p for p, at in enumerate(cluster.at) if at == name] for i, name in enumerate(names)}

@@ -31,6 +31,14 @@ ACTUATOR: dict[str, dict[str, set[str]]] = {
     "unknown_taints": {},
     "grpc_server_call_duration_seconds": {"method": {"StartDeletion"}, "code": {"OK"}},
 }
+REPLACEMENTS: dict[str, dict[str, set[str]]] = {
+    "replacements_total": {"result": {"DONE"}, "reason": {"UNSPECIFIED"}},
+    "replaced_nodes_total": {},
+    "replacement_savings_total": {},
+    "replacement_nodes_given_back_total": {},
+    "replacements_in_progress": {"stage": {"PLANNED", "ORDERING", "WAITING", "DRAINING", "ROLLING_BACK"}},
+    "function_duration_seconds": {"function": {"start_replacement"}},
+}
 HISTOGRAMS = {"function_duration_seconds", "scale_down_duration_seconds", "grpc_server_call_duration_seconds"}
 
 

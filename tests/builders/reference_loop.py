@@ -70,6 +70,7 @@ class FakeActuator:
     def __init__(self) -> None:
         self.status = actuator_pb2.ActuatorStatus()
         self.rpcs = ["GetStatus", "StartDeletion", "ScaleUp", "ApplyTaints", "ApplyPodCosts", "ApplyBufferStatus"]
+        self.rpcs.append("StartReplacement")
         self.refused: set[str] = set()
         self.failures: deque[TrimtabError] = deque()
         self.orders: list[actuator_pb2.StartDeletionRequest] = []
@@ -81,6 +82,8 @@ class FakeActuator:
         self.buffers: list[list[plan_pb2.SlackObject]] = []
         self.buffer_answer = actuator_pb2.ApplyBufferStatusResponse()
         self.grown: list[list[plan_pb2.ScaleUpSplit]] = []
+        self.replacing: list[actuator_pb2.StartReplacementRequest] = []
+        self.replacement_answer = actuator_pb2.StartReplacementResponse(accepted=True)
 
     def get_info(self) -> actuator_pb2.GetActuatorInfoResponse:
         return actuator_pb2.GetActuatorInfoResponse(rpcs=self.rpcs)
@@ -110,6 +113,10 @@ class FakeActuator:
             return actuator_pb2.ScaleUpAnswer(node_group=group, reason=reason, detail="why")
         return actuator_pb2.ScaleUpAnswer(node_group=group, accepted=True)
 
+    def start_replacement(self, request: actuator_pb2.StartReplacementRequest) -> actuator_pb2.StartReplacementResponse:
+        self.replacing.append(request)
+        return self.replacement_answer
+
     def apply_taints(self, unneeded_nodes: Iterable[str]) -> actuator_pb2.ApplyTaintsResponse:
         self.tainted.append(list(unneeded_nodes))
         return actuator_pb2.ApplyTaintsResponse()
@@ -131,6 +138,17 @@ def plan_of(empty: Sequence[str] = (), drain: Sequence[str] = (), waiting: Seque
     for node in (*empty, *drain, *waiting):
         decision.unneeded.add(node=node).assumption.pods_to_move_digest = f"digest-{node}"
     return plan_pb2.PlanResponse(scale_down=decision)
+
+
+def replacing_plan(waves: int = 1, saving: float = 0.6) -> plan_pb2.PlanResponse:
+    """Return a plan that replaces "n1" by a node of "s", wave after wave."""
+    answer = plan_of()
+    for number in range(waves):
+        wave = answer.replacement.waves.add(saving_per_hour=saving, evicted_pod_count=2)
+        wave.new_nodes.add(name=f"s#{number}", node_group="s", price_per_hour=0.4, alternatives=["t", "u"])
+        wave.leaving.add(node=f"n{number + 1}", node_group="l", price_per_hour=1.0)
+    answer.replacement.result = reason_pb2.ReplacementResult.REPLACEMENT_PLANNED
+    return answer
 
 
 class FakeCluster:
@@ -200,3 +218,10 @@ def run(loop: Loop) -> None:
     loop.stop()
     thread.join(LIMIT_S)
     assert not thread.is_alive()
+
+
+def replacing_setup(answer: plan_pb2.PlanResponse, **settings: Any) -> Setup:
+    """Return a loop whose planner offers scale-down and replacement."""
+    setup = Setup(answer, **settings)
+    setup.planner.offered = [plan_pb2.Decision.SCALE_DOWN, plan_pb2.Decision.REPLACEMENT]
+    return setup

@@ -1,5 +1,6 @@
 """The Helm chart, rendered by the real helm: the plain manifests are its rendering, and values do what they say."""
 
+import json
 import re
 import subprocess
 from pathlib import Path
@@ -213,6 +214,21 @@ def test_a_cluster_autoscaler_reaches_the_actuator_that_is_its_cloud_and_has_a_c
     assert not any(
         peer in rule["from"] for rule in named(plain, "NetworkPolicy", "trimtab-actuator")["spec"]["ingress"]
     )
+
+
+def test_the_page_of_the_loop_is_served_if_it_is_configured_to_those_whom_the_policy_lets_read() -> None:
+    plain = rendered()
+    assert not any("--web" in one for one in container(plain, "Deployment", "trimtab-loop")["args"])
+    peer = {"podSelector": {"matchLabels": {"app": "proxy"}}}
+    callers = f"loop.web.callersFrom=[{json.dumps(peer)}]"
+    objects = rendered("loop.web.enabled=true", callers)
+    loop = container(objects, "Deployment", "trimtab-loop")
+    assert {"--web=0.0.0.0:9300", "--policy=/policy/policy.yaml"} <= set(loop["args"])
+    assert {"name": "web", "containerPort": 9300} in loop["ports"]
+    assert {"name": "policy", "mountPath": "/policy", "readOnly": True} in loop["volumeMounts"]
+    ingress = named(objects, "NetworkPolicy", "trimtab-loop")["spec"]["ingress"]
+    assert ingress == [{"ports": [{"port": "web"}], "from": [peer]}]
+    assert named(plain, "NetworkPolicy", "trimtab-loop")["spec"]["ingress"] == []
 
 
 def test_without_an_actuator_no_cloud_is_required() -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from threading import Thread
 
 import pytest
 import yaml
@@ -14,6 +15,9 @@ import yaml
 from tests.e2e import workloads
 from tests.e2e.actuator_process import all_ready, apply, until
 from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries
+from trimtab.clients.cli.plan import CommandOptions
+from trimtab.clients.cli.top.command import TopOptions, _feed
+from trimtab.clients.cli.top.feed import Picture
 from trimtab.clients.kubernetes.registry import EXPORTED_KINDS
 from trimtab.clients.snapshots.live.single_read import list_rules
 
@@ -27,11 +31,12 @@ NOW = "2026-03-01T00:00:00Z"
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     state = tmp_path_factory.mktemp("plane") / "state"
-    users = [USER.format(name) for name in ("reader", "blind")]
+    users = [USER.format(name) for name in ("reader", "watcher", "blind")]
     with ControlPlane(cached_binaries(), state, audited=users, audits_reads=True) as started:
         rules = [{"apiGroups": [one.group], "resources": [one.resource], "verbs": ["list"]} for one in list_rules()]
         lacking = [one for one in rules if one["resources"] != ["poddisruptionbudgets"]]
-        for name, given in (("reader", rules), ("blind", lacking)):
+        watching = [{**one, "verbs": ["list", "watch"]} for one in rules]
+        for name, given in (("reader", rules), ("watcher", watching), ("blind", lacking)):
             grant(started, name, given)
         apply(
             started,
@@ -91,6 +96,45 @@ def test_a_read_only_account_gets_the_plan_of_an_export(plane: ControlPlane, tmp
     asked = [json.loads(line) for line in plane.audit_log.read_text().splitlines()]
     of_reader = {one["verb"] for one in asked if one["user"]["username"] == USER.format("reader")}
     assert of_reader <= {"list", "create"}, "create: reviews of its own rights"
+
+
+def test_the_screen_is_printed_once_with_permission_to_list_alone(plane: ControlPlane) -> None:
+    done = trimtab("top", "--kubeconfig", plane.kubeconfig("reader"), "--once")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[1].startswith("3 nodes")
+
+
+class LastPicture:
+    """A sink that keeps the last picture, and what was said."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.said: list[str] = []
+
+    def show(self, picture: Picture) -> None:
+        self.names = [one.name for one in picture.screen.nodes]
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+
+def test_the_live_screen_follows_the_cluster_and_only_reads(plane: ControlPlane) -> None:
+    options = TopOptions(CommandOptions((), kubeconfig=plane.kubeconfig("watcher")), interval_s=0.5)
+    sink = LastPicture()
+    with _feed(options, is_once=False) as feed:
+        thread = Thread(target=feed.run, args=(sink,))
+        thread.start()
+        until(lambda: sink.names == ["n-1", "n-2", "n-3"], LIMIT_S, "three nodes on the screen")
+        apply(plane, *workloads.nodes("m", 1))
+        until(lambda: len(sink.names) == 4, LIMIT_S, "a fourth node on the screen")
+        plane.kubectl("delete", "node", "m-1")
+        until(lambda: len(sink.names) == 3, LIMIT_S, "three nodes on the screen again")
+        feed.stop()
+        thread.join(LIMIT_S)
+    assert sink.said == []
+    asked = [json.loads(line) for line in plane.audit_log.read_text().splitlines()]
+    of_watcher = {one["verb"] for one in asked if one["user"]["username"] == USER.format("watcher")}
+    assert of_watcher <= {"list", "watch", "create"}, "create: reviews of its own rights"
 
 
 def test_a_missing_permission_is_named_and_other_clusters_go_on(plane: ControlPlane, tmp_path: Path) -> None:

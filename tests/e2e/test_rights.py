@@ -29,7 +29,7 @@ apiVersion: trimtab.dev/v1
 kind: AccessPolicy
 callers:
   - identities: ["{USERS["loop"]}"]
-    rights: [plan, read, delete, taint, grow, podCosts, bufferStatus]
+    rights: [plan, read, delete, taint, grow, replace, podCosts, bufferStatus]
     clusters: ["*"]
   - identities: ["{USERS["steer"]}"]
     rights: [plan]

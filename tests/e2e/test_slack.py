@@ -61,7 +61,7 @@ def test_room_of_a_buffer_is_built_up_served_in_one_pass_and_built_up_again(
     until(lambda: all_ready(plane), SLOW_S, "pods ready")
     with rounds_over(plane, tmp_path / "actuator", asked, [workloads.group("slack", 6, "slack")]) as rounds:
         done = rounds.run()
-        assert done.absent == ("CapacityBuffer",)
+        assert "CapacityBuffer" in done.absent
         assert done.answer.slack.result == reason_pb2.SlackResult.SLACK_NOT_ASKED
 
     plane.kubectl("create", "-f", str(DEFINITION))
@@ -71,7 +71,7 @@ def test_room_of_a_buffer_is_built_up_served_in_one_pass_and_built_up_again(
     apply(plane, chunk, *asks)
     with rounds_over(plane, tmp_path / "actuator", asked, [workloads.group("slack", 6, "slack")]) as rounds:
         done = run_until(rounds, reason_pb2.SlackResult.SLACK_PRESENT)
-        assert done.absent == ()
+        assert "CapacityBuffer" not in done.absent
         # Nodes with slack on them are empty to the cluster, and stay.
         assert len(nodes(plane, "slack")) == 3
         assert not rounds.run().accepted

@@ -22,11 +22,12 @@ LARGE = range(2000, 2150)
 
 
 class Saved(NamedTuple):
-    """What a cluster's plans save. most : no plan saves more."""
+    """What a cluster's plans save. best : the most that the programme has found; most : no plan saves more."""
 
     types: int
     ours: float
     in_list_order: float
+    best: float
     most: float
 
 
@@ -40,7 +41,8 @@ def saved(make: Callable[[int], PricedCluster], seed: int) -> Saved:
         decision = plan_message(message, settings).decision
         return sum(entry.saving_per_hour for entry in decision.unneeded)
 
-    return Saved(cluster.types, saving(), saving(**LIST_ORDER), most_saved(cluster, threshold).bound)
+    most = most_saved(cluster, threshold)
+    return Saved(cluster.types, saving(), saving(**LIST_ORDER), most.saving, most.bound)
 
 
 def measured(name: str, seeds: range) -> Iterator[Saved]:
@@ -55,10 +57,10 @@ def measured(name: str, seeds: range) -> Iterator[Saved]:
 
 @pytest.mark.parametrize("name", GENERATORS)
 def test_plans_save_nearly_the_optimum_and_never_less_than_list_order(name: str) -> None:
-    ratios = [found.ours / found.most for found in measured(name, SAMPLE)]
-    assert len(ratios) >= 6
-    assert np.mean(ratios) >= MEAN[name]
-    assert min(ratios) >= LEAST[name]
+    found = list(measured(name, SAMPLE))
+    assert len(found) >= 6
+    assert np.mean([one.ours / one.most for one in found]) >= MEAN[name]
+    assert all(one.ours >= LEAST * one.best for one in found)
 
 
 @pytest.mark.nightly
@@ -71,11 +73,11 @@ def test_many_plans_save_nearly_the_optimum_and_never_less_than_list_order(name:
         mine = ratios[types == number]
         note(f"{name}, {number} types: {len(mine)} clusters, mean {mine.mean():.4f}, least {mine.min():.3f}")
     assert ratios.mean() >= MEAN[name]
-    assert ratios.min() >= LEAST[name]
+    assert all(one.ours >= LEAST * one.best for one in found)
 
 
-MEAN = {"pools": 0.99, "fleet": 0.98}
+MEAN = {"pools": 0.995, "fleet": 0.995}
 """Least mean of what is saved of the bound."""
-LEAST = {"pools": 0.9, "fleet": 0.85}
-"""Least of any cluster; the bound knows no order in which spread pods can be placed, and is not reached where that
-matters."""
+LEAST = 0.95
+"""Least of any cluster, of what the programme has found. Its bound is not proven within its time for some, and it knows
+no order in which spread pods can be placed."""

@@ -15,8 +15,8 @@ import grpc
 from trimtab.actuator.cloud.provider import CloudProvider, InstanceState, NodeGroupView
 from trimtab.actuator.kube.cluster import ClusterApi, NodeView
 from trimtab.actuator.runner.event_processor import EventProcessor
+from trimtab.actuator.runner.observe import nodes_named
 from trimtab.actuator.service.growth import growth_record
-from trimtab.actuator.service.observe import nodes_named
 from trimtab.actuator.service.settings import DEFAULT_LIMITS
 from trimtab.actuator.tracker.admission import DeletionLimits, GroupSizeFacts, HourlyLimit, hourly_limit, pending_nodes
 from trimtab.actuator.tracker.events import Event, GrowthRequested, InstancesAccepted, PlannedNode

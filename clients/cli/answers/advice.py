@@ -34,19 +34,30 @@ def render(report: AdviceReport, most: int, *, every_line: bool = False) -> Iter
 
 def _add(table: Table, advice: Advice, priced: bool, every_line: bool, prefix: str = "") -> None:
     """Add a row for an advice, and one for each line to change."""
-    month = advice.saving_per_month
-    money = [f"{month:,.0f}" if month is not None else ""] if priced else []
+    money = [money_cell(advice)] if priced else []
     table.add_row(f"{advice.node_count:+,}", *money, f"{prefix}{escape(advice.condition)}")
     if advice.steps:
-        steps = ", ".join(_step(one) for one in advice.steps)
+        steps = ", ".join(step_text(one) for one in advice.steps)
         table.add_row("", *([""] if priced else []), f"  [dim]{escape(steps)}[/dim]")
+    for text in row_lines(advice, every_line=every_line):
+        table.add_row("", *([""] if priced else []), f"  [dim]{escape(text)}[/dim]")
+
+
+def money_cell(advice: Advice) -> str:
+    """Return what an advice saves in a month, "" = no price is known."""
+    month = advice.saving_per_month
+    return f"{month:,.0f}" if month is not None else ""
+
+
+def row_lines(advice: Advice, *, every_line: bool) -> list[str]:
+    """Return the lines to change, or the first one with the number of the others."""
     found = advice.lines
-    for text in found if every_line else found[:1]:
-        more = "" if every_line or len(found) == 1 else f" (and {counted(len(found) - 1, 'more line')})"
-        table.add_row("", *([""] if priced else []), f"  [dim]{escape(text)}{more}[/dim]")
+    if every_line or len(found) < 2:
+        return found
+    return [f"{found[0]} (and {counted(len(found) - 1, 'more line')})"]
 
 
-def _step(advice: Advice) -> str:
+def step_text(advice: Advice) -> str:
     """Return what another value of a line frees: nodes, or money where no more nodes go."""
     month = advice.saving_per_month
     freed = f"{month:,.0f} a month" if month is not None and advice.node_count <= 0 else f"{advice.node_count:+,}"

@@ -7,12 +7,16 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from functools import cached_property
+from typing import Final
 
 from trimtab.clients.cli.amounts import counted
 from trimtab.clients.cli.prices import Prices, group_rates, machine_of, price_of
 from trimtab.clients.cli.rates import DEFAULT_RATES, Rates
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.v1 import snapshot_pb2 as pb
+
+DEFAULT_ASSUMPTION: Final = f"assumed: {DEFAULT_RATES}; --prices or --rates gives yours"
+"""What is said wherever money at default rates is shown."""
 
 
 class PriceSource(StrEnum):
@@ -92,7 +96,7 @@ class Costs:
         """What is assumed of prices, as a clause; "" = nothing."""
         if self.known or not self._by_node:
             return ""
-        return f"assumed: {DEFAULT_RATES}; --prices or --rates gives yours"
+        return DEFAULT_ASSUMPTION
 
     @property
     def sources(self) -> str:

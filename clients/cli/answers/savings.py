@@ -5,6 +5,7 @@
 from typing import NamedTuple
 
 from trimtab.clients.cli.answers.answer import PlanAnswer
+from trimtab.clients.cli.answers.costs import DEFAULT_ASSUMPTION
 from trimtab.clients.cli.prices import group_rates
 from trimtab.clients.cli.rates import DEFAULT_RATES
 from trimtab.prices import HOURS_A_MONTH
@@ -36,11 +37,9 @@ def savings_of(answer: PlanAnswer) -> Savings:
     response, costs = answer.response, answer.costs
     going = [one.node for one in response.scale_down.unneeded]
     splits = response.scale_up.splits
-    more = response.scale_up.price_per_hour
-    if not costs.known and splits:
-        # Known and assumed prices are never added.
-        rates = group_rates(answer.view, DEFAULT_RATES)
-        more = sum(rates.get(one.node_group, 0.0) * (one.new_size - one.current_size) for one in splits)
+    more, assumption = response.scale_up.price_per_hour, costs.assumption
+    if is_growth_assumed(answer):
+        more, assumption = assumed_growth(answer), DEFAULT_ASSUMPTION
     return Savings(
         nodes=len(answer.view.nodes),
         removed=len(going),
@@ -48,6 +47,23 @@ def savings_of(answer: PlanAnswer) -> Savings:
         now=costs.total,
         after=costs.total - costs.of(going) + more,
         without_price=costs.unknown_count,
-        assumption=costs.assumption,
+        assumption=assumption,
         currency=costs.currency,
     )
+
+
+def is_growth_assumed(answer: PlanAnswer) -> bool:
+    """Return whether new nodes can only be shown at assumed prices: known and assumed ones are never added. Without
+    nodes, prices of the groups that grow are known ones.
+    """
+    splits = answer.response.scale_up.splits
+    if answer.view.nodes:
+        return bool(splits) and not answer.costs.known
+    return bool(splits) and not any(one.HasField("price_per_hour") for one in splits)
+
+
+def assumed_growth(answer: PlanAnswer) -> float:
+    """Return what the new nodes cost an hour at assumed rates; a group of which nothing is known counts as 0."""
+    rates = group_rates(answer.view, DEFAULT_RATES)
+    splits = answer.response.scale_up.splits
+    return sum(rates.get(one.node_group, 0.0) * (one.new_size - one.current_size) for one in splits)

@@ -22,7 +22,7 @@ MOST_ROWS, MOST_ADVICE = 10, 3
 _Reason = reason_pb2.UnremovableReason
 _Result = reason_pb2.ScaleDownResult
 _TIMERS = (_Reason.NOT_UNNEEDED_LONG_ENOUGH, _Reason.NOT_UNREADY_LONG_ENOUGH)
-_TELLING_RESULTS = (
+TELLING_RESULTS = (
     _Result.SCALE_DOWN_ERROR,
     _Result.SCALE_DOWN_NOT_TRIED,
     _Result.SCALE_DOWN_IN_COOLDOWN,
@@ -41,7 +41,7 @@ def render(answer: PlanAnswer) -> Iterator[RenderableType]:
     yield from _when(answer)
     if answer.costs.known and answer.costs.sources:
         yield f"[dim]{escape(answer.costs.sources)}[/dim]"
-    if decision.result in _TELLING_RESULTS:
+    if decision.result in TELLING_RESULTS:
         detail = f": {escape(decision.detail)}" if decision.detail else ""
         yield f"[yellow]{_sentence(RESULT_SENTENCES[decision.result])}{detail}.[/yellow]"
     if decision.unneeded:

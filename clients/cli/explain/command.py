@@ -12,10 +12,10 @@ from trimtab.clients.advice.workloads import WorkloadName
 from trimtab.clients.cli.answers.any_decision import naming
 from trimtab.clients.cli.answers.any_decision import render as render_fields
 from trimtab.clients.cli.answers.costs import Costs
+from trimtab.clients.cli.answers.nodes import explain_node, goes_with_node, node_document, node_lines
 from trimtab.clients.cli.answers.table import without_renderer
 from trimtab.clients.cli.decisions import default_decisions
 from trimtab.clients.cli.explain.growth import explain_growth, growth_document, growth_lines
-from trimtab.clients.cli.explain.nodes import explain_node, goes_with_node, node_document, node_lines
 from trimtab.clients.cli.explain.pods import PodExplanation, explain_pod, fit_lines, pod_document, pod_lines
 from trimtab.clients.cli.explain.slack import (
     SlackExplanation,

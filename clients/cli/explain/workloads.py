@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from rich.markup import escape
 
-from trimtab.clients.advice import WorkloadReport
+from trimtab.clients.advice import LEAST_SAVING, WorkloadReport
 from trimtab.clients.advice.workloads import PodWorkloads, WorkloadName, top_of
 from trimtab.clients.cli.amounts import counted, some
 from trimtab.clients.cli.answers.blockers import budget_text
@@ -75,7 +75,7 @@ def workload_lines(view: ClusterView, report: WorkloadReport, costs: Costs) -> I
     if report.advice is None:
         yield "No change of it alone would free a node."
         return
-    if report.advice.node_count <= 0:
+    if report.advice.node_count <= 0 and (report.advice.saving_per_hour or 0.0) <= LEAST_SAVING:
         yield f"If {escape(report.advice.condition)}, no more nodes could go."
         return
     yield f"[green]{escape(report.advice.sentence)}[/green]"

@@ -7,6 +7,7 @@ import typer
 
 from trimtab.clients.cli.decisions import read_decisions
 from trimtab.clients.cli.options import (
+    AdviseOnlyOption,
     ApplyPodCostsOption,
     ClusterOption,
     ContextOption,
@@ -18,19 +19,23 @@ from trimtab.clients.cli.options import (
     KubeconfigOption,
     LeaderElectOption,
     LeaseNameOption,
+    LoopActuatorOption,
+    LoopMetricsOption,
     OutputOption,
     PlannerOption,
     PricesOption,
+    ReplaceOption,
     RoundsOption,
     SettingsOption,
     StateAgeOption,
     StateFileOption,
     StateMapOption,
+    WebOption,
 )
 from trimtab.clients.cli.output import Format
 from trimtab.clients.load.bursts import LoadSettings
 from trimtab.clients.rpc.extras import require_extra
-from trimtab.clients.rpc.options import LogFormatOption, LogLevelOption, PlaintextOption
+from trimtab.clients.rpc.options import AnonymousOption, LogFormatOption, LogLevelOption, PlaintextOption, PolicyOption
 
 app = typer.Typer()
 LOAD = LoadSettings()
@@ -39,9 +44,7 @@ LOAD = LoadSettings()
 @app.command()
 def run(
     planner: Annotated[str, typer.Option(metavar="HOST:PORT", help="the planner")],
-    actuator: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="the actuator; without it, only decide")
-    ] = None,
+    actuator: LoopActuatorOption = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = "",
     node_groups: GroupsOption = None,
@@ -67,6 +70,12 @@ def run(
     prices: PricesOption = None,
     log_format: LogFormatOption = None,
     group_by: GroupByOption = None,
+    replace: ReplaceOption = False,
+    advise_only: AdviseOnlyOption = False,
+    metrics_address: LoopMetricsOption = "",
+    web: WebOption = "",
+    policy: PolicyOption = None,
+    allow_anonymous_on_network: AnonymousOption = False,
 ) -> None:
     """Autoscale a live cluster: snapshot, plan, act, repeat. Logs go to stderr: text has a line for each round in which
     something has changed, JSON an object for each round. A dry run ends with the table of its last plan.
@@ -76,15 +85,13 @@ def run(
     from trimtab.clients.cli.live.run import run as go
     from trimtab.clients.cli.live.sources import ClusterSource
 
-    source = ClusterSource(kubeconfig, context, tuple(node_groups or ()), settings, cluster_name)
-    go(
-        RunOptions(
-            source, planner, actuator, tuple(read_decisions(decision)) if decision else (), interval, dry_run, rounds,
-            namespace, leader_elect, lease_name, status_config_map, events, health_address, record, log_level,
-            state_config_map, state_file, state_max_age, apply_pod_costs, allow_plaintext_on_network, prices,
-            log_format, group_by,
-        )
-    )  # fmt: skip
+    go(RunOptions(
+        ClusterSource(kubeconfig, context, tuple(node_groups or ()), settings, cluster_name), planner, actuator,
+        tuple(read_decisions(decision)) if decision else (), interval, dry_run, rounds, namespace, leader_elect,
+        lease_name, status_config_map, events, health_address, record, log_level, state_config_map, state_file,
+        state_max_age, apply_pod_costs, allow_plaintext_on_network, prices, log_format, group_by, replace,
+        advise_only, metrics_address, web, policy, allow_anonymous_on_network,
+    ))  # fmt: skip
 
 
 @app.command()

@@ -1,5 +1,6 @@
-"""The cluster and the answer of the last round of a dry run, for its table at the end."""
+"""The cluster and the answer of the last round of a loop: for the table at the end of a dry run, and for screens."""
 
+import threading
 from collections.abc import Sequence
 from typing import Final
 
@@ -18,15 +19,21 @@ MOST_DELTAS: Final = 100
 
 
 class LastCluster:
-    """Follows the cluster that is sent to the planner."""
+    """Follows the cluster that is sent to the planner. Thread-safe."""
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._cluster: Application | None = None
         self._deltas = 0
         self._round: tuple[plan_pb2.PlanRequest, plan_pb2.PlanResponse] | None = None
 
     def add(self, update: SnapshotUpdate, request: plan_pb2.PlanRequest, answer: plan_pb2.PlanResponse) -> None:
         """Take over one round."""
+        with self._lock:
+            self._add(update)
+            self._round = request, answer
+
+    def _add(self, update: SnapshotUpdate) -> None:
         if update.snapshot is not None:
             self._begin(update.snapshot)
         elif update.delta is not None and self._cluster is not None:
@@ -34,18 +41,25 @@ class LastCluster:
             self._deltas += 1
         if self._deltas >= MOST_DELTAS and self._cluster is not None:
             self._begin(self._cluster.result())
-        self._round = request, answer
 
     def _begin(self, snapshot: snapshot_pb2.ClusterSnapshot) -> None:
         self._cluster, self._deltas = Application(snapshot), 0
 
+    def answer(self, prices: Prices | None = None) -> PlanAnswer | None:
+        """Return the last plan with its cluster; None without a round. O(cluster)."""
+        with self._lock:
+            if self._cluster is None or self._round is None:
+                return None
+            request, answer = self._round
+            snapshot = self._cluster.result()
+        now_ns = request.now.ToNanoseconds()
+        return PlanAnswer(answer, ClusterView(snapshot), request.settings, now_ns, prices=prices)
+
     def print_table(self, prices: Prices | None) -> None:
-        """Print the last plan as `trimtab plan` does; nothing without a round. To be called once, at the end."""
-        if self._cluster is None or self._round is None:
-            return
-        request, answer = self._round
-        view, now_ns = ClusterView(self._cluster.result()), request.now.ToNanoseconds()
-        print_answer(stdout_console(), PlanAnswer(answer, view, request.settings, now_ns, prices=prices))
+        """Print the last plan as `trimtab plan` does; nothing without a round."""
+        answer = self.answer(prices)
+        if answer is not None:
+            print_answer(stdout_console(), answer)
 
 
 class Recorders:

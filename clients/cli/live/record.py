@@ -3,7 +3,7 @@
 import threading
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -24,6 +24,7 @@ from trimtab.clients.reference_loop.rounds import RoundRunner, RoundSettings
 from trimtab.clients.rpc.errors import TrimtabError
 from trimtab.clients.rpc.telemetry import configure_logging, terminal_format
 from trimtab.clients.snapshots.live.cluster import LiveCluster
+from trimtab.clients.snapshots.live.pool_groups import LivePoolGroups
 from trimtab.v1 import plan_pb2
 
 LIST_TIMEOUT_S = 600.0
@@ -91,6 +92,8 @@ def _record(options: RecordOptions, target: Path, stopping: Stopping) -> int:
         bar = stack.enter_context(Progress(*columns, console=console, transient=True, disable=not console.is_terminal))
         cluster = stack.enter_context(LiveCluster(options.source.api(), numbers=annotations_read(settings.plan)))
         _list(cluster, bar)
+        pools = LivePoolGroups(cluster, note)
+        settings = replace(settings, complete_groups=pools.groups, complete_settings=pools.settings)
         recorder = stack.enter_context(RoundsRecorder(target, options.source.name))
         rounds = RoundRunner(cluster, PlannerSession(link), actuator, settings, recorder)
         stopped = threading.Event()

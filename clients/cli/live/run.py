@@ -21,26 +21,34 @@ from trimtab.clients.cli.live.stopping import Stopping
 from trimtab.clients.cli.planners import NamedSettingsLink
 from trimtab.clients.cli.price_files import read_prices
 from trimtab.clients.cli.prices import Prices
+from trimtab.clients.cli.screen.web import LastRound, WebPort
 from trimtab.clients.kubernetes.api import Api
+from trimtab.clients.kubernetes.kinds.nodes import NodeGroup
 from trimtab.clients.kubernetes.lease import Lease, LeaseSettings
 from trimtab.clients.kubernetes.registry import PermissionRule, User, rules_of
+from trimtab.clients.reference_loop.advisory import Advisory
 from trimtab.clients.reference_loop.events import EventWriter, StatusEvents, Subject
 from trimtab.clients.reference_loop.growth_events import GrowthEvents
 from trimtab.clients.reference_loop.health import Health, HealthServer
 from trimtab.clients.reference_loop.kept_state import StateConfigMap, StateFile, StateKeeper
 from trimtab.clients.reference_loop.loop import Loop, LoopServices, LoopSettings
 from trimtab.clients.reference_loop.planner_session import GrpcLink, PlannerSession
-from trimtab.clients.reference_loop.rounds import GroupCompletion, RoundRecorder, RoundRunner, RoundSettings
+from trimtab.clients.reference_loop.rounds import RoundRecorder, RoundRunner, RoundSettings
 from trimtab.clients.reference_loop.status_map import StatusMap
+from trimtab.clients.rpc.access import Review, open_access
 from trimtab.clients.rpc.channel_security import ChannelSecurity
 from trimtab.clients.rpc.port_security import PortSecurity
 from trimtab.clients.rpc.retries import ONCE
-from trimtab.clients.rpc.telemetry import LogFormat, configure_logging, start_telemetry, terminal_format
+from trimtab.clients.rpc.telemetry import LogFormat, Telemetry, configure_logging, start_telemetry, terminal_format
 from trimtab.clients.snapshots.live.cluster import LiveCluster
-from trimtab.v1 import plan_pb2
+from trimtab.clients.snapshots.live.pool_groups import LivePoolGroups
+from trimtab.v1 import actuator_pb2, plan_pb2
 
 log = structlog.get_logger("loop")
 
+STATUS_MAP = "trimtab-status"
+ADVISORY_MAP = "trimtab-advisory"
+"""Name of the status ConfigMap by default, and of that of a loop that only advises: it may run beside one that acts."""
 LIST_TIMEOUT_S = 600.0
 """Longest time for the first list of a cluster; the largest clusters take a minute."""
 
@@ -50,8 +58,8 @@ class RunOptions:
     """The options of `trimtab run`: a field is the option of that name, as `--help` describes it, except for these.
 
     source : the options that name the cluster; decisions : of `--decision`, () = the usual ones; interval_s,
-    state_max_age_s : seconds; allow_plaintext : `--allow-plaintext-on-network`; log_format : None = text on a terminal,
-    else JSON
+    state_max_age_s : seconds; allow_plaintext : `--allow-plaintext-on-network`; allow_anonymous :
+    `--allow-anonymous-on-network`; log_format : None = text on a terminal, else JSON
     """
 
     source: ClusterSource
@@ -77,11 +85,20 @@ class RunOptions:
     prices: Path | None = None
     log_format: LogFormat | None = None
     group_by: str | None = None
+    replace: bool = False
+    advise_only: bool = False
+    metrics_address: str = ""
+    web: str = ""
+    policy: Path | None = None
+    allow_anonymous: bool = False
 
 
 def run(options: RunOptions) -> None:
-    """Run the loop. A dry run writes nothing to the cluster, so it may run beside a loop that acts."""
-    if options.dry_run:
+    """Run the loop. A dry run writes nothing to the cluster, so it may run beside a loop that acts; one that only
+    advises writes nothing but a status ConfigMap of its own.
+    """
+    options = _with_advice(options)
+    if options.dry_run and not options.advise_only:
         options = replace(options, leader_elect=False, status_config_map="", state_config_map="", events=False)
     try:
         configure_logging(options.log_level, options.log_format or terminal_format())
@@ -94,16 +111,39 @@ def run(options: RunOptions) -> None:
         groups=options.source.groups(),
         dry_run=options.dry_run,
         apply_pod_costs=options.apply_pod_costs,
+        replace=options.replace,
     )
     if settings.groups:
         refuse_labels(read_labels(options.group_by))
     prices = read_prices(options.prices) if options.prices is not None else None
     check_writable("--state-file", options.state_file)
     check_writable("--record", options.record)
+    if options.policy is not None and not options.web:
+        raise UsageError("--policy is for the page of --web; omit it, or give --web")
     stopping = Stopping()
     with cluster_failures(), stopping.on_signals(), ExitStack() as stack:
         _run(options, settings, prices, (stopping, stack))
     log.info("stopped")
+
+
+def _with_advice(options: RunOptions) -> RunOptions:
+    """Return the options of a loop that only advises as those of a dry run with a status of its own."""
+    if options.metrics_address and not options.advise_only:
+        raise UsageError("--metrics-address is for --advise-only; planner and actuator have metrics of their own")
+    if not options.advise_only:
+        return options
+    if options.apply_pod_costs:
+        raise UsageError("--advise-only carries nothing out; leave out --apply-pod-costs")
+    own = ADVISORY_MAP if options.status_config_map == STATUS_MAP else options.status_config_map
+    return replace(
+        options,
+        dry_run=True,
+        replace=True,
+        leader_elect=False,
+        status_config_map=own,
+        state_config_map="",
+        events=False,
+    )
 
 
 def _run(
@@ -111,22 +151,28 @@ def _run(
 ) -> None:
     """Assemble everything and run it; the stack shuts it down."""
     stopping, stack = ending
-    stack.callback(start_telemetry("trimtab-loop").close)
+    telemetry = _open_telemetry(options)
+    stack.callback(telemetry.close)
     api = options.source.api()
     health = Health(max_inactivity_s=max(10 * options.interval_s, 600.0))
     if options.health_address:
         log.info("health", address=_open_health(options, health, stack))
     cluster = stack.enter_context(LiveCluster(api, needs=_needs(options), numbers=annotations_read(settings.plan)))
-    settings = replace(settings, complete_groups=_completion(options, prices, cluster))
+    settings = _completed(settings, options, prices, cluster)
     wait_until_listed(cluster, health)
-    around = _services(options, api, health, stack)
+    advisory = Advisory(telemetry.meter) if options.advise_only else None
+    around = _services(options, api, health, stack, advisory)
     # An unavailable service is asked once: the loop makes a new round after a pause, and can be stopped meanwhile.
     planner = stack.enter_context(GrpcLink(options.planner, policy=ONCE))
     actuator = stack.enter_context(ActuatorClient(options.actuator, ONCE)) if options.actuator else None
     if actuator is not None and (lease := around.lease) is not None:
         actuator.epoch = lambda: lease.epoch
     last = LastCluster()
-    recorders: list[RoundRecorder] = [last] if options.dry_run else []
+    if options.web:
+        observer = LastRound(lambda: last.answer(prices), options.source.name)
+        around = around._replace(observer=observer)
+        log.info("web", address=_open_web(options, observer, stack))
+    recorders: list[RoundRecorder] = [last] if options.dry_run or options.web else []
     if options.record:
         recorders.append(stack.enter_context(RoundsRecorder(options.record, options.source.name)))
     await_planner(options.planner, planner.info, health)
@@ -148,17 +194,41 @@ def _run(
         loop.run()
     if options.dry_run:
         last.print_table(prices)
+    if advisory is not None:
+        log.info("advisory", text=advisory.sentence(), **advisory.document())
 
 
-def _completion(options: RunOptions, prices: Prices | None, cluster: LiveCluster) -> GroupCompletion:
-    """Return what completes the declared node groups: groups by labels if there are none, then prices."""
+def _completed(
+    settings: RoundSettings, options: RunOptions, prices: Prices | None, cluster: LiveCluster
+) -> RoundSettings:
+    """Return settings with what completes the declared node groups: those of NodePools, groups by labels if there are
+    none, then prices.
+    """
+    pools = LivePoolGroups(cluster, lambda text: log.info("node_pools", text=text))
     by_labels = LiveLabelGroups(
         read_labels(options.group_by), cluster.nodes, lambda text: log.info("groups_by_label", text=text)
     )
-    if prices is None:
-        return by_labels
-    priced = LivePrices(prices, cluster)
-    return lambda groups, status: priced(by_labels(groups, status), status)
+    priced = LivePrices(prices, cluster) if prices is not None else None
+
+    def complete(groups: tuple[NodeGroup, ...], status: actuator_pb2.ActuatorStatus | None) -> tuple[NodeGroup, ...]:
+        found = by_labels(pools.groups(groups, status), status)
+        return priced(found, status) if priced is not None else found
+
+    return replace(settings, complete_groups=complete, complete_settings=pools.settings)
+
+
+def _open_telemetry(options: RunOptions) -> Telemetry:
+    """Start metrics and traces, with the loop's certificate if it has one."""
+    ours = ChannelSecurity.from_environment()
+    security = PortSecurity(cert=ours.tls_cert, key=ours.tls_key, allow_plaintext=options.allow_plaintext)
+    try:
+        telemetry = start_telemetry("trimtab-loop", options.metrics_address, security)
+    except (ValueError, OSError) as error:
+        raise UsageError(f"--metrics-address {options.metrics_address}: {error}") from None
+    if telemetry.metrics_address:
+        log.info("metrics", address=telemetry.metrics_address)
+        telemetry.ready.set()
+    return telemetry
 
 
 def _open_health(options: RunOptions, health: Health, stack: ExitStack) -> str:
@@ -169,6 +239,29 @@ def _open_health(options: RunOptions, health: Health, stack: ExitStack) -> str:
         return stack.enter_context(HealthServer(options.health_address, health, security)).address
     except (ValueError, OSError) as error:
         raise UsageError(f"--health-address {options.health_address}: {error}") from None
+
+
+def _open_web(options: RunOptions, last: LastRound, stack: ExitStack) -> str:
+    """Serve the page of the last round, as health is; on the network for callers with a certificate of the loop's CA.
+    Return the address with the actual port.
+    """
+    ours = ChannelSecurity.from_environment()
+    security = PortSecurity(
+        cert=ours.tls_cert,
+        key=ours.tls_key,
+        client_ca=None if options.allow_anonymous or ours.tls_cert is None else ours.tls_ca,
+        allow_plaintext=options.allow_plaintext,
+        allow_anonymous=options.allow_anonymous,
+    )
+    try:
+        access = open_access(options.policy, "", None, _no_review)
+        return stack.enter_context(WebPort(options.web, last, security, access)).address
+    except (ValueError, OSError) as error:
+        raise UsageError(f"--web {options.web}: {error}") from None
+
+
+def _no_review(_audience: str, _kubeconfig: Path | None) -> Review:
+    raise ValueError("the page knows callers by their certificates alone")
 
 
 def _needs(options: RunOptions) -> list[PermissionRule]:
@@ -185,7 +278,9 @@ def _needs(options: RunOptions) -> list[PermissionRule]:
     return needs
 
 
-def _services(options: RunOptions, api: Api, health: Health, stack: ExitStack) -> LoopServices:
+def _services(
+    options: RunOptions, api: Api, health: Health, stack: ExitStack, advisory: Advisory | None
+) -> LoopServices:
     """Start the services through which the loop reports; the stack stops them."""
     identity = f"{socket.gethostname()}-{os.getpid()}"
     lease = writer = None
@@ -198,15 +293,17 @@ def _services(options: RunOptions, api: Api, health: Health, stack: ExitStack) -
         writer = EventWriter(api, identity)
         writer.start()
         stack.callback(writer.stop)
-    subject = Subject("ConfigMap", options.status_config_map or "trimtab-status", options.namespace)
+    subject = Subject("ConfigMap", options.status_config_map or STATUS_MAP, options.namespace)
+    name = options.status_config_map
     return LoopServices(
         health=health,
         lease=lease,
-        status_map=StatusMap(api, options.namespace, options.status_config_map) if options.status_config_map else None,
+        status_map=StatusMap(api, options.namespace, name, advisory) if name else None,
         events=writer,
         status_events=StatusEvents(subject) if writer is not None else None,
         growth_events=GrowthEvents(subject) if writer is not None else None,
         states=_states(options, api),
+        advisory=advisory,
     )
 
 

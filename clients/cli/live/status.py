@@ -88,7 +88,8 @@ def shown(seen: ShownStatus, now_s: float) -> RenderableType:
     """Return what was found for people. now_s : Unix seconds, for ages."""
     parts: list[RenderableType] = list(_loop_lines(seen.loop, now_s))
     if seen.actuator is not None:
-        parts += [*_deletions(seen.actuator, now_s), *_evictions(seen.actuator, now_s), _groups(seen.actuator, now_s)]
+        parts += [*_replacements(seen.actuator, now_s), *_deletions(seen.actuator, now_s)]
+        parts += [*_evictions(seen.actuator, now_s), _groups(seen.actuator, now_s)]
     return Group(*parts)
 
 
@@ -221,6 +222,24 @@ def _deletions(found: actuator_pb2.ActuatorStatus, now_s: float) -> Iterator[Ren
     if ended:
         yield f"\n[bold]ended recently[/bold]: {counted(len(ended), 'deletion')}"
         yield _nodes(ended[:MOST_FINISHED], now_s)
+
+
+def _replacements(found: actuator_pb2.ActuatorStatus, now_s: float) -> Iterator[RenderableType]:
+    """Yield the replacement in progress and those that ended recently, latest first; nothing if there are none."""
+    if not found.replacements:
+        return
+    yield f"\n[bold]{counted(len(found.replacements), 'replacement')}[/bold], in progress or ended recently"
+    table = _table("leaving", "new nodes", "stage", "for", "saved an hour", "why")
+    latest = sorted(found.replacements, key=lambda one: -one.stage_time.ToMilliseconds())
+    for one in latest[:MOST_FINISHED]:
+        stage = actuator_pb2.ReplacementStage.Code.Name(one.stage).lower().replace("_", " ")
+        leaving = ", ".join(node.node for node in one.leaving)
+        new = ", ".join(node.node or node.name for node in one.new_nodes)
+        saved = money(one.achieved_saving_per_hour) if one.HasField("achieved_saving_per_hour") else ""
+        reason = reason_pb2.ReplacementReason.Code.Name(one.reason) if one.reason else ""
+        why = f"{reason} {one.detail}".strip()
+        table.add_row(*map(escape, (leaving, new, stage, _age(one.stage_time, now_s), saved, why)))
+    yield table
 
 
 def _nodes(deletions: Any, now_s: float) -> Table:

@@ -15,15 +15,21 @@ _OTHER_PRODUCTS: Final = ("Windows", "CloudServices", "Cloud Services", "Dedicat
 
 
 def azure_prices(documents: Iterable[Any]) -> Iterator[ListedPrice]:
-    """Yield the prices in some documents, those of primary meters last, because the last one counts."""
+    """Yield the prices in some documents, those of primary meters and of the latest date last, because the last one
+    counts.
+    """
     items = [item for document in documents for item in items_of(document, "Items") if isinstance(item, dict)]
-    for item in sorted(items, key=lambda one: bool(one.get("isPrimaryMeterRegion", True))):
+    for item in sorted(items, key=_precedence):
         if _is_machine(item):
             is_spot = "Spot" in str(item.get("skuName", ""))
             price = float(item.get("retailPrice") or 0.0)
             region, currency = str(item.get("armRegionName", "")), str(item.get("currencyCode", ""))
             lifecycle = SPOT if is_spot else ON_DEMAND
             yield ListedPrice(str(item["armSkuName"]), region, price, currency, lifecycle=lifecycle)
+
+
+def _precedence(item: Json) -> tuple[bool, str]:
+    return bool(item.get("isPrimaryMeterRegion", True)), str(item.get("effectiveStartDate") or "")
 
 
 def _is_machine(item: Json) -> bool:

@@ -13,7 +13,7 @@ from trimtab.clients.cli.price_lists.aws import aws_prices
 from trimtab.clients.cli.price_lists.azure import azure_prices
 from trimtab.clients.cli.price_lists.clouds import PricedCloud
 from trimtab.clients.cli.price_lists.gcp import gcp_prices
-from trimtab.clients.cli.price_lists.rows import HEADER, ListedPrice, of_region, read_json
+from trimtab.clients.cli.price_lists.rows import HEADER, ListedPrice, note_missing_pages, of_region, read_json
 
 _IMPORTERS: Final[Mapping[PricedCloud, Callable[[Iterable[Any]], Iterator[ListedPrice]]]] = {
     PricedCloud.AWS: aws_prices,
@@ -22,9 +22,18 @@ _IMPORTERS: Final[Mapping[PricedCloud, Callable[[Iterable[Any]], Iterator[Listed
 }
 
 
+_NEXT_PAGE: Final[Mapping[PricedCloud, Mapping[str, str]]] = {
+    PricedCloud.AWS: {"PriceList": "NextToken", "SpotPriceHistory": "NextToken"},
+    PricedCloud.GCP: {"skus": "nextPageToken", "items": "nextPageToken"},
+    PricedCloud.AZURE: {"Items": "NextPageLink"},
+}
+"""By key of a page's items, that of the next page's reference."""
+
+
 def import_prices(cloud: PricedCloud, files: Sequence[Path], region: str = "") -> None:
     """Print the prices of a cloud's list as a price file. Errors: UsageError."""
     documents = [read_json(path) for path in files]
+    note_missing_pages(documents, _NEXT_PAGE[cloud])
     try:
         found = list(_IMPORTERS[cloud](documents))
     except (KeyError, TypeError, ValueError, AttributeError) as error:

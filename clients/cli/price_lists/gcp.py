@@ -1,7 +1,8 @@
 """Prices of Google Cloud: the SKUs of Compute Engine, which are per core and GiB of a machine family, with the machine
 types that `gcloud compute machine-types list --format json` writes. The SKUs are pages of the Cloud Billing Catalog API
-(`https://cloudbilling.googleapis.com/v1/services/6F81-5844-456A/skus`). A family without SKUs of that form, such as
-shared-core ones, has no price.
+(`https://cloudbilling.googleapis.com/v1/services/6F81-5844-456A/skus`). A family without SKUs of that form, such as F1,
+has no price; nor has a type with accelerators or local disks of its own, which cost more than its cores and memory.
+Sole tenancy, custom machines and commitments are other SKUs.
 
 Source: the documentation of the Cloud Billing Catalog API; of the Compute API (machineTypes).
 """
@@ -10,7 +11,9 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
+from trimtab.clients.cli.amounts import counted, some
 from trimtab.clients.cli.failures import UsageError
+from trimtab.clients.cli.output import note
 from trimtab.clients.cli.price_lists.rows import Json, ListedPrice, items_of
 from trimtab.clients.cli.prices import ON_DEMAND, SPOT
 
@@ -19,8 +22,11 @@ _SKU: Final = re.compile(
     r"(?: (?:Predefined|AMD|Arm|Memory-optimized))* Instance (?P<part>Core|Ram) running in "
 )
 _COMPUTE_OPTIMIZED: Final = re.compile(
-    r"^(?:Spot Preemptible |Preemptible )?Compute optimized (?P<part>Core|Ram) running in "
+    r"^(?:Spot Preemptible |Preemptible )?Compute optimized (?:Instance )?(?P<part>Core|Ram) running in "
 )
+_SHARED_CORES: Final = {"e2-micro": 0.25, "e2-small": 0.5, "e2-medium": 1.0}
+"""Cores that a type is billed for, if they are not those that its machines have."""
+_MORE_PARTS: Final = ("accelerators", "bundledLocalSsds")
 _LIFECYCLES: Final = {"OnDemand": ON_DEMAND, "Preemptible": SPOT}
 
 
@@ -45,14 +51,19 @@ def gcp_prices(documents: Iterable[Any]) -> Iterator[ListedPrice]:
         raise UsageError("there are no SKUs of cores and memory: give pages of the Cloud Billing Catalog API")
     if not types:
         raise UsageError("there are no machine types: give `gcloud compute machine-types list --format json`, too")
-    for one in types:
+    whole = [one for one in types if not any(one.get(part) for part in _MORE_PARTS)]
+    if len(whole) < len(types):
+        names = sorted({str(one["name"]) for one in types if any(one.get(part) for part in _MORE_PARTS)})
+        note(f"{counted(len(names), 'machine type')} with accelerators or local disks left out ({some(names, 2)})")
+    for one in whole:
         zone = str(one.get("zone", "")).rpartition("/")[2]
         region, family = zone.rpartition("-")[0], str(one["name"]).split("-")[0].upper()
         for lifecycle in (ON_DEMAND, SPOT):
             core = rates.get(_RateKey(family, "Core", region, lifecycle))
             ram = rates.get(_RateKey(family, "Ram", region, lifecycle))
             if core is not None and ram is not None:
-                price = int(one["guestCpus"]) * core.amount + int(one["memoryMb"]) / 1024 * ram.amount
+                cores = _SHARED_CORES.get(str(one["name"]), int(one["guestCpus"]))
+                price = cores * core.amount + int(one["memoryMb"]) / 1024 * ram.amount
                 yield ListedPrice(str(one["name"]), region, round(price, 6), core.currency, "", lifecycle)
 
 

@@ -18,6 +18,7 @@ Json = dict[str, Any]
 _MARK = {
     "scale-up": ("triangle-up", "#2a7f3f"),
     "scale-down": ("triangle-down", "#b3261e"),
+    "replacement": ("diamond", "#5b3fb0"),
     "refused": ("x", "#57606a"),
     "no room": ("diamond", "#7a6a00"),
 }

@@ -14,6 +14,7 @@ from trimtab.clients.cli.answers.blockers import by_reason, offenders, why
 from trimtab.clients.cli.answers.costs import money
 from trimtab.clients.cli.answers.savings import savings_of
 from trimtab.clients.cli.answers.table import without_renderer
+from trimtab.clients.cli.report.advice import advice_section
 from trimtab.clients.cli.report.first_screen import blocker_bars, facts, key_figures, node_grid
 from trimtab.clients.cli.report.maps import maps, planned
 from trimtab.clients.cli.report.page import Line, Map, ReportPage, Table, without_empty_columns
@@ -44,7 +45,8 @@ def cluster_page(answer: PlanAnswer, name: str = "") -> ReportPage:
         facts=facts(answer, name),
         figures=key_figures(savings_of(answer)),
         bars=blocker_bars(answer),
-        grid=node_grid(answer),
+        advice=advice_section(answer),
+        grid=node_grid(answer) if answer.view.nodes else None,
     )
 
 

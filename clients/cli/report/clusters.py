@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 
+from trimtab.clients.cli.advise_several import ranked
 from trimtab.clients.cli.amounts import counted, percent
+from trimtab.clients.cli.report.advice import clusters_advice
 from trimtab.clients.cli.report.cluster import cluster_page
 from trimtab.clients.cli.report.first_screen import key_figures
 from trimtab.clients.cli.report.page import BarLine, Bars, Line, ReportPage, Table
@@ -27,6 +29,7 @@ def clusters_page(planned: Sequence[PlannedCluster], title: str = "") -> ReportP
         facts=_shared_facts(parts, assumption_of(planned)),
         figures=key_figures(sums),
         bars=_bars(planned),
+        advice=clusters_advice(ranked(planned)),
         parts=parts,
     )
 

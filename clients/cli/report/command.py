@@ -6,6 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from trimtab.clients.cli.advice import advice_beside, plans_beside
 from trimtab.clients.cli.amounts import counted, duration
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.costs import money
@@ -31,6 +32,7 @@ from trimtab.clients.cli.report.page import (
     rendered,
     without_empty_columns,
 )
+from trimtab.clients.cli.report.reclaims import reclaim_charts, reclaim_tables
 from trimtab.clients.cli.sentences import NODE_GROUP_SENTENCES, NODE_SENTENCES, POD_SENTENCES
 from trimtab.clients.cli.several_clusters import plan_each, refuse_failed
 from trimtab.clients.cli.simulate.table import MAIN_FIGURES, MOST_COLUMNS, figures, lines, subject
@@ -43,7 +45,8 @@ from trimtab.clients.documents.bounded_input import (
     read_bounded,
 )
 from trimtab.clients.documents.output import write_whole
-from trimtab.clients.rpc.extras import require_extra
+from trimtab.clients.rpc.errors import ServiceError, TrimtabError
+from trimtab.clients.rpc.extras import MissingExtraError, require_extra
 from trimtab.clients.simulation.recommendation import as_document, recommend
 from trimtab.clients.simulation.recorded import has_rounds
 from trimtab.clients.simulation.result import KINDS, read_result
@@ -59,7 +62,7 @@ def report(options: CommandOptions, out: Path, *, from_start: bool = False) -> N
     require_extra("report", "trimtab report")
     if len(options.clusters) > 1:
         _check_overlay(0, from_start)
-        clusters = plan_each(options)
+        clusters = plan_each(options, most_plans=plans_beside)
         _write(out, clusters_page(clusters, options.title))
         refuse_failed(clusters)
         return
@@ -172,11 +175,21 @@ def _rounds_text(result: Json, is_named: bool) -> str:
 
 
 def _with_last(page: ReportPage, answer: PlanAnswer) -> ReportPage:
-    """Return a page of a recording with what the last cluster could save, and what blocks it."""
+    """Return a page of a recording with what the last cluster could save, what blocks it, and what to change."""
     last = cluster_page(answer)
     moment = f"At {shown_time(answer.now_ns / 1e9)}, the last round."
     tables = [one._replace(note=f"{moment} {one.note}".strip()) for one in last.tables]
-    return replace(page, headline=f"{page.headline} {last.headline}", maps=last.maps, details=[*tables, *page.details])
+    return replace(
+        page,
+        headline=f"{page.headline} {last.headline}",
+        facts=[f"Last round {last.facts[0]}", *last.facts[1:]],
+        figures=last.figures,
+        bars=last.bars,
+        advice=last.advice,
+        maps=last.maps,
+        details=[*tables, *page.details],
+        grid=last.grid,
+    )
 
 
 def _last_answer(options: CommandOptions, history: RecordedHistory) -> PlanAnswer:
@@ -196,9 +209,8 @@ def _last_answer(options: CommandOptions, history: RecordedHistory) -> PlanAnswe
         snapshot = options.completed(lambda: last_cluster(path, count, most), request)
     judged = {one.node for one in answer.scale_down.unneeded} | {one.node for one in answer.scale_down.unremovable}
     is_of_it = judged == {node.name for node in snapshot.nodes}
-    if is_own or not is_of_it or (snapshot.node_groups and not history.has_groups):
-        answer = _asked(options, snapshot, request)
-    return _answer(options, snapshot, request, answer)
+    is_new = is_own or not is_of_it or bool(snapshot.node_groups and not history.has_groups)
+    return _asked(options, snapshot, request, None if is_new else answer)
 
 
 def simulated(document: Json, from_start: bool = False) -> ReportPage:
@@ -213,11 +225,17 @@ def simulated(document: Json, from_start: bool = False) -> ReportPage:
         title=f"Simulation: {subject(results[0])}",
         headline=_headline(every, document.get("recommendation")) + _overlay(results, from_start),
         tables=[_figures(every, names)],
-        charts=[*_curve(document), *charts(results, from_start=from_start), *drain_charts(results)],
+        charts=[
+            *_curve(document),
+            *charts(results, from_start=from_start),
+            *reclaim_charts(results),
+            *drain_charts(results),
+        ],
         maps=_maps(results),
         decisions=_named_decisions(results),
         details=[
             *(_blockers(name, one) for name, one in zip(names, results, strict=True)),
+            *(table for name, one in zip(names, results, strict=True) for table in reclaim_tables(name, one)),
             *(table for name, one in zip(names, results, strict=True) for table in drain_tables(name, one)),
         ],
     )
@@ -279,33 +297,41 @@ def planned(options: CommandOptions) -> ReportPage:
     """Return the page of a plan over a cluster."""
     request = options.request()
     snapshot = options.cluster(request)
-    response = _asked(options, snapshot, request)
     (cluster,) = options.clusters
-    return cluster_page(_answer(options, snapshot, request, response), cluster.name)
-
-
-def _answer(
-    options: CommandOptions,
-    snapshot: snapshot_pb2.ClusterSnapshot,
-    request: plan_pb2.PlanRequest,
-    response: plan_pb2.PlanResponse,
-) -> PlanAnswer:
-    """Return an answer with all that its page shows."""
-    view, now_ns = ClusterView(snapshot), request.now.ToNanoseconds()
-    prices, usage = options.prices_of_file, options.usage_of(view)
-    return PlanAnswer(response, view, request.settings, now_ns, prices=prices, usage=usage)
+    return cluster_page(_asked(options, snapshot, request), cluster.name)
 
 
 def _asked(
-    options: CommandOptions, snapshot: snapshot_pb2.ClusterSnapshot, request: plan_pb2.PlanRequest
-) -> plan_pb2.PlanResponse:
-    """Return a planner's answer with the decisions of `trimtab plan`."""
+    options: CommandOptions,
+    snapshot: snapshot_pb2.ClusterSnapshot,
+    request: plan_pb2.PlanRequest,
+    recorded: plan_pb2.PlanResponse | None = None,
+) -> PlanAnswer:
+    """Return a planner's answer with the decisions of `trimtab plan`, and with all that its page shows. recorded : the
+    answer to show instead; it has advice only if the planner lets the same nodes go.
+    """
+    view, now_ns = ClusterView(snapshot), request.now.ToNanoseconds()
+    prices, usage = options.prices_of_file, options.usage_of(view)
     request.decisions.extend(default_decisions(request.settings, snapshot))
-    with open_planner(options.planner, options.settings) as planner:
-        answer = planner.plan(snapshot, request)
-    for text in answer.diagnostics.notes:
+    shown = recorded
+    advice = None
+    try:
+        with open_planner(options.planner, options.settings) as planner:
+            answer = planner.plan(snapshot, request)
+            shown = shown or answer
+            if _going(shown) == _going(answer):
+                advice = advice_beside(planner, view, request, answer, prices, usage)
+    except (MissingExtraError, UsageError, FailedError, TrimtabError, ServiceError) as error:
+        if shown is None:
+            raise
+        note(f"the page has no advice: {error}")
+    for text in shown.diagnostics.notes if recorded is None else ():
         note(text)
-    return answer
+    return PlanAnswer(shown, view, request.settings, now_ns, prices=prices, usage=usage, advice=advice)
+
+
+def _going(answer: plan_pb2.PlanResponse) -> set[str]:
+    return {one.node for one in answer.scale_down.unneeded}
 
 
 def _headline(results: Sequence[Json], recommended: Json | None = None) -> str:

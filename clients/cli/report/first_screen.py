@@ -13,7 +13,7 @@ from google.protobuf import json_format
 from trimtab.clients.cli.amounts import counted, percent
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.blockers import by_reason, offenders, why
-from trimtab.clients.cli.answers.savings import Savings
+from trimtab.clients.cli.answers.savings import Savings, savings_of
 from trimtab.clients.cli.report.page import BarLine, Bars, KeyFigure, NodeGrid
 from trimtab.clients.cli.sentences import why_it_stays
 from trimtab.prices import HOURS_A_MONTH
@@ -25,14 +25,17 @@ _BARS_NOTE: Final = "Lifting a reason frees less than its nodes cost: their pods
 def facts(answer: PlanAnswer, name: str) -> list[str]:
     """Return date, cluster, settings, prices and version."""
     moment = datetime.fromtimestamp(answer.now_ns // 1_000_000_000, UTC).strftime("%Y-%m-%d %H:%M UTC")
-    costs = answer.costs
-    prices = costs.sources or (f"Prices in {costs.currency}." if costs.currency else "Prices of the node groups.")
+    costs, figures = answer.costs, savings_of(answer)
+    prices = f"No price is known; {figures.assumption}" if figures.assumption else ""
+    prices = (
+        prices or costs.sources or (f"Prices in {costs.currency}." if costs.currency else "Prices of the node groups.")
+    )
     return [
         moment,
         *([f"Cluster {name}"] if name else []),
         counted(len(answer.view.nodes), "node"),
         _settings(answer),
-        *([prices.rstrip(".")] if costs.is_shown else []),
+        *([prices.rstrip(".")] if figures.now or figures.after else []),
         f"Trimtab {version('trimtab')}",
     ]
 
@@ -71,7 +74,7 @@ def key_figures(figures: Savings) -> list[KeyFigure]:
         KeyFigure(
             "Saved a month" if saved >= 0 else "More a month",
             f"{abs(saved):,.0f}{currency}",
-            f"{share}{', assumed prices' if figures.assumption else ''}",
+            ", ".join(filter(None, (share, "assumed prices" if figures.assumption else ""))),
             is_good=saved > 0,
         ),
     ]

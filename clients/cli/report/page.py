@@ -70,6 +70,28 @@ class Bars(NamedTuple):
     shown: int = 5
 
 
+class AdviceLine(NamedTuple):
+    """A change and what it frees. label : a few words before the text, "" = none; text : a sentence; lines : what to
+    set or run, the first one shown and the others by a click; steps : what other values free.
+    """
+
+    text: str
+    lines: tuple[str, ...]
+    label: str = ""
+    steps: str = ""
+
+
+class AdviceSection(NamedTuple):
+    """What to change, the most valuable first; `shown` of the changes are shown before a click. note : how they were
+    found.
+    """
+
+    title: str
+    note: str
+    lines: tuple[AdviceLine, ...]
+    shown: int = 5
+
+
 class NodeGrid(NamedTuple):
     """A large table that can be searched and sorted. Its values are JSON: texts that repeat are in `texts`, and rows
     have their indices.
@@ -134,7 +156,8 @@ class ReportPage:
     like; tables, charts, maps : in the order of the page; decisions : (heading, rows); details : tables at its end.
 
     figures, maps and bars are the first screen of a page that has figures; advice : what to do about the bars;
-    parts : pages of single clusters, folded.
+    frontier : a chart of what could be saved at which price, after the advice, None = there is none; parts : pages
+    of single clusters, folded, without charts.
     """
 
     title: str
@@ -147,7 +170,8 @@ class ReportPage:
     facts: Sequence[str] = ()
     figures: Sequence[KeyFigure] = ()
     bars: Bars | None = None
-    advice: Sequence[Table] = ()
+    advice: AdviceSection | None = None
+    frontier: Chart | None = None
     parts: Sequence["ReportPage"] = ()
     grid: NodeGrid | None = None
 
@@ -166,11 +190,13 @@ def rendered(page: ReportPage) -> str:
     folder = files("trimtab.clients.cli.report")
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
     template = environment.from_string((folder / "page.html").read_text(encoding="utf-8"))
-    script = (folder / "charts.js").read_text(encoding="utf-8") if page.charts else ""
-    figures = f"[{','.join(chart.figure for chart in page.charts)}]"
+    charts = [*([page.frontier] if page.frontier is not None else []), *page.charts]
+    script = (folder / "charts.js").read_text(encoding="utf-8") if charts else ""
+    figures = f"[{','.join(chart.figure for chart in charts)}]"
     grids = [one.grid for one in (page, *page.parts) if one.grid is not None]
     return template.render(
         page=page,
+        first_chart=len(charts) - len(page.charts),
         charts_script=jinja2_safe(script),
         figures=jinja2_safe(_script_safe(figures)),
         grids=jinja2_safe(_script_safe(f"[{','.join(one.to_json() for one in grids)}]")),

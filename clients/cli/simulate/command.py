@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import sys
 from dataclasses import dataclass
 from importlib.resources import files
@@ -28,6 +29,7 @@ from trimtab.clients.simulation.scenario import RecordingModel, Scenario
 from trimtab.clients.simulation.scenario_file import Trace, read_input, schema
 from trimtab.clients.simulation.settings_grid import NamedSettings, grid, read_axis
 from trimtab.clients.simulation.sweep import Run, sweep
+from trimtab.clients.simulation.traces.traced_objects import TracedObjects
 from trimtab.v1 import plan_pb2
 
 BUILT_IN = ("upstream",)
@@ -54,6 +56,8 @@ class SimulateOptions:
     limits: tuple[str, ...] = ()
     output: Format = Format.TABLE
     prices: Path | None = None
+    trace: Path | None = None
+    policy: tuple[str, ...] = ()
 
 
 def print_schema() -> None:
@@ -71,8 +75,8 @@ def simulate(options: SimulateOptions) -> None:
     if limits and not options.recommend:
         raise UsageError("--limit needs --recommend")
     prices = read_prices(options.prices) if options.prices is not None else None
-    scenario, trace = read_input(options.scenario)
-    _note_late(scenario, trace)
+    scenario, trace = read_input(options.scenario, options.trace)
+    _note_left_out(scenario, trace)
     if prices is not None:
         scenario = scenario_prices(scenario, trace, prices)
     if options.seed is not None:
@@ -85,6 +89,8 @@ def simulate(options: SimulateOptions) -> None:
     runs = [
         Run(scenario, trace, one.name, one.settings.SerializeToString(deterministic=True), one.file) for one in chosen
     ]
+    runs += _with_policies(runs[0], options.policy)
+    names = [one.name for one in runs]
     # Silence the services' logs; results are shown as a whole.
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
     results = _with_progress(runs, options)
@@ -99,9 +105,32 @@ def simulate(options: SimulateOptions) -> None:
         raise FailedError("no settings are within all limits")
 
 
-def _note_late(scenario: Scenario, trace: Trace) -> None:
-    """Say how much of a trace comes after the end of the simulation."""
-    late = 0 if isinstance(trace, RecordedCluster) else sum(one.at_s >= scenario.duration for one in trace)
+def _with_policies(run: Run, policies: tuple[str, ...]) -> list[Run]:
+    """Return a run for each program that decides, with the load and the timers of the given one."""
+    found = []
+    for text in policies:
+        kind, _, command = text.partition(":")
+        if kind != "external" or not command.strip():
+            raise UsageError(f"--policy {text}: external:COMMAND is expected")
+        try:
+            words = shlex.split(command)
+        except ValueError as error:
+            raise UsageError(f"--policy {text}: {error}") from None
+        try:
+            scenario = Scenario.model_validate({**dict(run.scenario), "policy": {"external": words}})
+        except ValueError as error:
+            raise UsageError(f"--policy {text}: {error}") from None
+        found.append(run._replace(scenario=scenario, name=f"external:{Path(words[0]).name}"))
+    return found
+
+
+def _note_left_out(scenario: Scenario, trace: Trace) -> None:
+    """Say how much of a trace is not simulated: what comes after the end, and kinds of objects that are left out."""
+    for text in trace.notes if isinstance(trace, TracedObjects) else ():
+        note(f"the trace has {text}")
+    if isinstance(trace, RecordedCluster | TracedObjects):
+        return
+    late = sum(one.at_s >= scenario.duration for one in trace)
     if late:
         lines = counted(late, "line")
         note(f"{lines} of the trace come after the end at {duration(scenario.duration)}: see duration")

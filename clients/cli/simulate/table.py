@@ -30,6 +30,11 @@ FIGURES: tuple[tuple[str, Callable[[Summary], str]], ...] = (
     ("  a thousand pod-hours", lambda one: f"{1000 * one['evictionsPerPodHour']:,.2f}"),
     ("  that waited for a budget", lambda one: f"{one['budgetWaits']:,}"),
     ("  waited in all", lambda one: duration(one["budgetWaitS"])),
+    ("machines reclaimed", lambda one: f"{one['reclaims']:,}"),
+    ("  pods on them", lambda one: f"{one['podsReclaimed']:,}"),
+    ("  their successors waited", lambda one: duration(one["reclaimPendingS"])),
+    ("pods preempted", lambda one: f"{one['preemptions']:,}"),
+    ("  their successors waited", lambda one: duration(one["preemptionPendingS"])),
     ("cpu requested", lambda one: percent(one["cpuRequestedShare"])),
     ("memory requested", lambda one: percent(one["memoryRequestedShare"])),
     ("slack, core-hours", lambda one: f"{one['slackCpuHours']:,.1f}"),
@@ -54,16 +59,24 @@ MAIN_FIGURES = {
     "removed": "nodes removed",
     "pending": "pods pending at the end",
 }
-_OF_SLACK = [name for name, _ in FIGURES].index("slack, core-hours")
-_FIGURES_OF_SLACK = FIGURES[_OF_SLACK : _OF_SLACK + 4]
+_NAMES = [name for name, _ in FIGURES]
+_PARTS: tuple[tuple[str, int, tuple[str, ...]], ...] = (
+    ("slack, core-hours", 4, ("slackCpuHours", "slackTaken")),
+    ("machines reclaimed", 3, ("reclaims",)),
+    ("pods preempted", 2, ("preemptions",)),
+)
+"""Figures that are shown only if there is something to show: the first one, how many, and what must not be 0."""
 
 
 def figures(results: Sequence[dict[str, Any]]) -> list[tuple[str, list[str]]]:
-    """Return the name of each figure with its text for each result; without those of slack if there was none, and those
-    that the results do not tell: a recording has fewer than a simulation.
+    """Return the name of each figure with its text for each result; without those of slack, reclaims and preemptions
+    if there were none, and those that the results do not tell: a recording has fewer than a simulation.
     """
-    has_slack = any(one["summary"]["slackCpuHours"] or one["summary"]["slackTaken"] for one in results)
-    shown = [row for row in FIGURES if has_slack or row not in _FIGURES_OF_SLACK]
+    hidden: set[int] = set()
+    for first, count, keys in _PARTS:
+        if not any(one["summary"].get(key) for one in results for key in keys):
+            hidden |= set(range(_NAMES.index(first), _NAMES.index(first) + count))
+    shown = [row for number, row in enumerate(FIGURES) if number not in hidden]
     return [(name, texts) for name, text in shown if (texts := _texts(text, results))]
 
 

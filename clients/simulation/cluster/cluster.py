@@ -254,8 +254,8 @@ class SimulatedCluster:
             return msgspec.json.encode(found)
 
     def journal(self) -> list[JournalEntry]:
-        """Return the events so far: tainted, untainted, evicted, daemon_evicted, evicted_twice, recreated, pod_lost,
-        grown, deleted, cost_written.
+        """Return the events so far: tainted, untainted, evicted, daemon_evicted, evicted_twice, preempted, recreated,
+        pod_lost, grown, deleted, reclaimed, cost_written.
         """
         with self.transaction() as state:
             state.flush()

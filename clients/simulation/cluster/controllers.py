@@ -7,14 +7,17 @@ milliseconds.
 
 import copy
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from trimtab.clients.kubernetes.object_files import Object
 from trimtab.clients.simulation.cluster.objects import controller_of, desired_replicas, made_uid
-from trimtab.clients.simulation.cluster.pods import RECREATED_KINDS, SimulatedPod, format_time
+from trimtab.clients.simulation.cluster.pods import RECREATED_KINDS, SimulatedPod, format_time, priority_of
+from trimtab.clients.simulation.cluster.preemptor import Preemptor
 from trimtab.clients.simulation.cluster.scheduler import NodeInfo
 from trimtab.clients.simulation.cluster.state import ClusterState, SimulatedInstance, made_provider_id
 from trimtab.clients.simulation.cluster.tallies import OwnerTally
+from trimtab.clients.simulation.cluster.volumes import csi_node
 
 # Letters of generated name suffixes; they cannot form words.
 SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
@@ -56,6 +59,8 @@ class Controllers:
     def __init__(self, state: ClusterState, delays: Delays) -> None:
         self._state = state
         self._delays = delays
+        # Attach limits of new nodes, by node group and driver.
+        self.attach_limits: dict[str, Mapping[str, int]] = {}
 
     def advance(self, now_ms: int) -> None:
         """Run everything that is due, in order of time."""
@@ -165,6 +170,7 @@ class Controllers:
                 break
         metadata.update(name=name, uid=uid, creationTimestamp=format_time(self._state.now_ms))
         item["spec"] = dict(item["spec"])
+        self._state.volumes.add_claims(owner, item)
         self._state.put_pod(SimulatedPod(item))
 
     def end_instance(self, instance: SimulatedInstance) -> None:
@@ -181,9 +187,10 @@ class Controllers:
         # Pods like one that fits nowhere fit nowhere either, until another pod changes the counts of affinity and
         # spread.
         hopeless: set[tuple[object, ...]] = set()
+        preemptor = Preemptor(state, self.terminate)
         for pod in sorted(state.pending.values(), key=_scheduling_order):
-            alike = (pod.key[0], pod.shape_key, frozenset(pod.labels.items()))
-            info = None if alike in hopeless else state.scheduler.choose(pod)
+            alike = (pod.key[0], pod.shape_key, frozenset(pod.labels.items()), pod.claims)
+            info = None if alike in hopeless and not pod.nominated_node else state.scheduler.choose(pod)
             if info is not None:
                 self._bind(pod, info)
                 # A pod whose affinity waits for another pod is tried again.
@@ -191,8 +198,14 @@ class Controllers:
                 continue
             hopeless.add(alike)
             state.mark_unschedulable(pod)
+            preemptor.preempt(pod, alike)
+        if preemptor.has_preempted:
+            # The pods created in place of the victims are tried now.
+            self.schedule()
 
     def _bind(self, pod: SimulatedPod, info: NodeInfo) -> None:
+        if pod.claims:
+            self._state.volumes.bind(pod, info)
         pod.spec["nodeName"] = info.name
         pod.item["status"] = {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "True"}]}
         pod.ready_due_ms = self._state.now_ms + max(1, int(self._delays.pod_start_of(pod) * 1000))
@@ -276,6 +289,9 @@ class Controllers:
             if pod.active or pod.owner.get("kind") == "StatefulSet":
                 self._replace(pod)
         state.drop_node(name)
+        drivers = state.others.get(f"CSINode//{name}")
+        if drivers is not None:
+            state.drop(drivers)
         instance = state.instances.get(name)
         members = state.groups[instance.group]["spec"].get("nodes") if instance else None
         if instance and members and name in members:
@@ -291,6 +307,9 @@ class Controllers:
             group["spec"]["nodes"].append(instance.name)
             state.group_changed(instance.group)
         state.put_node(node)
+        limits = self.attach_limits.get(instance.group)
+        if limits:
+            state.put(csi_node(instance.name, limits))
         self._start_daemons(state.nodes[instance.name])
 
     def template_of(self, group: str) -> tuple[Object, dict[str, str]]:
@@ -400,7 +419,7 @@ def write_owner_status(owner: Object, pods: OwnerTally) -> None:
 
 def _scheduling_order(pod: SimulatedPod) -> tuple[int, str, tuple[str, str]]:
     created = str(pod.item["metadata"].get("creationTimestamp") or "")
-    return -int(pod.spec.get("priority") or 0), created, pod.key
+    return -priority_of(pod), created, pod.key
 
 
 def _suffix(seed: str, number: int) -> str:

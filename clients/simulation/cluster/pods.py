@@ -3,11 +3,11 @@
 Decides when a pod counts as active, ready and evictable. Times are Unix milliseconds.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -38,6 +38,8 @@ class SimulatedPod:
     requests: dict[str, int] = field(init=False)
     ports: frozenset[tuple[str, str, int]] = field(init=False)
     owner: Mapping[str, Any] = field(init=False)
+    # Names of the claims that it mounts.
+    claims: tuple[str, ...] = field(init=False)
     # Pods with the same key are alike to the static predicates.
     static_key: bytes = field(init=False)
     # Pods with the same key are alike to a scheduler except for namespace, labels and owner.
@@ -56,6 +58,8 @@ class SimulatedPod:
             shape = _SHAPES[self.shape_key] = _shape(self.spec)
         self.requests, self.ports, self.static_key = shape
         self.owner = controller_of(self.item)
+        volumes = self.spec.get("volumes")
+        self.claims = _claims(volumes, self.key[1]) if volumes else ()
 
     @property
     def spec(self) -> Object:
@@ -77,6 +81,11 @@ class SimulatedPod:
     def node(self) -> str:
         """Return the node that it is bound to, "" = none."""
         return self.spec.get("nodeName") or ""
+
+    @property
+    def nominated_node(self) -> str:
+        """Return the node on which it has preempted other pods, "" = none."""
+        return (self.item.get("status") or {}).get("nominatedNodeName") or ""
 
     @property
     def phase(self) -> str:
@@ -179,6 +188,18 @@ class SimulatedPod:
         )
 
 
+SYSTEM_PRIORITIES: Final = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
+"""Priorities of the classes that every cluster has."""
+
+
+def priority_of(pod: SimulatedPod) -> int:
+    """Return a pod's priority; 0 for a class that admission has not resolved."""
+    priority = pod.spec.get("priority")
+    if priority is None:
+        return SYSTEM_PRIORITIES.get(str(pod.spec.get("priorityClassName") or ""), 0)
+    return int(priority)
+
+
 _SHAPE_FIELDS = (
     *("containers", "initContainers", "overhead", "resources", "nodeSelector", "affinity", "tolerations"),
     "topologySpreadConstraints",
@@ -192,6 +213,15 @@ def _shape(spec: Object) -> tuple[dict[str, int], frozenset[tuple[str, str, int]
     node_affinity = (spec.get("affinity") or {}).get("nodeAffinity")
     static_key = _encode((spec.get("nodeSelector"), node_affinity, spec.get("tolerations")))
     return requests_of_mapping(spec), _host_ports(spec), static_key
+
+
+def _claims(volumes: Iterable[Mapping[str, Any]], pod: str) -> tuple[str, ...]:
+    """Return the names of the claims that a pod of that name mounts, those made for it alone too."""
+    return tuple(
+        one["persistentVolumeClaim"]["claimName"] if "persistentVolumeClaim" in one else f"{pod}-{one['name']}"
+        for one in volumes
+        if one.get("persistentVolumeClaim") or one.get("ephemeral")
+    )
 
 
 def format_time(time_ms: int) -> str:

@@ -7,12 +7,13 @@ Source: kube-scheduler's Filter plugins; scoring like NodeResourcesFit with stra
 """
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from trimtab.actuator.kube.cluster import NodeView
 from trimtab.clients.kubernetes.object_files import Object
 from trimtab.clients.kubernetes.quantities import counted_amounts
 from trimtab.clients.kubernetes.selectors import selects_node, tolerates
+from trimtab.clients.simulation.cluster.disruption import BudgetIndex
 from trimtab.clients.simulation.cluster.objects import labels_of
 from trimtab.clients.simulation.cluster.pods import SimulatedPod
 
@@ -86,6 +87,23 @@ class NodeInfo:
         return shares // 2
 
 
+class VolumeFilter(Protocol):
+    """Says which nodes can have the volumes of a pod: `trimtab.clients.simulation.cluster.volumes.PodVolumes`."""
+
+    def needs(self, pod: SimulatedPod) -> Any:
+        """Return what a pod's volumes need, None = nothing."""
+
+    def allow(self, needs: Any, info: NodeInfo) -> bool:
+        """Return whether a node can have them."""
+
+
+class Preemption(NamedTuple):
+    """A node on which a pending pod will fit once other pods are gone. victims : these pods."""
+
+    node: NodeInfo
+    victims: tuple[SimulatedPod, ...]
+
+
 class PodScheduler(Protocol):
     """Chooses nodes. It is notified of every change of nodes and of their pods, so that it can keep sums."""
 
@@ -101,8 +119,20 @@ class PodScheduler(Protocol):
     def pod_removed(self, info: NodeInfo, pod: SimulatedPod) -> None:
         """Note that a pod has left a node."""
 
+    def follow_volumes(self, volumes: "VolumeFilter") -> None:
+        """Ask from now on which nodes can have a pod's volumes."""
+
     def choose(self, pod: SimulatedPod) -> NodeInfo | None:
         """Return the node for a pod, None = it fits nowhere."""
+
+    def preempt(self, pod: SimulatedPod, budgets: BudgetIndex) -> Preemption | None:
+        """Return where a pod that fits nowhere gets a place, and which pods have to go; None = nowhere."""
+
+    def nominate(self, pod: SimulatedPod, node: str) -> list[SimulatedPod]:
+        """Keep room on a node for a pending pod; return the pending pods that lose their room there."""
+
+    def withdraw(self, pod: SimulatedPod) -> None:
+        """Keep no room for a pod any more."""
 
 
 class PackingScheduler:
@@ -124,6 +154,20 @@ class PackingScheduler:
 
     def pod_removed(self, info: NodeInfo, pod: SimulatedPod) -> None:
         """Do nothing: nodes know their sums."""
+
+    def follow_volumes(self, volumes: VolumeFilter) -> None:
+        """Do nothing: this scheduler ignores volumes."""
+
+    def preempt(self, pod: SimulatedPod, budgets: BudgetIndex) -> Preemption | None:
+        """Return None: this scheduler does not preempt."""
+
+    def nominate(self, pod: SimulatedPod, node: str) -> list[SimulatedPod]:
+        """Return none: this scheduler keeps no room."""
+        del pod, node
+        return []
+
+    def withdraw(self, pod: SimulatedPod) -> None:
+        """Do nothing: this scheduler keeps no room."""
 
     def choose(self, pod: SimulatedPod) -> NodeInfo | None:
         """Return the node for a pod, None = it fits nowhere."""

@@ -18,6 +18,7 @@ from trimtab.clients.simulation.cluster.objects import condition_reason, desired
 from trimtab.clients.simulation.cluster.pods import PodKey, SimulatedPod
 from trimtab.clients.simulation.cluster.scheduler import NodeInfo, PackingScheduler, PodScheduler
 from trimtab.clients.simulation.cluster.tallies import OwnerTallies
+from trimtab.clients.simulation.cluster.volumes import PodVolumes
 
 # Provider ids of deleted machines that are kept, the latest ones.
 MAX_ENDED = 10_000
@@ -43,6 +44,8 @@ class ClusterState:
     def __init__(self, database: ObjectStore, scheduler: PodScheduler | None = None) -> None:
         self._database = database
         self.scheduler = scheduler or PackingScheduler()
+        self.volumes = PodVolumes(self)
+        self.scheduler.follow_volumes(self.volumes)
         self.now_ms = 0
         self.nodes: dict[str, NodeInfo] = {}
         # Pods that name a node that does not exist, by its name.
@@ -168,6 +171,7 @@ class ClusterState:
             self.schedule_needed = True
         else:
             self.pending.pop(pod.key, None)
+            self.scheduler.withdraw(pod)
         self._put_on_node(pod)
         key = f"Pod/{pod.key[0]}/{pod.key[1]}"
         for due_ms in (pod.ready_due_ms, pod.gone_due_ms):
@@ -193,6 +197,12 @@ class ClusterState:
             pod.item["status"] = {"phase": "Pending", **status, "conditions": [*others, unscheduled]}
             self._changed[f"Pod/{pod.key[0]}/{pod.key[1]}"] = (pod.item, _due_times(pod))
 
+    def nominate(self, pod: SimulatedPod, node: str) -> None:
+        """Write into a pending pod's status on which node it has preempted other pods, "" = on none."""
+        status = {name: value for name, value in (pod.item.get("status") or {}).items() if name != "nominatedNodeName"}
+        pod.item["status"] = {**status, "nominatedNodeName": node} if node else status
+        self._changed[f"Pod/{pod.key[0]}/{pod.key[1]}"] = (pod.item, _due_times(pod))
+
     def drop_pod(self, pod: SimulatedPod) -> None:
         """Remove a pod."""
         self.budgets.pod_gone(pod)
@@ -203,6 +213,7 @@ class ClusterState:
         del self.pods[pod.key]
         del self.pods_by_namespace[pod.key[0]][pod.key]
         self.pending.pop(pod.key, None)
+        self.scheduler.withdraw(pod)
         info = self.nodes.get(pod.node)
         if info is not None:
             info.remove(pod)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from trimtab.clients.simulation.cluster.objects import labels_of
 from trimtab.clients.simulation.cluster.pods import SimulatedPod
 from trimtab.clients.simulation.cluster.scheduler import NodeInfo
-from trimtab.clients.simulation.scheduling.rules import RequiredAffinity, Rules, Term, rules_of
+from trimtab.clients.simulation.scheduling.rules import PreferredAffinity, RequiredAffinity, Rules, Term, rules_of
 
 Column = NDArray[np.int64]
 _FIRST_SIZE = 256
@@ -39,6 +39,8 @@ class Columns:
         self.counts: dict[Term, Column] = {}
         # Pods with an anti-affinity, by term.
         self.holders: dict[RequiredAffinity, Column] = {}
+        # Pods with a preferred, or a required, affinity, by term and weight.
+        self.attracting: dict[PreferredAffinity, Column] = {}
         # Pods whose priority may be too low to count for utilization.
         self._low_count = 0
         self._terms_of: dict[tuple[Any, ...], list[Term]] = {}
@@ -74,8 +76,13 @@ class Columns:
             self._low_count += sign * _may_be_low(pod)
         for term in self._counting(pod):
             self.counts[term][slot] += sign
-        for held in self.rules(pod).anti_affinity:
+        rules = self.rules(pod)
+        for held in rules.anti_affinity:
             self.held(held)[slot] += sign
+        for attraction in rules.attractions:
+            if attraction not in self.attracting:
+                self.attracting[attraction] = np.zeros(self.size, np.int64)
+            self.attracting[attraction][slot] += sign
 
     def least_use(self, aside: Collection[str] = ()) -> float:
         """Return the requested share of cpu or memory, whichever is larger, of the least utilized node.
@@ -170,6 +177,7 @@ class Columns:
         return [
             *(self.pod_count, self.pod_limit),
             *(*self.allocatable.values(), *self.used.values(), *self.counts.values(), *self.holders.values()),
+            *self.attracting.values(),
         ]
 
     def _grow(self) -> None:
@@ -183,6 +191,7 @@ class Columns:
         self.used = {name: _doubled(column) for name, column in self.used.items()}
         self.counts = {term: _doubled(column) for term, column in self.counts.items()}
         self.holders = {held: _doubled(column) for held, column in self.holders.items()}
+        self.attracting = {one: _doubled(column) for one, column in self.attracting.items()}
         absent = np.full(old, -1, np.int64)
         self._domains = {key: np.concatenate([column, absent]) for key, column in self._domains.items()}
 

@@ -1,7 +1,7 @@
-"""The placement rules of a pod that count other pods: topology spread, required pod affinity and anti-affinity.
+"""The placement rules of a pod that count other pods: topology spread, pod affinity and anti-affinity.
 
 Decides how they are read from a pod's spec; never counts pods. Not read, and so without effect in a simulation:
-preferred terms, namespace selectors, `matchLabelKeys` and the policies of topology spread, which have their defaults.
+namespace selectors, `matchLabelKeys` and the policies of topology spread, which have their defaults.
 Source: kube-scheduler, plugins podtopologyspread (common.go, plugin.go: defaults of a cluster) and interpodaffinity.
 """
 
@@ -17,6 +17,9 @@ HOSTNAME: Final = "kubernetes.io/hostname"
 ZONE: Final = "topology.kubernetes.io/zone"
 _SPREAD_KINDS: Final = frozenset({"ReplicaSet", "ReplicationController", "StatefulSet"})
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+HARD_AFFINITY_WEIGHT: Final = 1
+"""Weight in scores of a required pod affinity of pods on nodes. Source: the scheduler's default configuration."""
 
 
 @dataclass(frozen=True)
@@ -57,21 +60,40 @@ class RequiredAffinity(NamedTuple):
     key: str
 
 
+class PreferredAffinity(NamedTuple):
+    """One term of preferred pod affinity. `term` : the pods that count; `key` : topology key; `weight` : added to the
+    score for each such pod in the node's domain, negative for anti-affinity.
+    """
+
+    term: Term
+    key: str
+    weight: int
+
+
 class Rules(NamedTuple):
     """The rules of a pod. `preferred` are constraints that only score. `required` : constraints that exclude nodes;
-    `affinity`, `anti_affinity` : terms that must, and must not, match a pod in the node's domain.
+    `affinity`, `anti_affinity` : terms that must, and must not, match a pod in the node's domain; `preferred_affinity`
+    : terms that only score, of affinity and anti-affinity.
     """
 
     required: tuple[Spread, ...] = ()
     preferred: tuple[Spread, ...] = ()
     affinity: tuple[RequiredAffinity, ...] = ()
     anti_affinity: tuple[RequiredAffinity, ...] = ()
+    preferred_affinity: tuple[PreferredAffinity, ...] = ()
 
     @property
     def terms(self) -> list[Term]:
         """Return every term that has to be counted."""
         spreads, affinities = (*self.required, *self.preferred), (*self.affinity, *self.anti_affinity)
-        return [*(one.term for one in spreads), *(one.term for one in affinities)]
+        terms = [*(one.term for one in spreads), *(one.term for one in affinities)]
+        return [*terms, *(one.term for one in self.preferred_affinity)]
+
+    @property
+    def attractions(self) -> list[PreferredAffinity]:
+        """Return what the pod, once it is on a node, adds to the score of pods that its terms match."""
+        required = [PreferredAffinity(one.term, one.key, HARD_AFFINITY_WEIGHT) for one in self.affinity]
+        return [*required, *self.preferred_affinity]
 
 
 def rules_of(pod: SimulatedPod) -> Rules:
@@ -92,6 +114,10 @@ def rules_of(pod: SimulatedPod) -> Rules:
         tuple(preferred),
         _affinities(affinity.get("podAffinity"), namespace),
         _affinities(affinity.get("podAntiAffinity"), namespace),
+        (
+            *_preferred_affinities(affinity.get("podAffinity"), namespace, 1),
+            *_preferred_affinities(affinity.get("podAntiAffinity"), namespace, -1),
+        ),
     )
 
 
@@ -102,6 +128,17 @@ def _affinities(terms: Mapping[str, Any] | None, namespace: str) -> tuple[Requir
         )
         for one in (terms or {}).get(_REQUIRED) or ()
     )
+
+
+def _preferred_affinities(terms: Mapping[str, Any] | None, namespace: str, sign: int) -> tuple[PreferredAffinity, ...]:
+    found = []
+    for one in (terms or {}).get(PREFERRED) or ():
+        inner, weight = one["podAffinityTerm"], int(one.get("weight") or 0)
+        namespaces = frozenset(inner.get("namespaces") or (namespace,))
+        if weight:
+            term = _term(inner.get("labelSelector"), namespaces)
+            found.append(PreferredAffinity(term, inner["topologyKey"], sign * weight))
+    return tuple(found)
 
 
 def _term(selector: Mapping[str, Any] | None, namespaces: frozenset[str]) -> Term:

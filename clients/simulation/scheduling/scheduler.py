@@ -1,25 +1,32 @@
 """A scheduler with kube-scheduler's filters and default scores: the node for one pod, vectorised over nodes.
 
 Filters: node selector and affinity, taints, resources, number of pods, host ports, required topology spread, required
-pod affinity and anti-affinity. Scores, with the default weights: LeastAllocated or MostAllocated 1, balanced allocation
-1, topology spread 2 (with the cluster's default constraints), soft taints 3. All nodes are scored, whereas
-kube-scheduler samples in large clusters; ties are broken by a seeded generator. Not simulated: preferred affinities,
-preemption, image locality, volumes. Terminating pods count until they are gone.
-Source: kube-scheduler, plugins noderesources, podtopologyspread, tainttoleration, interpodaffinity.
+pod affinity and anti-affinity, zones and attach limits of volumes. Scores, with the default weights: LeastAllocated or
+MostAllocated 1, balanced allocation 1, topology spread 2 (with the cluster's default constraints), soft taints 3,
+preferred node affinity 2, preferred pod affinity and anti-affinity 2 (of the pod, and of those on nodes; a required
+affinity of those on nodes counts 1). All nodes are scored, whereas kube-scheduler samples in large clusters; ties are
+broken by a seeded generator. A pod that fits nowhere may preempt others (see `preemption`); on its nominated node no
+pod of a lower priority takes the room. Not simulated: image locality. Terminating pods count until they are gone.
+Source: kube-scheduler, plugins noderesources, podtopologyspread, tainttoleration, nodeaffinity, interpodaffinity;
+RunFilterPluginsWithNominatedPods.
 """
 
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.clients.kubernetes.selectors import selects_node
+from trimtab.clients.kubernetes.selectors import preference, selects_node
+from trimtab.clients.simulation.cluster.disruption import BudgetIndex
 from trimtab.clients.simulation.cluster.objects import labels_of
-from trimtab.clients.simulation.cluster.pods import SimulatedPod
-from trimtab.clients.simulation.cluster.scheduler import NodeInfo
+from trimtab.clients.simulation.cluster.pods import PodKey, SimulatedPod, priority_of
+from trimtab.clients.simulation.cluster.scheduler import NodeInfo, Preemption, VolumeFilter
 from trimtab.clients.simulation.scheduling.columns import Column, Columns
-from trimtab.clients.simulation.scheduling.rules import HOSTNAME, Rules, Spread
+from trimtab.clients.simulation.scheduling.preemption import Candidate, best_candidate, possible_victims, reprieved
+from trimtab.clients.simulation.scheduling.rules import HOSTNAME, PreferredAffinity, Rules, Spread
 
 Scoring = Literal["LeastAllocated", "MostAllocated"]
 Mask = NDArray[np.bool_]
@@ -27,16 +34,19 @@ Scores = NDArray[np.float64]
 MOST_SCORE: Final = 100.0
 _UNREQUESTED: Final = {"cpu": 100, "memory": 200 << 20}
 """Amounts by which a pod without requests counts in scores. Source: util.GetNonzeroRequests."""
-_SPREAD_WEIGHT, _TAINT_WEIGHT = 2.0, 3.0
+_SPREAD_WEIGHT, _TAINT_WEIGHT, _NODE_AFFINITY_WEIGHT, _POD_AFFINITY_WEIGHT = 2.0, 3.0, 2.0, 2.0
 
 
 class _Static:
-    """Results of labels and taints for pods of one kind. fits, selected : bool[slots]; untolerated : int64[slots]."""
+    """Results of labels and taints for pods of one kind. fits, selected : bool[slots]; untolerated, preference :
+    int64[slots], the latter sums of weights.
+    """
 
     def __init__(self, size: int) -> None:
         self.fits = np.zeros(size, bool)
         self.selected = np.zeros(size, bool)
         self.untolerated = np.zeros(size, np.int64)
+        self.preference = np.zeros(size, np.int64)
         self.stale: set[int] = set(range(size))
 
     def refresh(self, pod: SimulatedPod, columns: Columns) -> None:
@@ -48,6 +58,7 @@ class _Static:
             else:
                 self.fits[slot], self.untolerated[slot] = info.static_fit(pod)
                 self.selected[slot] = selects_node(pod.spec, info.name, labels_of(info.node))
+                self.preference[slot] = preference(pod.spec, info.name, labels_of(info.node))
         self.stale.clear()
 
 
@@ -55,9 +66,15 @@ class KubeScheduler:
     """A `Scheduler` (see `trimtab.clients.simulation.cluster.scheduler`). Cost of a choice: O(nodes), some 0.1 ms for
     1,000."""
 
-    def __init__(self, seed: int = 0, scoring: Scoring = "LeastAllocated") -> None:
+    def __init__(self, seed: int = 0, scoring: Scoring = "LeastAllocated", *, preempts: bool = True) -> None:
         self._columns = Columns()
         self._static: dict[bytes, _Static] = {}
+        self._preempts = preempts
+        self._volumes: VolumeFilter | None = None
+        # Pods on nodes, by priority.
+        self._priorities: Counter[int] = Counter()
+        # Pods for which room is kept, and where.
+        self._nominated: dict[PodKey, tuple[SimulatedPod, str]] = {}
         self._draw = np.random.default_rng(seed)
         self._packs = scoring == "MostAllocated"
 
@@ -72,10 +89,16 @@ class KubeScheduler:
     def pod_added(self, info: NodeInfo, pod: SimulatedPod) -> None:
         """Record that a pod is now on a node."""
         self._columns.add(info, pod)
+        self._priorities[priority_of(pod)] += 1
 
     def pod_removed(self, info: NodeInfo, pod: SimulatedPod) -> None:
         """Record that a pod has left a node."""
         self._columns.add(info, pod, -1)
+        self._priorities[priority_of(pod)] -= 1
+
+    def follow_volumes(self, volumes: VolumeFilter) -> None:
+        """Ask from now on which nodes can have a pod's volumes."""
+        self._volumes = volumes
 
     def least_use(self, aside: Collection[str] = ()) -> float:
         """Return the utilization of the least utilized node; see `Columns.least_use`."""
@@ -89,7 +112,13 @@ class KubeScheduler:
     def choose(self, pod: SimulatedPod) -> NodeInfo | None:
         """Return the node with the best score among those that the pod fits, None = it fits nowhere."""
         static = self._static_of(pod)
-        slots = np.flatnonzero(self._filter(pod, static))
+        fits = self._filter(pod, static)
+        if self._nominated:
+            self._leave_to_nominated(pod, static, fits)
+            own = self._columns.slot_of.get(self._nominated_node(pod))
+            if own is not None and fits[own]:
+                return self._columns.infos[own]
+        slots = np.flatnonzero(fits)
         if not len(slots):
             return None
         if len(slots) == 1:
@@ -99,8 +128,128 @@ class KubeScheduler:
         untolerated = static.untolerated[slots]
         if untolerated.any():
             score += _TAINT_WEIGHT * np.floor(MOST_SCORE * (1 - untolerated / untolerated.max()))
+        preferred = static.preference[slots]
+        if preferred.any():
+            score += _NODE_AFFINITY_WEIGHT * np.floor(MOST_SCORE * preferred / preferred.max())
+        score += _POD_AFFINITY_WEIGHT * self._pod_affinity_score(pod, slots)
         best = slots[score == score.max()]
         return self._columns.infos[int(best[self._draw.integers(len(best))] if len(best) > 1 else best[0])]
+
+    def preempt(self, pod: SimulatedPod, budgets: BudgetIndex) -> Preemption | None:
+        """Return where a pod that fits nowhere gets a place, and which pods have to go; None = nowhere."""
+        priority = priority_of(pod)
+        if not self._preempts or not any(count and one < priority for one, count in self._priorities.items()):
+            return None
+        static = self._static_of(pod)
+        found = []
+        for slot in np.flatnonzero(static.fits & self._columns.live):
+            info = self._columns.infos[int(slot)]
+            candidate = None if info is None else self._candidate(pod, info, static, budgets)
+            if candidate is not None:
+                found.append(candidate)
+        best = best_candidate(found)
+        return None if best is None else Preemption(best.node, best.victims)
+
+    def nominate(self, pod: SimulatedPod, node: str) -> list[SimulatedPod]:
+        """Keep room on a node for a pending pod; return the pods of a lower priority that lose their room there."""
+        others = [one for one, at in self._nominated.values() if at == node and priority_of(one) < priority_of(pod)]
+        for one in others:
+            self.withdraw(one)
+        self._nominated[pod.key] = pod, node
+        return others
+
+    def withdraw(self, pod: SimulatedPod) -> None:
+        """Keep no room for a pod any more."""
+        self._nominated.pop(pod.key, None)
+
+    def _nominated_node(self, pod: SimulatedPod) -> str:
+        return self._nominated[pod.key][1] if pod.key in self._nominated else ""
+
+    def _candidate(self, pod: SimulatedPod, info: NodeInfo, static: _Static, budgets: BudgetIndex) -> Candidate | None:
+        """Return the fewest victims on a node; None = the pod would not fit even without all of them."""
+        possible = possible_victims(info, priority_of(pod))
+        if not possible:
+            return None
+        with self._supposing(info, out=possible):
+            if not self._fits_beside_nominated(pod, info, static):
+                return None
+
+            def put_back(one: SimulatedPod) -> bool:
+                self._place(info, one)
+                if self._fits_beside_nominated(pod, info, static):
+                    return True
+                self._place(info, one, out=True)
+                return False
+
+            return Candidate(info, *reprieved(possible, budgets, put_back))
+
+    def _fits_beside_nominated(self, pod: SimulatedPod, info: NodeInfo, static: _Static) -> bool:
+        """Return whether a pod fits a node, without the pods nominated there and with them."""
+        if not self._fits_at(pod, info, static):
+            return False
+        nominated = self._nominated_at(info, pod)
+        if not nominated:
+            return True
+        with self._supposing(info, on=nominated):
+            return self._fits_at(pod, info, static)
+
+    def _leave_to_nominated(self, pod: SimulatedPod, static: _Static, fits: Mask) -> None:
+        """Clear in place the slots where a pod fits only if it takes the room of nominated ones."""
+        for node in sorted({node for _, node in self._nominated.values()}):
+            slot = self._columns.slot_of.get(node)
+            info = None if slot is None else self._columns.infos[slot]
+            if slot is not None and info is not None and fits[slot]:
+                nominated = self._nominated_at(info, pod)
+                if nominated:
+                    with self._supposing(info, on=nominated):
+                        fits[slot] = self._fits_at(pod, info, static)
+
+    def _nominated_at(self, info: NodeInfo, pod: SimulatedPod) -> list[SimulatedPod]:
+        """Return the other pods of at least the same priority for which a node keeps room."""
+        return [
+            one
+            for one, node in self._nominated.values()
+            if node == info.name and one.key != pod.key and priority_of(one) >= priority_of(pod)
+        ]
+
+    @contextmanager
+    def _supposing(
+        self, info: NodeInfo, out: Sequence[SimulatedPod] = (), on: Sequence[SimulatedPod] = ()
+    ) -> Iterator[None]:
+        """Take pods from a node, or put some on it, for the length of a block."""
+        before = dict(info.pods)
+        for pod in out:
+            self._place(info, pod, out=True)
+        for pod in on:
+            self._place(info, pod)
+        try:
+            yield
+        finally:
+            for key, pod in list(info.pods.items()):
+                if key not in before:
+                    self._place(info, pod, out=True)
+            for key, pod in before.items():
+                if key not in info.pods:
+                    self._place(info, pod)
+            info.pods = before
+
+    def _place(self, info: NodeInfo, pod: SimulatedPod, *, out: bool = False) -> None:
+        if out:
+            info.remove(pod)
+        else:
+            info.add(pod)
+        self._columns.add(info, pod, -1 if out else 1)
+
+    def _fits_at(self, pod: SimulatedPod, info: NodeInfo, static: _Static) -> bool:
+        """Return whether a pod fits one node; O(nodes) only with rules that count other pods."""
+        columns, slot = self._columns, self._columns.slot_of[info.name]
+        if not static.fits[slot] or not info.fits(pod):
+            return False
+        rules = columns.rules(pod)
+        is_counted = rules.required or rules.affinity or rules.anti_affinity or pod.claims
+        if is_counted or any(held.term.counts(pod) for held in columns.holders):
+            return bool(self._filter(pod, static)[slot])
+        return True
 
     def _stale(self, slot: int) -> None:
         for static in self._static.values():
@@ -129,6 +278,11 @@ class KubeScheduler:
         for spread in rules.required:
             fits &= self._spread_fits(pod, spread, static.selected & columns.live, rules)
         self._affinity_fits(pod, rules, fits)
+        needs = self._volumes.needs(pod) if pod.claims and self._volumes is not None else None
+        if needs is not None and self._volumes is not None:
+            for slot in np.flatnonzero(fits):
+                info = columns.infos[slot]
+                fits[slot] = info is not None and self._volumes.allow(needs, info)
         if pod.ports:
             for slot in np.flatnonzero(fits):
                 info = columns.infos[slot]
@@ -180,6 +334,24 @@ class KubeScheduler:
         uneven = np.abs(shares[0] - shares[-1]) / 2
         score: Scores = allocated + np.floor(MOST_SCORE * (1 - uneven))
         return score
+
+    def _pod_affinity_score(self, pod: SimulatedPod, slots: Column) -> Scores:
+        """Return the normalized score of preferred pod affinity and anti-affinity. float64[slots]."""
+        columns, raw = self._columns, np.zeros(len(slots))
+        for one in columns.rules(pod).preferred_affinity:
+            raw += self._attraction(one, columns.counts[one.term], slots)
+        for one, column in columns.attracting.items():
+            if one.term.counts(pod):
+                raw += self._attraction(one, column, slots)
+        most, least = raw.max(), raw.min()
+        if most == least:
+            return np.zeros(len(slots))
+        score: Scores = np.floor(MOST_SCORE * (raw - least) / (most - least))
+        return score
+
+    def _attraction(self, one: PreferredAffinity, counts: Column, slots: Column) -> Scores:
+        sums: Scores = one.weight * self._columns.sums(counts, one.key)[slots].astype(np.float64)
+        return sums
 
     def _spread_score(self, spreads: tuple[Spread, ...], slots: Column) -> Scores:
         """Return the normalized score of constraints that only score. float64[slots]."""

@@ -56,8 +56,9 @@ class Application:
         self._add_pods(delta.changed, part)
 
     def result(self) -> pb.ClusterSnapshot:
-        """Return the cluster, its pods sorted; nothing may be added afterwards."""
-        whole = self._whole
+        """Return the cluster as it is now, its pods sorted; more deltas may be added afterwards."""
+        whole = pb.ClusterSnapshot()
+        whole.CopyFrom(self._whole)
         for table, rows in self._rows.items():
             getattr(whole, table).extend(rows.values())
         keys = sorted(self._pods, key=lambda key: (key[0].encode(), key[1]))
@@ -72,7 +73,7 @@ class Application:
             found = [texts[row] for row in rows_of]
             setattr(pods, f"{field}s", b"".join(found))
             setattr(pods, f"{field}_lengths", _int32([len(text) for text in found]))
-        self._write_mounts(rows_of)
+        self._write_mounts(whole, rows_of)
         entries = [(pod, *entry) for pod, row in enumerate(rows_of) for entry in self._numbers[row]]
         pods.number_pod, pods.number_key = _int32([one[0] for one in entries]), _int32([one[1] for one in entries])
         pods.number = np.array([one[2] for one in entries], "<f8").tobytes()
@@ -102,17 +103,18 @@ class Application:
         for row, namespace in enumerate(np.frombuffer(table.namespace, _INT32).tolist(), first):
             self._pods[changed.strings[namespace], self._texts["name"][row]] = row
 
-    def _write_mounts(self, rows: list[int]) -> None:
-        """Write the mounts. A volume sent again has a new entry, so entries that no pod mounts are dropped."""
+    def _write_mounts(self, whole: pb.ClusterSnapshot, rows: list[int]) -> None:
+        """Write the mounts of the pods in these rows.
+
+        A volume sent again has a new entry, so entries that no pod mounts are dropped.
+        """
         pairs = [(pod, volume) for pod, row in enumerate(rows) for volume in self._mounts[row]]
         used = sorted({volume for _, volume in pairs})
         number = {volume: i for i, volume in enumerate(used)}
-        volumes = [self._whole.volumes[volume] for volume in used]
-        kept = pb.ClusterSnapshot(volumes=volumes)
-        del self._whole.volumes[:]
-        self._whole.volumes.extend(kept.volumes)
-        self._whole.pods.volume_pod = _int32([pod for pod, _ in pairs])
-        self._whole.pods.volume = _int32([number[volume] for _, volume in pairs])
+        del whole.volumes[:]
+        whole.volumes.extend(self._whole.volumes[volume] for volume in used)
+        whole.pods.volume_pod = _int32([pod for pod, _ in pairs])
+        whole.pods.volume = _int32([number[volume] for _, volume in pairs])
 
 
 class _AppendedIndices:

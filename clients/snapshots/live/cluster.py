@@ -25,10 +25,12 @@ from trimtab.clients.kubernetes.registry import WATCHED, PermissionRule, Resourc
 from trimtab.clients.rpc.collection import collection_paused
 from trimtab.clients.snapshots.live.actuation import Read, read_status
 from trimtab.clients.snapshots.live.cloud_groups import cloud_groups, group_of_instance, undeclared_groups
+from trimtab.clients.snapshots.live.pool_groups import store_pool_groups
 from trimtab.clients.snapshots.live.reflector import Reflector, ReflectorSettings
 from trimtab.clients.snapshots.live.snapshot_update import Observation
 from trimtab.clients.snapshots.live.snapshots import SnapshotMaker
 from trimtab.clients.snapshots.live.watched_objects import WatchedObjects
+from trimtab.clients.snapshots.objects.karpenter.pools import PoolGroups
 from trimtab.v1 import actuator_pb2
 
 log = structlog.get_logger("live_cluster")
@@ -160,6 +162,11 @@ class LiveCluster:
         """Return all nodes as they are now."""
         with self._lock:
             return list(self.store.objects["Node"].values())
+
+    def pool_groups(self, declared: Sequence[NodeGroup]) -> PoolGroups:
+        """Return the node groups of NodePools as they are now. declared : other groups, whose nodes stay theirs."""
+        with self._lock:
+            return store_pool_groups(self.store, declared)
 
     def forget(self) -> None:
         """Make the next `next_update` return the whole cluster."""

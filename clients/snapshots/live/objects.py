@@ -26,6 +26,7 @@ Read = Callable[[Message], Any]
 """From a message to the value of one field of a struct."""
 S = TypeVar("S", bound=msgspec.Struct)
 
+_WITHOUT_STATUS = ("CapacityBuffer",)
 INLINED = ("volume_source", "persistent_volume_source")
 """Messages whose fields JSON places beside those of the enclosing message."""
 
@@ -41,8 +42,8 @@ class _WatchedMetadata(msgspec.Struct):
 
 
 def custom_object(kind: str, raw: bytes) -> Any:
-    """Return an object of a kind that a CustomResourceDefinition defines, from JSON, without its status, which its
-    controller writes. An object with a field of the wrong type is returned without content.
+    """Return an object of a kind that a CustomResourceDefinition defines, from JSON; a CapacityBuffer without its
+    status, which its controller writes. An object with a field of the wrong type is returned without content.
 
     Errors: MalformedAnswerError for bytes that are not an object.
     """
@@ -55,7 +56,8 @@ def custom_object(kind: str, raw: bytes) -> Any:
         raise MalformedAnswerError(f"{len(raw)} bytes are no {kind}: {error}") from error
     if found.metadata is None:
         raise MalformedAnswerError(f"{len(raw)} bytes are no {kind}: they have no metadata")
-    found.status = None
+    if kind in _WITHOUT_STATUS:
+        found.status = None
     return found
 
 

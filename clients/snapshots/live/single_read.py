@@ -1,7 +1,8 @@
 """Read a live cluster once, without a watch: each kind is listed, and the objects become one snapshot.
 
-Decides which kinds a snapshot may lack: kinds that only requests for slack use, and those that the server does not
-know. The permission to list any other kind is required, because a plan without budgets or volumes would be wrong.
+Decides which kinds a snapshot may lack: kinds that only requests for slack use, those of Karpenter, and those that the
+server does not know. The permission to list any other kind is required, because a plan without budgets or volumes would
+be wrong.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -17,20 +18,26 @@ from trimtab.clients.kubernetes.registry import WATCHED, PermissionRule, Resourc
 from trimtab.clients.rpc.collection import collection_paused
 from trimtab.clients.rpc.retries import with_retries
 from trimtab.clients.snapshots.live.lists import list_page
+from trimtab.clients.snapshots.live.pool_groups import store_pool_groups
 from trimtab.clients.snapshots.live.snapshots import SnapshotMaker
-from trimtab.clients.snapshots.live.watched_objects import BUFFERS, WatchedObjects
-from trimtab.v1 import snapshot_pb2
+from trimtab.clients.snapshots.live.watched_objects import BUFFERS, POOLS, WatchedObjects
+from trimtab.clients.snapshots.objects.karpenter.offers import MachineOffer
+from trimtab.v1 import plan_pb2, snapshot_pb2
 
 PAGE_LIMIT: Final = 5000
 PAGE_TIMEOUT_S: Final = 60.0
+_OPTIONAL: Final = (*BUFFERS, *POOLS)
 
 
 class ClusterRead(NamedTuple):
-    """A cluster as it was when it was read. not_permitted : kinds that were left out for lack of a permission."""
+    """A cluster as it was when it was read. not_permitted : kinds that were left out for lack of a permission;
+    settings : what NodePools ask of plans.
+    """
 
     snapshot: snapshot_pb2.ClusterSnapshot
     notes: tuple[str, ...]
     not_permitted: tuple[str, ...]
+    settings: plan_pb2.PlanSettings
 
 
 def read_once(
@@ -38,14 +45,15 @@ def read_once(
     groups: Sequence[NodeGroup] = (),
     numbers: Iterable[str] = (),
     progress: Callable[[int, int], None] | None = None,
+    offers: Sequence[MachineOffer] | None = None,
 ) -> ClusterRead:
     """Return a cluster's snapshot. numbers : keys of the pods' annotations that hold numbers; progress : called with
-    kinds listed and all kinds.
+    kinds listed and all kinds; offers : machines that NodePools may have, None = those of the nodes.
 
     Errors: MissingPermissionError with all rules that are missing; UnreachableError; KubernetesError if an object
     cannot be used.
     """
-    require(api, [_list_rule(one) for one in WATCHED.values() if one.kind not in BUFFERS])
+    require(api, [_list_rule(one) for one in WATCHED.values() if one.kind not in _OPTIONAL])
     store, not_permitted = WatchedObjects(numbers), []
     with collection_paused():
         for number, resource in enumerate(WATCHED.values()):
@@ -54,17 +62,18 @@ def read_once(
             except ApiError as error:
                 if not error.is_forbidden:
                     raise
-                if resource.kind not in BUFFERS:
+                if resource.kind not in _OPTIONAL:
                     raise MissingPermissionError(rules_yaml([_list_rule(resource)])) from error
                 not_permitted.append(resource.kind)
             if progress is not None:
                 progress(number + 1, len(WATCHED))
         try:
-            update = SnapshotMaker(store).next_update(groups, None)
+            pools = store_pool_groups(store, groups, offers)
+            update = SnapshotMaker(store).next_update([*groups, *pools.groups], None)
         except InvalidInputError as error:
             raise KubernetesError(f"no snapshot can be made: {error}") from error
     assert update.snapshot is not None, "the first snapshot is whole"
-    return ClusterRead(update.snapshot, tuple(update.notes), tuple(not_permitted))
+    return ClusterRead(update.snapshot, (*update.notes, *pools.notes), tuple(not_permitted), pools.settings)
 
 
 def list_rules() -> list[PermissionRule]:

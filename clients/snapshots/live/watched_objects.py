@@ -30,6 +30,8 @@ Key = tuple[str, str]
 OWNERS = tuple(CONTROLLERS)
 BUFFERS = ("CapacityBuffer", "PodTemplate")
 """Kinds that are used only for requests for slack."""
+POOLS = ("NodePool", "NodeClaim")
+"""Kinds of Karpenter, from which its node groups are made."""
 STORAGE = ("PersistentVolumeClaim", "PersistentVolume", "StorageClass", "CSIDriver")
 """Kinds that decide where the volumes of pods can be mounted."""
 _CONTENT = PodRow._fields.index("pod")

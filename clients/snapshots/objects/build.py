@@ -7,6 +7,7 @@ the environment.
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import islice, pairwise
 from operator import lt
 from types import MappingProxyType
@@ -24,6 +25,8 @@ from trimtab.clients.snapshots.objects.absent import absent_notes
 from trimtab.clients.snapshots.objects.budgets import budget_row
 from trimtab.clients.snapshots.objects.csi_drivers import required_drivers
 from trimtab.clients.snapshots.objects.dictionary import Dictionary
+from trimtab.clients.snapshots.objects.karpenter.offers import MachineOffer
+from trimtab.clients.snapshots.objects.karpenter.pools import KarpenterObjects, pool_groups
 from trimtab.clients.snapshots.objects.migration import Migration
 from trimtab.clients.snapshots.objects.node_groups import Membership, group_row, shared_node_error, size_notes
 from trimtab.clients.snapshots.objects.nodes import node_notes, node_row, resource_names, unreported_note
@@ -35,6 +38,7 @@ from trimtab.clients.snapshots.objects.pod_specs import PodSpecTable, PriorityCl
 from trimtab.clients.snapshots.objects.pods import PodColumnsBuilder
 from trimtab.clients.snapshots.objects.slack_requests import slack_requests
 from trimtab.clients.snapshots.objects.volumes import Storage
+from trimtab.v1 import plan_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 
 Progress = Callable[[int, int], None]
@@ -46,10 +50,11 @@ _STEP = 4096
 
 
 class BuiltSnapshot(NamedTuple):
-    """A snapshot, and notes for the user about its input."""
+    """A snapshot, and notes for the user about its input. settings : what NodePools ask of plans; None = nothing."""
 
     snapshot: pb.ClusterSnapshot
     notes: list[str]
+    settings: plan_pb2.PlanSettings | None = None
 
 
 class Eviction(NamedTuple):
@@ -94,14 +99,27 @@ class ChangedPart(NamedTuple):
     group_of: Mapping[str, str]
 
 
-def build_snapshot(objects: Objects, progress: Progress | None = None) -> BuiltSnapshot:
-    """Return the snapshot of a cluster's objects.
+def build_snapshot(
+    objects: Objects, progress: Progress | None = None, offers: Sequence[MachineOffer] | None = None
+) -> BuiltSnapshot:
+    """Return the snapshot of a cluster's objects. offers : machines that NodePools may have; None = those of the nodes.
 
     Errors: ObjectError for an object that Kubernetes would refuse, for two objects of one kind and name, and for a
     node in two groups. Cost: a few microseconds a pod.
     """
     with collection_paused():
-        return _Builder(objects).build(progress)
+        if not objects.of("NodePool"):
+            return _Builder(objects).build(progress)
+        pools = pool_groups(karpenter_objects(objects.by_kind), offers)
+        groups = [*objects.of("NodeGroup"), *pools.groups]
+        built = _Builder(replace(objects, by_kind={**objects.by_kind, "NodeGroup": groups})).build(progress)
+    return BuiltSnapshot(built.snapshot, [*built.notes, *pools.notes], pools.settings)
+
+
+def karpenter_objects(by_kind: Mapping[str, Sequence[Any]]) -> KarpenterObjects:
+    """Return the objects that decide about the node groups of NodePools."""
+    kinds = ("NodePool", "NodeClaim", "Node", "NodeGroup")
+    return KarpenterObjects(*(by_kind.get(kind, ()) for kind in kinds))
 
 
 def build_watched_snapshot(objects: Objects, prebuilt: Prebuilt) -> BuiltSnapshot:

@@ -26,6 +26,7 @@ from trimtab.clients.rpc.collection import collection_paused
 from trimtab.clients.snapshots.deltas import Application
 from trimtab.clients.snapshots.objects.build import BuiltSnapshot, Progress, build_snapshot
 from trimtab.clients.snapshots.objects.decode import add_text, add_value
+from trimtab.clients.snapshots.objects.karpenter.offers import MachineOffer
 from trimtab.clients.snapshots.objects.objects import Objects
 from trimtab.v1.snapshot_pb2 import ClusterSnapshot, SnapshotDelta
 
@@ -43,11 +44,13 @@ def read_files(
     progress: Progress | None = None,
     max_bytes: int = MAX_INPUT_BYTES,
     numbers: Iterable[str] = (),
+    offers: Sequence[MachineOffer] | None = None,
 ) -> BuiltSnapshot:
     """Return the snapshot of the cluster that the files together describe; "-" is standard input.
 
     progress : called with (done, total) in one unit for all the work; max_bytes : most bytes of one file, unpacked;
-    numbers : keys of the pods' annotations that hold numbers (`PodTable.number`).
+    numbers : keys of the pods' annotations that hold numbers (`PodTable.number`); offers : machines that NodePools may
+    have, None = those of the nodes.
     Errors: InputError or a subclass, for a file that cannot be read or is too large, is neither Kubernetes objects nor
     a recording, or has a broken object; the message says what to do.
     """
@@ -57,7 +60,7 @@ def read_files(
         content = _read(paths, _part(progress, 0.0, _READ_SHARE), max_bytes, numbers)
         after = _part(progress, _READ_SHARE, 1.0)
         if isinstance(content, Objects):
-            content = build_snapshot(content, lambda done, total: after(done / total))
+            content = build_snapshot(content, lambda done, total: after(done / total), offers)
         after(1.0)
     return content
 

@@ -4,7 +4,7 @@ Source: core/v1; kube-scheduler nodevolumelimits (a driver without `allocatable.
 eligibility (annotations).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from trimtab.clients.kubernetes.kinds.metadata import ObjectMeta, Quantities
 from trimtab.clients.kubernetes.kinds.nodes import CSINode, Node, NodeSpec, NodeStatus
@@ -44,7 +44,7 @@ def node_row(
         ready=any(one.status == "True" for one in conditions),
         ready_transition_time=timestamp(conditions[-1].last_transition_time) if conditions else None,
         create_time=timestamp(meta.creation_timestamp),
-        scale_down_disabled=annotations.get(SCALE_DOWN_DISABLED) == "true" and STEERED not in annotations,
+        scale_down_disabled=_is_protected(annotations),
         do_not_disrupt=annotations.get(DO_NOT_DISRUPT) == "true" and STEERED not in annotations,
         deletion_delayed=any(key.startswith(DELAY_DELETION_PREFIX) for key in annotations),
         attach_limits=_attach_limits(csi_node, dictionary),
@@ -52,6 +52,13 @@ def node_row(
     )
     _add_shared(row, node, dictionary)
     return row
+
+
+def _is_protected(annotations: Mapping[str, str]) -> bool:
+    """Return whether an operator keeps autoscalers from removing a node."""
+    if STEERED in annotations:
+        return False
+    return "true" in (annotations.get(SCALE_DOWN_DISABLED), annotations.get(DO_NOT_DISRUPT))
 
 
 def template_row(node: Node, dictionary: Dictionary) -> pb.NodeTemplate:

@@ -4,11 +4,12 @@ The search begins with the set of the portfolio's best plan. A move takes up to 
 go; it has to save more. Moves that the linear bound rules out are never tried: nodes take shares of the free cpu and
 memory, of scarce disruption budgets and of what is above minimums, and no share may be used up twice. The others are
 tried in order of what they gain, each by packing the pods of the whole set anew (`kernels.exchange`): where they were
-before if possible, then from scratch. The first that succeeds is made. When none does, a node that stays is forced to
-go, the set is filled again in an order that differs from turn to turn, and moves are tried from there; the best set is
-kept. The search ends at the linear bound, or when its budget of work is used up. Its result depends on the input and
-the effort only, and on the clock if time runs out. It is a proposal that the greedy loop carries out with all checks
-(`drain_sets.run`).
+before if possible, with pods that give way to others. The first that succeeds is made. When none does, every set that
+saves more is tried, if these are few (`better_sets`). If they are not, a node that stays is forced to go, the set is
+filled again in an order that differs from turn to turn, and moves are tried from there; the best set is kept. The
+search ends when no set is left that the linear bound allows, or when its budget of work is used up. Its result depends
+on the input and the effort only, and on the clock if time runs out. It is a proposal that the greedy loop carries out
+with all checks (`drain_sets.run`).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -18,9 +19,10 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from trimtab.planner.facts.nodes import savings, total
+from trimtab.planner.scale_down.search.better_sets import sets_that_save_more
 from trimtab.planner.scale_down.search.drain_sets import DrainTask
 from trimtab.planner.scale_down.search.kernels.drain_sets import DrainProblem
-from trimtab.planner.scale_down.search.kernels.exchange import CHECKS, NOT_ALLOWED, PACKED, pack_nodes
+from trimtab.planner.scale_down.search.kernels.exchange import CHECKS, PACKED, MovedPods, pack_nodes
 from trimtab.planner.scale_down.search.orders import shuffled
 from trimtab.planner.scale_down.search.shares import shares_of
 from trimtab.planner.simulation.log import check_log
@@ -42,6 +44,10 @@ OF_PACKING: Final = 64
 """Checks that a packing counts as, besides those of its pods."""
 MOVES_A_CHECK: Final = 4
 """Moves that are sorted in the time of a check."""
+BRANCHES_A_CHECK: Final = 8
+"""Branches in the time of a check."""
+TRIES: Final = 64
+"""Most times that pods are displaced in one packing: fewer miss packings that exist, more leave time for fewer sets."""
 SAME: Final = 1e-9
 """Difference of two amounts that may be rounding."""
 
@@ -82,6 +88,7 @@ class Exchange:
         self._rank = _ranks(task.state, problem.pods)
         self._work, self._checks = np.zeros(1, np.int64), task.settings.search.exchange_checks
         self._failed: set[bytes] = set()
+        self._scratch = with_scratch(len(problem.pods), len(task.state.node_state))
 
     def improve(self, nodes: Int32, destination: Int32) -> Improved | None:
         """Return a set that saves more than these nodes : int32, whose pods go to destination : int32[P']; None if none
@@ -93,13 +100,14 @@ class Exchange:
         first = self._packed(start, _of(self._pods(start), destination))
         if first is None:
             first = _PackedSet(np.zeros(len(start), np.bool_), np.full(len(destination), -1, np.int32), 0.0)
-        best = self._climb(first)
+        best, is_done = self._finished(self._climb(first))
         for turn in range(TURNS):
-            if self._is_over() or best.chosen.all():
+            if is_done or self._is_over() or best.chosen.all():
                 break
             forced = self._forced(best, turn)
             found = best if forced is None else self._climb(forced)
-            best = found if found.saving > best.saving + SAME else best
+            if found.saving > best.saving + SAME:
+                best, is_done = self._finished(found)
         if best.saving <= total(self._saving[start]) + SAME:
             return None
         return Improved(self._candidates[best.chosen], best.destination)
@@ -138,6 +146,19 @@ class Exchange:
                 return better
         return None
 
+    def _finished(self, best: _PackedSet) -> tuple[_PackedSet, bool]:
+        """Try every set that saves more, if these are few; return the best set, and whether all have been tried."""
+        sets, branches = sets_that_save_more(self._saving, self._share, best.saving + SAME)
+        self._work[CHECKS] += branches // BRANCHES_A_CHECK
+        if sets is None:
+            return best, False
+        for chosen in sets:
+            if self._is_over():
+                return best, False
+            if total(self._saving[chosen]) > best.saving + SAME:
+                best = self._packed_once(chosen, best.destination) or best
+        return best, True
+
     def _packed_once(self, chosen: Bool, hint: Int32) -> _PackedSet | None:
         """Return a packing of these candidates : bool[E], None if none was found, now or earlier."""
         key = chosen.tobytes()
@@ -149,23 +170,19 @@ class Exchange:
         return found
 
     def _packed(self, chosen: Bool, hint: Int32) -> _PackedSet | None:
-        """Return a packing of the pods of these candidates : bool[E], None if none was found. hint : int32[P'], -1 for
-        all pods if there is none."""
+        """Return a packing of the pods of these candidates : bool[E], None if none was found. hint : int32[P'] of an
+        earlier one, -1 = none."""
         nodes, pods = self._candidates[chosen], self._pods(chosen)
-        nothing = np.full(len(hint), -1, np.int32)
-        destination = nothing.copy()
-        hints = (hint, nothing) if len(pods) and hint[pods].max() >= 0 else (nothing,)
-        for its_hint in hints:
-            self._work[CHECKS] += OF_PACKING + OF_POD * len(pods)
-            result = pack_nodes(
-                self._state, self._problem, nodes, pods, its_hint, destination, self._best_fit, self._work
-            )
-            check_log(self._state)
-            if result == PACKED:
-                return _PackedSet(chosen, destination, total(self._saving[chosen]))
-            if result == NOT_ALLOWED:
-                return None
-        return None
+        self._work[CHECKS] += OF_PACKING + OF_POD * len(pods)
+        all_of, count = self._scratch, len(pods)
+        moved = MovedPods(
+            pods, all_of.at[:count], all_of.waiting[:count], all_of.dearness[:count], all_of.following[:count],
+            all_of.first, all_of.out,
+        )  # fmt: skip
+        destination = hint.copy()
+        result = pack_nodes(self._state, self._problem, nodes, moved, destination, self._best_fit, TRIES, self._work)
+        check_log(self._state)
+        return _PackedSet(chosen, destination, total(self._saving[chosen])) if result == PACKED else None
 
     def _pods(self, chosen: Bool) -> Int32:
         """Return the pods to move of candidates : bool[E], in the order in which they are placed. int32."""
@@ -223,6 +240,15 @@ class Exchange:
                 break
             found = self._packed_once(chosen, found.destination) or found
         return found
+
+
+def with_scratch(pods: int, nodes: int) -> MovedPods:
+    """Return scratch for so many pods and nodes, without pods."""
+    at, waiting, following = np.zeros((3, pods), np.int32)
+    nothing = np.zeros(0, np.int32)
+    return MovedPods(
+        nothing, at, waiting, np.zeros(pods, np.int64), following, np.zeros(nodes, np.int32), np.zeros(3, np.int32)
+    )
 
 
 def _of(pods: Int32, destination: Int32) -> Int32:

@@ -101,7 +101,7 @@ def choose_with_slack(task: DrainTask, later: LaterCandidates, placed: PlacedPla
         last = task.previous.unneeded[len(task.previous.unneeded) - task.previous.slack_dependent_count :]
         slack_dependent = last[np.isin(last, task.nodes.eligible)]
         task = _without_candidates(task, slack_dependent) if len(slack_dependent) else task
-    choice = choose(task)
+    choice = choose(task, later)
     waves = add_waves(task, choice.drain_set, later)
     attempt, removed = waves.drain_set, NO_SLACK_DEPENDENT_NODES
     if placed is not None and waves.has_later:

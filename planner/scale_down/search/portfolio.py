@@ -19,8 +19,10 @@ from trimtab.planner.scale_down.balance import level
 from trimtab.planner.scale_down.search.drain_sets import BudgetRule, DrainOptions, DrainSet, DrainTask, run
 from trimtab.planner.scale_down.search.headroom import saving_bound
 from trimtab.planner.scale_down.search.improvement import improved
+from trimtab.planner.scale_down.search.kernels.drain_sets import BLOCKED
 from trimtab.planner.scale_down.search.objective import is_money
 from trimtab.planner.scale_down.search.orders import arrange, shuffled
+from trimtab.planner.scale_down.search.waves import LaterCandidates, add_waves
 from trimtab.planner.simulation.log import current_mark
 from trimtab.planner.simulation.state import SimulationState
 from trimtab.planner.snapshot.columns import Float64, Int32
@@ -67,11 +69,13 @@ class ChosenDrainSet(NamedTuple):
     saving_bound: float
 
 
-def choose(task: DrainTask) -> ChosenDrainSet:
+def choose(task: DrainTask, later: LaterCandidates) -> ChosenDrainSet:
     """Return the best set of nodes; the simulation contains its moves.
 
     It is the best of those whose pods are evicted at once. If one that evicts them in turn is better in the first of
-    the objective's two amounts, it is that one, or the best extended by nodes whose pods are evicted in turn.
+    the objective's two amounts, it is that one, or the best extended by nodes whose pods are evicted in turn. Where
+    money decides, neither these nor an exchange may save less in all waves together. later : candidates of later waves
+    only.
     """
     attempts = Attempts(task.state, current_mark(task.state), partial(_repeat, task), task.in_time, task.parallel)
     first_order = task.previous.order or task.settings.orders[0]
@@ -88,16 +92,45 @@ def choose(task: DrainTask) -> ChosenDrainSet:
     if task.settings.try_list_order and is_money(task):
         better = attempts.make(partial(improved, task, best.plan))
         if better.plan is not best.plan:
-            best = _best_of(task, first, [*([] if best is first else [best]), better])
+            found = _best_of(task, first, [*([] if best is first else [best]), better])
+            best = _not_less_in_all_waves(task, later, attempts, best, found)
     margin = _margin(task) if best is first else 1.0
     in_turn = [one for one in made if _is_in_turn(one.plan) and _has_more(task, one.plan, best.plan, margin)]
     if in_turn:
-        these = best.plan
+        these, at_once_best = best.plan, best
         extended = PlannedAttempt(these.staying, these.candidates, these.options.order, BudgetRule.IN_TURN_LAST)
         most, best = _best_of(task, in_turn[0], in_turn[1:]), attempts.make(partial(extended.make, task))
         best = most if _has_more(task, most.plan, best.plan) else best
+        best = _not_less_in_all_waves(task, later, attempts, at_once_best, best)
     adopted = attempts.adopt(best).plan
     return _chosen(task, adopted, len(made), _headroom(task, adopted))
+
+
+def _not_less_in_all_waves(
+    task: DrainTask,
+    later: LaterCandidates,
+    attempts: Attempts[DrainSet],
+    before: Attempt[DrainSet],
+    found: Attempt[DrainSet],
+) -> Attempt[DrainSet]:
+    """Return the attempt `found`, better in the first wave, unless it saves less in all waves than the other."""
+    if found is before or not is_money(task):
+        return found
+    if not any(_has_waves(task, later, one.plan) for one in (before, found)):
+        return found
+    whole = [attempts.make(partial(_in_all_waves, task, later, one.plan)).plan for one in (before, found)]
+    return before if _saving(task, whole[0]) > _saving(task, whole[1]) + NOISE else found
+
+
+def _has_waves(task: DrainTask, later: LaterCandidates, plan: DrainSet) -> bool:
+    """Return whether more nodes may go in later waves."""
+    blocked = plan.problem.outcome[plan.candidates] == BLOCKED
+    return task.settings.max_waves > 1 and (len(later.nodes) > 0 or bool(blocked.any()))
+
+
+def _in_all_waves(task: DrainTask, later: LaterCandidates, plan: DrainSet, state: SimulationState) -> DrainSet:
+    """Make a set's attempt again, and return it extended by its later waves."""
+    return add_waves(task.searching(plan.staying, state), _repeat(task, state, plan), later).drain_set
 
 
 def _chosen(task: DrainTask, plan: DrainSet, tried: int, headroom: float) -> ChosenDrainSet:

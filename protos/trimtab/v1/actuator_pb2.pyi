@@ -92,7 +92,8 @@ class StartDeletionRequest(_message.Message):
     EPOCH_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """Identity of the request, 1 to 128 bytes, without the prefixes externalgrpc/,
-    failed-start/, registration/ and replacement/ of the actuator's own requests. REQUIRED.
+    failed-start/, registration/, replacement/ and wave/ of the actuator's own
+    requests. REQUIRED.
     """
     snapshot_version: _builtins.str
     """Version of the plan's snapshot, for the log. OPTIONAL."""
@@ -243,7 +244,8 @@ class ScaleUpRequest(_message.Message):
     EPOCH_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """Identity of the request, 1 to 128 bytes, without the prefixes externalgrpc/,
-    failed-start/, registration/ and replacement/ of the actuator's own requests. REQUIRED.
+    failed-start/, registration/, replacement/ and wave/ of the actuator's own
+    requests. REQUIRED.
     """
     epoch: _builtins.int
     """Epoch of the caller's leadership; increases with each new leader, such as
@@ -329,6 +331,200 @@ class ScaleUpAnswer(_message.Message):
 Global___ScaleUpAnswer: _TypeAlias = ScaleUpAnswer  # noqa: Y015
 
 @_typing.final
+class StartReplacementRequest(_message.Message):
+    """Nodes to replace."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class PricesPerHourEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.float
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.float = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    WAVE_FIELD_NUMBER: _builtins.int
+    PLAN_TIME_FIELD_NUMBER: _builtins.int
+    SNAPSHOT_VERSION_FIELD_NUMBER: _builtins.int
+    MIN_SAVING_PER_HOUR_FIELD_NUMBER: _builtins.int
+    READY_TIMEOUT_FIELD_NUMBER: _builtins.int
+    MAX_ALTERNATIVES_FIELD_NUMBER: _builtins.int
+    PRICES_PER_HOUR_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """Identity of the request, 1 to 128 bytes, without the prefixes externalgrpc/,
+    failed-start/, registration/, replacement/ and wave/ of the actuator's own
+    requests. REQUIRED.
+    """
+    snapshot_version: _builtins.str
+    """Version of the plan's snapshot, for the log. OPTIONAL."""
+    min_saving_per_hour: _builtins.float
+    """Least saving for one hour by the nodes that really came: with less, nothing
+    is drained, and the replacement is rolled back. Below 0 for a wave that
+    pays only with later ones. OPTIONAL: absent = 0.
+    """
+    max_alternatives: _builtins.int
+    """Most node groups tried in place of one that gives no node, of
+    `ReplacementNode.alternatives`. 0 to 20. OPTIONAL: 0 = none.
+    """
+    epoch: _builtins.int
+    """Epoch of the caller's leadership; increases with each new leader, such as
+    `Lease.epoch` of the reference loop. A request with a lower epoch than one
+    that was accepted before is refused with FAILED_PRECONDITION /
+    EPOCH_SUPERSEDED: its caller no longer leads. OPTIONAL: 0 = not checked.
+    """
+    @_builtins.property
+    def wave(self) -> _plan_pb2.ReplacementWave:
+        """New nodes and nodes that leave: at most 1,000 of each, names without
+        repetition, at least one that leaves. A destination that names none of the
+        new nodes names a node that exists. REQUIRED.
+        """
+
+    @_builtins.property
+    def plan_time(self) -> _timestamp_pb2.Timestamp:
+        """Time of the plan (`PlanRequest.now`). The replacement is refused when it is
+        too old, or further ahead of the actuator's clock than its
+        `--max-clock-skew`. OPTIONAL: absent = not checked.
+        """
+
+    @_builtins.property
+    def ready_timeout(self) -> _duration_pb2.Duration:
+        """How long new nodes may take to become ready, for each attempt. > 0 s, at
+        most 24 h. OPTIONAL: absent = 15 min.
+        """
+
+    @_builtins.property
+    def prices_per_hour(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
+        """Price of a node for one hour by node group, for alternatives: one that has
+        no price here nor from the cloud is not tried. >= 0. OPTIONAL.
+        """
+
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        wave: _plan_pb2.ReplacementWave | None = ...,
+        plan_time: _timestamp_pb2.Timestamp | None = ...,
+        snapshot_version: _builtins.str = ...,
+        min_saving_per_hour: _builtins.float | None = ...,
+        ready_timeout: _duration_pb2.Duration | None = ...,
+        max_alternatives: _builtins.int = ...,
+        prices_per_hour: _abc.Mapping[_builtins.str, _builtins.float] | None = ...,
+        epoch: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_min_saving_per_hour", b"_min_saving_per_hour", "min_saving_per_hour", b"min_saving_per_hour", "plan_time", b"plan_time", "ready_timeout", b"ready_timeout", "wave", b"wave"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_min_saving_per_hour", b"_min_saving_per_hour", "epoch", b"epoch", "max_alternatives", b"max_alternatives", "min_saving_per_hour", b"min_saving_per_hour", "plan_time", b"plan_time", "prices_per_hour", b"prices_per_hour", "ready_timeout", b"ready_timeout", "request_id", b"request_id", "snapshot_version", b"snapshot_version", "wave", b"wave"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__min_saving_per_hour: _TypeAlias = _typing.Literal["min_saving_per_hour"]  # noqa: Y015
+    _WhichOneofArgType__min_saving_per_hour: _TypeAlias = _typing.Literal["_min_saving_per_hour", b"_min_saving_per_hour"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__min_saving_per_hour) -> _WhichOneofReturnType__min_saving_per_hour | None: ...
+
+Global___StartReplacementRequest: _TypeAlias = StartReplacementRequest  # noqa: Y015
+
+@_typing.final
+class StartReplacementResponse(_message.Message):
+    """The answer to the request."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ACCEPTED_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    DETAIL_FIELD_NUMBER: _builtins.int
+    accepted: _builtins.bool
+    """Whether the replacement has started."""
+    reason: _reason_pb2.ReplacementReason.Code.ValueType
+    """Reason of the refusal."""
+    detail: _builtins.str
+    """Explanation for humans."""
+    def __init__(
+        self,
+        *,
+        accepted: _builtins.bool = ...,
+        reason: _reason_pb2.ReplacementReason.Code.ValueType = ...,
+        detail: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "detail", b"detail", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StartReplacementResponse: _TypeAlias = StartReplacementResponse  # noqa: Y015
+
+@_typing.final
+class CancelReplacementRequest(_message.Message):
+    """Replacements to end."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_IDS_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    reason: _builtins.str
+    """Reason, for the log. OPTIONAL."""
+    @_builtins.property
+    def request_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Their request ids, 1 to 100. REQUIRED."""
+
+    def __init__(
+        self,
+        *,
+        request_ids: _abc.Iterable[_builtins.str] | None = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["reason", b"reason", "request_ids", b"request_ids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CancelReplacementRequest: _TypeAlias = CancelReplacementRequest  # noqa: Y015
+
+@_typing.final
+class CancelReplacementResponse(_message.Message):
+    """The result."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CANCELLED_FIELD_NUMBER: _builtins.int
+    NOT_CANCELLED_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def cancelled(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Replacements that were cancelled, by this call or an earlier one."""
+
+    @_builtins.property
+    def not_cancelled(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Replacements that are not in progress, or are being rolled back already."""
+
+    def __init__(
+        self,
+        *,
+        cancelled: _abc.Iterable[_builtins.str] | None = ...,
+        not_cancelled: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cancelled", b"cancelled", "not_cancelled", b"not_cancelled"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CancelReplacementResponse: _TypeAlias = CancelReplacementResponse  # noqa: Y015
+
+@_typing.final
 class ApplyTaintsRequest(_message.Message):
     """Soft taints."""
 
@@ -337,7 +533,9 @@ class ApplyTaintsRequest(_message.Message):
     UNNEEDED_NODES_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def unneeded_nodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Nodes that should carry the soft taint; it is removed from all others."""
+        """Nodes that should carry the soft taint; it is removed from all others. Nodes
+        that take part in a replacement in progress are left as they are.
+        """
 
     def __init__(
         self,
@@ -835,6 +1033,8 @@ class StatusChange(_message.Message):
     EVICTIONS_SINCE_FIELD_NUMBER: _builtins.int
     FINISHED_SINCE_FIELD_NUMBER: _builtins.int
     BASE_REVISION_FIELD_NUMBER: _builtins.int
+    REPLACEMENTS_FIELD_NUMBER: _builtins.int
+    REMOVED_REPLACEMENTS_FIELD_NUMBER: _builtins.int
     revision: _builtins.int
     """Revision of the later status."""
     base_revision: _builtins.int
@@ -875,6 +1075,14 @@ class StatusChange(_message.Message):
     def finished_since(self) -> _timestamp_pb2.Timestamp:
         """Deletions that ended before this are no longer listed."""
 
+    @_builtins.property
+    def replacements(self) -> _containers.RepeatedCompositeFieldContainer[Global___Replacement]:
+        """Replacements that are new or have changed, by request id."""
+
+    @_builtins.property
+    def removed_replacements(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Request ids of replacements that are no longer listed."""
+
     def __init__(
         self,
         *,
@@ -889,10 +1097,12 @@ class StatusChange(_message.Message):
         evictions_since: _timestamp_pb2.Timestamp | None = ...,
         finished_since: _timestamp_pb2.Timestamp | None = ...,
         base_revision: _builtins.int = ...,
+        replacements: _abc.Iterable[Global___Replacement] | None = ...,
+        removed_replacements: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["evictions_since", b"evictions_since", "finished_since", b"finished_since", "time", b"time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["base_revision", b"base_revision", "deletions", b"deletions", "ended_nodes", b"ended_nodes", "evictions_since", b"evictions_since", "finished", b"finished", "finished_since", b"finished_since", "node_groups", b"node_groups", "recent_evictions", b"recent_evictions", "removed_node_groups", b"removed_node_groups", "revision", b"revision", "time", b"time"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["base_revision", b"base_revision", "deletions", b"deletions", "ended_nodes", b"ended_nodes", "evictions_since", b"evictions_since", "finished", b"finished", "finished_since", b"finished_since", "node_groups", b"node_groups", "recent_evictions", b"recent_evictions", "removed_node_groups", b"removed_node_groups", "removed_replacements", b"removed_replacements", "replacements", b"replacements", "revision", b"revision", "time", b"time"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -910,6 +1120,7 @@ class ActuatorStatus(_message.Message):
     RECENT_EVICTIONS_FIELD_NUMBER: _builtins.int
     FINISHED_FIELD_NUMBER: _builtins.int
     NODE_GROUPS_FIELD_NUMBER: _builtins.int
+    REPLACEMENTS_FIELD_NUMBER: _builtins.int
     revision: _builtins.int
     """Increases with every durable change."""
     @_builtins.property
@@ -932,6 +1143,12 @@ class ActuatorStatus(_message.Message):
     def node_groups(self) -> _containers.RepeatedCompositeFieldContainer[Global___NodeGroupStatus]:
         """Node groups, sorted by id."""
 
+    @_builtins.property
+    def replacements(self) -> _containers.RepeatedCompositeFieldContainer[Global___Replacement]:
+        """Replacements in progress, and those that ended recently, sorted by request
+        id.
+        """
+
     def __init__(
         self,
         *,
@@ -941,14 +1158,366 @@ class ActuatorStatus(_message.Message):
         recent_evictions: _abc.Iterable[Global___Eviction] | None = ...,
         finished: _abc.Iterable[Global___NodeDeletion] | None = ...,
         node_groups: _abc.Iterable[Global___NodeGroupStatus] | None = ...,
+        replacements: _abc.Iterable[Global___Replacement] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["time", b"time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["deletions", b"deletions", "finished", b"finished", "node_groups", b"node_groups", "recent_evictions", b"recent_evictions", "revision", b"revision", "time", b"time"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["deletions", b"deletions", "finished", b"finished", "node_groups", b"node_groups", "recent_evictions", b"recent_evictions", "replacements", b"replacements", "revision", b"revision", "time", b"time"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ActuatorStatus: _TypeAlias = ActuatorStatus  # noqa: Y015
+
+@_typing.final
+class ReplacementStage(_message.Message):
+    """Stage of a replacement."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Code:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _CodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[ReplacementStage._Code.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        UNSPECIFIED: ReplacementStage._Code.ValueType  # 0
+        """Never sent."""
+        PLANNED: ReplacementStage._Code.ValueType  # 1
+        """Accepted; the nodes that leave are being marked with the soft taint."""
+        ORDERING: ReplacementStage._Code.ValueType  # 2
+        """New nodes are being ordered."""
+        WAITING: ReplacementStage._Code.ValueType  # 3
+        """The cloud has accepted the orders; new nodes are not all ready."""
+        DRAINING: ReplacementStage._Code.ValueType  # 4
+        """The saving is achieved; the nodes that leave are being deleted."""
+        ROLLING_BACK: ReplacementStage._Code.ValueType  # 5
+        """Nodes that do not leave lose the soft taint, and new nodes that serve
+        nothing go again.
+        """
+        DONE: ReplacementStage._Code.ValueType  # 6
+        """At least one node was replaced. Final."""
+        FAILED: ReplacementStage._Code.ValueType  # 7
+        """No node was replaced. Final."""
+        CANCELLED: ReplacementStage._Code.ValueType  # 8
+        """Cancelled before a node was replaced. Final."""
+
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
+        """The values; their meaning is that of the message."""
+
+    UNSPECIFIED: ReplacementStage.Code.ValueType  # 0
+    """Never sent."""
+    PLANNED: ReplacementStage.Code.ValueType  # 1
+    """Accepted; the nodes that leave are being marked with the soft taint."""
+    ORDERING: ReplacementStage.Code.ValueType  # 2
+    """New nodes are being ordered."""
+    WAITING: ReplacementStage.Code.ValueType  # 3
+    """The cloud has accepted the orders; new nodes are not all ready."""
+    DRAINING: ReplacementStage.Code.ValueType  # 4
+    """The saving is achieved; the nodes that leave are being deleted."""
+    ROLLING_BACK: ReplacementStage.Code.ValueType  # 5
+    """Nodes that do not leave lose the soft taint, and new nodes that serve
+    nothing go again.
+    """
+    DONE: ReplacementStage.Code.ValueType  # 6
+    """At least one node was replaced. Final."""
+    FAILED: ReplacementStage.Code.ValueType  # 7
+    """No node was replaced. Final."""
+    CANCELLED: ReplacementStage.Code.ValueType  # 8
+    """Cancelled before a node was replaced. Final."""
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReplacementStage: _TypeAlias = ReplacementStage  # noqa: Y015
+
+@_typing.final
+class Replacement(_message.Message):
+    """A replacement."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    STAGE_FIELD_NUMBER: _builtins.int
+    START_TIME_FIELD_NUMBER: _builtins.int
+    STAGE_TIME_FIELD_NUMBER: _builtins.int
+    NEW_NODES_FIELD_NUMBER: _builtins.int
+    LEAVING_FIELD_NUMBER: _builtins.int
+    PLANNED_SAVING_PER_HOUR_FIELD_NUMBER: _builtins.int
+    ACHIEVED_SAVING_PER_HOUR_FIELD_NUMBER: _builtins.int
+    MIN_SAVING_PER_HOUR_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    DETAIL_FIELD_NUMBER: _builtins.int
+    READY_DEADLINE_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """Request that started it."""
+    stage: Global___ReplacementStage.Code.ValueType
+    """Stage."""
+    planned_saving_per_hour: _builtins.float
+    """What the plan saves for one hour."""
+    achieved_saving_per_hour: _builtins.float
+    """What is saved for one hour by the nodes that came, and by those that leave
+    or have left: as compared with the least saving before the first drain,
+    then as it turned out. Absent = not compared yet, or rolled back.
+    """
+    min_saving_per_hour: _builtins.float
+    """Least saving for one hour."""
+    reason: _reason_pb2.ReplacementReason.Code.ValueType
+    """Why all or a part of it was not carried out."""
+    detail: _builtins.str
+    """Explanation for humans."""
+    @_builtins.property
+    def start_time(self) -> _timestamp_pb2.Timestamp:
+        """When it was accepted."""
+
+    @_builtins.property
+    def stage_time(self) -> _timestamp_pb2.Timestamp:
+        """When it entered its stage."""
+
+    @_builtins.property
+    def new_nodes(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReplacementNewNode]:
+        """The new nodes, in the order of the wave."""
+
+    @_builtins.property
+    def leaving(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReplacementLeavingNode]:
+        """The nodes that leave, in the order of the wave."""
+
+    @_builtins.property
+    def ready_deadline(self) -> _timestamp_pb2.Timestamp:
+        """Until when the new nodes of this attempt have to be ready; absent = no node
+        is being waited for.
+        """
+
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        stage: Global___ReplacementStage.Code.ValueType = ...,
+        start_time: _timestamp_pb2.Timestamp | None = ...,
+        stage_time: _timestamp_pb2.Timestamp | None = ...,
+        new_nodes: _abc.Iterable[Global___ReplacementNewNode] | None = ...,
+        leaving: _abc.Iterable[Global___ReplacementLeavingNode] | None = ...,
+        planned_saving_per_hour: _builtins.float = ...,
+        achieved_saving_per_hour: _builtins.float | None = ...,
+        min_saving_per_hour: _builtins.float = ...,
+        reason: _reason_pb2.ReplacementReason.Code.ValueType = ...,
+        detail: _builtins.str = ...,
+        ready_deadline: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_achieved_saving_per_hour", b"_achieved_saving_per_hour", "achieved_saving_per_hour", b"achieved_saving_per_hour", "ready_deadline", b"ready_deadline", "stage_time", b"stage_time", "start_time", b"start_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_achieved_saving_per_hour", b"_achieved_saving_per_hour", "achieved_saving_per_hour", b"achieved_saving_per_hour", "detail", b"detail", "leaving", b"leaving", "min_saving_per_hour", b"min_saving_per_hour", "new_nodes", b"new_nodes", "planned_saving_per_hour", b"planned_saving_per_hour", "ready_deadline", b"ready_deadline", "reason", b"reason", "request_id", b"request_id", "stage", b"stage", "stage_time", b"stage_time", "start_time", b"start_time"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__achieved_saving_per_hour: _TypeAlias = _typing.Literal["achieved_saving_per_hour"]  # noqa: Y015
+    _WhichOneofArgType__achieved_saving_per_hour: _TypeAlias = _typing.Literal["_achieved_saving_per_hour", b"_achieved_saving_per_hour"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__achieved_saving_per_hour) -> _WhichOneofReturnType__achieved_saving_per_hour | None: ...
+
+Global___Replacement: _TypeAlias = Replacement  # noqa: Y015
+
+@_typing.final
+class ReplacementNewNodeState(_message.Message):
+    """State of a new node of a replacement."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Code:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _CodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[ReplacementNewNodeState._Code.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        UNSPECIFIED: ReplacementNewNodeState._Code.ValueType  # 0
+        """Never sent."""
+        TO_ORDER: ReplacementNewNodeState._Code.ValueType  # 1
+        """Not ordered yet, or to be ordered again."""
+        ORDERED: ReplacementNewNodeState._Code.ValueType  # 2
+        """Ordered, not ready yet."""
+        READY: ReplacementNewNodeState._Code.ValueType  # 3
+        """Ready."""
+        MISSING: ReplacementNewNodeState._Code.ValueType  # 4
+        """Neither its node group nor an alternative gave a node."""
+        SURPLUS: ReplacementNewNodeState._Code.ValueType  # 5
+        """Serves nothing: it is to go again."""
+        GIVEN_BACK: ReplacementNewNodeState._Code.ValueType  # 6
+        """Serves nothing and has gone again."""
+        STAYS: ReplacementNewNodeState._Code.ValueType  # 7
+        """Serves nothing of the plan, but has got pods or may not go: it stays."""
+
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
+        """The values; their meaning is that of the message."""
+
+    UNSPECIFIED: ReplacementNewNodeState.Code.ValueType  # 0
+    """Never sent."""
+    TO_ORDER: ReplacementNewNodeState.Code.ValueType  # 1
+    """Not ordered yet, or to be ordered again."""
+    ORDERED: ReplacementNewNodeState.Code.ValueType  # 2
+    """Ordered, not ready yet."""
+    READY: ReplacementNewNodeState.Code.ValueType  # 3
+    """Ready."""
+    MISSING: ReplacementNewNodeState.Code.ValueType  # 4
+    """Neither its node group nor an alternative gave a node."""
+    SURPLUS: ReplacementNewNodeState.Code.ValueType  # 5
+    """Serves nothing: it is to go again."""
+    GIVEN_BACK: ReplacementNewNodeState.Code.ValueType  # 6
+    """Serves nothing and has gone again."""
+    STAYS: ReplacementNewNodeState.Code.ValueType  # 7
+    """Serves nothing of the plan, but has got pods or may not go: it stays."""
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReplacementNewNodeState: _TypeAlias = ReplacementNewNodeState  # noqa: Y015
+
+@_typing.final
+class ReplacementNewNode(_message.Message):
+    """A new node of a replacement."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    NODE_GROUP_FIELD_NUMBER: _builtins.int
+    PRICE_PER_HOUR_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    NODE_FIELD_NUMBER: _builtins.int
+    FAILED_NODE_GROUPS_FIELD_NUMBER: _builtins.int
+    DETAIL_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Its name in the plan."""
+    node_group: _builtins.str
+    """Id of the node group from which it comes: that of the plan, or an
+    alternative.
+    """
+    price_per_hour: _builtins.float
+    """Price for one hour."""
+    state: Global___ReplacementNewNodeState.Code.ValueType
+    """State."""
+    node: _builtins.str
+    """Name of the node, once it is ready; "" = not ready yet."""
+    detail: _builtins.str
+    """Explanation for humans."""
+    @_builtins.property
+    def failed_node_groups(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Node groups that gave no node for it."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        node_group: _builtins.str = ...,
+        price_per_hour: _builtins.float = ...,
+        state: Global___ReplacementNewNodeState.Code.ValueType = ...,
+        node: _builtins.str = ...,
+        failed_node_groups: _abc.Iterable[_builtins.str] | None = ...,
+        detail: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["detail", b"detail", "failed_node_groups", b"failed_node_groups", "name", b"name", "node", b"node", "node_group", b"node_group", "price_per_hour", b"price_per_hour", "state", b"state"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReplacementNewNode: _TypeAlias = ReplacementNewNode  # noqa: Y015
+
+@_typing.final
+class LeavingNodeState(_message.Message):
+    """State of a node that leaves in a replacement."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Code:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _CodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[LeavingNodeState._Code.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        UNSPECIFIED: LeavingNodeState._Code.ValueType  # 0
+        """Never sent."""
+        WAITS: LeavingNodeState._Code.ValueType  # 1
+        """Its deletion has not begun."""
+        IN_DELETION: LeavingNodeState._Code.ValueType  # 2
+        """Its deletion is in progress, see `ActuatorStatus.deletions`."""
+        GONE: LeavingNodeState._Code.ValueType  # 3
+        """It is gone."""
+        STAYS: LeavingNodeState._Code.ValueType  # 4
+        """It stays."""
+
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
+        """The values; their meaning is that of the message."""
+
+    UNSPECIFIED: LeavingNodeState.Code.ValueType  # 0
+    """Never sent."""
+    WAITS: LeavingNodeState.Code.ValueType  # 1
+    """Its deletion has not begun."""
+    IN_DELETION: LeavingNodeState.Code.ValueType  # 2
+    """Its deletion is in progress, see `ActuatorStatus.deletions`."""
+    GONE: LeavingNodeState.Code.ValueType  # 3
+    """It is gone."""
+    STAYS: LeavingNodeState.Code.ValueType  # 4
+    """It stays."""
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LeavingNodeState: _TypeAlias = LeavingNodeState  # noqa: Y015
+
+@_typing.final
+class ReplacementLeavingNode(_message.Message):
+    """A node that leaves in a replacement."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NODE_FIELD_NUMBER: _builtins.int
+    NODE_GROUP_FIELD_NUMBER: _builtins.int
+    PRICE_PER_HOUR_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    DETAIL_FIELD_NUMBER: _builtins.int
+    node: _builtins.str
+    """Name."""
+    node_group: _builtins.str
+    """Id of its node group."""
+    price_per_hour: _builtins.float
+    """Price for one hour."""
+    state: Global___LeavingNodeState.Code.ValueType
+    """State."""
+    reason: _reason_pb2.DeletionReason.Code.ValueType
+    """Why it stays."""
+    detail: _builtins.str
+    """Explanation for humans."""
+    def __init__(
+        self,
+        *,
+        node: _builtins.str = ...,
+        node_group: _builtins.str = ...,
+        price_per_hour: _builtins.float = ...,
+        state: Global___LeavingNodeState.Code.ValueType = ...,
+        reason: _reason_pb2.DeletionReason.Code.ValueType = ...,
+        detail: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["detail", b"detail", "node", b"node", "node_group", b"node_group", "price_per_hour", b"price_per_hour", "reason", b"reason", "state", b"state"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReplacementLeavingNode: _TypeAlias = ReplacementLeavingNode  # noqa: Y015
 
 @_typing.final
 class DeletionState(_message.Message):

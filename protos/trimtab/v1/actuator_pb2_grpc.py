@@ -70,6 +70,16 @@ class ActuatorStub:
                 request_serializer=trimtab_dot_v1_dot_actuator__pb2.CancelDeletionRequest.SerializeToString,
                 response_deserializer=trimtab_dot_v1_dot_actuator__pb2.CancelDeletionResponse.FromString,
                 _registered_method=True)
+        self.StartReplacement = channel.unary_unary(
+                '/trimtab.v1.Actuator/StartReplacement',
+                request_serializer=trimtab_dot_v1_dot_actuator__pb2.StartReplacementRequest.SerializeToString,
+                response_deserializer=trimtab_dot_v1_dot_actuator__pb2.StartReplacementResponse.FromString,
+                _registered_method=True)
+        self.CancelReplacement = channel.unary_unary(
+                '/trimtab.v1.Actuator/CancelReplacement',
+                request_serializer=trimtab_dot_v1_dot_actuator__pb2.CancelReplacementRequest.SerializeToString,
+                response_deserializer=trimtab_dot_v1_dot_actuator__pb2.CancelReplacementResponse.FromString,
+                _registered_method=True)
         self.GetStatus = channel.unary_unary(
                 '/trimtab.v1.Actuator/GetStatus',
                 request_serializer=trimtab_dot_v1_dot_actuator__pb2.GetStatusRequest.SerializeToString,
@@ -150,6 +160,31 @@ class ActuatorServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def StartReplacement(self, request, context):
+        """Starts to replace nodes by new ones, as one durable work: it marks the
+        nodes that leave with the soft taint, orders the new nodes, waits until
+        they are ready, compares what is saved with the least saving, then deletes
+        the nodes that leave by the rules of `StartDeletion`; otherwise it rolls
+        back: new nodes without pods go again, soft taints are removed. Idempotent
+        by `request_id`: what has started is not started again. One replacement is
+        in progress at a time. Errors: INVALID_ARGUMENT, ALREADY_EXISTS (request id
+        reused), FAILED_PRECONDITION (not leader), UNAVAILABLE. A replacement that
+        is refused is a result, not an error; the same request later is decided
+        anew.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CancelReplacement(self, request, context):
+        """Ends replacements: before the first drain they are rolled back; later, the
+        nodes whose deletion was requested from the cloud still go, the others
+        stay. Idempotent.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetStatus(self, request, context):
         """Returns the complete status at one time.
         """
@@ -203,6 +238,16 @@ def add_ActuatorServicer_to_server(servicer, server):
                     servicer.CancelDeletion,
                     request_deserializer=trimtab_dot_v1_dot_actuator__pb2.CancelDeletionRequest.FromString,
                     response_serializer=trimtab_dot_v1_dot_actuator__pb2.CancelDeletionResponse.SerializeToString,
+            ),
+            'StartReplacement': grpc.unary_unary_rpc_method_handler(
+                    servicer.StartReplacement,
+                    request_deserializer=trimtab_dot_v1_dot_actuator__pb2.StartReplacementRequest.FromString,
+                    response_serializer=trimtab_dot_v1_dot_actuator__pb2.StartReplacementResponse.SerializeToString,
+            ),
+            'CancelReplacement': grpc.unary_unary_rpc_method_handler(
+                    servicer.CancelReplacement,
+                    request_deserializer=trimtab_dot_v1_dot_actuator__pb2.CancelReplacementRequest.FromString,
+                    response_serializer=trimtab_dot_v1_dot_actuator__pb2.CancelReplacementResponse.SerializeToString,
             ),
             'GetStatus': grpc.unary_unary_rpc_method_handler(
                     servicer.GetStatus,
@@ -405,6 +450,60 @@ class Actuator:
             '/trimtab.v1.Actuator/CancelDeletion',
             trimtab_dot_v1_dot_actuator__pb2.CancelDeletionRequest.SerializeToString,
             trimtab_dot_v1_dot_actuator__pb2.CancelDeletionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def StartReplacement(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/trimtab.v1.Actuator/StartReplacement',
+            trimtab_dot_v1_dot_actuator__pb2.StartReplacementRequest.SerializeToString,
+            trimtab_dot_v1_dot_actuator__pb2.StartReplacementResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CancelReplacement(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/trimtab.v1.Actuator/CancelReplacement',
+            trimtab_dot_v1_dot_actuator__pb2.CancelReplacementRequest.SerializeToString,
+            trimtab_dot_v1_dot_actuator__pb2.CancelReplacementResponse.FromString,
             options,
             channel_credentials,
             insecure,

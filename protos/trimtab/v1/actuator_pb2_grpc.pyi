@@ -67,6 +67,23 @@ class ActuatorStub:
     """Cancels deletions that were not requested from the cloud yet, and removes
     their taints. Idempotent.
     """
+    StartReplacement: _grpc.UnaryUnaryMultiCallable[_actuator_pb2.StartReplacementRequest, _actuator_pb2.StartReplacementResponse]
+    """Starts to replace nodes by new ones, as one durable work: it marks the
+    nodes that leave with the soft taint, orders the new nodes, waits until
+    they are ready, compares what is saved with the least saving, then deletes
+    the nodes that leave by the rules of `StartDeletion`; otherwise it rolls
+    back: new nodes without pods go again, soft taints are removed. Idempotent
+    by `request_id`: what has started is not started again. One replacement is
+    in progress at a time. Errors: INVALID_ARGUMENT, ALREADY_EXISTS (request id
+    reused), FAILED_PRECONDITION (not leader), UNAVAILABLE. A replacement that
+    is refused is a result, not an error; the same request later is decided
+    anew.
+    """
+    CancelReplacement: _grpc.UnaryUnaryMultiCallable[_actuator_pb2.CancelReplacementRequest, _actuator_pb2.CancelReplacementResponse]
+    """Ends replacements: before the first drain they are rolled back; later, the
+    nodes whose deletion was requested from the cloud still go, the others
+    stay. Idempotent.
+    """
     GetStatus: _grpc.UnaryUnaryMultiCallable[_actuator_pb2.GetStatusRequest, _actuator_pb2.GetStatusResponse]
     """Returns the complete status at one time."""
     WatchStatus: _grpc.UnaryStreamMultiCallable[_actuator_pb2.WatchStatusRequest, _actuator_pb2.WatchStatusResponse]
@@ -113,6 +130,23 @@ class ActuatorAsyncStub(ActuatorStub):
     CancelDeletion: _aio.UnaryUnaryMultiCallable[_actuator_pb2.CancelDeletionRequest, _actuator_pb2.CancelDeletionResponse]  # type: ignore[assignment]
     """Cancels deletions that were not requested from the cloud yet, and removes
     their taints. Idempotent.
+    """
+    StartReplacement: _aio.UnaryUnaryMultiCallable[_actuator_pb2.StartReplacementRequest, _actuator_pb2.StartReplacementResponse]  # type: ignore[assignment]
+    """Starts to replace nodes by new ones, as one durable work: it marks the
+    nodes that leave with the soft taint, orders the new nodes, waits until
+    they are ready, compares what is saved with the least saving, then deletes
+    the nodes that leave by the rules of `StartDeletion`; otherwise it rolls
+    back: new nodes without pods go again, soft taints are removed. Idempotent
+    by `request_id`: what has started is not started again. One replacement is
+    in progress at a time. Errors: INVALID_ARGUMENT, ALREADY_EXISTS (request id
+    reused), FAILED_PRECONDITION (not leader), UNAVAILABLE. A replacement that
+    is refused is a result, not an error; the same request later is decided
+    anew.
+    """
+    CancelReplacement: _aio.UnaryUnaryMultiCallable[_actuator_pb2.CancelReplacementRequest, _actuator_pb2.CancelReplacementResponse]  # type: ignore[assignment]
+    """Ends replacements: before the first drain they are rolled back; later, the
+    nodes whose deletion was requested from the cloud still go, the others
+    stay. Idempotent.
     """
     GetStatus: _aio.UnaryUnaryMultiCallable[_actuator_pb2.GetStatusRequest, _actuator_pb2.GetStatusResponse]  # type: ignore[assignment]
     """Returns the complete status at one time."""
@@ -199,6 +233,35 @@ class ActuatorServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_actuator_pb2.CancelDeletionResponse, _abc.Awaitable[_actuator_pb2.CancelDeletionResponse]]:
         """Cancels deletions that were not requested from the cloud yet, and removes
         their taints. Idempotent.
+        """
+
+    @_abc_1.abstractmethod
+    def StartReplacement(
+        self,
+        request: _actuator_pb2.StartReplacementRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_actuator_pb2.StartReplacementResponse, _abc.Awaitable[_actuator_pb2.StartReplacementResponse]]:
+        """Starts to replace nodes by new ones, as one durable work: it marks the
+        nodes that leave with the soft taint, orders the new nodes, waits until
+        they are ready, compares what is saved with the least saving, then deletes
+        the nodes that leave by the rules of `StartDeletion`; otherwise it rolls
+        back: new nodes without pods go again, soft taints are removed. Idempotent
+        by `request_id`: what has started is not started again. One replacement is
+        in progress at a time. Errors: INVALID_ARGUMENT, ALREADY_EXISTS (request id
+        reused), FAILED_PRECONDITION (not leader), UNAVAILABLE. A replacement that
+        is refused is a result, not an error; the same request later is decided
+        anew.
+        """
+
+    @_abc_1.abstractmethod
+    def CancelReplacement(
+        self,
+        request: _actuator_pb2.CancelReplacementRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_actuator_pb2.CancelReplacementResponse, _abc.Awaitable[_actuator_pb2.CancelReplacementResponse]]:
+        """Ends replacements: before the first drain they are rolled back; later, the
+        nodes whose deletion was requested from the cloud still go, the others
+        stay. Idempotent.
         """
 
     @_abc_1.abstractmethod

@@ -1224,6 +1224,112 @@ class DeletionReason(_message.Message):
 Global___DeletionReason: _TypeAlias = DeletionReason  # noqa: Y015
 
 @_typing.final
+class ReplacementReason(_message.Message):
+    """Why a replacement was refused, or why all or a part of it was not carried
+    out.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Code:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _CodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[ReplacementReason._Code.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        UNSPECIFIED: ReplacementReason._Code.ValueType  # 0
+        """Not refused, all carried out."""
+        REPLACEMENT_IN_PROGRESS: ReplacementReason._Code.ValueType  # 1
+        """Another replacement is in progress."""
+        REPLACEMENT_PLAN_TOO_OLD: ReplacementReason._Code.ValueType  # 2
+        """The plan is older than the actuator accepts."""
+        REPLACEMENT_PLAN_AHEAD: ReplacementReason._Code.ValueType  # 3
+        """The plan is dated later than the actuator's clock, by more than the
+        actuator's `--max-clock-skew`.
+        """
+        REPLACEMENT_PLAN_INCOMPLETE: ReplacementReason._Code.ValueType  # 4
+        """The actuator's access policy requires `plan_time` or `assumption`, and
+        the request lacks it.
+        """
+        LEAVING_NODE_REFUSED: ReplacementReason._Code.ValueType  # 5
+        """A node that leaves may not be deleted now: `detail` has the
+        `DeletionReason`.
+        """
+        NEW_NODE_GROUP_FULL: ReplacementReason._Code.ValueType  # 6
+        """A node group of a new node does not exist, or has no room for it below its
+        maximum.
+        """
+        PLANNED_SAVING_TOO_SMALL: ReplacementReason._Code.ValueType  # 7
+        """The plan saves less than the least saving."""
+        FAILED_TO_MARK_LEAVING: ReplacementReason._Code.ValueType  # 8
+        """The soft taint could not be written."""
+        NEW_NODES_MISSING: ReplacementReason._Code.ValueType  # 9
+        """New nodes did not become ready in time, or the cloud refused them, and no
+        alternative is left.
+        """
+        SAVING_NOT_ACHIEVED: ReplacementReason._Code.ValueType  # 10
+        """The nodes that came save less than the least saving."""
+        LEAVING_NODES_STAY: ReplacementReason._Code.ValueType  # 11
+        """Nodes that should leave have other pods than the plan assumed, or may not
+        be deleted.
+        """
+        REPLACEMENT_CANCELLED: ReplacementReason._Code.ValueType  # 12
+        """Cancelled by `CancelReplacement`."""
+
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
+        """The values; their meaning is that of the message."""
+
+    UNSPECIFIED: ReplacementReason.Code.ValueType  # 0
+    """Not refused, all carried out."""
+    REPLACEMENT_IN_PROGRESS: ReplacementReason.Code.ValueType  # 1
+    """Another replacement is in progress."""
+    REPLACEMENT_PLAN_TOO_OLD: ReplacementReason.Code.ValueType  # 2
+    """The plan is older than the actuator accepts."""
+    REPLACEMENT_PLAN_AHEAD: ReplacementReason.Code.ValueType  # 3
+    """The plan is dated later than the actuator's clock, by more than the
+    actuator's `--max-clock-skew`.
+    """
+    REPLACEMENT_PLAN_INCOMPLETE: ReplacementReason.Code.ValueType  # 4
+    """The actuator's access policy requires `plan_time` or `assumption`, and
+    the request lacks it.
+    """
+    LEAVING_NODE_REFUSED: ReplacementReason.Code.ValueType  # 5
+    """A node that leaves may not be deleted now: `detail` has the
+    `DeletionReason`.
+    """
+    NEW_NODE_GROUP_FULL: ReplacementReason.Code.ValueType  # 6
+    """A node group of a new node does not exist, or has no room for it below its
+    maximum.
+    """
+    PLANNED_SAVING_TOO_SMALL: ReplacementReason.Code.ValueType  # 7
+    """The plan saves less than the least saving."""
+    FAILED_TO_MARK_LEAVING: ReplacementReason.Code.ValueType  # 8
+    """The soft taint could not be written."""
+    NEW_NODES_MISSING: ReplacementReason.Code.ValueType  # 9
+    """New nodes did not become ready in time, or the cloud refused them, and no
+    alternative is left.
+    """
+    SAVING_NOT_ACHIEVED: ReplacementReason.Code.ValueType  # 10
+    """The nodes that came save less than the least saving."""
+    LEAVING_NODES_STAY: ReplacementReason.Code.ValueType  # 11
+    """Nodes that should leave have other pods than the plan assumed, or may not
+    be deleted.
+    """
+    REPLACEMENT_CANCELLED: ReplacementReason.Code.ValueType  # 12
+    """Cancelled by `CancelReplacement`."""
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReplacementReason: _TypeAlias = ReplacementReason  # noqa: Y015
+
+@_typing.final
 class GrowthReason(_message.Message):
     """Why a node group was not grown."""
 

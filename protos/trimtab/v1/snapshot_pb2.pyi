@@ -1475,8 +1475,8 @@ class Node(_message.Message):
     """
     do_not_disrupt: _builtins.bool
     """Annotation `karpenter.sh/do-not-disrupt` = true, unless `trimtab steer` has
-    written it: replacement leaves the node alone, other decisions do not look
-    at it.
+    written it: replacement leaves the node alone. Trimtab's clients set
+    `scale_down_disabled` for it as well.
     """
     @_builtins.property
     def taints(self) -> _containers.RepeatedCompositeFieldContainer[Global___Taint]:

@@ -4,13 +4,10 @@ import json
 import os
 import random
 import signal
-import subprocess
-import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import grpc
@@ -18,6 +15,7 @@ import pytest
 
 from tests.builders import metrics
 from tests.builders.actuator import small_cluster
+from tests.builders.actuator_processes import command, running
 from tests.builders.forked import Programs
 from tests.builders.kubernetes import listed, pdb
 from tests.builders.metrics import check_page
@@ -27,36 +25,7 @@ from trimtab.clients.rpc.errors import TrimtabError
 from trimtab.clients.rpc.retries import RetryPolicy
 from trimtab.v1 import actuator_pb2
 
-QUICK = (
-    "--delay-after-taint=0", "--drain-poll=0.03", "--eviction-retry=0.05", "--delete-poll=0.03", "--pod-start=0.15",
-    "--pod-stop=0.1", "--node-start=0.1", "--instance-delete=0.15", "--log-level=warning",
-)  # fmt: skip
 DRAINED, EMPTY = ("n0", "n1", "n2", "n3"), ("n6", "n7")
-
-
-def command(directory: Path, *more: str) -> list[str]:
-    files = (f"--state-dir={directory / 'state'}", f"--cluster={directory / 'cluster.json'}")
-    return ["trimtab.actuator", f"--address-file={directory / 'address'}", *files, *QUICK, *more]
-
-
-@contextmanager
-def running(directory: Path, *more: str) -> Iterator[tuple[subprocess.Popen[str], ActuatorClient]]:
-    """Yield a ready process and a client; kill the process at the end if it still runs."""
-    (directory / "address").unlink(missing_ok=True)
-    whole = [sys.executable, "-m", *command(directory, *more)]
-    process = subprocess.Popen(whole, stderr=subprocess.PIPE, text=True)
-    assert process.stderr is not None
-    try:
-        while not (directory / "address").exists():
-            assert process.poll() is None, process.stderr.read()
-            time.sleep(0.01)
-        with ActuatorClient((directory / "address").read_text().strip(), RetryPolicy(total_s=LIMIT_S)) as client:
-            client.wait_until_serving(LIMIT_S)
-            yield process, client
-    finally:
-        process.kill()
-        process.wait()
-        process.stderr.close()
 
 
 @pytest.fixture

@@ -93,6 +93,12 @@ def _visit_saving(settings: plan_pb2.ScaleDownSettings, new: Replacements) -> No
         settings.min_saving_per_eviction *= new.price_factor
 
 
+def _visit_replacement(settings: plan_pb2.ReplacementSettings, new: Replacements) -> None:
+    for name in ("min_saving_per_eviction", "price_per_eviction"):
+        if settings.HasField(name):
+            setattr(settings, name, getattr(settings, name) * new.price_factor)
+
+
 _SPECIAL: Final[dict[str, Callable[[Any, Replacements], None]]] = {
     "PlanRequest": _visit_request,
     "PodTable": _visit_pods,
@@ -101,4 +107,5 @@ _SPECIAL: Final[dict[str, Callable[[Any, Replacements], None]]] = {
     "ExpanderScore": _visit_score,
     "PodCostTerm": _visit_cost_term,
     "ScaleDownSettings": _visit_saving,
+    "ReplacementSettings": _visit_replacement,
 }

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from tests.reference.predicates.compose import because
 from tests.reference.scale_down.search.drain_sets import Loop
 from tests.reference.simulation.checks import fits
 
@@ -9,10 +10,13 @@ PACKED, NOT_ALLOWED, UNPLACED = 0, 1, 2
 
 
 def pack(
-    loop: Loop, nodes: list[int], pods: list[int], hint: dict[int, int], weight: tuple[float, float]
-) -> tuple[int, dict[int, int]]:
-    """Return the result, and the destination of each pod placed; the loop stays as it was. weight : of what is left
-    free of cpu and memory."""
+    loop: Loop, nodes: list[int], pods: list[int], hint: dict[int, int], weight: tuple[float, float], tries: int,
+    depends: list[bool],
+) -> tuple[int, dict[int, int]]:  # fmt: skip
+    """Return the result, and the destination of each pod if all are placed; the loop stays as it was. weight : of what
+    is left free of cpu and memory; tries : how often pods may be displaced; depends : of each pod, whether it depends
+    on others.
+    """
     if not _allowed(loop, nodes):
         return NOT_ALLOWED, {}
     names, fork = list(loop.cluster.nodes), loop.cluster.mark()
@@ -20,18 +24,91 @@ def pack(
         loop.cluster.cordon(names[node])
     for pod in pods:
         loop.cluster.remove(pod)
-    where: dict[int, int] = {}
-    for pod in pods:
-        target = hint.get(pod, -1)
-        if target < 0 or not _fits(loop, pod, target):
-            target = _tightest(loop, pod, weight)
-        if target < 0:
-            loop.cluster.revert(fork)
-            return UNPLACED, where
-        loop.cluster.place(pod, names[target])
-        where[pod] = target
+    packing = _Packing(loop, pods, dict(hint), weight, depends)
+    is_packed = packing.run(tries)
     loop.cluster.revert(fork)
-    return PACKED, where
+    return (PACKED, packing.where) if is_packed else (UNPLACED, {})
+
+
+class _Packing:
+    """where : destination by pod, in the order of placing; waiting : pods without a place, the next one last."""
+
+    def __init__(
+        self, loop: Loop, pods: list[int], hint: dict[int, int], weight: tuple[float, float], depends: list[bool]
+    ) -> None:
+        self._loop, self._pods, self._hint, self._weight, self._depends = loop, pods, hint, weight, depends
+        self._names = list(loop.cluster.nodes)
+        self._dearness = dict.fromkeys(pods, 1)
+        self._waiting = pods[::-1]
+        self.where: dict[int, int] = {}
+
+    def run(self, tries: int) -> bool:
+        """Return whether all pods are placed in the end."""
+        left, unfit = tries, 0
+        while self._waiting:
+            pod = self._waiting.pop()
+            target = self._hint.pop(pod, -1)
+            if target < 0 or not _fits(self._loop, pod, target):
+                target = _tightest(self._loop, pod, self._weight)
+            if target < 0:
+                if not left:
+                    return False
+                left -= 1
+                self._dearness[pod] += 1
+                target, displaced = self._to_clear(pod)
+                if target < 0:
+                    return False
+                for one in displaced:
+                    self._take_off(one)
+            self._loop.cluster.place(pod, self._names[target])
+            self.where[pod] = target
+            if not self._waiting and (unfits := self._first_unfit()) >= 0:
+                if unfit == tries:
+                    return False
+                unfit += 1
+                self._take_off(unfits)
+                self._dearness[unfits] += 1
+        return True
+
+    def _take_off(self, pod: int) -> None:
+        self._loop.cluster.remove(pod)
+        del self.where[pod]
+        self._waiting.append(pod)
+
+    def _first_unfit(self) -> int:
+        """Return the first pod that depends on others and does not fit with all others placed, -1 if all fit."""
+        for pod in self._pods:
+            self._loop.cluster.remove(pod)
+            fits_still = not self._depends[pod] or _fits(self._loop, pod, self.where[pod])
+            self._loop.cluster.place(pod, self._names[self.where[pod]])
+            if not fits_still:
+                return pod
+        return -1
+
+    def _to_clear(self, pod: int) -> tuple[int, list[int]]:
+        """Return the node with room for a pod without one or two others, the least dear ones, and these; -1 if none."""
+        found: tuple[int, list[int]] = (-1, [])
+        least = 0
+        for node in self._loop.order:
+            if not self._loop.allowed[node]:
+                continue
+            there = [one for one, at in reversed(self.where.items()) if at == node]
+            away = self._depends[pod] and because(self._loop.cluster, self._loop.cluster.pods[pod], self._names[node])
+            for number, one in enumerate(there):
+                for some in [[one], *([one, other] for other in there[number + 1 :])]:
+                    dear = sum(self._dearness[other] for other in some)
+                    may = not away or any(self._depends[other] for other in some)
+                    if may and (found[0] < 0 or dear < least) and self._fits_without(pod, node, some):
+                        found, least = (node, some), dear
+        return found
+
+    def _fits_without(self, pod: int, node: int, others: list[int]) -> bool:
+        fork = self._loop.cluster.mark()
+        for other in others:
+            self._loop.cluster.remove(other)
+        admits = _fits(self._loop, pod, node)
+        self._loop.cluster.revert(fork)
+        return admits
 
 
 def _allowed(loop: Loop, nodes: list[int]) -> bool:

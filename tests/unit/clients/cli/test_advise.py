@@ -1,7 +1,8 @@
-"""`trimtab advise`, and the section of `trimtab plan`: on recorded real clusters, as JSON, with a running planner, with
-bad input.
+"""`trimtab advise`, and the section of `trimtab plan`: on recorded real clusters, as JSON, with a running planner, of
+several clusters, with usage, with bad input.
 """
 
+import json
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,84 @@ def test_settings_that_lift_a_blocker_are_advised_no_more(trimtab: Run, stored: 
     assert "1 of 2 nodes can go" in out
     assert "LocalStorage" not in out
     assert "No change that was tried frees another node" in out
+
+
+@pytest.fixture
+def measured(tmp_path: Path) -> tuple[Path, Path]:
+    """Write two nodes at 2 an hour that a Deployment's requests fill, and what its pods use: little."""
+    web = k8s.deployment("web", replicas=2)
+    of_web = k8s.replica_set("web-1", replicas=2, owner=web)
+    group = k8s.node_group("a", min_size=0, max_size=5, selector={"pool": "a"}, price=2.0)
+    nodes = [k8s.node(name, labels={"pool": "a"}) for name in ("n0", "n1")]
+    pods = [k8s.pod(f"web-1-{i}", node=f"n{i}", cpu="3", memory="2Gi", owner=of_web) for i in range(2)]
+    containers = [{"name": "main", "usage": {"cpu": "200m", "memory": "300Mi"}}]
+    names = ("web-1-0", "web-1-1", "ghost")
+    items = [{"metadata": {"namespace": "default", "name": name}, "containers": containers} for name in names]
+    usage = tmp_path / "usage.json"
+    usage.write_text(json.dumps({"kind": "PodMetricsList", "items": items}))
+    return listed(tmp_path, group, *nodes, web, of_web, *pods), usage
+
+
+@pytest.mark.parametrize(
+    ("margin", "requests"),
+    [((), "cpu=230m,memory=345Mi"), (("--usage-margin", "50"), "cpu=300m,memory=450Mi")],
+)
+def test_with_usage_lower_requests_are_advised_with_the_margin_and_never_planned(
+    trimtab: Run, measured: tuple[Path, Path], margin: tuple[str, ...], requests: str
+) -> None:
+    cluster, usage = measured
+    done = trimtab("advise", cluster, *NOW, "--usage", usage, *margin, "-v")
+    shown = " ".join(done.out.split())
+    assert done.out.startswith("None of 2 nodes can go.")
+    assert f"kubectl set resources deployment web -n default --containers=main --requests={requests}" in shown
+    assert f"(its use and {margin[1] if margin else 15} %)" in shown
+    assert "1 pod not in the cluster left out (default/ghost)" in done.err
+    assert "set resources" in " ".join(trimtab("plan", cluster, *NOW, "--usage", usage, *margin).out.split())
+    assert "set resources" not in trimtab("advise", cluster, *NOW).out
+
+
+def test_a_negative_margin_is_refused(trimtab: Run, measured: tuple[Path, Path]) -> None:
+    cluster, usage = measured
+    done = trimtab("advise", cluster, "--usage", usage, "--usage-margin", "-1")
+    assert (done.code, "--usage-margin" in done.err) == (2, True)
+
+
+def test_several_clusters_are_advised_in_one_table_with_sums_the_most_valuable_first(
+    trimtab: Run, stored: Path, tmp_path: Path
+) -> None:
+    unpriced = RECORDINGS / "openshift-vsphere.json.gz"
+    dear = json.loads(stored.read_text())
+    next(one for one in dear["items"] if one["kind"] == "NodeGroup")["spec"]["price"] = 5.0
+    (tmp_path / "dear.json").write_text(json.dumps(dear))
+    clusters = {"cheap": stored, "unpriced": unpriced, "dear": tmp_path / "dear.json", "none": tmp_path / "none.json"}
+    named = [part for name, path in clusters.items() for part in ("--cluster", f"{name}={path}")]
+    done = trimtab("advise", *named, *NOW)
+    lines = [line.split() for line in done.out.splitlines()]
+    assert done.code == 1, "one cluster cannot be read"
+    assert "none: left out: " in done.err
+    assert done.out.startswith("None of 10 nodes in 3 clusters can go. With the best changes in each, 3 more (5,110 a")
+    rows = [line for line in lines if line and line[0] in (*clusters, "all") and len(line) < 6]
+    assert rows == [
+        ["dear", "2", "0", "+1", "3,650"],
+        ["cheap", "2", "0", "+1", "1,460"],
+        ["unpriced", "6", "0", "+1"],
+        ["all", "10", "0", "+3", "5,110"],
+    ]
+    changes = [line[:3] for line in lines if line and line[0] in clusters and len(line) > 5]
+    assert changes[:3] == [["dear", "+1", "3,650"], ["dear", "+1", "3,650"], ["cheap", "+1", "1,460"]]
+    document = json.loads(trimtab("advise", *named, *NOW, "-o", "json").out)
+    assert document["total"] == {
+        "nodes": 10, "baseNodeCount": 0, "nodeCount": 3, "savingPerHour": 7.0, "savingPerMonth": 5110.0,
+    }  # fmt: skip
+    assert [(one["name"], "error" in one) for one in document["clusters"]] == [
+        *(("dear", False), ("cheap", False), ("unpriced", False), ("none", True)),
+    ]
+
+
+def test_usage_and_state_belong_to_one_cluster(trimtab: Run, stored: Path) -> None:
+    for option in ("--usage", "--state"):
+        done = trimtab("advise", "--cluster", f"a={stored}", "--cluster", f"b={stored}", option, stored)
+        assert (done.code, f"{option} belongs to one cluster" in done.err) == (2, True)
 
 
 def test_a_bound_on_plans_says_what_is_left_out(trimtab: Run, stored: Path) -> None:

@@ -28,6 +28,10 @@ from trimtab.clients.kubernetes.registry import EXPORTED_KINDS, WATCHED
 from trimtab.clients.planner_client import PlannerClient
 from trimtab.clients.rpc.access_policy import read_policy
 from trimtab.clients.rpc.retries import RetryPolicy
+from trimtab.clients.simulation.policies.line_protocol import read_answer
+from trimtab.clients.simulation.scenario import Scenario
+from trimtab.clients.simulation.scenario_values import ScenarioError
+from trimtab.clients.simulation.traces.arrivals import FIELDS, read_arrivals
 from trimtab.clients.snapshots.objects import build_snapshot, read_objects
 from trimtab.planner.command import app as planner
 
@@ -56,8 +60,9 @@ WAYS = (
     (r"python -m trimtab\.clients\.cluster_generator .*|printf .* > prices\.csv", Way.PREPARED),
     (r"kubectl get .* > cluster\.json", Way.NAMES),
     (r"kubectl get .* \| trimtab .*|trimtab plan cluster\.json", Way.PIPED),
-    (r"trimtab plan --context .*", Way.OPTIONS),
-    (r"trimtab (plan|advise|certificates) [^|]*", Way.RUN),
+    (r"trimtab top (?!.*--once).*|trimtab top", Way.OPTIONS),
+    (r"trimtab plan --context .*|trimtab advise .* --usage .*", Way.OPTIONS),
+    (r"trimtab (plan|advise|rightsize|certificates|top) [^|]*", Way.RUN),
     (r"trimtab plan .* \| kubectl apply -f -", Way.RUN),
     (r"trimtab (run|load|simulate) .*", Way.OPTIONS),
     (r"(kubectl|helm|docker) [^|>]*", Way.NAMES),
@@ -111,7 +116,7 @@ def test_every_command_is_checked_in_one_way_and_each_way_is_used() -> None:
 
 
 def test_every_fenced_block_has_a_language_that_is_checked_here_or_is_the_picture() -> None:
-    assert {block.language for block in blocks()} == {"", "bash", "console", "python", "yaml"}
+    assert {block.language for block in blocks()} == {"", "bash", "console", "csv", "json", "python", "yaml"}
     assert [(block.page, "PLANNER" in block.text) for block in blocks("")] == [("README.md", True)]
 
 
@@ -360,6 +365,16 @@ def values(text: str, path: Path) -> None:
         assert not isinstance(content, dict) or set(content) <= set(chart[part])
 
 
+def scenario(text: str, path: Path) -> None:
+    """Check that a part of a scenario is accepted, with the node groups that it mentions."""
+    document = yaml.safe_load(text)
+    named = {name for one in document.get("reclaims", ()) for name in one.get("nodeGroups", ())}
+    groups = document.get("nodeGroups", [])
+    missing = named - {one["name"] for one in groups}
+    Scenario.model_validate({**document, "nodeGroups": [*groups, *({"name": name} for name in sorted(missing))]})
+    assert not path.exists()
+
+
 def reader(text: str) -> Callable[[str, Path], None]:
     """Return what reads an example."""
     document = yaml.safe_load(text)
@@ -367,6 +382,8 @@ def reader(text: str) -> Callable[[str, Path], None]:
         return node_group
     if document.get("kind") == "AccessPolicy" or "anonymous" in document:
         return policy
+    if "reclaims" in document or "storageClasses" in document:
+        return scenario
     if "scrape_configs" in document:
         return scraping
     if "address" in document:
@@ -423,6 +440,31 @@ def test_the_example_of_recordings_reads_what_it_wrote(
     exec(compile(example, "python.md", "exec"), {})
     *_, snapshot = capsys.readouterr().out.splitlines()
     assert re.fullmatch(r"snapshot [1-9]\d\d+", snapshot)
+
+
+def test_the_traces_on_their_page_are_read(tmp_path: Path) -> None:
+    page = "docs/simulation-traces.md"
+    (csv,) = [block.text for block in blocks("csv") if block.page == page]
+    (lines_,) = [block.text for block in blocks("json") if block.page == page]
+    (tmp_path / "t.csv").write_text(csv)
+    (tmp_path / "t.jsonl").write_text(lines_)
+    first, second = (read_arrivals(tmp_path / name) for name in ("t.csv", "t.jsonl"))
+    assert first == second[:2]
+    assert set(re.findall(r"^\| `(\w+)` \|", text_of(page), re.MULTILINE)) >= set(FIELDS)
+
+
+def test_the_answers_on_the_page_of_external_policies_are_read() -> None:
+    page = "docs/simulation-policies.md"
+    (text,) = [block.text for block in blocks("json") if block.page == page]
+    answer, failure = text.splitlines()
+    assert read_answer("round 0", answer.encode()).groups == {"general": 2}
+    with pytest.raises(ScenarioError, match="round 0: the license has expired"):
+        read_answer("round 0", failure.encode())
+
+
+def test_every_block_of_csv_and_json_is_on_a_page_that_is_read_here() -> None:
+    pages = {block.page for language in ("csv", "json") for block in blocks(language)}
+    assert pages == {"docs/simulation-traces.md", "docs/simulation-policies.md"}
 
 
 def test_the_simulation_example_holds() -> None:

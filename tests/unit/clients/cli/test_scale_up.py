@@ -121,7 +121,9 @@ def test_balanced_growth_says_with_whom_it_shares(trimtab: Run, tmp_path: Path) 
     groups = [k8s.node_group(f"g-{zone}", 0, 9, target=0, nodes=[], template=k8s.node("t", zone=zone)) for zone in "ab"]
     file = listed(tmp_path, k8s.node("full", cpu="1"), *groups, *(k8s.pod(f"p{i}", cpu="3") for i in range(4)))
     out = trimtab("plan", file, *NOW, "--settings", settings).out
-    assert "2 node groups grow by 4 nodes for 4 pods. No price is known." in out
+    told = " ".join(out.split())
+    assert "2 node groups grow by 4 nodes for 4 pods. No price is known; that costs about 0.74 an hour, 537 a" in told
+    assert "month (assumed: 0.03 a core and 0.004 a GiB of memory an hour; --prices or --rates gives yours)." in told
     assert "0 → 2" in out
     assert "shares with a similar node group" in out
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trimtab.clients.simulation.recommendation import FIGURES, read_limit, read_limits, recommend
-from trimtab.clients.simulation.scenario import ScenarioError
+from trimtab.clients.simulation.scenario_values import ScenarioError
 from trimtab.clients.simulation.simulation import ClusterSimulation
 
 

@@ -10,8 +10,8 @@ import pytest
 from tests.builders import kubernetes as k8s
 from trimtab.clients.simulation.recorded import RecordedCluster, read_recording
 from trimtab.clients.simulation.result import encoded
-from trimtab.clients.simulation.scenario import ScenarioError
 from trimtab.clients.simulation.scenario_file import read_input
+from trimtab.clients.simulation.scenario_values import ScenarioError
 from trimtab.clients.simulation.simulation import ClusterSimulation
 from trimtab.clients.simulation.sweep import Run, simulate
 from trimtab.v1 import plan_pb2

@@ -14,8 +14,9 @@ from trimtab.clients.recording import RecordingWriter
 from trimtab.clients.simulation.recorded import OwnerSize, RecordedCluster
 from trimtab.clients.simulation.recorded_rounds import read_rounds
 from trimtab.clients.simulation.result import encoded
-from trimtab.clients.simulation.scenario import Scenario, ScenarioError
+from trimtab.clients.simulation.scenario import Scenario
 from trimtab.clients.simulation.scenario_file import read_input
+from trimtab.clients.simulation.scenario_values import ScenarioError
 from trimtab.clients.simulation.simulation import ClusterSimulation, SimulationRunOptions
 from trimtab.clients.simulation.sweep import Run, simulate
 from trimtab.clients.snapshots.deltas import Interner, difference

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from trimtab.clients.simulation.loads import arrivals, changes
-from trimtab.clients.simulation.scenario import Scenario, ScenarioError, WorkloadModel
+from trimtab.clients.simulation.scenario import Scenario, WorkloadModel
 from trimtab.clients.simulation.scenario_file import read_scenario, schema
-from trimtab.clients.simulation.trace import Arrival, read_trace
+from trimtab.clients.simulation.scenario_values import ScenarioError
+from trimtab.clients.simulation.traces.arrivals import Arrival, read_arrivals
 
 
 def written(directory: Path, text: str, name: str = "scenario.yaml") -> Path:
@@ -138,12 +139,12 @@ def test_all_errors_of_a_file_are_reported_in_its_order(tmp_path: Path) -> None:
 )
 def test_what_is_wrong_in_a_trace_is_named_with_its_line(tmp_path: Path, text: str, told: str) -> None:
     with pytest.raises(ScenarioError) as failed:
-        read_trace(written(tmp_path, text, "trace.csv"))
+        read_arrivals(written(tmp_path, text, "trace.csv"))
     assert told in str(failed.value)
 
 
 def test_a_trace_of_a_spreadsheet_may_begin_with_a_mark_of_its_encoding(tmp_path: Path) -> None:
-    assert len(read_trace(written(tmp_path, "\ufefftime,cpu,memory\n0,1,1Gi\n", "trace.csv"))) == 1
+    assert len(read_arrivals(written(tmp_path, "\ufefftime,cpu,memory\n0,1,1Gi\n", "trace.csv"))) == 1
 
 
 def test_a_trace_gives_its_arrivals(tmp_path: Path) -> None:

@@ -9,32 +9,14 @@ from hypothesis import strategies as st
 
 from tests.builders import kubernetes as k8s
 from tests.builders.examples import examples
-from trimtab.clients.cli.planners import open_planner
+from tests.builders.simulated_fit import feasible, fitting
 from trimtab.clients.simulation import ClusterSimulation
 from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
 from trimtab.clients.simulation.cluster.pods import SimulatedPod
 from trimtab.clients.simulation.scheduling.scheduler import KubeScheduler
-from trimtab.clients.snapshots.objects import build_snapshot, decode_objects
-from trimtab.v1 import plan_pb2
 
 Json = dict[str, Any]
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
-
-
-def feasible(objects: list[Json], pod: Json) -> list[str]:
-    scheduler = KubeScheduler()
-    SimulatedCluster(objects, scheduler=scheduler)
-    return scheduler.feasible(SimulatedPod(pod))
-
-
-def fitting(objects: list[Json], pod: Json) -> list[str]:
-    """What the planner says."""
-    snapshot = build_snapshot(decode_objects([*objects, pod])).snapshot
-    with open_planner(None) as planner:
-        answers = planner.check_fit(snapshot, plan_pb2.PlanRequest(now={"seconds": 1_800_000_000}))  # type: ignore[arg-type]
-        name = f"default/{pod['metadata']['name']}"
-        checks = [check for answer in answers if answer.pod == name for check in answer.nodes]
-    return sorted(check.node for check in checks if not check.reasons)
 
 
 def spread(key: str, skew: int, app: str) -> Json:

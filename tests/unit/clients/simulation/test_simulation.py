@@ -12,7 +12,7 @@ from trimtab.clients.simulation.objects import GROUP_LABEL
 from trimtab.clients.simulation.result import encoded, result_of
 from trimtab.clients.simulation.scenario import Scenario
 from trimtab.clients.simulation.simulation import SimulationRunOptions
-from trimtab.clients.simulation.trace import Arrival
+from trimtab.clients.simulation.traces.arrivals import Arrival
 from trimtab.v1 import plan_pb2
 
 HOUR_S = 3600.0

@@ -10,7 +10,7 @@ from trimtab.clients.cli.simulate import command
 from trimtab.clients.simulation import dask_cluster as dask
 from trimtab.clients.simulation import sweep as sweeps
 from trimtab.clients.simulation.result import encoded
-from trimtab.clients.simulation.scenario import ScenarioError
+from trimtab.clients.simulation.scenario_values import ScenarioError
 from trimtab.clients.simulation.settings_grid import NamedSettings, SweptField, grid, read_axis
 from trimtab.clients.simulation.sweep import Run, simulate, sweep
 from trimtab.v1 import plan_pb2

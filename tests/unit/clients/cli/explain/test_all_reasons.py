@@ -113,3 +113,23 @@ def test_a_workload_document_has_every_kept_node_with_its_reasons(trimtab: Run, 
     ]
     assert document["keptPricePerHour"] == 4.0
     assert document["advice"]["nodes"] == ["n2"]
+
+
+def test_a_workload_whose_change_lets_only_a_dearer_node_go_instead_says_what_that_saves(
+    trimtab: Run, tmp_path: Path
+) -> None:
+    """One pod of two has room elsewhere: without the change that of the cheap node, with it that of the dear one."""
+    web, most, other = k8s.deployment("web"), k8s.replica_set("most"), k8s.replica_set("other")
+    of_web = k8s.replica_set("web-1", owner=web)
+    prices = {"a": 2.0, "b": 0.5}
+    groups = [k8s.node_group(name, 0, 9, selector={"pool": name}, price=price) for name, price in prices.items()]
+    nodes = [k8s.node(name, labels={"pool": name[0]}) for name in ("a0", "a1", "b0")]
+    pods = [
+        k8s.pod("web-1-a", node="a0", cpu="1", owner=of_web, spec=STORED),
+        k8s.pod("most-a", node="a1", cpu="2500m", owner=most, spec=STORED),
+        k8s.pod("other-a", node="b0", cpu="1", owner=other),
+    ]
+    cluster = listed(tmp_path, *groups, *nodes, web, of_web, most, other, *pods)
+    out = trimtab("explain", cluster, "deploy/default/web", *NOW).out
+    assert "If Deployment default/web could be evicted, other nodes could go that save 1,095 a month more." in out, out
+    assert "no more nodes could go" not in out

@@ -129,10 +129,15 @@ NUMBERS_THAT_STAY = {
         "NodeGroupSettings.utilization_threshold ScaleDownSettings.gpu_utilization_threshold "
         "ScaleDownSettings.max_total_unready_percentage ScaleDownSettings.stability_margin "
         "ScaleDownSettings.utilization_threshold SlackAmount.rate SlackPool.extra_capacity_min_rate "
-        "SlackSettings.extra_capacity_min_rate SlackSettings.resize_threshold PodCostTerm.weight"
+        "SlackSettings.extra_capacity_min_rate SlackSettings.resize_threshold PodCostTerm.weight "
+        "ReplacementSettings.min_balanced_score ReplacementSettings.min_saving_share "
+        "ReplacementSettings.stability_margin"
     ),
     "prices for some strategies and expanders only": "PodCostTerm.threshold ExpanderScore.score",
-    "ratios": ("UnneededNode.utilization UnneededNode.eviction_cost UnremovableNode.utilization"),
+    "ratios": (
+        "UnneededNode.utilization UnneededNode.eviction_cost UnremovableNode.utilization ReplacedNode.eviction_cost "
+        "ReplacementWave.eviction_cost ReplacementOption.eviction_cost ReplacementOption.balanced_score"
+    ),
 }
 """Numbers with a point that are the same in a redacted recording; all others of the contract may be prices."""
 TIMES = {"PodTable.created": 1, "PodTable.deletion": 1, "NodeTimes.time_ns": 10**9, "FailedNodes.time_ns": 10**9}

@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -57,6 +58,8 @@ def test_all_permissions_that_lack_are_said_those_of_the_loop_itself_included(tr
         pytest.param(("--decision", "scale-sideways"), 2, "scale-sideways", id="an unknown decision"),
         pytest.param(("--log-level", "loud"), 2, "loud", id="an unknown log level"),
         pytest.param(("--prices", "/does/not/exist"), 2, "/does/not/exist", id="no price file"),
+        pytest.param(("--metrics-address", "127.0.0.1:0"), 2, "--advise-only", id="metrics of a loop that acts"),
+        pytest.param(("--advise-only", "--apply-pod-costs"), 2, "carries nothing out", id="advice that acts"),
     ],
 )
 def test_what_cannot_be_used_is_named_without_a_traceback(
@@ -79,13 +82,15 @@ class Deciding(planner_pb2_grpc.PlannerServicer):
 
     def __init__(self, refusals: int = 0) -> None:
         self.refusals, self.plans = refusals, 0
+        self.decisions: list[int] = []
         self.whole = snapshot_pb2.ClusterSnapshot()
 
     def GetInfo(self, request: Any, context: grpc.ServicerContext) -> planner_pb2.GetPlannerInfoResponse:
         if self.refusals:
             self.refusals -= 1
             context.abort(grpc.StatusCode.UNAVAILABLE, "the kernels are being compiled")
-        return planner_pb2.GetPlannerInfoResponse(decisions=[plan_pb2.Decision.SCALE_DOWN])
+        decisions = [plan_pb2.Decision.SCALE_DOWN, plan_pb2.Decision.REPLACEMENT]
+        return planner_pb2.GetPlannerInfoResponse(decisions=decisions)
 
     def Plan(self, requests: Iterator[plan_pb2.PlanRequestPart], context: Any) -> plan_pb2.PlanResponse:
         first, *parts = list(requests)
@@ -103,6 +108,11 @@ class Deciding(planner_pb2_grpc.PlannerServicer):
         answer = plan_pb2.PlanResponse(snapshot_version="v", request_id=first.request.request_id)
         answer.scale_down.unremovable.add(node="n1", reason=reason_pb2.UnremovableReason.NOT_AUTOSCALED)
         answer.diagnostics.node_count = 1
+        self.decisions = list(first.request.decisions)
+        if plan_pb2.Decision.REPLACEMENT in self.decisions:
+            wave = answer.replacement.waves.add(saving_per_hour=3.0)
+            wave.leaving.add(node="n1", node_group="large", price_per_hour=4.0)
+            wave.new_nodes.add(name="small#0", node_group="small", price_per_hour=1.0)
         return answer
 
 
@@ -138,6 +148,33 @@ def test_a_dry_run_writes_nothing_to_the_cluster_and_ends_with_its_plan(
     assert {path.rpartition("/")[2] for _, path in written} == {"selfsubjectaccessreviews"}
     assert done.stdout.splitlines()[0] == "None of 1 node can go."
     assert "in no node group (such as n1)" in done.stdout
+
+
+def test_a_loop_that_only_advises_writes_its_own_status_and_counts_what_it_would_have_saved(
+    tmp_path: Path, deciding: tuple[str, Deciding]
+) -> None:
+    with FakeApiServer() as server:
+        server.forbidden = {(kind, "create") for kind in ("leases", "events")}
+        done = dry_run(tmp_path, server, deciding[0], "--advise-only")
+        written = {path for method, path, _ in server.requests if method not in ("GET", "POST")}
+    assert done.returncode == 0, done.stderr
+    assert deciding[1].decisions == [plan_pb2.Decision.SCALE_DOWN, plan_pb2.Decision.REPLACEMENT]
+    assert {path.rpartition("/")[2].partition("?")[0] for path in written} == {"trimtab-advisory"}
+    (last,) = [one for one in map(json.loads, done.stderr.splitlines()) if one["event"] == "advisory"]
+    assert "nothing was carried out" in last["text"]
+    assert last["wouldDo"]["REPLACEMENT"] == {
+        "savesPerHour": 3.0, "newNodes": 1, "leavingNodes": 1, "movedPods": 0
+    }  # fmt: skip
+
+
+def test_replacements_are_decided_in_a_dry_run_only_if_asked_for(
+    tmp_path: Path, deciding: tuple[str, Deciding]
+) -> None:
+    with FakeApiServer() as server:
+        dry_run(tmp_path, server, deciding[0])
+        assert deciding[1].decisions == [plan_pb2.Decision.SCALE_DOWN]
+        dry_run(tmp_path, server, deciding[0], "--replace")
+    assert plan_pb2.Decision.REPLACEMENT in deciding[1].decisions
 
 
 @pytest.mark.parametrize(
@@ -203,3 +240,45 @@ def test_as_text_a_round_is_a_line_in_words_unless_nothing_has_changed(
         "1 node; nothing to do",
         "stopped",
     ]
+
+
+def test_the_page_of_the_loop_has_the_last_round_and_ends_with_the_loop(
+    tmp_path: Path, deciding: tuple[str, Deciding]
+) -> None:
+    with FakeApiServer() as server:
+        server.put(WATCHED["Node"].path, encoded(k8s.node("n1", labels=LABELS)))
+        command = ("run", "--planner", deciding[0], "--dry-run", "--interval", "0.1", "--web", "127.0.0.1:0")
+        config = ("--kubeconfig", str(kubeconfig(tmp_path, server.url)), "--log-format", "json")
+        arguments = [sys.executable, "-m", "trimtab.clients.cli", *command, *config]
+        with subprocess.Popen(arguments, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
+            assert process.stderr is not None
+            lines = (json.loads(line) for line in process.stderr)
+            address = next(line["address"] for line in lines if line["event"] == "web")
+            next(line for line in lines if line["event"] == "round")
+            with urllib.request.urlopen(f"http://{address}/screen.json", timeout=LIMIT_S) as answer:
+                found = json.load(answer)
+            process.terminate()
+            assert process.wait(LIMIT_S) == 0
+    assert [row[0] for row in found["nodes"]] == ["n1"]
+    assert "in no node group" in found["texts"]
+    with pytest.raises(OSError, match="refused"):
+        urllib.request.urlopen(f"http://{address}/", timeout=LIMIT_S)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        pytest.param(("--web", "0.0.0.0:0"), "--web 0.0.0.0", id="the network in plain text"),
+        pytest.param(("--web", "127.0.0.1:0", "--policy", "/does/not/exist"), "/does/not/exist", id="no policy"),
+        pytest.param(("--policy", "/does/not/exist"), "--policy is for the page", id="a policy without a page"),
+    ],
+)
+def test_a_page_that_cannot_be_served_is_said_with_the_option(
+    trimtab: Any, tmp_path: Path, options: tuple[str, ...], words: str
+) -> None:
+    with FakeApiServer() as server:
+        server.put(WATCHED["Node"].path, encoded(k8s.node("n1")))
+        config = ("--kubeconfig", kubeconfig(tmp_path, server.url))
+        done = trimtab("run", "--planner", "127.0.0.1:1", "--dry-run", *config, *options)
+    assert done.code == 2
+    assert words in done.err

@@ -56,6 +56,12 @@ class Answering(actuator_pb2_grpc.ActuatorServicer):
         group.backoff_until.FromSeconds(now_s + 300)
         waiting = self.status.node_groups.add(id="b", instance_count=1, target_size=2, max_size=9)
         waiting.health, waiting.health_detail = snapshot_pb2.NodeGroupHealth.BACKED_OFF, "1 of 2 nodes have joined"
+        replaced = self.status.replacements.add(
+            request_id="w", stage=actuator_pb2.ReplacementStage.DONE, achieved_saving_per_hour=0.75
+        )
+        replaced.stage_time.FromSeconds(now_s - 125)
+        replaced.leaving.add(node="old-1")
+        replaced.new_nodes.add(name="small#0", node="new-1")
 
     def GetStatus(self, request: Any, context: Any) -> actuator_pb2.GetStatusResponse:
         self.status.revision += 1
@@ -108,6 +114,9 @@ def test_loop_and_actuator_are_shown_together(trimtab: Run, cluster: Path, actua
         "1.50",
         "left: no quota left",
         "until a node joins: 1 of 2 nodes have joined",
+        "1 replacement, in progress or ended recently",
+        "old-1 new-1 done 2 min",
+        "0.75",
     ):
         assert told in text, told
     assert "0 s left" not in text, "a back-off without end has no time left"

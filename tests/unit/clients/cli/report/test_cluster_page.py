@@ -5,7 +5,18 @@ from pathlib import Path
 from tests.builders import kubernetes as k8s
 from tests.builders.cli import Run, listed
 from tests.unit.clients.cli.report.pages import Reader, page_of
-from trimtab.clients.cli.report.page import BarLine, Bars, Chart, KeyFigure, Line, ReportPage, Table, rendered
+from trimtab.clients.cli.report.page import (
+    AdviceLine,
+    AdviceSection,
+    BarLine,
+    Bars,
+    Chart,
+    KeyFigure,
+    Line,
+    ReportPage,
+    Table,
+    rendered,
+)
 
 NOW = "2026-03-01T00:00:00Z"
 
@@ -108,13 +119,70 @@ def test_a_cluster_without_prices_says_which_ones_are_assumed(trimtab: Run, tmp_
     assert "3 nodes, assumed prices" in page.text
 
 
-def test_advice_stands_between_the_bars_and_the_tables_and_a_chart_after_them() -> None:
+CHART = '{"data":[],"layout":{"xaxis":{},"yaxis":{"title":{"text":"x"}}}}'
+
+
+def test_advice_stands_after_the_bars_then_the_frontier_the_tables_and_the_charts() -> None:
     bars = Bars("What keeps nodes", "", (BarLine("a budget", "511", 1.0, ("budget a/b: 1 node",)),))
-    advice = Table("What to change", ("change", "saves"), (Line(("a/b: minAvailable", "511")),))
+    lines = ("kubectl patch pdb b -n a", "set scaleDown.enabled: true")
+    advice = AdviceSection("What to change", "From 9 plans.", (AdviceLine("If b let 1 pod go, …", lines, "Together:"),))
     other = Table("What grows", ("group", "nodes"), (Line(("g", "1 → 2")),))
-    frontier = Chart("Frontier", "Cheaper types.", '{"data":[],"layout":{"xaxis":{},"yaxis":{"title":{"text":"x"}}}}')
-    figures = (KeyFigure("Now", "1"),)
-    page = ReportPage("t", "h", [other], [frontier], figures=figures, bars=bars, advice=[advice])
-    text = Reader(rendered(page)).text
-    places = [text.index(word) for word in ("a budget", "budget a/b", "What to change", "What grows", "Frontier")]
+    charts = [Chart("Pending pods", "None.", CHART)]
+    page = ReportPage(
+        "t", "h", [other], charts, figures=(KeyFigure("Now", "1"),), bars=bars, advice=advice,
+        frontier=Chart("Frontier", "Cheaper types.", CHART),
+    )  # fmt: skip
+    reader = Reader(rendered(page))
+    words = (
+        *("a budget", "What to change", "From 9 plans.", "Together: If b", "kubectl patch", "and 1 more line"),
+        *("set scaleDown", "Frontier", "What grows", "Pending pods"),
+    )
+    places = [reader.text.index(word) for word in words]
     assert places == sorted(places)
+    charts_of_page = [attributes["id"] for _, attributes in reader.elements if attributes.get("role") == "img"]
+    assert charts_of_page == ["chart-0", "chart-1"]
+    assert len(reader.figures()) == 2
+
+
+def test_a_page_without_advice_and_frontier_has_no_place_for_them() -> None:
+    reader = Reader(rendered(ReportPage("t", "h", figures=(KeyFigure("Now", "1"),))))
+    assert "What to change" not in reader.text
+    assert reader.figures() == []
+
+
+def locked(folder: Path, name: str = "cluster") -> Path:
+    """Write two nodes at 2 an hour; a pod that keeps data on each, one of which the other node has room for."""
+    web, stored = k8s.replica_set("web", replicas=2), {"volumes": [{"name": "v", "emptyDir": {}}]}
+    group = k8s.node_group("a", min_size=0, max_size=5, selector={"pool": "a"}, price=2.0)
+    nodes = [k8s.node(node, labels={"pool": "a"}) for node in ("n1", "n2")]
+    pods = [k8s.pod(f"web-{i}", node=f"n{i}", cpu=f"{i}", owner=web, spec=stored) for i in (1, 2)]
+    return listed(folder, group, *nodes, web, *pods, name=f"{name}.json")
+
+
+def test_a_cluster_page_says_what_to_change_with_the_line_to_change(trimtab: Run, tmp_path: Path) -> None:
+    page = page_of(trimtab, tmp_path, locked(tmp_path), "--now", NOW)
+    assert (
+        "If pods with local storage could be evicted, 1 more node (1,460 a month) could go. "
+        "set scaleDown.skipNodesWithLocalStorage: false in the settings (now true)"
+    ) in page.text
+    assert "What a plan with the change frees beyond this one, from" in page.text
+
+
+def test_a_page_over_clusters_says_what_to_change_in_which(trimtab: Run, tmp_path: Path) -> None:
+    one, other = locked(tmp_path, "one"), listed(tmp_path, k8s.node("n1"), name="other.json")
+    page = page_of(trimtab, tmp_path, "--cluster", f"one={one}", "--cluster", f"other={other}", "--now", NOW)
+    assert "one: If pods with local storage could be evicted, 1 more node (1,460 a month) could go." in page.text
+
+
+def test_growth_of_a_cluster_without_nodes_is_shown_at_assumed_rates(trimtab: Run, tmp_path: Path) -> None:
+    template = k8s.node("t", cpu="4", memory="16Gi")
+    empty = listed(tmp_path, k8s.node_group("a", 0, 9, target=0, nodes=[], template=template), k8s.pod("p", cpu="3"))
+    page = page_of(trimtab, tmp_path, empty, "--now", NOW)
+    month = (4 * 0.03 + 16 * 0.004) * 730
+    figures = f"After the plan {month:,.0f} 1 node (1 added) More a month {month:,.0f} assumed prices"
+    assert f"Now 0 0 nodes, assumed prices {figures}" in page.text
+    assert "All 0 nodes" not in page.text
+    assert "No price is known; assumed: 0.03 a core and 0.004 a GiB of memory an hour; --prices or --rates" in page.text
+    priced = page_of(trimtab, tmp_path, empty, "--now", NOW, "--rates", "cpu=1,memory=0")
+    assert "After the plan 2,920 1 node (1 added) More a month 2,920" in priced.text
+    assert "assumed" not in priced.text

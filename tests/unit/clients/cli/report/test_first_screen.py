@@ -84,6 +84,19 @@ def test_a_click_on_a_bar_shows_every_cause(desktop: "Page") -> None:
     ]
 
 
+def test_advice_is_below_the_first_screen_and_a_click_shows_its_other_lines(desktop: "Page") -> None:
+    advice = desktop.locator(".advice")
+    box = advice.bounding_box()
+    assert box is not None
+    assert box["y"] >= max(bottom(desktop, one) for one in (".first .bars", ".map"))
+    several = advice.locator("li", has=desktop.locator("details")).first
+    lines = several.locator("code")
+    assert (lines.first.is_visible(), lines.nth(1).is_visible()) == (True, False)
+    several.locator("summary").click()
+    assert lines.nth(1).is_visible()
+    assert lines.nth(1).inner_text() == "set spec.minSize: 0 of NodeGroup/compute-c (now 1)"
+
+
 def test_the_table_of_nodes_is_last_and_can_be_searched_and_sorted(desktop: "Page") -> None:
     rows = desktop.locator(".grid-of-nodes tbody tr")
     assert rows.count() == 100
@@ -137,14 +150,18 @@ def test_a_page_over_clusters_opens_the_page_of_each(browser: "Browser", folder:
     page.close()
 
 
-def test_a_page_of_5000_nodes_is_below_a_megabyte_and_its_maps_are_whole(browser: "Browser", tmp_path: Path) -> None:
+@pytest.mark.parametrize("nodes", [1000, pytest.param(LARGE_NODES, marks=pytest.mark.nightly)])
+def test_a_page_of_many_nodes_is_below_a_megabyte_and_its_maps_are_whole(
+    browser: "Browser", tmp_path: Path, nodes: int
+) -> None:
     path = tmp_path / "page.html"
-    text = rendered(planned(CommandOptions((cluster(tmp_path, LARGE_NODES, 20_000),))))
+    text = rendered(planned(CommandOptions((cluster(tmp_path, nodes, 4 * nodes),))))
     path.write_text(text, encoding="utf-8")
     assert len(text.encode()) < MOST_BYTES
     page = browser.new_page(viewport={"width": 1280, "height": 900})
     page.goto(path.as_uri())
-    assert f"{LARGE_NODES:,} nodes" in page.locator(".map").first.inner_text()
+    assert "What to change" in page.locator(".advice").inner_text()
+    assert f"{nodes:,} nodes" in page.locator(".map").first.inner_text()
     assert 100 <= page.locator(".map").first.locator(".cell").count() <= 330
     assert page.locator(".map .groups").first.evaluate("one => one.scrollHeight - one.clientHeight") <= 0
     assert bottom(page, ".map") <= 900

@@ -21,7 +21,8 @@ from trimtab.clients.cli.sentences import NODE_SENTENCES
 from trimtab.clients.recording import RecordingReader, RecordingWriter
 from trimtab.clients.simulation.recommendation import as_document, read_limits, recommend
 from trimtab.clients.simulation.result import encoded, read_result, result_of, write_result
-from trimtab.clients.simulation.scenario import Scenario, ScenarioError
+from trimtab.clients.simulation.scenario import Scenario
+from trimtab.clients.simulation.scenario_values import ScenarioError
 from trimtab.clients.simulation.simulation import ClusterSimulation
 from trimtab.clients.snapshots.live.snapshot_update import SnapshotUpdate
 from trimtab.v1 import plan_pb2
@@ -242,7 +243,10 @@ def test_a_recording_has_charts_decisions_and_what_its_last_cluster_could_save(
     history = read_history(recording)
     page = page_of(trimtab, tmp_path, recording)
     decisions, samples = history.result["decisions"], history.result["samples"]
-    assert f"Recording: monday {history.round_count} rounds in 59 min" in page.text
+    assert f"{history.round_count} rounds in 59 min" in page.text
+    assert "Last round 2026-03-02 00:59 UTC" in page.text
+    assert "Now 730 2 nodes, a month After the plan 730 2 nodes Saved a month 0" in page.text
+    assert "What to change" in page.text
     nodes, *others = page.figures()
     counts = {trace["name"]: trace["y"] for trace in nodes["data"] if "stackgroup" in trace}
     assert counts == {f"{zone}, zone {zone}": samples["nodes"][f"{zone}/{zone}"] for zone in "ab"}
@@ -370,7 +374,7 @@ def test_of_a_recording_that_is_cut_off_the_rounds_before_are_reported(
     writer.abandon()
     done = trimtab("report", stopped, "-o", out)
     assert (done.code, "was not closed" in done.err) == (0, True)
-    assert "Recording: stopped 3 rounds in" in Reader(out.read_text(encoding="utf-8")).text
+    assert "3 rounds in" in Reader(out.read_text(encoding="utf-8")).text
 
 
 def test_of_a_recording_that_is_cut_off_inside_a_round_the_rounds_before_are_reported(

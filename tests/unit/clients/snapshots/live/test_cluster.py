@@ -295,12 +295,12 @@ def asked(cluster: LiveCluster) -> dict[str, int]:
 
 def test_without_the_kind_there_are_no_buffers_which_is_not_a_note(cluster: LiveCluster) -> None:
     seen = cluster.next_update([])
-    assert (seen.absent, seen.notes) == (("CapacityBuffer",), [])
+    assert (seen.absent, seen.notes) == (("CapacityBuffer", "NodeClaim", "NodePool"), [])
     assert asked(cluster) == {}
 
 
-def test_only_the_capacity_buffer_is_missing_in_most_clusters() -> None:
-    assert [kind for kind, one in WATCHED.items() if one.is_custom] == ["CapacityBuffer"]
+def test_only_capacity_buffers_and_pools_of_karpenter_are_missing_in_most_clusters() -> None:
+    assert [kind for kind, one in WATCHED.items() if one.is_custom] == ["CapacityBuffer", "NodePool", "NodeClaim"]
 
 
 @pytest.mark.parametrize(("is_custom", "warned"), [(True, []), (False, ["CapacityBuffer"])])
@@ -324,7 +324,7 @@ def test_buffers_are_followed_in_the_version_that_the_server_has(server: FakeApi
     with cluster_of(server) as cluster:
         assert cluster.wait_until_listed(LIMIT_S)
         assert asked(cluster) == {"CapacityBuffer/default/spare": 2}
-        assert cluster.next_update([]).absent == ()
+        assert "CapacityBuffer" not in cluster.next_update([]).absent
         server.put_json(path, buffer("spare", podTemplateRef={"name": "chunk"}, replicas=5))
         until(lambda: asked(cluster) == {"CapacityBuffer/default/spare": 5})
         server.remove(path, "default/spare")
@@ -338,6 +338,6 @@ def test_a_kind_that_is_defined_later_is_found(server: FakeApiServer, monkeypatc
         assert cluster.next_update([]).absent
         server.put_json(BUFFERS.path, buffer("late", podTemplateRef={"name": "chunk"}, replicas=1))
         server.define(BUFFERS.path, "CapacityBuffer")
-        until(lambda: cluster.absent == ())
+        until(lambda: "CapacityBuffer" not in cluster.absent)
         # Its PodTemplate is missing, which the request reports.
         assert asked(cluster) == {"CapacityBuffer/default/late": 0}

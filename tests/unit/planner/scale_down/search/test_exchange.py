@@ -1,6 +1,7 @@
 """Exchanges of nodes: the kernel agrees with its naive twin; a set that saves more is found where order alone finds
 none; all that rules out an exchange keeps the plan."""
 
+from collections.abc import Callable
 from random import Random
 
 import numpy as np
@@ -9,39 +10,48 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders.columns import snapshot
-from tests.builders.drain_sets import problem_of, random_loop, some_rows
+from tests.builders.drain_sets import SomeRows, problem_of, random_loop, some_rows, tight_rows
 from tests.builders.examples import examples
 from tests.builders.kubernetes import Json
 from tests.builders.priced_clusters import shrunk_fleet
 from tests.builders.scale_down import NOW_S, Outcome, plan
-from tests.reference.scale_down.search.exchange import PACKED, pack
-from trimtab.planner.scale_down.search.kernels.exchange import pack_nodes
+from tests.reference.scale_down.search.exchange import PACKED, UNPLACED, pack
+from trimtab.planner.scale_down.search.exchange import with_scratch
+from trimtab.planner.scale_down.search.kernels.exchange import MovedPods, pack_nodes
 from trimtab.planner.simulation.build import build_simulation
+from trimtab.planner.snapshot.columns import Int32
 
 THRESHOLDS = (1.0, 0.7, 0.5)
 WEIGHTS = ((0.0, 0.0), (1.0, 0.5), (0.25, 2.0))
 
 
-def pack_both(seed: int) -> int:
-    """Pack a random set with the kernel and its twin; return the result."""
-    random, loop = Random(seed), random_loop(seed)
-    rows, pods, namespaces = some_rows(seed)
+def moved_pods(pods: Int32, nodes: int) -> MovedPods:
+    """Return pods to place, with scratch."""
+    return with_scratch(len(pods), nodes)._replace(pods=pods)
+
+
+def pack_both(seed: int, rows_of: Callable[[int], SomeRows] = some_rows, tries: int = -1) -> int:
+    """Pack a random set with the kernel and its twin; return the result. tries : -1 = any."""
+    random, loop = Random(seed), random_loop(seed, rows_of)
+    rows, pods, namespaces = rows_of(seed)
     simulation = build_simulation(snapshot(rows, pods, namespaces))
     state, problem = simulation.state, problem_of(loop, len(simulation.state.local_class))
     nodes = random.sample(range(len(rows)), random.randint(0, min(3, len(rows))))
     moved = [pod for node in nodes for pod in loop.moving[node]]
     random.shuffle(moved)
     weight = random.choice(WEIGHTS)
-    hint = np.array([loop.hint.get(pod, -1) for pod in range(len(loop.cluster.pods))], np.int32)
-    destination, work = np.full(len(hint), -1, np.int32), np.zeros(1, np.int64)
+    hint = {pod: at for pod, at in loop.hint.items() if pod in moved and at >= 0}
+    destination = np.array([hint.get(pod, -1) for pod in range(len(loop.cluster.pods))], np.int32)
+    work, tries = np.zeros(1, np.int64), random.choice((0, 1, 3, 10)) if tries < 0 else tries
     before = [one.copy() for one in (state.pod_node, state.resources.free, problem.budgets.left)]
     left = [problem.limits.group_left.copy(), problem.limits.amount_left.copy()]
-    result = pack_nodes(
-        state, problem, np.array(nodes, np.int32), np.array(moved, np.int32), hint, destination, np.array(weight), work
-    )
-    expected, where = pack(loop, nodes, moved, loop.hint, weight)
+    pods = moved_pods(np.array(moved, np.int32), len(state.node_state))
+    result = pack_nodes(state, problem, np.array(nodes, np.int32), pods, destination, np.array(weight), tries, work)
+    depends = (state.local_class[state.pod_class] == 0).tolist()
+    expected, where = pack(loop, nodes, moved, hint, weight, tries, depends)
     assert result == expected
-    assert {pod: int(at) for pod, at in enumerate(destination) if at >= 0} == where
+    if result == PACKED:
+        assert {pod: int(at) for pod, at in enumerate(destination) if at >= 0} == where
     after = [state.pod_node, state.resources.free, problem.budgets.left]
     assert all((one == other).all() for one, other in zip(before, after, strict=True))
     assert (problem.limits.group_left == left[0]).all()
@@ -53,12 +63,18 @@ def pack_both(seed: int) -> int:
 @examples(200)
 def test_the_kernel_and_its_twin_pack_a_set_alike_and_change_nothing(seed: int) -> None:
     pack_both(seed)
+    pack_both(seed, tight_rows)
 
 
 def test_random_sets_reach_every_result() -> None:
     found = [pack_both(seed) for seed in range(150)]
     assert set(found) == {0, 1, 2}
     assert found.count(PACKED) > 20
+
+
+def test_sets_are_packed_in_which_pods_have_to_give_way() -> None:
+    results = [[pack_both(seed, tight_rows, tries) for tries in (0, 10)] for seed in range(150)]
+    assert results.count([UNPLACED, PACKED]) >= 3
 
 
 ONLY_ORDERS: Json = {"maxNewUnneededNodes": 999}
@@ -101,6 +117,24 @@ def test_a_plan_found_by_exchange_is_continued_in_the_next_loop(waves: int) -> N
     assert second.unneeded == first.unneeded
     assert second.destinations == first.destinations
     assert second.decision.searches == 0
+
+
+def in_all_waves(seed: int, **more: object) -> float:
+    """Return what a plan of several waves saves by default."""
+    settings = {"utilizationThreshold": THRESHOLDS[seed % 3], **more}
+    return saving(plan(shrunk_fleet(seed).objects(), settings=settings))
+
+
+@pytest.mark.parametrize("seed", [15, 37])
+def test_an_exchange_that_gains_less_than_it_costs_later_waves_is_not_made(seed: int) -> None:
+    assert in_all_waves(seed) >= in_all_waves(seed, **ONLY_ORDERS) - 1e-9
+
+
+@pytest.mark.nightly
+def test_no_plan_of_several_waves_saves_less_because_of_exchanges() -> None:
+    found = [(in_all_waves(seed), in_all_waves(seed, **ONLY_ORDERS)) for seed in range(100, 160)]
+    assert [pair for pair in found if pair[0] < pair[1] - 1e-9] == []
+    assert sum(pair[0] for pair in found) > sum(pair[1] for pair in found)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""Carries out replacements in steps: marks, orders, waits, drains, rolls back."""

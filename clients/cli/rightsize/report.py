@@ -1,0 +1,186 @@
+"""The answer of `trimtab rightsize` for people and programs: pools, now and then for each level, pods without a place.
+
+Decides what is shown; a month has 730 hours. Used cpu and memory are requests of pods, without those of DaemonSets, as
+shares of what the nodes offer to pods.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from rich.console import RenderableType
+from rich.markup import escape
+from rich.table import Table
+
+from trimtab.clients.cli.amounts import counted, percent
+from trimtab.clients.cli.answers.costs import money
+from trimtab.clients.cli.rightsize.empty_cluster import EmptyCluster
+from trimtab.clients.cli.rightsize.formats import Level
+from trimtab.clients.cli.rightsize.sizing import SizedGroup, Sizing, SizingLimits
+from trimtab.prices import HOURS_A_MONTH
+
+Json = dict[str, Any]
+_NUMBERS: Final = "right"
+_SHOWN = ("cpu", "memory")
+
+
+class NowCosts(NamedTuple):
+    """The worker nodes as they are. price : for an hour, of those with a price; unpriced : those without."""
+
+    node_count: int
+    price: float
+    unpriced: int
+
+
+class Comparison(NamedTuple):
+    """All that the answer shows. levels : None = the list has no machine of that level."""
+
+    now: NowCosts
+    levels: Mapping[Level, Sizing | None]
+    level: Level
+    empty: EmptyCluster
+    limits: SizingLimits
+    currency: str
+
+    @property
+    def is_like_for_like(self) -> bool:
+        """Whether now and then can be compared: all nodes have prices, and all pods run now."""
+        return bool(self.now.price) and not self.now.unpriced and not self.empty.waiting_count
+
+    @property
+    def chosen(self) -> Sizing | None:
+        """The sizing of the chosen level."""
+        return self.levels[self.level]
+
+
+def document(compared: Comparison) -> Json:
+    """Return the answer for programs."""
+    now, sizing = compared.now, compared.chosen
+    assert sizing is not None, "the level was checked"
+    return {
+        "currency": compared.currency,
+        "now": {
+            "nodes": now.node_count,
+            "pricePerHour": round(now.price, 6),
+            "pricePerMonth": round(now.price * HOURS_A_MONTH, 2),
+            "unpricedNodes": now.unpriced,
+        },
+        "level": compared.level.value,
+        "headroom": str(compared.limits.headroom),
+        "levels": {level.value: _summary(one) for level, one in compared.levels.items() if one is not None},
+        "pools": [_group(group, compared.empty) for group in sizing.groups],
+        "unplaced": [{"pod": pod, "reason": why} for pod, why in sorted(sizing.unplaced.items())],
+        "verified": sizing.is_verified,
+    }
+
+
+def _summary(sizing: Sizing) -> Json:
+    return {
+        "nodes": sizing.node_count,
+        "pools": len(sizing.pools),
+        "pricePerHour": round(sizing.price, 6),
+        "pricePerMonth": round(sizing.price * HOURS_A_MONTH, 2),
+        "unplacedPods": len(sizing.unplaced),
+    }
+
+
+def _group(group: SizedGroup, empty: EmptyCluster) -> Json:
+    key = group.machine.offer.key
+    return {
+        "pool": group.machine.pool,
+        "nodeGroup": group.machine.group,
+        "instanceType": key.instance_type,
+        "zone": key.zone,
+        "capacityType": key.capacity_type,
+        "labels": dict(group.machine.profile.labels),
+        "taints": [f"{name}={value}:{effect}" for name, value, effect in group.machine.profile.taints],
+        "nodes": group.node_count,
+        "pricePerHour": round(group.price, 6),
+        "pods": sum(map(len, group.pods)),
+        "used": {name: round(share, 4) for name, share in _used(group, empty).items()},
+    }
+
+
+def _used(group: SizedGroup, empty: EmptyCluster) -> dict[str, float]:
+    total = empty.total(pod for pods in group.pods for pod in pods)
+    has = {name: group.machine.amount(name) * group.node_count for name in _SHOWN}
+    return {name: total.get(name, 0) / amount if amount else 0.0 for name, amount in has.items()}
+
+
+def lines(compared: Comparison) -> Iterator[RenderableType]:
+    """Yield the headline, the pools, the levels, and pods without a place."""
+    sizing = compared.chosen
+    assert sizing is not None, "the level was checked"
+    yield f"[bold]{escape(_headline(compared, sizing))}[/bold]"
+    yield ""
+    yield _pools(compared, sizing)
+    yield ""
+    yield _levels(compared)
+    yield from _endnotes(compared, sizing)
+
+
+def _headline(compared: Comparison, sizing: Sizing) -> str:
+    now, then = compared.now.price * HOURS_A_MONTH, sizing.price * HOURS_A_MONTH
+    currency = f" {compared.currency}" if compared.currency else ""
+    placed = counted(len(compared.empty.pods) - len(sizing.unplaced), "pod")
+    waiting = f", {compared.empty.waiting_count} of which wait now," if compared.empty.waiting_count else ""
+    what = f"{placed}{waiting} on {counted(sizing.node_count, 'node')} in {counted(len(sizing.pools), 'pool')}"
+    cost = f"{money(then)}{currency} a month"
+    if compared.now.unpriced or not now:
+        return f"{what}: {cost}."
+    return f"{what}: {cost}; now {counted(compared.now.node_count, 'node')} for {money(now)}{currency}."
+
+
+def _pools(compared: Comparison, sizing: Sizing) -> Table:
+    table = Table(title="Pools", title_justify="left", box=None, header_style="dim", title_style="bold")
+    for name in ("pool", "type", "zone"):
+        table.add_column(name, overflow="fold")
+    for name in ("nodes", "price/h", "month", "cpu used", "memory used", "pods"):
+        table.add_column(name, justify=_NUMBERS)
+    for group in sizing.groups:
+        key, used = group.machine.offer.key, _used(group, compared.empty)
+        table.add_row(
+            escape(group.machine.pool), escape(key.instance_type), escape(key.zone or "any"), f"{group.node_count}",
+            f"{group.machine.price:.4f}", money(group.price * HOURS_A_MONTH), percent(used["cpu"]),
+            percent(used["memory"]), f"{sum(map(len, group.pods))}",
+        )  # fmt: skip
+    return table
+
+
+def _levels(compared: Comparison) -> Table:
+    table = Table(title="Now and then", title_justify="left", box=None, header_style="dim", title_style="bold")
+    table.add_column("level")
+    for name in ("nodes", "pools", "month", "saved", "no place"):
+        table.add_column(name, justify=_NUMBERS)
+    now = compared.now.price * HOURS_A_MONTH
+    table.add_row("now", f"{compared.now.node_count}", "", money(now) if now else "unknown", "", "")
+    for level, sizing in compared.levels.items():
+        name = f"{level.value} *" if level is compared.level else level.value
+        if sizing is None:
+            table.add_row(name, "", "", "not in the list", "", "")
+            continue
+        then = sizing.price * HOURS_A_MONTH
+        saved = percent((now - then) / now) if compared.is_like_for_like else ""
+        pods = f"{len(sizing.unplaced)}" if sizing.unplaced else ""
+        table.add_row(name, f"{sizing.node_count}", f"{len(sizing.pools)}", money(then), saved, pods)
+    return table
+
+
+def _endnotes(compared: Comparison, sizing: Sizing) -> Iterator[str]:
+    if compared.now.unpriced:
+        yield f"{counted(compared.now.unpriced, 'node')} without a price in the list; --prices or --rates gives it."
+    if sizing.unplaced:
+        yield ""
+        yield f"[bold]{counted(len(sizing.unplaced), 'pod')} without a place[/bold]"
+        reasons = Counter(sizing.unplaced.values())
+        for why, count in sorted(reasons.items(), key=lambda one: (-one[1], one[0])):
+            example = min(pod for pod, reason in sizing.unplaced.items() if reason == why)
+            yield escape(f"{count}  {why} (such as {example})")
+    if str(compared.limits.headroom):
+        yield f"[dim]On each node, {escape(str(compared.limits.headroom))} stays free.[/dim]"
+    told = (
+        "These groups were planned again: every pod found its place."
+        if sizing.is_verified
+        else ("Planned again with these groups, some pods found no place; give the groups more room.")
+    )
+    yield f"[dim]{told}[/dim]"

@@ -1,0 +1,267 @@
+"""Build the screen from an answered plan and the actuator's status. Decides only what is shown; calls nothing.
+
+Order of lines: node groups by id with nodes of no group last; nodes by group, then by name; pending pods without a
+place first; deletions in progress before those that have ended. Cost: proportional to nodes, and pods once.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from trimtab.clients.cli.amounts import counted, duration, some
+from trimtab.clients.cli.answers import expansion, scale_down, scale_up
+from trimtab.clients.cli.answers.answer import PlanAnswer
+from trimtab.clients.cli.answers.nodes import explain_node, node_lines
+from trimtab.clients.cli.answers.savings import savings_of
+from trimtab.clients.cli.screen.model import (
+    ClusterScreen,
+    GroupLine,
+    GrowthLine,
+    NodeLine,
+    NodeState,
+    PendingLine,
+    RemovalLine,
+)
+from trimtab.clients.cli.sentences import NODE_SENTENCES, RESULT_SENTENCES, SKIPPED_SENTENCES, why_it_stays
+from trimtab.clients.cli.timers import remaining_s
+from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2
+
+MOST_FINISHED: Final = 50
+"""Most deletions that have ended and are shown."""
+_Reason = reason_pb2.UnremovableReason
+_TIMERS: Final = (_Reason.NOT_UNNEEDED_LONG_ENOUGH, _Reason.NOT_UNREADY_LONG_ENOUGH)
+
+
+class _Amounts(NamedTuple):
+    """Requested and allocatable amounts: cpu in milli-cores, memory in bytes."""
+
+    cpu: int = 0
+    cpu_total: int = 0
+    memory: int = 0
+    memory_total: int = 0
+
+    def plus(self, other: "_Amounts") -> "_Amounts":
+        return _Amounts(*(one + more for one, more in zip(self, other, strict=True)))
+
+    @property
+    def shares(self) -> tuple[float, float]:
+        return _share(self.cpu, self.cpu_total), _share(self.memory, self.memory_total)
+
+
+def screen_of(answer: PlanAnswer, status: actuator_pb2.ActuatorStatus | None = None, name: str = "") -> ClusterScreen:
+    """Return the screen. status : None = what the snapshot tells of it; name : of the cluster."""
+    view, now_s = answer.view, answer.now_ns / 1e9
+    removals = tuple(_removals(status, now_s) if status is not None else _known_removals(answer))
+    verdicts = _verdicts(answer)
+    verdicts.update((one.node, (NodeState.MOVING, _progress(one))) for one in removals if not one.is_over)
+    amounts = {node: _amounts(answer, node) for node in view.nodes}
+    nodes = tuple(
+        _node(answer, node, amounts[node], verdicts)
+        for node in sorted(
+            view.nodes, key=lambda node: (not view.nodes[node].node_group, view.nodes[node].node_group, node)
+        )
+    )
+    total = _Amounts()
+    for one in amounts.values():
+        total = total.plus(one)
+    return ClusterScreen(
+        name=name,
+        time_s=now_s,
+        savings=savings_of(answer),
+        cpu=total.shares[0],
+        memory=total.shares[1],
+        waiting=len(view.waiting_pods()),
+        sentences=tuple(_sentences(answer)),
+        groups=tuple(_groups(answer, nodes, amounts)),
+        nodes=nodes,
+        pending=tuple(_pending(answer)),
+        removals=removals,
+        growth=tuple(_growth(answer)),
+    )
+
+
+def explained_node(answer: PlanAnswer, node: str) -> list[str]:
+    """Return why a node goes or stays, as lines of rich text; nothing for a node that is not in the cluster."""
+    if node not in answer.view.nodes:
+        return []
+    request = plan_pb2.PlanRequest(settings=answer.settings, now=_timestamp(answer.now_ns))
+    return list(node_lines(explain_node(answer.view, node, answer.response, request)))
+
+
+def _timestamp(now_ns: int) -> Timestamp:
+    found = Timestamp()
+    found.FromNanoseconds(now_ns)
+    return found
+
+
+def _share(part: int, whole: int) -> float:
+    return part / whole if whole else 0.0
+
+
+def _amounts(answer: PlanAnswer, node: str) -> _Amounts:
+    """Return what is requested of a node, and what it offers."""
+    has, free = answer.view.allocatable(node), answer.view.free(node)
+    cpu, memory = has.get("cpu", 0), has.get("memory", 0)
+    return _Amounts(cpu - free.get("cpu", 0), cpu, memory - free.get("memory", 0), memory)
+
+
+def _node(answer: PlanAnswer, name: str, amounts: _Amounts, verdicts: Mapping[str, tuple[NodeState, str]]) -> NodeLine:
+    view, costs = answer.view, answer.costs
+    node = view.nodes[name]
+    state, verdict = verdicts.get(name, (NodeState.UNKNOWN, ""))
+    marks = [text for text, holds in (("not ready", not node.ready), ("cordoned", node.unschedulable)) if holds]
+    pods = view.allocatable(name).get("pods", 0) - view.free(name)["pods"]
+    price = costs.of([name]) if costs.source(name) else None
+    return NodeLine(
+        name, node.node_group, *amounts.shares, pods, price, state, "; ".join([*marks, verdict]).strip("; ")
+    )
+
+
+def _verdicts(answer: PlanAnswer) -> dict[str, tuple[NodeState, str]]:
+    """Return what the plan says of each node."""
+    decision = answer.response.scale_down
+    now = {*decision.delete_empty, *decision.drain}
+    found = {}
+    for gone in decision.unneeded:
+        if gone.node in now:
+            moves = f"drains {counted(len(gone.destinations), 'pod')}" if gone.node in decision.drain else "empty"
+            found[gone.node] = NodeState.NOW, f"goes now: {moves}"
+        else:
+            found[gone.node] = NodeState.LATER, _later(answer, gone)
+    for kept in decision.unremovable:
+        cause = kept.blocking_pod or kept.detail
+        is_going = kept.reason == _Reason.CURRENTLY_BEING_DELETED
+        found[kept.node] = (
+            NodeState.MOVING if is_going else NodeState.STAYS,
+            why_it_stays(kept) + (f": {cause}" if cause else ""),
+        )
+    return found
+
+
+def _later(answer: PlanAnswer, node: plan_pb2.UnneededNode) -> str:
+    """Return when a node goes that does not go now."""
+    since_ns = node.since.ToNanoseconds()
+    for_s = (answer.now_ns - since_ns) / 1e9
+    since = f" (unneeded for {duration(for_s)})" if since_ns and for_s >= 1 else ""
+    if node.wave > 1:
+        return f"can go in wave {node.wave}{since}"
+    if node.not_now_reason in _TIMERS:
+        left_s = remaining_s(answer.settings, answer.view.nodes[node.node], since_ns, answer.now_ns)
+        return f"can go in {duration(left_s)}{since}"
+    return f"can go later: {node.detail or NODE_SENTENCES[node.not_now_reason]}{since}"
+
+
+def _groups(answer: PlanAnswer, nodes: tuple[NodeLine, ...], amounts: Mapping[str, _Amounts]) -> Iterator[GroupLine]:
+    """Yield the node groups, those without nodes too."""
+    members: dict[str, list[NodeLine]] = {group: [] for group in answer.view.groups}
+    for node in nodes:
+        members.setdefault(node.group, []).append(node)
+    added = {one.node_group: one.new_size - one.current_size for one in answer.response.scale_up.splits}
+    for group in sorted(members, key=lambda group: (not group, group)):
+        total = _Amounts()
+        for node in members[group]:
+            total = total.plus(amounts[node.name])
+        row = answer.view.groups.get(group)
+        yield GroupLine(
+            group,
+            nodes=len(members[group]),
+            going=sum(one.state in (NodeState.MOVING, NodeState.NOW, NodeState.LATER) for one in members[group]),
+            added=added.get(group, 0),
+            least=row.min_size if row is not None else -1,
+            most=row.max_size if row is not None else -1,
+            cpu=total.shares[0],
+            memory=total.shares[1],
+            price=sum(one.price or 0.0 for one in members[group]),
+        )
+
+
+def _pending(answer: PlanAnswer) -> Iterator[PendingLine]:
+    """Yield the pods that wait, those that stay pending first."""
+    decision, view = answer.response.scale_up, answer.view
+    alike: dict[tuple[str, str, bool], list[str]] = defaultdict(list)
+
+    def add(pod: str, reason: str, *, is_served: bool) -> None:
+        alike[view.owner_text(pod), reason, is_served].append(pod)
+
+    for lacking in decision.unschedulable:
+        add(lacking.pod, lacking.detail or "no node group can grow for it", is_served=False)
+    for one in decision.skipped:
+        add(one.pod, SKIPPED_SENTENCES[one.reason], is_served=False)
+    for split in decision.splits:
+        for pod in split.pods:
+            if view.row_of(pod) is not None:
+                add(pod, f"gets a new node of {split.node_group}", is_served=True)
+    for pod in sorted(decision.on_existing):
+        add(pod, "fits on existing nodes", is_served=True)
+    for pod in sorted(decision.on_upcoming):
+        add(pod, "waits for nodes that are on their way", is_served=True)
+    lines = (
+        PendingLine(owner or some(pods, 2), reason, is_served, tuple(pods))
+        for (owner, reason, is_served), pods in alike.items()
+    )
+    yield from sorted(lines, key=lambda line: (line.is_served, -len(line.pods), line.owner, line.reason))
+
+
+def _growth(answer: PlanAnswer) -> Iterator[GrowthLine]:
+    """Yield the node groups that grow, the one for the most pods first."""
+    decision = answer.response.scale_up
+    for one in sorted(decision.splits, key=lambda one: (-len(one.pods), one.node_group)):
+        price = one.price_per_hour if one.HasField("price_per_hour") else None
+        why = expansion.chosen_because(decision, one.node_group)
+        yield GrowthLine(one.node_group, one.current_size, one.new_size, one.max_size, len(one.pods), price, why)
+
+
+def _removals(status: actuator_pb2.ActuatorStatus, now_s: float) -> Iterator[RemovalLine]:
+    """Yield deletions in progress, then the latest that have ended. now_s : of the plan, before the status."""
+    now_s = max(now_s, status.time.ToNanoseconds() / 1e9)
+    for one in status.deletions:
+        yield _removal(one, now_s, is_over=False)
+    ended = sorted(status.finished, key=lambda one: (-one.state_time.ToNanoseconds(), one.node))
+    for one in ended[:MOST_FINISHED]:
+        yield _removal(one, now_s, is_over=True)
+
+
+def _known_removals(answer: PlanAnswer) -> Iterator[RemovalLine]:
+    """Yield the deletions that the snapshot tells of, as in a recording."""
+    for one in answer.view.snapshot.actuation_status.deletions:
+        seconds = max(0.0, (answer.now_ns - one.start_time.ToNanoseconds()) / 1e9)
+        state = "draining" if one.drain else "deleting"
+        yield RemovalLine(one.node, one.node_group, state, seconds, -1, -1, one.drain, False, "")
+
+
+def _removal(one: actuator_pb2.NodeDeletion, now_s: float, *, is_over: bool) -> RemovalLine:
+    reason = reason_pb2.DeletionReason.Code.Name(one.reason) if one.reason else ""
+    return RemovalLine(
+        node=one.node,
+        group=one.node_group,
+        state=actuator_pb2.DeletionState.Code.Name(one.state).lower().replace("_", " "),
+        seconds=max(0.0, now_s - one.state_time.ToNanoseconds() / 1e9),
+        pods_gone=one.pods_gone_count,
+        pods_total=one.pods_total_count,
+        is_drain=one.drain,
+        is_over=is_over,
+        detail=f"{reason} {one.detail}".strip(),
+    )
+
+
+def _progress(one: RemovalLine) -> str:
+    """Return how far a deletion is."""
+    pods = f": {one.pods_gone} of {counted(one.pods_total, 'pod')} gone" if one.pods_total > 0 else ""
+    return f"{one.state}{pods}"
+
+
+def _sentences(answer: PlanAnswer) -> Iterator[str]:
+    """Yield what the plan does, the most important first."""
+    response = answer.response
+    if response.HasField("scale_up") and not scale_up.is_quiet(response.scale_up):
+        yield scale_up.headline(answer)
+    if response.HasField("scale_down"):
+        decision = response.scale_down
+        yield scale_down.headline(answer)
+        if decision.result in scale_down.TELLING_RESULTS:
+            detail = f": {decision.detail}" if decision.detail else ""
+            text = RESULT_SENTENCES[decision.result]
+            yield f"{text[:1].upper()}{text[1:]}{detail}."
+    yield from response.diagnostics.notes

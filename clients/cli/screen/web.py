@@ -1,0 +1,207 @@
+"""The page of the loop, `trimtab run --web`: the last round for a browser, and the same as JSON. Reads only; gives no
+order and has no form.
+
+Decides who may look: where callers need certificates, those who present one; under an access policy, those with the
+right `read`. On loopback in plain text, requests for another host are refused, since a page elsewhere could make a
+browser send them. What a round brings is computed when somebody looks, once for all who do.
+"""
+
+import gzip
+import hashlib
+import json
+import threading
+import time
+from base64 import b64encode
+from collections.abc import Callable
+from importlib import resources
+from typing import Final
+from urllib.parse import parse_qs
+
+import structlog
+from rich.text import Text
+
+from trimtab.clients.cli.answers.answer import PlanAnswer
+from trimtab.clients.cli.screen.build import explained_node, screen_of
+from trimtab.clients.cli.screen.document import screen_document
+from trimtab.clients.documents.output import visible
+from trimtab.clients.reference_loop.rounds import RoundResult
+from trimtab.clients.rpc.access import Access
+from trimtab.clients.rpc.addresses import split_address
+from trimtab.clients.rpc.http_port import HttpAnswer, HttpRequest, plain, serve_http
+from trimtab.clients.rpc.port_security import PortSecurity, is_loopback
+from trimtab.clients.rpc.rights import Right
+from trimtab.v1 import actuator_pb2
+
+audit = structlog.get_logger("audit")
+_SECURITY: Final = (
+    ("X-Content-Type-Options", "nosniff"),
+    ("X-Frame-Options", "DENY"),
+    ("Referrer-Policy", "no-referrer"),
+    ("Cache-Control", "no-store"),
+)
+_NOT_FOUND: Final = plain("404 Not Found", "there is /, /screen.json and /node?name=NODE")
+
+
+class LastRound:
+    """What the loop has to show. Thread-safe. `report`, `fail` : called by the loop."""
+
+    def __init__(
+        self,
+        answer: Callable[[], PlanAnswer | None],
+        name: str = "",
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`answer` returns the last plan with its cluster, None = there was no round; name : of the cluster; `clock`
+        returns Unix seconds.
+        """
+        self._answer, self._name, self._clock = answer, name, clock
+        self._lock, self._computing = threading.Lock(), threading.Lock()
+        self._status: actuator_pb2.ActuatorStatus | None = None
+        self._rounds, self._changes = 0, 0
+        self._trouble = ""
+        # Of the round with this number.
+        self._shown: tuple[int, PlanAnswer, bytes] | None = None
+
+    def report(self, done: RoundResult) -> None:
+        """Take over a round."""
+        with self._lock:
+            self._status, self._trouble = done.status, ""
+            self._rounds += 1
+            self._changes += 1
+
+    def fail(self, trouble: str) -> None:
+        """Say why there is no newer round; the last one stays."""
+        with self._lock:
+            self._changes += self._trouble != trouble
+            self._trouble = trouble
+
+    @property
+    def version(self) -> str:
+        """Changes with what is shown."""
+        return f'"{self._changes}"'
+
+    @property
+    def trouble(self) -> str:
+        """Why there is no newer round, "" = there is."""
+        return self._trouble
+
+    def document(self) -> bytes | None:
+        """Return the screen as JSON; None = there was no round."""
+        found = self._latest()
+        if found is None:
+            return None
+        answer, screen = found
+        more = {"trouble": self.trouble, "age": max(0.0, self._clock() - answer.now_ns / 1e9)}
+        # The screen is an object that is not empty.
+        return screen[:-1] + b", " + json.dumps(more).encode()[1:]
+
+    def explain(self, node: str) -> str:
+        """Return why a node goes or stays, "" = there is no such node."""
+        found = self._latest()
+        lines = explained_node(found[0], node) if found is not None else []
+        return "\n".join(Text.from_markup(visible(line), emoji=False).plain for line in lines)
+
+    def _latest(self) -> tuple[PlanAnswer, bytes] | None:
+        """Return the last plan and its screen, computed once. The loop waits for nobody who looks."""
+        with self._computing:
+            with self._lock:
+                rounds, status = self._rounds, self._status
+            if self._shown is None or self._shown[0] != rounds:
+                answer = self._answer()
+                if answer is None:
+                    return None
+                screen = screen_document(screen_of(answer, status, self._name))
+                self._shown = rounds, answer, json.dumps(screen, ensure_ascii=False).encode()
+            return self._shown[1:]
+
+
+class WebPort:
+    """The page's port. Use as a context manager."""
+
+    def __init__(self, address: str, last: LastRound, security: PortSecurity, access: Access | None = None) -> None:
+        """Listen on "host:port", port 0 = any. Errors: OSError, ValueError as of `PortSecurity`."""
+        self._last, self._security, self._access = last, security, access or Access()
+        host, port = split_address(address)
+        security.check_exposure("--web", host)
+        security.check_callers("--web", host, self._access.knows_callers)
+        self._is_local = is_loopback(host) and not security.has_tls
+        self._html, self._policy = _page()
+        self._http = serve_http(host, port, security.http_context(), self._answer)
+        self.address = f"{host}:{self._http.server_port}"
+
+    def __enter__(self) -> "WebPort":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.close()
+
+    def _answer(self, request: HttpRequest) -> HttpAnswer | Callable[[], HttpAnswer]:
+        refusal = self._refusal(request)
+        if refusal is not None:
+            return refusal
+        if request.path == "/":
+            return _html(self._html, self._policy)
+        if request.path in ("/screen.json", "/node"):
+            return lambda: self._data(request)
+        return _NOT_FOUND
+
+    def _refusal(self, request: HttpRequest) -> HttpAnswer | None:
+        """Return the answer to a caller who may not look; None = it may."""
+        if self._is_local and not _is_local_host(request.headers.get("host", "")):
+            return plain("421 Misdirected Request", "this port is for this machine; ask for 127.0.0.1 or localhost")
+        if self._security.client_ca is not None and not request.showed_certificate:
+            return plain("403 Forbidden", "this page is for callers with a client certificate")
+        policy = self._access.policy
+        if policy is None or Right.READ in policy().rights(request.identities):
+            return None
+        who = ", ".join(request.identities) or "a caller without certificate"
+        audit.warning("refused", identities=list(request.identities), method=f"GET {request.path}", right="read")
+        return plain("403 Forbidden", f"the access policy does not grant read to {who}")
+
+    def _data(self, request: HttpRequest) -> HttpAnswer:
+        """Return what takes long to compute."""
+        if request.path == "/node":
+            name = parse_qs(request.query).get("name", [""])[0]
+            told = self._last.explain(name)
+            return _with_headers(plain("200 OK", told) if told else plain("404 Not Found", f"there is no node {name}"))
+        version = self._last.version
+        if request.headers.get("if-none-match") == version:
+            return HttpAnswer("304 Not Modified", b"", (("ETag", version), *_SECURITY))
+        body = self._last.document()
+        if body is None:
+            why = self._last.trouble or "no round has succeeded yet"
+            return _with_headers(plain("503 Service Unavailable", why))
+        headers = [("Content-Type", "application/json"), ("ETag", version), *_SECURITY]
+        if "gzip" in request.headers.get("accept-encoding", ""):
+            body = gzip.compress(body, 1)
+            headers.append(("Content-Encoding", "gzip"))
+        return HttpAnswer("200 OK", body, tuple(headers))
+
+
+def _with_headers(answer: HttpAnswer) -> HttpAnswer:
+    return answer._replace(headers=(*answer.headers, *_SECURITY))
+
+
+def _html(page: bytes, policy: str) -> HttpAnswer:
+    headers = (("Content-Type", "text/html; charset=utf-8"), ("Content-Security-Policy", policy), *_SECURITY)
+    return HttpAnswer("200 OK", page, headers)
+
+
+def _page() -> tuple[bytes, str]:
+    """Return the page, and its policy: nothing is loaded from anywhere but this port, no other script runs."""
+    folder = resources.files("trimtab.clients.cli.screen")
+    page, style, script = ((folder / f"page.{kind}").read_text(encoding="utf-8") for kind in ("html", "css", "js"))
+    text = page.replace("/*style*/", style).replace("/*script*/", script)
+    hashes = (b64encode(hashlib.sha256(part.encode()).digest()).decode() for part in (style, script))
+    styles, scripts = (f"'sha256-{one}'" for one in hashes)
+    policy = (
+        f"default-src 'none'; style-src {styles}; script-src {scripts}; connect-src 'self'; img-src data:; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+    return text.encode(), policy
+
+
+def _is_local_host(header: str) -> bool:
+    """Return whether the header `Host` names this machine."""
+    host = header.rpartition(":")[0] if header.rpartition(":")[2].isdigit() else header
+    return host.lower().strip("[]") in ("localhost", "127.0.0.1", "::1")

@@ -1,0 +1,1 @@
+"""`trimtab top`: a cluster, its plan and its deletions on one live screen of the terminal."""

@@ -1,0 +1,58 @@
+"""The node groups of a live cluster's NodePools, computed anew in each round, and what the pools ask of plans."""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from trimtab.clients.kubernetes.kinds.nodes import NodeGroup
+from trimtab.clients.snapshots.live.watched_objects import WatchedObjects
+from trimtab.clients.snapshots.objects.karpenter.offers import MachineOffer
+from trimtab.clients.snapshots.objects.karpenter.pool_settings import with_pool_settings
+from trimtab.clients.snapshots.objects.karpenter.pools import KarpenterObjects, PoolGroups, pool_groups
+from trimtab.v1 import actuator_pb2, plan_pb2
+
+
+def store_pool_groups(
+    store: WatchedObjects, declared: Sequence[NodeGroup], offers: Sequence[MachineOffer] | None = None
+) -> PoolGroups:
+    """Return the node groups of the NodePools in a store; none without NodePools."""
+    pools = list(store.objects["NodePool"].values())
+    if not pools:
+        return PoolGroups([], plan_pb2.PlanSettings(), [])
+    claims, nodes = (list(store.objects[kind].values()) for kind in ("NodeClaim", "Node"))
+    return pool_groups(KarpenterObjects(pools, claims, nodes, declared), offers)
+
+
+class PooledCluster(Protocol):
+    """A live cluster, as `trimtab.clients.snapshots.live.LiveCluster` is one."""
+
+    def pool_groups(self, declared: Sequence[NodeGroup]) -> PoolGroups:
+        """Return the node groups of its NodePools as they are now."""
+
+
+class LivePoolGroups:
+    """The node groups of NodePools for `RoundSettings.complete_groups`, and their settings for `complete_settings`."""
+
+    def __init__(self, cluster: PooledCluster, warn: Callable[[str], None]) -> None:
+        """`warn` gets each note about the pools, once."""
+        self._cluster, self._warn = cluster, warn
+        self._settings = plan_pb2.PlanSettings()
+        self._noted: set[str] = set()
+
+    def groups(
+        self, declared: tuple[NodeGroup, ...], _status: actuator_pb2.ActuatorStatus | None
+    ) -> tuple[NodeGroup, ...]:
+        """Return the declared groups and those of the NodePools."""
+        found = self._cluster.pool_groups(declared)
+        self._settings = found.settings
+        for text in found.notes:
+            if text not in self._noted:
+                self._noted.add(text)
+                self._warn(text)
+        return (*declared, *found.groups)
+
+    def settings(self, given: plan_pb2.PlanSettings) -> plan_pb2.PlanSettings:
+        """Return settings completed by what the pools of the last call ask; their budgets ask for no replacement."""
+        merged = with_pool_settings(given, self._settings)
+        if not given.HasField("replacement"):
+            merged.ClearField("replacement")
+        return merged

@@ -1,0 +1,1 @@
+"""Clusters of Karpenter: each NodePool with each offering of machines becomes a node group."""

@@ -1,0 +1,119 @@
+"""Pools by price: the optimum of small problems, limits on pools and nodes, headroom."""
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.builders.right_sizes import SmallOffer, SmallPod, least_price, sized
+from trimtab.clients.cli.failures import UsageError
+from trimtab.clients.cli.planners import PlannerAccess, open_planner
+from trimtab.clients.cli.rightsize.few_pods import Bin, least_bins
+from trimtab.clients.cli.rightsize.headroom import read_headroom
+from trimtab.clients.cli.rightsize.sizing import Sizing, SizingLimits
+
+PRICE = st.integers(1, 20).map(lambda tenths: tenths / 10)
+OFFERS = st.lists(
+    st.builds(SmallOffer, st.integers(1, 8), st.integers(1, 16), st.sampled_from([2, 4, 110]), PRICE),
+    min_size=1,
+    max_size=4,
+)
+POD = st.builds(SmallPod, st.integers(1, 30).map(lambda n: n * 100), st.integers(1, 5))
+
+
+@pytest.fixture(scope="module")
+def planner() -> Iterator[PlannerAccess]:
+    with open_planner(None) as opened:
+        yield opened
+
+
+@settings(max_examples=20, deadline=None)
+@given(offers=OFFERS, pods=st.lists(POD, min_size=1, max_size=7))
+def test_pools_of_small_problems_cost_the_least_that_is_possible(
+    planner: PlannerAccess, offers: list[SmallOffer], pods: list[SmallPod]
+) -> None:
+    left, price = least_price(offers, pods)
+    found = sized(planner, offers, pods)
+    assert (len(found.unplaced), found.is_verified) == (left, True)
+    assert found.price == pytest.approx(price)
+
+
+@pytest.mark.nightly
+@settings(max_examples=40, deadline=None)
+@given(offers=OFFERS, pods=st.lists(POD, min_size=8, max_size=12))
+def test_pools_of_twelve_pods_cost_at_most_a_tenth_more_than_the_least_that_is_possible(
+    planner: PlannerAccess, offers: list[SmallOffer], pods: list[SmallPod]
+) -> None:
+    left, price = least_price(offers, pods)
+    found = sized(planner, offers, pods)
+    assert (len(found.unplaced), found.is_verified) == (left, True)
+    assert price - 1e-9 <= found.price <= price * 1.1 + 1e-9
+
+
+@settings(max_examples=50, deadline=None)
+@given(offers=OFFERS, pods=st.lists(POD, min_size=1, max_size=7))
+def test_few_pods_are_partitioned_for_the_least_price(offers: list[SmallOffer], pods: list[SmallPod]) -> None:
+    amounts = [{"cpu": one.cores * 1000, "memory": one.memory_gib, "pods": one.pods} for one in offers]
+    bins = [Bin(f"t{i}", one.price, of) for i, (one, of) in enumerate(zip(offers, amounts, strict=True))]
+    found = least_bins(bins, [{"cpu": pod.cpu_milli, "memory": pod.memory_gib} for pod in pods])
+    left, price = least_price(offers, pods)
+    assert (found is None) == (left > 0)
+    if found is not None:
+        assert sum(offers[int(name[1:])].price * count for name, count in found.items()) == pytest.approx(price)
+
+
+BIG, SMALL = SmallOffer(8, 32, 110, 1.0), SmallOffer(2, 8, 110, 0.3)
+ODD = SmallOffer(2, 16, 110, 0.31)
+PODS = [SmallPod(1900, 1)] * 5 + [SmallPod(100, 15)]
+
+
+def sizes(found: Sizing) -> dict[str, int]:
+    return {group.machine.offer.key.instance_type: group.node_count for group in found.groups}
+
+
+def test_without_limits_pods_of_different_shapes_get_pools_of_their_own(planner: PlannerAccess) -> None:
+    assert sizes(sized(planner, [BIG, SMALL, ODD], PODS)) == {"t0": 1, "t1": 1}
+
+
+@pytest.mark.parametrize(("most", "expected"), [(1, {"t2": 5}), (2, {"t0": 1, "t1": 1})])
+def test_at_most_so_many_pools(planner: PlannerAccess, most: int, expected: dict[str, int]) -> None:
+    assert sizes(sized(planner, [BIG, SMALL, ODD], PODS, SizingLimits(max_pools=most))) == expected
+
+
+def test_a_pool_below_its_least_size_is_given_up_if_that_is_cheaper(planner: PlannerAccess) -> None:
+    found = sized(planner, [BIG, SMALL, ODD], PODS, SizingLimits(min_nodes=3))
+    assert all(count >= 3 for count in sizes(found).values())
+    assert sizes(found) == {"t2": 5}
+
+
+def test_a_pool_has_at_most_so_many_nodes(planner: PlannerAccess) -> None:
+    found = sized(planner, [BIG, SMALL], [SmallPod(1900, 1)] * 10, SizingLimits(max_nodes=2))
+    assert sizes(found) == {"t0": 2, "t1": 2}
+
+
+def test_headroom_stays_free_on_each_node(planner: PlannerAccess) -> None:
+    pods = [SmallPod(1000, 1)] * 8
+    assert sizes(sized(planner, [BIG], pods)) == {"t0": 1}
+    assert sizes(sized(planner, [BIG], pods, SizingLimits(read_headroom("10%")))) == {"t0": 2}
+    assert sizes(sized(planner, [BIG], pods, SizingLimits(read_headroom("cpu=500m")))) == {"t0": 2}
+    assert sizes(sized(planner, [BIG], pods, SizingLimits(read_headroom("memory=50%")))) == {"t0": 1}
+
+
+def test_a_pod_that_fits_no_machine_is_said_and_all_others_have_a_place(planner: PlannerAccess) -> None:
+    found = sized(planner, [SMALL], [SmallPod(1000, 1), SmallPod(9000, 1)])
+    assert list(found.unplaced) == ["default/p1"]
+    assert "a new node is too small" in found.unplaced["default/p1"]
+    assert sizes(found) == {"t0": 1}
+
+
+@pytest.mark.parametrize("text", ["ten", "100%", "-1%", "cpu=many", "cpu=-1", "=10%", "10"])
+def test_headroom_that_cannot_be_read_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="--headroom"):
+        read_headroom(text)
+
+
+def test_no_headroom_changes_nothing() -> None:
+    assert read_headroom(None).left({"cpu": "4", "memory": "8Gi"}) == {"cpu": "4", "memory": "8Gi"}
+    assert str(read_headroom(None)) == ""
+    assert str(read_headroom("10%")) == "10% of cpu and 10% of memory"

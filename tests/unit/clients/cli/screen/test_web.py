@@ -1,0 +1,165 @@
+"""The page of the loop over HTTP: what it answers, to whom, and with which headers."""
+
+import gzip
+import json
+import ssl
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from http.client import HTTPConnection, HTTPResponse
+from pathlib import Path
+
+import pytest
+
+from tests.builders.screens import NOW_S, planned, status_of
+from tests.builders.tls import make_ca
+from tests.builders.waiting import LIMIT_S
+from trimtab.clients.cli.screen.web import LastRound, WebPort
+from trimtab.clients.reference_loop.rounds import RoundResult
+from trimtab.clients.rpc.access import open_access
+from trimtab.clients.rpc.port_security import ExposedPortError, PortSecurity
+from trimtab.v1 import plan_pb2
+
+POLICY = """
+apiVersion: trimtab.dev/v1
+kind: AccessPolicy
+callers: [{identities: ["spiffe://trimtab/operator"], rights: [read]}]
+"""
+
+
+def last_round(*, rounds: int = 1) -> LastRound:
+    """Return a loop's last round on the small cluster; without rounds there is nothing yet."""
+    last = LastRound(lambda: planned() if rounds else None, "shop", clock=lambda: NOW_S + 7.0)
+    for _ in range(rounds):
+        last.report(RoundResult(plan_pb2.PlanRequest(), planned().response, status_of(), was_delta=False))
+    return last
+
+
+@pytest.fixture
+def port() -> Iterator[WebPort]:
+    with WebPort("127.0.0.1:0", last_round(), PortSecurity()) as served:
+        yield served
+
+
+def ask(port: WebPort, path: str, method: str = "GET", **headers: str) -> tuple[HTTPResponse, bytes]:
+    host, _, number = port.address.partition(":")
+    connection = HTTPConnection(host, int(number), timeout=LIMIT_S)
+    connection.request(method, path, headers={name.replace("_", "-"): value for name, value in headers.items()})
+    answer = connection.getresponse()
+    return answer, answer.read()
+
+
+def test_the_page_loads_nothing_from_elsewhere_and_may_not_be_framed(port: WebPort) -> None:
+    answer, body = ask(port, "/")
+    policy = answer.headers["Content-Security-Policy"]
+    assert answer.status == 200
+    assert "default-src 'none'" in policy
+    assert "frame-ancestors 'none'" in policy
+    assert "unsafe" not in policy
+    assert b"http://" not in body
+    assert b"https://" not in body
+
+
+def test_the_document_has_what_the_screen_shows(port: WebPort) -> None:
+    _, body = ask(port, "/screen.json")
+    found = json.loads(body)
+    texts = found["texts"]
+    assert found["name"] == "shop"
+    assert found["age"] == 7.0
+    assert [row[0] for row in found["nodes"]] == ["a-1", "a-2", "a-3", "b-1", "b-2"]
+    assert texts[found["nodes"][3][7]] == "draining: 3 of 7 pods gone"
+    assert found["figures"]["perMonth"] == 2555.0
+    assert found["growth"] == [["pool-a", 3, 4, 5, 1, 0.5, "cheapest plan"]]
+    assert [row[:2] for row in found["removals"]] == [["b-1", "pool-b"], ["a-9", "pool-a"]]
+
+
+def test_the_document_is_packed_for_those_who_take_that_and_sent_once() -> None:
+    with WebPort("127.0.0.1:0", last_round(), PortSecurity()) as port:
+        answer, body = ask(port, "/screen.json", Accept_Encoding="gzip")
+        assert json.loads(gzip.decompress(body))["name"] == "shop"
+        again, nothing = ask(port, "/screen.json", If_None_Match=answer.headers["ETag"])
+        assert (again.status, nothing) == (304, b"")
+
+
+def test_a_failed_round_is_told_and_the_last_plan_stays() -> None:
+    last = last_round()
+    with WebPort("127.0.0.1:0", last, PortSecurity()) as port:
+        before, _ = ask(port, "/screen.json")
+        last.fail("the planner is away")
+        after, body = ask(port, "/screen.json", If_None_Match=before.headers["ETag"])
+        assert (after.status, json.loads(body)["trouble"], len(json.loads(body)["nodes"])) == (
+            200,
+            "the planner is away",
+            5,
+        )
+
+
+def test_before_the_first_round_the_reason_is_told() -> None:
+    last = last_round(rounds=0)
+    with WebPort("127.0.0.1:0", last, PortSecurity()) as port:
+        assert ask(port, "/screen.json")[1] == b"no round has succeeded yet\n"
+        last.fail("the cluster cannot be read")
+        assert ask(port, "/screen.json")[1] == b"the cluster cannot be read\n"
+
+
+def test_a_node_is_explained_and_others_are_not_found(port: WebPort) -> None:
+    answer, body = ask(port, "/node?name=a-2")
+    assert answer.status == 200
+    assert b"Pod default/bare has no controller" in body
+    assert answer.headers["Content-Type"].startswith("text/plain")
+    assert [ask(port, path)[0].status for path in ("/node?name=x", "/node", "/x", "/../etc/passwd")] == [404] * 4
+
+
+def test_nothing_but_reading_is_answered(port: WebPort) -> None:
+    assert [ask(port, "/", method)[0].status for method in ("POST", "PUT", "DELETE", "PATCH")] == [405] * 4
+
+
+def test_a_request_for_another_host_is_refused_on_loopback(port: WebPort) -> None:
+    assert ask(port, "/screen.json", Host="evil.example")[0].status == 421
+    number = port.address.rpartition(":")[2]
+    hosts = ("localhost", f"localhost:{number}", "127.0.0.1", f"[::1]:{number}")
+    assert [ask(port, "/", Host=host)[0].status for host in hosts] == [200] * 4
+
+
+def test_the_page_is_not_served_in_plain_text_on_the_network_unless_the_operator_allows_it() -> None:
+    with pytest.raises(ExposedPortError, match="--web"):
+        WebPort("0.0.0.0:0", last_round(), PortSecurity())
+    with WebPort("0.0.0.0:0", last_round(), PortSecurity(allow_plaintext=True)):
+        pass
+
+
+def test_on_the_network_callers_need_a_certificate_unless_the_operator_allows_others(tmp_path: Path) -> None:
+    ca = make_ca(tmp_path / "ca")
+    with pytest.raises(ExposedPortError, match="--web"):
+        WebPort("0.0.0.0:0", last_round(), ca.port(client_ca=False))
+    context = ssl.create_default_context(cafile=str(ca.ca))
+    with WebPort("127.0.0.1:0", last_round(), ca.port()) as port:
+        url = f"https://{port.address}/"
+        with pytest.raises(urllib.error.HTTPError, match="403"):
+            urllib.request.urlopen(url, timeout=LIMIT_S, context=context)
+        files = ca.channel("client")
+        assert files.tls_cert is not None
+        context.load_cert_chain(files.tls_cert, files.tls_key)
+        with urllib.request.urlopen(url, timeout=LIMIT_S, context=context) as page:
+            assert page.status == 200
+
+
+def test_under_a_policy_only_those_with_the_right_to_read_may_look(tmp_path: Path) -> None:
+    ca, policy = make_ca(tmp_path / "ca"), tmp_path / "policy.yaml"
+    policy.write_text(POLICY)
+    access = open_access(policy, "", None, lambda *_: tuple)
+    with WebPort("127.0.0.1:0", last_round(), ca.port(), access) as port:
+
+        def asked_by(name: str) -> bytes:
+            ca.issue(name, hosts=())
+            context = ssl.create_default_context(cafile=str(ca.ca))
+            files = ca.channel(name)
+            assert files.tls_cert is not None
+            context.load_cert_chain(files.tls_cert, files.tls_key)
+            with urllib.request.urlopen(f"https://{port.address}/", timeout=LIMIT_S, context=context) as page:
+                return bytes(page.read())
+
+        assert b"<html" in asked_by("operator")
+        with pytest.raises(urllib.error.HTTPError, match="403") as refused:
+            asked_by("loop")
+        assert b"does not grant read to spiffe://trimtab/loop" in refused.value.read()

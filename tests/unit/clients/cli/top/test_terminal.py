@@ -1,0 +1,216 @@
+"""The live screen on a terminal of a fixed size: its text, keys, filter, details, small terminals."""
+
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from tests.builders.screens import many, picture, renamed, text_of_terminal, with_terminal
+from trimtab.clients.cli.top import row_list
+from trimtab.clients.cli.top.app import DetailsScreen, TopApp
+from trimtab.clients.cli.top.feed import Picture, StillFeed
+from trimtab.clients.cli.top.layout import Line, row_line
+from trimtab.clients.cli.top.row_list import RowList
+from trimtab.clients.cli.top.rows import Row, Selection, TopView, identity_of, rows_of
+from trimtab.clients.cli.top.snapshot_text import plain_lines
+
+HERE = Path(__file__).parent
+
+
+def names(app: TopApp) -> list[str]:
+    """Return the names of the rows shown."""
+    assert app.picture is not None
+    return [identity_of(row)[1] for row in rows_of(app.picture.screen, app.selection)]
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (140, 24)])
+def test_the_terminal_shows_what_the_kept_text_shows(width: int, height: int) -> None:
+    async def act(app: TopApp, _pilot: Pilot[None]) -> None:
+        assert text_of_terminal(app) == (HERE / f"terminal-{width}.txt").read_text(encoding="utf-8")
+
+    with_terminal(act, size=(width, height))
+
+
+@pytest.mark.parametrize("width", [80, 140])
+def test_plain_text_shows_what_the_kept_text_shows(width: int) -> None:
+    text = "\n".join(plain_lines(picture().screen, width)) + "\n"
+    assert text == (HERE / f"plain-{width}.txt").read_text(encoding="utf-8")
+
+
+def test_no_line_of_the_terminal_is_wider_than_it_is() -> None:
+    async def act(app: TopApp, _pilot: Pilot[None]) -> None:
+        width = app.size.width
+        assert all(len(line) <= width for line in text_of_terminal(app).splitlines())
+
+    for size in ((80, 24), (100, 30), (200, 50), (33, 9)):
+        with_terminal(act, size=size)
+
+
+@pytest.mark.parametrize("size", [(1, 1), (3, 2), (10, 3), (20, 5), (40, 8)])
+def test_no_terminal_is_too_small_for_keys_to_work(size: tuple[int, int]) -> None:
+    async def act(app: TopApp, pilot: Pilot[None]) -> None:
+        await pilot.press("j", "C", "tab", "tab", "enter", "escape", "question_mark", "escape", "slash", "a", "escape")
+        assert app.failure is None
+        text_of_terminal(app)
+
+    with_terminal(act, size=size)
+
+
+def test_keys_move_the_cursor_as_far_as_there_are_rows() -> None:
+    async def act(app: TopApp, pilot: Pilot[None]) -> None:
+        table = app.query_one(RowList)
+        await pilot.press("j", "down", "k")
+        assert table.cursor == 1
+        await pilot.press("G", "j")
+        assert table.cursor == table.count - 1
+        await pilot.press("home", "k")
+        assert table.cursor == 0
+        await pilot.press("pagedown")
+        assert table.cursor == table.count - 1
+
+    with_terminal(act)
+
+
+def test_a_filter_shows_rows_that_have_all_its_words_while_it_is_typed() -> None:
+    async def act(app: TopApp, pilot: Pilot[None]) -> None:
+        await pilot.press("slash", *"pool-b", "space", *"drain")
+        assert names(app) == ["pool-b", "b-1"]
+        await pilot.press("enter")
+        assert app.query_one(RowList).has_focus
+        await pilot.press("escape")
+        assert len(names(app)) == 7
+        await pilot.press("slash", "exclamation_mark", *"pool-b", "enter")
+        assert names(app) == ["pool-a", "a-1", "a-2", "a-3"]
+
+    with_terminal(act)
+
+
+def test_letters_sort_and_the_same_letter_again_sorts_the_other_way_round() -> None:
+    async def act(app: TopApp, pilot: Pilot[None]) -> None:
+        await pilot.press("C")
+        assert names(app)[:2] == ["b-2", "a-1"]
+        await pilot.press("C")
+        assert names(app)[-2:] == ["a-1", "b-2"]
+        await pilot.press("H")
+        assert names(app)[:2] == ["b-1", "b-2"]
+        await pilot.press("S")
+        assert names(app)[0] == "b-1"
+        await pilot.press("B")
+        assert names(app)[0] == "pool-a"
+
+    with_terminal(act)
+
+
+def test_digits_choose_one_of_the_largest_groups_and_zero_all() -> None:
+    async def act(app: TopApp, pilot: Pilot[None]) -> None:
+        await pilot.press("2")
+        assert names(app) == ["pool-b", "b-1", "b-2"]
+        await pilot.press("9")
+        assert names(app) == ["pool-b", "b-1", "b-2"]
+        await pilot.press("0")
+        assert len(names(app)) == 7
+
+    with_terminal(act)
+
+
+def test_the_name_of_a_view_or_its_beginning_shows_it_and_escape_goes_back() -> None:
+    async def act(app: TopApp, pilot: Pilot[None]) -> None:
+        for typed, view, first in (
+            ("pend", TopView.PENDING, "default/huge"),
+            ("deletions", TopView.DELETIONS, "b-1"),
+            ("growth", TopView.GROWTH, "pool-a"),
+            ("groups", TopView.GROUPS, "pool-a"),
+        ):
+            await pilot.press("colon", *typed, "enter")
+            assert (app.selection.view, names(app)[0]) == (view, first)
+        await pilot.press("enter")
+        assert (app.selection.view, app.selection.group) == (TopView.NODES, "pool-a")
+        await pilot.press("escape", "colon", *"pods", "enter")
+        await pilot.pause()
+        assert ":pods is no view" in text_of_terminal(app)
+
+    with_terminal(act)
+
+
+def test_enter_on_a_node_explains_it_as_the_command_does() -> None:
+    async def act(app: TopApp, pilot: Pilot[None]) -> None:
+        await pilot.press("slash", *"a-2", "enter", "G", "enter")
+        await pilot.pause()
+        assert isinstance(app.screen, DetailsScreen)
+        text = text_of_terminal(app)
+        assert "Node a-2, of node group pool-a, with 1 pod." in text
+        assert "Pod default/bare has no controller" in text
+        await pilot.press("escape")
+        assert not isinstance(app.screen, DetailsScreen)
+
+    with_terminal(act)
+
+
+def test_enter_on_pods_that_wait_names_them_and_says_why() -> None:
+    async def act(app: TopApp, pilot: Pilot[None]) -> None:
+        await pilot.press("colon", *"pending", "enter", "enter")
+        await pilot.pause()
+        text = text_of_terminal(app)
+        assert "1 pod of default/huge" in text
+        assert "default/huge" in text
+
+    with_terminal(act)
+
+
+def test_a_click_chooses_a_row_and_another_one_opens_it() -> None:
+    async def act(app: TopApp, pilot: Pilot[None]) -> None:
+        await pilot.click(RowList, offset=(3, 2))
+        assert app.query_one(RowList).cursor == 2
+        assert not isinstance(app.screen, DetailsScreen)
+        await pilot.click(RowList, offset=(3, 2))
+        await pilot.pause()
+        assert isinstance(app.screen, DetailsScreen)
+
+    with_terminal(act)
+
+
+def test_names_with_control_characters_and_markup_do_not_reach_the_terminal_as_such() -> None:
+    async def act(app: TopApp, pilot: Pilot[None]) -> None:
+        assert "b[red]\\x1b[2J" in text_of_terminal(app)
+        await pilot.press("G", "enter")
+        await pilot.pause()
+        assert "Node b[red]\\x1b[2J, of node group" in text_of_terminal(app)
+
+    with_terminal(act, StillFeed(Picture(renamed("b[red]\x1b[2J"), None, "shop")))
+
+
+def test_of_5000_nodes_only_the_lines_in_sight_are_drawn_for_a_key_or_a_picture(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    drawn: list[object] = []
+
+    def counting(row: Row, chosen: Selection, width: int) -> Line:
+        drawn.append(row)
+        return row_line(row, chosen, width)
+
+    monkeypatch.setattr(row_list, "row_line", counting)
+
+    async def act(app: TopApp, pilot: Pilot[None]) -> None:
+        table = app.query_one(RowList)
+        assert table.count == 5009
+        for key in ("j", "G", "N", "S", "pageup"):
+            drawn.clear()
+            await pilot.press(key)
+            await pilot.pause()
+            assert 0 < len(drawn) < 10 * app.size.height, key
+        await pilot.press("N", "G")
+        await pilot.pause()
+        assert "n-04999" in text_of_terminal(app)
+        await pilot.press("slash", *"n-0123", "enter")
+        await pilot.pause()
+        assert table.count == 10
+
+    with_terminal(act, StillFeed(Picture(many(5000), None, "large")))
+
+
+def test_the_key_q_leaves_the_screen() -> None:
+    async def act(app: TopApp, pilot: Pilot[None]) -> None:
+        await pilot.press("q")
+        assert not app.is_running or app._exit
+
+    with_terminal(act)

@@ -1,0 +1,291 @@
+"""NodePools of a dump as node groups: templates, members, sizes, settings, and what is said of odd ones."""
+
+from typing import Any
+
+import pytest
+
+from tests.builders import karpenter as kp
+from tests.builders import kubernetes as k8s
+from tests.builders.karpenter import requirement
+from trimtab.clients.cluster_view import ClusterView
+from trimtab.clients.snapshots.objects import build_snapshot, decode_objects
+from trimtab.clients.snapshots.objects.build import BuiltSnapshot
+from trimtab.clients.snapshots.objects.karpenter.offers import MachineOffer, OfferKey, labels_of
+from trimtab.v1 import plan_pb2
+
+Json = dict[str, Any]
+AMOUNTS = {"cpu": "2", "memory": "8Gi", "pods": "29"}
+
+
+def offer(text: str, price: float | None = 0.1, **labels: str) -> MachineOffer:
+    key = OfferKey(*text.split("/"))
+    more = {name.replace("__", "/").replace("_", "-"): value for name, value in labels.items()}
+    return MachineOffer(key, AMOUNTS, AMOUNTS, labels_of(key, more), price)
+
+
+OFFERS = [offer("m5.large/z1/on-demand"), offer("m5.large/z2/spot", 0.04), offer("c6g.large/z1/on-demand", 0.08)]
+
+
+def built(*objects: Json, offers: list[MachineOffer] | None = None) -> BuiltSnapshot:
+    return build_snapshot(decode_objects([k8s.namespace(), *objects]), None, offers)
+
+
+def groups(*objects: Json, offers: list[MachineOffer] | None = None) -> list[str]:
+    return [group.id for group in built(*objects, offers=offers).snapshot.node_groups]
+
+
+def asked(*objects: Json) -> plan_pb2.PlanSettings:
+    settings = built(*objects, offers=OFFERS).settings
+    assert settings is not None
+    return settings
+
+
+def test_a_pool_is_a_group_for_each_offering_that_it_allows() -> None:
+    pool = kp.node_pool("web", [requirement(kp.CAPACITY_TYPE, "In", "on-demand")])
+    assert groups(pool, offers=OFFERS) == ["web/c6g.large/z1/on-demand", "web/m5.large/z1/on-demand"]
+
+
+def test_the_template_has_labels_and_taints_of_pool_and_offering_but_no_startup_taints() -> None:
+    pool = kp.node_pool("web", labels={"team": "a"}, taints=["only=web:NoSchedule"], startup_taints=["cni:NoExecute"])
+    found = built(pool, offers=OFFERS[:1])
+    (group,) = found.snapshot.node_groups
+    view = ClusterView(found.snapshot)
+    labels = view.labels(group.template.label_set)
+    assert labels[kp.POOL] == "web"
+    assert labels["team"] == "a"
+    assert labels[kp.INSTANCE_TYPE] == "m5.large"
+    assert labels[kp.ZONE] == "z1"
+    assert labels[kp.CAPACITY_TYPE] == "on-demand"
+    assert labels["karpenter.k8s.aws/instance-family"] == "m5"
+    assert [view.text(one.key) for one in group.template.taints] == ["only"]
+    assert (group.price_per_hour, group.min_size, group.target_size) == (0.1, 0, 0)
+    assert found.settings is not None
+    assert list(found.settings.scale_up.startup_taints.keys) == ["cni", "karpenter.sh/unregistered"]
+
+
+def test_nodes_are_in_the_group_of_their_labels_and_claims_without_node_are_on_their_way() -> None:
+    claims = [
+        kp.node_claim("c1", node="n1"),
+        kp.node_claim("c2"),
+        kp.node_claim("c3", offer="m5.large/z2/spot"),
+    ]
+    found = built(kp.node_pool(), kp.pool_node("n1"), *claims, offers=OFFERS).snapshot
+    assert {node.name: node.node_group for node in found.nodes} == {"n1": "default/m5.large/z1/on-demand"}
+    sizes = {group.id: group.target_size for group in found.node_groups}
+    assert sizes["default/m5.large/z1/on-demand"] == 2
+    assert sizes["default/m5.large/z2/spot"] == 1
+
+
+def test_a_claim_that_is_being_deleted_or_not_launched_is_not_on_its_way() -> None:
+    leaving = kp.node_claim("c1")
+    leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    created = {**kp.node_claim("c2"), "metadata": {"name": "c2", "labels": {kp.POOL: "default"}}}
+    found = built(kp.node_pool(), leaving, created, offers=OFFERS).snapshot
+    assert {group.target_size for group in found.node_groups} == {0}
+
+
+def test_a_node_whose_offering_the_pool_does_not_have_keeps_a_group_that_does_not_grow() -> None:
+    pool = kp.node_pool("web", [requirement(kp.INSTANCE_TYPE, "In", "m5.large")])
+    found = built(pool, kp.pool_node("n1", "web", "m5.24xlarge/z1/on-demand"), offers=OFFERS).snapshot
+    (group,) = [one for one in found.node_groups if one.id == "web/m5.24xlarge/z1/on-demand"]
+    assert (group.max_size, group.target_size, found.nodes[0].node_group) == (1, 1, group.id)
+    assert not group.HasField("price_per_hour")
+
+
+def test_the_price_of_a_node_is_known_though_its_pool_no_longer_allows_its_offering() -> None:
+    pool = kp.node_pool("web", [requirement(kp.INSTANCE_TYPE, "In", "c6g.large")])
+    found = built(pool, kp.pool_node("n1", "web"), offers=OFFERS).snapshot
+    assert [one.price_per_hour for one in found.node_groups if one.id == found.nodes[0].node_group] == [0.1]
+
+
+def test_without_offerings_the_nodes_and_claims_show_what_there_is() -> None:
+    nodes = [kp.pool_node("n1"), k8s.node("other", labels={kp.INSTANCE_TYPE: "r5.large", kp.ZONE: "z3"})]
+    claim = kp.node_claim("c1", offer="c5.large/z2/spot", capacity=AMOUNTS)
+    master = k8s.node("m", labels={kp.INSTANCE_TYPE: "x1.big", "node-role.kubernetes.io/control-plane": ""})
+    assert groups(kp.node_pool(), *nodes, master, claim) == [
+        "default/c5.large/z2/spot",
+        "default/m5.large/z1/on-demand",
+        "default/r5.large/z3/on-demand",
+    ]
+
+
+def test_an_offering_of_no_zone_is_in_every_zone_of_nodes_and_requirements() -> None:
+    pool = kp.node_pool("web", [requirement(kp.ZONE, "In", "z7", "z1")])
+    anywhere = MachineOffer(OfferKey("m5.large", "", "spot"), AMOUNTS, AMOUNTS, {kp.CAPACITY_TYPE: "spot"}, 0.1)
+    assert groups(pool, k8s.node("n", zone="z2"), offers=[anywhere]) == ["web/m5.large/z1/spot", "web/m5.large/z7/spot"]
+
+
+def test_labels_of_the_pools_own_with_several_values_are_a_group_each() -> None:
+    pool = kp.node_pool("web", [requirement("team", "In", "a", "b")])
+    node = kp.pool_node("n1", "web", labels={"team": "b"})
+    found = built(pool, node, offers=OFFERS[:1]).snapshot
+    assert [group.id for group in found.node_groups] == ["web/m5.large/z1/on-demand/a", "web/m5.large/z1/on-demand/b"]
+    assert found.nodes[0].node_group == "web/m5.large/z1/on-demand/b"
+
+
+def test_nodes_of_a_declared_group_stay_there() -> None:
+    declared = k8s.node_group("mine", selector={kp.POOL: "default"})
+    found = built(kp.node_pool(), kp.pool_node("n1"), declared, offers=OFFERS).snapshot
+    assert found.nodes[0].node_group == "mine"
+    assert {group.target_size for group in found.node_groups if group.id != "mine"} == {0}
+
+
+def test_limits_hold_for_the_nodes_of_their_pool() -> None:
+    settings = asked(kp.node_pool("web", limits={"cpu": "10", "memory": "1Gi", "nodes": "7"}))
+    assert [(one.resource, one.maximum, dict(one.nodes.match_labels)) for one in settings.planner.limits] == [
+        ("cpu", 10_000, {kp.POOL: "web"}),
+        ("memory", 1 << 30, {kp.POOL: "web"}),
+        ("nodes", 7, {kp.POOL: "web"}),
+    ]
+
+
+def test_weights_rank_the_groups_of_pools_by_their_names() -> None:
+    settings = asked(kp.node_pool("a.b", weight=10), kp.node_pool("c"), kp.node_pool("d", weight=10)).scale_up
+    assert list(settings.expanders) == [plan_pb2.Expander.PRIORITY, plan_pb2.Expander.PRICE]
+    ranks = [(one.rank, list(one.patterns)) for one in settings.priority.ranks]
+    assert ranks == [(10, [r"^a\.b/", "^d/"]), (0, ["^c/"])]
+
+
+def test_equal_weights_leave_the_choice_to_money() -> None:
+    assert not asked(kp.node_pool("a", weight=5), kp.node_pool("b", weight=5)).scale_up.expanders
+
+
+def test_a_pool_without_budgets_has_that_of_karpenter() -> None:
+    (budget,) = asked(kp.node_pool("web")).replacement.budgets
+    assert (budget.max_nodes, dict(budget.nodes.match_labels)) == ("10%", {kp.POOL: "web"})
+
+
+def test_budgets_keep_reasons_and_schedule() -> None:
+    given = {"nodes": "0", "reasons": ["Underutilized"], "schedule": "0 9 * * mon-fri", "duration": "8h30m"}
+    (budget,) = asked(kp.node_pool(disruption={"budgets": [given]})).replacement.budgets
+    assert (budget.max_nodes, list(budget.reasons), budget.schedule) == ("0", ["Underutilized"], "0 9 * * mon-fri")
+    assert budget.duration.seconds == 8 * 3600 + 1800
+
+
+@pytest.mark.parametrize(
+    ("disruption", "unneeded_s", "only_empty", "closed"),
+    [
+        ({"consolidateAfter": "1m30s", "consolidationPolicy": "WhenEmptyOrUnderutilized"}, 90, False, None),
+        ({"consolidateAfter": "0s", "consolidationPolicy": "WhenEmpty"}, 0, True, ["Underutilized"]),
+        ({"consolidateAfter": "Never"}, 10 * 365 * 86400, True, []),
+    ],
+)
+def test_when_nodes_of_a_pool_may_go(
+    disruption: Json, unneeded_s: int, *, only_empty: bool, closed: list[str] | None
+) -> None:
+    settings = asked(kp.node_pool(disruption=disruption))
+    of_group = settings.node_groups["default/m5.large/z1/on-demand"]
+    assert of_group.unneeded_time.seconds == unneeded_s
+    assert of_group.HasField("utilization_threshold") is only_empty
+    zero = [list(one.reasons) for one in settings.replacement.budgets if one.max_nodes == "0"]
+    assert zero == ([closed] if closed is not None else [])
+
+
+@pytest.mark.parametrize(
+    ("pool", "said"),
+    [
+        (
+            kp.node_pool("p", [requirement("a", "Like", "b")]),
+            "spec.template.spec.requirements[0].operator: 'Like' is no",
+        ),
+        (kp.node_pool("p", [requirement("a", "Gt", "x")]), "spec.template.spec.requirements[0].values: Gt takes one"),
+        (kp.node_pool("p", [requirement("", "Exists")]), "spec.template.spec.requirements[0].key: it is missing"),
+        (kp.node_pool("p", [requirement("a", "In")]), "spec.template.spec.requirements[0].values: In has no value"),
+        (kp.node_pool("p", taints=["a:Sometimes"]), "spec.template.spec.taints[0].effect: 'Sometimes' is unknown"),
+        (kp.node_pool("p", limits={"cpu": "many"}), "spec.limits.cpu: 'many' is not a quantity"),
+        (kp.node_pool("p", limits={"cpu": "-1"}), "spec.limits.cpu: -1 is negative"),
+        (
+            {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "p"}},
+            "spec.template: it is missing",
+        ),
+    ],
+)
+def test_a_pool_that_cannot_be_used_is_named_with_its_field_and_all_others_go_on(pool: Json, said: str) -> None:
+    found = built(pool, kp.node_pool("good"), kp.pool_node("n1", "p"), offers=OFFERS)
+    assert any(note.startswith(f"NodePool p: {said}") for note in found.notes), found.notes
+    of_bad = [group for group in found.snapshot.node_groups if group.id.startswith("p/")]
+    assert [(group.max_size, group.target_size) for group in of_bad] == [(1, 1)]
+    assert len(found.snapshot.node_groups) == 1 + len(OFFERS)
+
+
+@pytest.mark.parametrize(
+    ("budget", "said"),
+    [
+        ({"nodes": "x"}, "nodes: 'x' is neither a number nor a share"),
+        ({"nodes": "101%"}, "nodes: '101%' is neither a number nor a share"),
+        ({"nodes": "-1"}, "nodes: '-1' is neither a number nor a share"),
+        ({}, "nodes: '' is neither a number nor a share"),
+        ({"nodes": "1", "reasons": ["Bored"]}, "reasons: 'Bored' is unknown"),
+        ({"nodes": "1", "schedule": "@daily"}, "duration: it is missing"),
+        ({"nodes": "1", "duration": "1h"}, "schedule: it is missing"),
+        ({"nodes": "1", "schedule": "61 * * * *", "duration": "1h"}, "schedule: '61 * * * *' is no schedule"),
+        ({"nodes": "1", "schedule": "* * * *", "duration": "1h"}, "schedule: '* * * *' is no schedule"),
+        ({"nodes": "1", "schedule": "@daily", "duration": "soon"}, "duration: 'soon' is no duration"),
+    ],
+)
+def test_a_budget_that_cannot_be_read_counts_as_no_node(budget: Json, said: str) -> None:
+    found = built(kp.node_pool("p", disruption={"budgets": [budget]}), offers=OFFERS)
+    assert any(note.startswith(f"NodePool p: spec.disruption.budgets[0].{said}") for note in found.notes), found.notes
+    assert found.settings is not None
+    assert [one.max_nodes for one in found.settings.replacement.budgets] == ["0"]
+
+
+def test_too_few_values_for_a_requirement_are_said() -> None:
+    pool = kp.node_pool("p", [requirement(kp.INSTANCE_TYPE, "Exists", min_values=3)])
+    (said,) = [note for note in built(pool, offers=OFFERS).notes if "minValues" in note]
+    assert "requirements[0].minValues: 3 values of node.kubernetes.io/instance-type are required, there are 2" in said
+    pool = kp.node_pool("p", [requirement(kp.INSTANCE_TYPE, "Exists", min_values=2)])
+    assert not [note for note in built(pool, offers=OFFERS).notes if "minValues" in note]
+
+
+def test_a_label_of_machines_that_no_offering_has_is_not_checked_which_is_said() -> None:
+    pool = kp.node_pool("p", [requirement("karpenter.k8s.aws/instance-hypervisor", "In", "nitro")])
+    found = built(pool, offers=OFFERS)
+    assert len(found.snapshot.node_groups) == len(OFFERS)
+    assert any("no offering says its karpenter.k8s.aws/instance-hypervisor" in note for note in found.notes)
+
+
+def test_a_label_that_some_offerings_have_is_required_of_all() -> None:
+    offers = [*OFFERS[1:], offer("m5.large/z1/on-demand", karpenter_k8s_aws__instance="x")]
+    offers[-1] = offers[-1]._replace(labels={**offers[-1].labels, "karpenter.k8s.aws/instance-hypervisor": "nitro"})
+    pool = kp.node_pool("p", [requirement("karpenter.k8s.aws/instance-hypervisor", "In", "nitro")])
+    assert groups(pool, offers=offers) == ["p/m5.large/z1/on-demand"]
+
+
+def test_pools_of_a_fixed_size_or_being_deleted_do_not_grow() -> None:
+    deleted = kp.node_pool("b")
+    deleted["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    assert groups(kp.node_pool("a", replicas=3), deleted, offers=OFFERS) == []
+
+
+def test_nodes_of_a_pool_that_is_not_there_are_in_no_group() -> None:
+    found = built(kp.node_pool("a"), kp.pool_node("n1", "gone"), offers=OFFERS)
+    assert found.snapshot.nodes[0].node_group == ""
+    assert "NodePool gone: it is not in the input, so its 1 nodes are in no node group" in found.notes
+
+
+def test_the_ages_at_which_karpenter_replaces_nodes_are_noted() -> None:
+    pool = kp.node_pool("a")
+    pool["spec"]["template"]["spec"]["expireAfter"] = "720h"
+    assert any(note.startswith("NodePool a: expireAfter") for note in built(pool, offers=OFFERS).notes)
+
+
+def test_pools_of_the_old_version_are_read_as_well() -> None:
+    old = {**kp.node_pool("web"), "apiVersion": "karpenter.sh/v1beta1"}
+    assert groups(old, offers=OFFERS[:1]) == ["web/m5.large/z1/on-demand"]
+
+
+def test_the_order_of_objects_and_offerings_changes_nothing() -> None:
+    objects = [kp.node_pool("b", weight=3), kp.node_pool("a"), kp.pool_node("n1", "a"), kp.pool_node("n2", "b")]
+    one, other = built(*objects, offers=OFFERS), built(*reversed(objects), offers=OFFERS[::-1])
+    assert one.snapshot.SerializeToString(deterministic=True) == other.snapshot.SerializeToString(deterministic=True)
+    assert one.settings == other.settings
+
+
+@pytest.mark.parametrize("key", ["karpenter.sh/do-not-disrupt", "cluster-autoscaler.kubernetes.io/scale-down-disabled"])
+def test_a_node_that_its_operator_protects_stays(key: str) -> None:
+    def protected(**annotations: str) -> bool:
+        return built(k8s.node("n1", annotations={key: "true", **annotations})).snapshot.nodes[0].scale_down_disabled
+
+    assert protected()
+    assert not protected(**{"trimtab.dev/steered": key})

@@ -14,6 +14,8 @@ _NodeGroup = reason_pb2.NodeGroupReason
 _Skipped = reason_pb2.SkippedPodReason
 _Growth = reason_pb2.ScaleUpResult
 _Expander = plan_pb2.Expander
+_Replacement = reason_pb2.ReplacementResult
+_Limit = reason_pb2.ReplacementLimit
 
 NODE_SENTENCES = {
     _Node.UNSPECIFIED: "no reason",
@@ -112,6 +114,34 @@ NODE_GROUP_SENTENCES = {
     _NodeGroup.NODE_GROUP_INVALID: "its description contradicts itself, such as a target size above the maximum",
     _NodeGroup.NOT_EVALUATED: "the time or the bound ended before it was looked at",
 }
+REPLACEMENT_SENTENCES = {
+    _Replacement.UNSPECIFIED: "nothing was decided",
+    _Replacement.REPLACEMENT_PLANNED: "nodes are replaced",
+    _Replacement.REPLACEMENT_NOTHING_PAYS: "no replacement saves enough, or none is possible",
+    _Replacement.REPLACEMENT_NO_PRICES: "no node, or no node group that may grow, has a price",
+    _Replacement.REPLACEMENT_LIMITED: "limits or budgets allow no replacement now",
+    _Replacement.REPLACEMENT_NOT_TRIED: "replacement is switched off",
+    _Replacement.REPLACEMENT_ERROR: "replacement could not be decided",
+}
+LIMIT_SENTENCES = {
+    _Limit.UNSPECIFIED: "no more saves anything",
+    _Limit.SAVING_TOO_SMALL: "the saving is below a minimum of the settings",
+    _Limit.PAYBACK_TOO_LONG: "the saving does not pay for the moves in time",
+    _Limit.NOT_STABLE: "prices that change a little would undo the saving",
+    _Limit.BALANCED_SCORE_TOO_SMALL: "the Balanced score is below the minimum",
+    _Limit.NODE_NOT_REMOVABLE: "the node may not be drained",
+    _Limit.NOT_ENOUGH_PDB: "a PodDisruptionBudget allows too few evictions",
+    _Limit.DISRUPTION_BUDGET: "a budget for nodes allows no more to leave",
+    _Limit.NODE_GROUP_LIMIT: "node groups that would help cannot grow",
+    _Limit.SURGE_LIMIT: "as many nodes come, leave or wait for a wave as the settings allow",
+    _Limit.TOO_FEW_SPOT_ALTERNATIVES: "too few cheaper node groups would take the pods of a spot node",
+    _Limit.TOO_YOUNG: "younger than consolidateAfter, or with a pod that is",
+    _Limit.NOT_PAID_BACK: "came by a replacement that has not paid for itself yet",
+    _Limit.NOTHING_CHEAPER: "no cheaper room for the pods was found in any node group",
+    _Limit.PRICE_UNKNOWN: "the price is not known",
+    _Limit.MINIMUM_REACHED: "the node group, or a resource, would fall below its minimum",
+    _Limit.NOT_EVALUATED: "not tried before the time or the bound on the search ended",
+}
 SKIPPED_SENTENCES = {
     _Skipped.UNSPECIFIED: "no reason",
     _Skipped.EXPENDABLE: "the priority is below the cutoff of expendable pods",
@@ -145,3 +175,15 @@ def codes_of(node: plan_pb2.UnremovableNode) -> str:
     """Return the codes of a node that stays, as `-o json` has them."""
     code = reason_pb2.UnremovableReason.Code.Name(node.reason)
     return f"{code}, {reason_pb2.BlockingPodReason.Code.Name(node.blocking_reason)}" if node.blocking_reason else code
+
+
+def why_not_replaced(node: plan_pb2.KeptNode) -> str:
+    """Return one clause with the condition that keeps a node from being replaced; the pod in its way is "a pod"."""
+    if node.reason == _Limit.NODE_NOT_REMOVABLE:
+        if node.unremovable == _Node.RESERVED_FOR_PENDING_PODS:
+            return "pods that this plan moves there, or that wait, need its room"
+        if node.blocking_reason:
+            return f"a pod {POD_SENTENCES[node.blocking_reason]}"
+        if node.unremovable:
+            return NODE_SENTENCES[node.unremovable]
+    return LIMIT_SENTENCES[node.reason]

@@ -11,6 +11,7 @@ from trimtab.clients.cli.amounts import counted, percent
 from trimtab.clients.cli.answers.costs import Costs, money
 from trimtab.clients.cli.sentences import why_it_stays
 from trimtab.clients.json_form import json_form
+from trimtab.clients.python_api.replacement import PlannedReplacement, replacement_of
 from trimtab.prices import HOURS_A_MONTH
 from trimtab.v1 import plan_pb2, reason_pb2
 
@@ -121,6 +122,11 @@ class PlanResult:
             for one in self.response.scale_up.splits
         )
 
+    @cached_property
+    def replacement(self) -> PlannedReplacement | None:
+        """Which nodes are replaced by cheaper ones; None = not asked for (`decisions`, or settings of it)."""
+        return replacement_of(self.response.replacement) if self.response.HasField("replacement") else None
+
     @property
     def unschedulable(self) -> Mapping[str, str]:
         """The pods that stay pending, as "namespace/name", with the reason in words."""
@@ -178,3 +184,5 @@ class PlanResult:
             yield f"  and {len(dearest) - _MOST_SHOWN:,} more"
         for why, count in Counter(one.why for one in self.staying).most_common(_MOST_SHOWN):
             yield f"  {count:,} {'stays' if count == 1 else 'stay'}: {why}"
+        if self.replacement is not None:
+            yield from self.replacement.summary()

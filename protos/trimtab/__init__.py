@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from trimtab.clients.python_api.calls import Client, advise, client, plan
     from trimtab.clients.python_api.failures import InputError, PlannerError
     from trimtab.clients.python_api.plan import PlannedGrowth, PlanResult, RemovableNode, StayingNode
+    from trimtab.clients.python_api.replacement import PlannedReplacement
     from trimtab.clients.simulation.simulation import ClusterSimulation as Simulator
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "InputError",
     "PlanResult",
     "PlannedGrowth",
+    "PlannedReplacement",
     "PlannerError",
     "RemovableNode",
     "Simulator",
@@ -44,6 +46,7 @@ _PLACES = {
     "InputError": "python_api.failures:InputError",
     "PlanResult": "python_api.plan:PlanResult",
     "PlannedGrowth": "python_api.plan:PlannedGrowth",
+    "PlannedReplacement": "python_api.replacement:PlannedReplacement",
     "PlannerError": "python_api.failures:PlannerError",
     "RemovableNode": "python_api.plan:RemovableNode",
     "Simulator": "simulation.simulation:ClusterSimulation",

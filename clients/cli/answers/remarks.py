@@ -8,11 +8,12 @@ from rich.markup import escape
 from trimtab.clients.cli.amounts import counted, some
 from trimtab.clients.cli.answers import scale_up
 from trimtab.clients.cli.answers.answer import PlanAnswer
+from trimtab.clients.cli.answers.replacement import HINT
 
 
 def render(answer: PlanAnswer) -> Iterator[RenderableType]:
     """Yield one line for each remark."""
-    for text in (*_pods(answer), *answer.response.diagnostics.notes):
+    for text in (*_pods(answer), *answer.response.diagnostics.notes, *_not_asked(answer)):
         yield f"[dim]Note: {escape(text)}[/dim]"
     if answer.verbose:
         diagnostics = answer.response.diagnostics
@@ -34,6 +35,14 @@ def _pods(answer: PlanAnswer) -> Iterator[str]:
     unsupported = answer.response.diagnostics.unsupported_pod_count
     if unsupported:
         yield f"{counted(unsupported, 'pod')} with a constraint that this build does not support: not moved."
+
+
+def _not_asked(answer: PlanAnswer) -> Iterator[str]:
+    """Yield how to ask for replacement, if scale-down was asked for alone and prices of node groups are known."""
+    response = answer.response
+    prices = {group.price_per_hour for group in answer.view.snapshot.node_groups if group.HasField("price_per_hour")}
+    if response.HasField("scale_down") and not response.HasField("replacement") and len(prices) > 1:
+        yield HINT
 
 
 def _are(count: int, noun: str) -> str:

@@ -1,5 +1,5 @@
-"""The figures of a plan: nodes and money now, after it, and what it saves. Growth counts as well as removal, so that
-"now" less what is saved is "after".
+"""The figures of a plan: nodes and money now, after it, and what it saves. Growth and replacement count as well as
+removal, so that "now" less what is saved is "after".
 """
 
 from typing import NamedTuple
@@ -40,12 +40,13 @@ def savings_of(answer: PlanAnswer) -> Savings:
     more, assumption = response.scale_up.price_per_hour, costs.assumption
     if is_growth_assumed(answer):
         more, assumption = assumed_growth(answer), DEFAULT_ASSUMPTION
+    waves = response.replacement.waves
     return Savings(
         nodes=len(answer.view.nodes),
-        removed=len(going),
-        added=sum(one.new_size - one.current_size for one in splits),
+        removed=len(going) + sum(len(wave.leaving) for wave in waves),
+        added=sum(one.new_size - one.current_size for one in splits) + sum(len(wave.new_nodes) for wave in waves),
         now=costs.total,
-        after=costs.total - costs.of(going) + more,
+        after=costs.total - costs.of(going) + more - sum(wave.saving_per_hour for wave in waves),
         without_price=costs.unknown_count,
         assumption=assumption,
         currency=costs.currency,

@@ -7,7 +7,16 @@ from google.protobuf.message import Message
 from rich.console import Console, RenderableType
 from rich.markup import escape
 
-from trimtab.clients.cli.answers import any_decision, pod_costs, remarks, scale_down, scale_up, slack, usage
+from trimtab.clients.cli.answers import (
+    any_decision,
+    pod_costs,
+    remarks,
+    replacement,
+    scale_down,
+    scale_up,
+    slack,
+    usage,
+)
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.decisions import FIELDS, failed_fields
 from trimtab.v1 import plan_pb2
@@ -17,6 +26,7 @@ RENDERERS: Final[Mapping[str, Render]] = {
     "slack": slack.render,
     "scale_up": scale_up.render,
     "scale_down": scale_down.render,
+    "replacement": replacement.render,
     "pod_costs": pod_costs.render,
 }
 """By field of `PlanResponse`, in the order of display; other decisions follow."""

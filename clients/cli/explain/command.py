@@ -17,6 +17,12 @@ from trimtab.clients.cli.answers.table import without_renderer
 from trimtab.clients.cli.decisions import default_decisions
 from trimtab.clients.cli.explain.growth import explain_growth, growth_document, growth_lines
 from trimtab.clients.cli.explain.pods import PodExplanation, explain_pod, fit_lines, pod_document, pod_lines
+from trimtab.clients.cli.explain.replacement import (
+    explain_replacement,
+    has_price,
+    replacement_document,
+    replacement_lines,
+)
 from trimtab.clients.cli.explain.slack import (
     SlackExplanation,
     explain_slack,
@@ -214,8 +220,12 @@ def _homeless(
 def _print_node(
     planner: PlannerAccess, view: ClusterView, name: str, request: plan_pb2.PlanRequest, output: Format
 ) -> None:
-    """Print the explanation of a node; if a pod of it fits nowhere else, also why no other node takes the pod."""
+    """Print the explanation of a node, with what keeps it from being replaced where its price is known; if a pod of it
+    fits nowhere else, also why no other node takes the pod.
+    """
     request.decisions.extend(default_decisions(request.settings, view.snapshot))
+    if has_price(view, name) and plan_pb2.Decision.REPLACEMENT not in request.decisions:
+        request.decisions.append(plan_pb2.Decision.REPLACEMENT)
     request.explain_nodes.append(name)
     answer = planner.plan(view.snapshot, request)
     for text in answer.diagnostics.notes:
@@ -225,13 +235,19 @@ def _print_node(
     explanation = explain_node(view, name, answer, request, homeless)
     others = {field: naming(result, name) for field, result in without_renderer(answer).items()}
     found = {field: part for field, part in others.items() if part is not None}
+    replaced = explain_replacement(name, answer.replacement) if answer.HasField("replacement") else None
     if output is not Format.TABLE:
         names = plan_pb2.PlanResponse.DESCRIPTOR.fields_by_name
         more = {names[field].json_name: as_document(part) for field, part in found.items()}
+        if replaced is not None:
+            more["replacement"] = replacement_document(replaced)
         print_document(node_document(explanation) | more, output)
         return
     console = stdout_console()
     print_lines(console, node_lines(explanation))
+    if replaced is not None and (replaced.leaving or replaced.kept):
+        console.print()
+        print_lines(console, replacement_lines(replaced))
     for field, part in found.items():
         console.print("", *render_fields(field, part, verbose=True), sep="\n")
     node = explanation.unremovable

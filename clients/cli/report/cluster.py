@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from google.protobuf.message import Message
 
 from trimtab.clients.cli.amounts import counted, percent
-from trimtab.clients.cli.answers import expansion, scale_down, scale_up, slack
+from trimtab.clients.cli.answers import expansion, replacement, scale_down, scale_up, slack
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.any_decision import lists_of, words
 from trimtab.clients.cli.answers.blockers import by_reason, offenders, why
@@ -18,6 +18,7 @@ from trimtab.clients.cli.report.advice import advice_section
 from trimtab.clients.cli.report.first_screen import blocker_bars, facts, key_figures, node_grid
 from trimtab.clients.cli.report.maps import maps, planned
 from trimtab.clients.cli.report.page import Line, Map, ReportPage, Table, without_empty_columns
+from trimtab.clients.cli.report.replacement import frontier_chart, replacement_tables
 from trimtab.clients.cli.usage import USAGE_COLUMNS, by_workload, usage_cells, usage_sentence
 from trimtab.prices import HOURS_A_MONTH
 
@@ -34,6 +35,7 @@ def cluster_page(answer: PlanAnswer, name: str = "") -> ReportPage:
         title=f"{name}: {what}" if name else f"{what[0].upper()}{what[1:]}",
         headline=" ".join(_headline(answer)),
         tables=[
+            *replacement_tables(answer),
             *_growth(answer),
             _pending(answer),
             _stay(answer)._replace(is_folded=True),
@@ -46,6 +48,7 @@ def cluster_page(answer: PlanAnswer, name: str = "") -> ReportPage:
         figures=key_figures(savings_of(answer)),
         bars=blocker_bars(answer),
         advice=advice_section(answer),
+        frontier=frontier_chart(answer),
         grid=node_grid(answer) if answer.view.nodes else None,
     )
 
@@ -66,6 +69,8 @@ def _headline(answer: PlanAnswer) -> Iterator[str]:
         yield f"Slack: {slack.RESULTS[response.slack.result]}."
     if response.HasField("scale_down"):
         yield scale_down.headline(answer)
+    if response.HasField("replacement"):
+        yield replacement.headline(answer)
     if costs.is_shown and costs.unknown_count:
         of_all = f"{costs.unknown_count:,} of {counted(len(answer.view.nodes), 'node')}"
         verb, them = ("has", "it") if costs.unknown_count == 1 else ("have", "them")
@@ -153,5 +158,6 @@ def _lists(field: str, result: Message) -> Iterator[Table]:
 def _maps(answer: PlanAnswer) -> list[Map]:
     """Return the cluster now, and after the plan."""
     before, after = planned(answer.view, answer.response)
-    title = "After the plan" if answer.response.scale_up.splits else "Without the nodes that can go"
+    grows = answer.response.scale_up.splits or answer.response.replacement.waves
+    title = "After the plan" if grows else "Without the nodes that can go"
     return maps([("Now", *before), (title, *after)])

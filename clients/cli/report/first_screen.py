@@ -15,6 +15,7 @@ from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.blockers import by_reason, offenders, why
 from trimtab.clients.cli.answers.savings import Savings, savings_of
 from trimtab.clients.cli.report.page import BarLine, Bars, KeyFigure, NodeGrid
+from trimtab.clients.cli.report.replacement import replaced_nodes
 from trimtab.clients.cli.sentences import why_it_stays
 from trimtab.prices import HOURS_A_MONTH
 
@@ -152,6 +153,8 @@ def _verdicts(answer: PlanAnswer) -> Iterator[tuple[str, float, str, str]]:
         of_node[gone.node] = gone.utilization, what, moves
     for kept in decision.unremovable:
         of_node[kept.node] = kept.utilization, f"stays: {why_it_stays(kept)}", kept.blocking_pod or kept.detail
+    for node, told in replaced_nodes(answer.response.replacement).items():
+        of_node[node] = of_node[node][0] if node in of_node else 0.0, *told
     nothing: tuple[float, str, str] = (0.0, "", "")
     for name in sorted(answer.view.nodes):
         yield (name, *of_node.get(name, nothing))

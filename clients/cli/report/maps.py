@@ -156,6 +156,9 @@ def planned(view: ClusterView, answer: plan_pb2.PlanResponse) -> tuple[NodeMap, 
     moves = dict(answer.scale_up.on_existing)
     for one in answer.scale_down.unneeded:
         moves.update(one.destinations)
+    for leaving in (one for wave in answer.replacement.waves for one in wave.leaving):
+        goes.add(leaving.node)
+        moves.update(leaving.destinations)
     filler = _NodeFiller(view)
     before = {
         name: filler.empty(name) for name in sorted(view.nodes, key=lambda name: (view.nodes[name].node_group, name))
@@ -164,6 +167,7 @@ def planned(view: ClusterView, answer: plan_pb2.PlanResponse) -> tuple[NodeMap, 
         if name in before:
             before[name] = filler.filled(before[name], rows)
     after = {name: node for name, node in before.items() if name not in goes}
+    after |= _replacing(view, answer.replacement)
     received: dict[str, list[int]] = {}
     for key, to in moves.items():
         row = view.row_of(key)
@@ -175,13 +179,23 @@ def planned(view: ClusterView, answer: plan_pb2.PlanResponse) -> tuple[NodeMap, 
     return NodeMap(list(before.values()), 0), NodeMap(together, 0)
 
 
+def _replacing(view: ClusterView, decision: plan_pb2.ReplacementDecision) -> dict[str, PackedNode]:
+    """Return the new nodes of a replacement, empty."""
+    new = [one for wave in decision.waves for one in wave.new_nodes]
+    return {one.name: _empty_new(view, f"new node {one.name}", one.node_group) for one in new}
+
+
+def _empty_new(view: ClusterView, name: str, group: str) -> PackedNode:
+    """Return a new node of a group without pods."""
+    capacity = _capacity_of_new(view, group)
+    return PackedNode(name, group, capacity.get("cpu", 0), {}, capacity.get("memory", 0), 0, 0)
+
+
 def _new_nodes(view: ClusterView, filler: "_NodeFiller", decision: plan_pb2.ScaleUpDecision) -> Iterator[PackedNode]:
     """Yield the new nodes with the pods that they are for; placeholders take no room in a map."""
     for split in decision.splits:
-        capacity = _capacity_of_new(view, split.node_group)
         for number, new in enumerate(split.new_nodes, 1):
-            name = f"new node {number} of {split.node_group}"
-            empty = PackedNode(name, split.node_group, capacity.get("cpu", 0), {}, capacity.get("memory", 0), 0, 0)
+            empty = _empty_new(view, f"new node {number} of {split.node_group}", split.node_group)
             yield filler.filled(empty, [row for row in map(view.row_of, new.pods) if row is not None])
 
 

@@ -82,7 +82,7 @@ FOREIGN = {
     "helm upgrade": {"--namespace", "--reset-then-reuse-values", "--values"},
     "docker build": {"-f", "-t"},
 }
-YAML_OF_SETTINGS = {"scaleDown", "scaleUp", "slack", "podCosts", "nodeGroups"}
+YAML_OF_SETTINGS = {"scaleDown", "scaleUp", "slack", "podCosts", "nodeGroups", "replacement"}
 # `cloud-config` of the Cluster Autoscaler's externalgrpc provider.
 YAML_OF_EXTERNALGRPC = {"address", "cacert", "cert", "key", "grpc_timeout"}
 
@@ -134,6 +134,9 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
         subprocess.run(["bash", "-c", line], cwd=path, env=variables, check=True, capture_output=True)
     (settings,) = [block.text for block in blocks("yaml") if block.page == "docs/slack.md"]
     (path / "settings.yaml").write_text(settings, encoding="utf-8")
+    offered = [block.text for block in blocks("yaml") if block.page == "docs/replacement.md"]
+    (path / "group.yaml").write_text(offered[0], encoding="utf-8")
+    (path / "replacement.yaml").write_text(offered[1], encoding="utf-8")
     return path
 
 
@@ -416,7 +419,7 @@ def test_the_python_examples_print_plans_nodes_and_advice(
         with PlannerClient(address, RetryPolicy(total_s=240)) as client:
             client.wait_until_serving(240)
         exec(compile(second.replace("127.0.0.1:8085", address), "python.md", "exec"), {})
-        assert capsys.readouterr().out.startswith("Plan: 160 of 300 nodes can go")
+        assert capsys.readouterr().out.startswith("Plan: 161 of 300 nodes can go")
         exec(compile(third.replace("127.0.0.1:8085", address), "python.md", "exec"), {})
     printed = capsys.readouterr().out.splitlines()
     assert len(printed) > 100

@@ -19,6 +19,8 @@ from trimtab.v1 import plan_pb2, reason_pb2
         pytest.param(reason_pb2.ScaleUpResult.Code.values(), sentences.SCALE_UP_SENTENCES, id="growth"),
         pytest.param(reason_pb2.NodeGroupReason.Code.values(), sentences.NODE_GROUP_SENTENCES, id="node groups"),
         pytest.param(reason_pb2.SkippedPodReason.Code.values(), sentences.SKIPPED_SENTENCES, id="pods left out"),
+        pytest.param(reason_pb2.ReplacementResult.Code.values(), sentences.REPLACEMENT_SENTENCES, id="replacement"),
+        pytest.param(reason_pb2.ReplacementLimit.Code.values(), sentences.LIMIT_SENTENCES, id="limits"),
         pytest.param(plan_pb2.Expander.Code.values(), sentences.EXPANDER_NAMES, id="expanders"),
     ],
 )

@@ -14,6 +14,7 @@ import trimtab as api
 from tests.builders import kubernetes as k8s
 from tests.builders.cli import Run, listed, runner
 from tests.builders.planner_process import running
+from tests.builders.replacement import WEB, group, web
 from trimtab.clients.planner_client import PlannerClient
 from trimtab.clients.rpc.client import RetryPolicy
 from trimtab.clients.snapshots.objects import read_files
@@ -179,3 +180,43 @@ def test_a_script_with_these_names_passes_mypy_strict(tmp_path: Path) -> None:
 
 def test_documents_of_plans_are_json(priced: Path) -> None:
     assert json.loads(json.dumps(api.plan(priced, now=NOW).as_dict()))["scaleDown"]["unneeded"]
+
+
+def test_the_replacement_part_is_values_with_a_summary(tmp_path: Path) -> None:
+    names = ["l0", "l1"]
+    pods = [web(f"{name}-{i}", name) for name in names for i in range(4)]
+    groups = [*group("large", "16", "64Gi", 1.0, names), *group("small", "4", "16Gi", 0.2)]
+    file = listed(tmp_path, WEB, *groups, *pods)
+    assert api.plan(file, now=NOW).replacement is None
+    plan = api.plan(file, now=NOW, decisions=["replacement"])
+    found = plan.replacement
+    assert isinstance(found, api.PlannedReplacement)
+    (wave,) = found.waves
+    assert ([one.name for one in wave.leaving], [one.name for one in wave.new_nodes]) == (names, ["small#0", "small#1"])
+    assert {pod for one in wave.leaving for pod in one.destinations} == {
+        f"default/{n}-{i}" for n in names for i in range(4)
+    }
+    assert (found.now_per_hour, found.after_scale_down_per_hour) == (2.0, 2.0)
+    assert found.after_per_hour == pytest.approx(0.4)
+    assert found.saving_per_month == pytest.approx(1168.0)
+    assert found.bound_per_hour is not None
+    assert found.bound_per_hour <= 0.4 + 1e-9
+    assert [(one.wave_count, one.chosen, one.stopped_by) for one in found.frontier] == [(1, True, "")]
+    assert repr(found).splitlines() == [
+        "Replacement: 2 nodes by 2 new ones, saving 1.60 of 2.00 an hour (80 %), 1,168 a month",
+        f"  no cluster of these node groups costs less than {found.bound_per_hour:.2f} an hour",
+        "  wave 1: 2 new nodes, then 2 nodes less, 8 pods to move, saving 1.60 an hour",
+    ]
+    assert repr(plan).splitlines()[-3:] == repr(found).splitlines()
+
+
+def test_what_keeps_nodes_from_being_replaced_is_listed_with_its_money(tmp_path: Path) -> None:
+    stays = web("k", "k0", spec={"volumes": [{"name": "v", "emptyDir": {}}]})
+    file = listed(tmp_path, WEB, *group("a", "8", "32Gi", 0.6, ["k0"]), *group("small", "4", "16Gi", 0.2), stays)
+    found = api.plan(file, now=NOW, decisions=["replacement"]).replacement
+    assert found is not None
+    (kept,) = found.kept
+    assert (kept.name, kept.reason, kept.blocking_pod) == ("k0", "NODE_NOT_REMOVABLE", "default/k")
+    assert kept.why == "a pod keeps data on the node (emptyDir or hostPath)"
+    assert kept.saving_per_hour > 0.3
+    assert repr(found).startswith("Replacement: none, no replacement saves enough, or none is possible")

@@ -1,0 +1,238 @@
+"""Replacement for people: what the cluster costs before and after, the waves, the plans from careful to bold, and what
+keeps the other nodes, in money.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from rich.console import RenderableType
+from rich.markup import escape
+from rich.table import Table
+
+from trimtab.clients.cli.amounts import counted, duration, percent, shown_of, some
+from trimtab.clients.cli.answers.answer import PlanAnswer
+from trimtab.clients.cli.answers.costs import money
+from trimtab.clients.cli.sentences import LIMIT_SENTENCES, REPLACEMENT_SENTENCES, why_not_replaced
+from trimtab.prices import HOURS_A_MONTH
+from trimtab.v1 import plan_pb2, reason_pb2
+
+MOST_ROWS: Final = 10
+"""Rows of tables without `--verbose`."""
+HINT: Final = "`--decision scale-down --decision replacement` also looks for cheaper nodes in place of some."
+WAVE_COLUMNS: Final = ("wave", "new nodes", "nodes that leave", "pods moved", "saves an hour", "cost then")
+FRONTIER_COLUMNS: Final = ("waves", "leave", "come", "pods", "an hour", "a month", "Balanced", "pays in", "stopped by")
+_Result = reason_pb2.ReplacementResult
+_LIMIT_NAMES: Final = {name: LIMIT_SENTENCES[code] for name, code in reason_pb2.ReplacementLimit.Code.items()}
+
+
+class KeptFor(NamedTuple):
+    """Nodes that stay for the same reason, the one with most to save first. saving_per_hour : of all of them, if each
+    were replaced alone.
+    """
+
+    why: str
+    nodes: Sequence[plan_pb2.KeptNode]
+    saving_per_hour: float
+
+
+def render(answer: PlanAnswer) -> Iterator[RenderableType]:
+    """Yield the money, the waves, the plans from careful to bold, and what keeps the other nodes."""
+    decision = answer.response.replacement
+    yield f"[bold]{escape(headline(answer))}[/bold]"
+    lines = [money_line(answer), unpriced(decision)]
+    yield from filter(None, lines)
+    if not answer.response.HasField("scale_down") and answer.costs.known and answer.costs.sources:
+        yield f"[dim]{escape(answer.costs.sources)}[/dim]"
+    if decision.incomplete:
+        yield "The search ended with its time or its bound; a later plan may save more."
+    if decision.waves:
+        yield ""
+        yield _table("Waves", WAVE_COLUMNS, wave_rows(answer), words=(1, 2))
+        yield ""
+        yield _leaving(answer)
+    if decision.frontier:
+        yield ""
+        yield _table("From careful to bold", FRONTIER_COLUMNS, frontier_rows(decision), words=(8,))
+    if decision.kept:
+        yield ""
+        yield _kept(answer)
+    if answer.verbose and decision.excluded:
+        yield "No new node of: " + ", ".join(escape(name) for name in sorted(decision.excluded))
+
+
+def headline(answer: PlanAnswer) -> str:
+    """Return how many nodes leave and come, in how many waves, and the saving; else why none is replaced."""
+    decision, cost = answer.response.replacement, answer.response.replacement.cost
+    if not decision.waves:
+        return f"No node is replaced: {outcome_text(decision)}."
+    leaving = sum(len(wave.leaving) for wave in decision.waves)
+    new = sum(len(wave.new_nodes) for wave in decision.waves)
+    saved, before = saving_per_hour(decision), cost.after_scale_down_per_hour
+    currency = f" {answer.costs.currency}" if answer.costs.currency else ""
+    share = f" ({percent(saved / before)})" if before else ""
+    what = f"{counted(leaving, 'node')} {'leaves' if leaving == 1 else 'leave'}"
+    comes = f"{counted(new, 'new node')} {'comes' if new == 1 else 'come'}" if new else "no new node comes"
+    month = f"{saved * HOURS_A_MONTH:,.0f}"
+    saves = f"That saves {money(saved)} of {money(before)}{currency} an hour{share}, {month} a month."
+    return f"Replacement: {what}, {comes}, in {counted(len(decision.waves), 'wave')}. {saves}"
+
+
+def outcome_text(decision: plan_pb2.ReplacementDecision) -> str:
+    """Return in one clause why no node is replaced. A detail of names of limits is shown in words."""
+    text = REPLACEMENT_SENTENCES[decision.result]
+    if not decision.detail:
+        return text
+    names = [one.strip() for one in decision.detail.split(",")]
+    detail = "; ".join(_LIMIT_NAMES[one] for one in names) if set(names) <= set(_LIMIT_NAMES) else decision.detail
+    return f"{text} ({detail})"
+
+
+def money_line(answer: PlanAnswer) -> str:
+    """Return the lines of money: now, after scale-down alone, with replacement, and the proven bound, an hour and a
+    month; "" = no price is known.
+    """
+    currency = f" {answer.costs.currency}" if answer.costs.currency else ""
+    parts = [f"{text} {money(amount)} ({amount * HOURS_A_MONTH:,.0f})" for text, amount in amounts(answer)]
+    if not parts:
+        return ""
+    first = parts[0].replace(" (", f"{currency} an hour (", 1).replace(")", " a month)", 1)
+    text = "; ".join([first, *parts[1:]])
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def amounts(answer: PlanAnswer) -> list[tuple[str, float]]:
+    """Return each line of money with its amount for one hour; empty = no price is known."""
+    decision, cost = answer.response.replacement, answer.response.replacement.cost
+    if not cost.now_per_hour and not cost.after_per_hour:
+        return []
+    found = [("now", cost.now_per_hour)]
+    if answer.response.HasField("scale_down"):
+        found.append(("scale-down alone", cost.after_scale_down_per_hour))
+    found.append(("with replacement", cost.after_per_hour))
+    if decision.result in (_Result.REPLACEMENT_NOT_TRIED, _Result.REPLACEMENT_NO_PRICES):
+        return found
+    return [*found, ("no cluster of these node groups below", cost.bound_per_hour)] if cost.bound_per_hour else found
+
+
+def unpriced(decision: plan_pb2.ReplacementDecision) -> str:
+    """Return a sentence on nodes that are in no sum, "" = there are none."""
+    count = decision.cost.unpriced_node_count
+    if not count:
+        return ""
+    verb, they = ("is", "it stays, and is") if count == 1 else ("are", "they stay, and are")
+    return f"{counted(count, 'node')} {verb} of no node group with a price: {they} in no sum."
+
+
+def saving_per_hour(decision: plan_pb2.ReplacementDecision) -> float:
+    """Return what all waves save for one hour."""
+    return sum(wave.saving_per_hour for wave in decision.waves)
+
+
+def groups_text(wave: plan_pb2.ReplacementWave) -> str:
+    """Return the new nodes of a wave by node group: "2 of small, 1 of large"."""
+    counts = Counter(one.node_group for one in wave.new_nodes)
+    return ", ".join(f"{count} of {group}" for group, count in sorted(counts.items()))
+
+
+def wave_rows(answer: PlanAnswer, most_names: int = 2) -> Iterator[tuple[str, ...]]:
+    """Yield a row for each wave: `WAVE_COLUMNS`. "cost then" is what the cluster costs after it."""
+    decision = answer.response.replacement
+    cost, most = decision.cost.after_scale_down_per_hour, 10_000 if answer.verbose else most_names
+    for number, wave in enumerate(decision.waves, 1):
+        cost -= wave.saving_per_hour
+        names = some([one.node for one in wave.leaving], most)
+        yield (
+            f"{number}",
+            groups_text(wave) or "none",
+            f"{len(wave.leaving)}: {names}",
+            f"{wave.evicted_pod_count:,}",
+            money(wave.saving_per_hour),
+            money(cost),
+        )
+
+
+def frontier_rows(decision: plan_pb2.ReplacementDecision) -> Iterator[tuple[str, ...]]:
+    """Yield a row for each plan from careful to bold: `FRONTIER_COLUMNS`."""
+    for number, one in enumerate(decision.frontier, 1):
+        stop = LIMIT_SENTENCES[one.stopped_by] if one.stopped_by or number == len(decision.frontier) else ""
+        detail = f": {one.detail}" if one.detail else ""
+        chosen = "chosen" if one.chosen else ""
+        pays = one.payback_time.ToNanoseconds() / 1e9
+        yield (
+            f"{one.wave_count}",
+            f"{one.leaving_node_count:,}",
+            f"{one.new_node_count:,}",
+            f"{one.evicted_pod_count:,}",
+            money(one.saving_per_hour),
+            f"{one.saving_per_hour * HOURS_A_MONTH:,.0f}",
+            f"{one.balanced_score:.2f}" if one.HasField("balanced_score") else "",
+            (duration(pays) if pays >= 1 else "at once") if one.HasField("payback_time") else "never",
+            "; ".join(filter(None, (chosen, f"{stop}{detail}"))),
+        )
+
+
+def kept_by_reason(decision: plan_pb2.ReplacementDecision) -> list[KeptFor]:
+    """Return the nodes that stay by the condition that keeps them, the most money first."""
+    alike: dict[str, list[plan_pb2.KeptNode]] = {}
+    for one in decision.kept:
+        alike.setdefault(why_not_replaced(one), []).append(one)
+    found = [
+        KeptFor(
+            why,
+            sorted(nodes, key=lambda one: (-one.saving_per_hour, one.node)),
+            sum(one.saving_per_hour for one in nodes),
+        )
+        for why, nodes in alike.items()
+    ]
+    return sorted(found, key=lambda one: (-one.saving_per_hour, -len(one.nodes), one.why))
+
+
+def example(kept: KeptFor) -> str:
+    """Return the node, or the pod in its way, that keeps most."""
+    first = kept.nodes[0]
+    return first.blocking_pod or first.node
+
+
+def _leaving(answer: PlanAnswer) -> Table:
+    """Return the nodes that leave, with where their pods go."""
+    nodes = [(number, one) for number, wave in enumerate(answer.response.replacement.waves, 1) for one in wave.leaving]
+    shown = nodes if answer.verbose else nodes[:MOST_ROWS]
+    rows = []
+    for number, one in shown:
+        places = [f"{to} ({count})" for to, count in Counter(sorted(one.destinations.values())).most_common()]
+        told = some(places, len(places) if answer.verbose else 2) or "no pods to move"
+        rows.append(
+            (one.node, one.node_group, money(one.price_per_hour), f"{len(one.destinations)}", f"{number}", told)
+        )
+    columns = ("node", "node group", "an hour", "pods", "wave", "its pods go to")
+    title = f"What leaves{shown_of(len(shown), len(nodes))}"
+    return _table(title, columns, rows, words=(0, 1, 5))
+
+
+def _kept(answer: PlanAnswer) -> Table:
+    """Return what keeps the other nodes, by what replacing each alone would save at most."""
+    decision = answer.response.replacement
+    count, which = len(decision.kept), "other " if decision.waves else ""
+    title = f"What keeps the {which}{'node' if count == 1 else f'{count:,} nodes'} with a price"
+    rows = [
+        (f"{len(one.nodes):,}", money(one.saving_per_hour), f"{one.why} (such as {example(one)})")
+        for one in kept_by_reason(decision)
+    ]
+    return _table(title, ("nodes", "an hour at most", "because"), rows, words=(2,))
+
+
+def _table(
+    title: str,
+    columns: Sequence[str],
+    rows: Iterator[tuple[str, ...]] | Sequence[tuple[str, ...]],
+    words: Sequence[int],
+) -> Table:
+    """Return a table. words : the columns that hold text."""
+    table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
+    for at, column in enumerate(columns):
+        is_text = at in words
+        table.add_column(column, justify="left" if is_text else "right", no_wrap=not is_text, overflow="fold")
+    for row in rows:
+        table.add_row(*map(escape, row))
+    return table

@@ -1,0 +1,111 @@
+"""Why a node is replaced, by what and when, or which condition keeps it from being replaced, in money.
+
+Built from the planner's answer over the same snapshot.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.markup import escape
+
+from trimtab.clients.cli.amounts import counted
+from trimtab.clients.cli.answers.costs import money
+from trimtab.clients.cli.answers.replacement import groups_text, outcome_text
+from trimtab.clients.cli.output import as_document
+from trimtab.clients.cli.sentences import why_not_replaced
+from trimtab.clients.cluster_view import ClusterView
+from trimtab.prices import HOURS_A_MONTH
+from trimtab.v1 import plan_pb2, reason_pb2
+
+_Limit = reason_pb2.ReplacementLimit
+
+
+@dataclass(frozen=True)
+class ReplacedNodeExplanation:
+    """The replacement of a node; at most one of `leaving` and `kept` is set, and none for a node that scale-down
+    removes. `name` : of the node; wave : number of the wave in which it leaves, 0 = it does not leave.
+    """
+
+    name: str
+    decision: plan_pb2.ReplacementDecision
+    wave: int
+    leaving: plan_pb2.ReplacedNode | None
+    kept: plan_pb2.KeptNode | None
+
+    @property
+    def comes(self) -> Sequence[plan_pb2.ReplacementNode]:
+        """The new nodes of the plan that take pods of it."""
+        if self.leaving is None:
+            return ()
+        taking = set(self.leaving.destinations.values())
+        return [new for wave in self.decision.waves for new in wave.new_nodes if new.name in taking]
+
+
+def has_price(view: ClusterView, name: str) -> bool:
+    """Return whether the node group of a node has a price, without which it is never replaced."""
+    group = view.groups.get(view.nodes[name].node_group)
+    return group is not None and group.HasField("price_per_hour")
+
+
+def explain_replacement(name: str, decision: plan_pb2.ReplacementDecision) -> ReplacedNodeExplanation:
+    """Find a node in a decision."""
+    found = ((at, one) for at, wave in enumerate(decision.waves, 1) for one in wave.leaving if one.node == name)
+    wave, leaving = next(found, (0, None))
+    kept = next((one for one in decision.kept if one.node == name), None)
+    return ReplacedNodeExplanation(name, decision, wave, leaving, kept)
+
+
+def replacement_document(explanation: ReplacedNodeExplanation) -> dict[str, Any]:
+    """Return the explanation for programs."""
+    return {
+        "wave": explanation.wave,
+        "leaving": as_document(explanation.leaving) if explanation.leaving else None,
+        "newNodes": [as_document(one) for one in explanation.comes],
+        "kept": as_document(explanation.kept) if explanation.kept else None,
+        "result": reason_pb2.ReplacementResult.Code.Name(explanation.decision.result),
+        "detail": explanation.decision.detail,
+    }
+
+
+def replacement_lines(explanation: ReplacedNodeExplanation) -> Iterator[str]:
+    """Yield the explanation as lines of rich text; nothing for a node that scale-down removes."""
+    if explanation.leaving is not None:
+        yield from _leaving_lines(explanation, explanation.leaving)
+    elif explanation.kept is not None:
+        yield from _kept_lines(explanation.decision, explanation.kept)
+
+
+def _leaving_lines(explanation: ReplacedNodeExplanation, node: plan_pb2.ReplacedNode) -> Iterator[str]:
+    """Yield in which wave it leaves, by what it is replaced, and where its pods would go."""
+    wave = explanation.decision.waves[explanation.wave - 1]
+    number = f"wave {explanation.wave} of {len(explanation.decision.waves)}"
+    new = ", ".join(f"{one.name} at {money(one.price_per_hour)}" for one in explanation.comes)
+    how = f"is replaced[/green] by {escape(new)}" if new else "leaves without a new node[/green]"
+    yield f"[green]It {how}, in {number}."
+    others = len(wave.leaving) - 1
+    with_others = f" with {counted(others, 'other node')}" if others else ""
+    first = f"{escape(groups_text(wave))} come{'s' * (len(wave.new_nodes) == 1)} first; it" if wave.new_nodes else "It"
+    saved = f"{money(wave.saving_per_hour)} an hour, {wave.saving_per_hour * HOURS_A_MONTH:,.0f} a month"
+    yield f"It costs {money(node.price_per_hour)} an hour. {first} leaves{with_others}, which saves {saved}."
+    if explanation.wave > 1:
+        yield f"The wave begins once the pods of wave {explanation.wave - 1} run again."
+    for to, count in Counter(sorted(node.destinations.values())).most_common():
+        yield f"  {counted(count, 'pod')} → [cyan]{escape(to)}[/cyan]"
+
+
+def _kept_lines(decision: plan_pb2.ReplacementDecision, node: plan_pb2.KeptNode) -> Iterator[str]:
+    """Yield the condition that keeps it, and what replacing it alone would save at most without it."""
+    code = _Limit.Code.Name(node.reason)
+    yield f"[yellow]It is not replaced[/yellow]: {escape(why_not_replaced(node))} [dim]({code})[/dim]."
+    if node.blocking_pod:
+        yield f"Pod [cyan]{escape(node.blocking_pod)}[/cyan] is in the way."
+    if node.reason == _Limit.NOTHING_CHEAPER or not node.saving_per_hour:
+        yield "Its pods find no room elsewhere for less than it costs."
+        return
+    month = f"{node.saving_per_hour * HOURS_A_MONTH:,.0f} a month"
+    lifted = "With that" if node.reason == _Limit.NOT_EVALUATED else "Without that condition"
+    yield f"{lifted}, replacing it alone would save at most {money(node.saving_per_hour)} an hour, {month}."
+    if not decision.waves and decision.detail:
+        yield f"As a whole: {escape(outcome_text(decision))}."

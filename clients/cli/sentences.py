@@ -136,6 +136,7 @@ LIMIT_SENTENCES = {
     _Limit.SURGE_LIMIT: "as many nodes come, leave or wait for a wave as the settings allow",
     _Limit.TOO_FEW_SPOT_ALTERNATIVES: "too few cheaper node groups would take the pods of a spot node",
     _Limit.TOO_YOUNG: "younger than consolidateAfter, or with a pod that is",
+    _Limit.DO_NOT_DISRUPT: "it or a pod on it is annotated karpenter.sh/do-not-disrupt",
     _Limit.NOT_PAID_BACK: "came by a replacement that has not paid for itself yet",
     _Limit.NOTHING_CHEAPER: "no cheaper room for the pods was found in any node group",
     _Limit.PRICE_UNKNOWN: "the price is not known",

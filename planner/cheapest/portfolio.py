@@ -28,8 +28,6 @@ from trimtab.planner.facts.nodes import total
 from trimtab.planner.placement.attempts import best_of
 from trimtab.planner.snapshot.columns import Int32, Int64
 
-FIRST_WEIGHTINGS: Final = 3
-"""Number of weightings with which nodes are filled for the first plan."""
 PLANS_BY_DUALS: Final = 6
 """Most plans by duals; each takes about as long as the linear programme between two of them."""
 GENERATED: Final = 200_000
@@ -93,7 +91,7 @@ def best_attempt(problem: Problem, state: FillState, groups: Int32, bounds: Plan
 def make_plans(inputs: SearchInputs, bounds: PlanBounds) -> list[FilledPlan]:
     """Return several plans, the first by the minimum cost of pods."""
     value = least_value(share_cost(inputs.problem, inputs.state.cost, inputs.groups))
-    first = _built(inputs, inputs.state, value, FIRST_WEIGHTINGS)
+    first = _built(inputs, inputs.state, value, bounds.search.weightings)
     is_too_large = len(value) ** 2 > bounds.search.programme_entries
     if not first.batches.counts[0] or is_too_large or not bounds.may_go_on():
         return [first]

@@ -21,7 +21,7 @@ import numpy as np
 from trimtab.planner.facts.transient_taints import TO_BE_DELETED_TAINT, marks_not_ready
 from trimtab.planner.model.settings import SECOND_NS, TaintNames
 from trimtab.planner.model.values import TaintSpec
-from trimtab.planner.snapshot.columns import Bool, Float64, Int64, Snapshot
+from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64, Snapshot
 from trimtab.planner.snapshot.lookup import string_index
 
 LONGEST_DELETION_S: Final = 300
@@ -106,9 +106,16 @@ def eviction_ratings(snapshot: Snapshot, priority: Int64) -> Float64:
 
     1 + deletion cost / 2^27 + priority / 2^25, clamped to -10 to 10. Source: Karpenter, disruption cost.
     """
+    return eviction_rating(snapshot.pods.deletion_cost, priority, snapshot.pods.spec)
+
+
+def eviction_rating(cost: Int32 | Float64, priority: Int64, spec: Int32 | None = None) -> Float64:
+    """Return the cost of evicting pods. cost : [M] deletion costs; priority : int64[M], or by spec; spec : int32[M].
+    float64[M]."""
     by_cost, by_priority = _EXPECTED_COST_SHIFT
-    by_spec = priority.astype(np.float64) / by_priority
-    return np.clip(1.0 + snapshot.pods.deletion_cost / by_cost + by_spec[snapshot.pods.spec], -10.0, 10.0)
+    of_priority = priority.astype(np.float64) / by_priority
+    of_pod = of_priority if spec is None else of_priority[spec]
+    return np.clip(1.0 + cost / by_cost + of_pod, -10.0, 10.0)
 
 
 def eviction_costs(snapshot: Snapshot, rating: Float64, moving: Bool) -> Float64:

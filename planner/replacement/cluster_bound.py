@@ -11,12 +11,13 @@ import numpy as np
 
 from trimtab.planner.facts.nodes import total
 from trimtab.planner.placement.group_bounds import fresh_amounts
+from trimtab.planner.replacement.dominance import alike, undominated
 from trimtab.planner.replacement.judge import pod_values
 from trimtab.planner.replacement.room_prices import RoomPrices, RoomProblem, room_prices
 from trimtab.planner.replacement.survey import ReplacementContext
 from trimtab.planner.simulation.growth import NO_TEMPLATE_NODE, Growth
 from trimtab.planner.simulation.state import SimulationState
-from trimtab.planner.snapshot.columns import Float64, Int32, Int64
+from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64
 
 MOST_KINDS: Final = 32
 """Classes of nodes that stay and have free room, each by itself; more count as one that admits every pod."""
@@ -44,7 +45,7 @@ def cluster_bound(context: ReplacementContext, growth: Growth) -> ClusterBound:
     ones = classes[rows]
     demand = state.resources.request[ones]
     need = state.resources.need[ones]
-    offers = _offers(context, growth, candidates)
+    offers = _undominated(_offers(context, growth, candidates), state.blocked[ones] != 0)
     stays = np.flatnonzero(context.there & (context.verdicts.limit > 0) & context.ready)
     kinds = _kinds_of_free_room(state, stays)
     problem = RoomProblem(
@@ -108,6 +109,14 @@ def _offers(context: ReplacementContext, growth: Growth, candidates: Int32) -> _
         np.maximum(np.concatenate([capacity, most]), 0),
         np.concatenate([node_class, kinds[:, 1]]),
     )
+
+
+def _undominated(offers: _PricedOffers, blocked: Bool) -> _PricedOffers:
+    """Return the offers without those that do not change the bound. blocked : bool[C, K] by class of nodes."""
+    classes, of = np.unique(offers.node_class, return_inverse=True)
+    kind = alike(blocked[:, classes].T)[of.reshape(-1)]
+    left = undominated(offers.price, offers.capacity, kind, np.ones(len(kind), bool))
+    return _PricedOffers(offers.price[left], offers.capacity[left], offers.node_class[left])
 
 
 def _requests_on(context: ReplacementContext, nodes: Int32) -> Int64:

@@ -29,6 +29,7 @@ _TEXTS: Final = {
         ReplacementLimit.TOO_FEW_SPOT_ALTERNATIVES
     ): "too few cheaper node groups would take the pods of this spot node",
     int(ReplacementLimit.TOO_YOUNG): "it, or one of its pods, is younger than consolidate_after",
+    int(ReplacementLimit.DO_NOT_DISRUPT): "it, or one of its pods, is annotated karpenter.sh/do-not-disrupt",
     int(ReplacementLimit.NOT_PAID_BACK): "it came by a replacement that has not paid for itself yet",
     int(ReplacementLimit.NOTHING_CHEAPER): "no cheaper room for its pods was found in any node group",
     int(ReplacementLimit.MINIMUM_REACHED): "its node group, or a resource, would fall below its minimum",
@@ -100,5 +101,9 @@ def kept_nodes(
         )
 
 
-_BY_POD: Final = (ReplacementLimit.NODE_NOT_REMOVABLE, ReplacementLimit.NOT_ENOUGH_PDB)
-_BY_RULE: Final = (*_BY_POD, ReplacementLimit.MINIMUM_REACHED)
+_BY_RULE: Final = (
+    ReplacementLimit.NODE_NOT_REMOVABLE,
+    ReplacementLimit.NOT_ENOUGH_PDB,
+    ReplacementLimit.MINIMUM_REACHED,
+)
+_BY_POD: Final = (*_BY_RULE[:2], ReplacementLimit.DO_NOT_DISRUPT)

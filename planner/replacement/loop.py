@@ -3,7 +3,7 @@
 1. Pods that wait, and those of nodes being deleted, get room first, as in scale-down, unless an earlier decision has
    placed them.
 2. The cluster is surveyed (`survey`), and the least cost of room for its pods computed (`cluster_bound`). If that shows
-   that nothing saves enough, nothing is searched.
+   that nothing saves enough, nothing is searched, nor if the same search has found nothing in this snapshot.
 3. Waves are searched (`search`), and one of the plans from careful to bold is chosen (`frontier`).
 4. The simulation is left with the moves of the chosen plan.
 """
@@ -17,6 +17,7 @@ from trimtab.planner.placement.waiting import close_leaving, place_waiting, plac
 from trimtab.planner.replacement.answer import add_kept, cost_of, excluded_groups, option_of, waves_of
 from trimtab.planner.replacement.cluster_bound import ClusterBound, cluster_bound
 from trimtab.planner.replacement.frontier import Option, chosen_option, options_of
+from trimtab.planner.replacement.last_search import LastSearch, key_of
 from trimtab.planner.replacement.search import ReplacementSearch, SearchOutcome
 from trimtab.planner.replacement.survey import ReplacementContext, ReplacementRequest, survey
 from trimtab.planner.simulation.kernels import revert
@@ -59,10 +60,7 @@ def find(request: ReplacementRequest) -> Replacement:
 def _find(request: ReplacementRequest) -> Replacement:
     _place_waiting(request)
     context = survey(request)
-    bound = cluster_bound(context, request.growth)
-    outcome = _nothing_tried(len(context.leaving))
-    if not context.unhealthy and _may_pay(context, bound):
-        outcome = ReplacementSearch(context, bound).run()
+    bound, outcome = _searched(context)
     options = options_of(context, outcome)
     chosen = chosen_option(context, options)
     waits = _unstable_count(context, outcome, chosen)
@@ -75,6 +73,22 @@ def _find(request: ReplacementRequest) -> Replacement:
         result.detail = f"{waits} of the nodes have been replaceable for less than stable_time"
     gone = chosen.value.leaving if chosen is not None else _NO_NODES
     return Replacement(result, gone, context.known.notes)
+
+
+def _searched(context: ReplacementContext) -> LastSearch:
+    """Return the bound and what the search finds, or what the same search has not found."""
+    request, key = context.request, key_of(context)
+    known = request.cache.find(key)
+    if known is not None:
+        return known
+    bound = cluster_bound(context, request.growth)
+    outcome = _nothing_tried(len(context.leaving))
+    if not context.unhealthy and _may_pay(context, bound):
+        outcome = ReplacementSearch(context, bound).run()
+    found = LastSearch(bound, outcome)
+    if not outcome.waves and not outcome.incomplete:
+        request.cache.put(key, found)
+    return found
 
 
 def _nothing_tried(node_count: int) -> SearchOutcome:

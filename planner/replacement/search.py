@@ -13,13 +13,17 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from trimtab.planner.facts.nodes import total
+from trimtab.planner.placement.group_bounds import fresh_amounts
+from trimtab.planner.placement.packing import Packer
 from trimtab.planner.placement.waiting import PodOrder
 from trimtab.planner.replacement.cluster_bound import ClusterBound
+from trimtab.planner.replacement.dominance import alike, undominated
 from trimtab.planner.replacement.judge import Value, broken_limit, value_of, worth
 from trimtab.planner.replacement.spot import SpotNodes, breaks_spot_rules
 from trimtab.planner.replacement.survey import ReplacementContext
 from trimtab.planner.replacement.trial import Bench, Trial, bench_packer, leave_topology, replay, run_trial
 from trimtab.planner.replacement.wave_limits import WaveLimits
+from trimtab.planner.simulation.growth import NO_TEMPLATE_NODE
 from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import current_mark
 from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64
@@ -32,6 +36,10 @@ MOST_SUBSETS: Final = 5
 """Candidates of which all sets are tried."""
 LOST_SHARE: Final = 0.5
 """Share of what a node could save at most that is lost if it gets pods; rarely could all of it be saved."""
+CLEAR_SHARES: Final = (0.5, 0.6)
+"""Shares of their price by which nodes clearly cost too much: pods of others are moved for little."""
+LEAST_TRIALS: Final = 1 + len(CLEAR_SHARES)
+"""Trials of a wave, whatever the budget of work of the wave."""
 POOL: Final = 24
 """Nodes that are tried in exchange for others."""
 SHARES: Final = 2
@@ -64,7 +72,8 @@ class SearchOutcome(NamedTuple):
 
 
 class _Judged(NamedTuple):
-    """A valid wave. rank : its worth, without part of what later waves lose because nodes that could leave got pods."""
+    """A valid wave. rank : its worth, less `min_saving_share` of what moves as costly as its own save on the mean, and
+    less part of what later waves lose because nodes that could leave got pods."""
 
     trial: Trial
     value: Value
@@ -86,7 +95,7 @@ class ReplacementSearch:
         self._fixed = np.zeros(count, bool)
         self._waves: list[Wave] = []
         self._work = request.settings.search.replacement_work
-        self._wave_work = 0
+        self._wave_work = self._wave_trials = 0
         self._trials = 0
         self._tried = np.zeros(count, bool)
         self._hit = set[int]()
@@ -94,6 +103,10 @@ class ReplacementSearch:
         self._is_out = False
         self._labels = [dict(one.template.labels) if one else {} for one in context.templates]
         self._use = _use_of_nodes(context)
+        self._is_needed = _needed_groups(context, self._packer)
+        # What a set of nodes saves more than another is worth its moves if these save a share of the mean.
+        cost = total(context.pods.cost[context.candidates])
+        self._price_of_cost = request.settings.min_saving_share * max(bound.may_save, 0.0) / max(cost, 1.0)
 
     def run(self) -> SearchOutcome:
         """Find the waves."""
@@ -115,7 +128,7 @@ class ReplacementSearch:
         self._context.request.limits.check()
         if self._work <= 0 or not self._context.request.round.in_time():
             self._is_out = True
-        return not self._is_out and self._wave_work > 0
+        return not self._is_out and (self._wave_work > 0 or self._wave_trials < LEAST_TRIALS)
 
     def _find_wave(self) -> Wave | None:
         """Return the best wave found, None if none saves."""
@@ -143,6 +156,7 @@ class ReplacementSearch:
     def _start_wave(self) -> None:
         """Lay out what the trials of the next wave share."""
         context, is_first = self._context, not self._waves
+        self._wave_trials = 0
         waves_left = context.request.settings.max_waves - len(self._waves)
         self._wave_work = min(self._work, SHARES * self._work // waves_left)
         disruptions = context.budgets_now if is_first else context.budgets_later
@@ -192,7 +206,7 @@ class ReplacementSearch:
             self._packer,
             self._labels,
             order,
-            np.where(context.usable, may_add, 0),
+            np.where(self._is_needed & context.usable, may_add, 0),
             sum(len(wave.trial.group_of) for wave in self._waves),
             settings.max_surge_nodes,
         )
@@ -217,9 +231,12 @@ class ReplacementSearch:
         """Yield sets of nodes to try, ascending each."""
         most = self._context.request.settings.max_leaving_nodes
         nodes = self._candidates
-        for chosen in self._whole:
-            if len(chosen):
-                yield np.sort(chosen)
+        for chosen in self._whole[:1]:
+            yield np.sort(chosen)
+            excess = self._surplus[chosen] / self._context.price[chosen]
+            yield from (np.sort(chosen[excess >= share]) for share in CLEAR_SHARES)
+        for chosen in self._whole[1:]:
+            yield np.sort(chosen)
         if len(nodes) <= MOST_SUBSETS:
             for bits in range(1, 1 << len(nodes)):
                 some = nodes[[at for at in range(len(nodes)) if bits >> at & 1]]
@@ -249,6 +266,7 @@ class ReplacementSearch:
         """Try a set of nodes. Return it if it is a valid wave, and else the nodes whose pods find no place. int32."""
         context = self._context
         self._trials += 1
+        self._wave_trials += 1
         spent = len(self._rooms) * (WORK_OF_TRIAL + int(context.pods.evictions[leaving].sum()))
         spent += int(context.usable.sum())
         self._work -= spent
@@ -271,7 +289,8 @@ class ReplacementSearch:
         if limit:
             self._broken = limit if value.saving > 0 or not self._broken else self._broken
             return None, leaving[:0]
-        return _Judged(trial, value, worth(context, value) - self._lost(trial)), leaving[:0]
+        rank = worth(context, value) - self._lost(trial) - self._price_of_cost * value.cost
+        return _Judged(trial, value, rank), leaving[:0]
 
     def _lost(self, trial: Trial) -> float:
         """Return part of what later waves cannot save any more because nodes that could leave in them got pods."""
@@ -343,6 +362,29 @@ def _is_better(one: _Judged, other: _Judged) -> bool:
     if abs(by) > _TIE * max(abs(other.rank), 1e-6):
         return by > 0
     return (one.value.cost, one.value.new_count) < (other.value.cost, other.value.new_count)
+
+
+def _needed_groups(context: ReplacementContext, packed: Packer) -> Bool:
+    """Return the groups without those for which another admits the same pods, has no less of anything, costs no more,
+    and may grow as far as a wave. bool[G]. All, if pods depend on where others are."""
+    simulation, growth, settings = packed.simulation, packed.growth, context.request.settings
+    state = simulation.state
+    found: Bool = context.usable & (growth.template_node != NO_TEMPLATE_NODE)
+    moving = context.pods.of(context.candidates)
+    classes = np.unique(state.pod_class[moving])
+    if state.local_class[classes].any():
+        return found
+    groups = np.flatnonzero(found)
+    node_class = state.node_class[growth.template_node[groups]]
+    known, of = np.unique(node_class, return_inverse=True)
+    kind = alike(state.blocked[classes][:, known].T != 0)[of.reshape(-1)]
+    most = min(settings.max_surge_nodes, len(moving))
+    none = np.zeros(len(found), np.int64)
+    may_win = context.limits.may_add_after(none, none)[groups] >= most
+    capacity = np.maximum(fresh_amounts(simulation, growth)[groups], 0)
+    found[groups] = False
+    found[groups[undominated(context.group_price[groups], capacity, kind, may_win)]] = True
+    return found
 
 
 def _use_of_nodes(context: ReplacementContext) -> Float64:

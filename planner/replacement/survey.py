@@ -17,13 +17,14 @@ from trimtab.planner.facts.nodes import being_deleted, is_ready, may_start, pric
 from trimtab.planner.model.settings import SECOND_NS
 from trimtab.planner.placement.group_templates import GroupTemplates, group_templates
 from trimtab.planner.placement.limits import LimitInputs, Limits
+from trimtab.planner.replacement.disruption import disruption_ratings, undisrupted
 from trimtab.planner.replacement.settings import ReplacementSettings
 from trimtab.planner.replacement.state import KnownState, recall
 from trimtab.planner.round.decision import Decided
 from trimtab.planner.round.request import DecisionRequest
 from trimtab.planner.simulation.growth import Growth
 from trimtab.planner.simulation.state import OPEN
-from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64, Snapshot, UInt8
+from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64, UInt8
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.reason_pb2 import BlockingPodReason, NodeGroupReason, ReplacementLimit, UnremovableReason
 
@@ -219,7 +220,8 @@ def _movable(request: ReplacementRequest, facts: DrainFacts, codes: UInt8) -> Mo
     pods, node = pods[order], node[order]
     evicted = pods < count
     rating = np.zeros(len(pods))
-    rating[evicted] = np.maximum(facts.rating[pods[evicted]], 0.0)
+    rating_of = disruption_ratings(request.snapshot, facts.rating, facts.priority)
+    rating[evicted] = np.maximum(rating_of[pods[evicted]], 0.0)
     return MovablePods(
         offsets=np.searchsorted(node, np.arange(node_count + 1)).astype(np.int64),
         pods=pods.astype(np.int32),
@@ -241,6 +243,8 @@ def _verdicts(context: ReplacementContext, codes: UInt8) -> NodeVerdicts:
     blocking_reason[has] = [outcome.blocking_reason(int(code)) for code in codes[blocking_pod[has]]]
     waits = np.zeros(count, bool)
     waits[snapshot.pods.node[(codes == outcome.WAIT) & (snapshot.pods.node >= 0)]] = True
+    kept, protected = _protected(context)
+    blocking_pod = np.where(has, blocking_pod, protected)
     received = _received(request, count)
     whole = np.array([*(group.zero_or_max for group in snapshot.groups), False], bool)[nodes.group]
     left = context.spare
@@ -252,6 +256,7 @@ def _verdicts(context: ReplacementContext, codes: UInt8) -> NodeVerdicts:
         (nodes.group < 0, no, why.NOT_AUTOSCALED),
         (np.isnan(context.price), ReplacementLimit.PRICE_UNKNOWN, 0),
         (context.leaving, no, why.CURRENTLY_BEING_DELETED),
+        (kept & ~has, ReplacementLimit.DO_NOT_DISRUPT, 0),
         (nodes.scale_down_disabled, no, why.SCALE_DOWN_DISABLED_ANNOTATION),
         (whole, no, why.ATOMIC_SCALE_DOWN_FAILED),
         (not_ready, no, why.SCALE_DOWN_UNREADY_DISABLED),
@@ -298,6 +303,13 @@ def _young(context: ReplacementContext) -> Bool:
     return young
 
 
-def waiting_pods(snapshot: Snapshot) -> Int32:
-    """Return the pods that wait for a node. int32."""
-    return np.flatnonzero((snapshot.pods.node < 0) & ~snapshot.pods.is_terminal()).astype(np.int32)
+def _protected(context: ReplacementContext) -> tuple[Bool, Int32]:
+    """Return the nodes that are not to be disrupted, bool[N], and the first pod of each that must not be, int32[N],
+    -1 = none."""
+    request, snapshot = context.request, context.request.snapshot
+    pod = np.full(len(context.leaving), -1, np.int32)
+    if not request.settings.do_not_disrupt:
+        return np.zeros(len(pod), bool), pod
+    rows = np.flatnonzero(undisrupted(snapshot, request.now_ns) & (snapshot.pods.node >= 0))[::-1]
+    pod[snapshot.pods.node[rows]] = rows
+    return snapshot.nodes.do_not_disrupt | (pod >= 0), pod

@@ -3,12 +3,14 @@ cheapest new nodes. The simulation decides what fits. Pure; the moves are undone
 """
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from trimtab.planner.cheapest.plan import cheapest_plan
 from trimtab.planner.cheapest.problem import PlanBounds
+from trimtab.planner.model.settings.search import BEST
 from trimtab.planner.new_nodes.planned_nodes import planned_nodes
 from trimtab.planner.new_nodes.whole_problem import RoomToGrow, whole_problem
 from trimtab.planner.placement.group_bounds import group_bounds
@@ -25,6 +27,10 @@ from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import check_log, current_mark
 from trimtab.planner.simulation.state import SimulationState
 from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32, Int64
+
+MANY_PODS: Final = 64
+"""Pods above which new nodes are planned quickly: that costs a quarter and is as good within 0.3 %."""
+QUICK_GROUPS: Final = 24
 
 
 class Trial(NamedTuple):
@@ -106,12 +112,12 @@ def _open_nodes(bench: Bench, left: Int32) -> list[int]:
         bench.packer, request.snapshot.groups, bench.labels, np.minimum(bench.may_add, most), most, bench.first_spare
     )
     problem, row_of = whole_problem(room, bounds, left)
-    until = PlanBounds(
-        request.limits,
-        request.round.work.time_left,
-        request.settings.scale_up.max_improvements,
-        request.settings.search,
-    )
+    search, tries = request.settings.search, request.settings.scale_up.max_improvements
+    if len(left) > MANY_PODS and search.replacement_work < BEST.replacement_work:
+        few = min(search.detailed_groups, QUICK_GROUPS)
+        search = replace(search, detailed_groups=few, weightings=1, programme_entries=MANY_PODS**2)
+        tries = 0
+    until = PlanBounds(request.limits, request.round.work.time_left, tries, search)
     planned = planned_nodes(cheapest_plan(problem, until), by_class(bench.packer.simulation, left), row_of)
     if len(planned.group_of) > most:
         return []

@@ -204,7 +204,10 @@ def stack_nodes(base: Snapshot, changed: Snapshot, dictionaries: JoinedDictionar
         whole[: len(a.name), numbers[0].resources] = getattr(a, field)
         whole[len(a.name) :, numbers[1].resources] = getattr(b, field)
         amounts[field] = whole
-    plain = ("unschedulable", "ready", "ready_ns", "created_ns", "group", "scale_down_disabled", "deletion_delayed")
+    plain = (
+        *("unschedulable", "ready", "ready_ns", "created_ns", "group"),
+        *("scale_down_disabled", "deletion_delayed", "do_not_disrupt"),
+    )
     return NodeColumns(
         name=a.name + b.name,
         provider_id=a.provider_id + b.provider_id,

@@ -83,6 +83,7 @@ def _nodes(nodes: list[NodeRow], resources: tuple[str, ...], dictionary: _Dictio
         group=np.full(count, -1, np.int32),
         scale_down_disabled=np.array([n.scale_down_disabled for n in nodes], np.bool_),
         deletion_delayed=np.array([n.deletion_delayed for n in nodes], np.bool_),
+        do_not_disrupt=np.array([n.do_not_disrupt for n in nodes], np.bool_),
         traits=tuple(n.traits for n in nodes),
     )
 

@@ -164,6 +164,7 @@ PLAIN_NODES = st.builds(
     group=st.just("") | GROUPS,
     scale_down_disabled=st.booleans(),
     deletion_delayed=st.booleans(),
+    do_not_disrupt=st.booleans(),
     attach_limits=st.dictionaries(st.sampled_from(["csi-a", "csi-b"]), st.integers(0, 9), max_size=2).map(
         lambda found: tuple(sorted(found.items()))
     ),

@@ -33,6 +33,7 @@ class NodeRow(NamedTuple):
     group: str = ""
     scale_down_disabled: bool = False
     deletion_delayed: bool = False
+    do_not_disrupt: bool = False
 
     @property
     def traits(self) -> NodeTraits:

@@ -7,6 +7,7 @@ exist at the same time; and the cluster costs as much less as said.
 
 import hashlib
 import math
+import struct
 from collections import Counter
 from collections.abc import Iterator
 
@@ -51,7 +52,24 @@ class Plan:
         self.pods = dict(self.cluster.pods)
         self.nodes = self.known - self.leaving
         self.node_of = {key: pod.node for key, pod in self.pods.items() if pod.node in self.nodes and not pod.ended}
+        self.protected = self._protected()
         self.size = {key: group.target_size for key, group in self.cluster.groups.items()}
+
+    def _protected(self) -> set[str]:
+        """Return the nodes with a pod that is not to be disrupted now."""
+        table, found = self.cluster.message.pods, set[str]()
+        keys = list(self.cluster.pods)
+        for (row,), (key,), (until_s,) in zip(
+            struct.iter_unpack("<i", table.number_pod),
+            struct.iter_unpack("<i", table.number_key),
+            struct.iter_unpack("<d", table.number),
+            strict=True,
+        ):
+            pod = self.cluster.pods[keys[row]]
+            is_active = not pod.ended and not pod.deletion_s and not until_s <= self.now_s
+            if is_active and self.cluster.strings[key] == "karpenter.sh/do-not-disrupt":
+                found.add(pod.node)
+        return found
 
     def price(self, group: str) -> float:
         row = self.cluster.groups[group]
@@ -122,6 +140,9 @@ def _wave(plan: Plan, number: int, wave: plan_pb2.ReplacementWave) -> Iterator[s
         row = plan.cluster.nodes[name]
         if name not in plan.known & plan.nodes or row.scale_down_disabled or not row.node_group:
             yield f"{name} may not leave"
+        honoured = not given.HasField("do_not_disrupt") or given.do_not_disrupt
+        if honoured and (row.do_not_disrupt or name in plan.protected):
+            yield f"{name} is not to be disrupted"
     for group, count in sorted(added.items()):
         plan.size[group] += count
         if plan.size[group] > plan.cluster.groups[group].max_size:

@@ -31,6 +31,9 @@ class PodAnnotations(Struct, gc=False, omit_defaults=True):
     topology_spread_timeout: str | None = field(default=None, name="zalando.org/topology-spread-timeout")
     slack: str | None = field(default=None, name="trimtab.dev/slack")
     slack_ignore: str | None = field(default=None, name="trimtab.dev/slack-ignore")
+    do_not_disrupt: str | None = field(default=None, name="karpenter.sh/do-not-disrupt")
+    disruption_cost: str | None = field(default=None, name="karpenter.sh/disruption-cost")
+    autoscaling_cost: str | None = field(default=None, name="node-autoscaling.kubernetes.io/disruption-cost")
 
 
 class PodMeta(Struct, rename="camel", gc=False, omit_defaults=True):
@@ -299,6 +302,7 @@ class PodStatus(Struct, rename="camel", gc=False, omit_defaults=True):
     conditions: list[PodCondition] | None = None
     container_statuses: list[ContainerStatus] | None = None
     init_container_statuses: list[ContainerStatus] | None = None
+    start_time: Time | None = None
 
 
 class Pod(Struct, gc=False, omit_defaults=True):

@@ -1,9 +1,10 @@
 """Convert encoded pods to rows: the parts that the pods of one workload share are converted once.
 
 Some fields of a row are copied from the pod (names, times, labels, the node, names of claims, the one node that a pod
-is pinned to, its deletion cost). They are removed from the message, or replaced by placeholders. The rest of the
-message is the key of a cached row, into which the fields are copied. `trimtab.clients.snapshots.objects.pod_rows`
-alone decides what a row contains, as for files; a property test compares the two.
+is pinned to, its deletion cost, numbers in annotations). They are removed from the message, or replaced by
+placeholders. The rest of the message is the key of a cached row, into which the fields are copied.
+`trimtab.clients.snapshots.objects.pod_rows` alone decides what a row contains, as for files; a property test compares
+the two.
 """
 
 from collections.abc import Iterable
@@ -14,7 +15,13 @@ from google.protobuf.message import DecodeError
 from trimtab.clients.kubernetes.envelope import parsed
 from trimtab.clients.kubernetes.kinds.pods import Pod, PodAnnotations
 from trimtab.clients.snapshots.live.objects import json_names, to_struct
-from trimtab.clients.snapshots.objects.annotated_numbers import Numbers, number_of, pod_struct
+from trimtab.clients.snapshots.objects.annotated_numbers import (
+    DISRUPTION_COSTS,
+    DO_NOT_DISRUPT,
+    Numbers,
+    number_of,
+    pod_struct,
+)
 from trimtab.clients.snapshots.objects.mounts import NOTHING, Claim, Mounts
 from trimtab.clients.snapshots.objects.pod_rows import Labels, PodRow, deletion_cost, pod_row
 from trimtab.clients.snapshots.objects.times import usable_s
@@ -26,6 +33,7 @@ PLACEHOLDER = "\x00"
 """Replaces names; no name in Kubernetes contains it."""
 _NODE_NAME = "metadata.name"
 _COST = meta_pb2.StringEntry(key="controller.kubernetes.io/pod-deletion-cost").SerializeToString()
+_DO_NOT_DISRUPT = meta_pb2.StringEntry(key=DO_NOT_DISRUPT).SerializeToString()
 _ANNOTATIONS = tuple(meta_pb2.StringEntry(key=name).SerializeToString() for name in json_names(PodAnnotations))
 """First bytes of the encoded annotations that are read: their key comes first."""
 
@@ -58,7 +66,11 @@ class PodRowBuilder:
 
     def __init__(self, numbers: Iterable[str] = ()) -> None:
         self._number_keys = tuple(sorted(set(numbers)))
-        self._number_starts = tuple(meta_pb2.StringEntry(key=key).SerializeToString() for key in self._number_keys)
+        # The first bytes of those read from every pod and of those asked for.
+        self._read_keys = {*self._number_keys, *DISRUPTION_COSTS} - {DO_NOT_DISRUPT}
+        self._number_starts = tuple(
+            meta_pb2.StringEntry(key=key).SerializeToString() for key in sorted(self._read_keys)
+        )
         self._rows: dict[_Key, PodRow] = {}
         self._labels: dict[tuple[bytes, ...], Labels] = {}
         self._strings: dict[str, str] = {}
@@ -80,7 +92,7 @@ class PodRowBuilder:
         pinned = _take_pin(spec) if spec.HasField("affinity") else ""
         volumes = self._take_volumes(spec) if spec.volumes else _NO_VOLUMES
         annotations, cost = _annotations(meta.annotations)
-        numbers = self._numbers(meta.annotations) if self._number_starts else ()
+        numbers = self._numbers(meta.annotations) if meta.annotations else ()
         name, uid, labels, owners = meta.name, meta.uid, tuple(meta.labels), tuple(meta.owner_references)
         created_s, deletion_s, namespace = (
             usable_s(meta.creation_timestamp.seconds),
@@ -88,11 +100,12 @@ class PodRowBuilder:
             meta.namespace,
         )
         pod.ClearField("metadata")
+        pod.status.ClearField("start_time")
         key = (pod.SerializeToString(), namespace, volumes.kept, owners, annotations)
         shared = self._rows.get(key)
         if shared is None:
             shared = self._add(key)
-        if shared.pinned_node != (PLACEHOLDER if pinned else ""):
+        if shared.pinned_node != (PLACEHOLDER if pinned else "") or _is_protected(annotations):
             return self._slowly(raw)
         strings, mounts = self._strings, shared.mounts
         return _row(
@@ -170,7 +183,7 @@ class PodRowBuilder:
     def _numbers(self, entries: Iterable[bytes]) -> Numbers:
         """Return the numbers in annotations."""
         found = [parsed(meta_pb2.StringEntry, one) for one in entries if one.startswith(self._number_starts)]
-        return tuple(sorted((one.key, number_of(one.value)) for one in found if one.key in self._number_keys))
+        return tuple(sorted((one.key, number_of(one.value)) for one in found if one.key in self._read_keys))
 
     def _slowly(self, raw: bytes) -> PodRow:
         """Return the row of a pod whose fields cannot be replaced by placeholders."""
@@ -188,6 +201,11 @@ def _annotations(entries: Iterable[bytes]) -> tuple[tuple[bytes, ...], int]:
             else:
                 kept.append(one)
     return tuple(kept), cost
+
+
+def _is_protected(annotations: tuple[bytes, ...]) -> bool:
+    """Return whether a pod may be protected from disruption, which depends on its own start."""
+    return any(one.startswith(_DO_NOT_DISRUPT) for one in annotations)
 
 
 def _row(values: tuple[Any, ...]) -> PodRow:

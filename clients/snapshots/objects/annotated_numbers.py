@@ -6,15 +6,22 @@ tell it from an annotation that is absent.
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from trimtab.clients.kubernetes.kinds.pods import Pod, PodAnnotations, PodMeta
+from trimtab.clients.kubernetes.object_errors import FieldError
+from trimtab.clients.snapshots.objects.times import go_duration_ns, usable_s
 
 Numbers = tuple[tuple[str, float], ...]
 """(key of the annotation, its number or NaN), sorted by key."""
+DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
+"""Its number: Unix seconds until when the pod is not to be disrupted, NaN = always."""
+DISRUPTION_COSTS: Final = ("karpenter.sh/disruption-cost", "node-autoscaling.kubernetes.io/disruption-cost")
+"""Read from every pod, whatever the caller asks for."""
 _LONGEST = 64
+_SECOND_NS = 1_000_000_000
 
 
 def number_of(text: str) -> float:
@@ -53,13 +60,33 @@ def _with_field(struct: type[msgspec.Struct], name: str, of: type[msgspec.Struct
     )
 
 
-def numbers_of(annotations: PodAnnotations | None, keys: Sequence[str]) -> Numbers:
-    """Return the numbers in the annotations of these keys. keys : sorted, as given to `pod_struct`."""
-    if annotations is None or not keys:
+def numbers_of(annotations: PodAnnotations | None, keys: Sequence[str], start_s: int) -> Numbers:
+    """Return the numbers in the annotations of these keys and in those about disruption. keys : sorted, as given to
+    `pod_struct`; start_s : Unix seconds when the pod started, or was created if it has not."""
+    if annotations is None:
+        return ()
+    about_disruption = (annotations.do_not_disrupt, annotations.disruption_cost, annotations.autoscaling_cost)
+    if not keys and about_disruption == (None, None, None):
         return ()
     field = _fields(type(annotations))
-    texts = [(key, getattr(annotations, field[key])) for key in keys if key in field]
-    return tuple([(key, number_of(text)) for key, text in texts if text is not None])
+    every = sorted({*keys, *DISRUPTION_COSTS} - {DO_NOT_DISRUPT})
+    texts = [(key, getattr(annotations, field[key])) for key in every if key in field]
+    found = [(key, number_of(text)) for key, text in texts if text is not None]
+    until = undisrupted_until(annotations.do_not_disrupt, start_s)
+    return tuple(found if until is None else sorted([*found, (DO_NOT_DISRUPT, until)]))
+
+
+def undisrupted_until(text: str | None, start_s: int) -> float | None:
+    """Return until when `karpenter.sh/do-not-disrupt` protects a pod, Unix seconds rounded up, NaN = always; None = it
+    does not: "true" is for ever, a Go duration counts from the start, anything else means nothing, as in Karpenter.
+    start_s : Unix seconds; 0 = unknown."""
+    if text == "true":
+        return math.nan
+    try:
+        lasts_ns = go_duration_ns(text) if text else 0
+    except FieldError:
+        return None
+    return None if lasts_ns <= 0 else float(usable_s(start_s - -lasts_ns // _SECOND_NS))
 
 
 @lru_cache(maxsize=64)

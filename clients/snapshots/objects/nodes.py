@@ -11,6 +11,7 @@ from trimtab.clients.kubernetes.kinds.nodes import CSINode, Node, NodeSpec, Node
 from trimtab.clients.kubernetes.object_errors import below
 from trimtab.clients.kubernetes.pod_requests import amounts
 from trimtab.clients.kubernetes.quantities import MOST_OF_A_NODE, amount_of
+from trimtab.clients.snapshots.objects.annotated_numbers import DO_NOT_DISRUPT
 from trimtab.clients.snapshots.objects.csi_drivers import NO_DRIVERS, volume_drivers
 from trimtab.clients.snapshots.objects.dictionary import Dictionary
 from trimtab.clients.snapshots.objects.placement_rules import taints
@@ -18,7 +19,6 @@ from trimtab.clients.snapshots.objects.times import timestamp
 from trimtab.v1 import snapshot_pb2 as pb
 
 SCALE_DOWN_DISABLED = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
-DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
 STEERED = "trimtab.dev/steered"
 """Marks a node that `trimtab steer` protects: the annotation named by its value comes from a plan, not from an
 operator, and must not influence the next plan."""
@@ -45,6 +45,7 @@ def node_row(
         ready_transition_time=timestamp(conditions[-1].last_transition_time) if conditions else None,
         create_time=timestamp(meta.creation_timestamp),
         scale_down_disabled=_is_protected(annotations),
+        do_not_disrupt=annotations.get(DO_NOT_DISRUPT) == "true" and STEERED not in annotations,
         deletion_delayed=any(key.startswith(DELAY_DELETION_PREFIX) for key in annotations),
         attach_limits=_attach_limits(csi_node, dictionary),
         volume_drivers=volume_drivers(csi_node, required, dictionary),

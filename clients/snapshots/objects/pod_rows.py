@@ -44,7 +44,7 @@ class PodRow(NamedTuple):
     node : name of its node; owner : key of its controller; pinned_node : the only node that its affinity allows;
     created_s, deletion_s : metadata's times; deletion_cost : of its annotation
     phase : `PodPhase.Code`; flags : as in `PodTable.flags`
-    numbers : of the annotations that the caller asks for
+    numbers : of the annotations about disruption, and of those that the caller asks for
     spec_key : pods with equal keys share a spec row, which is made of `pod`, any pod with that key, and `mounts`
     uid, labels : metadata's
     """
@@ -103,8 +103,12 @@ def pod_row(pod: Pod, numbers: Sequence[str] = ()) -> PodRow:
         mounts,
         key,
         pod,
-        numbers_of(meta.annotations, numbers) if numbers else (),
+        _numbers(meta, status, numbers) if meta.annotations else (),
     )
+
+
+def _numbers(meta: PodMeta, status: PodStatus, keys: Sequence[str]) -> Numbers:
+    return numbers_of(meta.annotations, keys, unix_s(status.start_time or meta.creation_timestamp))
 
 
 def phase_code(phase: str | None) -> int:

@@ -3129,8 +3129,9 @@ class ReplacementSettings(_message.Message):
     default 0.
     """
     min_saving_share: _builtins.float
-    """Least saving of a plan as a share of what the nodes that leave cost. 0 to 1,
-    default 0.05.
+    """Least saving of a plan as a share of what the nodes that leave cost; and, of
+    the saving of a mean eviction, what each further one must save for a set of
+    nodes to be preferred to a smaller one. 0 to 1, default 0.05.
     """
     min_saving_per_eviction: _builtins.float
     """Least hourly saving per evicted pod. >= 0, default 0."""
@@ -3161,8 +3162,9 @@ class ReplacementSettings(_message.Message):
     """
     do_not_disrupt: _builtins.bool
     """Pods that have run for less than their annotation
-    `karpenter.sh/do-not-disrupt` says (a duration, or "true" for ever) keep
-    their nodes. Default true.
+    `karpenter.sh/do-not-disrupt` says (a duration, or "true" for ever;
+    `PodTable.number`) keep their nodes, and so do nodes with it
+    (`Node.do_not_disrupt`). Default true.
     """
     @_builtins.property
     def max_payback_time(self) -> _duration_pb2.Duration:

@@ -693,6 +693,8 @@ class ReplacementLimit(_message.Message):
         """The group's minimum size, or a minimum of resources, is reached."""
         NOT_EVALUATED: ReplacementLimit._Code.ValueType  # 16
         """It was not tried: the deadline or the budget of work."""
+        DO_NOT_DISRUPT: ReplacementLimit._Code.ValueType  # 17
+        """The node, or one of its pods, is annotated `karpenter.sh/do-not-disrupt`."""
 
     class Code(_Code, metaclass=_CodeEnumTypeWrapper):
         """The values; their meaning is that of the message."""
@@ -733,6 +735,8 @@ class ReplacementLimit(_message.Message):
     """The group's minimum size, or a minimum of resources, is reached."""
     NOT_EVALUATED: ReplacementLimit.Code.ValueType  # 16
     """It was not tried: the deadline or the budget of work."""
+    DO_NOT_DISRUPT: ReplacementLimit.Code.ValueType  # 17
+    """The node, or one of its pods, is annotated `karpenter.sh/do-not-disrupt`."""
 
     def __init__(
         self,

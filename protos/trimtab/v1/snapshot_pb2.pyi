@@ -392,13 +392,17 @@ class PodTable(_message.Message):
     number_pod: _builtins.bytes
     """int32[A], ascending: row of the pod that has the annotation, from 0.
     OPTIONAL: empty = A is 0. Numbers in annotations are for
-    `PodCostTerm.annotation`; one entry per pod and key.
+    `PodCostTerm.annotation` and replacement; one entry per pod and key.
     """
     number_key: _builtins.bytes
     """int32[A]: string index of the annotation's key, not 0. REQUIRED."""
     number: _builtins.bytes
     """double[A]: the number; NaN = the annotation's value is not a number.
-    REQUIRED. Infinity counts as NaN.
+    REQUIRED. Infinity counts as NaN. Replacement reads
+    `karpenter.sh/disruption-cost`, else
+    `node-autoscaling.kubernetes.io/disruption-cost`, in place of
+    `deletion_cost`; and `karpenter.sh/do-not-disrupt`, whose number is the time
+    until which the pod keeps its node, Unix seconds, NaN for "true".
     """
     def __init__(
         self,
@@ -1447,6 +1451,7 @@ class Node(_message.Message):
     ATTACH_LIMITS_FIELD_NUMBER: _builtins.int
     DECLARED_FEATURES_FIELD_NUMBER: _builtins.int
     VOLUME_DRIVERS_FIELD_NUMBER: _builtins.int
+    DO_NOT_DISRUPT_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """`metadata.name`. REQUIRED, unique."""
     provider_id: _builtins.str
@@ -1467,6 +1472,11 @@ class Node(_message.Message):
     deletion_delayed: _builtins.bool
     """An annotation with prefix `delay-deletion.cluster-autoscaler.kubernetes.io/`
     is present: the actuator waits for its removal before it deletes the node.
+    """
+    do_not_disrupt: _builtins.bool
+    """Annotation `karpenter.sh/do-not-disrupt` = true, unless `trimtab steer` has
+    written it: replacement leaves the node alone. Trimtab's clients set
+    `scale_down_disabled` for it as well.
     """
     @_builtins.property
     def taints(self) -> _containers.RepeatedCompositeFieldContainer[Global___Taint]:
@@ -1525,10 +1535,11 @@ class Node(_message.Message):
         attach_limits: _abc.Iterable[Global___AttachLimit] | None = ...,
         declared_features: _abc.Iterable[_builtins.int] | None = ...,
         volume_drivers: Global___VolumeDrivers | None = ...,
+        do_not_disrupt: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "ready_transition_time", b"ready_transition_time", "volume_drivers", b"volume_drivers"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocatable", b"allocatable", "attach_limits", b"attach_limits", "capacity", b"capacity", "create_time", b"create_time", "declared_features", b"declared_features", "deletion_delayed", b"deletion_delayed", "label_set", b"label_set", "name", b"name", "node_group", b"node_group", "provider_id", b"provider_id", "ready", b"ready", "ready_transition_time", b"ready_transition_time", "scale_down_disabled", b"scale_down_disabled", "taints", b"taints", "unschedulable", b"unschedulable", "volume_drivers", b"volume_drivers"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocatable", b"allocatable", "attach_limits", b"attach_limits", "capacity", b"capacity", "create_time", b"create_time", "declared_features", b"declared_features", "deletion_delayed", b"deletion_delayed", "do_not_disrupt", b"do_not_disrupt", "label_set", b"label_set", "name", b"name", "node_group", b"node_group", "provider_id", b"provider_id", "ready", b"ready", "ready_transition_time", b"ready_transition_time", "scale_down_disabled", b"scale_down_disabled", "taints", b"taints", "unschedulable", b"unschedulable", "volume_drivers", b"volume_drivers"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -402,6 +402,7 @@ class PodStatus(_message.Message):
     PHASE_FIELD_NUMBER: _builtins.int
     CONDITIONS_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
+    START_TIME_FIELD_NUMBER: _builtins.int
     CONTAINER_STATUSES_FIELD_NUMBER: _builtins.int
     INIT_CONTAINER_STATUSES_FIELD_NUMBER: _builtins.int
     NOMINATED_NODE_NAME_FIELD_NUMBER: _builtins.int
@@ -422,6 +423,10 @@ class PodStatus(_message.Message):
         """Conditions."""
 
     @_builtins.property
+    def start_time(self) -> _meta_pb2.Time:
+        """When a kubelet has accepted it."""
+
+    @_builtins.property
     def container_statuses(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContainerStatus]:
         """State of the containers."""
 
@@ -439,15 +444,16 @@ class PodStatus(_message.Message):
         phase: _builtins.str = ...,
         conditions: _abc.Iterable[Global___PodCondition] | None = ...,
         reason: _builtins.str = ...,
+        start_time: _meta_pb2.Time | None = ...,
         container_statuses: _abc.Iterable[Global___ContainerStatus] | None = ...,
         init_container_statuses: _abc.Iterable[Global___ContainerStatus] | None = ...,
         nominated_node_name: _builtins.str = ...,
         resize: _builtins.str = ...,
         resources: Global___ResourceRequirements | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["resources", b"resources"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["resources", b"resources", "start_time", b"start_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["conditions", b"conditions", "container_statuses", b"container_statuses", "init_container_statuses", b"init_container_statuses", "nominated_node_name", b"nominated_node_name", "phase", b"phase", "reason", b"reason", "resize", b"resize", "resources", b"resources"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conditions", b"conditions", "container_statuses", b"container_statuses", "init_container_statuses", b"init_container_statuses", "nominated_node_name", b"nominated_node_name", "phase", b"phase", "reason", b"reason", "resize", b"resize", "resources", b"resources", "start_time", b"start_time"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

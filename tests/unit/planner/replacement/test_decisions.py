@@ -230,7 +230,6 @@ def test_switched_off_means_not_tried() -> None:
 
 
 def test_small_clusters_become_as_cheap_as_any_or_nearly() -> None:
-    """The mean of 200 clusters is 1.000 times the optimum; here are a few of them."""
     ratios = []
     for seed in range(12):
         cluster = small_cluster(Random(seed))

@@ -46,3 +46,31 @@ def test_an_annotation_that_means_something_else_as_well_may_hold_a_number() -> 
 @pytest.mark.parametrize("text", ["", "x", "1_000", " 1", "nan", "inf", "-inf", "1e999", "0x10", "9" * 65])
 def test_an_invalid_number_is_not_a_number(text: str) -> None:
     assert math.isnan(number_of(text))
+
+
+@pytest.mark.parametrize(
+    ("annotations", "wanted"),
+    [
+        ({"karpenter.sh/disruption-cost": "5"}, (("karpenter.sh/disruption-cost", 5.0),)),
+        (
+            {"node-autoscaling.kubernetes.io/disruption-cost": "-5", KEYS[0]: "1"},
+            ((KEYS[0], 1.0), ("node-autoscaling.kubernetes.io/disruption-cost", -5.0)),
+        ),
+        ({"karpenter.sh/do-not-disrupt": "90m"}, (("karpenter.sh/do-not-disrupt", 1_767_229_200.0 + 5400),)),
+        ({"karpenter.sh/do-not-disrupt": "-1h"}, ()),
+        ({"karpenter.sh/do-not-disrupt": "no", KEYS[0]: "1"}, ((KEYS[0], 1.0),)),
+    ],
+)
+def test_annotations_about_disruption_are_read_from_every_pod(annotations: Json, wanted: object) -> None:
+    status = {"phase": "Running", "startTime": "2026-01-01T01:00:00Z"}
+    item = pod("p", annotations=annotations, status=status)
+    (decoded,) = decode_objects([item], KEYS).of("Pod")
+    assert pod_row(decoded, KEYS).numbers == wanted
+    assert PodRowBuilder(KEYS).read(encoded(item).SerializeToString()).numbers == wanted
+
+
+def test_a_pod_that_must_never_be_disrupted_has_no_number() -> None:
+    for row in both({"karpenter.sh/do-not-disrupt": "true"}, ()):
+        ((key, until),) = row.numbers
+        assert key == "karpenter.sh/do-not-disrupt"
+        assert math.isnan(until)

@@ -42,12 +42,13 @@ def least_bins(bins: Sequence[Bin], requests: Sequence[Mapping[str, int]]) -> di
             part = (part - 1) & others
         best.append(price)
         chosen.append(node)
+    if best[-1] == float("inf"):
+        return None
     found: Counter[str] = Counter()
     left = (1 << len(requests)) - 1
     while left:
         bin_of = cheapest[chosen[left]]
-        if bin_of is None:
-            return None
+        assert bin_of is not None  # its price is finite
         found[bin_of.name] += 1
         left ^= chosen[left]
     return dict(found)

@@ -63,6 +63,11 @@ def test_few_pods_are_partitioned_for_the_least_price(offers: list[SmallOffer], 
         assert sum(offers[int(name[1:])].price * count for name, count in found.items()) == pytest.approx(price)
 
 
+def test_a_pod_that_fits_no_machine_has_no_partition() -> None:
+    bins = [Bin("t0", 1.0, {"cpu": 1000, "memory": 1, "pods": 110})]
+    assert least_bins(bins, [{"cpu": 500, "memory": 1}, {"cpu": 500, "memory": 2}]) is None
+
+
 BIG, SMALL = SmallOffer(8, 32, 110, 1.0), SmallOffer(2, 8, 110, 0.3)
 ODD = SmallOffer(2, 16, 110, 0.31)
 PODS = [SmallPod(1900, 1)] * 5 + [SmallPod(100, 15)]

@@ -1,6 +1,9 @@
 // Command consolidation lets Karpenter consolidate a cluster until it finds nothing more, and says what that cost.
 //
 // Usage: consolidation CLUSTER.json RESULT.json [SECONDS]
+//
+//	consolidation -policy    (see policy.go)
+//
 // The cluster is a document of clusters.py. Karpenter's methods are asked in its order (emptiness, several nodes, one
 // node); each command is carried out at once, with the pods where the simulation of the command has put them and new
 // nodes of the cheapest type and offering that Karpenter leaves to the cloud. Its waiting times (15 s before a command
@@ -79,6 +82,10 @@ type loop struct {
 }
 
 func main() {
+	if len(os.Args) == 2 && os.Args[1] == "-policy" {
+		serve(os.Stdin, os.Stdout)
+		return
+	}
 	limit := 600.0
 	if len(os.Args) > 3 {
 		limit = lo.Must(strconv.ParseFloat(os.Args[3], 64))
@@ -215,7 +222,7 @@ func (l *loop) carryOut(given disruption.Command) command {
 
 func (l *loop) move(pods []*corev1.Pod, node string) int {
 	for _, one := range pods {
-		pod := l.store.pods[one.Name]
+		pod := l.store.pods[one.Namespace+"/"+one.Name]
 		l.store.place(pod, node)
 		if _, known := l.store.nodes[node]; known {
 			lo.Must0(l.cluster.UpdatePod(l.ctx, pod))

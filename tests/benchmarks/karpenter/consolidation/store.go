@@ -22,29 +22,31 @@ import (
 // only decides here, and the loop carries its commands out.
 type store struct {
 	client.Client
-	nodes  map[string]*corev1.Node
-	claims map[string]*v1.NodeClaim
-	pool   *v1.NodePool
-	pods   map[string]*corev1.Pod
-	byNode map[string]map[string]*corev1.Pod
-	pdbs   []*policyv1.PodDisruptionBudget
+	nodes   map[string]*corev1.Node
+	claims  map[string]*v1.NodeClaim
+	pools   []*v1.NodePool
+	pods    map[string]*corev1.Pod
+	byNode  map[string]map[string]*corev1.Pod
+	pdbs    []*policyv1.PodDisruptionBudget
+	daemons []*appsv1.DaemonSet
 }
 
-func newStore(pool *v1.NodePool) *store {
+func newStore(pools ...*v1.NodePool) *store {
 	return &store{
-		nodes: map[string]*corev1.Node{}, claims: map[string]*v1.NodeClaim{}, pool: pool,
+		nodes: map[string]*corev1.Node{}, claims: map[string]*v1.NodeClaim{}, pools: pools,
 		pods: map[string]*corev1.Pod{}, byNode: map[string]map[string]*corev1.Pod{},
 	}
 }
 
 func (s *store) place(pod *corev1.Pod, node string) {
-	delete(s.byNode[pod.Spec.NodeName], pod.Name)
+	key := pod.Namespace + "/" + pod.Name
+	delete(s.byNode[pod.Spec.NodeName], key)
 	pod.Spec.NodeName = node
 	if s.byNode[node] == nil {
 		s.byNode[node] = map[string]*corev1.Pod{}
 	}
-	s.byNode[node][pod.Name] = pod
-	s.pods[pod.Name] = pod
+	s.byNode[node][key] = pod
+	s.pods[key] = pod
 }
 
 func (s *store) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
@@ -60,12 +62,14 @@ func (s *store) Get(_ context.Context, key client.ObjectKey, into client.Object,
 			return nil
 		}
 	case *v1.NodePool:
-		if key.Name == s.pool.Name {
-			s.pool.DeepCopyInto(object)
-			return nil
+		for _, one := range s.pools {
+			if key.Name == one.Name {
+				one.DeepCopyInto(object)
+				return nil
+			}
 		}
 	case *corev1.Pod:
-		if found, known := s.pods[key.Name]; known {
+		if found, known := s.pods[key.String()]; known {
 			found.DeepCopyInto(object)
 			return nil
 		}
@@ -88,7 +92,10 @@ func (s *store) List(_ context.Context, into client.ObjectList, options ...clien
 	case *v1.NodeClaimList:
 		list.Items = items(s.claims, share, func(one *v1.NodeClaim) *v1.NodeClaim { return one.DeepCopy() })
 	case *v1.NodePoolList:
-		list.Items = []v1.NodePool{*s.pool.DeepCopy()}
+		list.Items = nil
+		for _, one := range s.pools {
+			list.Items = append(list.Items, *one.DeepCopy())
+		}
 	case *policyv1.PodDisruptionBudgetList:
 		list.Items = nil
 		for _, one := range s.pdbs {
@@ -96,6 +103,9 @@ func (s *store) List(_ context.Context, into client.ObjectList, options ...clien
 		}
 	case *appsv1.DaemonSetList:
 		list.Items = nil
+		for _, one := range s.daemons {
+			list.Items = append(list.Items, *one.DeepCopy())
+		}
 	case *corev1.NamespaceList:
 		list.Items = []corev1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: "default"}}}
 	default:

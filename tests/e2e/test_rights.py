@@ -41,7 +41,8 @@ callers:
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     state = tmp_path_factory.mktemp("plane") / "state"
     with ControlPlane(cached_binaries(), state, audited=list(USERS.values()), audits_reads=True) as started:
-        started.kubectl("create", "-f", str(Path(__file__).parent / "capacity-buffers.yaml"))
+        for kinds in ("capacity-buffers.yaml", "node-pools.yaml"):
+            started.kubectl("create", "-f", str(Path(__file__).parent / kinds))
         started.kubectl("apply", "-k", str(ROOT / "deploy" / "manifests"))
         yield started
 
@@ -156,6 +157,7 @@ def fill(plane: ControlPlane) -> None:
     chunk = template("chunk", of=workloads.template("web", "900m", "pool"))
     spare = buffer("spare", podTemplateRef={"name": "chunk"}, replicas=2)
     until(lambda: "capacitybuffers" in plane.kubectl("api-resources", "--api-group=autoscaling.x-k8s.io"), SLOW_S, "it")
+    until(lambda: "nodeclaims" in plane.kubectl("api-resources", "--api-group=karpenter.sh"), SLOW_S, "they")
     apply(plane, *workloads.nodes("n", 3), workloads.deployment("web", 6), chunk, spare)
     until(lambda: all_ready(plane), SLOW_S, "workloads ready")
 

@@ -100,7 +100,7 @@ def group_bounds(simulation: Simulation, growth: Growth, pods: Int32) -> GroupBo
     free, known = fresh_amounts(simulation, growth), growth.template_node != NO_TEMPLATE_NODE
     # A group without a template node uses an arbitrary node here and is removed at the end.
     node_class = state.node_class[np.where(known, growth.template_node, 0)]
-    one_of, kind = _kinds(state, classes)
+    one_of, kind = kinds_of(state, classes)
     ones = classes[one_of]
     admitted = (state.blocked[ones][:, node_class] == 0) & known
     need, request = state.resources.need[ones], state.resources.request[ones]
@@ -122,12 +122,13 @@ def group_bounds(simulation: Simulation, growth: Growth, pods: Int32) -> GroupBo
     )
 
 
-def _kinds(state: SimulationState, classes: Int64) -> tuple[Int64, Int64]:
-    """Return the position of one class of each kind, int64[K], and the kind of each class. int64[C]."""
+def kinds_of(state: SimulationState, classes: Int64) -> tuple[Int64, Int64]:
+    """Return the position of one class of each kind alike in requests and static predicates, int64[K], and the kind of
+    each class. int64[C]."""
+    if not len(classes):
+        return np.arange(0), np.arange(0)
     columns = (state.resources.need[classes], state.resources.request[classes], state.blocked[classes])
     rows = np.concatenate([np.ascontiguousarray(one).view(np.uint8).reshape(len(classes), -1) for one in columns], 1)
-    if not rows.size:
-        return np.arange(len(classes)), np.arange(len(classes))
     whole = np.ascontiguousarray(rows).view(np.dtype((np.void, rows.shape[1]))).reshape(-1)
     _, one_of, kind = np.unique(whole, return_index=True, return_inverse=True)
     return one_of.astype(np.int64), kind.reshape(-1).astype(np.int64)

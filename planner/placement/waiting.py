@@ -12,12 +12,24 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from trimtab.planner.facts.nodes import is_ready
-from trimtab.planner.model.settings import TaintNames
-from trimtab.planner.placement.kernels.search import HINT_HITS, SEARCHES, evacuate, place_all
+from trimtab.planner.model.settings import PlannerSettings, TaintNames
+from trimtab.planner.placement.kernels.search import HINT_HITS, SEARCHES, Search, evacuate, place_all
 from trimtab.planner.placement.orders import boundness
 from trimtab.planner.placement.search import new_search
 from trimtab.planner.simulation.build import Simulation
-from trimtab.planner.snapshot.columns import FLAG_DAEMON, FLAG_MIRROR, NO_NODE, Bool, Int32, Int64, Snapshot
+from trimtab.planner.simulation.state import SimulationState
+from trimtab.planner.snapshot.columns import (
+    FLAG_DAEMON,
+    FLAG_GATED,
+    FLAG_MIRROR,
+    FLAG_UNSCHEDULABLE,
+    NO_NODE,
+    Bool,
+    Float64,
+    Int32,
+    Int64,
+    Snapshot,
+)
 from trimtab.planner.snapshot.dictionaries import CPU, MEMORY
 from trimtab.planner.snapshot.references import take_or
 
@@ -86,19 +98,24 @@ def places(
     simulation that stand for upcoming ones.
     """
     snapshot = simulation.snapshot
-    nodes = snapshot.nodes
     existing = np.flatnonzero(~leaving & is_ready(snapshot, not_ready))
-    used = np.zeros(len(existing))
-    for resource in (CPU, MEMORY):
-        offered = nodes.allocatable[existing, resource]
-        free = simulation.state.resources.free[existing, resource]
-        np.maximum(used, (offered - free) / np.maximum(offered, 1), out=used)
     if way.nodes is not NodeOrder.LISTED:
+        used = used_shares(simulation, existing)
         existing = existing[np.argsort(-used if way.nodes is NodeOrder.FULLEST_FIRST else used, kind="stable")]
     order = np.concatenate([existing, upcoming]).astype(np.int32)
     allowed = np.zeros(len(simulation.state.node_state), bool)
     allowed[order] = True
     return Places(order, allowed, way.pods)
+
+
+def used_shares(simulation: Simulation, nodes: Int64) -> Float64:
+    """Return how much of each of these nodes of the snapshot is used, of cpu or memory, whichever is more."""
+    used = np.zeros(len(nodes))
+    for resource in (CPU, MEMORY):
+        offered = simulation.snapshot.nodes.allocatable[nodes, resource]
+        free = simulation.state.resources.free[nodes, resource]
+        np.maximum(used, (offered - free) / np.maximum(offered, 1), out=used)
+    return used
 
 
 def pods_to_move(snapshot: Snapshot, leaving: Bool, expendable_priority: int) -> Int32:
@@ -114,6 +131,22 @@ def pods_to_move(snapshot: Snapshot, leaving: Bool, expendable_priority: int) ->
     moving &= (_priorities(snapshot) >= expendable_priority)[pods.spec]
     found = np.flatnonzero(moving)
     return found[np.argsort(pods.node[found], kind="stable")].astype(np.int32)
+
+
+def pods_with_room(snapshot: Snapshot, settings: PlannerSettings, ignored: Bool) -> Int32:
+    """Return the pods that wait for a node and can be scheduled, for which the settings keep room, in order of name.
+    int32.
+
+    Only those that the scheduler has marked unschedulable, as upstream: it has yet to try the others. ignored :
+    bool[P].
+    """
+    if not settings.reserve_for_pending:
+        return np.zeros(0, np.int32)
+    pods = snapshot.pods
+    waiting = (pods.node == NO_NODE) & ~ignored & (pods.deletion_s == 0) & ((pods.flags & FLAG_GATED) == 0)
+    if not settings.reserve_for_unmarked:
+        waiting &= (pods.flags & FLAG_UNSCHEDULABLE) != 0
+    return np.flatnonzero(waiting).astype(np.int32)
 
 
 def close_leaving(simulation: Simulation, leaving: Bool, pods: Int32) -> None:
@@ -144,29 +177,45 @@ def place_waiting(
     if len(hinted):
         place_all(state, new_search(state, where.order[:0], where.allowed), hints, destination, counts, hinted, False)
         counts[SEARCHES] = 0
-    waiting, before = _may_fit(simulation, where, _unplaced(simulation, pods)), 0
-    search = new_search(state, where.order, where.allowed)
-    while len(waiting) != before:
-        place_all(state, search, hints, destination, counts, waiting, False)
-        before, waiting = len(waiting), _unplaced(simulation, waiting)
-        if len(waiting) != before:
-            # Pods placed later may satisfy an affinity, or even out a spread.
-            waiting = waiting[state.local_class[state.pod_class[waiting]] == 0]
+    waiting = _may_fit(simulation, where, unplaced(state, pods))
+    place_in_passes(state, new_search(state, where.order, where.allowed), hints, destination, counts, waiting)
     return Waiting(pods, state.pod_node[pods].astype(np.int32), leaving, int(counts[HINT_HITS]), int(counts[SEARCHES]))
 
 
-def place_where(simulation: Simulation, where: Places, pods: Int32, node: Int32) -> None:
+def place_in_passes(
+    state: SimulationState, search: Search, hints: Int32, destination: Int32, counts: Int64, pods: Int32
+) -> None:
+    """Place pods : int32[M], on no node; as long as some find places, those that depend on other pods are tried again.
+    hints, destination, counts : as in `place_all`."""
+    waiting, before = pods, 0
+    while len(waiting) != before:
+        place_all(state, search, hints, destination, counts, waiting, False)
+        before, waiting = len(waiting), unplaced(state, waiting)
+        if len(waiting) != before:
+            # Pods placed later may satisfy an affinity, or even out a spread.
+            waiting = waiting[state.local_class[state.pod_class[waiting]] == 0]
+
+
+def take_out(simulation: Simulation, nodes: Int32) -> None:
+    """Remove nodes : int32 from the simulation, with the pods of the snapshot still on them. O(P)."""
+    at = simulation.state.pod_node[: simulation.pod_count]
+    gone = np.zeros(len(simulation.state.node_state) + 1, bool)
+    gone[nodes] = True
+    evacuate(simulation.state, nodes, np.flatnonzero(gone[at]).astype(np.int32), True)
+
+
+def place_where(state: SimulationState, allowed: Bool, pods: Int32, node: Int32) -> None:
     """Place pods : int32[M], on no node, on their given nodes as soon as these admit them. node : int32[P'], -1 = none.
-    A node that is not in `where` counts as none.
+    A node that is not allowed : bool[N'] counts as none.
     """
-    state, before = simulation.state, -1
-    waiting = _unplaced(simulation, pods[node[pods] != NO_NODE])
-    search, counts = new_search(state, where.order[:0], where.allowed), np.zeros(2, np.int64)
+    before = -1
+    waiting = unplaced(state, pods[node[pods] != NO_NODE])
+    search, counts = new_search(state, pods[:0], allowed), np.zeros(2, np.int64)
     while len(waiting) not in {0, before}:
         # Pods placed since then may satisfy an affinity, or even out a spread.
         before = len(waiting)
         place_all(state, search, node, node.copy(), counts, waiting, False)
-        waiting = _unplaced(simulation, waiting)
+        waiting = unplaced(state, waiting)
 
 
 def in_order(simulation: Simulation, pods: Int32, order: PodOrder = PodOrder.BOUND_FIRST) -> Int32:
@@ -219,6 +268,7 @@ def _may_fit(simulation: Simulation, where: Places, pods: Int32) -> Int32:
     return found
 
 
-def _unplaced(simulation: Simulation, pods: Int32) -> Int32:
-    found: Int32 = pods[simulation.state.pod_node[pods] == NO_NODE]
+def unplaced(state: SimulationState, pods: Int32) -> Int32:
+    """Return the pods that are on no node in the simulation. int32."""
+    found: Int32 = pods[state.pod_node[pods] == NO_NODE]
     return found

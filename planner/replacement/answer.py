@@ -21,7 +21,7 @@ MOST_ALTERNATIVES: Final = 10
 _MOST_NS: Final = 10**18
 
 
-def cost_of(context: ReplacementContext, bound: ClusterBound | None, saving: float) -> pb.ReplacementCost:
+def cost_of(context: ReplacementContext, bound: ClusterBound, saving: float) -> pb.ReplacementCost:
     """Return the lines of money. saving : of the chosen plan, for one hour."""
     price, now = context.price, ~context.leaving
     after = total(price[context.there])
@@ -29,12 +29,12 @@ def cost_of(context: ReplacementContext, bound: ClusterBound | None, saving: flo
         now_per_hour=total(price[now]),
         after_scale_down_per_hour=after,
         after_per_hour=after - saving,
-        bound_per_hour=min(bound.per_hour, after - saving) if bound else 0.0,
+        bound_per_hour=min(bound.per_hour, after - saving),
         unpriced_node_count=int(np.isnan(price[now]).sum()),
     )
 
 
-def option_of(one: Option, is_chosen: bool, detail: str) -> pb.ReplacementOption:
+def option_of(one: Option, is_chosen: bool) -> pb.ReplacementOption:
     """Return one plan of the frontier."""
     value = one.value
     found = pb.ReplacementOption(
@@ -46,7 +46,6 @@ def option_of(one: Option, is_chosen: bool, detail: str) -> pb.ReplacementOption
         wave_count=one.wave_count,
         chosen=is_chosen,
         stopped_by=one.stopped_by,  # type: ignore[arg-type]
-        detail=detail,
     )
     if one.score is not None:
         found.balanced_score = one.score

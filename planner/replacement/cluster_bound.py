@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from trimtab.planner.facts.nodes import total
-from trimtab.planner.placement.group_bounds import fresh_amounts
+from trimtab.planner.placement.group_bounds import fresh_amounts, kinds_of
 from trimtab.planner.replacement.dominance import alike, undominated
 from trimtab.planner.replacement.judge import pod_values
 from trimtab.planner.replacement.room_prices import RoomPrices, RoomProblem, room_prices
@@ -41,7 +41,7 @@ def cluster_bound(context: ReplacementContext, growth: Growth) -> ClusterBound:
     pods = context.pods
     moving = pods.of(candidates)
     classes, counts = np.unique(state.pod_class[moving], return_counts=True)
-    rows, row_of = _rows(state, classes)
+    rows, row_of = kinds_of(state, classes)
     ones = classes[rows]
     demand = state.resources.request[ones]
     need = state.resources.need[ones]
@@ -71,17 +71,6 @@ def cluster_bound(context: ReplacementContext, growth: Growth) -> ClusterBound:
         node_value=pod_values(value, state.pod_class, pods.pods, pods.offsets),
         may_save=now - found.bound,
     )
-
-
-def _rows(state: SimulationState, classes: Int64) -> tuple[Int64, Int64]:
-    """Return the position of one class of each kind alike in requests and predicates, and the kind of each class."""
-    columns = (state.resources.request[classes], state.resources.need[classes], state.blocked[classes])
-    if not len(classes):
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    whole = np.concatenate([np.ascontiguousarray(one).view(np.uint8).reshape(len(classes), -1) for one in columns], 1)
-    keys = np.ascontiguousarray(whole).view(np.dtype((np.void, whole.shape[1]))).reshape(-1)
-    _, rows, row_of = np.unique(keys, return_index=True, return_inverse=True)
-    return rows.astype(np.int64), row_of.reshape(-1).astype(np.int64)
 
 
 class _PricedOffers(NamedTuple):

@@ -5,12 +5,13 @@ from typing import Final
 import numpy as np
 
 from trimtab.planner.replacement.growth_need import growth_need
-from trimtab.planner.replacement.loop import Replacement, find
+from trimtab.planner.replacement.loop import find
 from trimtab.planner.replacement.settings import ReplacementSettings, resolve_replacement
-from trimtab.planner.replacement.state import avoided_until, recall, remember
+from trimtab.planner.replacement.state import KnownState, avoided_until, recall, remember
 from trimtab.planner.replacement.survey import ReplacementRequest
 from trimtab.planner.round.decision import Decided, Decision, Summary
 from trimtab.planner.round.round import Round
+from trimtab.planner.snapshot.columns import Int32
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.reason_pb2 import ReplacementResult
 
@@ -21,20 +22,17 @@ def decide(this: Round, settings: ReplacementSettings, state: pb.ReplacementStat
     if not settings.enabled:
         given = state if state is not None else pb.ReplacementState()
         return Decided(pb.ReplacementDecision(result=ReplacementResult.REPLACEMENT_NOT_TRIED), given)
-    found = find(request)
-    return Decided(
-        result=found.result,
-        state=_state(request, found),
-        notes=found.notes,
-    )
+    known = recall(state, this.snapshot, this.now_ns)
+    found = find(request, known)
+    return Decided(found.result, _state(request, known, found.gone), known.notes)
 
 
-def _state(request: ReplacementRequest, found: Replacement) -> pb.ReplacementState:
-    """Return what the next request should know."""
-    snapshot, known = request.snapshot, recall(request.state, request.snapshot, request.now_ns)
+def _state(request: ReplacementRequest, known: KnownState, gone: Int32) -> pb.ReplacementState:
+    """Return what the next request should know. gone : int32 nodes of the best plan."""
+    snapshot = request.snapshot
     planned_ns = np.zeros(len(snapshot.nodes.name), np.int64)
-    before = known.planned_ns[found.gone]
-    planned_ns[found.gone] = np.where(before > 0, before, request.now_ns)
+    before = known.planned_ns[gone]
+    planned_ns[gone] = np.where(before > 0, before, request.now_ns)
     avoided = avoided_until(known, snapshot.groups, request.now_ns, request.settings.avoid_time_ns)
     return remember(snapshot, planned_ns, avoided, np.where(known.paid_back, known.paid_back_ns, 0))
 

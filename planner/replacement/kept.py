@@ -43,9 +43,9 @@ def most_saved(context: ReplacementContext, bound: ClusterBound) -> Float64:
     return np.maximum(saving, 0.0)
 
 
-def reasons_to_stay(context: ReplacementContext, bound: ClusterBound, outcome: SearchOutcome) -> UInt8:
-    """Return why each node is not in the plan, `ReplacementLimit.Code`. uint8[N]; of nodes in it, anything."""
-    saving = most_saved(context, bound)
+def reasons_to_stay(context: ReplacementContext, saving: Float64, outcome: SearchOutcome) -> UInt8:
+    """Return why each node is not in the plan, `ReplacementLimit.Code`. uint8[N]; of nodes in it, anything. saving :
+    float64[N], see `most_saved`."""
     limit = context.verdicts.limit.copy()
     free = limit == 0
     worthless = free & (saving <= 1e-9 * np.maximum(np.nan_to_num(context.price), 1.0))
@@ -63,11 +63,9 @@ def _by_limits_alone(context: ReplacementContext, saving: Float64, rest: Bool, l
     groups = np.zeros(len(context.request.snapshot.groups), np.int64)
     nodes = np.flatnonzero(rest)
     nodes = nodes[np.argsort(-saving[nodes], kind="stable")][:MOST_CHECKED]
-    nobody = np.zeros(0, np.int32)
+    limits = WaveLimits(context, context.budgets_later, groups, groups, np.zeros(0, np.int32))
     for node in nodes.tolist():
-        alone = WaveLimits(context, context.budgets_later, groups, groups, nobody)
-        if not len(alone.admitted(np.array([node], np.int32), 1)):
-            limit[node] = min(alone.hit)
+        limit[node] = limits.keeping_alone(node) or limit[node]
 
 
 def kept_nodes(
@@ -75,7 +73,8 @@ def kept_nodes(
 ) -> Iterator[pb.KeptNode]:
     """Yield the nodes with price that stay, in order of name. gone : bool[N], in the plan."""
     snapshot, verdicts = context.request.snapshot, context.verdicts
-    limit, saving = reasons_to_stay(context, bound, outcome), most_saved(context, bound)
+    saving = most_saved(context, bound)
+    limit = reasons_to_stay(context, saving, outcome)
     stays = np.flatnonzero(~np.isnan(context.price) & context.there & ~gone)
     names = snapshot.nodes.name
     rows = zip(

@@ -13,16 +13,18 @@ from typing import NamedTuple
 import numpy as np
 
 from trimtab.planner.facts.nodes import being_deleted
-from trimtab.planner.placement.waiting import close_leaving, place_waiting, places, pods_to_move
+from trimtab.planner.placement.waiting import pods_with_room
 from trimtab.planner.replacement.answer import add_kept, cost_of, excluded_groups, option_of, waves_of
 from trimtab.planner.replacement.cluster_bound import ClusterBound, cluster_bound
 from trimtab.planner.replacement.frontier import Option, chosen_option, options_of
 from trimtab.planner.replacement.last_search import LastSearch, key_of
 from trimtab.planner.replacement.search import ReplacementSearch, SearchOutcome
+from trimtab.planner.replacement.state import KnownState
 from trimtab.planner.replacement.survey import ReplacementContext, ReplacementRequest, survey
+from trimtab.planner.round.waiting import place_waiting_pods
 from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import MoveLogFullError, check_log, current_mark
-from trimtab.planner.snapshot.columns import FLAG_GATED, FLAG_UNSCHEDULABLE, NO_NODE, Int32
+from trimtab.planner.snapshot.columns import Int32
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.reason_pb2 import ReplacementLimit, ReplacementResult
 
@@ -30,14 +32,13 @@ _NO_NODES = np.zeros(0, np.int32)
 
 
 class Replacement(NamedTuple):
-    """result : the answer; gone : int32 nodes of the best plan, even if it waits; notes : for the caller."""
+    """result : the answer; gone : int32 nodes of the best plan, even if it waits."""
 
     result: pb.ReplacementDecision
     gone: Int32
-    notes: tuple[str, ...]
 
 
-def find(request: ReplacementRequest) -> Replacement:
+def find(request: ReplacementRequest, known: KnownState) -> Replacement:
     """Make the plan; the simulation is left with its moves. If the log proves too short, everything is done again with
     a larger one."""
     price = np.array([group.price_per_hour for group in request.snapshot.groups], np.float64)
@@ -48,18 +49,18 @@ def find(request: ReplacementRequest) -> Replacement:
             detail="no node of a node group with price_per_hour: give prices of node groups",
         )
         result.cost.unpriced_node_count = len(group)
-        return Replacement(result, _NO_NODES, ())
+        return Replacement(result, _NO_NODES)
     start = current_mark(request.round.simulation.state)
     while True:
         try:
-            return _find(request)
+            return _find(request, known)
         except MoveLogFullError:
             request.round.enlarge_log(start)
 
 
-def _find(request: ReplacementRequest) -> Replacement:
+def _find(request: ReplacementRequest, known: KnownState) -> Replacement:
     _place_waiting(request)
-    context = survey(request)
+    context = survey(request, known)
     bound, outcome = _searched(context)
     options = options_of(context, outcome)
     chosen = chosen_option(context, options)
@@ -72,7 +73,7 @@ def _find(request: ReplacementRequest) -> Replacement:
     if waits:
         result.detail = f"{waits} of the nodes have been replaceable for less than stable_time"
     gone = chosen.value.leaving if chosen is not None else _NO_NODES
-    return Replacement(result, gone, context.known.notes)
+    return Replacement(result, gone)
 
 
 def _searched(context: ReplacementContext) -> LastSearch:
@@ -96,31 +97,12 @@ def _nothing_tried(node_count: int) -> SearchOutcome:
 
 
 def _place_waiting(request: ReplacementRequest) -> None:
-    """Place the pods of nodes being deleted, recently evicted ones and pending ones, as far as they have room."""
+    """Place the pods that wait, as far as they have room."""
     this, snapshot = request.round, request.snapshot
-    simulation, general = this.simulation, this.settings
-    leaving = being_deleted(snapshot, request.now_ns)
-    moved = pods_to_move(snapshot, leaving, general.expendable_priority)
-    close_leaving(simulation, leaving, moved)
-    first = simulation.pod_count
-    evicted = np.arange(first, first + len(this.evictions), dtype=np.int32)
-    where = places(simulation, leaving, general.not_ready_taints, request.growth.upcoming)
-    none = np.full(len(simulation.state.pod_node), NO_NODE, np.int32)
-    place_waiting(simulation, where, evicted, _pending(request), none, moved)
-
-
-def _pending(request: ReplacementRequest) -> Int32:
-    """Return the pods that wait for a node and can be scheduled. int32."""
-    general, snapshot = request.round.settings, request.snapshot
-    if not general.reserve_for_pending:
-        return _NO_NODES
-    pods = snapshot.pods
     priority = np.array([*(spec.priority for spec in snapshot.specs), 0], np.int64)
-    waiting = (pods.node == NO_NODE) & ~pods.is_terminal() & (pods.deletion_s == 0)
-    waiting &= ((pods.flags & FLAG_GATED) == 0) & (priority[pods.spec] >= general.expendable_priority)
-    if not general.reserve_for_unmarked:
-        waiting &= (pods.flags & FLAG_UNSCHEDULABLE) != 0
-    return np.flatnonzero(waiting).astype(np.int32)
+    ignored = snapshot.pods.is_terminal() | (priority < this.settings.expendable_priority)[snapshot.pods.spec]
+    pending = pods_with_room(snapshot, this.settings, ignored)
+    place_waiting_pods(this, pb.Decision.REPLACEMENT, being_deleted(snapshot, request.now_ns), pending)
 
 
 def _may_pay(context: ReplacementContext, bound: ClusterBound) -> bool:
@@ -155,7 +137,7 @@ def _answer(
     result = pb.ReplacementDecision(
         waves=waves_of(context, outcome.waves[:taken]),
         cost=cost_of(context, bound, saving),
-        frontier=[option_of(one, one is chosen and taken > 0, "") for one in options],
+        frontier=[option_of(one, one is chosen and taken > 0) for one in options],
         incomplete=outcome.incomplete,
     )
     result.excluded.update(excluded_groups(context))

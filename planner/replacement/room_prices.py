@@ -19,7 +19,7 @@ from trimtab.planner.snapshot.columns import Bool, Float64
 
 STEPS: Final = 60
 """Steps of the ascent, besides its starting points. The bound hardly rises after some dozens."""
-_CELLS: Final = 4_000_000
+_CELLS: Final = 40_000_000
 """Entries of C · O · R of all steps together: about 100 ms."""
 _FIRST_STEP: Final = 1.5
 _UNAFFORDABLE: Final = 1e30
@@ -63,7 +63,7 @@ def room_prices(problem: RoomProblem, steps: int = STEPS) -> RoomPrices:
     if not count or not offers + kinds:
         return RoomPrices(np.zeros(count), 0.0)
     cells = max(count * (offers + kinds) * resources, 1)
-    steps = max(min(steps, _CELLS * 10 // cells), 3)
+    steps = max(min(steps, _CELLS // cells), 3)
     per_unit = problem.price[:, None] / np.maximum(problem.capacity, 1e-9)
     per_unit[problem.capacity <= 0] = _UNAFFORDABLE
     best: RoomPrices | None = None

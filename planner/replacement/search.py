@@ -15,18 +15,18 @@ import numpy as np
 from trimtab.planner.facts.nodes import total
 from trimtab.planner.placement.group_bounds import fresh_amounts
 from trimtab.planner.placement.packing import Packer
-from trimtab.planner.placement.waiting import PodOrder
+from trimtab.planner.placement.waiting import take_out, used_shares
 from trimtab.planner.replacement.cluster_bound import ClusterBound
 from trimtab.planner.replacement.dominance import alike, undominated
 from trimtab.planner.replacement.judge import Value, broken_limit, value_of, worth
 from trimtab.planner.replacement.spot import SpotNodes, breaks_spot_rules
 from trimtab.planner.replacement.survey import ReplacementContext
-from trimtab.planner.replacement.trial import Bench, Trial, bench_packer, leave_topology, replay, run_trial
+from trimtab.planner.replacement.trial import Bench, Trial, bench_packer, replay, run_trial, simulation_nodes
 from trimtab.planner.replacement.wave_limits import WaveLimits
 from trimtab.planner.simulation.growth import NO_TEMPLATE_NODE
 from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import current_mark
-from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64
+from trimtab.planner.snapshot.columns import Bool, Int32, Int64
 from trimtab.v1.reason_pb2 import ReplacementLimit
 
 WORK_OF_TRIAL: Final = 128
@@ -102,7 +102,7 @@ class ReplacementSearch:
         self._broken = 0
         self._is_out = False
         self._labels = [dict(one.template.labels) if one else {} for one in context.templates]
-        self._use = _use_of_nodes(context)
+        self._use = used_shares(request.round.simulation, np.arange(count))
         self._is_needed = _needed_groups(context, self._packer)
         # What a set of nodes saves more than another is worth its moves if these save a share of the mean.
         cost = total(context.pods.cost[context.candidates])
@@ -147,9 +147,7 @@ class ReplacementSearch:
         self._hit |= self._limits.hit
         if best is None:
             return None
-        node_count = len(self._bench.state.node_state)
-        node, is_new = best.trial.node.copy(), best.trial.node >= node_count
-        node[is_new] = self._bench.spare_nodes[best.trial.node[is_new] - node_count]
+        node = simulation_nodes(self._bench, best.trial)
         new_nodes = self._bench.spare_nodes[: len(best.trial.group_of)].copy()
         return Wave(best.trial, best.value, node, new_nodes, current_mark(self._bench.state))
 
@@ -280,7 +278,7 @@ class ReplacementSearch:
     def _judged(self, leaving: Int32, room: Bool) -> tuple[_Judged | None, Int32]:
         """Try a set of nodes with the pods on these nodes or new ones. room : bool[N']."""
         context = self._context
-        trial = run_trial(self._bench, leaving, PodOrder.BOUND_FIRST, room)
+        trial = run_trial(self._bench, leaving, room)
         if len(trial.stuck):
             self._hit.add(ReplacementLimit.NODE_GROUP_LIMIT)
             return None, np.unique(self._home(trial.stuck)).astype(np.int32)
@@ -344,7 +342,7 @@ class ReplacementSearch:
         if len(stuck):
             revert(state, wave.start)
             raise RuntimeError(f"{len(stuck)} pods of a wave do not fit where its trial has placed them")
-        leave_topology(state, wave.trial.leaving, len(self._context.request.snapshot.pods.spec))
+        take_out(self._packer.simulation, wave.trial.leaving)
         np.add.at(self._added, np.array(wave.trial.group_of, np.int64), 1)
         np.add.at(self._removed, self._context.request.snapshot.nodes.group[wave.trial.leaving], 1)
         self._gone = np.concatenate([self._gone, wave.trial.leaving])
@@ -385,14 +383,3 @@ def _needed_groups(context: ReplacementContext, packed: Packer) -> Bool:
     found[groups] = False
     found[groups[undominated(context.group_price[groups], capacity, kind, may_win)]] = True
     return found
-
-
-def _use_of_nodes(context: ReplacementContext) -> Float64:
-    """Return how much each node is used, of cpu or memory. float64[N]."""
-    snapshot, state = context.request.snapshot, context.request.round.simulation.state
-    used = np.zeros(len(snapshot.nodes.name))
-    for resource in (0, 1):
-        offered = snapshot.nodes.allocatable[:, resource]
-        free = state.resources.free[: len(used), resource]
-        np.maximum(used, (offered - free) / np.maximum(offered, 1), out=used)
-    return used

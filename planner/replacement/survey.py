@@ -19,7 +19,7 @@ from trimtab.planner.placement.group_templates import GroupTemplates, group_temp
 from trimtab.planner.placement.limits import LimitInputs, Limits
 from trimtab.planner.replacement.disruption import disruption_ratings, undisrupted
 from trimtab.planner.replacement.settings import ReplacementSettings
-from trimtab.planner.replacement.state import KnownState, recall
+from trimtab.planner.replacement.state import KnownState
 from trimtab.planner.round.decision import Decided
 from trimtab.planner.round.request import DecisionRequest
 from trimtab.planner.simulation.growth import Growth
@@ -104,10 +104,9 @@ class ReplacementContext(NamedTuple):
         return np.flatnonzero(self.verdicts.limit == 0).astype(np.int32)
 
 
-def survey(request: ReplacementRequest) -> ReplacementContext:
+def survey(request: ReplacementRequest, known: KnownState) -> ReplacementContext:
     """Evaluate everything once. O(P + N + G), vectorised."""
     snapshot, settings, this = request.snapshot, request.settings, request.round
-    known = recall(request.state, snapshot, request.now_ns)
     facts = facts_of(snapshot, request.cache, request.limits)
     leaving = being_deleted(snapshot, request.now_ns)
     ready = is_ready(snapshot, this.settings.not_ready_taints)

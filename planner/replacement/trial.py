@@ -14,12 +14,12 @@ from trimtab.planner.model.settings.search import BEST
 from trimtab.planner.new_nodes.planned_nodes import planned_nodes
 from trimtab.planner.new_nodes.whole_problem import RoomToGrow, whole_problem
 from trimtab.planner.placement.group_bounds import group_bounds
-from trimtab.planner.placement.kernels.search import Search, evacuate, place_all
+from trimtab.planner.placement.kernels.search import Search, evacuate
 from trimtab.planner.placement.orders import by_class
 from trimtab.planner.placement.packing import Packer, packer, place_on_new_nodes
 from trimtab.planner.placement.search import new_search
 from trimtab.planner.placement.slots import place_in_slots
-from trimtab.planner.placement.waiting import PodOrder, in_order
+from trimtab.planner.placement.waiting import in_order, place_in_passes, place_where, unplaced
 from trimtab.planner.replacement.growth_need import SPARE
 from trimtab.planner.replacement.survey import ReplacementContext
 from trimtab.planner.simulation.growth import Growth
@@ -76,23 +76,23 @@ def bench_packer(context: ReplacementContext, growth: Growth) -> Packer:
     return packer(context.request.round.simulation, growth)
 
 
-def run_trial(bench: Bench, leaving: Int32, pod_order: PodOrder, uses_room: Bool) -> Trial:
+def run_trial(bench: Bench, leaving: Int32, uses_room: Bool) -> Trial:
     """Return how the pods of nodes that leave are placed; the simulation is unchanged. leaving : int32, ascending.
     uses_room : bool[N'], nodes on which pods may be placed. Raises MoveLogFullError.
     """
     state, start = bench.state, current_mark(bench.state)
-    pods = in_order(bench.packer.simulation, bench.context.pods.of(leaving), pod_order)
+    pods = in_order(bench.packer.simulation, bench.context.pods.of(leaving))
     evacuate(state, leaving, pods, False)
     allowed = uses_room.copy()
     allowed[leaving] = False
     _place(state, new_search(state, bench.order, allowed), pods)
     group_of: list[int] = []
-    left = _unplaced(state, pods)
+    left = unplaced(state, pods)
     if len(left):
         group_of = _open_nodes(bench, left)
         opened = bench.spare_nodes[: len(group_of)]
         allowed[opened] = True
-        left = _unplaced(state, pods)
+        left = unplaced(state, pods)
         if len(left):
             order = np.concatenate([opened, bench.order]).astype(np.int32)
             _place(state, new_search(state, order, allowed), left)
@@ -148,16 +148,10 @@ def replay(bench: Bench, trial: Trial) -> Int32:
     place_on_new_nodes(bench.packer, trial.group_of, trial.pods[:0], trial.pods[:0], bench.first_spare)
     target = np.full(len(state.pod_node), NO_NODE, np.int32)
     target[trial.pods] = simulation_nodes(bench, trial)
-    allowed = np.ones(len(state.node_state), bool)
-    left, before = trial.pods, -1
-    while len(left) not in {0, before}:
-        # Pods placed since may satisfy an affinity or a spread constraint.
-        before = len(left)
-        search = new_search(state, trial.pods[:0], allowed)
-        place_all(state, search, target, target.copy(), np.zeros(2, np.int64), left, False)
-        left = _unplaced(state, left)
+    # A pod placed since may satisfy an affinity or a spread constraint of another.
+    place_where(state, np.ones(len(state.node_state), bool), trial.pods, target)
     check_log(state)
-    return left
+    return unplaced(state, trial.pods)
 
 
 def simulation_nodes(bench: Bench, trial: Trial) -> Int32:
@@ -169,25 +163,7 @@ def simulation_nodes(bench: Bench, trial: Trial) -> Int32:
     return node
 
 
-def leave_topology(state: SimulationState, leaving: Int32, pod_count: int) -> None:
-    """Remove nodes that have left from the simulation, with the pods that go with them. O(P)."""
-    gone = np.zeros(len(state.node_state) + 1, bool)
-    gone[leaving] = True
-    evacuate(state, leaving, np.flatnonzero(gone[state.pod_node[:pod_count]]).astype(np.int32), True)
-
-
 def _place(state: SimulationState, search: Search, pods: Int32) -> None:
-    """Place pods that are on no node; again as long as others are placed, those that depend on others."""
-    hint = np.full(len(state.pod_node), NO_NODE, np.int32)
-    left, before = _unplaced(state, pods), -1
-    while len(left) not in {0, before}:
-        before = len(left)
-        place_all(state, search, hint, hint.copy(), np.zeros(2, np.int64), left, False)
-        left = _unplaced(state, left)
-        if len(left) != before:
-            left = left[state.local_class[state.pod_class[left]] == 0]
-
-
-def _unplaced(state: SimulationState, pods: Int32) -> Int32:
-    found: Int32 = pods[state.pod_node[pods] == NO_NODE]
-    return found
+    """Place pods that are on no node."""
+    hints = np.full(len(state.pod_node), NO_NODE, np.int32)
+    place_in_passes(state, search, hints, hints.copy(), np.zeros(2, np.int64), unplaced(state, pods))

@@ -43,7 +43,7 @@ class WaveLimits:
         """Return the first nodes of an order that may leave together, at most `most`. int32. A node that may not leave
         together with those before is passed over."""
         chosen: list[int] = []
-        use = _Use(self._context, self._disruptions, self._group_left, self._amount_left, self._budgets)
+        use = self._unused()
         for node in order.tolist():
             if len(chosen) == most:
                 break
@@ -53,6 +53,13 @@ class WaveLimits:
             else:
                 chosen.append(node)
         return np.array(chosen, np.int32)
+
+    def keeping_alone(self, node: int) -> int:
+        """Return the `ReplacementLimit.Code` of the limit that keeps a node from leaving even alone, 0 = none."""
+        return self._unused().add(node)
+
+    def _unused(self) -> "_Use":
+        return _Use(self._context, self._disruptions, self._group_left, self._amount_left, self._budgets)
 
     def admit(self, nodes: Int32) -> bool:
         """Return whether all these nodes may leave together."""

@@ -22,15 +22,13 @@ from trimtab.planner.facts.utilization import Float64, NodeUse, Utilization, mea
 from trimtab.planner.model.settings import SECOND_NS, PlannerSettings, ScaleDownSettings
 from trimtab.planner.model.values import RecentEviction
 from trimtab.planner.placement.hints import PodGroups, pod_groups, with_placeholders
+from trimtab.planner.placement.waiting import pods_with_room
 from trimtab.planner.round.request import DecisionRequest
 from trimtab.planner.scale_down.balance import Balance
 from trimtab.planner.scale_down.cooldown import Cooldown, cooldown
 from trimtab.planner.scale_down.state import PreviousLoop, recall
 from trimtab.planner.scale_down.undone_drains import Slack, UndoneDrains, judged
 from trimtab.planner.snapshot.columns import (
-    FLAG_GATED,
-    FLAG_UNSCHEDULABLE,
-    NO_NODE,
     Bool,
     Int32,
     Int64,
@@ -136,7 +134,7 @@ def _pods(request: ScaleDownRequest, facts: DrainFacts, skipped: Bool) -> PodCon
         columns=columns,
         codes=codes,
         needs_place=_needs_place(snapshot, columns, codes),
-        pending=_pending(snapshot, general, skipped),
+        pending=pods_with_room(snapshot, general, skipped),
         under=_widened(facts.under, len(request.round.evictions) + len(request.round.placeholders)),
         remaining=pdb.remaining_disruptions(snapshot.budgets),
     )
@@ -217,21 +215,6 @@ def _needs_place(snapshot: Snapshot, columns: PodDrainColumns, codes: UInt8) -> 
 def _widened(under: BudgetMembership, more: int) -> BudgetMembership:
     """Add empty rows for recently evicted pods, to which no budget applies any more, and for placeholders."""
     return under._replace(offsets=np.append(under.offsets, np.full(more, under.offsets[-1])))
-
-
-def _pending(snapshot: Snapshot, settings: PlannerSettings, ignored: Bool) -> Int32:
-    """Return the pods that wait for a node and can be scheduled, in order of name. int32.
-
-    Only those that the scheduler has marked unschedulable, as upstream: it has yet to try the others. ignored :
-    bool[P].
-    """
-    if not settings.reserve_for_pending:
-        return np.zeros(0, np.int32)
-    pods = snapshot.pods
-    waiting = (pods.node == NO_NODE) & ~ignored & (pods.deletion_s == 0) & ((pods.flags & FLAG_GATED) == 0)
-    if not settings.reserve_for_unmarked:
-        waiting &= (pods.flags & FLAG_UNSCHEDULABLE) != 0
-    return np.flatnonzero(waiting).astype(np.int32)
 
 
 def basis(snapshot: Snapshot, settings: ScaleDownSettings, general: PlannerSettings) -> int:

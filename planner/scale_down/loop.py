@@ -20,6 +20,7 @@ from trimtab.planner.facts import pdb
 from trimtab.planner.facts.nodes import prices
 from trimtab.planner.facts.utilization import Float64
 from trimtab.planner.placement.kernels.search import Search
+from trimtab.planner.placement.waiting import take_out, unplaced
 from trimtab.planner.scale_down import eligibility
 from trimtab.planner.scale_down.cached_plan import cache_plan, cached_plan, key_of
 from trimtab.planner.scale_down.context import ScaleDownContext, ScaleDownRequest, nodes_with, survey
@@ -32,8 +33,6 @@ from trimtab.planner.scale_down.search.displaced import (
     pods_of_leaving_nodes,
     promised_nodes,
     record_placed,
-    take_out,
-    unplaced,
 )
 from trimtab.planner.scale_down.search.drain_sets import DrainTask, TaskNodes
 from trimtab.planner.scale_down.search.fewer_placeholders import (
@@ -108,7 +107,7 @@ def _find(request: ScaleDownRequest) -> tuple[ScaleDownContext, LoopResult]:
 
 def _remove_nodes(context: ScaleDownContext, result: LoopResult) -> None:
     """Remove the nodes that go from the simulation."""
-    take_out(context, context.request.round.simulation, result.accepted)
+    take_out(context.request.round.simulation, result.accepted)
 
 
 def _repeat_and_remove_nodes(request: ScaleDownRequest) -> None:
@@ -389,7 +388,7 @@ def _simulate(
         nodes=nodes,
         residents=context.groups,
         unbound_pods=_unbound_pods(context),
-        pending=unplaced(simulation, context.pods.pending),
+        pending=unplaced(simulation.state, context.pods.pending),
         balance=context.balance,
         basis_changed=context.basis != context.previous.basis,
         capacity_use=use,

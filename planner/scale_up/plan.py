@@ -55,7 +55,7 @@ class ScaleUpPlan(NamedTuple):
                 return later
         node, before = state.pod_node.astype(np.int32), branch(state)
         revert(before, existing.start)
-        place_where(progress.packer.simulation._replace(state=before), self.unplaced.where, pods, node)
+        place_where(before, self.unplaced.where.allowed, pods, node)
         check_log(before)
         found: Int32 = pods[before.pod_node[pods] == NO_NODE]
         return found

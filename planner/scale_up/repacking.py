@@ -156,7 +156,7 @@ class _Task:
         close_leaving(self.simulation, self.context.leaving, moving)
         hint = np.full(len(self.state.pod_node), NO_NODE, np.int32)
         hint[: len(self.context.hint)] = self.context.hint
-        place_where(self.simulation, self.where, pods, hint)
+        place_where(self.simulation.state, self.where.allowed, pods, hint)
 
     def kind(self, group: int) -> int:
         """Return a number that is equal for groups whose new nodes are the same for the pods left."""

@@ -98,7 +98,7 @@ def place_at(context: ScaleUpContext, simulation: Simulation, served: UnplacedPo
     close_leaving(simulation, context.leaving, served.moving)
     start = current_mark(simulation.state)
     pods = np.concatenate([served.pods, placeholders(context, simulation)])
-    place_where(simulation, served.where, pods, node)
+    place_where(simulation.state, served.where.allowed, pods, node)
     left, held = (one[simulation.state.pod_node[one] == NO_NODE] for one in (served.pods, pods[len(served.pods) :]))
     asks = ~np.isin(left, served.pending.pods[~served.pending.may_add])
     return served._replace(left=left[asks], placeholders=held, on_existing=_in_room(simulation, start))

@@ -14,9 +14,9 @@ from typing import Final
 import numpy as np
 
 from trimtab.planner.facts.nodes import being_deleted, is_ready
-from trimtab.planner.placement.waiting import close_leaving, place_waiting, places, pods_to_move
 from trimtab.planner.round.decision import Decided, Decision, Summary
 from trimtab.planner.round.round import HeldRoom, Round
+from trimtab.planner.round.waiting import place_waiting_pods
 from trimtab.planner.slack.answer import SlackOutcome, answer, summary_of
 from trimtab.planner.slack.objects import object_requests
 from trimtab.planner.slack.parts import parts
@@ -63,19 +63,9 @@ def _place_pods(this: Round, leaving: Bool) -> None:
     """Place all waiting real pods wherever there is room, including upcoming nodes, before any placeholder: they stay
     there for later decisions. leaving : bool[N], nodes being deleted. O(P).
     """
-    snapshot, least = this.snapshot, this.settings.expendable_priority
-    moving = np.zeros(0, np.int32)
-    if leaving.any():
-        moving = pods_to_move(snapshot, leaving, least)
-        close_leaving(this.simulation, leaving, moving)
-    first = this.simulation.pod_count
-    evicted = np.arange(first, first + len(this.evictions), dtype=np.int32)
-    pending = this.work.cache.get(PendingPodsKey(least), snapshot, lambda view: _pending(view, least))
-    if not (len(moving) or len(evicted) or len(pending)):
-        return
-    upcoming = this.growth_of(pb.Decision.SLACK).upcoming
-    where = places(this.simulation, leaving, this.settings.not_ready_taints, upcoming)
-    place_waiting(this.simulation, where, evicted, pending, np.zeros(0, np.int32), moving)
+    least = this.settings.expendable_priority
+    pending = this.work.cache.get(PendingPodsKey(least), this.snapshot, lambda view: _pending(view, least))
+    place_waiting_pods(this, pb.Decision.SLACK, leaving, pending)
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ filter_out_schedulable.
 import numpy as np
 
 from trimtab.planner.facts import pdb
-from trimtab.planner.placement.kernels.search import evacuate, place_all
-from trimtab.planner.placement.waiting import close_leaving, pods_to_move
+from trimtab.planner.placement.kernels.search import place_all
+from trimtab.planner.placement.waiting import close_leaving, pods_to_move, unplaced
 from trimtab.planner.scale_down.context import ScaleDownContext
 from trimtab.planner.scale_down.search.kernels.drain_sets import DrainProblem, record_all_incoming
 from trimtab.planner.simulation.build import Simulation
@@ -51,14 +51,14 @@ def place_leaving(context: ScaleDownContext, simulation: Simulation, problem: Dr
     pods = pods_of_leaving_nodes(context)
     close_leaving(simulation, context.nodes.leaving, pods)
     pdb.use_up(context.pods.under, problem.budgets.left, pods.astype(np.int64))
-    return place_and_record(simulation.state, problem, unplaced(simulation, pods), True)
+    return place_and_record(simulation.state, problem, unplaced(simulation.state, pods), True)
 
 
 def place_evicted(context: ScaleDownContext, simulation: Simulation, problem: DrainProblem) -> int:
     """Place the recently evicted pods. Return the first that finds no place, -1 if none."""
     first = simulation.pod_count
     evicted = np.arange(first, first + len(context.evictions), dtype=np.int32)
-    return place_and_record(simulation.state, problem, unplaced(simulation, evicted), True)
+    return place_and_record(simulation.state, problem, unplaced(simulation.state, evicted), True)
 
 
 def place_and_record(state: SimulationState, problem: DrainProblem, pods: Int32, strict: bool) -> int:
@@ -66,20 +66,6 @@ def place_and_record(state: SimulationState, problem: DrainProblem, pods: Int32,
     unplaceable = place_all(state, problem.search, problem.hint, problem.destination, problem.counts, pods, strict)
     record_all_incoming(problem, state.pod_node, pods)
     return int(unplaceable)
-
-
-def unplaced(simulation: Simulation, pods: Int32) -> Int32:
-    """Return the pods that are on no node in the simulation. int32."""
-    unplaced: Int32 = pods[simulation.state.pod_node[pods] == NO_NODE]
-    return unplaced
-
-
-def take_out(context: ScaleDownContext, simulation: Simulation, nodes: Int32) -> None:
-    """Remove nodes : int32 from the simulation, with the pods still on them. O(P)."""
-    at = simulation.state.pod_node[: len(context.request.snapshot.pods.spec)]
-    gone = np.zeros(len(simulation.state.node_state) + 1, bool)
-    gone[nodes] = True
-    evacuate(simulation.state, nodes, np.flatnonzero(gone[at]).astype(np.int32), True)
 
 
 def names_of(context: ScaleDownContext, pods: Int64 | Int32) -> list[str]:

@@ -1,0 +1,23 @@
+"""Places the pods of a round that wait, before a decision looks at the room that is left. The moves stay."""
+
+import numpy as np
+
+from trimtab.planner.placement.waiting import close_leaving, place_waiting, places, pods_to_move
+from trimtab.planner.round.round import Round
+from trimtab.planner.snapshot.columns import Bool, Int32
+from trimtab.v1 import plan_pb2 as pb
+
+
+def place_waiting_pods(this: Round, code: "pb.Decision.Code.ValueType", leaving: Bool, pending: Int32) -> None:
+    """Place the pods of nodes being deleted, recently evicted pods and pending ones, as far as they have room on nodes,
+    upcoming ones included. code : of the decision; leaving : bool[N], nodes being deleted; pending : int32. O(P).
+    """
+    simulation, settings = this.simulation, this.settings
+    moving = pods_to_move(this.snapshot, leaving, settings.expendable_priority)
+    close_leaving(simulation, leaving, moving)
+    first = simulation.pod_count
+    evicted = np.arange(first, first + len(this.evictions), dtype=np.int32)
+    if not (len(moving) or len(evicted) or len(pending)):
+        return
+    where = places(simulation, leaving, settings.not_ready_taints, this.growth_of(code).upcoming)
+    place_waiting(simulation, where, evicted, pending, np.zeros(0, np.int32), moving)

@@ -31,9 +31,9 @@ from trimtab.actuator.tracker.admission import (
     AdmissionFacts,
     DecisionTime,
     DeletionLimits,
-    NodeRequest,
     admit,
     pending_nodes,
+    request_of,
 )
 from trimtab.actuator.tracker.replacement_states import (
     DepartingNode,
@@ -270,7 +270,7 @@ class ReplacementTask:
 
     def _observe(self, plans: Sequence[DepartingNode]) -> AdmissionFacts:
         pending = self._context.processor.read(lambda tracker, _: pending_nodes(tracker.data))
-        return observe(self._context.work, [_request(one) for one in plans], pending)
+        return observe(self._context.work, [request_of(one) for one in plans], pending)
 
     def _admit(
         self, data: TrackerData, plans: Sequence[DepartingNode], facts: AdmissionFacts, now_ms: int
@@ -279,7 +279,7 @@ class ReplacementTask:
         what it assumes of each node is checked now.
         """
         limits = self._context.limits()._replace(requires_assumption=False)
-        requests = [_request(one) for one in plans]
+        requests = [request_of(one) for one in plans]
         return admit(data, requests, facts, limits, DecisionTime(now_ms, 0.0), self._request_id)
 
     def _deletion(self, replacement: TrackedReplacement, admission: Admission, kind: str) -> e.SetAccepted | None:
@@ -322,7 +322,3 @@ def _is_refused(answer: NodeAnswer, is_late: bool) -> bool:
 
 def _staying(answer: NodeAnswer) -> e.StayReason:
     return e.StayReason(answer.node, answer.reason, answer.detail)
-
-
-def _request(plan: DepartingNode) -> NodeRequest:
-    return NodeRequest(plan.node, plan.drain, plan.pods_count, plan.pods_digest)

@@ -23,7 +23,7 @@ from trimtab.actuator.service.replacement_validation import (
 )
 from trimtab.actuator.service.settings import ActuatorSettings
 from trimtab.actuator.service.validation import check_epoch, check_same, digest_request
-from trimtab.actuator.tracker.admission import AdmissionFacts, DecisionTime, NodeRequest, admit, pending_nodes
+from trimtab.actuator.tracker.admission import AdmissionFacts, DecisionTime, admit, pending_nodes, request_of
 from trimtab.actuator.tracker.events import Event, ReplacementAccepted, ReplacementCancelled
 from trimtab.actuator.tracker.replacement_states import (
     DepartingNode,
@@ -135,7 +135,7 @@ class ReplacementOrders:
         """Read nodes, pods, groups and prices. Raises `ClusterError`, `CloudError`."""
         leaving = departing_nodes(request.wave)
         pending = self._processor.read(lambda tracker, _: pending_nodes(tracker.data))
-        facts = observe(self._context, [_request(one) for one in leaving], pending)
+        facts = observe(self._context, [request_of(one) for one in leaving], pending)
         groups = {view.id: view for view in self._context.cloud.node_groups()}
         new_nodes, prices = wanted_nodes(request, lambda group: _price(self._context.cloud, groups, group))
         return _WaveFacts(new_nodes, leaving, prices, facts, groups)
@@ -150,7 +150,7 @@ class ReplacementOrders:
         # How many deletions may be in progress is no matter before the new nodes are there.
         count = len(data.deletions) + len(facts.leaving)
         limits = self._settings.present_limits()._replace(max_parallelism=count, max_drain_parallelism=count)
-        requests = [_request(one) for one in facts.leaving]
+        requests = [request_of(one) for one in facts.leaving]
         admission = admit(data, requests, facts.nodes, limits, DecisionTime(now_ms, age_s))
         refused = next((one for one in admission.answers if not one.accepted), None)
         if refused is not None:
@@ -165,10 +165,6 @@ class ReplacementOrders:
             detail = f"the plan saves {saving:.6g} an hour, less than {request.min_saving_per_hour:.6g}"
             return ReplacementAnswer(False, ReplacementReason.PLANNED_SAVING_TOO_SMALL, detail)
         return ReplacementAnswer(True)
-
-
-def _request(one: DepartingNode) -> NodeRequest:
-    return NodeRequest(one.node, one.drain, one.pods_count, one.pods_digest)
 
 
 def _price(cloud: CloudProvider, groups: dict[str, NodeGroupView], group: str) -> float | None:

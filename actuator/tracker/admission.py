@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from trimtab.actuator.tracker.events import PlannedNode
 from trimtab.actuator.tracker.hour import least_count
+from trimtab.actuator.tracker.replacement_states import DepartingNode
 from trimtab.actuator.tracker.replacements import participants
 from trimtab.actuator.tracker.states import HOUR_MS, NO_REASON, Deletion, NodeAnswer, Reason, State, TrackerData
 
@@ -44,6 +45,11 @@ class NodeRequest(NamedTuple):
     drain: bool
     pods_count: int = 0
     pods_digest: str | None = None
+
+
+def request_of(planned: DepartingNode) -> NodeRequest:
+    """Return the request to delete a node of a replacement, with what its plan assumed."""
+    return NodeRequest(planned.node, planned.drain, planned.pods_count, planned.pods_digest)
 
 
 class NodeFacts(NamedTuple):

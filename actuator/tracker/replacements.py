@@ -248,7 +248,7 @@ def _check_possible(replacement: TrackedReplacement, event: e.ReplacementEvent) 
         case e.LoweringBegun(node_group=group):
             possible = group not in (*replacement.lowering, *replacement.lowered) and not replacement.order_open
         case e.LoweringEnded(node_group=group):
-            possible = group in replacement.lowering or group not in replacement.lowered
+            possible = group not in replacement.lowered
         case _:
             possible = True
     if not possible:
@@ -258,9 +258,10 @@ def _check_possible(replacement: TrackedReplacement, event: e.ReplacementEvent) 
 def _apply(replacement: TrackedReplacement, event: e.ReplacementEvent) -> WaveStage:
     """Write the event's content into the replacement; return the next stage."""
     match event:
-        case e.LeavingMarked() | e.OrdersMissed():
-            if isinstance(event, e.OrdersMissed):
-                _miss(replacement, event)
+        case e.OrdersMissed():
+            _miss(replacement, event)
+            return _ordering_or_waiting(replacement)
+        case e.LeavingMarked():
             return _ordering_or_waiting(replacement)
         case e.DrainsAllowed(stays=stays):
             _allow(replacement, stays)
@@ -288,11 +289,9 @@ def _apply(replacement: TrackedReplacement, event: e.ReplacementEvent) -> WaveSt
 
 
 def _move(data: TrackerData, replacement: TrackedReplacement, target: WaveStage, now_ms: int) -> None:
-    if target is replacement.stage and target is not WaveStage.WAITING:
+    if target is replacement.stage:
         return
     if target is WaveStage.WAITING:
-        if replacement.stage is WaveStage.WAITING:
-            return
         replacement.deadline_ms = now_ms + int(replacement.ready_timeout_s * 1000)
     replacement.stage, replacement.stage_ms = target, now_ms
     if target in FINAL_STAGES:

@@ -108,9 +108,7 @@ class Advisory:
         return f"in {hours:.2f} h it would have saved {saved:.2f} and spent {cost:.2f} more; nothing was carried out"
 
     def _export(self, meter: Meter) -> None:
-        def by_decision(
-            amounts: Callable[[], Mapping[str, float]],
-        ) -> Callable[[CallbackOptions], Iterable[Observation]]:
+        def by_decision(amounts: Callable[[], Mapping[str, float]]) -> _Observer:
             return lambda _options: [Observation(amount, {"decision": name}) for name, amount in amounts().items()]
 
         meter.create_observable_counter(

@@ -146,11 +146,7 @@ def _usable(
 def _now(snapshot: pb.ClusterSnapshot, empty: EmptyCluster, options: CommandOptions, offers: OfferFile) -> NowCosts:
     """Return what the workers cost now: by the list, else by --prices, --rates and NodeGroups."""
     given = options.prices_of_file or Prices()
-    listed = {
-        PricedMachine(*(one.key.instance_type, one.key.zone, one.key.capacity_type)): one.price
-        for one in offers.offers
-        if one.price is not None
-    }
+    listed = {PricedMachine(*one.key): one.price for one in offers.offers if one.price is not None}
     prices = Prices({**listed, **given.machines}, given.groups, given.labels, given.rates, offers.currency, offers.name)
     costs = Costs(ClusterView(snapshot), prices).by_node
     workers = set(empty.workers)

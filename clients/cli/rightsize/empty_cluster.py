@@ -15,12 +15,9 @@ from trimtab.clients.kubernetes.kinds.nodes import NodeGroup
 from trimtab.clients.snapshots.deltas.application import Application
 from trimtab.clients.snapshots.objects import build_snapshot
 from trimtab.clients.snapshots.objects.objects import Objects
+from trimtab.clients.snapshots.objects.pod_rows import FLAG_DAEMON, FLAG_MIRROR, FLAG_READY, FLAG_UNSCHEDULABLE
 from trimtab.v1 import snapshot_pb2 as pb
 
-_MIRROR: Final = 2
-_DAEMON: Final = 4
-_UNSCHEDULABLE: Final = 32
-_READY: Final = 1
 _ENDED: Final = (pb.PodPhase.SUCCEEDED, pb.PodPhase.FAILED)
 
 
@@ -88,12 +85,12 @@ def _pods(base: pb.ClusterSnapshot, view: ClusterView, kept: set[str]) -> tuple[
     for row, key in enumerate(view.pod_keys):
         if view.node_of(row) in kept and phases[row] not in _ENDED:
             continue
-        if phases[row] in _ENDED or leaving[row] or flags[row] & (_MIRROR | _DAEMON):
+        if phases[row] in _ENDED or leaving[row] or flags[row] & (FLAG_MIRROR | FLAG_DAEMON):
             dropped.append(key)
             continue
         placed.append(key)
         nodes[row], phases[row] = 0, pb.PodPhase.PENDING
-        flags[row] = (int(flags[row]) & ~_READY) | _UNSCHEDULABLE
+        flags[row] = (int(flags[row]) & ~FLAG_READY) | FLAG_UNSCHEDULABLE
     pods.node, pods.flags, pods.phase = nodes.tobytes(), flags.tobytes(), phases.tobytes()
     return placed, dropped
 
@@ -108,7 +105,7 @@ def _add_daemon_templates(base: pb.ClusterSnapshot, view: ClusterView) -> None:
     newest: dict[str, int] = {}
     for row in range(pods.count):
         uid = view.text(int(uids[row]))
-        if uid and view.flags_of(row) & _DAEMON and (uid not in newest or created[row] > created[newest[uid]]):
+        if uid and view.flags_of(row) & FLAG_DAEMON and (uid not in newest or created[row] > created[newest[uid]]):
             newest[uid] = row
     for uid, row in sorted(newest.items()):
         namespace, _, name = view.pod_keys[row].partition("/")

@@ -162,6 +162,7 @@ class TopApp(App[None]):
 
     def show(self, picture: Picture) -> None:
         """Take a picture of the feed, from its thread."""
+        # Here and not in the thread that draws.
         _ = picture.screen
         self.post_message(self.Shown(picture))
 

@@ -101,9 +101,7 @@ class _PictureDisplay(Screen):
         if self._answer is None or self.is_paused:
             return
         remark = f"; {self._remark}" if self._remark else ""
-        picture = Picture(self._answer, status, "demo", f"{self._loop}{remark}")
-        _ = picture.screen
-        self._sink.show(picture)
+        self._sink.show(Picture(self._answer, status, "demo", f"{self._loop}{remark}"))
 
 
 @contextmanager

@@ -89,10 +89,7 @@ class LiveFeed:
         done = self._calls.rounds.run(f"top-{self._count}", now, lambda: False)
         answer = self._calls.last.answer(self._calls.prices)
         assert answer is not None, "a round was made"
-        picture = Picture(answer, done.status, self._calls.name)
-        # Here and not in the thread that draws.
-        _ = picture.screen
-        return picture
+        return Picture(answer, done.status, self._calls.name)
 
     def stop(self) -> None:
         """End `run`, after the call in progress."""

@@ -63,10 +63,7 @@ class RecordedClusters:
         for number in range(self._at + 1, index + 1):
             self._apply(number)
         assert self._cluster is not None, "a recording begins with a snapshot"
-        found = self._cluster.result()
-        if index % CHECKPOINT == 0 and index not in self._packed:
-            self._packed[index] = zstandard.compress(found.SerializeToString(), 1)
-        return found
+        return self._cluster.result()
 
     def _go_back(self, index: int) -> None:
         """Go to the last checkpoint, or to the beginning."""

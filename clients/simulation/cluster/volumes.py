@@ -117,7 +117,7 @@ class PodVolumes:
         """Create the volume of a claim."""
         about, wanted = claim["metadata"], claim.get("spec") or {}
         namespace = about.get("namespace") or "default"
-        name = f"pv-{namespace}-{about['name']}"
+        name = _made_name(claim)
         driver = str(of_class.get("provisioner") or "")
         spec: Object = {
             "accessModes": wanted.get("accessModes") or ["ReadWriteOnce"],
@@ -217,6 +217,12 @@ def _zone_by_name(claim: str, zones: list[str]) -> str:
 def _driver(volume: Object | None, of_class: Mapping[str, Any], claim: Object) -> tuple[str, str]:
     """Return the driver that attaches a volume, and the volume's id there."""
     csi = ((volume or {}).get("spec") or {}).get("csi") or {}
+    return str(csi.get("driver") or of_class.get("provisioner") or ""), str(
+        csi.get("volumeHandle") or _made_name(claim)
+    )
+
+
+def _made_name(claim: Object) -> str:
+    """Return the name and handle of the volume that is made for a claim."""
     about = claim["metadata"]
-    handle = f"pv-{about.get('namespace') or 'default'}-{about['name']}"
-    return str(csi.get("driver") or of_class.get("provisioner") or ""), str(csi.get("volumeHandle") or handle)
+    return f"pv-{about.get('namespace') or 'default'}-{about['name']}"

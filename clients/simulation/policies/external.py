@@ -7,16 +7,15 @@ The program is asked again only if anything but the time has changed. Units: sec
 """
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
 from typing import Any, Final
 
-import msgspec
 from google.protobuf import json_format
 
 from trimtab.actuator.drain.pods import pods_to_move
 from trimtab.actuator.tracker.admission import digest_of
 from trimtab.clients.kubernetes.names import HARD_TAINT_KEY
 from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
+from trimtab.clients.simulation.cluster.pods import format_time
 from trimtab.clients.simulation.cluster.scheduler import NodeInfo
 from trimtab.clients.simulation.policies.line_protocol import PROTOCOL, PolicyAnswer, PolicyProgram
 from trimtab.clients.simulation.scenario_values import ScenarioError
@@ -76,10 +75,10 @@ class ExternalPolicy:
             "protocol": PROTOCOL,
             "name": self._name,
             "round": self._round,
-            "now": datetime.fromtimestamp(request.now.seconds, UTC).isoformat().replace("+00:00", "Z"),
+            "now": format_time(1000 * request.now.seconds),
             "decisions": names,
             "settings": json_format.MessageToDict(request.settings),
-            "items": msgspec.json.decode(self._cluster.encoded_objects()),
+            "items": self._cluster.objects(),
         }
         answer = self._program.ask(question)
         state = self._cluster.state

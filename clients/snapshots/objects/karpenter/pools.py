@@ -24,6 +24,7 @@ from trimtab.clients.kubernetes.kinds.karpenter import (
 from trimtab.clients.kubernetes.kinds.metadata import ObjectMeta
 from trimtab.clients.kubernetes.kinds.nodes import Node, NodeGroup, NodeGroupSpec, NodeSpec, NodeStatus, Taint
 from trimtab.clients.kubernetes.object_errors import FieldError, below
+from trimtab.clients.snapshots.dominated_groups import ROOM
 from trimtab.clients.snapshots.objects.karpenter.offers import (
     CAPACITY_TYPE,
     POOL,
@@ -50,8 +51,6 @@ from trimtab.clients.snapshots.objects.karpenter.requirements import PoolRules, 
 from trimtab.clients.snapshots.objects.node_groups import Membership
 from trimtab.v1 import plan_pb2
 
-ROOM: Final = 1000
-"""By how many nodes a group may grow: as many as one plan adds by default."""
 MOST_VARIANTS: Final = 16
 """Most groups of one pool and offering that differ in labels for which the pool allows several values."""
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -76,7 +75,7 @@ class PoolGroups(NamedTuple):
 
 
 class _CheckedPool(NamedTuple):
-    """A pool whose fields were checked. problem : "" = its requirements and taints can be used."""
+    """A pool whose fields were checked."""
 
     name: str
     template: ClaimTemplate
@@ -214,7 +213,7 @@ class _PoolReader:
             ObjectMeta(name=name),
             NodeGroupSpec(
                 min_size=0,
-                max_size=len(nodes) + waiting + ROOM,
+                max_size=len(nodes) + waiting + ROOM,  # as many as one plan adds by default
                 target_size=len(nodes) + waiting,
                 nodes=nodes or None,
                 price=offer.price,

@@ -110,7 +110,10 @@ def _rows(path: Path, text: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
         reader = csv.DictReader(text.splitlines(), restkey="")
         _check_columns(path, "line 1", reader.fieldnames or ())
         try:
-            yield from ((f"line {reader.line_num}", row) for row in reader)
+            for row in reader:
+                if "" in row:
+                    raise UsageError(f"{path}: line {reader.line_num}: it has more values than the first line columns")
+                yield f"line {reader.line_num}", row
         except csv.Error as error:
             raise UsageError(f"{path}: line {reader.line_num}: this is not CSV: {error}") from None
         return

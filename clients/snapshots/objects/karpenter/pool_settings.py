@@ -21,6 +21,7 @@ from trimtab.clients.kubernetes.object_errors import FieldError, below
 from trimtab.clients.kubernetes.pod_requests import amounts
 from trimtab.clients.kubernetes.quantities import amount_of
 from trimtab.clients.snapshots.objects.karpenter.offers import POOL
+from trimtab.clients.snapshots.objects.times import go_duration_ns
 from trimtab.v1 import plan_pb2
 
 REASONS: Final = ("Underutilized", "Empty", "Drifted")
@@ -29,8 +30,6 @@ NEVER: Final = "Never"
 NEVER_S: Final = 10 * 365 * 86400
 """Longer than any cluster waits, within what a protobuf duration takes."""
 UNREGISTERED: Final = "karpenter.sh/unregistered"
-_PARTS: Final = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h)")
-_SECONDS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _SHARE: Final = re.compile(r"(?:\d|[1-9]\d|100)%\Z|\d{1,9}\Z", re.ASCII)
 _MACROS: Final = ("@annually", "@yearly", "@monthly", "@weekly", "@daily", "@midnight", "@hourly")
 _CRON_RANGES: Final = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 7))
@@ -49,11 +48,14 @@ class DrainRules(NamedTuple):
 
 
 def seconds_of(text: str) -> float:
-    """Return a duration of Go, such as "1h30m", in seconds. Errors: FieldError."""
-    parts = _PARTS.findall(text)
-    if text != "0" and (not parts or "".join(map("".join, parts)) != text):
-        raise FieldError("", f"{text!r} is no duration", 'write it like "30s" or "1h30m"')
-    return float(sum(float(number) * _SECONDS[unit] for number, unit in parts))
+    """Return a duration of Go that is not negative, such as "1h30m", in seconds. Errors: FieldError."""
+    try:
+        duration_ns = go_duration_ns(text)
+    except FieldError:
+        duration_ns = -1
+    if duration_ns < 0:
+        raise FieldError("", f"{text[:60]!r} is no duration", 'write it like "30s" or "1h30m"')
+    return duration_ns / 1e9
 
 
 def limits_of(name: str, limits: Quantities | None) -> list[plan_pb2.ResourceLimit]:

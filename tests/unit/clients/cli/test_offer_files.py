@@ -100,6 +100,11 @@ def test_offerings_in_another_currency_are_left_out_and_those_without_a_price_sa
     [
         ("type,price\na,1\n", "o.csv", "column 'type' is unknown"),
         ("instance_type,cpu\na,1\n", "o.csv", "column 'memory_gib' is missing"),
+        (
+            "instance_type,cpu,memory_gib,price\na,2,8,0,107\n",
+            "o.csv",
+            "line 2: it has more values than the first line",
+        ),
         (HEAD, "o.csv", "there is no offering"),
         ("{", "o.json", "neither JSON nor YAML"),
         ("a: 1\n", "o.yaml", "a list of mappings is expected"),

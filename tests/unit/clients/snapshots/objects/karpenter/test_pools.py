@@ -221,6 +221,8 @@ def test_a_pool_that_cannot_be_used_is_named_with_its_field_and_all_others_go_on
         ({"nodes": "1", "schedule": "61 * * * *", "duration": "1h"}, "schedule: '61 * * * *' is no schedule"),
         ({"nodes": "1", "schedule": "* * * *", "duration": "1h"}, "schedule: '* * * *' is no schedule"),
         ({"nodes": "1", "schedule": "@daily", "duration": "soon"}, "duration: 'soon' is no duration"),
+        ({"nodes": "1", "schedule": "@daily", "duration": f"{'9' * 30}h"}, f"duration: '{'9' * 30}h' is no duration"),
+        ({"nodes": "1", "schedule": "@daily", "duration": "-1h"}, "duration: '-1h' is no duration"),
     ],
 )
 def test_a_budget_that_cannot_be_read_counts_as_no_node(budget: Json, said: str) -> None:

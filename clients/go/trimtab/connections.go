@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 )
 
@@ -74,6 +75,7 @@ func (c *connections) dial() (*grpc.ClientConn, error) {
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{
 			BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second,
 		}, MinConnectTimeout: 5 * time.Second}),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second}),
 		grpc.WithNoProxy(),
 		// Retries are this client's own.
 		grpc.WithDisableRetry(),
@@ -105,7 +107,7 @@ func checkAddress(address string) error {
 	}
 	host, port, err := net.SplitHostPort(address)
 	if err == nil && host != "" {
-		if _, err = net.LookupPort("tcp", port); err == nil && port != "0" {
+		if _, err = net.LookupPort("tcp", port); err == nil && port != "" && port != "0" {
 			return nil
 		}
 	}

@@ -53,6 +53,8 @@ class Application:
             self._whole.actuation_status.CopyFrom(part.copy(delta.changed.actuation_status))
         if delta.changed.HasField("slack_requests"):
             self._whole.slack_requests.CopyFrom(delta.changed.slack_requests)
+        if delta.changed.HasField("devices"):
+            self._whole.devices.CopyFrom(delta.changed.devices)
         self._add_pods(delta.changed, part)
 
     def result(self) -> pb.ClusterSnapshot:

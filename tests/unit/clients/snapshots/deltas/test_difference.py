@@ -133,6 +133,13 @@ def ask_for_slack(cluster: pb.ClusterSnapshot, a: int, b: int) -> None:
         cluster.slack_requests.CopyFrom(slack_requests([room]))
 
 
+def publish_devices(cluster: pb.ClusterSnapshot, a: int, b: int) -> None:
+    """Have a device class with another selector; 0 = no devices at all."""
+    cluster.ClearField("devices")
+    if b:
+        cluster.devices.classes.add(name=f"class-{a}", selectors=[f"device.driver == {b}"])
+
+
 def turn_specs_around(cluster: pb.ClusterSnapshot, a: int, b: int) -> None:
     """Reverse the dictionary of specs; its references then have another spec."""
     del a, b
@@ -170,6 +177,7 @@ def number_strings_anew(cluster: pb.ClusterSnapshot, a: int, b: int) -> None:
 Edit = Callable[[pb.ClusterSnapshot, int, int], None]
 EDITS: tuple[Edit, ...] = (
     *(move, respecify, create_again, leave, turn_unready, remove_node, taint, relabel, evict, ask_for_slack),
+    publish_devices,
     *(turn_specs_around, number_specs_anew, number_strings_anew),
 )
 LINES = st.lists(
@@ -349,7 +357,7 @@ def test_no_field_of_a_snapshot_is_left_out() -> None:
         columns = {*strings, *plain, *texts, *entries, "count", "spec", "label_set"}
         assert columns == {field.name for field in pb.PodTable.DESCRIPTOR.fields}
     dictionaries = {"strings", "resources", "label_sets", "pod_specs", "volumes"}
-    tables = {*KEYS, *dictionaries, "pods", "actuation_status", "slack_requests"}
+    tables = {*KEYS, *dictionaries, "pods", "actuation_status", "slack_requests", "devices"}
     assert tables == {field.name for field in pb.ClusterSnapshot.DESCRIPTOR.fields}
     deleted = {field.name for field in pb.SnapshotDelta.DESCRIPTOR.fields} - {"changed", "deleted_pods"}
     assert deleted == {f"deleted_{table}" for table in KEYS}

@@ -56,6 +56,7 @@ class ClusterSnapshot(_message.Message):
     ACTUATION_STATUS_FIELD_NUMBER: _builtins.int
     SLACK_REQUESTS_FIELD_NUMBER: _builtins.int
     DEVICES_FIELD_NUMBER: _builtins.int
+    POD_GROUPS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def strings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Dictionary of strings; element 0 is "". REQUIRED when any string index is
@@ -135,6 +136,12 @@ class ClusterSnapshot(_message.Message):
         message.
         """
 
+    @_builtins.property
+    def pod_groups(self) -> _containers.RepeatedCompositeFieldContainer[Global___PodGroup]:
+        """Groups of pods that are scheduled together. (namespace, name) is unique.
+        OPTIONAL: pods that name a group that is not listed wait for it.
+        """
+
     def __init__(
         self,
         *,
@@ -152,10 +159,11 @@ class ClusterSnapshot(_message.Message):
         actuation_status: Global___ActuationStatus | None = ...,
         slack_requests: Global___SlackRequests | None = ...,
         devices: Global___Devices | None = ...,
+        pod_groups: _abc.Iterable[Global___PodGroup] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["actuation_status", b"actuation_status", "devices", b"devices", "label_sets", b"label_sets", "pods", b"pods", "slack_requests", b"slack_requests"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actuation_status", b"actuation_status", "devices", b"devices", "label_sets", b"label_sets", "namespaces", b"namespaces", "node_groups", b"node_groups", "nodes", b"nodes", "owners", b"owners", "pod_disruption_budgets", b"pod_disruption_budgets", "pod_specs", b"pod_specs", "pods", b"pods", "resources", b"resources", "slack_requests", b"slack_requests", "strings", b"strings", "volumes", b"volumes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actuation_status", b"actuation_status", "devices", b"devices", "label_sets", b"label_sets", "namespaces", b"namespaces", "node_groups", b"node_groups", "nodes", b"nodes", "owners", b"owners", "pod_disruption_budgets", b"pod_disruption_budgets", "pod_groups", b"pod_groups", "pod_specs", b"pod_specs", "pods", b"pods", "resources", b"resources", "slack_requests", b"slack_requests", "strings", b"strings", "volumes", b"volumes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -174,6 +182,7 @@ class SnapshotDelta(_message.Message):
     DELETED_OWNERS_FIELD_NUMBER: _builtins.int
     DELETED_POD_DISRUPTION_BUDGETS_FIELD_NUMBER: _builtins.int
     DELETED_NAMESPACES_FIELD_NUMBER: _builtins.int
+    DELETED_POD_GROUPS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def changed(self) -> Global___ClusterSnapshot:
         """Rows to add, or to replace the row with the same key. REQUIRED;
@@ -204,6 +213,10 @@ class SnapshotDelta(_message.Message):
     def deleted_namespaces(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Namespaces to remove, by name."""
 
+    @_builtins.property
+    def deleted_pod_groups(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Pod groups to remove, as "namespace/name"."""
+
     def __init__(
         self,
         *,
@@ -214,10 +227,11 @@ class SnapshotDelta(_message.Message):
         deleted_owners: _abc.Iterable[_builtins.str] | None = ...,
         deleted_pod_disruption_budgets: _abc.Iterable[_builtins.str] | None = ...,
         deleted_namespaces: _abc.Iterable[_builtins.str] | None = ...,
+        deleted_pod_groups: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["changed", b"changed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["changed", b"changed", "deleted_namespaces", b"deleted_namespaces", "deleted_node_groups", b"deleted_node_groups", "deleted_nodes", b"deleted_nodes", "deleted_owners", b"deleted_owners", "deleted_pod_disruption_budgets", b"deleted_pod_disruption_budgets", "deleted_pods", b"deleted_pods"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["changed", b"changed", "deleted_namespaces", b"deleted_namespaces", "deleted_node_groups", b"deleted_node_groups", "deleted_nodes", b"deleted_nodes", "deleted_owners", b"deleted_owners", "deleted_pod_disruption_budgets", b"deleted_pod_disruption_budgets", "deleted_pod_groups", b"deleted_pod_groups", "deleted_pods", b"deleted_pods"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -330,6 +344,7 @@ class PodTable(_message.Message):
     NUMBER_POD_FIELD_NUMBER: _builtins.int
     NUMBER_KEY_FIELD_NUMBER: _builtins.int
     NUMBER_FIELD_NUMBER: _builtins.int
+    POD_GROUP_FIELD_NUMBER: _builtins.int
     count: _builtins.int
     """Number of pods P, 0 to 5,000,000. REQUIRED."""
     namespace: _builtins.bytes
@@ -413,6 +428,11 @@ class PodTable(_message.Message):
     `deletion_cost`; and `karpenter.sh/do-not-disrupt`, whose number is the time
     until which the pod keeps its node, Unix seconds, NaN for "true".
     """
+    pod_group: _builtins.bytes
+    """int32[P]: string index of the name of its group, in its own namespace; 0 =
+    in none. OPTIONAL: empty = 0 for all. `pod_groups` has the group, or the pod
+    waits until it does (`spec.schedulingGroup.podGroupName`).
+    """
     def __init__(
         self,
         *,
@@ -437,10 +457,11 @@ class PodTable(_message.Message):
         number_pod: _builtins.bytes = ...,
         number_key: _builtins.bytes = ...,
         number: _builtins.bytes = ...,
+        pod_group: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "created", b"created", "deletion", b"deletion", "deletion_cost", b"deletion_cost", "flags", b"flags", "label_set", b"label_set", "name_lengths", b"name_lengths", "names", b"names", "namespace", b"namespace", "node", b"node", "number", b"number", "number_key", b"number_key", "number_pod", b"number_pod", "owner", b"owner", "phase", b"phase", "pinned_node", b"pinned_node", "spec", b"spec", "uid_lengths", b"uid_lengths", "uids", b"uids", "volume", b"volume", "volume_pod", b"volume_pod"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "created", b"created", "deletion", b"deletion", "deletion_cost", b"deletion_cost", "flags", b"flags", "label_set", b"label_set", "name_lengths", b"name_lengths", "names", b"names", "namespace", b"namespace", "node", b"node", "number", b"number", "number_key", b"number_key", "number_pod", b"number_pod", "owner", b"owner", "phase", b"phase", "pinned_node", b"pinned_node", "pod_group", b"pod_group", "spec", b"spec", "uid_lengths", b"uid_lengths", "uids", b"uids", "volume", b"volume", "volume_pod", b"volume_pod"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2024,6 +2045,184 @@ class Owner(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__revision) -> _WhichOneofReturnType__revision | None: ...
 
 Global___Owner: _TypeAlias = Owner  # noqa: Y015
+
+@_typing.final
+class PodGroup(_message.Message):
+    """A group of pods that are scheduled together, and as a gang all or none: a
+    PodGroup of `scheduling.k8s.io`, or what another controller has in its place.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAMESPACE_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    POLICY_FIELD_NUMBER: _builtins.int
+    MIN_COUNT_FIELD_NUMBER: _builtins.int
+    TOPOLOGY_KEY_FIELD_NUMBER: _builtins.int
+    DISRUPTION_MODE_FIELD_NUMBER: _builtins.int
+    PRIORITY_FIELD_NUMBER: _builtins.int
+    CREATE_TIME_FIELD_NUMBER: _builtins.int
+    DESIRED_COUNT_FIELD_NUMBER: _builtins.int
+    POD_TEMPLATE_FIELD_NUMBER: _builtins.int
+    PROBLEM_FIELD_NUMBER: _builtins.int
+    OBJECT_FIELD_NUMBER: _builtins.int
+    namespace: _builtins.str
+    """Namespace. REQUIRED."""
+    name: _builtins.str
+    """Name, by which pods refer to it (`PodTable.pod_group`). REQUIRED."""
+    policy: Global___PodGroupPolicy.Code.ValueType
+    """How its pods are scheduled. REQUIRED unless there is a `problem`."""
+    min_count: _builtins.int
+    """Fewest pods that must be able to run at the same time, those already on
+    nodes included, >= 1. REQUIRED with the policy GANG, ignored otherwise.
+    """
+    topology_key: _builtins.int
+    """String index of the key of a node label: all its pods run on nodes with one
+    value of it. OPTIONAL: 0 = anywhere.
+    """
+    disruption_mode: Global___PodGroupDisruptionMode.Code.ValueType
+    """What an eviction of one of its pods means. OPTIONAL."""
+    priority: _builtins.int
+    """Priority by which the group takes its turn. OPTIONAL: absent = the largest
+    priority among its pending pods, as kube-scheduler 1.36 takes it.
+    """
+    desired_count: _builtins.int
+    """How many pods its workload makes for it, >= 0. OPTIONAL: absent = not known;
+    no pod is then expected beyond those that exist.
+    """
+    problem: _builtins.str
+    """What is wrong with the object, for people: the object, the field and the
+    value. Its pods wait then, and the answer reports it. OPTIONAL.
+    """
+    object: _builtins.str
+    """The object, as "Kind/namespace/name", for people. OPTIONAL: "" =
+    "PodGroup/namespace/name".
+    """
+    @_builtins.property
+    def create_time(self) -> _timestamp_pb2.Timestamp:
+        """Creation time. OPTIONAL: absent = that of its oldest pending pod."""
+
+    @_builtins.property
+    def pod_template(self) -> Global___TemplatePod:
+        """A pod that its workload makes. OPTIONAL: absent = like the last by name of
+        the pods that exist. Of pods that do not exist yet
+        (`GangSettings.count_missing_members`).
+        """
+
+    def __init__(
+        self,
+        *,
+        namespace: _builtins.str = ...,
+        name: _builtins.str = ...,
+        policy: Global___PodGroupPolicy.Code.ValueType = ...,
+        min_count: _builtins.int = ...,
+        topology_key: _builtins.int = ...,
+        disruption_mode: Global___PodGroupDisruptionMode.Code.ValueType = ...,
+        priority: _builtins.int | None = ...,
+        create_time: _timestamp_pb2.Timestamp | None = ...,
+        desired_count: _builtins.int | None = ...,
+        pod_template: Global___TemplatePod | None = ...,
+        problem: _builtins.str = ...,
+        object: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_desired_count", b"_desired_count", "_priority", b"_priority", "create_time", b"create_time", "desired_count", b"desired_count", "pod_template", b"pod_template", "priority", b"priority"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_desired_count", b"_desired_count", "_priority", b"_priority", "create_time", b"create_time", "desired_count", b"desired_count", "disruption_mode", b"disruption_mode", "min_count", b"min_count", "name", b"name", "namespace", b"namespace", "object", b"object", "pod_template", b"pod_template", "policy", b"policy", "priority", b"priority", "problem", b"problem", "topology_key", b"topology_key"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__desired_count: _TypeAlias = _typing.Literal["desired_count"]  # noqa: Y015
+    _WhichOneofArgType__desired_count: _TypeAlias = _typing.Literal["_desired_count", b"_desired_count"]  # noqa: Y015
+    _WhichOneofReturnType__priority: _TypeAlias = _typing.Literal["priority"]  # noqa: Y015
+    _WhichOneofArgType__priority: _TypeAlias = _typing.Literal["_priority", b"_priority"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__desired_count) -> _WhichOneofReturnType__desired_count | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__priority) -> _WhichOneofReturnType__priority | None: ...
+
+Global___PodGroup: _TypeAlias = PodGroup  # noqa: Y015
+
+@_typing.final
+class PodGroupPolicy(_message.Message):
+    """How the pods of a group are scheduled."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Code:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _CodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[PodGroupPolicy._Code.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        UNSPECIFIED: PodGroupPolicy._Code.ValueType  # 0
+        """Refused without a `problem`."""
+        BASIC: PodGroupPolicy._Code.ValueType  # 1
+        """Each by itself; with a `topology_key`, all in one domain."""
+        GANG: PodGroupPolicy._Code.ValueType  # 2
+        """At least `min_count` of them or none."""
+
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
+        """The values; their meaning is that of the message."""
+
+    UNSPECIFIED: PodGroupPolicy.Code.ValueType  # 0
+    """Refused without a `problem`."""
+    BASIC: PodGroupPolicy.Code.ValueType  # 1
+    """Each by itself; with a `topology_key`, all in one domain."""
+    GANG: PodGroupPolicy.Code.ValueType  # 2
+    """At least `min_count` of them or none."""
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PodGroupPolicy: _TypeAlias = PodGroupPolicy  # noqa: Y015
+
+@_typing.final
+class PodGroupDisruptionMode(_message.Message):
+    """What an eviction of one pod of a group means."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Code:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _CodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[PodGroupDisruptionMode._Code.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        UNSPECIFIED: PodGroupDisruptionMode._Code.ValueType  # 0
+        """POD."""
+        POD: PodGroupDisruptionMode._Code.ValueType  # 1
+        """Pods may be evicted one by one, as long as `min_count` of them run."""
+        POD_GROUP: PodGroupDisruptionMode._Code.ValueType  # 2
+        """The group is disrupted as a whole: all its pods are evicted, or none
+        (`PodGroup`, in 1.37 `all`).
+        """
+
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
+        """The values; their meaning is that of the message."""
+
+    UNSPECIFIED: PodGroupDisruptionMode.Code.ValueType  # 0
+    """POD."""
+    POD: PodGroupDisruptionMode.Code.ValueType  # 1
+    """Pods may be evicted one by one, as long as `min_count` of them run."""
+    POD_GROUP: PodGroupDisruptionMode.Code.ValueType  # 2
+    """The group is disrupted as a whole: all its pods are evicted, or none
+    (`PodGroup`, in 1.37 `all`).
+    """
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PodGroupDisruptionMode: _TypeAlias = PodGroupDisruptionMode  # noqa: Y015
 
 @_typing.final
 class PodDisruptionBudget(_message.Message):

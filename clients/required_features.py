@@ -171,7 +171,8 @@ UNRESTRICTING: Final = frozenset(
     (
         # They only contain settings.
         "PlanSettings.scale_up", "PlanSettings.scale_down", "PlanSettings.slack", "PlanSettings.pod_costs",
-        "PlanSettings.replacement", "PlanSettings.gangs", "PlanSettings.simulation", "PlanSettings.planner", "PlannerSettings.balance",
+        "PlanSettings.replacement", "PlanSettings.gangs", "PlanSettings.simulation", "PlanSettings.planner",
+        "PlannerSettings.balance",
         # It chooses among permitted plans.
         "ReplacementSettings.choice",
         # Parts of settings for which a feature is required, or that restrict nothing.

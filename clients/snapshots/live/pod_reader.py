@@ -1,13 +1,13 @@
 """Convert encoded pods to rows: the parts that the pods of one workload share are converted once.
 
-Some fields of a row are copied from the pod (names, times, labels, the node, names of claims, the one node that a pod
-is pinned to, its deletion cost, numbers in annotations). They are removed from the message, or replaced by
-placeholders. The rest of the message is the key of a cached row, into which the fields are copied.
+Some fields of a row are copied from the pod (names, times, labels, the node, names of claims, the claims of devices
+that were made for it, the one node that a pod is pinned to, its deletion cost, numbers in annotations). They are
+removed from the message, or replaced by placeholders. The rest of the message is the key of a cached row, into which the fields are copied.
 `trimtab.clients.snapshots.objects.pod_rows` alone decides what a row contains, as for files; a property test compares
 the two.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from google.protobuf.message import DecodeError
@@ -22,6 +22,7 @@ from trimtab.clients.snapshots.objects.annotated_numbers import (
     number_of,
     pod_struct,
 )
+from trimtab.clients.snapshots.objects.devices.pod_claims import PodClaimEntry
 from trimtab.clients.snapshots.objects.mounts import NOTHING, Claim, Mounts
 from trimtab.clients.snapshots.objects.pod_rows import Labels, PodRow, deletion_cost, pod_row
 from trimtab.clients.snapshots.objects.times import usable_s
@@ -100,7 +101,13 @@ class PodRowBuilder:
             meta.namespace,
         )
         pod.ClearField("metadata")
-        pod.status.ClearField("start_time")
+        status = pod.status
+        status.ClearField("start_time")
+        made = None
+        if status.resource_claim_statuses:
+            made = {one.name: one.resource_claim_name for one in status.resource_claim_statuses}
+            status.ClearField("resource_claim_statuses")
+        status.ClearField("extended_resource_claim_status")
         key = (pod.SerializeToString(), namespace, volumes.kept, owners, annotations)
         shared = self._rows.get(key)
         if shared is None:
@@ -123,6 +130,7 @@ class PodRowBuilder:
                 shared.flags,
                 cost,
                 mounts if mounts is NOTHING else _with_claims(mounts, volumes.claims, name),
+                _made(shared.claims, made) if made else shared.claims,
                 shared.spec_key,
                 shared.pod,
                 numbers,
@@ -239,6 +247,11 @@ def _take_pin(spec: core_pb2.RawPodSpec) -> str:
     name = field.values[0]
     field.values[0] = PLACEHOLDER
     return name
+
+
+def _made(claims: tuple[PodClaimEntry, ...], made: Mapping[str, str]) -> tuple[PodClaimEntry, ...]:
+    """Insert the names of the claims that were made from templates."""
+    return tuple(entry._replace(made=made.get(entry.name)) if entry.template else entry for entry in claims)
 
 
 def _with_claims(mounts: Mounts, names: tuple[str, ...], pod: str) -> Mounts:

@@ -26,6 +26,8 @@ from trimtab.clients.snapshots.objects.build import (
     priority_classes,
 )
 from trimtab.clients.snapshots.objects.csi_drivers import required_drivers
+from trimtab.clients.snapshots.objects.devices.pod_claims import ClaimObjects, provided_resources
+from trimtab.clients.snapshots.objects.devices.table import DeviceObjects, DeviceTables, declared_slices
 from trimtab.clients.snapshots.objects.migration import Migration
 from trimtab.clients.snapshots.objects.node_groups import Membership
 from trimtab.clients.snapshots.objects.objects import Objects
@@ -52,7 +54,7 @@ class _SentKeys(NamedTuple):
 class _Before(NamedTuple):
     """The state before a delta: those keys of the last snapshot that the delta touches. `changes` : what the watches
     brought; `sent` : the keys; `groups` : declared groups by name; `group_of` : by node; `group_of_instance` : by
-    provider id; `actuation`, `slack` : as last sent.
+    provider id; `actuation`, `slack`, `devices` (encoded) : as last sent.
     """
 
     changes: Changes
@@ -62,6 +64,7 @@ class _Before(NamedTuple):
     group_of_instance: Mapping[str, str]
     actuation: Actuation | None
     slack: pb.SlackRequests
+    devices: bytes
 
 
 class SnapshotMaker:
@@ -78,6 +81,8 @@ class SnapshotMaker:
         self._group_of_instance: Mapping[str, str] = {}
         self._actuation: Actuation | None = None
         self._slack = pb.SlackRequests()
+        self._tables = DeviceTables()
+        self._devices = b""
 
     def forget(self) -> None:
         """Make the next `next_update` return a whole snapshot."""
@@ -100,7 +105,7 @@ class SnapshotMaker:
         sent.owners.update(had.owners)
         self._sent = sent._replace(groups=had.groups)
         self._groups, self._group_of, self._group_of_instance = before.groups, before.group_of, before.group_of_instance
-        self._actuation, self._slack = before.actuation, before.slack
+        self._actuation, self._slack, self._devices = before.actuation, before.slack, before.devices
 
     def next_update(
         self,
@@ -115,11 +120,12 @@ class SnapshotMaker:
         self._refuse_problems()
         sent, self._sent, self._before = self._sent, None, None
         changes = self._store.take_changes()
-        held = self._groups, self._group_of, self._group_of_instance, self._actuation, self._slack
+        held = self._groups, self._group_of, self._group_of_instance, self._actuation, self._slack, self._devices
         by_name = {(group.metadata.name if group.metadata else None) or "": group for group in groups}
         moved = self._moved(group_of_instance)
         if sent is None:
             whole = self._whole(by_name, actuation)
+            whole.notes.extend(self._add_devices(whole.snapshot, groups))
             return SnapshotUpdate(whole.snapshot, None, notes=tuple(whole.notes))
         changes.nodes.update(moved)
         if not any(changes) and by_name == self._groups and actuation == self._actuation:
@@ -130,6 +136,8 @@ class SnapshotMaker:
         delta = pb.SnapshotDelta(changed=built.snapshot)
         if changes.owners or changes.buffers:
             self._add_slack(delta.changed)
+        if changes.devices or declared_slices(groups) != declared_slices(held[0].values()):
+            built.notes.extend(self._add_devices(delta.changed, groups))
         before = _Before(changes, _touched(sent, changes), *held)
         _add_deleted_keys(delta, sent, changes, self._store)
         delta.deleted_node_groups.extend(sorted(sent.groups.keys() - by_name.keys()))
@@ -190,11 +198,24 @@ class SnapshotMaker:
         asking = {kind: [objects[kind][key] for key in sorted(objects[kind])] for kind in (*WORKLOADS, *BUFFERS)}
         pods = [self._store.pods[key] for key in sorted(self._store.asking_pods)]
         classes = priority_classes(objects["PriorityClass"].values())
-        found = slack_requests(asking, classes, pods) or pb.SlackRequests()
+        found = slack_requests(asking, classes, pods, self._claim_objects()) or pb.SlackRequests()
         if found != self._slack:
             changed.slack_requests.CopyFrom(found)
             changed.slack_requests.SetInParent()
             self._slack = found
+
+    def _add_devices(self, changed: pb.ClusterSnapshot, groups: Sequence[NodeGroup]) -> list[str]:
+        """Add the devices and claims if they have changed; return notes."""
+        by_kind = self._store.objects
+        found, notes = self._tables.build(DeviceObjects.of(lambda kind: _in_order(by_kind[kind]), groups))
+        encoded = b"" if found is None else found.SerializeToString(deterministic=True)
+        if encoded == self._devices:
+            return []
+        self._devices = encoded
+        changed.devices.SetInParent()
+        if found is not None:
+            changed.devices.CopyFrom(found)
+        return notes
 
     def _regroup(self, groups: dict[str, NodeGroup], nodes: set[str]) -> list[NodeGroup]:
         """Update the membership of nodes; return the groups whose rows change. May add to `nodes`."""
@@ -227,6 +248,11 @@ class SnapshotMaker:
         self._groups = groups
         return changed
 
+    def _claim_objects(self) -> ClaimObjects:
+        every = self._store.objects
+        resources = provided_resources(every["DeviceClass"].values())
+        return ClaimObjects(every["ResourceClaim"], every["ResourceClaimTemplate"], every["PodGroup"], resources)
+
     def _changed(self, changes: Changes, groups: Iterable[NodeGroup], actuation: Actuation | None) -> BuiltSnapshot:
         """Build the rows that have changed."""
         store = self._store
@@ -250,6 +276,7 @@ class SnapshotMaker:
                 Migration(_ByName(every["Node"]), _ByName(every["CSINode"])),
                 required_drivers(every["CSIDriver"].values()),
             ),
+            self._claim_objects(),
             owners={uid for one in touched if (uid := one.metadata.uid or "") in store.pods_of},
             group_of=self._group_of,
         )
@@ -259,6 +286,10 @@ class SnapshotMaker:
             part=part,
         )
         return build_watched_snapshot(_objects(chosen, groups), known)
+
+
+def _in_order(objects: Mapping[Key, Any]) -> list[Any]:
+    return [objects[key] for key in sorted(objects)]
 
 
 class _ByName(Mapping[str, Any]):

@@ -23,6 +23,7 @@ from trimtab.clients.kubernetes.object_errors import FieldError, below
 from trimtab.clients.kubernetes.registry import CONTROLLERS
 from trimtab.clients.kubernetes.selectors import Requirements, label_selector
 from trimtab.clients.snapshots.objects.admission import daemon_pod
+from trimtab.clients.snapshots.objects.devices.pod_claims import claimant
 from trimtab.clients.snapshots.objects.dictionary import Dictionary
 from trimtab.clients.snapshots.objects.mounts import mounts_of
 from trimtab.clients.snapshots.objects.pod_specs import PodSpecTable, spec_key
@@ -111,7 +112,7 @@ def pod_template(daemon_set: DaemonSet, dictionary: Dictionary, specs: PodSpecTa
     with below("spec.template"):
         mounts = mounts_of(pod)
         key, _ = spec_key(pod, mounts)
-        spec = specs.index(key, pod, mounts, f"DaemonSet {namespace}/{name}")
+        spec = specs.index(key, pod, mounts, f"DaemonSet {namespace}/{name}", claimant(pod, namespace, name))
     labels = (template.metadata.labels if template.metadata else None) or {}
     return pb.TemplatePod(namespace=namespace, spec=spec, label_set=dictionary.label_set(labels))
 

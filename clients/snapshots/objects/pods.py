@@ -15,7 +15,7 @@ from trimtab.clients.kubernetes.object_errors import FieldError
 from trimtab.clients.snapshots.objects.csi_drivers import NO_DRIVERS
 from trimtab.clients.snapshots.objects.dictionary import Dictionary
 from trimtab.clients.snapshots.objects.mounts import NOTHING, Mounts
-from trimtab.clients.snapshots.objects.pod_rows import PodRow
+from trimtab.clients.snapshots.objects.pod_rows import PodRow, claimant_of
 from trimtab.clients.snapshots.objects.pod_specs import PodSpecTable
 from trimtab.clients.snapshots.objects.volumes import Mounter, Storage, claim_row, disk_row
 from trimtab.v1 import snapshot_pb2 as pb
@@ -44,9 +44,10 @@ class PodColumnsBuilder:
         if len(row.uid) > _SHORT and len(row.uid.encode()) > _LONGEST_UID:
             problem = f"{row.uid[:60]}… is longer than {_LONGEST_UID} bytes"
             raise FieldError("metadata.uid", problem, "give the pod a proper one")
-        index = self._specs.known.get(row.spec_key)
+        index = None if row.claims else self._specs.known.get(row.spec_key)
         if index is None:
-            index = self._specs.index(row.spec_key, row.pod, row.mounts, f"{row.namespace}/{row.name}")
+            claimant = claimant_of(row)
+            index = self._specs.index(row.spec_key, row.pod, row.mounts, f"{row.namespace}/{row.name}", claimant)
         self._spec.append(index)
         if row.mounts is not NOTHING and (row.mounts.claims or row.mounts.disks):
             self._add_mounts(row.mounts, Mounter(row.namespace, row.uid))

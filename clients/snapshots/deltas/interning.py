@@ -27,7 +27,8 @@ class InternedSnapshot:
     message : the caller's, not copied: do not change it before the next difference is found; rows : by field of
     `ClusterSnapshot`, key to the row's bytes in interned numbers, in the order of the table; actuation : bytes
     likewise, None where absent; slack, devices : bytes of the requests for slack and of the devices; spec_strings :
-    string indices, as in the message, of each pod spec. resources : names, in the order of the message; pods : the pod table in interned numbers.
+    string indices, as in the message, of each pod spec. resources : names, in the order of the message; pods : the pod
+    table in interned numbers.
     """
 
     message: pb.ClusterSnapshot

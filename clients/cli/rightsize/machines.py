@@ -91,7 +91,7 @@ class MachineChoice(NamedTuple):
                 max_size=largest,
                 target_size=target,
                 price=self.offer.price,
-                template=Node(
+                template=TemplateNode(
                     ObjectMeta(labels=labels),
                     NodeSpec(taints=taints),
                     NodeStatus(capacity=self.offer.capacity, allocatable=allocatable or self.offer.allocatable),

@@ -2,7 +2,8 @@
 
 Some fields of a row are copied from the pod (names, times, labels, the node, names of claims, the claims of devices
 that were made for it, the one node that a pod is pinned to, its deletion cost, numbers in annotations). They are
-removed from the message, or replaced by placeholders. The rest of the message is the key of a cached row, into which the fields are copied.
+removed from the message, or replaced by placeholders. The rest of the message is the key of a cached row, into which
+the fields are copied.
 `trimtab.clients.snapshots.objects.pod_rows` alone decides what a row contains, as for files; a property test compares
 the two.
 """

@@ -15,7 +15,7 @@ from trimtab.clients.snapshots.deltas.renumbering import NewIndices, renumber
 from trimtab.v1 import snapshot_pb2 as pb
 
 _INT32: Final = "<i4"
-_STRINGS: Final = ("namespace", "node", "owner", "pinned_node")
+_STRINGS: Final = ("namespace", "node", "owner", "pinned_node", "pod_group")
 _WITH_OWN_DICTIONARY: Final = ("slack_requests", "devices")
 """Messages that a delta replaces whole."""
 _PLAIN: Final = {"created": "<i8", "deletion": "<i8", "phase": "u1", "flags": "u1", "deletion_cost": _INT32}
@@ -53,9 +53,9 @@ class Application:
                 self._rows[table][key_of(row)] = part.copy(row)
         if delta.changed.HasField("actuation_status"):
             self._whole.actuation_status.CopyFrom(part.copy(delta.changed.actuation_status))
-        for table in _WITH_OWN_DICTIONARY:
-            if delta.changed.HasField(table):
-                getattr(self._whole, table).CopyFrom(getattr(delta.changed, table))
+        for field, message in delta.changed.ListFields():
+            if field.name in _WITH_OWN_DICTIONARY:
+                getattr(self._whole, field.name).CopyFrom(message)
         self._add_pods(delta.changed, part)
 
     def result(self) -> pb.ClusterSnapshot:

@@ -22,6 +22,7 @@ _DELETED: Final = {
     "owners": "deleted_owners",
     "pod_disruption_budgets": "deleted_pod_disruption_budgets",
     "namespaces": "deleted_namespaces",
+    "pod_groups": "deleted_pod_groups",
 }
 
 

@@ -47,6 +47,7 @@ KEYS: dict[str, Any] = {
     "owners": lambda row: row.uid,
     "pod_disruption_budgets": lambda row: f"{row.namespace}/{row.name}",
     "namespaces": lambda row: row.name,
+    "pod_groups": lambda row: f"{row.namespace}/{row.name}",
 }
 """The tables of rows, and the key of each."""
 _ACTUATION: Final = "actuation_status"

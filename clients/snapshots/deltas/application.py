@@ -53,9 +53,7 @@ class Application:
                 self._rows[table][key_of(row)] = part.copy(row)
         if delta.changed.HasField("actuation_status"):
             self._whole.actuation_status.CopyFrom(part.copy(delta.changed.actuation_status))
-        for field, message in delta.changed.ListFields():
-            if field.name in _WITH_OWN_DICTIONARY:
-                getattr(self._whole, field.name).CopyFrom(message)
+        self._replace_whole(delta.changed)
         self._add_pods(delta.changed, part)
 
     def result(self) -> pb.ClusterSnapshot:
@@ -81,6 +79,11 @@ class Application:
         pods.number_pod, pods.number_key = _int32([one[0] for one in entries]), _int32([one[1] for one in entries])
         pods.number = np.array([one[2] for one in entries], "<f8").tobytes()
         return whole
+
+    def _replace_whole(self, changed: pb.ClusterSnapshot) -> None:
+        for field, message in changed.ListFields():
+            if field.name in _WITH_OWN_DICTIONARY:
+                getattr(self._whole, field.name).CopyFrom(message)
 
     def _add_pods(self, changed: pb.ClusterSnapshot, part: "_AppendedIndices") -> None:
         table, first = changed.pods, len(self._texts["name"])

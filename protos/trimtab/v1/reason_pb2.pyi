@@ -754,6 +754,58 @@ class GangReason(_message.Message):
 Global___GangReason: _TypeAlias = GangReason  # noqa: Y015
 
 @_typing.final
+class CapacityRequestsResult(_message.Message):
+    """Outcome of the decision on ProvisioningRequests."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Code:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _CodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[CapacityRequestsResult._Code.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        UNSPECIFIED: CapacityRequestsResult._Code.ValueType  # 0
+        """Not decided."""
+        CAPACITY_REQUESTS_NONE: CapacityRequestsResult._Code.ValueType  # 1
+        """There are no requests of the classes that are answered."""
+        CAPACITY_REQUESTS_MET: CapacityRequestsResult._Code.ValueType  # 2
+        """Every request has its room, or its nodes are ordered."""
+        CAPACITY_REQUESTS_LACKING: CapacityRequestsResult._Code.ValueType  # 3
+        """Some requests lack room."""
+        CAPACITY_REQUESTS_NOT_TRIED: CapacityRequestsResult._Code.ValueType  # 4
+        """Switched off in the settings."""
+        CAPACITY_REQUESTS_ERROR: CapacityRequestsResult._Code.ValueType  # 5
+        """The decision failed (`DecisionSummary.failed`)."""
+
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
+        """The values; their meaning is that of the message."""
+
+    UNSPECIFIED: CapacityRequestsResult.Code.ValueType  # 0
+    """Not decided."""
+    CAPACITY_REQUESTS_NONE: CapacityRequestsResult.Code.ValueType  # 1
+    """There are no requests of the classes that are answered."""
+    CAPACITY_REQUESTS_MET: CapacityRequestsResult.Code.ValueType  # 2
+    """Every request has its room, or its nodes are ordered."""
+    CAPACITY_REQUESTS_LACKING: CapacityRequestsResult.Code.ValueType  # 3
+    """Some requests lack room."""
+    CAPACITY_REQUESTS_NOT_TRIED: CapacityRequestsResult.Code.ValueType  # 4
+    """Switched off in the settings."""
+    CAPACITY_REQUESTS_ERROR: CapacityRequestsResult.Code.ValueType  # 5
+    """The decision failed (`DecisionSummary.failed`)."""
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CapacityRequestsResult: _TypeAlias = CapacityRequestsResult  # noqa: Y015
+
+@_typing.final
 class SlackResult(_message.Message):
     """Outcome of a slack decision."""
 
@@ -1198,6 +1250,10 @@ class SkippedPodReason(_message.Message):
         fewer pods of the gang exist than its minimum; `ScaleUpDecision.gangs`
         says which.
         """
+        CAPACITY_REQUESTED: SkippedPodReason._Code.ValueType  # 80
+        """It names a ProvisioningRequest that holds room for it, or for which room is
+        sought.
+        """
 
     class Code(_Code, metaclass=_CodeEnumTypeWrapper):
         """The values; their meaning is that of the message."""
@@ -1218,6 +1274,10 @@ class SkippedPodReason(_message.Message):
     """The scheduler holds it: its pod group does not exist or cannot be read, or
     fewer pods of the gang exist than its minimum; `ScaleUpDecision.gangs`
     says which.
+    """
+    CAPACITY_REQUESTED: SkippedPodReason.Code.ValueType  # 80
+    """It names a ProvisioningRequest that holds room for it, or for which room is
+    sought.
     """
 
     def __init__(

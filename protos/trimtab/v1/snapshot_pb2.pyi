@@ -57,6 +57,7 @@ class ClusterSnapshot(_message.Message):
     SLACK_REQUESTS_FIELD_NUMBER: _builtins.int
     DEVICES_FIELD_NUMBER: _builtins.int
     POD_GROUPS_FIELD_NUMBER: _builtins.int
+    CAPACITY_REQUESTS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def strings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Dictionary of strings; element 0 is "". REQUIRED when any string index is
@@ -142,6 +143,13 @@ class ClusterSnapshot(_message.Message):
         OPTIONAL: pods that name a group that is not listed wait for it.
         """
 
+    @_builtins.property
+    def capacity_requests(self) -> Global___CapacityRequests:
+        """ProvisioningRequests: sets of pods for which room is requested, all or
+        nothing. OPTIONAL: absent means none. In a delta, absent means unchanged;
+        present replaces the whole message.
+        """
+
     def __init__(
         self,
         *,
@@ -160,10 +168,11 @@ class ClusterSnapshot(_message.Message):
         slack_requests: Global___SlackRequests | None = ...,
         devices: Global___Devices | None = ...,
         pod_groups: _abc.Iterable[Global___PodGroup] | None = ...,
+        capacity_requests: Global___CapacityRequests | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["actuation_status", b"actuation_status", "devices", b"devices", "label_sets", b"label_sets", "pods", b"pods", "slack_requests", b"slack_requests"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["actuation_status", b"actuation_status", "capacity_requests", b"capacity_requests", "devices", b"devices", "label_sets", b"label_sets", "pods", b"pods", "slack_requests", b"slack_requests"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actuation_status", b"actuation_status", "devices", b"devices", "label_sets", b"label_sets", "namespaces", b"namespaces", "node_groups", b"node_groups", "nodes", b"nodes", "owners", b"owners", "pod_disruption_budgets", b"pod_disruption_budgets", "pod_groups", b"pod_groups", "pod_specs", b"pod_specs", "pods", b"pods", "resources", b"resources", "slack_requests", b"slack_requests", "strings", b"strings", "volumes", b"volumes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actuation_status", b"actuation_status", "capacity_requests", b"capacity_requests", "devices", b"devices", "label_sets", b"label_sets", "namespaces", b"namespaces", "node_groups", b"node_groups", "nodes", b"nodes", "owners", b"owners", "pod_disruption_budgets", b"pod_disruption_budgets", "pod_groups", b"pod_groups", "pod_specs", b"pod_specs", "pods", b"pods", "resources", b"resources", "slack_requests", b"slack_requests", "strings", b"strings", "volumes", b"volumes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -548,6 +557,7 @@ class PodSpec(_message.Message):
     NODE_FEATURES_FIELD_NUMBER: _builtins.int
     CLAIMS_FIELD_NUMBER: _builtins.int
     EXTENDED_DEVICE_REQUESTS_FIELD_NUMBER: _builtins.int
+    CAPACITY_REQUEST_FIELD_NUMBER: _builtins.int
     priority: _builtins.int
     """Priority. OPTIONAL: 0 is the default priority."""
     scheduler_name: _builtins.int
@@ -579,6 +589,11 @@ class PodSpec(_message.Message):
     ignored_by_slack: _builtins.bool
     """Annotation `trimtab.dev/slack-ignore: "true"`: such pods do not determine
     the size of slack's largest placeholders.
+    """
+    capacity_request: _builtins.int
+    """Annotation `autoscaling.x-k8s.io/consume-provisioning-request`: name of the
+    ProvisioningRequest of the pod's namespace whose room the pod takes, as a
+    string index. OPTIONAL: 0 = none.
     """
     @_builtins.property
     def requests(self) -> _containers.RepeatedCompositeFieldContainer[Global___ResourceAmount]:
@@ -693,10 +708,11 @@ class PodSpec(_message.Message):
         node_features: _abc.Iterable[_builtins.int] | None = ...,
         claims: _abc.Iterable[Global___PodClaim] | None = ...,
         extended_device_requests: _abc.Iterable[Global___ExtendedDeviceRequest] | None = ...,
+        capacity_request: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_enable_ds_eviction", b"_enable_ds_eviction", "_scale_up_delay_s", b"_scale_up_delay_s", "_termination_grace_period_s", b"_termination_grace_period_s", "_topology_spread_timeout_s", b"_topology_spread_timeout_s", "enable_ds_eviction", b"enable_ds_eviction", "node_affinity", b"node_affinity", "scale_up_delay_s", b"scale_up_delay_s", "termination_grace_period_s", b"termination_grace_period_s", "topology_spread_timeout_s", b"topology_spread_timeout_s"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_enable_ds_eviction", b"_enable_ds_eviction", "_scale_up_delay_s", b"_scale_up_delay_s", "_termination_grace_period_s", b"_termination_grace_period_s", "_topology_spread_timeout_s", b"_topology_spread_timeout_s", "claims", b"claims", "enable_ds_eviction", b"enable_ds_eviction", "exclusive_disks", b"exclusive_disks", "extended_device_requests", b"extended_device_requests", "host_ports", b"host_ports", "ignored_by_slack", b"ignored_by_slack", "local_storage", b"local_storage", "node_affinity", b"node_affinity", "node_features", b"node_features", "node_selector", b"node_selector", "pod_affinity", b"pod_affinity", "pod_anti_affinity", b"pod_anti_affinity", "preferred_pod_anti_affinity", b"preferred_pod_anti_affinity", "priority", b"priority", "read_only_disks", b"read_only_disks", "requests", b"requests", "restart_policy", b"restart_policy", "safe_to_evict", b"safe_to_evict", "scale_up_delay_s", b"scale_up_delay_s", "scheduler_name", b"scheduler_name", "termination_grace_period_s", b"termination_grace_period_s", "tolerations", b"tolerations", "topology_spread", b"topology_spread", "topology_spread_timeout_s", b"topology_spread_timeout_s", "unsupported", b"unsupported"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_enable_ds_eviction", b"_enable_ds_eviction", "_scale_up_delay_s", b"_scale_up_delay_s", "_termination_grace_period_s", b"_termination_grace_period_s", "_topology_spread_timeout_s", b"_topology_spread_timeout_s", "capacity_request", b"capacity_request", "claims", b"claims", "enable_ds_eviction", b"enable_ds_eviction", "exclusive_disks", b"exclusive_disks", "extended_device_requests", b"extended_device_requests", "host_ports", b"host_ports", "ignored_by_slack", b"ignored_by_slack", "local_storage", b"local_storage", "node_affinity", b"node_affinity", "node_features", b"node_features", "node_selector", b"node_selector", "pod_affinity", b"pod_affinity", "pod_anti_affinity", b"pod_anti_affinity", "preferred_pod_anti_affinity", b"preferred_pod_anti_affinity", "priority", b"priority", "read_only_disks", b"read_only_disks", "requests", b"requests", "restart_policy", b"restart_policy", "safe_to_evict", b"safe_to_evict", "scale_up_delay_s", b"scale_up_delay_s", "scheduler_name", b"scheduler_name", "termination_grace_period_s", b"termination_grace_period_s", "tolerations", b"tolerations", "topology_spread", b"topology_spread", "topology_spread_timeout_s", b"topology_spread_timeout_s", "unsupported", b"unsupported"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__enable_ds_eviction: _TypeAlias = _typing.Literal["enable_ds_eviction"]  # noqa: Y015
     _WhichOneofArgType__enable_ds_eviction: _TypeAlias = _typing.Literal["_enable_ds_eviction", b"_enable_ds_eviction"]  # noqa: Y015
@@ -3690,3 +3706,163 @@ class TemplateSlice(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___TemplateSlice: _TypeAlias = TemplateSlice  # noqa: Y015
+
+@_typing.final
+class CapacityRequests(_message.Message):
+    """The ProvisioningRequests of a cluster, of all classes."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DICTIONARY_FIELD_NUMBER: _builtins.int
+    REQUESTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def dictionary(self) -> Global___PodDictionary:
+        """Specs and label sets to which the requests refer. REQUIRED with requests."""
+
+    @_builtins.property
+    def requests(self) -> _containers.RepeatedCompositeFieldContainer[Global___CapacityRequest]:
+        """The requests. OPTIONAL."""
+
+    def __init__(
+        self,
+        *,
+        dictionary: Global___PodDictionary | None = ...,
+        requests: _abc.Iterable[Global___CapacityRequest] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["dictionary", b"dictionary"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dictionary", b"dictionary", "requests", b"requests"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CapacityRequests: _TypeAlias = CapacityRequests  # noqa: Y015
+
+@_typing.final
+class CapacityRequest(_message.Message):
+    """A ProvisioningRequest (`autoscaling.x-k8s.io`): sets of pods that do not exist
+    yet, and what its conditions say.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAMESPACE_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    UID_FIELD_NUMBER: _builtins.int
+    CREATED_FIELD_NUMBER: _builtins.int
+    CLASS_NAME_FIELD_NUMBER: _builtins.int
+    PROBLEM_FIELD_NUMBER: _builtins.int
+    POD_SETS_FIELD_NUMBER: _builtins.int
+    VALID_UNTIL_S_FIELD_NUMBER: _builtins.int
+    NO_RETRY_FIELD_NUMBER: _builtins.int
+    PROCESSOR_INSTANCE_FIELD_NUMBER: _builtins.int
+    PROVISIONED_FIELD_NUMBER: _builtins.int
+    FAILED_FIELD_NUMBER: _builtins.int
+    BOOKING_EXPIRED_FIELD_NUMBER: _builtins.int
+    CAPACITY_REVOKED_FIELD_NUMBER: _builtins.int
+    namespace: _builtins.str
+    """Namespace of the request, of its PodTemplates and of its pods. REQUIRED."""
+    name: _builtins.str
+    """Name. REQUIRED; unique in the namespace."""
+    uid: _builtins.str
+    """`metadata.uid`. OPTIONAL."""
+    created: _builtins.int
+    """`metadata.creationTimestamp`, Unix seconds, > 0. OPTIONAL: absent = not
+    known, which counts as long ago, but never as expired.
+    """
+    class_name: _builtins.str
+    """`spec.provisioningClassName`. REQUIRED."""
+    problem: _builtins.str
+    """Its problem, for people: a PodTemplate is missing or cannot be read, a count
+    is 0, another object has the same name. No room is sought for it then. OPTIONAL.
+    """
+    valid_until_s: _builtins.int
+    """Parameter `ValidUntilSeconds`: how long after its creation room is sought
+    for it, seconds, > 0. OPTIONAL: absent =
+    `CapacityRequestSettings.max_seek_time`.
+    """
+    no_retry: _builtins.bool
+    """Parameter `noRetry` is "true": it fails if there is no room at once. Only
+    for classes of kind CHECK_CAPACITY.
+    """
+    processor_instance: _builtins.str
+    """Parameter `processorInstance`. OPTIONAL."""
+    provisioned: _builtins.int
+    """Since when the condition Provisioned is true, Unix seconds, > 0. OPTIONAL:
+    absent = it is not.
+    """
+    failed: _builtins.bool
+    """The condition Failed is true."""
+    booking_expired: _builtins.bool
+    """The condition BookingExpired is true."""
+    capacity_revoked: _builtins.bool
+    """The condition CapacityRevoked is true."""
+    @_builtins.property
+    def pod_sets(self) -> _containers.RepeatedCompositeFieldContainer[Global___CapacityPodSet]:
+        """`spec.podSets`. REQUIRED unless there is a problem; at most 32."""
+
+    def __init__(
+        self,
+        *,
+        namespace: _builtins.str = ...,
+        name: _builtins.str = ...,
+        uid: _builtins.str = ...,
+        created: _builtins.int | None = ...,
+        class_name: _builtins.str = ...,
+        problem: _builtins.str = ...,
+        pod_sets: _abc.Iterable[Global___CapacityPodSet] | None = ...,
+        valid_until_s: _builtins.int | None = ...,
+        no_retry: _builtins.bool = ...,
+        processor_instance: _builtins.str = ...,
+        provisioned: _builtins.int | None = ...,
+        failed: _builtins.bool = ...,
+        booking_expired: _builtins.bool = ...,
+        capacity_revoked: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_created", b"_created", "_provisioned", b"_provisioned", "_valid_until_s", b"_valid_until_s", "created", b"created", "provisioned", b"provisioned", "valid_until_s", b"valid_until_s"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_created", b"_created", "_provisioned", b"_provisioned", "_valid_until_s", b"_valid_until_s", "booking_expired", b"booking_expired", "capacity_revoked", b"capacity_revoked", "class_name", b"class_name", "created", b"created", "failed", b"failed", "name", b"name", "namespace", b"namespace", "no_retry", b"no_retry", "pod_sets", b"pod_sets", "problem", b"problem", "processor_instance", b"processor_instance", "provisioned", b"provisioned", "uid", b"uid", "valid_until_s", b"valid_until_s"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__created: _TypeAlias = _typing.Literal["created"]  # noqa: Y015
+    _WhichOneofArgType__created: _TypeAlias = _typing.Literal["_created", b"_created"]  # noqa: Y015
+    _WhichOneofReturnType__provisioned: _TypeAlias = _typing.Literal["provisioned"]  # noqa: Y015
+    _WhichOneofArgType__provisioned: _TypeAlias = _typing.Literal["_provisioned", b"_provisioned"]  # noqa: Y015
+    _WhichOneofReturnType__valid_until_s: _TypeAlias = _typing.Literal["valid_until_s"]  # noqa: Y015
+    _WhichOneofArgType__valid_until_s: _TypeAlias = _typing.Literal["_valid_until_s", b"_valid_until_s"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__created) -> _WhichOneofReturnType__created | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__provisioned) -> _WhichOneofReturnType__provisioned | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__valid_until_s) -> _WhichOneofReturnType__valid_until_s | None: ...
+
+Global___CapacityRequest: _TypeAlias = CapacityRequest  # noqa: Y015
+
+@_typing.final
+class CapacityPodSet(_message.Message):
+    """Equal pods of a ProvisioningRequest."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SPEC_FIELD_NUMBER: _builtins.int
+    LABEL_SET_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
+    spec: _builtins.int
+    """Index into `pod_specs` of the dictionary: that of the PodTemplate. REQUIRED."""
+    label_set: _builtins.int
+    """Index into `label_sets` of the dictionary. OPTIONAL: 0 = no labels."""
+    count: _builtins.int
+    """Number of pods. 1 to 100,000. REQUIRED."""
+    def __init__(
+        self,
+        *,
+        spec: _builtins.int = ...,
+        label_set: _builtins.int = ...,
+        count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "label_set", b"label_set", "spec", b"spec"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CapacityPodSet: _TypeAlias = CapacityPodSet  # noqa: Y015

@@ -178,13 +178,8 @@ UNRESTRICTING: Final = frozenset(
     (
         # They only contain settings.
         "PlanSettings.scale_up", "PlanSettings.scale_down", "PlanSettings.slack", "PlanSettings.pod_costs",
-<<<<<<< /tmp/b/m
         "PlanSettings.replacement", "PlanSettings.gangs", "PlanSettings.capacity_requests", "PlanSettings.simulation",
         "PlanSettings.planner", "PlannerSettings.balance",
-=======
-        "PlanSettings.replacement", "PlanSettings.gangs", "PlanSettings.simulation", "PlanSettings.planner",
-        "PlannerSettings.balance",
->>>>>>> /tmp/b/d
         # It chooses among permitted plans.
         "ReplacementSettings.choice",
         # They say when a condition is written, and how long room is held.

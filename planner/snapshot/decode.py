@@ -148,11 +148,8 @@ def draft(
             for one in read_evictions(message.actuation_status.recent_evictions, sizes)
         ),
         slack_requests=read_slack_requests(message.slack_requests),
-<<<<<<< /tmp/b/m
         capacity_requests=read_capacity_requests(message.capacity_requests),
-=======
         pod_groups=read_pod_groups(message.pod_groups, strings, partial(_pod_template, dictionaries)),
->>>>>>> /tmp/b/d
         dangling=DanglingReferences(missing.node, missing.owner, missing.pinned, no_group),
     )
 

@@ -11,9 +11,9 @@ from functools import cache
 
 _BY_ID = re.compile(
     r"""attributes\s*\[\s*(?:"[^"\\]*"|'[^'\\]*')\s*\]\s*"""
-    r"""(?:\.\s*\??\s*[A-Za-z_]\w*|\[\s*\??\s*(?:"[^"\\]*"|'[^'\\]*')\s*\])"""
+    r"""(?:\.\s*\??\s*[A-Za-z_]\w*(?![\w]|\s*\()|\[\s*\??\s*(?:"[^"\\]*"|'[^'\\]*')\s*\])"""
 )
-"""`device.attributes["domain"].id`, also with an index or an optional field."""
+"""`device.attributes["domain"].id`, also with an index or an optional field; a function of the map reads all of it."""
 _PRESENT = re.compile(
     r"""(?:"[^"\\]*"|'[^'\\]*')\s*in\s+[A-Za-z_]\w*\s*\.\s*attributes\s*\[\s*(?:"[^"\\]*"|'[^'\\]*')\s*\](?!\s*[.\[])"""
 )

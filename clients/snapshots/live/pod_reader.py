@@ -102,13 +102,7 @@ class PodRowBuilder:
             meta.namespace,
         )
         pod.ClearField("metadata")
-        status = pod.status
-        status.ClearField("start_time")
-        made = None
-        if status.resource_claim_statuses:
-            made = {one.name: one.resource_claim_name for one in status.resource_claim_statuses}
-            status.ClearField("resource_claim_statuses")
-        status.ClearField("extended_resource_claim_status")
+        made = _take_own_status(pod.status)
         key = (pod.SerializeToString(), namespace, volumes.kept, owners, annotations)
         shared = self._rows.get(key)
         if shared is None:
@@ -248,6 +242,17 @@ def _take_pin(spec: core_pb2.RawPodSpec) -> str:
     name = field.values[0]
     field.values[0] = PLACEHOLDER
     return name
+
+
+def _take_own_status(status: core_pb2.PodStatus) -> dict[str, str] | None:
+    """Remove what differs in each pod; return the names of the claims that were made for it, by name within the pod."""
+    made = None
+    status.ClearField("start_time")
+    if status.resource_claim_statuses:
+        made = {one.name: one.resource_claim_name for one in status.resource_claim_statuses}
+        status.ClearField("resource_claim_statuses")
+    status.ClearField("extended_resource_claim_status")
+    return made
 
 
 def _made(claims: tuple[PodClaimEntry, ...], made: Mapping[str, str]) -> tuple[PodClaimEntry, ...]:

@@ -6,8 +6,8 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from trimtab.clients.kubernetes.kinds.devices import (
-    AllocatedDevices,
-    ClaimAllocation,
+    AllocationDevices,
+    AllocationResult,
     ClaimConsumer,
     ResourceClaim,
     ResourceClaimSpec,
@@ -83,7 +83,7 @@ class ClaimReader:
             tuple(_consumer(used) for used in status.reserved_for or ()),
         )
 
-    def _place(self, allocation: ClaimAllocation) -> tuple[str, bytes]:
+    def _place(self, allocation: AllocationResult) -> tuple[str, bytes]:
         """Return the only node of an allocation, or its selector."""
         selector = allocation.node_selector
         if selector is None:
@@ -98,8 +98,8 @@ class ClaimReader:
         return "", key
 
 
-def _results(allocation: ClaimAllocation) -> tuple[tuple[str, str, str, str, int, Amounts], ...]:
-    devices = (allocation.devices or AllocatedDevices()).results or ()
+def _results(allocation: AllocationResult) -> tuple[tuple[str, str, str, str, int, Amounts], ...]:
+    devices = (allocation.devices or AllocationDevices()).results or ()
     return tuple(
         (
             one.driver or "",

@@ -10,11 +10,11 @@ from trimtab.clients.kubernetes.kinds.devices import (
     EXACT_COUNT,
     AlternativeRequest,
     CelSelector,
-    DeviceClaim,
-    DeviceConstraint,
+    ClaimedDevices,
     DeviceRequest,
     DeviceSelector,
     ExactRequest,
+    RequestConstraint,
     ResourceClaimSpec,
 )
 from trimtab.clients.kubernetes.object_errors import FieldError, below
@@ -34,7 +34,7 @@ _MODES: Final[Mapping[str, pb.DeviceAllocationMode.Code.ValueType]] = MappingPro
 
 def claim_spec(spec: ResourceClaimSpec | None) -> pb.DeviceClaimSpec:
     """Return what a claim asks for. Errors: FieldError with the path below `spec`."""
-    claim = (spec.devices if spec else None) or DeviceClaim()
+    claim = (spec.devices if spec else None) or ClaimedDevices()
     requests, constraints = claim.requests or (), claim.constraints or ()
     with below("devices"):
         _limit("requests", requests, MOST_REQUESTS)
@@ -107,7 +107,7 @@ def _one_kind(one: ExactRequest | AlternativeRequest, name: str) -> pb.DeviceSub
     )
 
 
-def _constraint(path: str, one: DeviceConstraint) -> pb.DeviceConstraint:
+def _constraint(path: str, one: RequestConstraint) -> pb.DeviceConstraint:
     if bool(one.match_attribute) is bool(one.distinct_attribute):
         given = "both" if one.match_attribute else "neither"
         raise FieldError(path, f"{given} of `matchAttribute` and `distinctAttribute` is given", "give one of the two")

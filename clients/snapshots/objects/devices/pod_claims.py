@@ -12,13 +12,13 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from trimtab.clients.kubernetes.kinds.devices import (
-    DeviceClass,
     ResourceClaim,
     ResourceClaimSpec,
     ResourceClaimTemplate,
+    ResourceDeviceClass,
 )
 from trimtab.clients.kubernetes.kinds.metadata import ObjectMeta, OwnerReference
-from trimtab.clients.kubernetes.kinds.pod_groups import PodGroup
+from trimtab.clients.kubernetes.kinds.pod_groups import SchedulingPodGroup
 from trimtab.clients.kubernetes.kinds.pods import Pod
 from trimtab.clients.kubernetes.object_errors import FieldError, below
 from trimtab.clients.snapshots.objects.devices.claim_specs import claim_spec
@@ -66,7 +66,7 @@ class ClaimObjects(NamedTuple):
 
     claims: Mapping[Key, ResourceClaim] = MappingProxyType({})
     templates: Mapping[Key, ResourceClaimTemplate] = MappingProxyType({})
-    groups: Mapping[Key, PodGroup] = MappingProxyType({})
+    groups: Mapping[Key, SchedulingPodGroup] = MappingProxyType({})
     resources: frozenset[str] = frozenset()
     are_known: bool = True
 
@@ -119,7 +119,7 @@ def kubernetes_group(pod: Pod) -> str:
     return (group.pod_group_name if group else None) or ""
 
 
-def provided_resources(classes: Iterable[DeviceClass]) -> frozenset[str]:
+def provided_resources(classes: Iterable[ResourceDeviceClass]) -> frozenset[str]:
     """Return the names of the extended resources that classes provide."""
     names = set()
     for one in classes:
@@ -199,7 +199,7 @@ def _of_template(entry: PodClaimEntry, pod: Claimant, objects: ClaimObjects) -> 
     return ResolvedClaim(entry.name, shared, _template_spec(found) or ResourceClaimSpec(), "")
 
 
-def _is_of_group(entry: PodClaimEntry, group: PodGroup | None) -> bool:
+def _is_of_group(entry: PodClaimEntry, group: SchedulingPodGroup | None) -> bool:
     claims = (group.spec.resource_claims if group and group.spec else None) or ()
     return any(one.name == entry.name and one.resource_claim_template_name == entry.template for one in claims)
 

@@ -11,14 +11,14 @@ import msgspec
 
 from trimtab.clients.kubernetes.kinds.devices import (
     CounterConsumption,
-    DeviceAttribute,
-    DeviceCapacity,
     DeviceCounterSet,
-    DeviceTaint,
     ResourcePool,
     ResourceSlice,
     ResourceSliceSpec,
+    SliceAttribute,
+    SliceCapacity,
     SliceDevice,
+    SliceTaint,
 )
 from trimtab.clients.kubernetes.kinds.metadata import NodeSelector
 from trimtab.clients.kubernetes.object_errors import FieldError, below
@@ -189,12 +189,12 @@ def counter_sets(sets: Iterable[DeviceCounterSet]) -> pb.CounterSets:
     return pb.CounterSets(sets=[_counter_set(one.name, one) for one in sets])
 
 
-def device_taint(taint: DeviceTaint) -> pb.DeviceTaint:
+def device_taint(taint: SliceTaint) -> pb.DeviceTaint:
     """Return a taint of a device."""
     return pb.DeviceTaint(key=taint.key or "", value=taint.value or "", effect=taint.effect or "")
 
 
-def _attribute(name: str, one: DeviceAttribute) -> pb.DeviceAttribute:
+def _attribute(name: str, one: SliceAttribute) -> pb.DeviceAttribute:
     row = pb.DeviceAttribute(name=name)
     if one.int_value is not None:
         row.int_value = one.int_value
@@ -211,7 +211,7 @@ def _attribute(name: str, one: DeviceAttribute) -> pb.DeviceAttribute:
     return row
 
 
-def _capacity(name: str, one: DeviceCapacity) -> pb.DeviceCapacity:
+def _capacity(name: str, one: SliceCapacity) -> pb.DeviceCapacity:
     row = pb.DeviceCapacity(name=name, value=_text(one.value))
     policy = one.request_policy
     if policy is not None:

@@ -12,7 +12,6 @@ from typing import Any, Final, NamedTuple, TypeVar
 import numpy as np
 
 from trimtab.clients.kubernetes.kinds.devices import (
-    DeviceClass,
     DeviceClassSpec,
     DeviceTaintRule,
     DeviceTaintRuleSpec,
@@ -20,6 +19,7 @@ from trimtab.clients.kubernetes.kinds.devices import (
     ResourceClaim,
     ResourceClaimSpec,
     ResourceClaimTemplate,
+    ResourceDeviceClass,
     ResourceSlice,
 )
 from trimtab.clients.kubernetes.kinds.metadata import NodeSelector, ObjectMeta
@@ -53,7 +53,7 @@ _MOST_NOTES: Final = 5
 class DeviceObjects(NamedTuple):
     """The objects of a cluster that say what devices there are and who has which, each kind sorted by name."""
 
-    classes: Sequence[DeviceClass] = ()
+    classes: Sequence[ResourceDeviceClass] = ()
     slices: Sequence[ResourceSlice] = ()
     rules: Sequence[DeviceTaintRule] = ()
     templates: Sequence[ResourceClaimTemplate] = ()
@@ -106,7 +106,7 @@ class DeviceTables:
         self._use_filter(objects.templates, classes, specs)
         slices = self._slice_rows(objects.slices, notes)
         message = pb.Devices(classes=classes)
-        writer = _Writer(message, self._slice_reader, self._claim_reader, notes)
+        writer = _DevicesWriter(message, self._slice_reader, self._claim_reader, notes)
         writer.add_slices(slices)
         writer.add_templates(objects.groups)
         writer.add_claims(claims, {key: number for number, key in enumerate(specs)})
@@ -194,7 +194,7 @@ class _Notes:
         return found
 
 
-class _Writer:
+class _DevicesWriter:
     """Writes the columns and the dictionaries of one message; call `finish` last."""
 
     def __init__(self, message: pb.Devices, slices: SliceReader, claims: ClaimReader, notes: _Notes) -> None:
@@ -351,7 +351,7 @@ def _int64(values: Sequence[int]) -> bytes:
     return np.array(values, dtype="<i8").tobytes()
 
 
-def _classes(classes: Iterable[DeviceClass], notes: _Notes) -> list[pb.DeviceClass]:
+def _classes(classes: Iterable[ResourceDeviceClass], notes: _Notes) -> list[pb.DeviceClass]:
     rows = []
     for one in classes:
         meta, spec = one.metadata or ObjectMeta(), one.spec or DeviceClassSpec()

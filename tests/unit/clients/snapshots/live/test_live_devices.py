@@ -15,7 +15,7 @@ from tests.builders.api_server import FakeApiServer
 from tests.builders.expanded_snapshot import applied, expand
 from tests.builders.live_snapshots import cluster_of, put, until
 from tests.builders.waiting import LIMIT_S
-from tests.unit.clients.snapshots.live.test_snapshots import filled, from_files, raw, whole
+from tests.builders.watched_objects import filled, from_files, raw, whole
 from tests.unit.clients.snapshots.objects.reading import column, names
 from trimtab.clients.kubernetes.registry import BY_KIND
 from trimtab.clients.snapshots.deltas import Application

@@ -5,8 +5,8 @@ All are immutable, equal by content, and hold strings resolved. Nothing is valid
 Units: every quantity is an exact integer of nano-units (`*_nano`; "1Gi" is 2**30 * 10**9), since Kubernetes rounds
 quantities up to nano. Names of attributes and capacities stay as the driver wrote them, "domain/id" or "id".
 
-What many nodes publish alike should be one `DeviceSet`: answers of selectors are kept for each distinct `DeviceContent`,
-and pools with the same device set share their tables.
+What many nodes publish alike should be one `DeviceSet`: answers of selectors are kept for each distinct
+`DeviceContent`, and pools with the same device set share their tables.
 
 The API server's defaults have to be applied before: allocation mode EXACT_COUNT, count 1, toleration operator Equal.
 Source: k8s.io/api/resource/v1, v0.36.3.
@@ -357,8 +357,8 @@ class DeviceInputError(Exception):
 @dataclass(slots=True)
 class PoolUse:
     """What allocations hold of the devices of one pool, by device name. exclusive : number of claims that have all of
-    it (1 unless the input is inconsistent); shares : of claims that have a part; capacity_shares : of those, shares with
-    consumed capacity; consumed : device to capacity to nano, of devices in `capacity_shares`.
+    it (1 unless the input is inconsistent); shares : of claims that have a part; capacity_shares : of those, shares
+    with consumed capacity; consumed : device to capacity to nano, of devices in `capacity_shares`.
     """
 
     exclusive: dict[str, int] = field(default_factory=dict)

@@ -168,7 +168,7 @@ class Snapshot(NamedTuple):
     """A whole cluster in canonical form; `version` is the hex digest of everything else. `resources` begins with cpu,
     memory, ephemeral-storage, pods; then follow, sorted, the others that some node offers or some pod requests.
     `namespaces` : (name, label set), sorted by name. `slack_requests` : sorted by object; `capacity_requests` : by
-    namespace and name; `pod_groups` : likewise; pods may name others.
+    namespace and name. `pod_groups` : likewise; pods may name others.
 
     strings : sorted, those in use; label_sets, specs, volumes : dictionaries without duplicates; nodes, groups, owners,
     budgets, deletions, recent_evictions : sorted by key; templates : in the order of the groups that have one;

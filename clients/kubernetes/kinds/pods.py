@@ -33,6 +33,8 @@ class PodAnnotations(Struct, gc=False, omit_defaults=True):
     slack_ignore: str | None = field(default=None, name="trimtab.dev/slack-ignore")
     do_not_disrupt: str | None = field(default=None, name="karpenter.sh/do-not-disrupt")
     disruption_cost: str | None = field(default=None, name="karpenter.sh/disruption-cost")
+    volcano_group: str | None = field(default=None, name="scheduling.k8s.io/group-name")
+    kueue_total: str | None = field(default=None, name="kueue.x-k8s.io/pod-group-total-count")
     autoscaling_cost: str | None = field(default=None, name="node-autoscaling.kubernetes.io/disruption-cost")
 
 

@@ -25,6 +25,7 @@ from trimtab.clients.snapshots.objects.annotated_numbers import (
 )
 from trimtab.clients.snapshots.objects.devices.pod_claims import PodClaimEntry
 from trimtab.clients.snapshots.objects.mounts import NOTHING, Claim, Mounts
+from trimtab.clients.snapshots.objects.pod_groups import KUEUE_LABEL, kueue_group
 from trimtab.clients.snapshots.objects.pod_rows import Labels, PodRow, deletion_cost, pod_row
 from trimtab.clients.snapshots.objects.times import usable_s
 from trimtab.k8s.v1 import core_pb2, meta_pb2
@@ -75,6 +76,8 @@ class PodRowBuilder:
         )
         self._rows: dict[_Key, PodRow] = {}
         self._labels: dict[tuple[bytes, ...], Labels] = {}
+        # The groups of labels that name one.
+        self._kueue: dict[tuple[bytes, ...], str] = {}
         self._strings: dict[str, str] = {}
         self._plain_volumes: set[bytes] = set()
         # The part after the name in volumes with tokens.
@@ -126,6 +129,7 @@ class PodRowBuilder:
                 cost,
                 mounts if mounts is NOTHING else _with_claims(mounts, volumes.claims, name),
                 _made(shared.claims, made) if made else shared.claims,
+                shared.group or self._kueue.get(labels, ""),
                 shared.spec_key,
                 shared.pod,
                 numbers,
@@ -137,6 +141,7 @@ class PodRowBuilder:
         if len(self._rows) >= MOST_KEPT:
             self._rows.clear()
             self._labels.clear()
+            self._kueue.clear()
             self._strings.clear()
             self._plain_volumes.clear()
             self._token_sources.clear()
@@ -155,6 +160,8 @@ class PodRowBuilder:
         """Return encoded labels sorted by key, and keep them."""
         pairs = (parsed(meta_pb2.StringEntry, entry) for entry in entries)
         labels = self._labels[entries] = tuple(sorted((pair.key, pair.value) for pair in pairs))
+        if group := kueue_group(dict(labels).get(KUEUE_LABEL)):
+            self._kueue[entries] = group
         return labels
 
     def _take_volumes(self, spec: core_pb2.RawPodSpec) -> _Volumes:

@@ -21,6 +21,7 @@ from trimtab.clients.snapshots.objects.owners import (
     made_uid,
     owner_uid,
 )
+from trimtab.clients.snapshots.objects.pod_groups import group_name
 from trimtab.clients.snapshots.objects.pod_specs import spec_key
 from trimtab.clients.snapshots.objects.times import unix_s
 from trimtab.v1 import snapshot_pb2 as pb
@@ -46,7 +47,7 @@ class PodRow(NamedTuple):
     created_s, deletion_s : metadata's times; deletion_cost : of its annotation
     phase : `PodPhase.Code`; flags : as in `PodTable.flags`
     numbers : of the annotations about disruption, and of those that the caller asks for
-    claims : of devices
+    claims : of devices; group : name of its group of pods
     spec_key : pods with equal keys, and equal claims by content, share a spec row, which is made of `pod`, any pod with
     that key, `mounts` and the claims
     uid, labels : metadata's
@@ -66,6 +67,7 @@ class PodRow(NamedTuple):
     deletion_cost: int
     mounts: Mounts
     claims: tuple[PodClaimEntry, ...]
+    group: str
     spec_key: bytes
     pod: Pod
     numbers: Numbers = ()
@@ -121,6 +123,7 @@ def pod_row(pod: Pod, numbers: Sequence[str] = ()) -> PodRow:
         deletion_cost(meta.annotations.deletion_cost if meta.annotations else None),
         mounts,
         entries_of(pod) if pod.spec and pod.spec.resource_claims else (),
+        group_name(pod),
         key,
         pod,
         _numbers(meta, status, numbers) if meta.annotations else (),

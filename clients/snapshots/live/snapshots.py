@@ -31,6 +31,7 @@ from trimtab.clients.snapshots.objects.devices.table import DeviceObjects, Devic
 from trimtab.clients.snapshots.objects.migration import Migration
 from trimtab.clients.snapshots.objects.node_groups import Membership
 from trimtab.clients.snapshots.objects.objects import Objects
+from trimtab.clients.snapshots.objects.pod_groups import GroupMember, group_objects, member_of
 from trimtab.clients.snapshots.objects.slack_requests import WORKLOADS, slack_requests
 from trimtab.clients.snapshots.objects.volumes import Storage
 from trimtab.v1 import snapshot_pb2 as pb
@@ -39,8 +40,8 @@ K = TypeVar("K", str, Key)
 
 
 class _SentKeys(NamedTuple):
-    """Keys of the rows of the last snapshot. `pods`, `budgets` : (namespace, name); `nodes`, `namespaces` : names;
-    `groups` : declared groups by name; `owners` : the uid of each (kind, key).
+    """Keys of the rows of the last snapshot. `pods`, `budgets`, `pod_groups` : (namespace, name); `nodes`,
+    `namespaces` : names; `groups` : declared groups by name; `owners` : the uid of each (kind, key).
     """
 
     pods: set[Key]
@@ -49,6 +50,7 @@ class _SentKeys(NamedTuple):
     owners: dict[tuple[str, Key], str]
     budgets: set[Key]
     namespaces: set[str]
+    pod_groups: set[Key]
 
 
 class _Before(NamedTuple):
@@ -100,6 +102,7 @@ class SnapshotMaker:
         _restore(sent.budgets, changes.budgets, had.budgets)
         _restore(sent.nodes, changes.nodes, had.nodes)
         _restore(sent.namespaces, changes.namespaces, had.namespaces)
+        _restore(sent.pod_groups, changes.pod_groups, had.pod_groups)
         for key in changes.owners:
             sent.owners.pop(key, None)
         sent.owners.update(had.owners)
@@ -177,6 +180,7 @@ class SnapshotMaker:
             owners,
             set(store.objects["PodDisruptionBudget"]),
             {key[1] for key in store.objects["Namespace"]},
+            {(group.namespace, group.name) for group in snapshot.pod_groups},
         )
         self._slack.CopyFrom(snapshot.slack_requests)
         self._groups, self._actuation = groups, actuation
@@ -248,6 +252,11 @@ class SnapshotMaker:
         self._groups = groups
         return changed
 
+    def _members(self, groups: Iterable[Key]) -> dict[Key, list[GroupMember]]:
+        store = self._store
+        rows = {key: [store.pods[pod] for pod in sorted(store.pods_in.get(key, ()))] for key in groups}
+        return {key: [member_of(row.pod, row.phase) for row in found] for key, found in rows.items()}
+
     def _claim_objects(self) -> ClaimObjects:
         every = self._store.objects
         resources = provided_resources(every["DeviceClass"].values())
@@ -257,13 +266,14 @@ class SnapshotMaker:
         """Build the rows that have changed."""
         store = self._store
         every = store.objects
+        made = changes.pods, changes.owners, changes.pod_groups
         chosen: dict[str, list[Any]] = {
             "Node": _present(every["Node"], (("", name) for name in changes.nodes)),
             "CSIDriver": list(every["CSIDriver"].values()),
             "CSINode": _present(every["CSINode"], (("", name) for name in changes.nodes)),
             "Namespace": _present(every["Namespace"], (("", name) for name in changes.namespaces)),
             "PodDisruptionBudget": _present(every["PodDisruptionBudget"], changes.budgets),
-            "PriorityClass": list(every["PriorityClass"].values()) if changes.pods or changes.owners else [],
+            "PriorityClass": list(every["PriorityClass"].values()) if any(made) else [],
         }
         for kind in OWNERS:
             chosen[kind] = _present(every[kind], (key for of, key in changes.owners if of == kind))
@@ -277,6 +287,9 @@ class SnapshotMaker:
                 required_drivers(every["CSIDriver"].values()),
             ),
             self._claim_objects(),
+            changes.pod_groups,
+            self._members(changes.pod_groups),
+            group_objects(every),
             owners={uid for one in touched if (uid := one.metadata.uid or "") in store.pods_of},
             group_of=self._group_of,
         )
@@ -319,6 +332,9 @@ def _add_deleted_keys(delta: pb.SnapshotDelta, sent: _SentKeys, changes: Changes
         delta.deleted_pod_disruption_budgets.append(f"{namespace}/{name}")
     namespaces = {name for name in changes.namespaces if ("", name) in objects["Namespace"]}
     delta.deleted_namespaces.extend(_gone(sent.namespaces, changes.namespaces, namespaces))
+    groups = {(group.namespace, group.name) for group in delta.changed.pod_groups}
+    for namespace, name in _gone(sent.pod_groups, changes.pod_groups, groups):
+        delta.deleted_pod_groups.append(f"{namespace}/{name}")
     listed = {owner.uid for owner in delta.changed.owners}
     deleted = set()
     for kind, key in changes.owners:
@@ -341,6 +357,7 @@ def _touched(sent: _SentKeys, changes: Changes) -> _SentKeys:
         {key: sent.owners[key] for key in changes.owners if key in sent.owners},
         sent.budgets & changes.budgets,
         sent.namespaces & changes.namespaces,
+        sent.pod_groups & changes.pod_groups,
     )
 
 

@@ -15,13 +15,14 @@ from typing import Any, NamedTuple
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from trimtab.clients.kubernetes.kinds.controllers import DaemonSet
+from trimtab.clients.kubernetes.kinds.controllers import DaemonSet, PodTemplateSpec
 from trimtab.clients.kubernetes.kinds.nodes import CSINode, Node
 from trimtab.clients.kubernetes.kinds.pods import Pod
 from trimtab.clients.kubernetes.object_errors import FieldError, ObjectError
 from trimtab.clients.kubernetes.registry import BY_KIND, CONTROLLERS
 from trimtab.clients.rpc.collection import collection_paused
 from trimtab.clients.snapshots.objects.absent import absent_notes
+from trimtab.clients.snapshots.objects.admission import pod_of_template
 from trimtab.clients.snapshots.objects.budgets import budget_row
 from trimtab.clients.snapshots.objects.csi_drivers import required_drivers
 from trimtab.clients.snapshots.objects.devices.pod_claims import ClaimObjects, claim_objects
@@ -34,7 +35,15 @@ from trimtab.clients.snapshots.objects.node_groups import Membership, group_row,
 from trimtab.clients.snapshots.objects.nodes import node_notes, node_row, resource_names, unreported_note
 from trimtab.clients.snapshots.objects.object_names import FREELY_NAMED, first_refused
 from trimtab.clients.snapshots.objects.objects import Objects, kind_problem, name_of
-from trimtab.clients.snapshots.objects.owners import owner_row, pod_template
+from trimtab.clients.snapshots.objects.owners import owner_row, pod_template, template_row
+from trimtab.clients.snapshots.objects.pod_groups import (
+    GROUP_KINDS,
+    GroupMember,
+    GroupObjects,
+    GroupReader,
+    by_key,
+    group_objects,
+)
 from trimtab.clients.snapshots.objects.pod_rows import PodRow, pod_row, successor_of
 from trimtab.clients.snapshots.objects.pod_specs import PodSpecTable, PriorityClasses
 from trimtab.clients.snapshots.objects.pods import PodColumnsBuilder
@@ -93,12 +102,16 @@ class ChangedPart(NamedTuple):
 
     storage : claims and volumes, in place of objects
     claim_objects : claims of devices and what they refer to, likewise
+    groups : keys of the groups of pods whose rows change; members, group_objects : what they follow from
     owners : uids of controllers that own pods, besides those of the changed pods
     group_of : node to node group, in place of the groups' own selectors; a node not named has none
     """
 
     storage: Storage
     claim_objects: ClaimObjects
+    groups: Set[tuple[str, str]]
+    members: Mapping[tuple[str, str], Sequence[GroupMember]]
+    group_objects: GroupObjects
     owners: Set[str]
     group_of: Mapping[str, str]
 
@@ -151,6 +164,7 @@ class _Builder:
         owners = self._pods(progress)
         self._nodes()
         self._owners(owners)
+        self._pod_groups()
         self._note_specs()
         for budget in self._of("PodDisruptionBudget"):
             with self._naming("PodDisruptionBudget", budget):
@@ -197,6 +211,7 @@ class _Builder:
         builder = PodColumnsBuilder(self._dictionary, self._specs, self._storage())
         self._add_pods(builder, progress)
         owners = builder.write(self._snapshot.pods)
+        self._members = builder.members
         self._actuation()
         self._note_specs()
         if builder.unknown_claims:
@@ -307,6 +322,19 @@ class _Builder:
                 raise self._objects.error(kind, controller, error)
             self._snapshot.owners.append(row)
 
+    def _pod_groups(self) -> None:
+        """Add the groups of pods that exist."""
+        objects = self._group_objects()
+        reader = GroupReader(self._members, objects, self._dictionary.string, self._template)
+        self._snapshot.pod_groups.extend(reader.rows([*objects.groups, *self._members]))
+
+    def _group_objects(self) -> GroupObjects:
+        return group_objects({kind: by_key(self._of(kind)) for kind in GROUP_KINDS})
+
+    def _template(self, template: PodTemplateSpec, namespace: str, name: str) -> pb.TemplatePod:
+        pod = pod_of_template(template, namespace, name)
+        return template_row(pod, self._dictionary, self._specs, f"a pod of {namespace}/{name}")
+
     def _namespaces(self) -> None:
         for one in self._of("Namespace"):
             name = one.metadata.name
@@ -331,6 +359,14 @@ class _WatchedBuilder(_Builder):
     def _claim_objects(self) -> ClaimObjects:
         part = self._prebuilt.part
         return super()._claim_objects() if part is None else part.claim_objects
+
+    def _pod_groups(self) -> None:
+        part = self._prebuilt.part
+        if part is None:
+            super()._pod_groups()
+            return
+        reader = GroupReader(part.members, part.group_objects, self._dictionary.string, self._template)
+        self._snapshot.pod_groups.extend(reader.rows(part.groups))
 
     def _devices(self) -> None:
         """Who watches a cluster keeps the tables from one snapshot to the next."""

@@ -1,8 +1,8 @@
 """Groups of pods that are scheduled together: which group a pod names, and the rows of groups.
 
 A pod is in a PodGroup of Kubernetes (1.36 and later), in a group of a Workload (1.35), in a PodGroup of Volcano, or in
-a group of plain pods of Kueue. The name of a group of the last three begins with what made it and a colon, which no name
-in Kubernetes contains. Groups of Volcano and Kueue count pods that have succeeded, the scheduler's do not.
+a group of plain pods of Kueue. The name of a group of the last three begins with what made it and a colon, which no
+name in Kubernetes contains. Groups of Volcano and Kueue count pods that have succeeded, the scheduler's do not.
 
 Decides that pods which name a PodGroup or Workload that does not exist wait, as they do in the scheduler, and that pods
 which name none of Volcano's are in a group without a minimum. Not modelled: groups of groups (CompositePodGroup).
@@ -15,7 +15,6 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from trimtab.clients.kubernetes.kinds.controllers import PodTemplateSpec
-from trimtab.clients.kubernetes.kinds.metadata import ObjectMeta
 from trimtab.clients.kubernetes.kinds.pod_groups import (
     GangPolicy,
     GroupDisruption,
@@ -30,6 +29,7 @@ from trimtab.clients.kubernetes.kinds.pod_groups import (
 from trimtab.clients.kubernetes.kinds.pods import Pod, PodMeta, PodSpec
 from trimtab.clients.kubernetes.object_errors import FieldError, below
 from trimtab.clients.kubernetes.registry import VOLCANO_POD_GROUP
+from trimtab.clients.snapshots.objects.owners import replicas
 from trimtab.clients.snapshots.objects.times import timestamp
 from trimtab.v1 import snapshot_pb2 as pb
 
@@ -42,6 +42,11 @@ _WHOLE = ("PodGroup", "all")
 _MOST: Final = 2**31 - 1
 
 
+WORKLOADS: Final = ("Job", "StatefulSet", "ReplicaSet", "Deployment", "ReplicationController")
+"""Kinds of controllers that a Workload may name."""
+GROUP_KINDS: Final = ("PodGroup", VOLCANO_POD_GROUP, "Workload", *WORKLOADS)
+
+
 class GroupMember(NamedTuple):
     """A pod of a group. has_succeeded : it will not run again; total : pods of its group by Kueue's annotation, ""."""
 
@@ -50,9 +55,7 @@ class GroupMember(NamedTuple):
 
 
 class GroupObjects(NamedTuple):
-    """The objects that groups follow from, by (namespace, name). controllers : kind to the same; template : the row of
-    the pod that a controller's template makes, None = it has none
-    """
+    """The objects that groups follow from, by (namespace, name). controller : that of a kind, namespace and name."""
 
     groups: Mapping[Key, SchedulingPodGroup] = MappingProxyType({})
     volcano: Mapping[Key, VolcanoPodGroup] = MappingProxyType({})
@@ -97,105 +100,124 @@ def follows_from_pods(group: str) -> bool:
     return group.startswith((VOLCANO, KUEUE, WORKLOAD))
 
 
-def group_rows(
-    members: Mapping[Key, Sequence[GroupMember]],
-    keys: Iterable[Key],
-    objects: GroupObjects,
-    string: Callable[[str], int],
-    template: Callable[[PodTemplateSpec, str, str], pb.TemplatePod],
-) -> list[pb.PodGroup]:
-    """Return the rows of the groups with these keys that exist, sorted. string : index of a text; template : the row of
-    a pod of a template, by namespace and name.
+class GroupReader:
+    """Reads groups. members : pods by group; string : index of a text; template : the row of a pod of a template, by
+    namespace and name.
     """
-    rows = []
-    for key in sorted(set(keys)):
-        reader = _READERS.get(key[1].partition(":")[0] + ":", _of_kubernetes) if ":" in key[1] else _of_kubernetes
-        row = pb.PodGroup(namespace=key[0], name=key[1])
-        try:
-            if not reader(row, members.get(key, ()), objects, string, template):
-                continue
-        except FieldError as error:
-            row = pb.PodGroup(namespace=key[0], name=key[1], object=row.object)
-            row.problem = f"{row.object or f'PodGroup {key[0]}/{key[1]}'}: {error}"
-        rows.append(row)
-    return rows
+
+    def __init__(
+        self,
+        members: Mapping[Key, Sequence[GroupMember]],
+        objects: GroupObjects,
+        string: Callable[[str], int],
+        template: Callable[[PodTemplateSpec, str, str], pb.TemplatePod],
+    ) -> None:
+        self._members, self._objects = members, objects
+        self._string, self._template = string, template
+
+    def rows(self, keys: Iterable[Key]) -> list[pb.PodGroup]:
+        """Return the rows of those groups that exist, sorted."""
+        rows = []
+        for key in sorted(set(keys)):
+            row = pb.PodGroup(namespace=key[0], name=key[1])
+            try:
+                if not self._read(row):
+                    continue
+            except FieldError as error:
+                row = pb.PodGroup(namespace=key[0], name=key[1], object=row.object)
+                row.problem = f"{row.object or f'PodGroup {key[0]}/{key[1]}'}: {error}"
+            rows.append(row)
+        return rows
+
+    def _read(self, row: pb.PodGroup) -> bool:
+        """Complete a row; return whether there is such a group."""
+        if not follows_from_pods(row.name):
+            return self._of_kubernetes(row)
+        members = self._members.get((row.namespace, row.name))
+        if not members:
+            return False
+        if row.name.startswith(WORKLOAD):
+            return self._of_workload(row)
+        if row.name.startswith(VOLCANO):
+            self._of_volcano(row, members)
+        else:
+            _add_kueue(row, members)
+        return True
+
+    def _of_kubernetes(self, row: pb.PodGroup) -> bool:
+        group = self._objects.groups.get((row.namespace, row.name))
+        if group is None:
+            return False
+        spec = group.spec or PodGroupSpec()
+        created = timestamp(group.metadata.creation_timestamp if group.metadata else None)
+        if created is not None:
+            row.create_time.CopyFrom(created)
+        with below("spec"):
+            _add_policy(row, spec.scheduling_policy, "schedulingPolicy")
+            self._add_rules(row, spec)
+        name = _reference(spec).workload_name
+        if name:
+            self._add_expected(row, self._objects.workloads.get((row.namespace, name)))
+        return True
+
+    def _of_workload(self, row: pb.PodGroup) -> bool:
+        """Read a group of a Workload of Kubernetes 1.35; it is there if the Workload has it."""
+        name, _, rest = row.name.removeprefix(WORKLOAD).partition(":")
+        workload = self._objects.workloads.get((row.namespace, name))
+        row.object = f"Workload/{row.namespace}/{name}"
+        wanted, _, replica = rest.partition(":")
+        found = [one for one in _templates(workload) if one.name == wanted]
+        if not found:
+            return False
+        with below(f"spec.podGroups, {wanted}"):
+            _add_policy(row, found[0].policy or found[0].scheduling_policy, "policy")
+            self._add_rules(row, found[0])
+        if not replica:  # replicas of a group share the pods of its workload
+            self._add_expected(row, workload)
+        return True
+
+    def _of_volcano(self, row: pb.PodGroup, members: Sequence[GroupMember]) -> None:
+        name = row.name.removeprefix(VOLCANO)
+        row.object = f"{VOLCANO_POD_GROUP}/{row.namespace}/{name}"
+        group = self._objects.volcano.get((row.namespace, name))
+        with below("spec.minMember"):
+            _add_minimum(row, (group.spec.min_member if group and group.spec else None) or 0, members)
+
+    def _add_rules(self, row: pb.PodGroup, spec: PodGroupSpec | PodGroupTemplate) -> None:
+        """Add topology, disruption mode and priority."""
+        keys = (spec.scheduling_constraints.topology if spec.scheduling_constraints else None) or ()
+        if len(keys) > 1:
+            raise FieldError("schedulingConstraints.topology", f"there are {len(keys)}", "give at most 1")
+        if keys:
+            if not keys[0].key:
+                raise FieldError("schedulingConstraints.topology[0].key", "it is missing", "name a label of nodes")
+            row.topology_key = self._string(keys[0].key)
+        mode = spec.disruption_mode
+        if isinstance(mode, GroupDisruption):
+            mode = "all" if mode.all is not None else "single"
+        if mode:
+            is_whole = mode in _WHOLE
+            row.disruption_mode = pb.PodGroupDisruptionMode.POD_GROUP if is_whole else pb.PodGroupDisruptionMode.POD
+        if spec.priority is not None:
+            if not -(2**31) <= spec.priority <= _MOST:
+                raise FieldError("priority", f"{spec.priority} is out of range", "give a 32-bit integer")
+            row.priority = spec.priority
+
+    def _add_expected(self, row: pb.PodGroup, workload: SchedulingWorkload | None) -> None:
+        """Add how many pods a workload makes, and their template, if all pods of its controller are in this group."""
+        reference = workload.spec.controller_ref if workload and workload.spec else None
+        if reference is None or len(_templates(workload)) != 1:
+            return
+        found = self._objects.controller(reference.kind or "", row.namespace, reference.name or "")
+        if found is None:
+            return
+        if found.replicas is not None and 0 <= found.replicas <= _MOST:
+            row.desired_count = found.replicas
+        if found.template is not None and found.template.spec is not None:
+            row.pod_template.CopyFrom(self._template(found.template, row.namespace, row.name))
 
 
-def _of_kubernetes(
-    row: pb.PodGroup,
-    members: Sequence[GroupMember],  # noqa: ARG001 - as the other readers
-    objects: GroupObjects,
-    string: Callable[[str], int],
-    template: Callable[[PodTemplateSpec, str, str], pb.TemplatePod],
-) -> bool:
-    group = objects.groups.get((row.namespace, row.name))
-    if group is None:
-        return False
-    spec = group.spec or PodGroupSpec()
-    if group.metadata is not None and group.metadata.creation_timestamp is not None:
-        row.create_time.CopyFrom(timestamp(group.metadata.creation_timestamp))
-    with below("spec"):
-        _add_policy(row, spec.scheduling_policy, "schedulingPolicy")
-        _add_rules(row, spec, string)
-    reference = _reference(spec)
-    if reference.workload_name:
-        workload = objects.workloads.get((row.namespace, reference.workload_name))
-        _add_expected(row, workload, objects, template)
-    return True
-
-
-def _of_workload(
-    row: pb.PodGroup,
-    members: Sequence[GroupMember],
-    objects: GroupObjects,
-    string: Callable[[str], int],
-    template: Callable[[PodTemplateSpec, str, str], pb.TemplatePod],
-) -> bool:
-    """Read a group of a Workload of Kubernetes 1.35; it is there if the Workload has it."""
-    name, _, rest = row.name.removeprefix(WORKLOAD).partition(":")
-    workload = objects.workloads.get((row.namespace, name))
-    if workload is None or not members:
-        return False
-    row.object = f"Workload/{row.namespace}/{name}"
-    wanted = rest.partition(":")[0]
-    found = [one for one in _templates(workload) if one.name == wanted]
-    if not found:
-        return False
-    with below(f"spec.podGroups, {wanted}"):
-        _add_policy(row, found[0].policy or found[0].scheduling_policy, "policy")
-        _add_rules(row, found[0], string)
-    if not rest.partition(":")[2]:  # a group that comes in several replicas shares its workload with them
-        _add_expected(row, workload, objects, template)
-    return True
-
-
-def _of_volcano(
-    row: pb.PodGroup,
-    members: Sequence[GroupMember],
-    objects: GroupObjects,
-    string: Callable[[str], int],  # noqa: ARG001
-    template: Callable[[PodTemplateSpec, str, str], pb.TemplatePod],  # noqa: ARG001
-) -> bool:
-    if not members:
-        return False
-    name = row.name.removeprefix(VOLCANO)
-    row.object = f"{VOLCANO_POD_GROUP}/{row.namespace}/{name}"
-    group = objects.volcano.get((row.namespace, name))
-    least = (group.spec.min_member if group and group.spec else None) or 0
-    with below("spec.minMember"):
-        _add_minimum(row, least, members)
-    return True
-
-
-def _of_kueue(
-    row: pb.PodGroup,
-    members: Sequence[GroupMember],
-    objects: GroupObjects,  # noqa: ARG001
-    string: Callable[[str], int],  # noqa: ARG001
-    template: Callable[[PodTemplateSpec, str, str], pb.TemplatePod],  # noqa: ARG001
-) -> bool:
-    if not members:
-        return False
+def _add_kueue(row: pb.PodGroup, members: Sequence[GroupMember]) -> None:
     totals = {one.total for one in members}
     row.object = f"Pod/{row.namespace}/{row.name.removeprefix(KUEUE)}"
     if len(totals) > 1 or not all(_COUNT.fullmatch(total) for total in totals):
@@ -205,10 +227,6 @@ def _of_kueue(
     total = int(totals.pop())
     _add_minimum(row, total, members)
     row.desired_count = max(total - sum(one.has_succeeded for one in members), 0)
-    return True
-
-
-_READERS: Final = {WORKLOAD: _of_workload, VOLCANO: _of_volcano, KUEUE: _of_kueue}
 
 
 def _add_policy(row: pb.PodGroup, policy: PodGroupPolicy | None, field: str) -> None:
@@ -223,27 +241,6 @@ def _add_policy(row: pb.PodGroup, policy: PodGroupPolicy | None, field: str) -> 
         row.policy, row.min_count = pb.PodGroupPolicy.GANG, least
 
 
-def _add_rules(row: pb.PodGroup, spec: PodGroupSpec | PodGroupTemplate, string: Callable[[str], int]) -> None:
-    """Add topology, disruption mode and priority."""
-    keys = (spec.scheduling_constraints.topology if spec.scheduling_constraints else None) or ()
-    if len(keys) > 1:
-        raise FieldError("schedulingConstraints.topology", f"there are {len(keys)}", "give at most 1")
-    if keys:
-        if not keys[0].key:
-            raise FieldError("schedulingConstraints.topology[0].key", "it is missing", "name a label of nodes")
-        row.topology_key = string(keys[0].key)
-    mode = spec.disruption_mode
-    if isinstance(mode, GroupDisruption):
-        mode = "all" if mode.all is not None else "single"
-    if mode:
-        is_whole = mode in _WHOLE
-        row.disruption_mode = pb.PodGroupDisruptionMode.POD_GROUP if is_whole else pb.PodGroupDisruptionMode.POD
-    if spec.priority is not None:
-        if not -(2**31) <= spec.priority <= _MOST:
-            raise FieldError("priority", f"{spec.priority} is out of range", "give a 32-bit integer")
-        row.priority = spec.priority
-
-
 def _add_minimum(row: pb.PodGroup, least: int, members: Sequence[GroupMember]) -> None:
     """Make the group a gang of so many pods, less those that have succeeded; without any, its pods are on their own."""
     if not 0 <= least <= _MOST:
@@ -253,36 +250,29 @@ def _add_minimum(row: pb.PodGroup, least: int, members: Sequence[GroupMember]) -
     row.min_count = max(least, 0)
 
 
-def _add_expected(
-    row: pb.PodGroup,
-    workload: SchedulingWorkload | None,
-    objects: GroupObjects,
-    template: Callable[[PodTemplateSpec, str, str], pb.TemplatePod],
-) -> None:
-    """Add how many pods a workload makes, and their template, if all pods of its controller are in this group."""
-    reference = workload.spec.controller_ref if workload and workload.spec else None
-    if workload is None or reference is None or len(_templates(workload)) != 1:
-        return
-    found = objects.controller(reference.kind or "", row.namespace, reference.name or "")
-    if found is None:
-        return
-    if found.replicas is not None and 0 <= found.replicas <= _MOST:
-        row.desired_count = found.replicas
-    if found.template is not None and found.template.spec is not None:
-        row.pod_template.CopyFrom(template(found.template, row.namespace, row.name))
-
-
 def _reference(spec: PodGroupSpec) -> WorkloadTemplateRef:
     if spec.workload_ref is not None:
         return spec.workload_ref
     return (spec.pod_group_template_ref and spec.pod_group_template_ref.workload) or WorkloadTemplateRef()
 
 
-def _templates(workload: SchedulingWorkload) -> list[PodGroupTemplate]:
-    spec = workload.spec
+def _templates(workload: SchedulingWorkload | None) -> list[PodGroupTemplate]:
+    spec = workload.spec if workload else None
     return [*(spec.pod_group_templates or ()), *(spec.pod_groups or ())] if spec else []
 
 
-def keys_of(objects: Iterable[Any]) -> list[Key]:
-    """Return the keys of objects."""
-    return [((one.metadata or ObjectMeta()).namespace or "default", one.metadata.name or "") for one in objects]
+def by_key(objects: Iterable[Any]) -> dict[Key, Any]:
+    """Return objects by (namespace, name)."""
+    return {(one.metadata.namespace or "default", one.metadata.name or ""): one for one in objects}
+
+
+def group_objects(objects: Mapping[str, Mapping[Key, Any]]) -> GroupObjects:
+    """Return the objects of a cluster, by kind and key, that groups follow from."""
+
+    def controller(kind: str, namespace: str, name: str) -> GroupController | None:
+        found = objects[kind].get((namespace, name)) if kind in WORKLOADS else None
+        if found is None:
+            return None
+        return GroupController(replicas(found)[0], found.spec.template if found.spec else None)
+
+    return GroupObjects(objects["PodGroup"], objects[VOLCANO_POD_GROUP], objects["Workload"], controller)

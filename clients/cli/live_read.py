@@ -15,7 +15,7 @@ from trimtab.clients.snapshots.objects.build import BuiltSnapshot
 from trimtab.clients.snapshots.objects.karpenter.offers import MachineOffer
 
 _PURPOSES = {
-    **dict.fromkeys(BUFFERS, "they only ask for slack"),
+    **dict.fromkeys(BUFFERS, "they only ask for slack or capacity"),
     **dict.fromkeys(POOLS, "without both, the nodes of Karpenter are in no node group"),
 }
 

@@ -34,6 +34,10 @@ class PodAnnotations(Struct, gc=False, omit_defaults=True):
     do_not_disrupt: str | None = field(default=None, name="karpenter.sh/do-not-disrupt")
     disruption_cost: str | None = field(default=None, name="karpenter.sh/disruption-cost")
     autoscaling_cost: str | None = field(default=None, name="node-autoscaling.kubernetes.io/disruption-cost")
+    capacity_request: str | None = field(default=None, name="autoscaling.x-k8s.io/consume-provisioning-request")
+    old_capacity_request: str | None = field(
+        default=None, name="cluster-autoscaler.kubernetes.io/consume-provisioning-request"
+    )
 
 
 class PodMeta(Struct, rename="camel", gc=False, omit_defaults=True):

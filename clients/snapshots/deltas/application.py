@@ -51,8 +51,10 @@ class Application:
                 self._rows[table][key_of(row)] = part.copy(row)
         if delta.changed.HasField("actuation_status"):
             self._whole.actuation_status.CopyFrom(part.copy(delta.changed.actuation_status))
-        if delta.changed.HasField("slack_requests"):
-            self._whole.slack_requests.CopyFrom(delta.changed.slack_requests)
+        # Requests have dictionaries of their own.
+        for table in ("slack_requests", "capacity_requests"):
+            if delta.changed.HasField(table):  # type: ignore[arg-type]
+                getattr(self._whole, table).CopyFrom(getattr(delta.changed, table))
         self._add_pods(delta.changed, part)
 
     def result(self) -> pb.ClusterSnapshot:

@@ -51,6 +51,9 @@ def difference(before: InternedSnapshot, after: InternedSnapshot, interner: Inte
     if after.slack != before.slack:
         delta.changed.slack_requests.CopyFrom(after.message.slack_requests)
         delta.changed.slack_requests.SetInParent()
+    if after.capacity != before.capacity:
+        delta.changed.capacity_requests.CopyFrom(after.message.capacity_requests)
+        delta.changed.capacity_requests.SetInParent()
     gone = before.pods.keys(alignment.gone)
     delta.deleted_pods.extend([f"{names[namespace]}/{name.decode()}" for namespace, name in gone])
     writer.add_pods(rows)

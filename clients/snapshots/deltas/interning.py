@@ -26,7 +26,8 @@ class InternedSnapshot:
 
     message : the caller's, not copied: do not change it before the next difference is found; rows : by field of
     `ClusterSnapshot`, key to the row's bytes in interned numbers, in the order of the table; actuation : bytes
-    likewise, None where absent; slack : bytes of the requests for slack; spec_strings : string indices, as in the
+    likewise, None where absent; slack, capacity : bytes of the requests for slack and of
+    ProvisioningRequests; spec_strings : string indices, as in the
     message, of each pod spec. resources : names, in the order of the message; pods : the pod table in interned numbers.
     """
 
@@ -36,6 +37,7 @@ class InternedSnapshot:
     rows: dict[str, dict[str, bytes]]
     actuation: bytes | None
     slack: bytes
+    capacity: bytes
     spec_strings: list[tuple[int, ...]]
 
 
@@ -149,9 +151,10 @@ class Interner:
         pods = self._pods.read(message.pods, InternedDictionaries(strings, label_sets, specs, volumes))
         self._last = _Numbering(texts, sets, strings, label_sets, specs)
         spec_strings = [one.strings for one in encoded_specs]
-        # Requests for slack have a dictionary of their own.
+        # Requests have dictionaries of their own.
         slack = message.slack_requests.SerializeToString(deterministic=True)
-        return InternedSnapshot(message, tuple(message.resources), pods, rows, acting, slack, spec_strings)
+        capacity = message.capacity_requests.SerializeToString(deterministic=True)
+        return InternedSnapshot(message, tuple(message.resources), pods, rows, acting, slack, capacity, spec_strings)
 
     def _label_sets(self, sets: tuple[bytes, bytes, bytes], strings: Int32, first: int) -> Int32:
         """Return the number of each label set from `first` on; entries are sorted, as their order has no meaning."""

@@ -25,6 +25,7 @@ from trimtab.clients.snapshots.objects.build import (
     build_watched_snapshot,
     priority_classes,
 )
+from trimtab.clients.snapshots.objects.capacity_requests import REQUESTS, capacity_requests
 from trimtab.clients.snapshots.objects.csi_drivers import required_drivers
 from trimtab.clients.snapshots.objects.migration import Migration
 from trimtab.clients.snapshots.objects.node_groups import Membership
@@ -52,7 +53,7 @@ class _SentKeys(NamedTuple):
 class _Before(NamedTuple):
     """The state before a delta: those keys of the last snapshot that the delta touches. `changes` : what the watches
     brought; `sent` : the keys; `groups` : declared groups by name; `group_of` : by node; `group_of_instance` : by
-    provider id; `actuation`, `slack` : as last sent.
+    provider id; `actuation`, `slack`, `capacity` : as last sent.
     """
 
     changes: Changes
@@ -62,6 +63,7 @@ class _Before(NamedTuple):
     group_of_instance: Mapping[str, str]
     actuation: Actuation | None
     slack: pb.SlackRequests
+    capacity: pb.CapacityRequests
 
 
 class SnapshotMaker:
@@ -78,6 +80,7 @@ class SnapshotMaker:
         self._group_of_instance: Mapping[str, str] = {}
         self._actuation: Actuation | None = None
         self._slack = pb.SlackRequests()
+        self._capacity = pb.CapacityRequests()
 
     def forget(self) -> None:
         """Make the next `next_update` return a whole snapshot."""
@@ -100,7 +103,7 @@ class SnapshotMaker:
         sent.owners.update(had.owners)
         self._sent = sent._replace(groups=had.groups)
         self._groups, self._group_of, self._group_of_instance = before.groups, before.group_of, before.group_of_instance
-        self._actuation, self._slack = before.actuation, before.slack
+        self._actuation, self._slack, self._capacity = before.actuation, before.slack, before.capacity
 
     def next_update(
         self,
@@ -115,7 +118,9 @@ class SnapshotMaker:
         self._refuse_problems()
         sent, self._sent, self._before = self._sent, None, None
         changes = self._store.take_changes()
-        held = self._groups, self._group_of, self._group_of_instance, self._actuation, self._slack
+        held = (
+            self._groups, self._group_of, self._group_of_instance, self._actuation, self._slack, self._capacity
+        )  # fmt: skip
         by_name = {(group.metadata.name if group.metadata else None) or "": group for group in groups}
         moved = self._moved(group_of_instance)
         if sent is None:
@@ -130,6 +135,7 @@ class SnapshotMaker:
         delta = pb.SnapshotDelta(changed=built.snapshot)
         if changes.owners or changes.buffers:
             self._add_slack(delta.changed)
+            self._add_capacity_requests(delta.changed)
         before = _Before(changes, _touched(sent, changes), *held)
         _add_deleted_keys(delta, sent, changes, self._store)
         delta.deleted_node_groups.extend(sorted(sent.groups.keys() - by_name.keys()))
@@ -171,6 +177,7 @@ class SnapshotMaker:
             {key[1] for key in store.objects["Namespace"]},
         )
         self._slack.CopyFrom(snapshot.slack_requests)
+        self._capacity.CopyFrom(snapshot.capacity_requests)
         self._groups, self._actuation = groups, actuation
         self._group_of = {node.name: node.node_group for node in snapshot.nodes if node.node_group}
         return built
@@ -195,6 +202,17 @@ class SnapshotMaker:
             changed.slack_requests.CopyFrom(found)
             changed.slack_requests.SetInParent()
             self._slack = found
+
+    def _add_capacity_requests(self, changed: pb.ClusterSnapshot) -> None:
+        """Add the ProvisioningRequests if they, or the templates of their pods, have changed."""
+        objects = self._store.objects
+        asking = {kind: [objects[kind][key] for key in sorted(objects[kind])] for kind in REQUESTS}
+        classes = priority_classes(objects["PriorityClass"].values())
+        found = capacity_requests(asking, classes) or pb.CapacityRequests()
+        if found != self._capacity:
+            changed.capacity_requests.CopyFrom(found)
+            changed.capacity_requests.SetInParent()
+            self._capacity = found
 
     def _regroup(self, groups: dict[str, NodeGroup], nodes: set[str]) -> list[NodeGroup]:
         """Update the membership of nodes; return the groups whose rows change. May add to `nodes`."""

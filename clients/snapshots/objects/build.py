@@ -23,6 +23,7 @@ from trimtab.clients.kubernetes.registry import BY_KIND, CONTROLLERS
 from trimtab.clients.rpc.collection import collection_paused
 from trimtab.clients.snapshots.objects.absent import absent_notes
 from trimtab.clients.snapshots.objects.budgets import budget_row
+from trimtab.clients.snapshots.objects.capacity_requests import capacity_requests
 from trimtab.clients.snapshots.objects.csi_drivers import required_drivers
 from trimtab.clients.snapshots.objects.dictionary import Dictionary
 from trimtab.clients.snapshots.objects.karpenter.offers import MachineOffer
@@ -152,6 +153,7 @@ class _Builder:
                 self._snapshot.pod_disruption_budgets.append(budget_row(budget, self._dictionary))
         self._namespaces()
         self._slack()
+        self._capacity_requests()
         self._dictionary.write(self._snapshot)
         self._note_absent_kinds()
         return BuiltSnapshot(self._snapshot, self._notes)
@@ -164,6 +166,11 @@ class _Builder:
         requests = slack_requests(self._sorted, priority_classes(self._of("PriorityClass")), self._rows())
         if requests is not None:
             self._snapshot.slack_requests.CopyFrom(requests)
+
+    def _capacity_requests(self) -> None:
+        requests = capacity_requests(self._sorted, priority_classes(self._of("PriorityClass")))
+        if requests is not None:
+            self._snapshot.capacity_requests.CopyFrom(requests)
 
     def _note_absent_kinds(self) -> None:
         self._notes.extend(absent_notes(self._objects, self._snapshot))

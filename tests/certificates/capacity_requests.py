@@ -1,0 +1,3 @@
+"""stub"""
+def offences(*a):
+    return []

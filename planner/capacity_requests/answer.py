@@ -20,6 +20,8 @@ from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.reason_pb2 import CapacityRequestsResult as Result
 
 Outcome = pb.CapacityOutcome
+Coming = dict[int, tuple[int, int]]
+"""Node group, and number among its coming nodes, of virtual nodes."""
 HOLDS_ROOM: Final = frozenset((Outcome.FOUND, Outcome.PROVISIONED, Outcome.COMING, Outcome.BOOKED))
 _LACKS_ROOM: Final = frozenset((Outcome.NOT_FOUND, Outcome.INVALID, Outcome.FAILED, Outcome.EXPIRED, Outcome.REVOKED))
 SEEKS_ROOM: Final = HOLDS_ROOM | {Outcome.NOT_FOUND, Outcome.INVALID}
@@ -60,8 +62,9 @@ def summary_of(result: pb.CapacityRequestsDecision) -> Summary:
 def answer_of(loop: CapacityLoop, served: Sequence[ServedRequest], state: pb.CapacityRequestsState | None) -> Decided:
     """Return the answer and the next state. O(requests + pods)."""
     result = pb.CapacityRequestsDecision()
+    coming = groups_of_coming(loop)
     for one in served:
-        result.requests.append(_answer(loop, one))
+        result.requests.append(_answer(loop, one, coming))
     _add_splits(loop, served, result)
     lacking = any(one.outcome in _LACKS_ROOM for one in served)
     result.result = Result.CAPACITY_REQUESTS_LACKING if lacking else Result.CAPACITY_REQUESTS_MET
@@ -84,7 +87,7 @@ def answer_of(loop: CapacityLoop, served: Sequence[ServedRequest], state: pb.Cap
     return Decided(result, pb.CapacityRequestsState(orders=next_orders(loop, orders, new)))
 
 
-def _answer(loop: CapacityLoop, one: ServedRequest) -> pb.CapacityAnswer:
+def _answer(loop: CapacityLoop, one: ServedRequest, coming_at: Coming) -> pb.CapacityAnswer:
     """Return the answer to one request."""
     request, snapshot = one.request.request, loop.this.snapshot
     holds = one.outcome in HOLDS_ROOM
@@ -101,7 +104,7 @@ def _answer(loop: CapacityLoop, one: ServedRequest) -> pb.CapacityAnswer:
     if holds and one.outcome != Outcome.COMING:
         since = request.provisioned_s or loop.this.now_ns // SECOND_NS
         answer.booked_until = since + loop.settings.booking_s
-    nodes, coming = _places(loop, one.pods)
+    nodes, coming = _places(loop, one.pods, coming_at)
     for node, count in nodes:
         answer.places.add(node=snapshot.nodes.name[node], pod_count=count)
     for group, node_count, count in coming:
@@ -127,24 +130,23 @@ def _detail(one: ServedRequest, answer: pb.CapacityAnswer) -> str:
     return "; ".join(text for text in (one.lack.detail, own) if text)
 
 
-def _places(loop: CapacityLoop, pods: Int32) -> tuple[list[tuple[int, int]], list[tuple[int, int, int]]]:
+def _places(
+    loop: CapacityLoop, pods: Int32, coming_at: Coming
+) -> tuple[list[tuple[int, int]], list[tuple[int, int, int]]]:
     """Return existing nodes with the number of pods on each, and groups with their coming nodes and the pods there."""
     at, counts = np.unique(loop.state.pod_node[pods], return_counts=True)
-    existing = [
-        (node, count)
-        for node, count in zip(at.tolist(), counts.tolist(), strict=True)
-        if 0 <= node < loop.simulation.node_count
-    ]
+    pairs, known = list(zip(at.tolist(), counts.tolist(), strict=True)), loop.simulation.node_count
+    existing = [(node, count) for node, count in pairs if node < known]
     by_group: dict[int, tuple[int, int]] = {}
-    group_of = groups_of_coming(loop)
-    for node, count in zip(at.tolist(), counts.tolist(), strict=True):
-        if node >= loop.simulation.node_count:
-            nodes, total = by_group.get(group_of[node][0], (0, 0))
-            by_group[group_of[node][0]] = (nodes + 1, total + count)
+    for node, count in pairs:
+        if node >= known:
+            group = coming_at[node][0]
+            nodes, total = by_group.get(group, (0, 0))
+            by_group[group] = (nodes + 1, total + count)
     return existing, [(group, *by_group[group]) for group in sorted(by_group)]
 
 
-def groups_of_coming(loop: CapacityLoop) -> dict[int, tuple[int, int]]:
+def groups_of_coming(loop: CapacityLoop) -> Coming:
     """Return group and number, among the group's coming nodes, of each virtual node of the simulation."""
     found, growth = {}, loop.growth
     bounds = growth.upcoming_offsets.tolist()

@@ -5,7 +5,7 @@ Pods of one set are one class; those about which only amounts and static predica
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -16,6 +16,7 @@ from trimtab.planner.capacity_requests.requests import AnsweredRequest
 from trimtab.planner.capacity_requests.settings import CapacityRequestSettings, Kind
 from trimtab.planner.cheapest.problem import PlanBounds
 from trimtab.planner.facts.nodes import being_deleted, is_ready
+from trimtab.planner.model.settings.search import BEST
 from trimtab.planner.new_nodes.all_or_nothing import NewNodeRoom, place_all
 from trimtab.planner.placement.group_templates import group_templates
 from trimtab.planner.placement.limits import LimitInputs, Limits
@@ -31,6 +32,9 @@ from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32
 from trimtab.v1 import plan_pb2 as pb
 
 Outcome = pb.CapacityOutcome
+MANY_REQUESTS: Final = 32
+"""Requests above which the nodes of each are planned quickly; plans for pods of one class are the cheapest anyway."""
+QUICK_GROUPS: Final = 24
 SPARE: Final = 1
 """Spare nodes that no group gets: used to determine why a pod does not fit one more node."""
 
@@ -225,7 +229,13 @@ class CapacityLoop:
     def new_node_room(self) -> NewNodeRoom:
         """Return what may still be opened."""
         settings, work = self.settings.scale_up, self.this.work
-        until = PlanBounds(work.limits, work.time_left, settings.max_improvements, settings.search)
+        search, tries = settings.search, settings.max_improvements
+        if len(self.rows) > MANY_REQUESTS and search.replacement_work < BEST.replacement_work:
+            search = replace(
+                search, detailed_groups=min(search.detailed_groups, QUICK_GROUPS), weightings=1, programme_entries=0
+            )
+            tries = 0
+        until = PlanBounds(work.limits, work.time_left, tries, search)
         spare_count = max(len(self.growth.spare_nodes) - SPARE, 0)
         return NewNodeRoom(
             self.packer, self.this.snapshot.groups, self.labels, self.limits, len(self.group_of), spare_count, until

@@ -37,7 +37,7 @@ class AnsweredRequest(NamedTuple):
     @property
     def pod_count(self) -> int:
         """Pods of all its sets."""
-        return sum(one.count for one in self.request.pod_sets)
+        return sum(one.pod_count for one in self.request.pod_sets)
 
     @property
     def needs_room(self) -> bool:
@@ -117,7 +117,7 @@ def _answered(
 def _outcome(one: CapacityRequest, settings: CapacityRequestSettings, started: int, now_s: int) -> int:
     """Return what follows from conditions, time and pods alone."""
     if one.provisioned_s:
-        if one.pod_sets and started >= sum(each.count for each in one.pod_sets):
+        if one.pod_sets and started >= sum(each.pod_count for each in one.pod_sets):
             return Outcome.CONSUMED
         return Outcome.BOOKING_EXPIRED if one.provisioned_s + settings.booking_s <= now_s else Outcome.BOOKED
     if one.created_s and one.created_s + (one.valid_until_s or settings.max_seek_s) <= now_s:
@@ -128,7 +128,7 @@ def _outcome(one: CapacityRequest, settings: CapacityRequestSettings, started: i
 def _missing(one: CapacityRequest, consumers: Mapping[PodRequirements, int]) -> tuple[int, ...]:
     """Return how many pods of each set have not started. Started pods count for a set with their requests first: their
     other fields may differ from the template, such as selectors that a queue has added."""
-    missing, others = [each.count for each in one.pod_sets], 0
+    missing, others = [each.pod_count for each in one.pod_sets], 0
     for spec, count in sorted(consumers.items(), key=lambda item: item[0].requests):
         left = count
         for at, each in enumerate(one.pod_sets):

@@ -13,6 +13,7 @@ import numpy as np
 
 from trimtab.planner.cheapest.plan import cheapest_plan
 from trimtab.planner.cheapest.problem import PlanBounds
+from trimtab.planner.cheapest.single_class import single_class_plan
 from trimtab.planner.model.values import NodeGroupInfo
 from trimtab.planner.new_nodes.planned_nodes import PlannedNodes, planned_nodes
 from trimtab.planner.new_nodes.whole_problem import RoomToGrow, whole_problem
@@ -103,7 +104,7 @@ def _cheapest(
             room.packer, room.groups, room.labels, allowed, room.most - len(opened), room.first_spare + len(opened)
         )
         problem, row_of = whole_problem(growing, bounds, pods)
-        plan = cheapest_plan(problem, room.until)
+        plan = single_class_plan(problem) or cheapest_plan(problem, room.until)
         if plan.left.any():
             return
         added = np.bincount(np.repeat(plan.group, plan.nodes), minlength=len(allowed)).astype(np.int64)

@@ -210,6 +210,29 @@ class Owner(NamedTuple):
     pod_template: TemplatePod | None = None
 
 
+class PodGroup(NamedTuple):
+    """A group of pods by namespace and name that are scheduled together; object : "Kind/namespace/name", for people;
+    with a `problem`, all else is empty.
+
+    min_count : fewest pods that must run, 0 = no gang; topology_key : label of the domain of all its pods, "" =
+    anywhere; moves_whole : all its pods are evicted or none; priority : None = that of its pods; created_ns : Unix
+    nanoseconds, 0 = that of its pods; desired_count : pods that its workload makes, -1 = unknown; pod_template : such a
+    pod, None = unknown.
+    """
+
+    namespace: str
+    name: str
+    object: str
+    problem: str = ""
+    min_count: int = 0
+    topology_key: str = ""
+    moves_whole: bool = False
+    priority: int | None = None
+    created_ns: int = 0
+    desired_count: int = -1
+    pod_template: TemplatePod | None = None
+
+
 class DisruptionBudget(NamedTuple):
     """A budget by namespace and name; `disruptions_allowed` -1 = no status yet, which allows none. selector : which
     pods, None = none; current_healthy, desired_healthy, expected_pods : numbers of pods in the status; observed : the

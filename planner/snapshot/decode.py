@@ -27,6 +27,7 @@ from trimtab.planner.snapshot.dictionaries import (
     read_strings,
 )
 from trimtab.planner.snapshot.nodes import NodeDictionaries, check_names, offered_resources, read_nodes, take_nodes
+from trimtab.planner.snapshot.pod_groups import group_names, read_pod_groups
 from trimtab.planner.snapshot.pod_numbers import number_keys
 from trimtab.planner.snapshot.pod_specs import read_pod_specs, read_volumes
 from trimtab.planner.snapshot.pods import PodDictionaries, read_namespace, read_pods
@@ -57,6 +58,7 @@ _BYTES_OF_ROW: Final = {
     "owners": 1000,
     "pod_disruption_budgets": 1500,
     "namespaces": 500,
+    "pod_groups": 1000,
     "pod_specs": 2000,
     "volumes": 1000,
 }
@@ -107,8 +109,8 @@ def draft(
     strings, resources = read_strings(message), read_resources(message)
     namespace = read_namespace(message.pods, strings)
     wire_sets = read_label_sets(message.label_sets, strings)
-    annotated = number_keys(message.pods, strings)
-    texts, moved = canonical_strings(strings, [namespace, wire_sets.keys, wire_sets.values, annotated])
+    annotated, grouped = number_keys(message.pods, strings), group_names(message.pods, strings)
+    texts, moved = canonical_strings(strings, [namespace, wire_sets.keys, wire_sets.values, annotated, grouped])
     label_sets, moved_sets = canonical_label_sets(wire_sets, moved)
     specs, moved_specs = canonical_values(read_specs(message.pod_specs, strings, resources))
     wire_volumes = read_volumes(message.volumes, strings)
@@ -147,6 +149,7 @@ def draft(
         ),
         slack_requests=read_slack_requests(message.slack_requests),
         capacity_requests=read_capacity_requests(message.capacity_requests),
+        pod_groups=read_pod_groups(message.pod_groups, strings, partial(_pod_template, dictionaries)),
         dangling=DanglingReferences(missing.node, missing.owner, missing.pinned, no_group),
     )
 

@@ -25,6 +25,7 @@ _STRINGS: Final[dict[Any, tuple[str, ...]]] = {
     pb.NodeTemplate.DESCRIPTOR: ("declared_features",),
     pb.VolumeDrivers.DESCRIPTOR: ("names",),
     pb.AttachLimit.DESCRIPTOR: ("driver",),
+    pb.PodGroup.DESCRIPTOR: ("topology_key",),
 }
 _SPECS: Final[set[Any]] = {pb.RecentEviction.DESCRIPTOR, pb.TemplatePod.DESCRIPTOR}
 _OPTIONAL_SPECS: Final[set[Any]] = {pb.RecentEviction.DESCRIPTOR}

@@ -562,6 +562,7 @@ class ScaleUpDecision(_message.Message):
     WAITING_PLACEHOLDERS_FIELD_NUMBER: _builtins.int
     INCOMPLETE_FIELD_NUMBER: _builtins.int
     OBJECTIVE_FIELD_NUMBER: _builtins.int
+    GANGS_FIELD_NUMBER: _builtins.int
     result: _reason_pb2.ScaleUpResult.Code.ValueType
     """Outcome."""
     detail: _builtins.str
@@ -635,6 +636,14 @@ class ScaleUpDecision(_message.Message):
         one, by reason. A note of the answer's diagnostics counts them.
         """
 
+    @_builtins.property
+    def gangs(self) -> _containers.RepeatedCompositeFieldContainer[Global___GangResult]:
+        """One entry per pod group with pending pods that is a gang, is bound to one
+        domain, or cannot be read; sorted by group. A gang has places for
+        `min_count` of its pods, or its pending pods have no place at all: they are
+        in `unschedulable`, or in `skipped` while fewer than `min_count` exist.
+        """
+
     def __init__(
         self,
         *,
@@ -654,14 +663,130 @@ class ScaleUpDecision(_message.Message):
         waiting_placeholders: _abc.Iterable[Global___WaitingPlaceholders] | None = ...,
         incomplete: _builtins.bool = ...,
         objective: Global___Objective.Code.ValueType = ...,
+        gangs: _abc.Iterable[Global___GangResult] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_new_nodes", b"after_new_nodes", "detail", b"detail", "evaluated", b"evaluated", "excluded", b"excluded", "incomplete", b"incomplete", "not_evaluated", b"not_evaluated", "objective", b"objective", "on_existing", b"on_existing", "on_upcoming", b"on_upcoming", "options", b"options", "price_per_hour", b"price_per_hour", "result", b"result", "skipped", b"skipped", "splits", b"splits", "unschedulable", b"unschedulable", "waiting_placeholders", b"waiting_placeholders"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_new_nodes", b"after_new_nodes", "detail", b"detail", "evaluated", b"evaluated", "excluded", b"excluded", "gangs", b"gangs", "incomplete", b"incomplete", "not_evaluated", b"not_evaluated", "objective", b"objective", "on_existing", b"on_existing", "on_upcoming", b"on_upcoming", "options", b"options", "price_per_hour", b"price_per_hour", "result", b"result", "skipped", b"skipped", "splits", b"splits", "unschedulable", b"unschedulable", "waiting_placeholders", b"waiting_placeholders"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ScaleUpDecision: _TypeAlias = ScaleUpDecision  # noqa: Y015
+
+@_typing.final
+class GangResult(_message.Message):
+    """What a plan does for one pod group."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class UselessUpcomingEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    GROUP_FIELD_NUMBER: _builtins.int
+    MIN_COUNT_FIELD_NUMBER: _builtins.int
+    EXISTING_COUNT_FIELD_NUMBER: _builtins.int
+    BOUND_COUNT_FIELD_NUMBER: _builtins.int
+    PLACED_COUNT_FIELD_NUMBER: _builtins.int
+    ON_NEW_NODES_COUNT_FIELD_NUMBER: _builtins.int
+    AHEAD_COUNT_FIELD_NUMBER: _builtins.int
+    DOMAIN_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    NODE_GROUPS_FIELD_NUMBER: _builtins.int
+    LACKING_COUNT_FIELD_NUMBER: _builtins.int
+    DETAIL_FIELD_NUMBER: _builtins.int
+    USELESS_NODES_FIELD_NUMBER: _builtins.int
+    USELESS_UPCOMING_FIELD_NUMBER: _builtins.int
+    group: _builtins.str
+    """The group, as "namespace/name"."""
+    min_count: _builtins.int
+    """Fewest pods that must run: `PodGroup.min_count`, 1 without the policy GANG, 0
+    if the group cannot be read.
+    """
+    existing_count: _builtins.int
+    """Its pods that exist, without those that have ended or are terminating."""
+    bound_count: _builtins.int
+    """Those of them that are on nodes."""
+    placed_count: _builtins.int
+    """Pending pods with a place in this plan: on existing, upcoming or new nodes.
+    0, or with `bound_count` and `ahead_count` at least `min_count`.
+    """
+    on_new_nodes_count: _builtins.int
+    """Those of them on nodes that this plan adds."""
+    ahead_count: _builtins.int
+    """Pods that do not exist yet and have a place
+    (`GangSettings.count_missing_members`).
+    """
+    domain: _builtins.str
+    """Value of its topology key for all its places; "" = none, or not bound."""
+    reason: _reason_pb2.GangReason.Code.ValueType
+    """Why it has no places; UNSPECIFIED if it has."""
+    lacking_count: _builtins.int
+    """How many more pods must find a place for `min_count`, with the places that
+    were found; 0 if it has places, or if places were not looked for.
+    """
+    detail: _builtins.str
+    """What it lacks, or what follows from a `problem`; one sentence, for people."""
+    @_builtins.property
+    def node_groups(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Node groups that would complete it if their limits were larger, sorted by
+        id; with the reasons that are about limits.
+        """
+
+    @_builtins.property
+    def useless_nodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Registered nodes that were added for it and are of no use, as it cannot be
+        completed: nodes without pods to move, which SCALE_DOWN removes without
+        waiting. Sorted.
+        """
+
+    @_builtins.property
+    def useless_upcoming(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """Node group id to the number of nodes that were requested for it, have not
+        registered, and are of no use. The target size may be reduced by as many.
+        """
+
+    def __init__(
+        self,
+        *,
+        group: _builtins.str = ...,
+        min_count: _builtins.int = ...,
+        existing_count: _builtins.int = ...,
+        bound_count: _builtins.int = ...,
+        placed_count: _builtins.int = ...,
+        on_new_nodes_count: _builtins.int = ...,
+        ahead_count: _builtins.int = ...,
+        domain: _builtins.str = ...,
+        reason: _reason_pb2.GangReason.Code.ValueType = ...,
+        node_groups: _abc.Iterable[_builtins.str] | None = ...,
+        lacking_count: _builtins.int = ...,
+        detail: _builtins.str = ...,
+        useless_nodes: _abc.Iterable[_builtins.str] | None = ...,
+        useless_upcoming: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ahead_count", b"ahead_count", "bound_count", b"bound_count", "detail", b"detail", "domain", b"domain", "existing_count", b"existing_count", "group", b"group", "lacking_count", b"lacking_count", "min_count", b"min_count", "node_groups", b"node_groups", "on_new_nodes_count", b"on_new_nodes_count", "placed_count", b"placed_count", "reason", b"reason", "useless_nodes", b"useless_nodes", "useless_upcoming", b"useless_upcoming"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GangResult: _TypeAlias = GangResult  # noqa: Y015
 
 @_typing.final
 class ScaleUpSplit(_message.Message):
@@ -3065,6 +3190,7 @@ class ScaleUpState(_message.Message):
     LAYOUT_VERSION_FIELD_NUMBER: _builtins.int
     STRINGS_FIELD_NUMBER: _builtins.int
     OPAQUE_FIELD_NUMBER: _builtins.int
+    GANG_ORDERS_FIELD_NUMBER: _builtins.int
     layout_version: _builtins.int
     """Layout of `opaque`: 2. REQUIRED with it."""
     opaque: _builtins.bytes
@@ -3077,20 +3203,63 @@ class ScaleUpState(_message.Message):
         "".
         """
 
+    @_builtins.property
+    def gang_orders(self) -> _containers.RepeatedCompositeFieldContainer[Global___GangOrder]:
+        """Nodes requested for gangs that have not been whole since. OPTIONAL."""
+
     def __init__(
         self,
         *,
         layout_version: _builtins.int = ...,
         strings: _abc.Iterable[_builtins.str] | None = ...,
         opaque: _builtins.bytes = ...,
+        gang_orders: _abc.Iterable[Global___GangOrder] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["layout_version", b"layout_version", "opaque", b"opaque", "strings", b"strings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["gang_orders", b"gang_orders", "layout_version", b"layout_version", "opaque", b"opaque", "strings", b"strings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ScaleUpState: _TypeAlias = ScaleUpState  # noqa: Y015
+
+@_typing.final
+class GangOrder(_message.Message):
+    """Nodes of one group requested for a gang. If the gang cannot be whole in the
+    end, they are of no use, and go at once.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GANG_FIELD_NUMBER: _builtins.int
+    NODE_GROUP_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
+    ORDER_TIME_FIELD_NUMBER: _builtins.int
+    gang: _builtins.str
+    """The gang, as "namespace/name". REQUIRED."""
+    node_group: _builtins.str
+    """Id of the node group. REQUIRED."""
+    count: _builtins.int
+    """Number of nodes, >= 1. REQUIRED."""
+    @_builtins.property
+    def order_time(self) -> _timestamp_pb2.Timestamp:
+        """When they were requested: nodes created before are others. REQUIRED."""
+
+    def __init__(
+        self,
+        *,
+        gang: _builtins.str = ...,
+        node_group: _builtins.str = ...,
+        count: _builtins.int = ...,
+        order_time: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["order_time", b"order_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "gang", b"gang", "node_group", b"node_group", "order_time", b"order_time"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GangOrder: _TypeAlias = GangOrder  # noqa: Y015
 
 @_typing.final
 class SlackState(_message.Message):
@@ -3442,6 +3611,7 @@ class PlanSettings(_message.Message):
     PLANNER_FIELD_NUMBER: _builtins.int
     SEARCH_EFFORT_FIELD_NUMBER: _builtins.int
     REPLACEMENT_FIELD_NUMBER: _builtins.int
+    GANGS_FIELD_NUMBER: _builtins.int
     CAPACITY_REQUESTS_FIELD_NUMBER: _builtins.int
     search_effort: Global___SearchEffort.Code.ValueType
     """How much scale-up and scale-down search for a better plan. Default USUAL."""
@@ -3478,6 +3648,10 @@ class PlanSettings(_message.Message):
         """Replacement. OPTIONAL."""
 
     @_builtins.property
+    def gangs(self) -> Global___GangSettings:
+        """Pod groups, for all decisions. OPTIONAL."""
+
+    @_builtins.property
     def capacity_requests(self) -> Global___CapacityRequestSettings:
         """ProvisioningRequests. OPTIONAL."""
 
@@ -3493,15 +3667,66 @@ class PlanSettings(_message.Message):
         planner: Global___PlannerSettings | None = ...,
         search_effort: Global___SearchEffort.Code.ValueType = ...,
         replacement: Global___ReplacementSettings | None = ...,
+        gangs: Global___GangSettings | None = ...,
         capacity_requests: Global___CapacityRequestSettings | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["capacity_requests", b"capacity_requests", "planner", b"planner", "pod_costs", b"pod_costs", "replacement", b"replacement", "scale_down", b"scale_down", "scale_up", b"scale_up", "simulation", b"simulation", "slack", b"slack"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["capacity_requests", b"capacity_requests", "gangs", b"gangs", "planner", b"planner", "pod_costs", b"pod_costs", "replacement", b"replacement", "scale_down", b"scale_down", "scale_up", b"scale_up", "simulation", b"simulation", "slack", b"slack"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacity_requests", b"capacity_requests", "node_groups", b"node_groups", "planner", b"planner", "pod_costs", b"pod_costs", "replacement", b"replacement", "scale_down", b"scale_down", "scale_up", b"scale_up", "search_effort", b"search_effort", "simulation", b"simulation", "slack", b"slack"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacity_requests", b"capacity_requests", "gangs", b"gangs", "node_groups", b"node_groups", "planner", b"planner", "pod_costs", b"pod_costs", "replacement", b"replacement", "scale_down", b"scale_down", "scale_up", b"scale_up", "search_effort", b"search_effort", "simulation", b"simulation", "slack", b"slack"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PlanSettings: _TypeAlias = PlanSettings  # noqa: Y015
+
+@_typing.final
+class GangSettings(_message.Message):
+    """Pod groups that are scheduled together (`ClusterSnapshot.pod_groups`)."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COUNT_MISSING_MEMBERS_FIELD_NUMBER: _builtins.int
+    SERVE_OPTIONAL_MEMBERS_FIELD_NUMBER: _builtins.int
+    MOVE_RUNNING_FIELD_NUMBER: _builtins.int
+    count_missing_members: _builtins.bool
+    """Add nodes also for pods of a gang that do not exist yet, up to
+    `PodGroup.desired_count`: a gang of which fewer than `min_count` pods exist
+    is then served as if they did. Default false: such a gang is no demand, as
+    the scheduler holds its pods.
+    """
+    serve_optional_members: _builtins.bool
+    """Add nodes also for the pods of a gang beyond `min_count`. Default true.
+    False: they take room on nodes that are there, or that the gang gets anyway.
+    """
+    move_running: _builtins.bool
+    """Move the pods of running gangs: one by one as long as `min_count` of them
+    run, or the whole gang at once. Default true. False: nodes with a pod of a
+    gang that runs are neither drained nor replaced.
+    """
+    def __init__(
+        self,
+        *,
+        count_missing_members: _builtins.bool | None = ...,
+        serve_optional_members: _builtins.bool | None = ...,
+        move_running: _builtins.bool | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_count_missing_members", b"_count_missing_members", "_move_running", b"_move_running", "_serve_optional_members", b"_serve_optional_members", "count_missing_members", b"count_missing_members", "move_running", b"move_running", "serve_optional_members", b"serve_optional_members"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_count_missing_members", b"_count_missing_members", "_move_running", b"_move_running", "_serve_optional_members", b"_serve_optional_members", "count_missing_members", b"count_missing_members", "move_running", b"move_running", "serve_optional_members", b"serve_optional_members"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__count_missing_members: _TypeAlias = _typing.Literal["count_missing_members"]  # noqa: Y015
+    _WhichOneofArgType__count_missing_members: _TypeAlias = _typing.Literal["_count_missing_members", b"_count_missing_members"]  # noqa: Y015
+    _WhichOneofReturnType__move_running: _TypeAlias = _typing.Literal["move_running"]  # noqa: Y015
+    _WhichOneofArgType__move_running: _TypeAlias = _typing.Literal["_move_running", b"_move_running"]  # noqa: Y015
+    _WhichOneofReturnType__serve_optional_members: _TypeAlias = _typing.Literal["serve_optional_members"]  # noqa: Y015
+    _WhichOneofArgType__serve_optional_members: _TypeAlias = _typing.Literal["_serve_optional_members", b"_serve_optional_members"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__count_missing_members) -> _WhichOneofReturnType__count_missing_members | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__move_running) -> _WhichOneofReturnType__move_running | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__serve_optional_members) -> _WhichOneofReturnType__serve_optional_members | None: ...
+
+Global___GangSettings: _TypeAlias = GangSettings  # noqa: Y015
 
 @_typing.final
 class CapacityRequestSettings(_message.Message):

@@ -36,12 +36,16 @@ def test_nothing_is_added_for_a_request_that_cannot_be_completed() -> None:
 
 def test_booked_room_is_not_used_for_other_pods() -> None:
     from trimtab.v1 import plan_pb2
+
     D = plan_pb2.Decision
     found = plan_requests(
-        node("n1", "4"), group("g", "4"), pod_template("t", "3"), pod("p", "3"),
+        node("n1", "4"),
+        group("g", "4"),
+        pod_template("t", "3"),
+        pod("p", "3"),
         request("r", ("t", 1), conditions=[condition("Provisioned")]),
         decisions=(D.CAPACITY_REQUESTS, D.SLACK, D.SCALE_UP, D.SCALE_DOWN, D.REPLACEMENT, D.POD_COSTS),
-        settings={"slack": {"extraCapacityMinRate": 0.1}}
+        settings={"slack": {"extraCapacityMinRate": 0.1}},
     )
     print(found.answer)
     assert found.outcomes == {"r": "BOOKED"}
@@ -50,9 +54,13 @@ def test_booked_room_is_not_used_for_other_pods() -> None:
 
 def test_new_nodes_of_requests_count_as_requested_for_others() -> None:
     from trimtab.v1 import plan_pb2
+
     D = plan_pb2.Decision
     found = plan_requests(
-        group("g", "4", 2), pod_template("t", "3"), pod("p", "1"), pod("q", "3"),
+        group("g", "4", 2),
+        pod_template("t", "3"),
+        pod("p", "1"),
+        pod("q", "3"),
         request("r", ("t", 1)),
         decisions=(D.CAPACITY_REQUESTS, D.SLACK, D.SCALE_UP, D.SCALE_DOWN, D.REPLACEMENT, D.POD_COSTS),
     )

@@ -38,7 +38,7 @@ class StoredCapacityRequest(Struct, kw_only=True):
     status: dict[str, Any] | None = None
 
 
-class CapacityRequests:
+class ProvisioningRequests:
     """The ProvisioningRequests behind an API server."""
 
     def __init__(self, api: KubeApi, timeout_s: float) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from trimtab.actuator.kube import group_costs
 from trimtab.actuator.kube.api import METADATA, METADATA_LIST, Call, KubeApi
 from trimtab.actuator.kube.buffers import Buffers
-from trimtab.actuator.kube.capacity_requests import CapacityRequests
+from trimtab.actuator.kube.capacity_requests import ProvisioningRequests
 from trimtab.actuator.kube.cluster import (
     ConflictError,
     CostWrite,
@@ -61,7 +61,7 @@ class KubeCluster:
         self._api = api
         self._settings = settings or KubeSettings()
         self._buffers = Buffers(api, self._settings.list_timeout_s)
-        self._capacity_requests = CapacityRequests(api, self._settings.list_timeout_s)
+        self._capacity_requests = ProvisioningRequests(api, self._settings.list_timeout_s)
 
     def get_node(self, name: str, from_cache: bool = False) -> NodeView:
         """Return one node; with `from_cache`, as the server's cache has it."""

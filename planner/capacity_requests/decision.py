@@ -21,28 +21,15 @@ from trimtab.planner.facts.upcoming import upcoming
 from trimtab.planner.model.settings import SECOND_NS
 from trimtab.planner.placement.group_templates import group_templates, templates_key
 from trimtab.planner.round.decision import Decided, Decision, Summary
-from trimtab.planner.round.round import HeldRoom, Round
+from trimtab.planner.round.round import HeldRoom, Round, fixed_demand
 from trimtab.planner.simulation.growth import GrowthNeed
 from trimtab.planner.simulation.virtual_rows import VirtualPod, kinds_of
 from trimtab.planner.snapshot.caches import UNCACHED
-from trimtab.planner.snapshot.columns import Int32, Int64, Snapshot
+from trimtab.planner.snapshot.columns import Snapshot
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.reason_pb2 import CapacityRequestsResult
 
 Outcome = pb.CapacityOutcome
-
-
-class _NoDemand:
-    """Requests' pods are no placeholders that would be kept up."""
-
-    def __init__(self, counts: Int64) -> None:
-        self._counts = counts
-
-    def without(self, nodes: Int32) -> Int64:  # noqa: ARG002
-        return self._counts
-
-    def kind(self, node: int) -> int:
-        return node
 
 
 def decide(this: Round, settings: CapacityRequestSettings, state: pb.CapacityRequestsState | None) -> Decided:
@@ -56,7 +43,7 @@ def decide(this: Round, settings: CapacityRequestSettings, state: pb.CapacityReq
     pods = tuple(chain.from_iterable(repeat(pod, count) for pod, count in zip(kinds, counts, strict=True)))
     bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.array(counts, np.int64))])
     names = [""] * len(pods)
-    this.hold_room(HeldRoom(names, bounds, _NoDemand(np.diff(bounds))), pods, kinds_of(tuple(dict.fromkeys(kinds))))
+    this.hold_room(HeldRoom(names, bounds, fixed_demand(np.diff(bounds))), pods, kinds_of(tuple(dict.fromkeys(kinds))))
     first = this.simulation.pod_count + len(this.evictions)
     waiting = waiting_consumers(this.snapshot, answered)
     loop = CapacityLoop(this, settings, _rows(answered, first), waiting)

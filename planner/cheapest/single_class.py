@@ -17,7 +17,7 @@ _NODE_COST: Final = 1e-6
 """Cost of a node besides its price, as a share of the highest price: of plans of equal price fewer nodes win."""
 
 
-class _Batch(NamedTuple):
+class _KnapsackItem(NamedTuple):
     """Some equal nodes, to take all or not at all. takes : bool[pods + 1], whether the best nodes for that many pods
     have them, of the batches up to this one."""
 
@@ -38,7 +38,7 @@ def single_class_plan(problem: Problem) -> Plan | None:
     order = np.lexsort((np.arange(len(room)), -room, price))
     cost = np.full(count + 1, np.inf)
     cost[0] = 0.0
-    batches: list[_Batch] = []
+    batches: list[_KnapsackItem] = []
     for group in order[room[order] > 0].tolist():
         most = min(int(problem.most[group]), -(-count // int(room[group])))
         for nodes in _parts(most):
@@ -46,7 +46,7 @@ def single_class_plan(problem: Problem) -> Plan | None:
             other = np.concatenate([np.full(pods, cost[0]), cost[: count + 1 - pods]]) + price[group] * nodes
             takes = other < cost
             cost = np.where(takes, other, cost)
-            batches.append(_Batch(group, nodes, pods, takes))
+            batches.append(_KnapsackItem(group, nodes, pods, takes))
     return None if np.isinf(cost[count]) else _plan(problem, room, batches, count)
 
 
@@ -80,7 +80,7 @@ def _parts(most: int) -> list[int]:
     return [*parts, most] if most else parts
 
 
-def _plan(problem: Problem, room: Int64, batches: list[_Batch], count: int) -> Plan:
+def _plan(problem: Problem, room: Int64, batches: list[_KnapsackItem], count: int) -> Plan:
     """Return the plan: nodes as full as possible, the last one of the last group with the rest."""
     nodes, left = np.zeros(len(room), np.int64), count
     for batch in reversed(batches):

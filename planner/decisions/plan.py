@@ -117,7 +117,7 @@ def _taken(call: "_PlanCall") -> Planned:
 def _joined(first: Planned, rest: Planned) -> Planned:
     """Return the answer of two rounds. The diagnostics are those of the second one, with results and notes of both."""
     own, diagnostics = first.answer.diagnostics, rest.answer.diagnostics
-    decisions, texts = [*own.decisions, *diagnostics.decisions], dict.fromkeys((*diagnostics.notes, *own.notes))
+    decisions, texts = [*own.decisions, *diagnostics.decisions], dict.fromkeys((*own.notes, *diagnostics.notes))
     answer = pb.PlanResponse()
     answer.CopyFrom(first.answer)
     answer.ClearField("diagnostics")
@@ -244,15 +244,20 @@ class _RoundAttempt:
             decided = decided._replace(result=result, more=())
         summary = decided.summary or decision.summarize(result)
         this.decided[decision.code] = decided
-        if not is_last:
+        if decision.comes_before or not is_last:
             # Commit before, too, so that the log has room for the remaining moves.
-            commit(this.simulation.state)
+            self._commit(decision)
             decided.finish()
-            commit(this.simulation.state)
+            self._commit(decision)
         getattr(answer.state, field).CopyFrom(decided.state)
         answer.diagnostics.decisions.add(decision=decision.code, result=summary.result, counts=summary.counts)
         self._notes.extend(decided.notes)
         self._rest += rest
+
+    def _commit(self, decision: Decision) -> None:
+        """Make the moves of a decision final. One that comes before the round of the others may not have simulated."""
+        if self._round.is_simulated or not decision.comes_before:
+            commit(self._round.simulation.state)
 
     def _write_failure(self, failure: DecisionFailure) -> None:
         """Write the result of a decision that failed. Its state is still that of the request."""

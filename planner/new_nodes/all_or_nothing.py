@@ -57,7 +57,7 @@ class NewNodeRoom(NamedTuple):
         return [group.zero_or_max for group in self.groups]
 
 
-class _Attempt(NamedTuple):
+class _NodeSet(NamedTuple):
     """A set of nodes to try. group_of : of each node; planned : pods in slots, None = wherever they fit."""
 
     group_of: list[int]
@@ -80,7 +80,7 @@ def place_all(room: NewNodeRoom, pods: Int32) -> list[int] | None:
     return None
 
 
-def _attempts(room: NewNodeRoom, bounds: GroupBounds, pods: Int32) -> Iterator[_Attempt]:
+def _attempts(room: NewNodeRoom, bounds: GroupBounds, pods: Int32) -> Iterator[_NodeSet]:
     """Yield sets of nodes, the cheapest first."""
     yield from _cheapest(room, bounds, pods, room.limits.may_add, [])
     may_add, atomic = room.limits.may_add, room.is_atomic
@@ -95,7 +95,7 @@ def _attempts(room: NewNodeRoom, bounds: GroupBounds, pods: Int32) -> Iterator[_
 
 def _cheapest(
     room: NewNodeRoom, bounds: GroupBounds, pods: Int32, may_add: Int64, opened: list[int]
-) -> Iterator[_Attempt]:
+) -> Iterator[_NodeSet]:
     """Yield the cheapest set in numbers for pods besides nodes that are opened anyway; then the same without groups
     that use up a quota. may_add : int64[G]."""
     allowed = may_add.copy()
@@ -110,7 +110,7 @@ def _cheapest(
         added = np.bincount(np.repeat(plan.group, plan.nodes), minlength=len(allowed)).astype(np.int64)
         if int(added.sum()) + len(opened) <= room.most and _admits(room, added, opened):
             planned = planned_nodes(plan, by_class(room.packer.simulation, pods), row_of)
-            yield _Attempt(planned.group_of, planned)
+            yield _NodeSet(planned.group_of, planned)
             return
         largest = int(added.argmax())
         allowed[largest] = _admitted_count(room, added, opened, largest)
@@ -130,11 +130,11 @@ def _admits(room: NewNodeRoom, added: Int64, opened: list[int]) -> bool:
     return room.limits.admit(every)
 
 
-def _with_whole_group(room: NewNodeRoom, bounds: GroupBounds, pods: Int32, group: int) -> Iterator[_Attempt]:
+def _with_whole_group(room: NewNodeRoom, bounds: GroupBounds, pods: Int32, group: int) -> Iterator[_NodeSet]:
     """Yield all nodes of an all-or-nothing group; then with the cheapest others for the pods that it has no room for,
     as far as amounts say."""
     whole = [group] * int(room.limits.may_add[group])
-    yield _Attempt(whole, None)
+    yield _NodeSet(whole, None)
     # As many pods of each class as the whole group has no room for, the classes one after the other.
     left, rest = np.array(whole, np.int64), []
     free = np.repeat(bounds.free[group][None], len(left), axis=0)
@@ -155,10 +155,10 @@ def _with_whole_group(room: NewNodeRoom, bounds: GroupBounds, pods: Int32, group
     may_add[group] = 0
     others = group_bounds(room.packer.simulation, room.packer.growth, waiting)
     for attempt in _cheapest(room, others, waiting, may_add, whole):
-        yield _Attempt(whole + attempt.group_of, None)
+        yield _NodeSet(whole + attempt.group_of, None)
 
 
-def _packed(room: NewNodeRoom, bounds: GroupBounds, pods: Int32) -> _Attempt | None:
+def _packed(room: NewNodeRoom, bounds: GroupBounds, pods: Int32) -> _NodeSet | None:
     """Return the nodes of first fit over all groups that admit any of the pods; None if pods are left."""
     may_add, atomic = room.limits.may_add, room.is_atomic
     groups = [
@@ -175,10 +175,10 @@ def _packed(room: NewNodeRoom, bounds: GroupBounds, pods: Int32) -> _Attempt | N
         return None
     group_of = [groups[at] for at in packed.group_of.tolist()]
     added = np.bincount(np.array(group_of, np.int64), minlength=len(room.groups)).astype(np.int64)
-    return _Attempt(group_of, None) if room.limits.admit(added) else None
+    return _NodeSet(group_of, None) if room.limits.admit(added) else None
 
 
-def _try(room: NewNodeRoom, attempt: _Attempt, pods: Int32) -> list[int] | None:
+def _try(room: NewNodeRoom, attempt: _NodeSet, pods: Int32) -> list[int] | None:
     """Open the nodes of an attempt and place the pods; return the groups of the nodes in use, None if pods are left.
     The moves stay."""
     state, start = room.packer.simulation.state, current_mark(room.packer.simulation.state)

@@ -122,6 +122,11 @@ class _DemandAndBookings:
         return self._demand.kind(node)
 
 
+def fixed_demand(counts: Int64) -> RoomDemand:
+    """Return the demand for sets whose numbers do not depend on nodes. counts : int64[Q]."""
+    return _DemandAndBookings(_NoDemand(), counts)
+
+
 def _with_bookings(room: HeldRoom, booked: BookedRoom) -> HeldRoom:
     """Return placeholders followed by booked room."""
     if not booked.pods:

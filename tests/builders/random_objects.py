@@ -206,9 +206,7 @@ def _container(draw: _Draw, name: str, is_init: bool = False) -> Json:
         **draw.maybe(0.9, lambda: _resources(draw), "resources"),
         **draw.maybe(0.3, lambda: [port], "ports"),
         **(draw.maybe(0.5, lambda: "Always", "restartPolicy") if is_init else {}),
-        **draw.maybe(
-            0.1, lambda: [{"action": draw.one(("Restart", "RestartAllContainers"))}], "restartPolicyRules"
-        ),
+        **draw.maybe(0.1, lambda: [{"action": draw.one(("Restart", "RestartAllContainers"))}], "restartPolicyRules"),
     }
 
 
@@ -238,7 +236,11 @@ def _affinity(draw: _Draw, nodes: list[str]) -> Json:
             )
             for _ in range(draw.number(0, 2))
         ]
-        pin = {"key": "metadata.name", "operator": draw.one(("In", "In", "NotIn")), "values": [draw.one(nodes or ["x"])]}
+        pin = {
+            "key": "metadata.name",
+            "operator": draw.one(("In", "In", "NotIn")),
+            "values": [draw.one(nodes or ["x"])],
+        }
         return {
             **draw.maybe(0.7, lambda: expressions, "matchExpressions"),
             **draw.maybe(0.4, lambda: [pin], "matchFields"),
@@ -248,7 +250,9 @@ def _affinity(draw: _Draw, nodes: list[str]) -> Json:
         return {
             **draw.maybe(0.7, lambda: [_pod_term(draw) for _ in range(draw.number(0, 2))], required),
             **(
-                draw.maybe(0.5, lambda: [{"weight": draw.number(1, 100), "podAffinityTerm": _pod_term(draw)}], preferred)
+                draw.maybe(
+                    0.5, lambda: [{"weight": draw.number(1, 100), "podAffinityTerm": _pod_term(draw)}], preferred
+                )
                 if has_preferences
                 else {}
             ),
@@ -347,7 +351,11 @@ def _reference(draw: _Draw, owner: Json) -> Json:
 
 def _pod(draw: _Draw, number: int, nodes: list[str], owners: list[Json]) -> Json:
     namespace = draw.one(NAMESPACES)
-    foreign = {"apiVersion": "example.com/v1", "kind": draw.one(("StatefulSet", "Node", "Rollout")), "metadata": {"name": "o"}}
+    foreign = {
+        "apiVersion": "example.com/v1",
+        "kind": draw.one(("StatefulSet", "Node", "Rollout")),
+        "metadata": {"name": "o"},
+    }
     node = draw.one([*nodes, "gone"]) if draw.random.random() < 0.7 else ""
     spec = _pod_spec(draw, nodes) | ({"nodeName": node} if node else {})
     return {
@@ -416,7 +424,13 @@ def _owner(draw: _Draw, number: int) -> Json:
         spec |= draw.maybe(0.8, lambda: count, "replicas")
         status = {"replicas": draw.number(1, 4)}
     annotations = draw.some((("deployment.kubernetes.io/revision", draw.one(("3", "x"))), ("trimtab.dev/slack", "2")))
-    above = {"apiVersion": "apps/v1", "kind": "Deployment", "name": draw.one(("o1", "d")), "uid": "u", "controller": True}
+    above = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "name": draw.one(("o1", "d")),
+        "uid": "u",
+        "controller": True,
+    }
     return {
         "apiVersion": _API.get(kind, "apps/v1"),
         "kind": kind,

@@ -25,6 +25,7 @@ from trimtab.clients.snapshots.objects.build import (
     build_watched_snapshot,
     priority_classes,
 )
+from trimtab.clients.snapshots.objects.capacity_requests import REQUESTS, capacity_requests
 from trimtab.clients.snapshots.objects.csi_drivers import required_drivers
 from trimtab.clients.snapshots.objects.devices.pod_claims import ClaimObjects, provided_resources
 from trimtab.clients.snapshots.objects.devices.table import DeviceObjects, DeviceTables, declared_slices
@@ -56,7 +57,7 @@ class _SentKeys(NamedTuple):
 class _Before(NamedTuple):
     """The state before a delta: those keys of the last snapshot that the delta touches. `changes` : what the watches
     brought; `sent` : the keys; `groups` : declared groups by name; `group_of` : by node; `group_of_instance` : by
-    provider id; `actuation`, `slack`, `devices` (encoded) : as last sent.
+    provider id; `actuation`, `slack`, `devices` (encoded), `capacity` : as last sent.
     """
 
     changes: Changes
@@ -67,6 +68,7 @@ class _Before(NamedTuple):
     actuation: Actuation | None
     slack: pb.SlackRequests
     devices: bytes
+    capacity: pb.CapacityRequests
 
 
 class SnapshotMaker:
@@ -85,6 +87,7 @@ class SnapshotMaker:
         self._slack = pb.SlackRequests()
         self._tables = DeviceTables()
         self._devices = b""
+        self._capacity = pb.CapacityRequests()
 
     def forget(self) -> None:
         """Make the next `next_update` return a whole snapshot."""
@@ -108,7 +111,8 @@ class SnapshotMaker:
         sent.owners.update(had.owners)
         self._sent = sent._replace(groups=had.groups)
         self._groups, self._group_of, self._group_of_instance = before.groups, before.group_of, before.group_of_instance
-        self._actuation, self._slack, self._devices = before.actuation, before.slack, before.devices
+        self._actuation, self._slack = before.actuation, before.slack
+        self._devices, self._capacity = before.devices, before.capacity
 
     def next_update(
         self,
@@ -123,7 +127,10 @@ class SnapshotMaker:
         self._refuse_problems()
         sent, self._sent, self._before = self._sent, None, None
         changes = self._store.take_changes()
-        held = self._groups, self._group_of, self._group_of_instance, self._actuation, self._slack, self._devices
+        held = (
+            *(self._groups, self._group_of, self._group_of_instance),
+            *(self._actuation, self._slack, self._devices, self._capacity),
+        )
         by_name = {(group.metadata.name if group.metadata else None) or "": group for group in groups}
         moved = self._moved(group_of_instance)
         if sent is None:
@@ -139,6 +146,7 @@ class SnapshotMaker:
         delta = pb.SnapshotDelta(changed=built.snapshot)
         if changes.owners or changes.buffers:
             self._add_slack(delta.changed)
+            self._add_capacity_requests(delta.changed)
         if changes.devices or declared_slices(groups) != declared_slices(held[0].values()):
             built.notes.extend(self._add_devices(delta.changed, groups))
         before = _Before(changes, _touched(sent, changes), *held)
@@ -183,6 +191,7 @@ class SnapshotMaker:
             {(group.namespace, group.name) for group in snapshot.pod_groups},
         )
         self._slack.CopyFrom(snapshot.slack_requests)
+        self._capacity.CopyFrom(snapshot.capacity_requests)
         self._groups, self._actuation = groups, actuation
         self._group_of = {node.name: node.node_group for node in snapshot.nodes if node.node_group}
         return built
@@ -220,6 +229,17 @@ class SnapshotMaker:
         if found is not None:
             changed.devices.CopyFrom(found)
         return notes
+
+    def _add_capacity_requests(self, changed: pb.ClusterSnapshot) -> None:
+        """Add the ProvisioningRequests if they, or the templates of their pods, have changed."""
+        objects = self._store.objects
+        asking = {kind: [objects[kind][key] for key in sorted(objects[kind])] for kind in REQUESTS}
+        classes = priority_classes(objects["PriorityClass"].values())
+        found = capacity_requests(asking, classes) or pb.CapacityRequests()
+        if found != self._capacity:
+            changed.capacity_requests.CopyFrom(found)
+            changed.capacity_requests.SetInParent()
+            self._capacity = found
 
     def _regroup(self, groups: dict[str, NodeGroup], nodes: set[str]) -> list[NodeGroup]:
         """Update the membership of nodes; return the groups whose rows change. May add to `nodes`."""

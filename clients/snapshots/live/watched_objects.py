@@ -33,8 +33,8 @@ from trimtab.k8s.v1 import core_pb2, meta_pb2
 Key = tuple[str, str]
 """(namespace, name); the namespace is "" for kinds without."""
 OWNERS = tuple(CONTROLLERS)
-BUFFERS = ("CapacityBuffer", "PodTemplate")
-"""Kinds that are used only for requests for slack."""
+BUFFERS = ("CapacityBuffer", "PodTemplate", "ProvisioningRequest")
+"""Kinds that are used only for requests for slack and for ProvisioningRequests."""
 POOLS = ("NodePool", "NodeClaim")
 """Kinds of Karpenter, from which its node groups are made."""
 DEVICES = DEVICE_KINDS
@@ -56,7 +56,8 @@ class Changes(NamedTuple):
     budgets: set[Key]
     namespaces: set[str]
     buffers: set[tuple[str, Key]]
-    """Kinds used only for requests for slack, and pods that request slack by their own annotation."""
+    """Kinds used only for requests for slack and for ProvisioningRequests, and pods that request slack by their own
+    annotation."""
     devices: set[tuple[str, Key]]
     """Slices, classes, rules, templates and claims of devices."""
     pod_groups: set[Key]

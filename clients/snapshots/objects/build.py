@@ -24,6 +24,7 @@ from trimtab.clients.rpc.collection import collection_paused
 from trimtab.clients.snapshots.objects.absent import absent_notes
 from trimtab.clients.snapshots.objects.admission import pod_of_template
 from trimtab.clients.snapshots.objects.budgets import budget_row
+from trimtab.clients.snapshots.objects.capacity_requests import capacity_requests
 from trimtab.clients.snapshots.objects.csi_drivers import required_drivers
 from trimtab.clients.snapshots.objects.devices.pod_claims import ClaimObjects, claim_objects
 from trimtab.clients.snapshots.objects.devices.table import DeviceObjects, DeviceTables
@@ -172,6 +173,7 @@ class _Builder:
         self._namespaces()
         self._slack()
         self._devices()
+        self._capacity_requests()
         self._dictionary.write(self._snapshot)
         self._note_absent_kinds()
         return BuiltSnapshot(self._snapshot, self._notes)
@@ -193,6 +195,11 @@ class _Builder:
         if devices is not None:
             self._snapshot.devices.CopyFrom(devices)
         self._notes.extend(notes)
+
+    def _capacity_requests(self) -> None:
+        requests = capacity_requests(self._sorted, priority_classes(self._of("PriorityClass")))
+        if requests is not None:
+            self._snapshot.capacity_requests.CopyFrom(requests)
 
     def _note_absent_kinds(self) -> None:
         self._notes.extend(absent_notes(self._objects, self._snapshot))

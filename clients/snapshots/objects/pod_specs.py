@@ -92,7 +92,7 @@ def spec_key(pod: Pod, mounts: Mounts) -> tuple[bytes, str]:
         mounts[:3],
         (
             kept.safe_to_evict, kept.enable_ds_eviction, kept.topology_spread_timeout, kept.scale_up_delay,
-            kept.slack_ignore,
+            kept.slack_ignore, consumed_request(kept),
         ),
         resized, is_infeasible,
     )  # fmt: skip
@@ -100,7 +100,7 @@ def spec_key(pod: Pod, mounts: Mounts) -> tuple[bytes, str]:
 
 
 _NO_SPEC = PodSpec()
-_NOTHING_BESIDE = (NOTHING[:3], (None,) * 5, None, False)
+_NOTHING_BESIDE = (NOTHING[:3], (None,) * 5 + ("",), None, False)
 
 
 def _own_key(spec: PodSpec) -> tuple[bytes, str]:
@@ -208,6 +208,7 @@ class PodSpecTable:
         annotations = (pod.metadata and pod.metadata.annotations) or _NO_ANNOTATIONS
         row.safe_to_evict = _SAFE_TO_EVICT.get(annotations.safe_to_evict or "", pb.SafeToEvict.UNSPECIFIED)
         row.ignored_by_slack = annotations.slack_ignore == "true"
+        row.capacity_request = self.dictionary.string(consumed_request(annotations))
         if annotations.enable_ds_eviction in ("true", "false"):
             row.enable_ds_eviction = annotations.enable_ds_eviction == "true"
         if annotations.topology_spread_timeout is not None:
@@ -235,6 +236,11 @@ class PodSpecTable:
         if not -(2**31) <= value < 2**31:
             raise FieldError("priority", f"{value} is out of range", "give a 32-bit integer")
         return value
+
+
+def consumed_request(annotations: PodAnnotations) -> str:
+    """Return the ProvisioningRequest whose room a pod takes, "" = none. The older prefix counts, too, as upstream."""
+    return annotations.capacity_request or annotations.old_capacity_request or ""
 
 
 def node_features(spec: PodSpec) -> list[str]:

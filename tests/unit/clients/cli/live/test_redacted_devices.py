@@ -7,8 +7,8 @@ from pathlib import Path
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from tests.builders import device_objects as dra
-from tests.builders import gangs
 from tests.builders import kubernetes as k8s
+from tests.builders import pod_group_objects as gangs
 from trimtab.clients.cli.live.redaction import redact_file
 from trimtab.clients.recording import RecordingReader, RecordingWriter
 from trimtab.clients.snapshots.objects.devices.extended_resources import IMPLICIT

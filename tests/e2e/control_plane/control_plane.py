@@ -66,7 +66,9 @@ class ControlPlane:
         self.audited = list(audited)
         self.audits_reads = audits_reads
         self.audit_log = state / "audit.jsonl"
-        self.gate_flags = [f"--feature-gates={','.join(f'{one}=true' for one in feature_gates)}"] if feature_gates else []
+        self.gate_flags = (
+            [f"--feature-gates={','.join(f'{one}=true' for one in feature_gates)}"] if feature_gates else []
+        )
         self.served_flags = [f"--runtime-config={','.join(f'{one}=true' for one in served)}"] if served else []
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.etcd_port, self.peer_port, self.api_port, self.kcm_port, self.sched_port, self.kwok_port = free_ports(6)
@@ -263,6 +265,10 @@ GANG_GATES = ("GenericWorkload", "GangScheduling")
 SERVED = ("resource.k8s.io/v1beta2", "scheduling.k8s.io/v1alpha2")
 """What Kubernetes 1.36 has for devices and groups of pods beyond its defaults: `feature_gates` and `served`."""
 _KUBECONFIG_FLAGS = ("kubeconfig", "authentication-kubeconfig", "authorization-kubeconfig")
+
+
+def _switched_on(flag: str, names: Sequence[str]) -> list[str]:
+    return [f"--{flag}={','.join(f'{name}=true' for name in names)}"] if names else []
 
 
 def cached_binaries() -> Path:

@@ -1,4 +1,4 @@
-"""The version of an API server. Every user may read it, by Kubernetes' default roles; without it, 0 stands for unknown."""
+"""The version of an API server, 0 = unknown. Every user may read it, by Kubernetes' default roles."""
 
 import re
 from typing import Final

@@ -75,8 +75,8 @@ class SnapshotMaker:
     """Makes one sequence of snapshots: each delta is relative to the one before."""
 
     def __init__(self, store: WatchedObjects, minor: Callable[[], int] = lambda: 0) -> None:
-        """`minor` : returns the minor version of the cluster's Kubernetes, 0 = unknown; called for clusters with devices,
-        once for each whole snapshot.
+        """`minor` : returns the minor version of the cluster's Kubernetes, 0 = unknown; called once for each whole
+        snapshot of a cluster with devices.
         """
         self._store, self._read_minor = store, minor
         self._minor: int | None = None

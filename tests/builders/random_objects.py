@@ -4,6 +4,7 @@ of has some chance to be there. Deterministic in the seed. Clusters are small, a
 
 from typing import Any
 
+from tests.builders.random_groups import CLAIMS_MADE, group_objects, group_of, provisioning_requests
 from tests.builders.random_pod_specs import (
     APPS,
     CPU,
@@ -40,6 +41,10 @@ def random_objects(seed: int) -> list[Json]:
     if draw.random.random() < 0.7:
         objects += storage_objects(draw.random, names, NAMESPACES, ZONES)
     objects += _buffers(draw, owners)
+    if draw.random.random() < 0.5:
+        objects += group_objects(draw.random, NAMESPACES)
+    if draw.random.random() < 0.3:
+        objects += provisioning_requests(draw.random, ["template"], "default")
     draw.random.shuffle(objects)
     return objects
 
@@ -162,6 +167,8 @@ _ANNOTATIONS = (
     ("karpenter.sh/do-not-disrupt", ("true", "1h", "90.0000000001s", "never")),
     ("karpenter.sh/disruption-cost", ("1.5", "nan", "0x10", "1_0", " 1", "-3e2", "٣")),
     ("example.com/cost", ("7", "inf", "1e400", "")),
+    ("autoscaling.x-k8s.io/consume-provisioning-request", ("request-0", "")),
+    ("cluster-autoscaler.kubernetes.io/consume-provisioning-request", ("request-1",)),
     ("example.com/unread", ("y",)),
 )
 
@@ -190,7 +197,7 @@ def _pod(draw: Draw, number: int, nodes: list[str], owners: list[Json]) -> Json:
     }
     node = draw.one([*nodes, "gone"]) if draw.random.random() < 0.7 else ""
     spec = pod_spec(draw, nodes) | ({"nodeName": node} if node else {})
-    return {
+    pod = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": _meta(
@@ -204,6 +211,11 @@ def _pod(draw: Draw, number: int, nodes: list[str], owners: list[Json]) -> Json:
         "spec": spec,
         "status": _pod_status(draw, spec),
     }
+    if draw.random.random() < 0.3:
+        for part, more in zip(("labels", "annotations"), group_of(draw.random), strict=False):
+            pod["metadata"][part] = pod["metadata"].get(part, {}) | more
+        pod["spec"] |= group_of(draw.random)[2]
+    return pod
 
 
 def _pod_status(draw: Draw, spec: Json) -> Json:
@@ -231,6 +243,7 @@ def _pod_status(draw: Draw, spec: Json) -> Json:
         **draw.maybe(0.8, lambda: conditions, "conditions"),
         **draw.maybe(0.3, lambda: statuses(spec["containers"]), "containerStatuses"),
         **draw.maybe(0.1, lambda: statuses(spec.get("initContainers", [])), "initContainerStatuses"),
+        **draw.maybe(0.5, lambda: [draw.one(CLAIMS_MADE)], "resourceClaimStatuses"),
     }
 
 

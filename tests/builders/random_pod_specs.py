@@ -6,6 +6,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
+from tests.builders.random_groups import CLAIMS
 from tests.builders.random_storage import claim_names, volumes_of
 
 Json = dict[str, Any]
@@ -186,7 +187,7 @@ def pod_spec(draw: Draw, nodes: list[str]) -> Json:
         **draw.maybe(0.5, lambda: draw.one(("default-scheduler", "other")), "schedulerName"),
         **draw.maybe(0.5, lambda: draw.one(("Always", "OnFailure", "Never")), "restartPolicy"),
         **draw.maybe(0.4, lambda: draw.one((0, 30, 600)), "terminationGracePeriodSeconds"),
-        **draw.maybe(0.05, lambda: [{"name": "gpu", "resourceClaimName": "c"}], "resourceClaims"),
+        **draw.maybe(0.05, lambda: draw.some(CLAIMS, 1), "resourceClaims"),
         **draw.maybe(0.1, lambda: [{"name": "wait"}], "schedulingGates"),
         **draw.maybe(0.5, lambda: volumes_of(draw.random, claim_names()), "volumes"),
     }

@@ -66,7 +66,9 @@ class ControlPlane:
         self.audited = list(audited)
         self.audits_reads = audits_reads
         self.audit_log = state / "audit.jsonl"
-        self.gate_flags = [f"--feature-gates={','.join(f'{one}=true' for one in feature_gates)}"] if feature_gates else []
+        self.gate_flags = (
+            [f"--feature-gates={','.join(f'{one}=true' for one in feature_gates)}"] if feature_gates else []
+        )
         self.served_flags = [f"--runtime-config={','.join(f'{one}=true' for one in served)}"] if served else []
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.etcd_port, self.peer_port, self.api_port, self.kcm_port, self.sched_port, self.kwok_port = free_ports(6)

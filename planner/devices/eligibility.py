@@ -56,7 +56,7 @@ class Eligibility:
 
     def __init__(self, features: DeviceFeatures) -> None:
         self._features = features
-        self._selectors = DeviceSelectors(features.consumable_capacity, features.version)
+        self._selectors = DeviceSelectors(features.version)
         self._known: dict[tuple[int, str, DeviceClass, DeviceSubRequest], EligibleDevices] = {}
         self._tables: list[DeviceTable] = []
 

@@ -1,7 +1,7 @@
 """Selectors of devices: CEL expressions about one variable, `device`, kept by expression and content of the device.
 
-`device` has `driver` (string), `attributes[domain].id`, `capacity[domain].id` (quantity) and, with consumable capacity,
-`allowMultipleAllocations`. A name without a domain is put under the driver's. An unknown domain is an empty map; an
+`device` has `driver` (string), `attributes[domain].id`, `capacity[domain].id` (quantity) and `allowMultipleAllocations`,
+whatever feature gates say, as stored expressions may use what was once on. A name without a domain is put under the driver's. An unknown domain is an empty map; an
 unknown name in it is an error when the expression is evaluated.
 Source: k8s.io/dynamic-resource-allocation/cel/compile.go, v0.36.3.
 """
@@ -20,7 +20,6 @@ HIGHEST_COST = 1_000_000
 LISTS_VERSION = 37
 """From here on attributes may be lists; before, one is an error."""
 
-_ATTRIBUTES = type_of("map(string, map(string, any))")
 _CAPACITY = type_of("map(string, map(string, quantity))")
 _EMPTY: dict[str, Any] = {}
 
@@ -53,17 +52,23 @@ class _Domains(Mapping[str, dict[str, Any]]):
 
 
 class DeviceSelectors:
-    """Evaluates selectors; each expression is compiled once and evaluated once for each driver and content.
-    consumable_capacity, version : of the scheduler.
+    """Evaluates selectors; each expression is compiled once and evaluated once for each driver and content. version : of
+    the scheduler.
     """
 
-    def __init__(self, consumable_capacity: bool = True, version: int = 36) -> None:
+    def __init__(self, version: int) -> None:
         self._lists = version >= LISTS_VERSION
-        device = {"driver": STRING, "attributes": _ATTRIBUTES, "capacity": _CAPACITY}
-        if consumable_capacity:
-            device["allowMultipleAllocations"] = BOOL
-        self._consumable_capacity = consumable_capacity
-        self._fields = {"device": device}
+        # The type of attributes: "any" has no elements, "dyn" may.
+        attribute = "dyn" if self._lists else "any"
+        self._fields = {
+            "device": {
+                "driver": STRING,
+                "attributes": type_of(f"map(string, map(string, {attribute}))"),
+                "capacity": _CAPACITY,
+                "allowMultipleAllocations": BOOL,
+            }
+        }
+        self._result_types = {"bool", attribute}
         self._programs: dict[str, Program | SelectorError] = {}
         self._answers: dict[tuple[str, str, DeviceContent], bool | SelectorError] = {}
         self._variables: dict[tuple[str, DeviceContent], dict[str, Any] | SelectorError] = {}
@@ -101,7 +106,7 @@ class DeviceSelectors:
             return SelectorError(f"CEL compile error: {problem}")
         except RecursionError:
             return SelectorError("CEL compile error: nested too deeply")
-        if program.result_type.name not in {"bool", "any"}:
+        if program.result_type.name not in self._result_types:
             return SelectorError(
                 f"CEL compile error: must evaluate to bool or the unknown type, not {program.result_type}"
             )
@@ -126,9 +131,6 @@ class DeviceSelectors:
                 variables = self._variables[key] = device_variables(driver, content, self._lists)
             except SelectorError as error:
                 variables = self._variables[key] = error
-            else:
-                if not self._consumable_capacity:
-                    del variables["device"]["allowMultipleAllocations"]
         if isinstance(variables, SelectorError):
             raise variables
         return dict(variables)

@@ -107,7 +107,7 @@ def joined(types: Sequence[CelType], is_literal: bool = False) -> CelType:
     """
     found = DYN
     for at, one in enumerate(types):
-        mixed = is_literal and at > 0 and (found.name in OPEN) != (one.name in OPEN)
+        mixed = is_literal and at > 0 and found.name != one.name and bool(OPEN & {found.name, one.name})
         if mixed or not fits(found, one):
             raise ExpressionTypeError(f"expected type {found}, not {one}")
         found = one if found.name in OPEN else found

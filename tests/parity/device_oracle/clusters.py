@@ -17,15 +17,22 @@ CONDITION = "example.com/attached"
 EXPRESSIONS = (
     'device.driver == "gpu.example.com"',
     'device.attributes[device.driver].model == "a100"',
+    'device.attributes[device.driver].?model.orValue("") == "a100"',
+    "device.attributes[device.driver].?numa.orValue(0) in [0, 1]",
+    "size(device.attributes[device.driver]) > 1",
+    'device.driver.startsWith("gpu") || device.driver.matches("^nic[.]")',
+    '["model", "numa"].exists(one, one in device.attributes[device.driver])',
     'device.attributes["gpu.example.com"].?model.orValue("a100") == "a100"',
     '"model" in device.attributes[device.driver]',
-    'has(device.attributes[device.driver].numa) && device.attributes[device.driver].numa == 1',
-    'device.attributes["gpu.example.com"].version.isGreaterThan(semver("1.0.0"))',
-    'device.capacity[device.driver].memory.compareTo(quantity("40Gi")) >= 0',
+    "has(device.attributes[device.driver].numa) && device.attributes[device.driver].numa == 1",
+    "has(device.attributes[device.driver].version) && "
+    'device.attributes[device.driver].version.isGreaterThan(semver("1.0.0-rc.0"))',
+    'device.capacity[device.driver].?memory.orValue(quantity("40Gi")).compareTo(quantity("40Gi")) >= 0',
+    'device.capacity[device.driver].memory.isLessThan(quantity("81Gi"))',
     '!has(device.capacity[device.driver].memory) || device.capacity[device.driver].memory == quantity("80Gi")',
     "device.allowMultipleAllocations",
     "!device.allowMultipleAllocations",
-    'cel.bind(d, device.attributes[device.driver], has(d.healthy) && d.healthy)',
+    "cel.bind(d, device.attributes[device.driver], has(d.healthy) && d.healthy)",
     "true",
 )
 
@@ -36,10 +43,10 @@ class Clusters:
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
         self.version = self.random.choice((36, 36, 37))
-        self.with_counters = self.chance(0.3)
+        self.with_counters = self.chance(0.35)
         self.with_shares = self.chance(0.35)
         self.with_odd = self.chance(0.2)
-        self.nodes = [f"n{at}" for at in range(self.random.randint(1, 3))]
+        self.nodes = [f"n{at}" for at in range(self.random.choice((1, 2, 2, 3)))]
 
     def chance(self, probability: float) -> bool:
         """Draw true with a probability."""
@@ -58,9 +65,7 @@ class Clusters:
         return {
             "name": name,
             "features": features,
-            "nodes": [
-                {"metadata": {"name": one, "labels": {"zone": self.random.choice(ZONES)}}} for one in self.nodes
-            ],
+            "nodes": [{"metadata": {"name": one, "labels": {"zone": self.random.choice(ZONES)}}} for one in self.nodes],
             "classes": [self.device_class(f"c{at}") for at in range(3)],
             "slices": slices,
             "allocated": self.allocated(slices),
@@ -70,7 +75,10 @@ class Clusters:
     def device_class(self, name: str) -> dict[str, Any]:
         """Return a class that selects by driver, by something else, or everything."""
         expressions = self.random.choice(((), EXPRESSIONS[:1], (self.random.choice(EXPRESSIONS),)))
-        return {"metadata": {"name": name}, "spec": {"selectors": [{"cel": {"expression": one}} for one in expressions]}}
+        return {
+            "metadata": {"name": name},
+            "spec": {"selectors": [{"cel": {"expression": one}} for one in expressions]},
+        }
 
     def slices(self) -> list[dict[str, Any]]:
         """Return the slices of one to three pools for each driver."""
@@ -95,7 +103,8 @@ class Clusters:
         slices = []
         for _ in range(count):
             devices = [
-                self.device(one, driver, counters) for one in sorted(self.random.sample(names, self.random.randint(1, 3)))
+                self.device(one, driver, counters)
+                for one in sorted(self.random.sample(names, self.random.randint(1, 3)))
             ]
             if not self.odd():
                 names = [one for one in names if all(one != device["name"] for device in devices)]
@@ -141,7 +150,10 @@ class Clusters:
         """Return a set of two counters."""
         return {
             "name": name,
-            "counters": {"memory": {"value": f"{self.random.randint(1, 8) * 10}Gi"}, "slots": {"value": self.number(1, 6)}},
+            "counters": {
+                "memory": {"value": f"{self.random.randint(1, 8) * 10}Gi"},
+                "slots": {"value": self.number(1, 6)},
+            },
         }
 
     def number(self, low: int, high: int) -> str:
@@ -170,7 +182,7 @@ class Clusters:
             found["capacity"] = self.capacities(shares)
         if counters and self.chance(0.8):
             found["consumesCounters"] = self.consumption()
-        if self.chance(0.15):
+        if self.chance(0.1):
             effect = self.random.choice(("NoSchedule", "NoExecute", "None"))
             found["taints"] = [{"key": "example.com/t", "value": self.random.choice(("", "x")), "effect": effect}]
         if self.chance(0.08):
@@ -187,7 +199,10 @@ class Clusters:
         return [
             {
                 "counterSet": one,
-                "counters": {"memory": {"value": f"{self.random.randint(0, 4) * 10}Gi"}, "slots": {"value": self.number(0, 2)}},
+                "counters": {
+                    "memory": {"value": f"{self.random.randint(0, 3) * 10}Gi"},
+                    "slots": {"value": self.number(0, 2)},
+                },
             }
             for one in sets
         ]
@@ -215,7 +230,7 @@ class Clusters:
         for one in slices:
             spec = one["spec"]
             for device in spec.get("devices", ()):
-                if not self.chance(0.2):
+                if not self.chance(0.12):
                     continue
                 result = {
                     "request": "r", "driver": spec["driver"], "pool": spec["pool"]["name"], "device": device["name"],
@@ -232,11 +247,11 @@ class Clusters:
 
     def pod(self, number: int) -> list[dict[str, Any]]:
         """Return the claims of a pod."""
-        return [self.claim(f"claim{number}-{at}") for at in range(self.random.choice((1, 1, 1, 2, 3)))]
+        return [self.claim(f"claim{number}-{at}") for at in range(self.random.choice((1, 1, 1, 1, 2)))]
 
     def claim(self, name: str) -> dict[str, Any]:
         """Return a claim."""
-        requests = [self.request(f"r{at}") for at in range(self.random.choice((1, 1, 2, 3)))]
+        requests = [self.request(f"r{at}") for at in range(self.random.choice((1, 1, 1, 2, 3)))]
         devices: dict[str, Any] = {"requests": requests}
         if self.chance(0.3):
             devices["constraints"] = [self.constraint(requests) for _ in range(self.random.choice((1, 1, 2)))]
@@ -250,7 +265,10 @@ class Clusters:
         names = [one["name"] for one in requests]
         names += [f"{one['name']}/{sub['name']}" for one in requests for sub in one.get("firstAvailable", ())]
         some = self.random.sample(names, self.random.randint(1, len(names))) if self.chance(0.4) else []
-        return {"requests": some, self.random.choice(("matchAttribute", "matchAttribute", "distinctAttribute")): attribute}
+        return {
+            "requests": some,
+            self.random.choice(("matchAttribute", "matchAttribute", "distinctAttribute")): attribute,
+        }
 
     def request(self, name: str) -> dict[str, Any]:
         """Return a request, with alternatives or without."""
@@ -264,12 +282,15 @@ class Clusters:
         found: dict[str, Any] = {"deviceClassName": self.random.choice(("c0", "c1", "c2"))}
         if self.odd() and self.chance(0.3):
             found["deviceClassName"] = "missing"
-        if self.chance(0.15):
+        if self.chance(0.07):
             found["allocationMode"] = "All"
         else:
             # The last ones meet the limit of 32.
-            found |= {"allocationMode": "ExactCount", "count": self.random.choice((1, 1, 1, 1, 2, 2, 3, 4, 12, 33))}
-        if self.chance(0.3):
+            found |= {
+                "allocationMode": "ExactCount",
+                "count": self.random.choice((1,) * 16 + (2, 2, 2, 2, 3, 4, 12, 33)),
+            }
+        if self.chance(0.25):
             found["selectors"] = [{"cel": {"expression": self.random.choice(EXPRESSIONS)}}]
         if self.chance(0.15):
             found["tolerations"] = [

@@ -10,7 +10,7 @@ there is a limit on steps, at which the node is refused.
 Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating, allocateOne and allocateDevice, v0.36.3.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -130,6 +130,19 @@ def bits_of(pool: DevicePool, names: Iterable[str]) -> int:
         if at is not None:
             bits |= 1 << at
     return bits
+
+
+def pool_signature(pool: DevicePool, use: PoolUse | None, node: DeviceNode, features: DeviceFeatures) -> Hashable:
+    """Return what tells a pool and its use from others, apart from names."""
+    if use is None or not (use.exclusive or use.shares):
+        used: Hashable = 0
+    elif use.shares or pool.elsewhere:
+        used = use.content()
+    else:
+        used = bits_of(pool, use.exclusive)
+    if pool.is_local:
+        return pool.id.driver, id(pool.table), pool.problem, used
+    return id(pool), PoolView(pool, NO_USE, node, 0, features).here, used
 
 
 class DeviceSearch:

@@ -28,7 +28,7 @@ def minor(version: str) -> int:
 @cache
 def recorded(name: str) -> list[dict[str, Any]]:
     """Return the documents of a file with their answers."""
-    return [json.loads(line) for line in gzip.open(DATA / f"{name}.jsonl.gz", "rt")]
+    return [json.loads(line) for line in gzip.decompress((DATA / f"{name}.jsonl.gz").read_bytes()).splitlines()]
 
 
 @pytest.mark.parametrize("version", [36, 37])
@@ -49,7 +49,9 @@ def test_random_clusters_have_the_same_answers_pod_after_pod() -> None:
     for case in recorded("random"):
         found = answers(case["document"], minor(case["version"]))
         expected = [[comparable(one) for one in pod] for pod in case["answers"]]
-        kinds |= {"error" if "error" in one else "claims" if one["claims"] else "none" for pod in expected for one in pod}
+        kinds |= {
+            "error" if "error" in one else "claims" if one["claims"] else "none" for pod in expected for one in pod
+        }
         if found != expected:
             different.append(case["document"]["name"])
     assert different == []

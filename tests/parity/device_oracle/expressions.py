@@ -1,8 +1,8 @@
 """Records what the real compiler and evaluator of selectors say to a list of expressions and devices.
 
 `python -m tests.parity.device_oracle.expressions --oracle36 PROGRAM --oracle37 PROGRAM`: reads and replaces
-`data/devices/selectors.jsonl.gz`, a document of each version with its answers. To add an expression, add it there to the
-documents (`--add EXPRESSION`).
+`data/devices/selectors.jsonl.gz`, a document of each version with its answers. To add an expression, add it there to
+the documents (`--add EXPRESSION`).
 """
 
 import argparse
@@ -22,7 +22,7 @@ def main() -> None:
     parser.add_argument("--oracle37", required=True)
     parser.add_argument("--add", action="append", default=[])
     options = parser.parse_args()
-    lines = [json.loads(line) for line in gzip.open(PATH, "rt")]
+    lines = [json.loads(line) for line in gzip.decompress(PATH.read_bytes()).splitlines()]
     out = []
     for line in lines:
         document = line["document"]

@@ -243,10 +243,14 @@ class DeviceClaim:
 
 @dataclass(frozen=True, slots=True)
 class DeviceClass:
-    """A DeviceClass: `selectors` are CEL expressions, None = of a kind that is not known."""
+    """A DeviceClass: `selectors` are CEL expressions, None = of a kind that is not known. extended_resource_name : of
+    the resource that pods may ask for instead, "" = not given; created_ns : Unix nanoseconds, 0 = not known.
+    """
 
     name: str
     selectors: tuple[str | None, ...] = ()
+    extended_resource_name: str = ""
+    created_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -251,8 +251,10 @@ def growth(plan: _CapacityPlan) -> Iterator[str]:
 
 
 def no_room(plan: _CapacityPlan) -> Iterator[str]:
-    """Check requests of one set for which there is no room, if only the node decides: the room at the end is too little
-    as well. Quotas are left out: with any, groups count as full."""
+    """Check requests of one set for which there is no room, if only the node decides and no real pod waits, which would
+    come first: the room at the end is too little as well. With quotas, groups count as full."""
+    if plan.nodes.waiting() or plan.nodes.hidden:
+        return
     end, _ = plan.end()
     for key, request in plan.requests.items():
         one = plan.answers.get(key)

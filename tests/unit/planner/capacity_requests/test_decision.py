@@ -139,7 +139,7 @@ def test_a_booking_shrinks_as_its_pods_start_and_ends_with_the_last() -> None:
 
 def test_pods_of_a_set_take_its_room_though_a_queue_has_changed_their_selectors() -> None:
     sets = [pod_template("small", "1"), pod_template("large", "2")]
-    started = [pod("p", "2", node="n1", node_selector={"pool": "x"}, annotations={CONSUMES: "a"})]
+    started = [pod("p", "2", "1Gi", node="n1", node_selector={"pool": "x"}, annotations={CONSUMES: "a"})]
     found = plan_requests(
         node("n1", "8", labels={"pool": "x"}),
         sets,

@@ -1,0 +1,192 @@
+"""A cluster of Karpenter's whose nodes have the wrong sizes: large ones that are hardly used, after a peak has gone."""
+
+import json
+import random
+import time
+from collections import Counter
+from typing import Any
+
+from tests.e2e.actuator_process import apply, until
+from tests.e2e.control_plane.control_plane import ControlPlane
+
+Json = dict[str, Any]
+POOL = "default"
+PRICE = "eks-node-viewer/instance-price"
+ZONES = ("test-zone-a", "test-zone-b", "test-zone-c", "test-zone-d")
+TYPES = ("c-16x", "s-16x", "m-16x", "s-8x", "m-8x")
+REFERENCE: Json = {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}
+CLOSED: list[Json] = [{"nodes": "0"}]
+
+
+def requirement(key: str, *values: str) -> Json:
+    """Return a requirement with In."""
+    return {"key": key, "operator": "In", "values": list(values)}
+
+
+def pool_objects(*cpus: str, capacity_types: tuple[str, ...] = ("on-demand",)) -> list[Json]:
+    """Return the NodePool, for types of these sizes, which disrupts nothing yet, and its node class."""
+    requirements = [
+        requirement("kubernetes.io/arch", "amd64"),
+        requirement("kubernetes.io/os", "linux"),
+        requirement("karpenter.sh/capacity-type", *capacity_types),
+        requirement("karpenter.kwok.sh/instance-cpu", *(cpus or ("1", "2", "4", "8", "16"))),
+    ]
+    template = {"metadata": {"labels": {"kwok": "on"}}, "spec": {"requirements": requirements, "nodeClassRef": REFERENCE}}
+    template["spec"]["expireAfter"] = "Never"
+    disruption = {"consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "0s", "budgets": CLOSED}
+    return [
+        {"apiVersion": "karpenter.kwok.sh/v1alpha1", "kind": "KWOKNodeClass", "metadata": {"name": "default"}},
+        {
+            "apiVersion": "karpenter.sh/v1",
+            "kind": "NodePool",
+            "metadata": {"name": POOL},
+            "spec": {"template": template, "disruption": disruption},
+        },
+    ]
+
+
+def claim(name: str, pool_uid: str, kind: str, zone: str, capacity_type: str = "on-demand") -> Json:
+    """Return a NodeClaim for a node of a type."""
+    return {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodeClaim",
+        "metadata": {
+            "name": name,
+            "labels": {"karpenter.sh/nodepool": POOL, "kwok": "on"},
+            "ownerReferences": [
+                {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "name": POOL, "uid": pool_uid, "blockOwnerDeletion": True}
+            ],
+        },
+        "spec": {
+            "expireAfter": "Never",
+            "nodeClassRef": REFERENCE,
+            "requirements": [
+                requirement("node.kubernetes.io/instance-type", f"{kind}-amd64-linux"),
+                requirement("topology.kubernetes.io/zone", zone),
+                requirement("karpenter.sh/capacity-type", capacity_type),
+            ],
+            "resources": {"requests": {"cpu": "1"}},
+        },
+    }
+
+
+def deployment(name: str, replicas: int, cpu: str, memory: str, spread: str = "") -> Json:
+    """Return a Deployment."""
+    labels = {"app": name}
+    container = {"name": "c", "image": "none", "resources": {"requests": {"cpu": cpu, "memory": memory}}}
+    spec: Json = {"containers": [container], "terminationGracePeriodSeconds": 1}
+    if spread:
+        rule = {"maxSkew": 1, "topologyKey": spread, "whenUnsatisfiable": "DoNotSchedule"}
+        spec["topologySpreadConstraints"] = [{**rule, "labelSelector": {"matchLabels": labels}}]
+    template = {"metadata": {"labels": labels}, "spec": spec}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template},
+    }
+
+
+def budget(name: str, max_unavailable: str) -> Json:
+    """Return a PodDisruptionBudget of a Deployment."""
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"maxUnavailable": max_unavailable, "selector": {"matchLabels": {"app": name}}},
+    }
+
+
+def fill(plane: ControlPlane, node_count: int, seed: int = 1) -> int:
+    """Create nodes, and then pods that the scheduler spreads over them; return the number of pods."""
+    apply(plane, *pool_objects())
+    until(lambda: _is_ready(plane), 60, "the NodePool is ready")
+    uid = json.loads(plane.kubectl("get", "nodepool", POOL, "-o", "json"))["metadata"]["uid"]
+    chance = random.Random(seed)
+    apply(
+        plane,
+        *(
+            claim(f"old-{number:04d}", uid, chance.choice(TYPES), ZONES[number % len(ZONES)])
+            for number in range(node_count)
+        ),
+    )
+    until(lambda: len(ready_nodes(plane)) == node_count, 240, "all nodes are ready")
+    apps = [
+        ("web", node_count, "500m", "1Gi", ""),
+        ("api", node_count // 2, "1", "1Gi", ""),
+        ("cache", node_count // 4, "500m", "6Gi", ""),
+        ("jobs", node_count // 4, "2", "2Gi", ""),
+        ("zonal", node_count // 5, "1", "2Gi", "topology.kubernetes.io/zone"),
+    ]
+    objects = [deployment(*app) for app in apps] + [budget(app[0], "25%") for app in apps]
+    apply(plane, *objects)
+    count = sum(app[1] for app in apps)
+    until(lambda: running_pods(plane) == count, 240, "all pods run")
+    return count
+
+
+def open_budget(plane: ControlPlane, nodes: str = "10%") -> None:
+    """Let Karpenter disrupt nodes."""
+    patch = json.dumps({"spec": {"disruption": {"budgets": [{"nodes": nodes}]}}})
+    plane.kubectl("patch", "nodepool", POOL, "--type=merge", "-p", patch)
+
+
+def listed(plane: ControlPlane, kind: str) -> list[Json]:
+    """Return all objects of a kind."""
+    items: list[Json] = json.loads(plane.kubectl("get", kind, "-A", "-o", "json"))["items"]
+    return items
+
+
+def ready_nodes(plane: ControlPlane) -> list[Json]:
+    """Return the nodes that Karpenter has initialized."""
+    return [one for one in listed(plane, "nodes") if one["metadata"]["labels"].get("karpenter.sh/initialized") == "true"]
+
+
+def running_pods(plane: ControlPlane) -> int:
+    """Return the number of pods that are ready on a node that is there."""
+    nodes = {one["metadata"]["name"] for one in listed(plane, "nodes")}
+    return sum(is_ready(pod) and pod["spec"].get("nodeName") in nodes for pod in listed(plane, "pods"))
+
+
+def is_ready(pod: Json) -> bool:
+    """Return whether a pod is ready and not being deleted."""
+    if "deletionTimestamp" in pod["metadata"]:
+        return False
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in pod["status"].get("conditions", ()))
+
+
+def price_of(nodes: list[Json]) -> float:
+    """Return what nodes cost for one hour."""
+    return sum(float(node["metadata"]["labels"].get(PRICE, "0")) for node in nodes)
+
+
+def is_disrupted(node: Json) -> bool:
+    """Return whether a node is leaving."""
+    taints = {taint["key"] for taint in node["spec"].get("taints", ())}
+    return "deletionTimestamp" in node["metadata"] or "karpenter.sh/disrupted" in taints
+
+
+def sizes(nodes: list[Json]) -> Counter[str]:
+    """Return the number of nodes of each type."""
+    return Counter(node["metadata"]["labels"]["node.kubernetes.io/instance-type"] for node in nodes)
+
+
+def watch_until_settled(plane: ControlPlane, limit_s: float, quiet_s: float) -> list[tuple[float, float, int, int]]:
+    """Return (seconds, price an hour, nodes, disrupted nodes) every two seconds, until nothing has changed for a while."""
+    found: list[tuple[float, float, int, int]] = []
+    began = last_change = time.monotonic()
+    names: set[str] = set()
+    while True:
+        nodes, now = listed(plane, "nodes"), time.monotonic()
+        seen = {node["metadata"]["name"] for node in nodes}
+        if seen != names or any(map(is_disrupted, nodes)):
+            names, last_change = seen, now
+        found.append((now - began, price_of(nodes), len(nodes), sum(map(is_disrupted, nodes))))
+        if now - began > limit_s or now - last_change > quiet_s:
+            return found
+        time.sleep(2)
+
+
+def _is_ready(plane: ControlPlane) -> bool:
+    (pool,) = listed(plane, "nodepools")
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in pool.get("status", {}).get("conditions", ()))

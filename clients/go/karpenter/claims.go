@@ -61,10 +61,7 @@ func checkPlaces(results pscheduling.Results) *Disagreement {
 // neededClaims returns the new nodes that pods of candidates need; those for pods that wait already are the
 // provisioner's.
 func neededClaims(results pscheduling.Results, candidates []*disruption.Candidate) []*pscheduling.NodeClaim {
-	leaving := map[string]bool{}
-	for _, candidate := range candidates {
-		leaving[candidate.Name()] = true
-	}
+	leaving := namesOf(candidates)
 	found := []*pscheduling.NodeClaim{}
 	for _, claim := range results.NewNodeClaims {
 		for _, pod := range claim.Pods {
@@ -73,6 +70,27 @@ func neededClaims(results pscheduling.Results, candidates []*disruption.Candidat
 				break
 			}
 		}
+	}
+	return found
+}
+
+// servesOthers returns whether a new node of the simulation also has pods that wait already.
+func servesOthers(results pscheduling.Results, candidates []*disruption.Candidate) bool {
+	leaving := namesOf(candidates)
+	for _, claim := range results.NewNodeClaims {
+		for _, pod := range claim.Pods {
+			if !leaving[pod.Spec.NodeName] {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func namesOf(candidates []*disruption.Candidate) map[string]bool {
+	found := map[string]bool{}
+	for _, candidate := range candidates {
+		found[candidate.Name()] = true
 	}
 	return found
 }

@@ -257,7 +257,10 @@ func (m *Method) verify(ctx context.Context, plan *Plan, budgets map[string]int,
 		return nil, fmt.Errorf("simulating scheduling, %w", err)
 	}
 	command, bad := m.command(ctx, chosen, results)
-	if bad != nil {
+	switch {
+	case bad != nil && servesOthers(results, chosen):
+		return nil, &changedError{"pods wait for new nodes, which the provisioner orders first: " + bad.Detail}
+	case bad != nil:
 		return nil, bad
 	}
 	// A pod that came in the meantime was not part of the simulation.

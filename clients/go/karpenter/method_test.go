@@ -236,17 +236,29 @@ func TestOnDemandNodesAreReplacedBySpotNodesOnlyIfTheLaunchMustBeSpot(t *testing
 	}
 }
 
+func waits(pod *corev1.Pod) {
+	pod.Status.Phase = corev1.PodPending
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
+}
+
 func TestPodsThatWaitGetNoNodeOfThePlan(t *testing.T) {
 	w := threeLargeNodes(t)
-	w.addPod("waits", "", 15000, func(pod *corev1.Pod) {
-		pod.Status.Phase = corev1.PodPending
-		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
-	})
+	w.addPod("waits", "", 15900, waits)
 	command := w.plans("a", "b", "c")[0]
-	for _, replacement := range command.Replacements {
-		if !lo.SomeBy(replacement.Pods, func(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" }) {
-			t.Error("a replacement is for the waiting pod alone")
-		}
+	if len(command.Replacements) != 1 || lo.SomeBy(command.Replacements[0].Pods, func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "" }) {
+		t.Errorf("replacements %v", command.Replacements)
+	}
+}
+
+func TestAPlanThatIsTooDearOnlyBecauseOtherPodsWaitIsNoDisagreement(t *testing.T) {
+	w := threeLargeNodes(t)
+	w.addPod("waits", "", 15000, waits)
+	var got []disruption.Command
+	if grown := increase("fallbacks", changed, func() { got = w.plans("a", "b", "c") }); grown != 1 || len(got) != 0 {
+		t.Errorf("counted %v, commands %v", grown, got)
+	}
+	if w.method.memory.hasRefused([]string{"a", "b", "c"}) {
+		t.Error("it is not tried again")
 	}
 }
 
@@ -330,7 +342,7 @@ func TestThePolicyBalancedHasItsSay(t *testing.T) {
 	w := newWorld(t, func(pool *v1.NodePool) { pool.Spec.Disruption.ConsolidationPolicy = v1.ConsolidationPolicyBalanced })
 	many := slices.Repeat([]int64{300}, 40)
 	w.addNode("a", "large", v1.CapacityTypeOnDemand, many...)
-	w.addNode("b", "large", v1.CapacityTypeOnDemand, 500)
+	w.addNode("b", "large", v1.CapacityTypeOnDemand, slices.Repeat([]int64{500}, 28)...)
 	w.cloud.InstanceTypes = append(w.cloud.InstanceTypes, instanceType("almost", 15, 1.5, false))
 	if grown := increase("disagreements", balancedScore, func() { w.plans("a") }); grown != 1 {
 		t.Errorf("counted %v", grown)

@@ -162,6 +162,7 @@ func (w *world) addNode(name, kind, capacityType string, podsMilli ...int64) {
 		Status:     v1.NodeClaimStatus{ProviderID: "fake://" + name, NodeName: name, Capacity: of.Capacity, Allocatable: of.Allocatable()},
 	})
 	claim.Namespace, node.Namespace, node.Name = "", "", name
+	node.Spec.Taints = nil // of a node that is not registered yet
 	for _, condition := range []string{v1.ConditionTypeLaunched, v1.ConditionTypeRegistered, v1.ConditionTypeInitialized, v1.ConditionTypeConsolidatable} {
 		claim.StatusConditions().SetTrue(condition)
 	}

@@ -118,6 +118,8 @@ def _pods(
         number_pod=np.zeros(0, np.int32),
         number_key=np.zeros(0, np.int32),
         number=np.zeros(0, np.float64),
+        group_pod=np.zeros(0, np.int32),
+        group_name=np.zeros(0, np.int32),
     )
 
 
@@ -152,5 +154,6 @@ def snapshot(
         deletions=(),
         recent_evictions=(),
         slack_requests=(),
+        pod_groups=(),
         dangling=DanglingReferences(_NOTHING, _NOTHING, _NOTHING, _NOTHING),
     )

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from trimtab.clients.kubernetes.envelope import parsed
 from trimtab.clients.kubernetes.object_errors import FieldError, ObjectError
-from trimtab.clients.kubernetes.registry import BY_KIND, CONTROLLERS, STRUCTS, WATCHED
+from trimtab.clients.kubernetes.registry import BY_KIND, CONTROLLERS, STRUCTS, VOLCANO_POD_GROUP, WATCHED
 from trimtab.clients.snapshots.live.objects import custom_object, to_struct
 from trimtab.clients.snapshots.live.pod_history import PodHistory
 from trimtab.clients.snapshots.live.pod_reader import PodRowBuilder
@@ -32,6 +32,10 @@ BUFFERS = ("CapacityBuffer", "PodTemplate")
 """Kinds that are used only for requests for slack."""
 POOLS = ("NodePool", "NodeClaim")
 """Kinds of Karpenter, from which its node groups are made."""
+DEVICES = ("DeviceClass", "ResourceSlice", "DeviceTaintRule", "ResourceClaimTemplate", "ResourceClaim")
+"""Kinds that decide which pods get which devices."""
+GROUPS_OF_PODS = ("Workload", "PodGroup", VOLCANO_POD_GROUP)
+"""Kinds of groups of pods that are scheduled together."""
 STORAGE = ("PersistentVolumeClaim", "PersistentVolume", "StorageClass", "CSIDriver")
 """Kinds that decide where the volumes of pods can be mounted."""
 _CONTENT = PodRow._fields.index("pod")

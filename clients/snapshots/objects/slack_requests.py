@@ -127,7 +127,7 @@ class _SlackReader:
                 raise FieldError(f"spec.{field}", f"{count} is not a count", "give a number of at least 0")
             if count is not None:
                 setattr(row, field, count)
-        for resource, amount in amounts(spec.limits).items():
+        for resource, amount in sorted(amounts(spec.limits).items()):
             # Rounded down: a limit is not to be exceeded.
             whole = amount // (MILLI if resource == "cpu" else NANO)
             row.limits.add(resource=self._dictionary.resource(resource), amount=min(whole, 2**53))

@@ -407,6 +407,8 @@ class PodStatus(_message.Message):
     INIT_CONTAINER_STATUSES_FIELD_NUMBER: _builtins.int
     NOMINATED_NODE_NAME_FIELD_NUMBER: _builtins.int
     RESIZE_FIELD_NUMBER: _builtins.int
+    RESOURCE_CLAIM_STATUSES_FIELD_NUMBER: _builtins.int
+    EXTENDED_RESOURCE_CLAIM_STATUS_FIELD_NUMBER: _builtins.int
     RESOURCES_FIELD_NUMBER: _builtins.int
     phase: _builtins.str
     """"Pending", "Running", "Succeeded", "Failed" or "Unknown"."""
@@ -435,6 +437,14 @@ class PodStatus(_message.Message):
         """State of the init containers."""
 
     @_builtins.property
+    def resource_claim_statuses(self) -> _containers.RepeatedCompositeFieldContainer[Global___PodResourceClaimStatus]:
+        """Claims made from templates."""
+
+    @_builtins.property
+    def extended_resource_claim_status(self) -> Global___PodExtendedResourceClaimStatus:
+        """Claim made for extended resources."""
+
+    @_builtins.property
     def resources(self) -> Global___ResourceRequirements:
         """Resources of the pod as a whole that are in force."""
 
@@ -449,11 +459,13 @@ class PodStatus(_message.Message):
         init_container_statuses: _abc.Iterable[Global___ContainerStatus] | None = ...,
         nominated_node_name: _builtins.str = ...,
         resize: _builtins.str = ...,
+        resource_claim_statuses: _abc.Iterable[Global___PodResourceClaimStatus] | None = ...,
+        extended_resource_claim_status: Global___PodExtendedResourceClaimStatus | None = ...,
         resources: Global___ResourceRequirements | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["resources", b"resources", "start_time", b"start_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["extended_resource_claim_status", b"extended_resource_claim_status", "resources", b"resources", "start_time", b"start_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["conditions", b"conditions", "container_statuses", b"container_statuses", "init_container_statuses", b"init_container_statuses", "nominated_node_name", b"nominated_node_name", "phase", b"phase", "reason", b"reason", "resize", b"resize", "resources", b"resources", "start_time", b"start_time"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conditions", b"conditions", "container_statuses", b"container_statuses", "extended_resource_claim_status", b"extended_resource_claim_status", "init_container_statuses", b"init_container_statuses", "nominated_node_name", b"nominated_node_name", "phase", b"phase", "reason", b"reason", "resize", b"resize", "resource_claim_statuses", b"resource_claim_statuses", "resources", b"resources", "start_time", b"start_time"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1558,20 +1570,121 @@ class PodResourceClaim(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     NAME_FIELD_NUMBER: _builtins.int
+    RESOURCE_CLAIM_NAME_FIELD_NUMBER: _builtins.int
+    RESOURCE_CLAIM_TEMPLATE_NAME_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Name within the pod."""
+    resource_claim_name: _builtins.str
+    """The claim, in the pod's namespace."""
+    resource_claim_template_name: _builtins.str
+    """The template that makes a claim for this pod."""
     def __init__(
         self,
         *,
         name: _builtins.str = ...,
+        resource_claim_name: _builtins.str | None = ...,
+        resource_claim_template_name: _builtins.str | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_resource_claim_name", b"_resource_claim_name", "_resource_claim_template_name", b"_resource_claim_template_name", "resource_claim_name", b"resource_claim_name", "resource_claim_template_name", b"resource_claim_template_name"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_resource_claim_name", b"_resource_claim_name", "_resource_claim_template_name", b"_resource_claim_template_name", "name", b"name", "resource_claim_name", b"resource_claim_name", "resource_claim_template_name", b"resource_claim_template_name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__resource_claim_name: _TypeAlias = _typing.Literal["resource_claim_name"]  # noqa: Y015
+    _WhichOneofArgType__resource_claim_name: _TypeAlias = _typing.Literal["_resource_claim_name", b"_resource_claim_name"]  # noqa: Y015
+    _WhichOneofReturnType__resource_claim_template_name: _TypeAlias = _typing.Literal["resource_claim_template_name"]  # noqa: Y015
+    _WhichOneofArgType__resource_claim_template_name: _TypeAlias = _typing.Literal["_resource_claim_template_name", b"_resource_claim_template_name"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__resource_claim_name) -> _WhichOneofReturnType__resource_claim_name | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__resource_claim_template_name) -> _WhichOneofReturnType__resource_claim_template_name | None: ...
+
+Global___PodResourceClaim: _TypeAlias = PodResourceClaim  # noqa: Y015
+
+@_typing.final
+class PodResourceClaimStatus(_message.Message):
+    """The claim that was made for a pod from a template."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    RESOURCE_CLAIM_NAME_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Name within the pod."""
+    resource_claim_name: _builtins.str
+    """The claim; absent = none was needed."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        resource_claim_name: _builtins.str | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_resource_claim_name", b"_resource_claim_name", "resource_claim_name", b"resource_claim_name"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_resource_claim_name", b"_resource_claim_name", "name", b"name", "resource_claim_name", b"resource_claim_name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__resource_claim_name: _TypeAlias = _typing.Literal["resource_claim_name"]  # noqa: Y015
+    _WhichOneofArgType__resource_claim_name: _TypeAlias = _typing.Literal["_resource_claim_name", b"_resource_claim_name"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__resource_claim_name) -> _WhichOneofReturnType__resource_claim_name | None: ...
+
+Global___PodResourceClaimStatus: _TypeAlias = PodResourceClaimStatus  # noqa: Y015
+
+@_typing.final
+class PodExtendedResourceClaimStatus(_message.Message):
+    """The claim that the scheduler made for extended resources of a pod."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_MAPPINGS_FIELD_NUMBER: _builtins.int
+    RESOURCE_CLAIM_NAME_FIELD_NUMBER: _builtins.int
+    resource_claim_name: _builtins.str
+    """The claim."""
+    @_builtins.property
+    def request_mappings(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContainerExtendedResourceRequest]:
+        """Which container asks for what."""
+
+    def __init__(
+        self,
+        *,
+        request_mappings: _abc.Iterable[Global___ContainerExtendedResourceRequest] | None = ...,
+        resource_claim_name: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["request_mappings", b"request_mappings", "resource_claim_name", b"resource_claim_name"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___PodResourceClaim: _TypeAlias = PodResourceClaim  # noqa: Y015
+Global___PodExtendedResourceClaimStatus: _TypeAlias = PodExtendedResourceClaimStatus  # noqa: Y015
+
+@_typing.final
+class ContainerExtendedResourceRequest(_message.Message):
+    """An extended resource of a container that devices satisfy."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONTAINER_NAME_FIELD_NUMBER: _builtins.int
+    RESOURCE_NAME_FIELD_NUMBER: _builtins.int
+    REQUEST_NAME_FIELD_NUMBER: _builtins.int
+    container_name: _builtins.str
+    """Container."""
+    resource_name: _builtins.str
+    """Extended resource."""
+    request_name: _builtins.str
+    """Request of the claim."""
+    def __init__(
+        self,
+        *,
+        container_name: _builtins.str = ...,
+        resource_name: _builtins.str = ...,
+        request_name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["container_name", b"container_name", "request_name", b"request_name", "resource_name", b"resource_name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ContainerExtendedResourceRequest: _TypeAlias = ContainerExtendedResourceRequest  # noqa: Y015
 
 @_typing.final
 class PodTemplateSpec(_message.Message):

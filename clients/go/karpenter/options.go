@@ -10,6 +10,8 @@ import (
 
 	"sigs.k8s.io/karpenter/pkg/operator/options"
 	"sigs.k8s.io/karpenter/pkg/utils/env"
+
+	"trimtab.dev/clients/go/trimtab"
 )
 
 type optionsKey struct{}
@@ -18,12 +20,8 @@ type optionsKey struct{}
 type Options struct {
 	// Address of the planner, host:port; empty = Karpenter is as without this package.
 	Address string
-	// CAFile, CertFile, KeyFile, ServerName and TokenFile secure the connection; all empty = plain text.
-	CAFile     string
-	CertFile   string
-	KeyFile    string
-	ServerName string
-	TokenFile  string
+	// Security of the connection; the zero value is plain text.
+	Security trimtab.Security
 	// ClusterName is what the planner calls the cluster in logs and caches.
 	ClusterName string
 	Settings    Settings
@@ -33,11 +31,11 @@ type Options struct {
 func (o *Options) AddFlags(fs *options.FlagSet) {
 	standard := DefaultSettings()
 	fs.StringVar(&o.Address, "trimtab-address", env.WithDefaultString("TRIMTAB_ADDRESS", ""), "Address of the Trimtab planner, host:port. Empty: Karpenter decides alone")
-	fs.StringVar(&o.CAFile, "trimtab-ca-file", env.WithDefaultString("TRIMTAB_CA_FILE", ""), "CA certificates that the planner's certificate is checked with, PEM. Empty: no TLS")
-	fs.StringVar(&o.CertFile, "trimtab-cert-file", env.WithDefaultString("TRIMTAB_CERT_FILE", ""), "Certificate for the planner, PEM")
-	fs.StringVar(&o.KeyFile, "trimtab-key-file", env.WithDefaultString("TRIMTAB_KEY_FILE", ""), "Key of the certificate, PEM")
-	fs.StringVar(&o.ServerName, "trimtab-server-name", env.WithDefaultString("TRIMTAB_SERVER_NAME", ""), "Name that the planner's certificate must have. Empty: the host of the address")
-	fs.StringVar(&o.TokenFile, "trimtab-token-file", env.WithDefaultString("TRIMTAB_TOKEN_FILE", ""), "Bearer token for the planner")
+	fs.StringVar(&o.Security.CAFile, "trimtab-tls-ca", env.WithDefaultString("TRIMTAB_TLS_CA", ""), "CA certificates that the planner's certificate is checked with, PEM. Empty: plain text")
+	fs.StringVar(&o.Security.CertFile, "trimtab-tls-cert", env.WithDefaultString("TRIMTAB_TLS_CERT", ""), "Karpenter's certificate for the planner, PEM")
+	fs.StringVar(&o.Security.KeyFile, "trimtab-tls-key", env.WithDefaultString("TRIMTAB_TLS_KEY", ""), "Key of the certificate, PEM")
+	fs.StringVar(&o.Security.ServerName, "trimtab-tls-server-name", env.WithDefaultString("TRIMTAB_TLS_SERVER_NAME", ""), "Name that the planner's certificate must have. Empty: the host of the address")
+	fs.StringVar(&o.Security.TokenFile, "trimtab-token-file", env.WithDefaultString("TRIMTAB_TOKEN_FILE", ""), "File with a bearer token for the planner")
 	fs.StringVar(&o.ClusterName, "trimtab-cluster-name", env.WithDefaultString("TRIMTAB_CLUSTER_NAME", "karpenter"), "Name of the cluster in the planner's logs")
 	fs.DurationVar(&o.Settings.Deadline, "trimtab-deadline", env.WithDefaultDuration("TRIMTAB_DEADLINE", standard.Deadline), "How long a plan may take before Karpenter goes on alone")
 	fs.DurationVar(&o.Settings.ValidationDelay, "trimtab-validation-delay", env.WithDefaultDuration("TRIMTAB_VALIDATION_DELAY", standard.ValidationDelay), "How long a plan must stay valid before it is carried out")
@@ -60,10 +58,6 @@ func (o *Options) Parse(fs *options.FlagSet, args ...string) error {
 
 func (o *Options) check() error {
 	switch {
-	case (o.CertFile == "") != (o.KeyFile == ""):
-		return errors.New("trimtab-cert-file and trimtab-key-file need each other")
-	case o.CAFile == "" && (o.CertFile != "" || o.TokenFile != "" || o.ServerName != ""):
-		return errors.New("trimtab-cert-file, trimtab-token-file and trimtab-server-name need trimtab-ca-file")
 	case o.Settings.Deadline <= 0 || o.Settings.HoldTime < 0 || o.Settings.ValidationDelay < 0 || o.Settings.RefusalTime < time.Second:
 		return errors.New("trimtab-deadline must be above 0, trimtab-hold-time and trimtab-validation-delay not below, trimtab-refusal-time at least 1s")
 	case o.Settings.MostLeaving < 1:

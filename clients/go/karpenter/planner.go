@@ -4,51 +4,36 @@ import (
 	"context"
 	"time"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/protobuf/proto"
-
-	"trimtab.dev/clients/go/trimtabv1"
+	"trimtab.dev/clients/go/trimtab"
 )
 
-// Dial connects.
+// Dial returns the planner at the address of the options. It connects with the first plan, so that Karpenter starts
+// without a planner too; the error is for options that cannot be used.
 func Dial(given *Options) (Planner, error) {
-	connection, err := grpc.NewClient(given.Address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	client, err := trimtab.NewClient(given.Address, trimtab.Options{
+		Security: given.Security,
+		// The next round is the next attempt; one more bridges a planner that has just been replaced.
+		Retry: trimtab.RetryPolicy{UnavailableCalls: 2, OverloadedCalls: 1},
+	})
 	if err != nil {
 		return nil, err
 	}
-	return &remote{trimtabv1.NewPlannerClient(connection), given}, nil
+	return &remote{client, given.ClusterName, given.Settings.LeastSaving}, nil
 }
 
+// remote is a planner that runs as a service.
 type remote struct {
-	client trimtabv1.PlannerClient
-	given  *Options
+	client      *trimtab.Client
+	clusterName string
+	leastSaving float64
 }
-
-const partBytes = 1 << 20
 
 func (r *remote) Plan(ctx context.Context, cluster *Cluster, now time.Time) (*Plan, error) {
 	snapshot, err := snapshotOf(cluster)
 	if err != nil {
 		return nil, err
 	}
-	data, err := proto.Marshal(snapshot)
-	if err != nil {
-		return nil, err
-	}
-	request := requestOf(cluster, r.given.ClusterName, r.given.Settings.LeastSaving, now)
-	request.SnapshotSizeBytes = int64(len(data))
-	stream, err := r.client.Plan(ctx)
-	if err != nil {
-		return nil, err
-	}
-	_ = stream.Send(&trimtabv1.PlanRequestPart{Part: &trimtabv1.PlanRequestPart_Request{Request: request}})
-	for at := int32(0); len(data) > 0; at++ {
-		size := min(len(data), partBytes)
-		_ = stream.Send(&trimtabv1.PlanRequestPart{Part: &trimtabv1.PlanRequestPart_Snapshot{Snapshot: &trimtabv1.SnapshotPart{Index: at, Data: data[:size]}}})
-		data = data[size:]
-	}
-	answer, err := stream.CloseAndRecv()
+	answer, err := r.client.Plan(ctx, snapshot, requestOf(cluster, r.clusterName, r.leastSaving, now))
 	if err != nil {
 		return nil, err
 	}

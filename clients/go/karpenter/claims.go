@@ -38,6 +38,7 @@ const (
 	overBudget     = "over-budget"
 	notACandidate  = "not-a-candidate"
 	refusedEarlier = "refused-earlier"
+	unknownGroup   = "unknown-group"
 )
 
 // checkPlaces returns a disagreement if a pod that runs has no place in the simulation.

@@ -27,8 +27,8 @@ const consolidationType = "trimtab"
 type Plan struct {
 	// Leaving are the names of the nodes that go; none = nothing saves enough.
 	Leaving []string
-	// Coming counts the new nodes, by id of their group.
-	Coming map[string]int
+	// Coming has the id of the group of each new node.
+	Coming []string
 	// SavingPerHour is what the plan saves, in the currency of the prices.
 	SavingPerHour float64
 	// Detail says more, for people.
@@ -136,7 +136,7 @@ func (m *Method) ComputeCommands(ctx context.Context, budgets map[string]int, ca
 	if m.IsBusy() || m.settled.Equal(m.parts.Cluster.ConsolidationState()) {
 		return nil, nil
 	}
-	plan, err := m.plan(ctx, budgets, candidates)
+	plan, cluster, err := m.plan(ctx, budgets, candidates)
 	if err != nil {
 		return nil, m.fallBack(ctx, resultOf(err), err)
 	}
@@ -147,7 +147,7 @@ func (m *Method) ComputeCommands(ctx context.Context, budgets map[string]int, ca
 		}
 		return nil, nil
 	}
-	command, err := m.verify(ctx, plan, budgets, candidates)
+	command, err := m.verify(ctx, plan, cluster, candidates)
 	var bad *Disagreement
 	var moved *changedError
 	switch {
@@ -205,10 +205,10 @@ func (m *Method) there(ids []string) presence {
 }
 
 // plan asks the planner, within the deadline.
-func (m *Method) plan(ctx context.Context, budgets map[string]int, candidates []*disruption.Candidate) (*Plan, error) {
+func (m *Method) plan(ctx context.Context, budgets map[string]int, candidates []*disruption.Candidate) (*Plan, *Cluster, error) {
 	now := m.parts.Clock.Now()
 	if m.memory.isPaused(now) {
-		return nil, errPaused
+		return nil, nil, errPaused
 	}
 	began := time.Now()
 	defer func() { planSeconds.Observe(time.Since(began).Seconds()) }()
@@ -216,7 +216,7 @@ func (m *Method) plan(ctx context.Context, budgets map[string]int, candidates []
 	defer cancel()
 	cluster, err := m.observer.observe(limited, candidates, m.memory.keptNodes())
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	cluster.MayLeave = budgets
 	cluster.MostLeaving = m.memory.size
@@ -224,16 +224,16 @@ func (m *Method) plan(ctx context.Context, budgets map[string]int, candidates []
 	plan, err := m.planner.Plan(limited, cluster, now)
 	if err != nil {
 		m.memory.fail(now)
-		return nil, err
+		return nil, nil, err
 	}
 	m.memory.answered()
 	plansTotal.WithLabelValues(map[bool]string{true: planned, false: nothing}[len(plan.Leaving) > 0]).Inc()
-	return plan, nil
+	return plan, cluster, nil
 }
 
 // verify returns the command of a plan, if Karpenter's own checks and one simulation allow it.
-func (m *Method) verify(ctx context.Context, plan *Plan, budgets map[string]int, candidates []*disruption.Candidate) (*disruption.Command, error) {
-	chosen, bad := choose(plan, budgets, candidates)
+func (m *Method) verify(ctx context.Context, plan *Plan, cluster *Cluster, candidates []*disruption.Candidate) (*disruption.Command, error) {
+	chosen, bad := choose(plan, cluster.MayLeave, candidates)
 	if bad != nil {
 		return nil, bad
 	}
@@ -251,10 +251,9 @@ func (m *Method) verify(ctx context.Context, plan *Plan, budgets map[string]int,
 	if err != nil {
 		return nil, err
 	}
-	results, err := disruption.SimulateScheduling(ctx, m.parts.Client, m.parts.Cluster, m.parts.Provisioner, m.parts.Clock, m.parts.Recorder,
-		[]pscheduling.Options{pscheduling.IsConsolidationSimulation}, disruption.SimulationOptions{}, chosen...)
+	results, err := m.simulate(ctx, plan, cluster, chosen)
 	if err != nil {
-		return nil, fmt.Errorf("simulating scheduling, %w", err)
+		return nil, err
 	}
 	command, bad := m.command(ctx, chosen, results)
 	switch {

@@ -78,6 +78,49 @@ func TestSeveralNodesAreReplacedBySeveral(t *testing.T) {
 	}
 }
 
+func TestNewNodesAreThoseOfThePlanAndNotTheLargestThatTheSchedulerFills(t *testing.T) {
+	w := newWorld(t)
+	w.cloud.InstanceTypes = append(w.cloud.InstanceTypes, instanceType("twelve", 12, 1.2, false))
+	for _, name := range []string{"a", "b", "c"} {
+		w.addNode(name, "twelve", v1.CapacityTypeOnDemand, 1900, 1900)
+	}
+	commands := w.plans("a", "b", "c")
+	if kinds := optionsOf(commands); !slices.Equal(kinds, []string{"twelve"}) {
+		// 11.4 cores: Karpenter fills one node, which is of the type that leaves.
+		t.Logf("Karpenter alone: %v", kinds)
+	}
+	w.method.started = nil
+	w.planner.plan = &Plan{Leaving: []string{"a", "b", "c"}, Coming: slices.Repeat([]string{"pool/medium/" + zone + "/on-demand"}, 3)}
+	w.method.memory = newMemory(100)
+	commands = w.compute()
+	if kinds := optionsOf(commands); !slices.Equal(kinds, []string{"medium", "medium", "medium"}) && len(commands) != 1 {
+		t.Fatalf("got %v of %v", kinds, commands)
+	}
+	if len(commands[0].Replacements) != 3 {
+		t.Errorf("%d replacements", len(commands[0].Replacements))
+	}
+	for _, replacement := range commands[0].Replacements {
+		if got := replacement.Requirements.Get(corev1.LabelTopologyZone).Values(); !slices.Equal(got, []string{zone}) || len(replacement.Pods) != 2 {
+			t.Errorf("in %v with %d pods", got, len(replacement.Pods))
+		}
+	}
+	for _, existing := range commands[0].Results.ExistingNodes {
+		if existing.Labels()[v1.NodePoolLabelKey] == "" || existing.ProviderID() == "" || existing.ProviderID()[:4] != "fake" {
+			t.Errorf("%s is not there", existing.Name())
+		}
+	}
+}
+
+func optionsOf(commands []disruption.Command) []string {
+	found := []string{}
+	for _, command := range commands {
+		for _, replacement := range command.Replacements {
+			found = append(found, lo.Map(replacement.InstanceTypeOptions, func(one *cloudprovider.InstanceType, _ int) string { return one.Name })...)
+		}
+	}
+	return found
+}
+
 func TestNodesWhosePodsFitElsewhereGoWithoutReplacement(t *testing.T) {
 	w := threeLargeNodes(t)
 	commands := w.plans("a", "b")

@@ -34,8 +34,9 @@ type Cluster struct {
 	Classes    []*storagev1.StorageClass
 	CSINodes   []*storagev1.CSINode
 	Groups     []*Group
-	// Pools has the NodePools by name.
+	// Pools has the NodePools by name, Types the instance types of each by name.
 	Pools map[string]*v1.NodePool
+	Types map[string]map[string]*cloudprovider.InstanceType
 	// MayLeave counts the nodes of each NodePool that may leave now, by Karpenter's disruption budgets.
 	MayLeave map[string]int
 	// MostLeaving is how many nodes may leave in all.
@@ -44,7 +45,7 @@ type Cluster struct {
 	SpotToSpot bool
 }
 
-// observe reads the cluster as Karpenter knows it: nodes that are leaving are not in it, and their pods wait.
+// observer reads the cluster as Karpenter knows it: nodes that are leaving are not in it, and their pods wait.
 type observer struct {
 	client  client.Client
 	cluster *state.Cluster
@@ -58,7 +59,7 @@ func (o *observer) observe(ctx context.Context, candidates []*disruption.Candida
 		return nil, err
 	}
 	groups := newNodeGroups(pools, types)
-	found := &Cluster{Pools: pools}
+	found := &Cluster{Pools: pools, Types: types}
 	may := map[string]bool{}
 	for _, candidate := range candidates {
 		may[candidate.Name()] = !kept[candidate.Name()]

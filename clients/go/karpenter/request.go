@@ -181,7 +181,7 @@ func sortedKeys[K cmp.Ordered, V any](from map[K]V) []K {
 
 // planOf returns the first wave of an answer.
 func planOf(decision *trimtabv1.ReplacementDecision) *Plan {
-	found := &Plan{Coming: map[string]int{}, Detail: decision.GetDetail()}
+	found := &Plan{Detail: decision.GetDetail()}
 	if len(decision.GetWaves()) == 0 {
 		return found
 	}
@@ -190,7 +190,7 @@ func planOf(decision *trimtabv1.ReplacementDecision) *Plan {
 		found.Leaving = append(found.Leaving, one.GetNode())
 	}
 	for _, one := range wave.GetNewNodes() {
-		found.Coming[one.GetNodeGroup()]++
+		found.Coming = append(found.Coming, one.GetNodeGroup())
 	}
 	found.SavingPerHour = wave.GetSavingPerHour()
 	return found

@@ -35,6 +35,9 @@ func (m *memory) refuse(nodes, because []string, until time.Time) {
 
 func (m *memory) hasRefused(nodes []string) bool { return !m.refused[setOf(nodes)].IsZero() }
 
+// restricts returns whether plans are asked for less than without disagreements.
+func (m *memory) restricts() bool { return m.size < m.most || len(m.kept) > 0 || len(m.refused) > 0 }
+
 func (m *memory) succeed() { m.size = min(m.most, m.size*2) }
 
 // forget drops what is over.

@@ -31,6 +31,8 @@ type Plan struct {
 	Coming []string
 	// SavingPerHour is what the plan saves, in the currency of the prices.
 	SavingPerHour float64
+	// Limited says that a limit, and not the lack of savings, is why nothing leaves.
+	Limited bool
 	// Detail says more, for people.
 	Detail string
 }
@@ -91,10 +93,10 @@ type Method struct {
 	totals   map[string]disruption.NodePoolTotals
 	// settled is the state of the cluster for which the planner found nothing.
 	settled time.Time
-	started *startedCommand
+	started []*startedCommand
 }
 
-// startedCommand is the last command, until its nodes are gone or it has failed.
+// startedCommand is a command, until its nodes are gone or it has failed.
 type startedCommand struct {
 	ids   []string
 	names []string
@@ -128,37 +130,54 @@ func (m *Method) ConsolidationType() string { return consolidationType }
 // SetNodePoolTotals takes what the policy Balanced compares with.
 func (m *Method) SetNodePoolTotals(totals map[string]disruption.NodePoolTotals) { m.totals = totals }
 
-// ComputeCommands returns a command, or none: then Karpenter's own methods are next. An error of the planner is none
-// of Karpenter's.
-func (m *Method) ComputeCommands(ctx context.Context, budgets map[string]int, candidates ...*disruption.Candidate) ([]disruption.Command, error) {
+// ComputeCommands returns a command, or none: then Karpenter's own methods are next. Whatever goes wrong here is no
+// error of Karpenter's: it is counted, logged, and Karpenter goes on.
+func (m *Method) ComputeCommands(ctx context.Context, budgets map[string]int, candidates ...*disruption.Candidate) (commands []disruption.Command, err error) {
+	defer func() {
+		if failure := recover(); failure != nil {
+			m.fallBack(ctx, failed, fmt.Errorf("panic: %v", failure))
+			commands, err = nil, nil
+		}
+	}()
 	now := m.parts.Clock.Now()
 	m.memory.forget(now)
 	if m.IsBusy() || m.settled.Equal(m.parts.Cluster.ConsolidationState()) {
 		return nil, nil
 	}
-	plan, cluster, err := m.plan(ctx, budgets, candidates)
-	if err != nil {
-		return nil, m.fallBack(ctx, resultOf(err), err)
+	state := m.parts.Cluster.ConsolidationState()
+	plan, cluster, failure := m.plan(ctx, budgets, candidates)
+	if failure != nil {
+		m.fallBack(ctx, resultOf(failure), failure)
+		return nil, ctx.Err()
 	}
 	if len(plan.Leaving) == 0 {
 		log.FromContext(ctx).V(1).Info("trimtab found nothing to replace", "detail", plan.Detail)
-		if m.memory.size == m.memory.most {
-			m.settled = m.parts.Cluster.ConsolidationState()
+		if !plan.Limited && !m.memory.restricts() {
+			m.settled = state
 		}
 		return nil, nil
 	}
+	return m.carryOut(ctx, plan, cluster, candidates)
+}
+
+// carryOut returns the command of a plan, or says why there is none.
+func (m *Method) carryOut(ctx context.Context, plan *Plan, cluster *Cluster, candidates []*disruption.Candidate) ([]disruption.Command, error) {
 	command, err := m.verify(ctx, plan, cluster, candidates)
 	var bad *Disagreement
 	var moved *changedError
 	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
 	case errors.As(err, &bad):
 		m.disagree(ctx, plan, bad)
 		return nil, nil
 	case errors.As(err, &moved):
 		log.FromContext(ctx).Info("abandoned a plan of trimtab, the cluster has changed", "detail", moved.Error(), "nodes", plan.Leaving)
-		return nil, m.fallBack(ctx, changed, nil)
+		m.fallBack(ctx, changed, err)
+		return nil, nil
 	case err != nil:
-		return nil, err
+		m.fallBack(ctx, failed, err)
+		return nil, nil
 	}
 	m.start(ctx, plan, command)
 	return []disruption.Command{*command}, nil
@@ -167,21 +186,23 @@ func (m *Method) ComputeCommands(ctx context.Context, budgets map[string]int, ca
 // IsBusy returns whether a command is in progress. Until its nodes are gone, or HoldTime is over, neither this method
 // nor Karpenter's own consolidation begins another.
 func (m *Method) IsBusy() bool {
-	if m.started == nil {
-		return false
-	}
-	there := m.there(m.started.ids)
-	if !m.parts.Queue.HasAny(m.started.ids...) && there.leaving == 0 {
+	isBusy, open := false, m.started[:0]
+	for _, one := range m.started {
+		there := m.there(one.ids)
+		if m.parts.Queue.HasAny(one.ids...) || there.leaving > 0 {
+			isBusy = isBusy || m.parts.Clock.Since(one.at) < m.settings.HoldTime
+			open = append(open, one)
+			continue
+		}
 		state := "completed"
 		if there.count > 0 {
 			state = "failed"
-			m.memory.refuse(m.started.names, nil, m.parts.Clock.Now().Add(m.settings.RefusalTime))
+			m.memory.refuse(one.names, nil, m.parts.Clock.Now().Add(m.settings.RefusalTime))
 		}
 		commandsTotal.WithLabelValues(state).Inc()
-		m.started = nil
-		return false
 	}
-	return m.parts.Clock.Since(m.started.at) < m.settings.HoldTime
+	m.started = open
+	return isBusy
 }
 
 type presence struct{ count, leaving int }
@@ -353,7 +374,11 @@ func (m *Method) command(ctx context.Context, chosen []*disruption.Candidate, re
 	for _, candidate := range chosen {
 		command.PoolDisruptionCosts[candidate.NodePool.Name] += candidate.RescheduleDisruptionCost
 	}
-	approved, scores := disruption.NewBalancedEvaluator(m.totals, m.parts.Recorder).ApproveCommand(ctx, *command)
+	evaluator := disruption.NewBalancedEvaluator(m.totals, m.parts.Recorder)
+	approved, scores := evaluator.ApproveCommand(ctx, *command)
+	if len(chosen) > 1 {
+		evaluator.EmitMultiNodeEvents(ctx, *command, scores, approved)
+	}
 	if !approved {
 		return nil, &Disagreement{Reason: balancedScore, Detail: fmt.Sprintf("the policy Balanced refuses: %v", scores)}
 	}
@@ -363,10 +388,11 @@ func (m *Method) command(ctx context.Context, chosen []*disruption.Candidate, re
 func (m *Method) start(ctx context.Context, plan *Plan, command *disruption.Command) {
 	command.EmitCandidateEvents(m.parts.Recorder)
 	m.memory.succeed()
-	m.started = &startedCommand{at: m.parts.Clock.Now(), names: plan.Leaving}
+	started := &startedCommand{at: m.parts.Clock.Now(), names: plan.Leaving}
 	for _, candidate := range command.Candidates {
-		m.started.ids = append(m.started.ids, candidate.ProviderID())
+		started.ids = append(started.ids, candidate.ProviderID())
 	}
+	m.started = append(m.started, started)
 	saving := command.EstimatedSavings()
 	commandsTotal.WithLabelValues("started").Inc()
 	leavingTotal.Add(float64(len(command.Candidates)))
@@ -385,16 +411,15 @@ func (m *Method) disagree(ctx context.Context, plan *Plan, bad *Disagreement) {
 		"nodes", plan.Leaving, "planned-coming", plan.Coming, "not-again-for", m.settings.RefusalTime.String())
 }
 
-// fallBack counts and logs that Karpenter's own methods go on. It returns no error: none of it is Karpenter's.
-func (m *Method) fallBack(ctx context.Context, reason string, err error) error {
+// fallBack counts and logs that Karpenter's own methods go on.
+func (m *Method) fallBack(ctx context.Context, reason string, err error) {
 	fallbacksTotal.WithLabelValues(reason).Inc()
 	if reason == changed {
-		return nil
+		return
 	}
 	plansTotal.WithLabelValues(reason).Inc()
 	if reason != paused {
 		log.FromContext(ctx).Error(err, "karpenter goes on alone, there is no plan of trimtab", "reason", reason,
 			"failures", m.memory.failures, "asked-again-in", max(0, m.memory.until.Sub(m.parts.Clock.Now())).String())
 	}
-	return nil
 }

@@ -2,9 +2,11 @@ package karpenter
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"trimtab.dev/clients/go/trimtab"
+	"trimtab.dev/clients/go/trimtabv1"
 )
 
 // Dial returns the planner at the address of the options. It connects with the first plan, so that Karpenter starts
@@ -37,5 +39,9 @@ func (r *remote) Plan(ctx context.Context, cluster *Cluster, now time.Time) (*Pl
 	if err != nil {
 		return nil, err
 	}
-	return planOf(answer.GetReplacement()), nil
+	decision := answer.GetReplacement()
+	if decision.GetResult() == trimtabv1.ReplacementResult_REPLACEMENT_ERROR {
+		return nil, fmt.Errorf("the planner failed to decide, %s", decision.GetDetail())
+	}
+	return planOf(decision), nil
 }

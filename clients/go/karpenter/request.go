@@ -181,7 +181,7 @@ func sortedKeys[K cmp.Ordered, V any](from map[K]V) []K {
 
 // planOf returns the first wave of an answer.
 func planOf(decision *trimtabv1.ReplacementDecision) *Plan {
-	found := &Plan{Detail: decision.GetDetail()}
+	found := &Plan{Detail: decision.GetDetail(), Limited: decision.GetResult() == trimtabv1.ReplacementResult_REPLACEMENT_LIMITED || decision.GetIncomplete()}
 	if len(decision.GetWaves()) == 0 {
 		return found
 	}

@@ -4,7 +4,7 @@ import json
 import random
 import time
 from collections import Counter
-from typing import Any
+from typing import Any, NamedTuple
 
 from tests.e2e.actuator_process import apply, until
 from tests.e2e.control_plane.control_plane import ControlPlane
@@ -31,8 +31,8 @@ def pool_objects(*cpus: str, capacity_types: tuple[str, ...] = ("on-demand",)) -
         requirement("karpenter.sh/capacity-type", *capacity_types),
         requirement("karpenter.kwok.sh/instance-cpu", *(cpus or ("1", "2", "4", "8", "16"))),
     ]
-    template = {"metadata": {"labels": {"kwok": "on"}}, "spec": {"requirements": requirements, "nodeClassRef": REFERENCE}}
-    template["spec"]["expireAfter"] = "Never"
+    spec = {"requirements": requirements, "nodeClassRef": REFERENCE, "expireAfter": "Never"}
+    template = {"metadata": {"labels": {"kwok": "on"}}, "spec": spec}
     disruption = {"consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "0s", "budgets": CLOSED}
     return [
         {"apiVersion": "karpenter.kwok.sh/v1alpha1", "kind": "KWOKNodeClass", "metadata": {"name": "default"}},
@@ -53,9 +53,7 @@ def claim(name: str, pool_uid: str, kind: str, zone: str, capacity_type: str = "
         "metadata": {
             "name": name,
             "labels": {"karpenter.sh/nodepool": POOL, "kwok": "on"},
-            "ownerReferences": [
-                {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "name": POOL, "uid": pool_uid, "blockOwnerDeletion": True}
-            ],
+            "ownerReferences": [{"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "name": POOL, "uid": pool_uid}],
         },
         "spec": {
             "expireAfter": "Never",
@@ -97,8 +95,34 @@ def budget(name: str, max_unavailable: str) -> Json:
     }
 
 
-def fill(plane: ControlPlane, node_count: int, seed: int = 1) -> int:
-    """Create nodes, and then pods that the scheduler spreads over them; return the number of pods."""
+class App(NamedTuple):
+    """A Deployment with a budget of a quarter of its pods."""
+
+    name: str
+    replicas: int
+    cpu: str
+    memory: str
+    spread: str = ""
+
+    @property
+    def least_healthy(self) -> int:
+        """The fewest pods that its budget allows to be healthy: shares of maxUnavailable are rounded up."""
+        return self.replicas - -(-self.replicas // 4)
+
+
+def apps_of(node_count: int) -> list[App]:
+    """Return the Deployments of a cluster."""
+    return [
+        App("web", node_count, "500m", "1Gi"),
+        App("api", node_count // 2, "1", "1Gi"),
+        App("cache", node_count // 4, "500m", "6Gi"),
+        App("jobs", node_count // 4, "2", "2Gi"),
+        App("zonal", node_count // 5, "1", "2Gi", "topology.kubernetes.io/zone"),
+    ]
+
+
+def fill(plane: ControlPlane, node_count: int, seed: int = 1) -> list[App]:
+    """Create nodes, and then pods that the scheduler spreads over them; return the Deployments."""
     apply(plane, *pool_objects())
     until(lambda: _is_ready(plane), 60, "the NodePool is ready")
     uid = json.loads(plane.kubectl("get", "nodepool", POOL, "-o", "json"))["metadata"]["uid"]
@@ -111,18 +135,11 @@ def fill(plane: ControlPlane, node_count: int, seed: int = 1) -> int:
         ),
     )
     until(lambda: len(ready_nodes(plane)) == node_count, 240, "all nodes are ready")
-    apps = [
-        ("web", node_count, "500m", "1Gi", ""),
-        ("api", node_count // 2, "1", "1Gi", ""),
-        ("cache", node_count // 4, "500m", "6Gi", ""),
-        ("jobs", node_count // 4, "2", "2Gi", ""),
-        ("zonal", node_count // 5, "1", "2Gi", "topology.kubernetes.io/zone"),
-    ]
-    objects = [deployment(*app) for app in apps] + [budget(app[0], "25%") for app in apps]
-    apply(plane, *objects)
-    count = sum(app[1] for app in apps)
+    apps = apps_of(node_count)
+    apply(plane, *(deployment(*app) for app in apps), *(budget(app.name, "25%") for app in apps))
+    count = sum(app.replicas for app in apps)
     until(lambda: running_pods(plane) == count, 240, "all pods run")
-    return count
+    return apps
 
 
 def open_budget(plane: ControlPlane, nodes: str = "10%") -> None:
@@ -139,7 +156,8 @@ def listed(plane: ControlPlane, kind: str) -> list[Json]:
 
 def ready_nodes(plane: ControlPlane) -> list[Json]:
     """Return the nodes that Karpenter has initialized."""
-    return [one for one in listed(plane, "nodes") if one["metadata"]["labels"].get("karpenter.sh/initialized") == "true"]
+    nodes = listed(plane, "nodes")
+    return [one for one in nodes if one["metadata"]["labels"].get("karpenter.sh/initialized") == "true"]
 
 
 def running_pods(plane: ControlPlane) -> int:
@@ -172,7 +190,7 @@ def sizes(nodes: list[Json]) -> Counter[str]:
 
 
 def watch_until_settled(plane: ControlPlane, limit_s: float, quiet_s: float) -> list[tuple[float, float, int, int]]:
-    """Return (seconds, price an hour, nodes, disrupted nodes) every two seconds, until nothing has changed for a while."""
+    """Return (seconds, price an hour, nodes, disrupted nodes) every two seconds, until nothing changes for a while."""
     found: list[tuple[float, float, int, int]] = []
     began = last_change = time.monotonic()
     names: set[str] = set()
@@ -189,4 +207,5 @@ def watch_until_settled(plane: ControlPlane, limit_s: float, quiet_s: float) -> 
 
 def _is_ready(plane: ControlPlane) -> bool:
     (pool,) = listed(plane, "nodepools")
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in pool.get("status", {}).get("conditions", ()))
+    conditions = pool.get("status", {}).get("conditions", ())
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)

@@ -12,6 +12,8 @@ from trimtab.v1 import plan_pb2, planner_pb2_grpc, reason_pb2, snapshot_pb2
 class LyingPlanner(planner_pb2_grpc.PlannerServicer):
     """Answers to Plan alone."""
 
+    GetInfo = CheckFit = BalanceScaleUp = None  # type: ignore[assignment]
+
     def Plan(
         self, request_iterator: Iterable[plan_pb2.PlanRequestPart], context: grpc.ServicerContext
     ) -> plan_pb2.PlanResponse:

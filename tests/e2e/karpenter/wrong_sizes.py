@@ -13,7 +13,6 @@ Json = dict[str, Any]
 POOL = "default"
 PRICE = "eks-node-viewer/instance-price"
 ZONES = ("test-zone-a", "test-zone-b", "test-zone-c", "test-zone-d")
-TYPES = ("c-16x", "s-16x", "m-16x", "s-8x", "m-8x")
 REFERENCE: Json = {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}
 CLOSED: list[Json] = [{"nodes": "0"}]
 
@@ -110,32 +109,57 @@ class App(NamedTuple):
         return self.replicas - -(-self.replicas // 4)
 
 
-def apps_of(node_count: int) -> list[App]:
-    """Return the Deployments of a cluster."""
-    return [
-        App("web", node_count, "500m", "1Gi"),
-        App("api", node_count // 2, "1", "1Gi"),
-        App("cache", node_count // 4, "500m", "6Gi"),
-        App("jobs", node_count // 4, "2", "2Gi"),
-        App("zonal", node_count // 5, "1", "2Gi", "topology.kubernetes.io/zone"),
-    ]
+class Shape(NamedTuple):
+    """A cluster: the types of its nodes, and its Deployments as a share of the number of nodes."""
+
+    kinds: tuple[str, ...]
+    apps: tuple[tuple[str, float, str, str, str], ...]
+
+    def apps_of(self, node_count: int) -> list[App]:
+        """Return the Deployments for a number of nodes."""
+        return [App(name, int(share * node_count), *rest) for name, share, *rest in self.apps]
 
 
-def fill(plane: ControlPlane, node_count: int, seed: int = 1) -> list[App]:
+ZONE = "topology.kubernetes.io/zone"
+AFTER_A_PEAK = Shape(
+    ("c-16x", "s-16x", "m-16x", "s-8x", "m-8x"),
+    (
+        ("web", 1, "500m", "1Gi", ""),
+        ("api", 0.5, "1", "1Gi", ""),
+        ("cache", 0.25, "500m", "6Gi", ""),
+        ("jobs", 0.25, "2", "2Gi", ""),
+        ("zonal", 0.2, "1", "2Gi", ZONE),
+    ),
+)
+"""Large nodes that are hardly used: 15 % of cpu."""
+WRONG_FAMILY = Shape(
+    ("m-8x",),
+    (
+        ("web", 1.2, "500m", "1Gi", ""),
+        ("api", 3, "1", "1Gi", ""),
+        ("jobs", 0.4, "2", "2Gi", ""),
+        ("zonal", 0.4, "1", "2Gi", ZONE),
+    ),
+)
+"""Nodes with eight times the memory that their pods ask for: 60 % of cpu is used, 8 % of memory."""
+SHAPES = {"after-a-peak": AFTER_A_PEAK, "wrong-family": WRONG_FAMILY}
+
+
+def fill(plane: ControlPlane, node_count: int, shape: Shape = AFTER_A_PEAK) -> list[App]:
     """Create nodes, and then pods that the scheduler spreads over them; return the Deployments."""
     apply(plane, *pool_objects())
     until(lambda: _is_ready(plane), 60, "the NodePool is ready")
     uid = json.loads(plane.kubectl("get", "nodepool", POOL, "-o", "json"))["metadata"]["uid"]
-    chance = random.Random(seed)
+    chance = random.Random(1)
     apply(
         plane,
         *(
-            claim(f"old-{number:04d}", uid, chance.choice(TYPES), ZONES[number % len(ZONES)])
+            claim(f"old-{number:04d}", uid, chance.choice(shape.kinds), ZONES[number % len(ZONES)])
             for number in range(node_count)
         ),
     )
     until(lambda: len(ready_nodes(plane)) == node_count, 240, "all nodes are ready")
-    apps = apps_of(node_count)
+    apps = shape.apps_of(node_count)
     apply(plane, *(deployment(*app) for app in apps), *(budget(app.name, "25%") for app in apps))
     count = sum(app.replicas for app in apps)
     until(lambda: running_pods(plane) == count, 240, "all pods run")

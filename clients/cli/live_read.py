@@ -15,7 +15,7 @@ from trimtab.clients.snapshots.objects.build import BuiltSnapshot
 from trimtab.clients.snapshots.objects.karpenter.offers import MachineOffer
 
 _PURPOSES = {
-    **dict.fromkeys(BUFFERS, "they only ask for slack"),
+    **dict.fromkeys(BUFFERS, "they only ask for slack or capacity"),
     **dict.fromkeys(POOLS, "without both, the nodes of Karpenter are in no node group"),
     **dict.fromkeys(DEVICES, "pods with claims of devices are neither placed nor moved without them"),
     **dict.fromkeys(GROUPS_OF_PODS, "pods that name a group wait for it"),

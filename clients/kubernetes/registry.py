@@ -51,6 +51,7 @@ class User(Enum):
     ACTUATOR = "the actuator with any cloud"
     POD_COSTS = "the actuator, for pod deletion costs; not required at the start"
     BUFFERS = "the actuator, for the status of CapacityBuffers; not required at the start"
+    CAPACITY = "the actuator, for the conditions of ProvisioningRequests; not required at the start"
     KWOK = "the cloud `kwok`: it creates nodes, and keeps its ledger in a ConfigMap"
     CLUSTER_API = "the cloud `clusterapi`, in the management cluster"
     LEADER = "a process that leads by a Lease"
@@ -177,6 +178,7 @@ _APPS = ("apps/v1", "apps/v1beta1", "apps/v1beta2")
 _STORAGE = ("storage.k8s.io/v1", "storage.k8s.io/v1beta1")
 _SCHEDULING = ("scheduling.k8s.io/v1", "scheduling.k8s.io/v1beta1", "scheduling.k8s.io/v1alpha1")
 _BUFFERS = ("autoscaling.x-k8s.io/v1beta1", "autoscaling.x-k8s.io/v1", "autoscaling.x-k8s.io/v1alpha1")
+_PROVISIONING = ("autoscaling.x-k8s.io/v1", "autoscaling.x-k8s.io/v1beta1")
 _CLUSTER_API = ("cluster.x-k8s.io/v1beta1",)
 _KARPENTER = ("karpenter.sh/v1", "karpenter.sh/v1beta1")
 _EXTENSIONS = (*_APPS, "extensions/v1beta1")
@@ -227,13 +229,15 @@ RESOURCES: Final = (
     _in_snapshots("PodTemplate", ("v1",), controllers, core_pb2),
     _in_snapshots("CapacityBuffer", _BUFFERS, policies, policy_pb2, is_custom=True,
                   access=(Permission(User.BUFFERS, "list"), Permission(User.BUFFERS, "patch", "status"))),
-    _as_json("DeviceClass", _RESOURCE, devices.DeviceClass, is_namespaced=False),
+    _in_snapshots("ProvisioningRequest", _PROVISIONING, policies, policy_pb2, is_custom=True,
+                  access=(Permission(User.CAPACITY, "list"), Permission(User.CAPACITY, "patch", "status"))),
+    _as_json("DeviceClass", _RESOURCE, devices.ResourceDeviceClass, is_namespaced=False),
     _as_json("ResourceSlice", _RESOURCE, devices.ResourceSlice, is_namespaced=False),
     _as_json("DeviceTaintRule", _DEVICE_TAINTS, devices.DeviceTaintRule, is_namespaced=False),
     _as_json("ResourceClaimTemplate", _RESOURCE, devices.ResourceClaimTemplate),
     _as_json("ResourceClaim", _RESOURCE, devices.ResourceClaim),
-    _as_json("Workload", (*_POD_GROUPS, "scheduling.k8s.io/v1alpha1"), pod_groups.Workload),
-    _as_json("PodGroup", _POD_GROUPS, pod_groups.PodGroup),
+    _as_json("Workload", (*_POD_GROUPS, "scheduling.k8s.io/v1alpha1"), pod_groups.SchedulingWorkload),
+    _as_json("PodGroup", _POD_GROUPS, pod_groups.SchedulingPodGroup),
     _as_json(VOLCANO_POD_GROUP, ("scheduling.volcano.sh/v1beta1",), pod_groups.VolcanoPodGroup),
     _in_snapshots("NodePool", _KARPENTER, karpenter, core_pb2, is_namespaced=False, is_custom=True),
     _in_snapshots("NodeClaim", _KARPENTER, karpenter, core_pb2, is_namespaced=False, is_custom=True),

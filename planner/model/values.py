@@ -299,11 +299,11 @@ class SlackRequest(NamedTuple):
 
 
 class CapacityPodSet(NamedTuple):
-    """`count` equal pods of a ProvisioningRequest; `labels` sorted by key."""
+    """`pod_count` equal pods of a ProvisioningRequest; `labels` sorted by key."""
 
     spec: PodRequirements
     labels: tuple[tuple[str, str], ...]
-    count: int
+    pod_count: int
 
 
 class CapacityRequest(NamedTuple):

@@ -37,7 +37,9 @@ def volumes_of(random: Random, claims: list[str]) -> list[Json]:
 
 def storage_objects(random: Random, nodes: list[str], namespaces: Sequence[str], zones: Sequence[str]) -> list[Json]:
     """Return claims in some namespaces, volumes, classes, CSINodes and CSIDrivers."""
-    out = [_claim(random, name, namespace) for name in claim_names() for namespace in namespaces if random.random() < 0.6]
+    out = [
+        _claim(random, name, namespace) for name in claim_names() for namespace in namespaces if random.random() < 0.6
+    ]
     # Claims of ephemeral volumes have the name of the pod and of the volume.
     out += [_claim(random, f"p{i}-data", namespaces[0]) for i in range(4)]
     out += [_volume(random, f"pv{i}", zones) for i in range(_VOLUMES) if random.random() < 0.9]
@@ -67,7 +69,13 @@ def _claim(random: Random, name: str, namespace: str) -> Json:
         spec["selector"] = {"matchLabels": {"disk": "ssd"}}
     if random.random() < 0.1:
         spec["volumeAttributesClassName"] = "gold"
-    owner = {"apiVersion": "v1", "kind": "Pod", "name": "p0", "uid": f"uid-p{random.randrange(3)}-default", "controller": True}
+    owner = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "name": "p0",
+        "uid": f"uid-p{random.randrange(3)}-default",
+        "controller": True,
+    }
     meta = {"name": name, "namespace": namespace, "uid": f"uid-{name}-{namespace}", "annotations": annotations}
     if random.random() < 0.5:
         meta["ownerReferences"] = [owner]
@@ -131,7 +139,13 @@ def _class(random: Random, name: str, zones: Sequence[str]) -> Json:
         "kind": "StorageClass",
         "metadata": {"name": name},
         "provisioner": random.choice(
-            ("ebs.csi.aws.com", "kubernetes.io/no-provisioner", *_PLUGINS, "kubernetes.io/azure-file", "csi.example.com")
+            (
+                "ebs.csi.aws.com",
+                "kubernetes.io/no-provisioner",
+                *_PLUGINS,
+                "kubernetes.io/azure-file",
+                "csi.example.com",
+            )
         ),
         "volumeBindingMode": random.choice(("WaitForFirstConsumer", "WaitForFirstConsumer", "Immediate")),
     }
@@ -145,7 +159,8 @@ def _class(random: Random, name: str, zones: Sequence[str]) -> Json:
 
 def _csi_node(random: Random, name: str) -> Json:
     drivers: list[Json] = [
-        {"name": driver, "nodeID": name} | ({"allocatable": {"count": random.randint(0, 30)}} if random.random() < 0.7 else {})
+        {"name": driver, "nodeID": name}
+        | ({"allocatable": {"count": random.randint(0, 30)}} if random.random() < 0.7 else {})
         for driver in ("pd.csi.storage.gke.io", "ebs.csi.aws.com", "csi.example.com")
         if random.random() < 0.6
     ]

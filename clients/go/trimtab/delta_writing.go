@@ -1,6 +1,7 @@
 package trimtab
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"sort"
@@ -78,6 +79,7 @@ func (w *deltaWriter) addTables(before *internedSnapshot, delta *pb.SnapshotDelt
 	delta.DeletedOwners = goneKeys(before.owners, after.owners)
 	delta.DeletedPodDisruptionBudgets = goneKeys(before.budgets, after.budgets)
 	delta.DeletedNamespaces = goneKeys(before.namespaces, after.namespaces)
+	delta.DeletedPodGroups = goneKeys(before.podGroups, after.podGroups)
 	var err error
 	if w.target.Nodes, err = changedRows(w, message.Nodes, before.nodes, after.nodes); err != nil {
 		return err
@@ -95,10 +97,28 @@ func (w *deltaWriter) addTables(before *internedSnapshot, delta *pb.SnapshotDelt
 	if w.target.Namespaces, err = changedRows(w, message.Namespaces, before.namespaces, after.namespaces); err != nil {
 		return err
 	}
+	if w.target.PodGroups, err = changedRows(w, message.PodGroups, before.podGroups, after.podGroups); err != nil {
+		return err
+	}
+	w.addOwnMessages(before)
 	if before.actuation != after.actuation {
 		w.target.ActuationStatus, err = renumbered(message.ActuationStatus, w.numbers)
 	}
 	return err
+}
+
+// addOwnMessages adds the changed parts that have dictionaries of their own.
+func (w *deltaWriter) addOwnMessages(before *internedSnapshot) {
+	message, after := w.source.message, w.source
+	if before.replaced[0] != after.replaced[0] {
+		w.target.SlackRequests = cmp.Or(message.SlackRequests, &pb.SlackRequests{})
+	}
+	if before.replaced[1] != after.replaced[1] {
+		w.target.Devices = cmp.Or(message.Devices, &pb.Devices{})
+	}
+	if before.replaced[2] != after.replaced[2] {
+		w.target.CapacityRequests = cmp.Or(message.CapacityRequests, &pb.CapacityRequests{})
+	}
 }
 
 func goneKeys(before, after internedRows) []string {
@@ -140,6 +160,7 @@ func (w *deltaWriter) addPods(rows []int) error {
 		{&out.Namespace, from.namespace, w.strings}, {&out.Spec, from.spec, w.specs},
 		{&out.LabelSet, from.labelSet, w.labelSets}, {&out.Node, from.node, w.strings},
 		{&out.Owner, from.owner, w.strings}, {&out.PinnedNode, from.pinned, w.strings},
+		{&out.PodGroup, from.podGroup, w.strings},
 	} {
 		column, err := mapped(chosen(one.column, rows), one.entries.number)
 		if err != nil {

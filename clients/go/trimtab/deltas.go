@@ -23,12 +23,13 @@ var errSendWhole = errors.New("send the whole snapshot")
 var knownFields = map[protoreflect.FullName][]protoreflect.Name{
 	"trimtab.v1.ClusterSnapshot": {
 		"strings", "resources", "label_sets", "pod_specs", "volumes", "pods", "nodes", "node_groups", "owners",
-		"pod_disruption_budgets", "namespaces", "actuation_status", "slack_requests",
+		"pod_disruption_budgets", "namespaces", "actuation_status", "slack_requests", "devices", "pod_groups",
+		"capacity_requests",
 	},
 	"trimtab.v1.PodTable": {
 		"count", "namespace", "names", "name_lengths", "uids", "uid_lengths", "spec", "label_set", "node", "owner",
 		"created", "deletion", "phase", "flags", "deletion_cost", "pinned_node", "volume_pod", "volume", "number_pod",
-		"number_key", "number",
+		"number_key", "number", "pod_group",
 	},
 }
 
@@ -87,12 +88,6 @@ func (in *interner) difference(before, after *internedSnapshot) (*pb.SnapshotDel
 	writer := newDeltaWriter(after, delta.Changed)
 	if err := writer.addTables(before, delta); err != nil {
 		return nil, err
-	}
-	if before.slack != after.slack {
-		delta.Changed.SlackRequests = after.message.SlackRequests
-		if delta.Changed.SlackRequests == nil {
-			delta.Changed.SlackRequests = &pb.SlackRequests{}
-		}
 	}
 	if err := writer.addPods(changed); err != nil {
 		return nil, err

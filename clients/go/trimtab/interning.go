@@ -40,9 +40,11 @@ type internedSnapshot struct {
 	message                            *pb.ClusterSnapshot
 	strings, labelSets, specs, volumes []int32
 	nodes, groups, owners              internedRows
-	budgets, namespaces                internedRows
-	actuation, slack                   string
-	pods                               *internedPods
+	budgets, namespaces, podGroups     internedRows
+	actuation                          string
+	// Of messages that have dictionaries of their own, in the order of ownMessages.
+	replaced [3]string
+	pods     *internedPods
 }
 
 // internedRows are the rows of a table: keys in the table's order, and content
@@ -80,7 +82,7 @@ func (in *interner) intern(message *pb.ClusterSnapshot) (*internedSnapshot, erro
 }
 
 func internTables(message *pb.ClusterSnapshot, out *internedSnapshot, numbers newIndices) error {
-	var errs [7]error
+	var errs [8]error
 	out.nodes, errs[0] = internTable(message.Nodes, numbers, (*pb.Node).GetName)
 	out.groups, errs[1] = internTable(message.NodeGroups, numbers, (*pb.NodeGroup).GetId)
 	out.owners, errs[2] = internTable(message.Owners, numbers, (*pb.Owner).GetUid)
@@ -90,10 +92,22 @@ func internTables(message *pb.ClusterSnapshot, out *internedSnapshot, numbers ne
 		out.actuation, errs[5] = contentOf(message.ActuationStatus, numbers)
 		out.actuation += " present"
 	}
-	// Requests for slack have a dictionary of their own.
-	slack, err := deterministic.Marshal(message.SlackRequests)
-	out.slack, errs[6] = string(slack), err
+	out.podGroups, errs[6] = internTable(message.PodGroups, numbers, podGroupKey)
+	for i, one := range ownMessages(message) {
+		data, err := deterministic.Marshal(one)
+		out.replaced[i], errs[7] = string(data), errors.Join(errs[7], err)
+	}
 	return errors.Join(errs[:]...)
+}
+
+// ownMessages returns the parts of a snapshot that have dictionaries of their
+// own: a delta replaces them whole.
+func ownMessages(message *pb.ClusterSnapshot) [3]proto.Message {
+	return [3]proto.Message{message.GetSlackRequests(), message.GetDevices(), message.GetCapacityRequests()}
+}
+
+func podGroupKey(row *pb.PodGroup) string {
+	return row.Namespace + "/" + row.Name
 }
 
 func budgetKey(row *pb.PodDisruptionBudget) string {

@@ -100,7 +100,7 @@ func (x ReplacementStage_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ReplacementStage_Code.Descriptor instead.
 func (ReplacementStage_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{29, 0}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{31, 0}
 }
 
 // The values; their meaning is that of the message.
@@ -173,7 +173,7 @@ func (x ReplacementNewNodeState_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ReplacementNewNodeState_Code.Descriptor instead.
 func (ReplacementNewNodeState_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{31, 0}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{33, 0}
 }
 
 // The values; their meaning is that of the message.
@@ -234,7 +234,7 @@ func (x LeavingNodeState_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use LeavingNodeState_Code.Descriptor instead.
 func (LeavingNodeState_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{33, 0}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{35, 0}
 }
 
 // The values; their meaning is that of the message.
@@ -316,7 +316,7 @@ func (x DeletionState_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use DeletionState_Code.Descriptor instead.
 func (DeletionState_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{35, 0}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{37, 0}
 }
 
 // Has no fields.
@@ -429,6 +429,147 @@ func (x *GetActuatorInfoResponse) GetLeader() bool {
 	return false
 }
 
+// The answers to ProvisioningRequests, from which their conditions follow.
+type ApplyCapacityStatusRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Those of `CapacityRequestsDecision.requests`, none twice; without those
+	// whose new nodes the cloud has refused. At most 10,000.
+	Requests []*CapacityAnswer `protobuf:"bytes,1,rep,name=requests,proto3" json:"requests,omitempty"`
+	// Epoch of the caller's leadership, as in `ScaleUpRequest`. OPTIONAL: 0 = not
+	// checked.
+	Epoch         int64 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApplyCapacityStatusRequest) Reset() {
+	*x = ApplyCapacityStatusRequest{}
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApplyCapacityStatusRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApplyCapacityStatusRequest) ProtoMessage() {}
+
+func (x *ApplyCapacityStatusRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApplyCapacityStatusRequest.ProtoReflect.Descriptor instead.
+func (*ApplyCapacityStatusRequest) Descriptor() ([]byte, []int) {
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ApplyCapacityStatusRequest) GetRequests() []*CapacityAnswer {
+	if x != nil {
+		return x.Requests
+	}
+	return nil
+}
+
+func (x *ApplyCapacityStatusRequest) GetEpoch() int64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+// The result. The counts add up to the answers of the request.
+type ApplyCapacityStatusResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Requests whose status was written.
+	WrittenCount int32 `protobuf:"varint,1,opt,name=written_count,json=writtenCount,proto3" json:"written_count,omitempty"`
+	// Requests that had the status already, that no longer exist, or that are
+	// another object of the same name.
+	UnchangedCount int32 `protobuf:"varint,2,opt,name=unchanged_count,json=unchangedCount,proto3" json:"unchanged_count,omitempty"`
+	// Requests that could not be written.
+	FailedCount int32 `protobuf:"varint,3,opt,name=failed_count,json=failedCount,proto3" json:"failed_count,omitempty"`
+	// Requests left for the next call by the limit of one call.
+	LeftCount int32 `protobuf:"varint,4,opt,name=left_count,json=leftCount,proto3" json:"left_count,omitempty"`
+	// Why requests could not be written, for people, as "namespace/name: why"; the
+	// first 100.
+	Failures      []string `protobuf:"bytes,5,rep,name=failures,proto3" json:"failures,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApplyCapacityStatusResponse) Reset() {
+	*x = ApplyCapacityStatusResponse{}
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApplyCapacityStatusResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApplyCapacityStatusResponse) ProtoMessage() {}
+
+func (x *ApplyCapacityStatusResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApplyCapacityStatusResponse.ProtoReflect.Descriptor instead.
+func (*ApplyCapacityStatusResponse) Descriptor() ([]byte, []int) {
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *ApplyCapacityStatusResponse) GetWrittenCount() int32 {
+	if x != nil {
+		return x.WrittenCount
+	}
+	return 0
+}
+
+func (x *ApplyCapacityStatusResponse) GetUnchangedCount() int32 {
+	if x != nil {
+		return x.UnchangedCount
+	}
+	return 0
+}
+
+func (x *ApplyCapacityStatusResponse) GetFailedCount() int32 {
+	if x != nil {
+		return x.FailedCount
+	}
+	return 0
+}
+
+func (x *ApplyCapacityStatusResponse) GetLeftCount() int32 {
+	if x != nil {
+		return x.LeftCount
+	}
+	return 0
+}
+
+func (x *ApplyCapacityStatusResponse) GetFailures() []string {
+	if x != nil {
+		return x.Failures
+	}
+	return nil
+}
+
 // Nodes to remove.
 type StartDeletionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -461,7 +602,7 @@ type StartDeletionRequest struct {
 
 func (x *StartDeletionRequest) Reset() {
 	*x = StartDeletionRequest{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[2]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -473,7 +614,7 @@ func (x *StartDeletionRequest) String() string {
 func (*StartDeletionRequest) ProtoMessage() {}
 
 func (x *StartDeletionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[2]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -486,7 +627,7 @@ func (x *StartDeletionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartDeletionRequest.ProtoReflect.Descriptor instead.
 func (*StartDeletionRequest) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{2}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *StartDeletionRequest) GetRequestId() string {
@@ -554,7 +695,7 @@ type NodeToDelete struct {
 
 func (x *NodeToDelete) Reset() {
 	*x = NodeToDelete{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[3]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -566,7 +707,7 @@ func (x *NodeToDelete) String() string {
 func (*NodeToDelete) ProtoMessage() {}
 
 func (x *NodeToDelete) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[3]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -579,7 +720,7 @@ func (x *NodeToDelete) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeToDelete.ProtoReflect.Descriptor instead.
 func (*NodeToDelete) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{3}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *NodeToDelete) GetNode() string {
@@ -614,7 +755,7 @@ type StartDeletionResponse struct {
 
 func (x *StartDeletionResponse) Reset() {
 	*x = StartDeletionResponse{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[4]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -626,7 +767,7 @@ func (x *StartDeletionResponse) String() string {
 func (*StartDeletionResponse) ProtoMessage() {}
 
 func (x *StartDeletionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[4]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -639,7 +780,7 @@ func (x *StartDeletionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartDeletionResponse.ProtoReflect.Descriptor instead.
 func (*StartDeletionResponse) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{4}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *StartDeletionResponse) GetNodes() []*NodeDeletionAnswer {
@@ -666,7 +807,7 @@ type NodeDeletionAnswer struct {
 
 func (x *NodeDeletionAnswer) Reset() {
 	*x = NodeDeletionAnswer{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[5]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -678,7 +819,7 @@ func (x *NodeDeletionAnswer) String() string {
 func (*NodeDeletionAnswer) ProtoMessage() {}
 
 func (x *NodeDeletionAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[5]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -691,7 +832,7 @@ func (x *NodeDeletionAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeDeletionAnswer.ProtoReflect.Descriptor instead.
 func (*NodeDeletionAnswer) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{5}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *NodeDeletionAnswer) GetNode() string {
@@ -742,7 +883,7 @@ type ScaleUpRequest struct {
 
 func (x *ScaleUpRequest) Reset() {
 	*x = ScaleUpRequest{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[6]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -754,7 +895,7 @@ func (x *ScaleUpRequest) String() string {
 func (*ScaleUpRequest) ProtoMessage() {}
 
 func (x *ScaleUpRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[6]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -767,7 +908,7 @@ func (x *ScaleUpRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleUpRequest.ProtoReflect.Descriptor instead.
 func (*ScaleUpRequest) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{6}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ScaleUpRequest) GetRequestId() string {
@@ -802,7 +943,7 @@ type ScaleUpResponse struct {
 
 func (x *ScaleUpResponse) Reset() {
 	*x = ScaleUpResponse{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[7]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -814,7 +955,7 @@ func (x *ScaleUpResponse) String() string {
 func (*ScaleUpResponse) ProtoMessage() {}
 
 func (x *ScaleUpResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[7]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -827,7 +968,7 @@ func (x *ScaleUpResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleUpResponse.ProtoReflect.Descriptor instead.
 func (*ScaleUpResponse) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{7}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ScaleUpResponse) GetSplits() []*ScaleUpAnswer {
@@ -854,7 +995,7 @@ type ScaleUpAnswer struct {
 
 func (x *ScaleUpAnswer) Reset() {
 	*x = ScaleUpAnswer{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[8]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -866,7 +1007,7 @@ func (x *ScaleUpAnswer) String() string {
 func (*ScaleUpAnswer) ProtoMessage() {}
 
 func (x *ScaleUpAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[8]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -879,7 +1020,7 @@ func (x *ScaleUpAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleUpAnswer.ProtoReflect.Descriptor instead.
 func (*ScaleUpAnswer) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{8}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ScaleUpAnswer) GetNodeGroup() string {
@@ -951,7 +1092,7 @@ type StartReplacementRequest struct {
 
 func (x *StartReplacementRequest) Reset() {
 	*x = StartReplacementRequest{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[9]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -963,7 +1104,7 @@ func (x *StartReplacementRequest) String() string {
 func (*StartReplacementRequest) ProtoMessage() {}
 
 func (x *StartReplacementRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[9]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -976,7 +1117,7 @@ func (x *StartReplacementRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartReplacementRequest.ProtoReflect.Descriptor instead.
 func (*StartReplacementRequest) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{9}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *StartReplacementRequest) GetRequestId() string {
@@ -1057,7 +1198,7 @@ type StartReplacementResponse struct {
 
 func (x *StartReplacementResponse) Reset() {
 	*x = StartReplacementResponse{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[10]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1069,7 +1210,7 @@ func (x *StartReplacementResponse) String() string {
 func (*StartReplacementResponse) ProtoMessage() {}
 
 func (x *StartReplacementResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[10]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1082,7 +1223,7 @@ func (x *StartReplacementResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartReplacementResponse.ProtoReflect.Descriptor instead.
 func (*StartReplacementResponse) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{10}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *StartReplacementResponse) GetAccepted() bool {
@@ -1119,7 +1260,7 @@ type CancelReplacementRequest struct {
 
 func (x *CancelReplacementRequest) Reset() {
 	*x = CancelReplacementRequest{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[11]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1131,7 +1272,7 @@ func (x *CancelReplacementRequest) String() string {
 func (*CancelReplacementRequest) ProtoMessage() {}
 
 func (x *CancelReplacementRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[11]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1144,7 +1285,7 @@ func (x *CancelReplacementRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelReplacementRequest.ProtoReflect.Descriptor instead.
 func (*CancelReplacementRequest) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{11}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *CancelReplacementRequest) GetRequestIds() []string {
@@ -1174,7 +1315,7 @@ type CancelReplacementResponse struct {
 
 func (x *CancelReplacementResponse) Reset() {
 	*x = CancelReplacementResponse{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[12]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1186,7 +1327,7 @@ func (x *CancelReplacementResponse) String() string {
 func (*CancelReplacementResponse) ProtoMessage() {}
 
 func (x *CancelReplacementResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[12]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1199,7 +1340,7 @@ func (x *CancelReplacementResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelReplacementResponse.ProtoReflect.Descriptor instead.
 func (*CancelReplacementResponse) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{12}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *CancelReplacementResponse) GetCancelled() []string {
@@ -1228,7 +1369,7 @@ type ApplyTaintsRequest struct {
 
 func (x *ApplyTaintsRequest) Reset() {
 	*x = ApplyTaintsRequest{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[13]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1240,7 +1381,7 @@ func (x *ApplyTaintsRequest) String() string {
 func (*ApplyTaintsRequest) ProtoMessage() {}
 
 func (x *ApplyTaintsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[13]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1253,7 +1394,7 @@ func (x *ApplyTaintsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyTaintsRequest.ProtoReflect.Descriptor instead.
 func (*ApplyTaintsRequest) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{13}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ApplyTaintsRequest) GetUnneededNodes() []string {
@@ -1278,7 +1419,7 @@ type ApplyTaintsResponse struct {
 
 func (x *ApplyTaintsResponse) Reset() {
 	*x = ApplyTaintsResponse{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[14]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1290,7 +1431,7 @@ func (x *ApplyTaintsResponse) String() string {
 func (*ApplyTaintsResponse) ProtoMessage() {}
 
 func (x *ApplyTaintsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[14]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1303,7 +1444,7 @@ func (x *ApplyTaintsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyTaintsResponse.ProtoReflect.Descriptor instead.
 func (*ApplyTaintsResponse) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{14}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ApplyTaintsResponse) GetTaintedCount() int32 {
@@ -1358,7 +1499,7 @@ type ApplyPodCostsRequest struct {
 
 func (x *ApplyPodCostsRequest) Reset() {
 	*x = ApplyPodCostsRequest{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[15]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1370,7 +1511,7 @@ func (x *ApplyPodCostsRequest) String() string {
 func (*ApplyPodCostsRequest) ProtoMessage() {}
 
 func (x *ApplyPodCostsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[15]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1383,7 +1524,7 @@ func (x *ApplyPodCostsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyPodCostsRequest.ProtoReflect.Descriptor instead.
 func (*ApplyPodCostsRequest) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{15}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ApplyPodCostsRequest) GetGroups() []*PodCostGroup {
@@ -1443,7 +1584,7 @@ type ApplyPodCostsResponse struct {
 
 func (x *ApplyPodCostsResponse) Reset() {
 	*x = ApplyPodCostsResponse{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[16]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1455,7 +1596,7 @@ func (x *ApplyPodCostsResponse) String() string {
 func (*ApplyPodCostsResponse) ProtoMessage() {}
 
 func (x *ApplyPodCostsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[16]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1468,7 +1609,7 @@ func (x *ApplyPodCostsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyPodCostsResponse.ProtoReflect.Descriptor instead.
 func (*ApplyPodCostsResponse) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{16}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ApplyPodCostsResponse) GetWrittenCount() int32 {
@@ -1552,7 +1693,7 @@ type IncompletePodCostGroup struct {
 
 func (x *IncompletePodCostGroup) Reset() {
 	*x = IncompletePodCostGroup{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[17]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1564,7 +1705,7 @@ func (x *IncompletePodCostGroup) String() string {
 func (*IncompletePodCostGroup) ProtoMessage() {}
 
 func (x *IncompletePodCostGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[17]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1577,7 +1718,7 @@ func (x *IncompletePodCostGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IncompletePodCostGroup.ProtoReflect.Descriptor instead.
 func (*IncompletePodCostGroup) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{17}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *IncompletePodCostGroup) GetOwner() string {
@@ -1623,7 +1764,7 @@ type PodCostFailure struct {
 
 func (x *PodCostFailure) Reset() {
 	*x = PodCostFailure{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[18]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1635,7 +1776,7 @@ func (x *PodCostFailure) String() string {
 func (*PodCostFailure) ProtoMessage() {}
 
 func (x *PodCostFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[18]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1648,7 +1789,7 @@ func (x *PodCostFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCostFailure.ProtoReflect.Descriptor instead.
 func (*PodCostFailure) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{18}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *PodCostFailure) GetPod() string {
@@ -1687,7 +1828,7 @@ type ApplyBufferStatusRequest struct {
 
 func (x *ApplyBufferStatusRequest) Reset() {
 	*x = ApplyBufferStatusRequest{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[19]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1699,7 +1840,7 @@ func (x *ApplyBufferStatusRequest) String() string {
 func (*ApplyBufferStatusRequest) ProtoMessage() {}
 
 func (x *ApplyBufferStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[19]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1712,7 +1853,7 @@ func (x *ApplyBufferStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyBufferStatusRequest.ProtoReflect.Descriptor instead.
 func (*ApplyBufferStatusRequest) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{19}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ApplyBufferStatusRequest) GetBuffers() []*SlackObject {
@@ -1742,7 +1883,7 @@ type ApplyBufferStatusResponse struct {
 
 func (x *ApplyBufferStatusResponse) Reset() {
 	*x = ApplyBufferStatusResponse{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[20]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1754,7 +1895,7 @@ func (x *ApplyBufferStatusResponse) String() string {
 func (*ApplyBufferStatusResponse) ProtoMessage() {}
 
 func (x *ApplyBufferStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[20]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1767,7 +1908,7 @@ func (x *ApplyBufferStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyBufferStatusResponse.ProtoReflect.Descriptor instead.
 func (*ApplyBufferStatusResponse) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{20}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ApplyBufferStatusResponse) GetWrittenCount() int32 {
@@ -1818,7 +1959,7 @@ type CancelDeletionRequest struct {
 
 func (x *CancelDeletionRequest) Reset() {
 	*x = CancelDeletionRequest{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[21]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1830,7 +1971,7 @@ func (x *CancelDeletionRequest) String() string {
 func (*CancelDeletionRequest) ProtoMessage() {}
 
 func (x *CancelDeletionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[21]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1843,7 +1984,7 @@ func (x *CancelDeletionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelDeletionRequest.ProtoReflect.Descriptor instead.
 func (*CancelDeletionRequest) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{21}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *CancelDeletionRequest) GetNodes() []string {
@@ -1873,7 +2014,7 @@ type CancelDeletionResponse struct {
 
 func (x *CancelDeletionResponse) Reset() {
 	*x = CancelDeletionResponse{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[22]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1885,7 +2026,7 @@ func (x *CancelDeletionResponse) String() string {
 func (*CancelDeletionResponse) ProtoMessage() {}
 
 func (x *CancelDeletionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[22]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1898,7 +2039,7 @@ func (x *CancelDeletionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelDeletionResponse.ProtoReflect.Descriptor instead.
 func (*CancelDeletionResponse) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{22}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *CancelDeletionResponse) GetCancelled() []string {
@@ -1928,7 +2069,7 @@ type GetStatusRequest struct {
 
 func (x *GetStatusRequest) Reset() {
 	*x = GetStatusRequest{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[23]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1940,7 +2081,7 @@ func (x *GetStatusRequest) String() string {
 func (*GetStatusRequest) ProtoMessage() {}
 
 func (x *GetStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[23]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1953,7 +2094,7 @@ func (x *GetStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetStatusRequest) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{23}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *GetStatusRequest) GetWithoutFinished() bool {
@@ -1981,7 +2122,7 @@ type GetStatusResponse struct {
 
 func (x *GetStatusResponse) Reset() {
 	*x = GetStatusResponse{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[24]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1993,7 +2134,7 @@ func (x *GetStatusResponse) String() string {
 func (*GetStatusResponse) ProtoMessage() {}
 
 func (x *GetStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[24]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2006,7 +2147,7 @@ func (x *GetStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetStatusResponse) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{24}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *GetStatusResponse) GetStatus() *ActuatorStatus {
@@ -2033,7 +2174,7 @@ type WatchStatusRequest struct {
 
 func (x *WatchStatusRequest) Reset() {
 	*x = WatchStatusRequest{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[25]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2045,7 +2186,7 @@ func (x *WatchStatusRequest) String() string {
 func (*WatchStatusRequest) ProtoMessage() {}
 
 func (x *WatchStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[25]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2058,7 +2199,7 @@ func (x *WatchStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchStatusRequest.ProtoReflect.Descriptor instead.
 func (*WatchStatusRequest) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{25}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *WatchStatusRequest) GetWithoutFinished() bool {
@@ -2096,7 +2237,7 @@ type WatchStatusResponse struct {
 
 func (x *WatchStatusResponse) Reset() {
 	*x = WatchStatusResponse{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[26]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2108,7 +2249,7 @@ func (x *WatchStatusResponse) String() string {
 func (*WatchStatusResponse) ProtoMessage() {}
 
 func (x *WatchStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[26]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2121,7 +2262,7 @@ func (x *WatchStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchStatusResponse.ProtoReflect.Descriptor instead.
 func (*WatchStatusResponse) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{26}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *WatchStatusResponse) GetStatus() *ActuatorStatus {
@@ -2175,7 +2316,7 @@ type StatusChange struct {
 
 func (x *StatusChange) Reset() {
 	*x = StatusChange{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[27]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2187,7 +2328,7 @@ func (x *StatusChange) String() string {
 func (*StatusChange) ProtoMessage() {}
 
 func (x *StatusChange) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[27]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2200,7 +2341,7 @@ func (x *StatusChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusChange.ProtoReflect.Descriptor instead.
 func (*StatusChange) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{27}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *StatusChange) GetRevision() int64 {
@@ -2318,7 +2459,7 @@ type ActuatorStatus struct {
 
 func (x *ActuatorStatus) Reset() {
 	*x = ActuatorStatus{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[28]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2330,7 +2471,7 @@ func (x *ActuatorStatus) String() string {
 func (*ActuatorStatus) ProtoMessage() {}
 
 func (x *ActuatorStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[28]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2343,7 +2484,7 @@ func (x *ActuatorStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActuatorStatus.ProtoReflect.Descriptor instead.
 func (*ActuatorStatus) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{28}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ActuatorStatus) GetRevision() int64 {
@@ -2404,7 +2545,7 @@ type ReplacementStage struct {
 
 func (x *ReplacementStage) Reset() {
 	*x = ReplacementStage{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[29]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2416,7 +2557,7 @@ func (x *ReplacementStage) String() string {
 func (*ReplacementStage) ProtoMessage() {}
 
 func (x *ReplacementStage) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[29]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2429,7 +2570,7 @@ func (x *ReplacementStage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplacementStage.ProtoReflect.Descriptor instead.
 func (*ReplacementStage) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{29}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{31}
 }
 
 // A replacement.
@@ -2468,7 +2609,7 @@ type Replacement struct {
 
 func (x *Replacement) Reset() {
 	*x = Replacement{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[30]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2480,7 +2621,7 @@ func (x *Replacement) String() string {
 func (*Replacement) ProtoMessage() {}
 
 func (x *Replacement) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[30]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2493,7 +2634,7 @@ func (x *Replacement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Replacement.ProtoReflect.Descriptor instead.
 func (*Replacement) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{30}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Replacement) GetRequestId() string {
@@ -2589,7 +2730,7 @@ type ReplacementNewNodeState struct {
 
 func (x *ReplacementNewNodeState) Reset() {
 	*x = ReplacementNewNodeState{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[31]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2601,7 +2742,7 @@ func (x *ReplacementNewNodeState) String() string {
 func (*ReplacementNewNodeState) ProtoMessage() {}
 
 func (x *ReplacementNewNodeState) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[31]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2614,7 +2755,7 @@ func (x *ReplacementNewNodeState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplacementNewNodeState.ProtoReflect.Descriptor instead.
 func (*ReplacementNewNodeState) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{31}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{33}
 }
 
 // A new node of a replacement.
@@ -2641,7 +2782,7 @@ type ReplacementNewNode struct {
 
 func (x *ReplacementNewNode) Reset() {
 	*x = ReplacementNewNode{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[32]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2653,7 +2794,7 @@ func (x *ReplacementNewNode) String() string {
 func (*ReplacementNewNode) ProtoMessage() {}
 
 func (x *ReplacementNewNode) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[32]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2666,7 +2807,7 @@ func (x *ReplacementNewNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplacementNewNode.ProtoReflect.Descriptor instead.
 func (*ReplacementNewNode) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{32}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ReplacementNewNode) GetName() string {
@@ -2727,7 +2868,7 @@ type LeavingNodeState struct {
 
 func (x *LeavingNodeState) Reset() {
 	*x = LeavingNodeState{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[33]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2739,7 +2880,7 @@ func (x *LeavingNodeState) String() string {
 func (*LeavingNodeState) ProtoMessage() {}
 
 func (x *LeavingNodeState) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[33]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2752,7 +2893,7 @@ func (x *LeavingNodeState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeavingNodeState.ProtoReflect.Descriptor instead.
 func (*LeavingNodeState) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{33}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{35}
 }
 
 // A node that leaves in a replacement.
@@ -2776,7 +2917,7 @@ type ReplacementLeavingNode struct {
 
 func (x *ReplacementLeavingNode) Reset() {
 	*x = ReplacementLeavingNode{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[34]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2788,7 +2929,7 @@ func (x *ReplacementLeavingNode) String() string {
 func (*ReplacementLeavingNode) ProtoMessage() {}
 
 func (x *ReplacementLeavingNode) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[34]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2801,7 +2942,7 @@ func (x *ReplacementLeavingNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplacementLeavingNode.ProtoReflect.Descriptor instead.
 func (*ReplacementLeavingNode) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{34}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ReplacementLeavingNode) GetNode() string {
@@ -2855,7 +2996,7 @@ type DeletionState struct {
 
 func (x *DeletionState) Reset() {
 	*x = DeletionState{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[35]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2867,7 +3008,7 @@ func (x *DeletionState) String() string {
 func (*DeletionState) ProtoMessage() {}
 
 func (x *DeletionState) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[35]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2880,7 +3021,7 @@ func (x *DeletionState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeletionState.ProtoReflect.Descriptor instead.
 func (*DeletionState) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{35}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{37}
 }
 
 // The deletion of one node.
@@ -2918,7 +3059,7 @@ type NodeDeletion struct {
 
 func (x *NodeDeletion) Reset() {
 	*x = NodeDeletion{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[36]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2930,7 +3071,7 @@ func (x *NodeDeletion) String() string {
 func (*NodeDeletion) ProtoMessage() {}
 
 func (x *NodeDeletion) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[36]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2943,7 +3084,7 @@ func (x *NodeDeletion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeDeletion.ProtoReflect.Descriptor instead.
 func (*NodeDeletion) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{36}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *NodeDeletion) GetNode() string {
@@ -3062,7 +3203,7 @@ type Eviction struct {
 
 func (x *Eviction) Reset() {
 	*x = Eviction{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[37]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3074,7 +3215,7 @@ func (x *Eviction) String() string {
 func (*Eviction) ProtoMessage() {}
 
 func (x *Eviction) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[37]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3087,7 +3228,7 @@ func (x *Eviction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Eviction.ProtoReflect.Descriptor instead.
 func (*Eviction) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{37}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Eviction) GetNamespace() string {
@@ -3200,7 +3341,7 @@ type NodeGroupStatus struct {
 
 func (x *NodeGroupStatus) Reset() {
 	*x = NodeGroupStatus{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[38]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3212,7 +3353,7 @@ func (x *NodeGroupStatus) String() string {
 func (*NodeGroupStatus) ProtoMessage() {}
 
 func (x *NodeGroupStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[38]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3225,7 +3366,7 @@ func (x *NodeGroupStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeGroupStatus.ProtoReflect.Descriptor instead.
 func (*NodeGroupStatus) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{38}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *NodeGroupStatus) GetId() string {
@@ -3365,7 +3506,7 @@ type CloudTemplate struct {
 
 func (x *CloudTemplate) Reset() {
 	*x = CloudTemplate{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[39]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3377,7 +3518,7 @@ func (x *CloudTemplate) String() string {
 func (*CloudTemplate) ProtoMessage() {}
 
 func (x *CloudTemplate) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[39]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3390,7 +3531,7 @@ func (x *CloudTemplate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloudTemplate.ProtoReflect.Descriptor instead.
 func (*CloudTemplate) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{39}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *CloudTemplate) GetLabels() map[string]string {
@@ -3436,7 +3577,7 @@ type CloudTaint struct {
 
 func (x *CloudTaint) Reset() {
 	*x = CloudTaint{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[40]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3448,7 +3589,7 @@ func (x *CloudTaint) String() string {
 func (*CloudTaint) ProtoMessage() {}
 
 func (x *CloudTaint) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[40]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3461,7 +3602,7 @@ func (x *CloudTaint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloudTaint.ProtoReflect.Descriptor instead.
 func (*CloudTaint) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{40}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *CloudTaint) GetKey() string {
@@ -3494,7 +3635,7 @@ type ListObjectsRequest struct {
 
 func (x *ListObjectsRequest) Reset() {
 	*x = ListObjectsRequest{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[41]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3506,7 +3647,7 @@ func (x *ListObjectsRequest) String() string {
 func (*ListObjectsRequest) ProtoMessage() {}
 
 func (x *ListObjectsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[41]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3519,7 +3660,7 @@ func (x *ListObjectsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListObjectsRequest.ProtoReflect.Descriptor instead.
 func (*ListObjectsRequest) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{41}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{43}
 }
 
 // A chunk of a Kubernetes `List` document.
@@ -3533,7 +3674,7 @@ type ListObjectsResponse struct {
 
 func (x *ListObjectsResponse) Reset() {
 	*x = ListObjectsResponse{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[42]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3545,7 +3686,7 @@ func (x *ListObjectsResponse) String() string {
 func (*ListObjectsResponse) ProtoMessage() {}
 
 func (x *ListObjectsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[42]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3558,7 +3699,7 @@ func (x *ListObjectsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListObjectsResponse.ProtoReflect.Descriptor instead.
 func (*ListObjectsResponse) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{42}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ListObjectsResponse) GetJson() []byte {
@@ -3584,7 +3725,7 @@ type ScaleReplicaSetRequest struct {
 
 func (x *ScaleReplicaSetRequest) Reset() {
 	*x = ScaleReplicaSetRequest{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[43]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3596,7 +3737,7 @@ func (x *ScaleReplicaSetRequest) String() string {
 func (*ScaleReplicaSetRequest) ProtoMessage() {}
 
 func (x *ScaleReplicaSetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[43]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3609,7 +3750,7 @@ func (x *ScaleReplicaSetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleReplicaSetRequest.ProtoReflect.Descriptor instead.
 func (*ScaleReplicaSetRequest) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{43}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ScaleReplicaSetRequest) GetNamespace() string {
@@ -3642,7 +3783,7 @@ type ScaleReplicaSetResponse struct {
 
 func (x *ScaleReplicaSetResponse) Reset() {
 	*x = ScaleReplicaSetResponse{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[44]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3654,7 +3795,7 @@ func (x *ScaleReplicaSetResponse) String() string {
 func (*ScaleReplicaSetResponse) ProtoMessage() {}
 
 func (x *ScaleReplicaSetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[44]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3667,7 +3808,7 @@ func (x *ScaleReplicaSetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleReplicaSetResponse.ProtoReflect.Descriptor instead.
 func (*ScaleReplicaSetResponse) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{44}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{46}
 }
 
 var File_trimtab_v1_actuator_proto protoreflect.FileDescriptor
@@ -3681,7 +3822,17 @@ const file_trimtab_v1_actuator_proto_rawDesc = "" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x12\n" +
 	"\x04rpcs\x18\x02 \x03(\tR\x04rpcs\x12\x14\n" +
 	"\x05cloud\x18\x03 \x01(\tR\x05cloud\x12\x16\n" +
-	"\x06leader\x18\x04 \x01(\bR\x06leader\"\xbc\x02\n" +
+	"\x06leader\x18\x04 \x01(\bR\x06leader\"j\n" +
+	"\x1aApplyCapacityStatusRequest\x126\n" +
+	"\brequests\x18\x01 \x03(\v2\x1a.trimtab.v1.CapacityAnswerR\brequests\x12\x14\n" +
+	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\"\xc9\x01\n" +
+	"\x1bApplyCapacityStatusResponse\x12#\n" +
+	"\rwritten_count\x18\x01 \x01(\x05R\fwrittenCount\x12'\n" +
+	"\x0funchanged_count\x18\x02 \x01(\x05R\x0eunchangedCount\x12!\n" +
+	"\ffailed_count\x18\x03 \x01(\x05R\vfailedCount\x12\x1d\n" +
+	"\n" +
+	"left_count\x18\x04 \x01(\x05R\tleftCount\x12\x1a\n" +
+	"\bfailures\x18\x05 \x03(\tR\bfailures\"\xbc\x02\n" +
 	"\x14StartDeletionRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12.\n" +
@@ -3987,14 +4138,15 @@ const file_trimtab_v1_actuator_proto_rawDesc = "" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1a\n" +
 	"\breplicas\x18\x03 \x01(\x05R\breplicas\"\x19\n" +
-	"\x17ScaleReplicaSetResponse2\xb6\a\n" +
+	"\x17ScaleReplicaSetResponse2\x9e\b\n" +
 	"\bActuator\x12R\n" +
 	"\aGetInfo\x12\".trimtab.v1.GetActuatorInfoRequest\x1a#.trimtab.v1.GetActuatorInfoResponse\x12T\n" +
 	"\rStartDeletion\x12 .trimtab.v1.StartDeletionRequest\x1a!.trimtab.v1.StartDeletionResponse\x12B\n" +
 	"\aScaleUp\x12\x1a.trimtab.v1.ScaleUpRequest\x1a\x1b.trimtab.v1.ScaleUpResponse\x12N\n" +
 	"\vApplyTaints\x12\x1e.trimtab.v1.ApplyTaintsRequest\x1a\x1f.trimtab.v1.ApplyTaintsResponse\x12T\n" +
 	"\rApplyPodCosts\x12 .trimtab.v1.ApplyPodCostsRequest\x1a!.trimtab.v1.ApplyPodCostsResponse\x12`\n" +
-	"\x11ApplyBufferStatus\x12$.trimtab.v1.ApplyBufferStatusRequest\x1a%.trimtab.v1.ApplyBufferStatusResponse\x12W\n" +
+	"\x11ApplyBufferStatus\x12$.trimtab.v1.ApplyBufferStatusRequest\x1a%.trimtab.v1.ApplyBufferStatusResponse\x12f\n" +
+	"\x13ApplyCapacityStatus\x12&.trimtab.v1.ApplyCapacityStatusRequest\x1a'.trimtab.v1.ApplyCapacityStatusResponse\x12W\n" +
 	"\x0eCancelDeletion\x12!.trimtab.v1.CancelDeletionRequest\x1a\".trimtab.v1.CancelDeletionResponse\x12]\n" +
 	"\x10StartReplacement\x12#.trimtab.v1.StartReplacementRequest\x1a$.trimtab.v1.StartReplacementResponse\x12`\n" +
 	"\x11CancelReplacement\x12$.trimtab.v1.CancelReplacementRequest\x1a%.trimtab.v1.CancelReplacementResponse\x12H\n" +
@@ -4017,170 +4169,176 @@ func file_trimtab_v1_actuator_proto_rawDescGZIP() []byte {
 }
 
 var file_trimtab_v1_actuator_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_trimtab_v1_actuator_proto_msgTypes = make([]protoimpl.MessageInfo, 49)
+var file_trimtab_v1_actuator_proto_msgTypes = make([]protoimpl.MessageInfo, 51)
 var file_trimtab_v1_actuator_proto_goTypes = []any{
-	(ReplacementStage_Code)(0),        // 0: trimtab.v1.ReplacementStage.Code
-	(ReplacementNewNodeState_Code)(0), // 1: trimtab.v1.ReplacementNewNodeState.Code
-	(LeavingNodeState_Code)(0),        // 2: trimtab.v1.LeavingNodeState.Code
-	(DeletionState_Code)(0),           // 3: trimtab.v1.DeletionState.Code
-	(*GetActuatorInfoRequest)(nil),    // 4: trimtab.v1.GetActuatorInfoRequest
-	(*GetActuatorInfoResponse)(nil),   // 5: trimtab.v1.GetActuatorInfoResponse
-	(*StartDeletionRequest)(nil),      // 6: trimtab.v1.StartDeletionRequest
-	(*NodeToDelete)(nil),              // 7: trimtab.v1.NodeToDelete
-	(*StartDeletionResponse)(nil),     // 8: trimtab.v1.StartDeletionResponse
-	(*NodeDeletionAnswer)(nil),        // 9: trimtab.v1.NodeDeletionAnswer
-	(*ScaleUpRequest)(nil),            // 10: trimtab.v1.ScaleUpRequest
-	(*ScaleUpResponse)(nil),           // 11: trimtab.v1.ScaleUpResponse
-	(*ScaleUpAnswer)(nil),             // 12: trimtab.v1.ScaleUpAnswer
-	(*StartReplacementRequest)(nil),   // 13: trimtab.v1.StartReplacementRequest
-	(*StartReplacementResponse)(nil),  // 14: trimtab.v1.StartReplacementResponse
-	(*CancelReplacementRequest)(nil),  // 15: trimtab.v1.CancelReplacementRequest
-	(*CancelReplacementResponse)(nil), // 16: trimtab.v1.CancelReplacementResponse
-	(*ApplyTaintsRequest)(nil),        // 17: trimtab.v1.ApplyTaintsRequest
-	(*ApplyTaintsResponse)(nil),       // 18: trimtab.v1.ApplyTaintsResponse
-	(*ApplyPodCostsRequest)(nil),      // 19: trimtab.v1.ApplyPodCostsRequest
-	(*ApplyPodCostsResponse)(nil),     // 20: trimtab.v1.ApplyPodCostsResponse
-	(*IncompletePodCostGroup)(nil),    // 21: trimtab.v1.IncompletePodCostGroup
-	(*PodCostFailure)(nil),            // 22: trimtab.v1.PodCostFailure
-	(*ApplyBufferStatusRequest)(nil),  // 23: trimtab.v1.ApplyBufferStatusRequest
-	(*ApplyBufferStatusResponse)(nil), // 24: trimtab.v1.ApplyBufferStatusResponse
-	(*CancelDeletionRequest)(nil),     // 25: trimtab.v1.CancelDeletionRequest
-	(*CancelDeletionResponse)(nil),    // 26: trimtab.v1.CancelDeletionResponse
-	(*GetStatusRequest)(nil),          // 27: trimtab.v1.GetStatusRequest
-	(*GetStatusResponse)(nil),         // 28: trimtab.v1.GetStatusResponse
-	(*WatchStatusRequest)(nil),        // 29: trimtab.v1.WatchStatusRequest
-	(*WatchStatusResponse)(nil),       // 30: trimtab.v1.WatchStatusResponse
-	(*StatusChange)(nil),              // 31: trimtab.v1.StatusChange
-	(*ActuatorStatus)(nil),            // 32: trimtab.v1.ActuatorStatus
-	(*ReplacementStage)(nil),          // 33: trimtab.v1.ReplacementStage
-	(*Replacement)(nil),               // 34: trimtab.v1.Replacement
-	(*ReplacementNewNodeState)(nil),   // 35: trimtab.v1.ReplacementNewNodeState
-	(*ReplacementNewNode)(nil),        // 36: trimtab.v1.ReplacementNewNode
-	(*LeavingNodeState)(nil),          // 37: trimtab.v1.LeavingNodeState
-	(*ReplacementLeavingNode)(nil),    // 38: trimtab.v1.ReplacementLeavingNode
-	(*DeletionState)(nil),             // 39: trimtab.v1.DeletionState
-	(*NodeDeletion)(nil),              // 40: trimtab.v1.NodeDeletion
-	(*Eviction)(nil),                  // 41: trimtab.v1.Eviction
-	(*NodeGroupStatus)(nil),           // 42: trimtab.v1.NodeGroupStatus
-	(*CloudTemplate)(nil),             // 43: trimtab.v1.CloudTemplate
-	(*CloudTaint)(nil),                // 44: trimtab.v1.CloudTaint
-	(*ListObjectsRequest)(nil),        // 45: trimtab.v1.ListObjectsRequest
-	(*ListObjectsResponse)(nil),       // 46: trimtab.v1.ListObjectsResponse
-	(*ScaleReplicaSetRequest)(nil),    // 47: trimtab.v1.ScaleReplicaSetRequest
-	(*ScaleReplicaSetResponse)(nil),   // 48: trimtab.v1.ScaleReplicaSetResponse
-	nil,                               // 49: trimtab.v1.StartReplacementRequest.PricesPerHourEntry
-	nil,                               // 50: trimtab.v1.CloudTemplate.LabelsEntry
-	nil,                               // 51: trimtab.v1.CloudTemplate.CapacityEntry
-	nil,                               // 52: trimtab.v1.CloudTemplate.AllocatableEntry
-	(*timestamppb.Timestamp)(nil),     // 53: google.protobuf.Timestamp
-	(*NodeAssumption)(nil),            // 54: trimtab.v1.NodeAssumption
-	(DeletionReason_Code)(0),          // 55: trimtab.v1.DeletionReason.Code
-	(*ScaleUpSplit)(nil),              // 56: trimtab.v1.ScaleUpSplit
-	(GrowthReason_Code)(0),            // 57: trimtab.v1.GrowthReason.Code
-	(*ReplacementWave)(nil),           // 58: trimtab.v1.ReplacementWave
-	(*durationpb.Duration)(nil),       // 59: google.protobuf.Duration
-	(ReplacementReason_Code)(0),       // 60: trimtab.v1.ReplacementReason.Code
-	(*PodCostGroup)(nil),              // 61: trimtab.v1.PodCostGroup
-	(PodCostReason_Code)(0),           // 62: trimtab.v1.PodCostReason.Code
-	(*SlackObject)(nil),               // 63: trimtab.v1.SlackObject
-	(NodeGroupHealth_Code)(0),         // 64: trimtab.v1.NodeGroupHealth.Code
-	(*NodeGroupSettings)(nil),         // 65: trimtab.v1.NodeGroupSettings
+	(ReplacementStage_Code)(0),          // 0: trimtab.v1.ReplacementStage.Code
+	(ReplacementNewNodeState_Code)(0),   // 1: trimtab.v1.ReplacementNewNodeState.Code
+	(LeavingNodeState_Code)(0),          // 2: trimtab.v1.LeavingNodeState.Code
+	(DeletionState_Code)(0),             // 3: trimtab.v1.DeletionState.Code
+	(*GetActuatorInfoRequest)(nil),      // 4: trimtab.v1.GetActuatorInfoRequest
+	(*GetActuatorInfoResponse)(nil),     // 5: trimtab.v1.GetActuatorInfoResponse
+	(*ApplyCapacityStatusRequest)(nil),  // 6: trimtab.v1.ApplyCapacityStatusRequest
+	(*ApplyCapacityStatusResponse)(nil), // 7: trimtab.v1.ApplyCapacityStatusResponse
+	(*StartDeletionRequest)(nil),        // 8: trimtab.v1.StartDeletionRequest
+	(*NodeToDelete)(nil),                // 9: trimtab.v1.NodeToDelete
+	(*StartDeletionResponse)(nil),       // 10: trimtab.v1.StartDeletionResponse
+	(*NodeDeletionAnswer)(nil),          // 11: trimtab.v1.NodeDeletionAnswer
+	(*ScaleUpRequest)(nil),              // 12: trimtab.v1.ScaleUpRequest
+	(*ScaleUpResponse)(nil),             // 13: trimtab.v1.ScaleUpResponse
+	(*ScaleUpAnswer)(nil),               // 14: trimtab.v1.ScaleUpAnswer
+	(*StartReplacementRequest)(nil),     // 15: trimtab.v1.StartReplacementRequest
+	(*StartReplacementResponse)(nil),    // 16: trimtab.v1.StartReplacementResponse
+	(*CancelReplacementRequest)(nil),    // 17: trimtab.v1.CancelReplacementRequest
+	(*CancelReplacementResponse)(nil),   // 18: trimtab.v1.CancelReplacementResponse
+	(*ApplyTaintsRequest)(nil),          // 19: trimtab.v1.ApplyTaintsRequest
+	(*ApplyTaintsResponse)(nil),         // 20: trimtab.v1.ApplyTaintsResponse
+	(*ApplyPodCostsRequest)(nil),        // 21: trimtab.v1.ApplyPodCostsRequest
+	(*ApplyPodCostsResponse)(nil),       // 22: trimtab.v1.ApplyPodCostsResponse
+	(*IncompletePodCostGroup)(nil),      // 23: trimtab.v1.IncompletePodCostGroup
+	(*PodCostFailure)(nil),              // 24: trimtab.v1.PodCostFailure
+	(*ApplyBufferStatusRequest)(nil),    // 25: trimtab.v1.ApplyBufferStatusRequest
+	(*ApplyBufferStatusResponse)(nil),   // 26: trimtab.v1.ApplyBufferStatusResponse
+	(*CancelDeletionRequest)(nil),       // 27: trimtab.v1.CancelDeletionRequest
+	(*CancelDeletionResponse)(nil),      // 28: trimtab.v1.CancelDeletionResponse
+	(*GetStatusRequest)(nil),            // 29: trimtab.v1.GetStatusRequest
+	(*GetStatusResponse)(nil),           // 30: trimtab.v1.GetStatusResponse
+	(*WatchStatusRequest)(nil),          // 31: trimtab.v1.WatchStatusRequest
+	(*WatchStatusResponse)(nil),         // 32: trimtab.v1.WatchStatusResponse
+	(*StatusChange)(nil),                // 33: trimtab.v1.StatusChange
+	(*ActuatorStatus)(nil),              // 34: trimtab.v1.ActuatorStatus
+	(*ReplacementStage)(nil),            // 35: trimtab.v1.ReplacementStage
+	(*Replacement)(nil),                 // 36: trimtab.v1.Replacement
+	(*ReplacementNewNodeState)(nil),     // 37: trimtab.v1.ReplacementNewNodeState
+	(*ReplacementNewNode)(nil),          // 38: trimtab.v1.ReplacementNewNode
+	(*LeavingNodeState)(nil),            // 39: trimtab.v1.LeavingNodeState
+	(*ReplacementLeavingNode)(nil),      // 40: trimtab.v1.ReplacementLeavingNode
+	(*DeletionState)(nil),               // 41: trimtab.v1.DeletionState
+	(*NodeDeletion)(nil),                // 42: trimtab.v1.NodeDeletion
+	(*Eviction)(nil),                    // 43: trimtab.v1.Eviction
+	(*NodeGroupStatus)(nil),             // 44: trimtab.v1.NodeGroupStatus
+	(*CloudTemplate)(nil),               // 45: trimtab.v1.CloudTemplate
+	(*CloudTaint)(nil),                  // 46: trimtab.v1.CloudTaint
+	(*ListObjectsRequest)(nil),          // 47: trimtab.v1.ListObjectsRequest
+	(*ListObjectsResponse)(nil),         // 48: trimtab.v1.ListObjectsResponse
+	(*ScaleReplicaSetRequest)(nil),      // 49: trimtab.v1.ScaleReplicaSetRequest
+	(*ScaleReplicaSetResponse)(nil),     // 50: trimtab.v1.ScaleReplicaSetResponse
+	nil,                                 // 51: trimtab.v1.StartReplacementRequest.PricesPerHourEntry
+	nil,                                 // 52: trimtab.v1.CloudTemplate.LabelsEntry
+	nil,                                 // 53: trimtab.v1.CloudTemplate.CapacityEntry
+	nil,                                 // 54: trimtab.v1.CloudTemplate.AllocatableEntry
+	(*CapacityAnswer)(nil),              // 55: trimtab.v1.CapacityAnswer
+	(*timestamppb.Timestamp)(nil),       // 56: google.protobuf.Timestamp
+	(*NodeAssumption)(nil),              // 57: trimtab.v1.NodeAssumption
+	(DeletionReason_Code)(0),            // 58: trimtab.v1.DeletionReason.Code
+	(*ScaleUpSplit)(nil),                // 59: trimtab.v1.ScaleUpSplit
+	(GrowthReason_Code)(0),              // 60: trimtab.v1.GrowthReason.Code
+	(*ReplacementWave)(nil),             // 61: trimtab.v1.ReplacementWave
+	(*durationpb.Duration)(nil),         // 62: google.protobuf.Duration
+	(ReplacementReason_Code)(0),         // 63: trimtab.v1.ReplacementReason.Code
+	(*PodCostGroup)(nil),                // 64: trimtab.v1.PodCostGroup
+	(PodCostReason_Code)(0),             // 65: trimtab.v1.PodCostReason.Code
+	(*SlackObject)(nil),                 // 66: trimtab.v1.SlackObject
+	(NodeGroupHealth_Code)(0),           // 67: trimtab.v1.NodeGroupHealth.Code
+	(*NodeGroupSettings)(nil),           // 68: trimtab.v1.NodeGroupSettings
 }
 var file_trimtab_v1_actuator_proto_depIdxs = []int32{
-	7,  // 0: trimtab.v1.StartDeletionRequest.nodes:type_name -> trimtab.v1.NodeToDelete
-	53, // 1: trimtab.v1.StartDeletionRequest.plan_time:type_name -> google.protobuf.Timestamp
-	54, // 2: trimtab.v1.NodeToDelete.assumption:type_name -> trimtab.v1.NodeAssumption
-	9,  // 3: trimtab.v1.StartDeletionResponse.nodes:type_name -> trimtab.v1.NodeDeletionAnswer
-	55, // 4: trimtab.v1.NodeDeletionAnswer.reason:type_name -> trimtab.v1.DeletionReason.Code
-	56, // 5: trimtab.v1.ScaleUpRequest.splits:type_name -> trimtab.v1.ScaleUpSplit
-	12, // 6: trimtab.v1.ScaleUpResponse.splits:type_name -> trimtab.v1.ScaleUpAnswer
-	57, // 7: trimtab.v1.ScaleUpAnswer.reason:type_name -> trimtab.v1.GrowthReason.Code
-	58, // 8: trimtab.v1.StartReplacementRequest.wave:type_name -> trimtab.v1.ReplacementWave
-	53, // 9: trimtab.v1.StartReplacementRequest.plan_time:type_name -> google.protobuf.Timestamp
-	59, // 10: trimtab.v1.StartReplacementRequest.ready_timeout:type_name -> google.protobuf.Duration
-	49, // 11: trimtab.v1.StartReplacementRequest.prices_per_hour:type_name -> trimtab.v1.StartReplacementRequest.PricesPerHourEntry
-	60, // 12: trimtab.v1.StartReplacementResponse.reason:type_name -> trimtab.v1.ReplacementReason.Code
-	61, // 13: trimtab.v1.ApplyPodCostsRequest.groups:type_name -> trimtab.v1.PodCostGroup
-	53, // 14: trimtab.v1.ApplyPodCostsRequest.plan_time:type_name -> google.protobuf.Timestamp
-	22, // 15: trimtab.v1.ApplyPodCostsResponse.failures:type_name -> trimtab.v1.PodCostFailure
-	21, // 16: trimtab.v1.ApplyPodCostsResponse.incomplete:type_name -> trimtab.v1.IncompletePodCostGroup
-	62, // 17: trimtab.v1.PodCostFailure.reason:type_name -> trimtab.v1.PodCostReason.Code
-	63, // 18: trimtab.v1.ApplyBufferStatusRequest.buffers:type_name -> trimtab.v1.SlackObject
-	32, // 19: trimtab.v1.GetStatusResponse.status:type_name -> trimtab.v1.ActuatorStatus
-	32, // 20: trimtab.v1.WatchStatusResponse.status:type_name -> trimtab.v1.ActuatorStatus
-	31, // 21: trimtab.v1.WatchStatusResponse.change:type_name -> trimtab.v1.StatusChange
-	53, // 22: trimtab.v1.StatusChange.time:type_name -> google.protobuf.Timestamp
-	40, // 23: trimtab.v1.StatusChange.deletions:type_name -> trimtab.v1.NodeDeletion
-	41, // 24: trimtab.v1.StatusChange.recent_evictions:type_name -> trimtab.v1.Eviction
-	40, // 25: trimtab.v1.StatusChange.finished:type_name -> trimtab.v1.NodeDeletion
-	42, // 26: trimtab.v1.StatusChange.node_groups:type_name -> trimtab.v1.NodeGroupStatus
-	53, // 27: trimtab.v1.StatusChange.evictions_since:type_name -> google.protobuf.Timestamp
-	53, // 28: trimtab.v1.StatusChange.finished_since:type_name -> google.protobuf.Timestamp
-	34, // 29: trimtab.v1.StatusChange.replacements:type_name -> trimtab.v1.Replacement
-	53, // 30: trimtab.v1.ActuatorStatus.time:type_name -> google.protobuf.Timestamp
-	40, // 31: trimtab.v1.ActuatorStatus.deletions:type_name -> trimtab.v1.NodeDeletion
-	41, // 32: trimtab.v1.ActuatorStatus.recent_evictions:type_name -> trimtab.v1.Eviction
-	40, // 33: trimtab.v1.ActuatorStatus.finished:type_name -> trimtab.v1.NodeDeletion
-	42, // 34: trimtab.v1.ActuatorStatus.node_groups:type_name -> trimtab.v1.NodeGroupStatus
-	34, // 35: trimtab.v1.ActuatorStatus.replacements:type_name -> trimtab.v1.Replacement
-	0,  // 36: trimtab.v1.Replacement.stage:type_name -> trimtab.v1.ReplacementStage.Code
-	53, // 37: trimtab.v1.Replacement.start_time:type_name -> google.protobuf.Timestamp
-	53, // 38: trimtab.v1.Replacement.stage_time:type_name -> google.protobuf.Timestamp
-	36, // 39: trimtab.v1.Replacement.new_nodes:type_name -> trimtab.v1.ReplacementNewNode
-	38, // 40: trimtab.v1.Replacement.leaving:type_name -> trimtab.v1.ReplacementLeavingNode
-	60, // 41: trimtab.v1.Replacement.reason:type_name -> trimtab.v1.ReplacementReason.Code
-	53, // 42: trimtab.v1.Replacement.ready_deadline:type_name -> google.protobuf.Timestamp
-	1,  // 43: trimtab.v1.ReplacementNewNode.state:type_name -> trimtab.v1.ReplacementNewNodeState.Code
-	2,  // 44: trimtab.v1.ReplacementLeavingNode.state:type_name -> trimtab.v1.LeavingNodeState.Code
-	55, // 45: trimtab.v1.ReplacementLeavingNode.reason:type_name -> trimtab.v1.DeletionReason.Code
-	3,  // 46: trimtab.v1.NodeDeletion.state:type_name -> trimtab.v1.DeletionState.Code
-	53, // 47: trimtab.v1.NodeDeletion.start_time:type_name -> google.protobuf.Timestamp
-	53, // 48: trimtab.v1.NodeDeletion.state_time:type_name -> google.protobuf.Timestamp
-	55, // 49: trimtab.v1.NodeDeletion.reason:type_name -> trimtab.v1.DeletionReason.Code
-	59, // 50: trimtab.v1.NodeDeletion.drain_timeout:type_name -> google.protobuf.Duration
-	53, // 51: trimtab.v1.Eviction.evict_time:type_name -> google.protobuf.Timestamp
-	53, // 52: trimtab.v1.NodeGroupStatus.last_scale_up_time:type_name -> google.protobuf.Timestamp
-	53, // 53: trimtab.v1.NodeGroupStatus.last_deletion_time:type_name -> google.protobuf.Timestamp
-	53, // 54: trimtab.v1.NodeGroupStatus.last_failure_time:type_name -> google.protobuf.Timestamp
-	64, // 55: trimtab.v1.NodeGroupStatus.health:type_name -> trimtab.v1.NodeGroupHealth.Code
-	53, // 56: trimtab.v1.NodeGroupStatus.backoff_until:type_name -> google.protobuf.Timestamp
-	43, // 57: trimtab.v1.NodeGroupStatus.template:type_name -> trimtab.v1.CloudTemplate
-	65, // 58: trimtab.v1.NodeGroupStatus.settings:type_name -> trimtab.v1.NodeGroupSettings
-	50, // 59: trimtab.v1.CloudTemplate.labels:type_name -> trimtab.v1.CloudTemplate.LabelsEntry
-	44, // 60: trimtab.v1.CloudTemplate.taints:type_name -> trimtab.v1.CloudTaint
-	51, // 61: trimtab.v1.CloudTemplate.capacity:type_name -> trimtab.v1.CloudTemplate.CapacityEntry
-	52, // 62: trimtab.v1.CloudTemplate.allocatable:type_name -> trimtab.v1.CloudTemplate.AllocatableEntry
-	4,  // 63: trimtab.v1.Actuator.GetInfo:input_type -> trimtab.v1.GetActuatorInfoRequest
-	6,  // 64: trimtab.v1.Actuator.StartDeletion:input_type -> trimtab.v1.StartDeletionRequest
-	10, // 65: trimtab.v1.Actuator.ScaleUp:input_type -> trimtab.v1.ScaleUpRequest
-	17, // 66: trimtab.v1.Actuator.ApplyTaints:input_type -> trimtab.v1.ApplyTaintsRequest
-	19, // 67: trimtab.v1.Actuator.ApplyPodCosts:input_type -> trimtab.v1.ApplyPodCostsRequest
-	23, // 68: trimtab.v1.Actuator.ApplyBufferStatus:input_type -> trimtab.v1.ApplyBufferStatusRequest
-	25, // 69: trimtab.v1.Actuator.CancelDeletion:input_type -> trimtab.v1.CancelDeletionRequest
-	13, // 70: trimtab.v1.Actuator.StartReplacement:input_type -> trimtab.v1.StartReplacementRequest
-	15, // 71: trimtab.v1.Actuator.CancelReplacement:input_type -> trimtab.v1.CancelReplacementRequest
-	27, // 72: trimtab.v1.Actuator.GetStatus:input_type -> trimtab.v1.GetStatusRequest
-	29, // 73: trimtab.v1.Actuator.WatchStatus:input_type -> trimtab.v1.WatchStatusRequest
-	45, // 74: trimtab.v1.EmbeddedCluster.ListObjects:input_type -> trimtab.v1.ListObjectsRequest
-	47, // 75: trimtab.v1.EmbeddedCluster.ScaleReplicaSet:input_type -> trimtab.v1.ScaleReplicaSetRequest
-	5,  // 76: trimtab.v1.Actuator.GetInfo:output_type -> trimtab.v1.GetActuatorInfoResponse
-	8,  // 77: trimtab.v1.Actuator.StartDeletion:output_type -> trimtab.v1.StartDeletionResponse
-	11, // 78: trimtab.v1.Actuator.ScaleUp:output_type -> trimtab.v1.ScaleUpResponse
-	18, // 79: trimtab.v1.Actuator.ApplyTaints:output_type -> trimtab.v1.ApplyTaintsResponse
-	20, // 80: trimtab.v1.Actuator.ApplyPodCosts:output_type -> trimtab.v1.ApplyPodCostsResponse
-	24, // 81: trimtab.v1.Actuator.ApplyBufferStatus:output_type -> trimtab.v1.ApplyBufferStatusResponse
-	26, // 82: trimtab.v1.Actuator.CancelDeletion:output_type -> trimtab.v1.CancelDeletionResponse
-	14, // 83: trimtab.v1.Actuator.StartReplacement:output_type -> trimtab.v1.StartReplacementResponse
-	16, // 84: trimtab.v1.Actuator.CancelReplacement:output_type -> trimtab.v1.CancelReplacementResponse
-	28, // 85: trimtab.v1.Actuator.GetStatus:output_type -> trimtab.v1.GetStatusResponse
-	30, // 86: trimtab.v1.Actuator.WatchStatus:output_type -> trimtab.v1.WatchStatusResponse
-	46, // 87: trimtab.v1.EmbeddedCluster.ListObjects:output_type -> trimtab.v1.ListObjectsResponse
-	48, // 88: trimtab.v1.EmbeddedCluster.ScaleReplicaSet:output_type -> trimtab.v1.ScaleReplicaSetResponse
-	76, // [76:89] is the sub-list for method output_type
-	63, // [63:76] is the sub-list for method input_type
-	63, // [63:63] is the sub-list for extension type_name
-	63, // [63:63] is the sub-list for extension extendee
-	0,  // [0:63] is the sub-list for field type_name
+	55, // 0: trimtab.v1.ApplyCapacityStatusRequest.requests:type_name -> trimtab.v1.CapacityAnswer
+	9,  // 1: trimtab.v1.StartDeletionRequest.nodes:type_name -> trimtab.v1.NodeToDelete
+	56, // 2: trimtab.v1.StartDeletionRequest.plan_time:type_name -> google.protobuf.Timestamp
+	57, // 3: trimtab.v1.NodeToDelete.assumption:type_name -> trimtab.v1.NodeAssumption
+	11, // 4: trimtab.v1.StartDeletionResponse.nodes:type_name -> trimtab.v1.NodeDeletionAnswer
+	58, // 5: trimtab.v1.NodeDeletionAnswer.reason:type_name -> trimtab.v1.DeletionReason.Code
+	59, // 6: trimtab.v1.ScaleUpRequest.splits:type_name -> trimtab.v1.ScaleUpSplit
+	14, // 7: trimtab.v1.ScaleUpResponse.splits:type_name -> trimtab.v1.ScaleUpAnswer
+	60, // 8: trimtab.v1.ScaleUpAnswer.reason:type_name -> trimtab.v1.GrowthReason.Code
+	61, // 9: trimtab.v1.StartReplacementRequest.wave:type_name -> trimtab.v1.ReplacementWave
+	56, // 10: trimtab.v1.StartReplacementRequest.plan_time:type_name -> google.protobuf.Timestamp
+	62, // 11: trimtab.v1.StartReplacementRequest.ready_timeout:type_name -> google.protobuf.Duration
+	51, // 12: trimtab.v1.StartReplacementRequest.prices_per_hour:type_name -> trimtab.v1.StartReplacementRequest.PricesPerHourEntry
+	63, // 13: trimtab.v1.StartReplacementResponse.reason:type_name -> trimtab.v1.ReplacementReason.Code
+	64, // 14: trimtab.v1.ApplyPodCostsRequest.groups:type_name -> trimtab.v1.PodCostGroup
+	56, // 15: trimtab.v1.ApplyPodCostsRequest.plan_time:type_name -> google.protobuf.Timestamp
+	24, // 16: trimtab.v1.ApplyPodCostsResponse.failures:type_name -> trimtab.v1.PodCostFailure
+	23, // 17: trimtab.v1.ApplyPodCostsResponse.incomplete:type_name -> trimtab.v1.IncompletePodCostGroup
+	65, // 18: trimtab.v1.PodCostFailure.reason:type_name -> trimtab.v1.PodCostReason.Code
+	66, // 19: trimtab.v1.ApplyBufferStatusRequest.buffers:type_name -> trimtab.v1.SlackObject
+	34, // 20: trimtab.v1.GetStatusResponse.status:type_name -> trimtab.v1.ActuatorStatus
+	34, // 21: trimtab.v1.WatchStatusResponse.status:type_name -> trimtab.v1.ActuatorStatus
+	33, // 22: trimtab.v1.WatchStatusResponse.change:type_name -> trimtab.v1.StatusChange
+	56, // 23: trimtab.v1.StatusChange.time:type_name -> google.protobuf.Timestamp
+	42, // 24: trimtab.v1.StatusChange.deletions:type_name -> trimtab.v1.NodeDeletion
+	43, // 25: trimtab.v1.StatusChange.recent_evictions:type_name -> trimtab.v1.Eviction
+	42, // 26: trimtab.v1.StatusChange.finished:type_name -> trimtab.v1.NodeDeletion
+	44, // 27: trimtab.v1.StatusChange.node_groups:type_name -> trimtab.v1.NodeGroupStatus
+	56, // 28: trimtab.v1.StatusChange.evictions_since:type_name -> google.protobuf.Timestamp
+	56, // 29: trimtab.v1.StatusChange.finished_since:type_name -> google.protobuf.Timestamp
+	36, // 30: trimtab.v1.StatusChange.replacements:type_name -> trimtab.v1.Replacement
+	56, // 31: trimtab.v1.ActuatorStatus.time:type_name -> google.protobuf.Timestamp
+	42, // 32: trimtab.v1.ActuatorStatus.deletions:type_name -> trimtab.v1.NodeDeletion
+	43, // 33: trimtab.v1.ActuatorStatus.recent_evictions:type_name -> trimtab.v1.Eviction
+	42, // 34: trimtab.v1.ActuatorStatus.finished:type_name -> trimtab.v1.NodeDeletion
+	44, // 35: trimtab.v1.ActuatorStatus.node_groups:type_name -> trimtab.v1.NodeGroupStatus
+	36, // 36: trimtab.v1.ActuatorStatus.replacements:type_name -> trimtab.v1.Replacement
+	0,  // 37: trimtab.v1.Replacement.stage:type_name -> trimtab.v1.ReplacementStage.Code
+	56, // 38: trimtab.v1.Replacement.start_time:type_name -> google.protobuf.Timestamp
+	56, // 39: trimtab.v1.Replacement.stage_time:type_name -> google.protobuf.Timestamp
+	38, // 40: trimtab.v1.Replacement.new_nodes:type_name -> trimtab.v1.ReplacementNewNode
+	40, // 41: trimtab.v1.Replacement.leaving:type_name -> trimtab.v1.ReplacementLeavingNode
+	63, // 42: trimtab.v1.Replacement.reason:type_name -> trimtab.v1.ReplacementReason.Code
+	56, // 43: trimtab.v1.Replacement.ready_deadline:type_name -> google.protobuf.Timestamp
+	1,  // 44: trimtab.v1.ReplacementNewNode.state:type_name -> trimtab.v1.ReplacementNewNodeState.Code
+	2,  // 45: trimtab.v1.ReplacementLeavingNode.state:type_name -> trimtab.v1.LeavingNodeState.Code
+	58, // 46: trimtab.v1.ReplacementLeavingNode.reason:type_name -> trimtab.v1.DeletionReason.Code
+	3,  // 47: trimtab.v1.NodeDeletion.state:type_name -> trimtab.v1.DeletionState.Code
+	56, // 48: trimtab.v1.NodeDeletion.start_time:type_name -> google.protobuf.Timestamp
+	56, // 49: trimtab.v1.NodeDeletion.state_time:type_name -> google.protobuf.Timestamp
+	58, // 50: trimtab.v1.NodeDeletion.reason:type_name -> trimtab.v1.DeletionReason.Code
+	62, // 51: trimtab.v1.NodeDeletion.drain_timeout:type_name -> google.protobuf.Duration
+	56, // 52: trimtab.v1.Eviction.evict_time:type_name -> google.protobuf.Timestamp
+	56, // 53: trimtab.v1.NodeGroupStatus.last_scale_up_time:type_name -> google.protobuf.Timestamp
+	56, // 54: trimtab.v1.NodeGroupStatus.last_deletion_time:type_name -> google.protobuf.Timestamp
+	56, // 55: trimtab.v1.NodeGroupStatus.last_failure_time:type_name -> google.protobuf.Timestamp
+	67, // 56: trimtab.v1.NodeGroupStatus.health:type_name -> trimtab.v1.NodeGroupHealth.Code
+	56, // 57: trimtab.v1.NodeGroupStatus.backoff_until:type_name -> google.protobuf.Timestamp
+	45, // 58: trimtab.v1.NodeGroupStatus.template:type_name -> trimtab.v1.CloudTemplate
+	68, // 59: trimtab.v1.NodeGroupStatus.settings:type_name -> trimtab.v1.NodeGroupSettings
+	52, // 60: trimtab.v1.CloudTemplate.labels:type_name -> trimtab.v1.CloudTemplate.LabelsEntry
+	46, // 61: trimtab.v1.CloudTemplate.taints:type_name -> trimtab.v1.CloudTaint
+	53, // 62: trimtab.v1.CloudTemplate.capacity:type_name -> trimtab.v1.CloudTemplate.CapacityEntry
+	54, // 63: trimtab.v1.CloudTemplate.allocatable:type_name -> trimtab.v1.CloudTemplate.AllocatableEntry
+	4,  // 64: trimtab.v1.Actuator.GetInfo:input_type -> trimtab.v1.GetActuatorInfoRequest
+	8,  // 65: trimtab.v1.Actuator.StartDeletion:input_type -> trimtab.v1.StartDeletionRequest
+	12, // 66: trimtab.v1.Actuator.ScaleUp:input_type -> trimtab.v1.ScaleUpRequest
+	19, // 67: trimtab.v1.Actuator.ApplyTaints:input_type -> trimtab.v1.ApplyTaintsRequest
+	21, // 68: trimtab.v1.Actuator.ApplyPodCosts:input_type -> trimtab.v1.ApplyPodCostsRequest
+	25, // 69: trimtab.v1.Actuator.ApplyBufferStatus:input_type -> trimtab.v1.ApplyBufferStatusRequest
+	6,  // 70: trimtab.v1.Actuator.ApplyCapacityStatus:input_type -> trimtab.v1.ApplyCapacityStatusRequest
+	27, // 71: trimtab.v1.Actuator.CancelDeletion:input_type -> trimtab.v1.CancelDeletionRequest
+	15, // 72: trimtab.v1.Actuator.StartReplacement:input_type -> trimtab.v1.StartReplacementRequest
+	17, // 73: trimtab.v1.Actuator.CancelReplacement:input_type -> trimtab.v1.CancelReplacementRequest
+	29, // 74: trimtab.v1.Actuator.GetStatus:input_type -> trimtab.v1.GetStatusRequest
+	31, // 75: trimtab.v1.Actuator.WatchStatus:input_type -> trimtab.v1.WatchStatusRequest
+	47, // 76: trimtab.v1.EmbeddedCluster.ListObjects:input_type -> trimtab.v1.ListObjectsRequest
+	49, // 77: trimtab.v1.EmbeddedCluster.ScaleReplicaSet:input_type -> trimtab.v1.ScaleReplicaSetRequest
+	5,  // 78: trimtab.v1.Actuator.GetInfo:output_type -> trimtab.v1.GetActuatorInfoResponse
+	10, // 79: trimtab.v1.Actuator.StartDeletion:output_type -> trimtab.v1.StartDeletionResponse
+	13, // 80: trimtab.v1.Actuator.ScaleUp:output_type -> trimtab.v1.ScaleUpResponse
+	20, // 81: trimtab.v1.Actuator.ApplyTaints:output_type -> trimtab.v1.ApplyTaintsResponse
+	22, // 82: trimtab.v1.Actuator.ApplyPodCosts:output_type -> trimtab.v1.ApplyPodCostsResponse
+	26, // 83: trimtab.v1.Actuator.ApplyBufferStatus:output_type -> trimtab.v1.ApplyBufferStatusResponse
+	7,  // 84: trimtab.v1.Actuator.ApplyCapacityStatus:output_type -> trimtab.v1.ApplyCapacityStatusResponse
+	28, // 85: trimtab.v1.Actuator.CancelDeletion:output_type -> trimtab.v1.CancelDeletionResponse
+	16, // 86: trimtab.v1.Actuator.StartReplacement:output_type -> trimtab.v1.StartReplacementResponse
+	18, // 87: trimtab.v1.Actuator.CancelReplacement:output_type -> trimtab.v1.CancelReplacementResponse
+	30, // 88: trimtab.v1.Actuator.GetStatus:output_type -> trimtab.v1.GetStatusResponse
+	32, // 89: trimtab.v1.Actuator.WatchStatus:output_type -> trimtab.v1.WatchStatusResponse
+	48, // 90: trimtab.v1.EmbeddedCluster.ListObjects:output_type -> trimtab.v1.ListObjectsResponse
+	50, // 91: trimtab.v1.EmbeddedCluster.ScaleReplicaSet:output_type -> trimtab.v1.ScaleReplicaSetResponse
+	78, // [78:92] is the sub-list for method output_type
+	64, // [64:78] is the sub-list for method input_type
+	64, // [64:64] is the sub-list for extension type_name
+	64, // [64:64] is the sub-list for extension extendee
+	0,  // [0:64] is the sub-list for field type_name
 }
 
 func init() { file_trimtab_v1_actuator_proto_init() }
@@ -4191,16 +4349,16 @@ func file_trimtab_v1_actuator_proto_init() {
 	file_trimtab_v1_plan_proto_init()
 	file_trimtab_v1_reason_proto_init()
 	file_trimtab_v1_snapshot_proto_init()
-	file_trimtab_v1_actuator_proto_msgTypes[9].OneofWrappers = []any{}
-	file_trimtab_v1_actuator_proto_msgTypes[30].OneofWrappers = []any{}
-	file_trimtab_v1_actuator_proto_msgTypes[38].OneofWrappers = []any{}
+	file_trimtab_v1_actuator_proto_msgTypes[11].OneofWrappers = []any{}
+	file_trimtab_v1_actuator_proto_msgTypes[32].OneofWrappers = []any{}
+	file_trimtab_v1_actuator_proto_msgTypes[40].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_trimtab_v1_actuator_proto_rawDesc), len(file_trimtab_v1_actuator_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   49,
+			NumMessages:   51,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

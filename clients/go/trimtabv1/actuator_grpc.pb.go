@@ -21,17 +21,18 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	Actuator_GetInfo_FullMethodName           = "/trimtab.v1.Actuator/GetInfo"
-	Actuator_StartDeletion_FullMethodName     = "/trimtab.v1.Actuator/StartDeletion"
-	Actuator_ScaleUp_FullMethodName           = "/trimtab.v1.Actuator/ScaleUp"
-	Actuator_ApplyTaints_FullMethodName       = "/trimtab.v1.Actuator/ApplyTaints"
-	Actuator_ApplyPodCosts_FullMethodName     = "/trimtab.v1.Actuator/ApplyPodCosts"
-	Actuator_ApplyBufferStatus_FullMethodName = "/trimtab.v1.Actuator/ApplyBufferStatus"
-	Actuator_CancelDeletion_FullMethodName    = "/trimtab.v1.Actuator/CancelDeletion"
-	Actuator_StartReplacement_FullMethodName  = "/trimtab.v1.Actuator/StartReplacement"
-	Actuator_CancelReplacement_FullMethodName = "/trimtab.v1.Actuator/CancelReplacement"
-	Actuator_GetStatus_FullMethodName         = "/trimtab.v1.Actuator/GetStatus"
-	Actuator_WatchStatus_FullMethodName       = "/trimtab.v1.Actuator/WatchStatus"
+	Actuator_GetInfo_FullMethodName             = "/trimtab.v1.Actuator/GetInfo"
+	Actuator_StartDeletion_FullMethodName       = "/trimtab.v1.Actuator/StartDeletion"
+	Actuator_ScaleUp_FullMethodName             = "/trimtab.v1.Actuator/ScaleUp"
+	Actuator_ApplyTaints_FullMethodName         = "/trimtab.v1.Actuator/ApplyTaints"
+	Actuator_ApplyPodCosts_FullMethodName       = "/trimtab.v1.Actuator/ApplyPodCosts"
+	Actuator_ApplyBufferStatus_FullMethodName   = "/trimtab.v1.Actuator/ApplyBufferStatus"
+	Actuator_ApplyCapacityStatus_FullMethodName = "/trimtab.v1.Actuator/ApplyCapacityStatus"
+	Actuator_CancelDeletion_FullMethodName      = "/trimtab.v1.Actuator/CancelDeletion"
+	Actuator_StartReplacement_FullMethodName    = "/trimtab.v1.Actuator/StartReplacement"
+	Actuator_CancelReplacement_FullMethodName   = "/trimtab.v1.Actuator/CancelReplacement"
+	Actuator_GetStatus_FullMethodName           = "/trimtab.v1.Actuator/GetStatus"
+	Actuator_WatchStatus_FullMethodName         = "/trimtab.v1.Actuator/WatchStatus"
 )
 
 // ActuatorClient is the client API for Actuator service.
@@ -66,6 +67,11 @@ type ActuatorClient interface {
 	// and reported. Idempotent: what is there already is not written again. A
 	// buffer that cannot be written is a result, not an error.
 	ApplyBufferStatus(ctx context.Context, in *ApplyBufferStatusRequest, opts ...grpc.CallOption) (*ApplyBufferStatusResponse, error)
+	// Writes the conditions of ProvisioningRequests, by server-side apply under a
+	// field manager of its own. Idempotent: what is there already is not written
+	// again. Nothing is kept: the objects are the record. A request that cannot be
+	// written is a result, not an error.
+	ApplyCapacityStatus(ctx context.Context, in *ApplyCapacityStatusRequest, opts ...grpc.CallOption) (*ApplyCapacityStatusResponse, error)
 	// Cancels deletions that were not requested from the cloud yet, and removes
 	// their taints. Idempotent.
 	CancelDeletion(ctx context.Context, in *CancelDeletionRequest, opts ...grpc.CallOption) (*CancelDeletionResponse, error)
@@ -154,6 +160,16 @@ func (c *actuatorClient) ApplyBufferStatus(ctx context.Context, in *ApplyBufferS
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ApplyBufferStatusResponse)
 	err := c.cc.Invoke(ctx, Actuator_ApplyBufferStatus_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *actuatorClient) ApplyCapacityStatus(ctx context.Context, in *ApplyCapacityStatusRequest, opts ...grpc.CallOption) (*ApplyCapacityStatusResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ApplyCapacityStatusResponse)
+	err := c.cc.Invoke(ctx, Actuator_ApplyCapacityStatus_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -251,6 +267,11 @@ type ActuatorServer interface {
 	// and reported. Idempotent: what is there already is not written again. A
 	// buffer that cannot be written is a result, not an error.
 	ApplyBufferStatus(context.Context, *ApplyBufferStatusRequest) (*ApplyBufferStatusResponse, error)
+	// Writes the conditions of ProvisioningRequests, by server-side apply under a
+	// field manager of its own. Idempotent: what is there already is not written
+	// again. Nothing is kept: the objects are the record. A request that cannot be
+	// written is a result, not an error.
+	ApplyCapacityStatus(context.Context, *ApplyCapacityStatusRequest) (*ApplyCapacityStatusResponse, error)
 	// Cancels deletions that were not requested from the cloud yet, and removes
 	// their taints. Idempotent.
 	CancelDeletion(context.Context, *CancelDeletionRequest) (*CancelDeletionResponse, error)
@@ -302,6 +323,9 @@ func (UnimplementedActuatorServer) ApplyPodCosts(context.Context, *ApplyPodCosts
 }
 func (UnimplementedActuatorServer) ApplyBufferStatus(context.Context, *ApplyBufferStatusRequest) (*ApplyBufferStatusResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ApplyBufferStatus not implemented")
+}
+func (UnimplementedActuatorServer) ApplyCapacityStatus(context.Context, *ApplyCapacityStatusRequest) (*ApplyCapacityStatusResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ApplyCapacityStatus not implemented")
 }
 func (UnimplementedActuatorServer) CancelDeletion(context.Context, *CancelDeletionRequest) (*CancelDeletionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CancelDeletion not implemented")
@@ -447,6 +471,24 @@ func _Actuator_ApplyBufferStatus_Handler(srv interface{}, ctx context.Context, d
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Actuator_ApplyCapacityStatus_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ApplyCapacityStatusRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ActuatorServer).ApplyCapacityStatus(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Actuator_ApplyCapacityStatus_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ActuatorServer).ApplyCapacityStatus(ctx, req.(*ApplyCapacityStatusRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Actuator_CancelDeletion_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(CancelDeletionRequest)
 	if err := dec(in); err != nil {
@@ -560,6 +602,10 @@ var Actuator_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ApplyBufferStatus",
 			Handler:    _Actuator_ApplyBufferStatus_Handler,
+		},
+		{
+			MethodName: "ApplyCapacityStatus",
+			Handler:    _Actuator_ApplyCapacityStatus_Handler,
 		},
 		{
 			MethodName: "CancelDeletion",

@@ -41,6 +41,9 @@ const (
 	Decision_POD_COSTS Decision_Code = 4
 	// Which nodes are replaced by cheaper new ones.
 	Decision_REPLACEMENT Decision_Code = 5
+	// Which ProvisioningRequests have room, or get new nodes. It is taken before
+	// all others, which count its new nodes as requested and its room as taken.
+	Decision_CAPACITY_REQUESTS Decision_Code = 6
 )
 
 // Enum value maps for Decision_Code.
@@ -52,14 +55,16 @@ var (
 		3: "SCALE_DOWN",
 		4: "POD_COSTS",
 		5: "REPLACEMENT",
+		6: "CAPACITY_REQUESTS",
 	}
 	Decision_Code_value = map[string]int32{
-		"UNSPECIFIED": 0,
-		"SCALE_UP":    1,
-		"SLACK":       2,
-		"SCALE_DOWN":  3,
-		"POD_COSTS":   4,
-		"REPLACEMENT": 5,
+		"UNSPECIFIED":       0,
+		"SCALE_UP":          1,
+		"SLACK":             2,
+		"SCALE_DOWN":        3,
+		"POD_COSTS":         4,
+		"REPLACEMENT":       5,
+		"CAPACITY_REQUESTS": 6,
 	}
 )
 
@@ -174,7 +179,104 @@ func (x Expander_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Expander_Code.Descriptor instead.
 func (Expander_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{16, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{17, 0}
+}
+
+// The values; their meaning is that of the message. The conditions that follow
+// are named behind them.
+type CapacityOutcome_Code int32
+
+const (
+	// Never sent.
+	CapacityOutcome_UNSPECIFIED CapacityOutcome_Code = 0
+	// There is room; it is booked. Provisioned, CapacityIsFound.
+	CapacityOutcome_FOUND CapacityOutcome_Code = 1
+	// New nodes are ordered, with which there is room; it is booked.
+	// Provisioned, CapacityIsProvisioned.
+	CapacityOutcome_PROVISIONED CapacityOutcome_Code = 2
+	// With `ProvisionedWhen.READY`: there will be room once nodes that are
+	// coming are ready; it is held. Not Provisioned, CapacityIsOrdered.
+	CapacityOutcome_COMING CapacityOutcome_Code = 3
+	// It is provisioned, and its room is still held.
+	CapacityOutcome_BOOKED CapacityOutcome_Code = 4
+	// There is not enough room now; it is tried again. Not Provisioned,
+	// CapacityIsNotFound.
+	CapacityOutcome_NOT_FOUND CapacityOutcome_Code = 5
+	// It cannot be read; it is tried again. Not Provisioned, FailedToCreatePods.
+	CapacityOutcome_INVALID CapacityOutcome_Code = 6
+	// There is not enough room, and it asks for no second try. Failed,
+	// CapacityIsNotFound.
+	CapacityOutcome_FAILED CapacityOutcome_Code = 7
+	// Room was sought for as long as it says. Failed, Expired.
+	CapacityOutcome_EXPIRED CapacityOutcome_Code = 8
+	// The time of its booking is over. BookingExpired,
+	// CapacityReservationTimeExpired.
+	CapacityOutcome_BOOKING_EXPIRED CapacityOutcome_Code = 9
+	// As many pods as it has have started. BookingExpired,
+	// CapacityBookingConsumed.
+	CapacityOutcome_CONSUMED CapacityOutcome_Code = 10
+	// Nodes with its room are gone or did not come, and no others can be had.
+	// CapacityRevoked, CapacityIsLost.
+	CapacityOutcome_REVOKED CapacityOutcome_Code = 11
+)
+
+// Enum value maps for CapacityOutcome_Code.
+var (
+	CapacityOutcome_Code_name = map[int32]string{
+		0:  "UNSPECIFIED",
+		1:  "FOUND",
+		2:  "PROVISIONED",
+		3:  "COMING",
+		4:  "BOOKED",
+		5:  "NOT_FOUND",
+		6:  "INVALID",
+		7:  "FAILED",
+		8:  "EXPIRED",
+		9:  "BOOKING_EXPIRED",
+		10: "CONSUMED",
+		11: "REVOKED",
+	}
+	CapacityOutcome_Code_value = map[string]int32{
+		"UNSPECIFIED":     0,
+		"FOUND":           1,
+		"PROVISIONED":     2,
+		"COMING":          3,
+		"BOOKED":          4,
+		"NOT_FOUND":       5,
+		"INVALID":         6,
+		"FAILED":          7,
+		"EXPIRED":         8,
+		"BOOKING_EXPIRED": 9,
+		"CONSUMED":        10,
+		"REVOKED":         11,
+	}
+)
+
+func (x CapacityOutcome_Code) Enum() *CapacityOutcome_Code {
+	p := new(CapacityOutcome_Code)
+	*p = x
+	return p
+}
+
+func (x CapacityOutcome_Code) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (CapacityOutcome_Code) Descriptor() protoreflect.EnumDescriptor {
+	return file_trimtab_v1_plan_proto_enumTypes[2].Descriptor()
+}
+
+func (CapacityOutcome_Code) Type() protoreflect.EnumType {
+	return &file_trimtab_v1_plan_proto_enumTypes[2]
+}
+
+func (x CapacityOutcome_Code) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use CapacityOutcome_Code.Descriptor instead.
+func (CapacityOutcome_Code) EnumDescriptor() ([]byte, []int) {
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{21, 0}
 }
 
 // The values; their meaning is that of the message.
@@ -222,11 +324,11 @@ func (x PlaceholderKind_Code) String() string {
 }
 
 func (PlaceholderKind_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[2].Descriptor()
+	return file_trimtab_v1_plan_proto_enumTypes[3].Descriptor()
 }
 
 func (PlaceholderKind_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[2]
+	return &file_trimtab_v1_plan_proto_enumTypes[3]
 }
 
 func (x PlaceholderKind_Code) Number() protoreflect.EnumNumber {
@@ -235,7 +337,7 @@ func (x PlaceholderKind_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PlaceholderKind_Code.Descriptor instead.
 func (PlaceholderKind_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{20, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{25, 0}
 }
 
 // The values; their meaning is that of the message.
@@ -315,11 +417,11 @@ func (x CandidateOrder_Code) String() string {
 }
 
 func (CandidateOrder_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[3].Descriptor()
+	return file_trimtab_v1_plan_proto_enumTypes[4].Descriptor()
 }
 
 func (CandidateOrder_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[3]
+	return &file_trimtab_v1_plan_proto_enumTypes[4]
 }
 
 func (x CandidateOrder_Code) Number() protoreflect.EnumNumber {
@@ -328,7 +430,7 @@ func (x CandidateOrder_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CandidateOrder_Code.Descriptor instead.
 func (CandidateOrder_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{24, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{29, 0}
 }
 
 // The values; their meaning is that of the message.
@@ -417,11 +519,11 @@ func (x PodCostStrategy_Code) String() string {
 }
 
 func (PodCostStrategy_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[4].Descriptor()
+	return file_trimtab_v1_plan_proto_enumTypes[5].Descriptor()
 }
 
 func (PodCostStrategy_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[4]
+	return &file_trimtab_v1_plan_proto_enumTypes[5]
 }
 
 func (x PodCostStrategy_Code) Number() protoreflect.EnumNumber {
@@ -430,7 +532,114 @@ func (x PodCostStrategy_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PodCostStrategy_Code.Descriptor instead.
 func (PodCostStrategy_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{38, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{43, 0}
+}
+
+// The values; their meaning is that of the message.
+type CapacityClassKind_Code int32
+
+const (
+	// Refused.
+	CapacityClassKind_UNSPECIFIED CapacityClassKind_Code = 0
+	// Room on nodes that exist or are coming is booked; no node is added.
+	CapacityClassKind_CHECK_CAPACITY CapacityClassKind_Code = 1
+	// The same, and if the room does not suffice, nodes of as many groups as
+	// needed are added, so that all pods have room; or none at all.
+	CapacityClassKind_ATOMIC_SCALE_UP CapacityClassKind_Code = 2
+)
+
+// Enum value maps for CapacityClassKind_Code.
+var (
+	CapacityClassKind_Code_name = map[int32]string{
+		0: "UNSPECIFIED",
+		1: "CHECK_CAPACITY",
+		2: "ATOMIC_SCALE_UP",
+	}
+	CapacityClassKind_Code_value = map[string]int32{
+		"UNSPECIFIED":     0,
+		"CHECK_CAPACITY":  1,
+		"ATOMIC_SCALE_UP": 2,
+	}
+)
+
+func (x CapacityClassKind_Code) Enum() *CapacityClassKind_Code {
+	p := new(CapacityClassKind_Code)
+	*p = x
+	return p
+}
+
+func (x CapacityClassKind_Code) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (CapacityClassKind_Code) Descriptor() protoreflect.EnumDescriptor {
+	return file_trimtab_v1_plan_proto_enumTypes[6].Descriptor()
+}
+
+func (CapacityClassKind_Code) Type() protoreflect.EnumType {
+	return &file_trimtab_v1_plan_proto_enumTypes[6]
+}
+
+func (x CapacityClassKind_Code) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use CapacityClassKind_Code.Descriptor instead.
+func (CapacityClassKind_Code) EnumDescriptor() ([]byte, []int) {
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{61, 0}
+}
+
+// The values; their meaning is that of the message.
+type ProvisionedWhen_Code int32
+
+const (
+	// ORDERED.
+	ProvisionedWhen_UNSPECIFIED ProvisionedWhen_Code = 0
+	// Once the cloud has accepted the order.
+	ProvisionedWhen_ORDERED ProvisionedWhen_Code = 1
+	// Once all its pods fit nodes that are ready.
+	ProvisionedWhen_READY ProvisionedWhen_Code = 2
+)
+
+// Enum value maps for ProvisionedWhen_Code.
+var (
+	ProvisionedWhen_Code_name = map[int32]string{
+		0: "UNSPECIFIED",
+		1: "ORDERED",
+		2: "READY",
+	}
+	ProvisionedWhen_Code_value = map[string]int32{
+		"UNSPECIFIED": 0,
+		"ORDERED":     1,
+		"READY":       2,
+	}
+)
+
+func (x ProvisionedWhen_Code) Enum() *ProvisionedWhen_Code {
+	p := new(ProvisionedWhen_Code)
+	*p = x
+	return p
+}
+
+func (x ProvisionedWhen_Code) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ProvisionedWhen_Code) Descriptor() protoreflect.EnumDescriptor {
+	return file_trimtab_v1_plan_proto_enumTypes[7].Descriptor()
+}
+
+func (ProvisionedWhen_Code) Type() protoreflect.EnumType {
+	return &file_trimtab_v1_plan_proto_enumTypes[7]
+}
+
+func (x ProvisionedWhen_Code) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ProvisionedWhen_Code.Descriptor instead.
+func (ProvisionedWhen_Code) EnumDescriptor() ([]byte, []int) {
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{62, 0}
 }
 
 // The values; their meaning is that of the message.
@@ -474,11 +683,11 @@ func (x ReplacementChoice_Code) String() string {
 }
 
 func (ReplacementChoice_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[5].Descriptor()
+	return file_trimtab_v1_plan_proto_enumTypes[8].Descriptor()
 }
 
 func (ReplacementChoice_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[5]
+	return &file_trimtab_v1_plan_proto_enumTypes[8]
 }
 
 func (x ReplacementChoice_Code) Number() protoreflect.EnumNumber {
@@ -487,7 +696,7 @@ func (x ReplacementChoice_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ReplacementChoice_Code.Descriptor instead.
 func (ReplacementChoice_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{51, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{64, 0}
 }
 
 // The values; their meaning is that of the message.
@@ -527,11 +736,11 @@ func (x Objective_Code) String() string {
 }
 
 func (Objective_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[6].Descriptor()
+	return file_trimtab_v1_plan_proto_enumTypes[9].Descriptor()
 }
 
 func (Objective_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[6]
+	return &file_trimtab_v1_plan_proto_enumTypes[9]
 }
 
 func (x Objective_Code) Number() protoreflect.EnumNumber {
@@ -540,7 +749,7 @@ func (x Objective_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Objective_Code.Descriptor instead.
 func (Objective_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{54, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{67, 0}
 }
 
 // The values; their meaning is that of the message.
@@ -589,11 +798,11 @@ func (x SearchEffort_Code) String() string {
 }
 
 func (SearchEffort_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[7].Descriptor()
+	return file_trimtab_v1_plan_proto_enumTypes[10].Descriptor()
 }
 
 func (SearchEffort_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[7]
+	return &file_trimtab_v1_plan_proto_enumTypes[10]
 }
 
 func (x SearchEffort_Code) Number() protoreflect.EnumNumber {
@@ -602,7 +811,7 @@ func (x SearchEffort_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use SearchEffort_Code.Descriptor instead.
 func (SearchEffort_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{55, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{68, 0}
 }
 
 // The values; their meaning is that of the message.
@@ -643,11 +852,11 @@ func (x TemplateSource_Code) String() string {
 }
 
 func (TemplateSource_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[8].Descriptor()
+	return file_trimtab_v1_plan_proto_enumTypes[11].Descriptor()
 }
 
 func (TemplateSource_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[8]
+	return &file_trimtab_v1_plan_proto_enumTypes[11]
 }
 
 func (x TemplateSource_Code) Number() protoreflect.EnumNumber {
@@ -656,7 +865,7 @@ func (x TemplateSource_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use TemplateSource_Code.Descriptor instead.
 func (TemplateSource_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{63, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{76, 0}
 }
 
 // The values; their meaning is that of the message.
@@ -703,11 +912,11 @@ func (x SlackStrategy_Code) String() string {
 }
 
 func (SlackStrategy_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[9].Descriptor()
+	return file_trimtab_v1_plan_proto_enumTypes[12].Descriptor()
 }
 
 func (SlackStrategy_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[9]
+	return &file_trimtab_v1_plan_proto_enumTypes[12]
 }
 
 func (x SlackStrategy_Code) Number() protoreflect.EnumNumber {
@@ -716,7 +925,7 @@ func (x SlackStrategy_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use SlackStrategy_Code.Descriptor instead.
 func (SlackStrategy_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{73, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{86, 0}
 }
 
 // The values; their meaning is that of the message.
@@ -758,11 +967,11 @@ func (x CapacityBufferReading_Code) String() string {
 }
 
 func (CapacityBufferReading_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[10].Descriptor()
+	return file_trimtab_v1_plan_proto_enumTypes[13].Descriptor()
 }
 
 func (CapacityBufferReading_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[10]
+	return &file_trimtab_v1_plan_proto_enumTypes[13]
 }
 
 func (x CapacityBufferReading_Code) Number() protoreflect.EnumNumber {
@@ -771,7 +980,7 @@ func (x CapacityBufferReading_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CapacityBufferReading_Code.Descriptor instead.
 func (CapacityBufferReading_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{76, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{89, 0}
 }
 
 // A decision the planner can take.
@@ -1145,9 +1354,11 @@ type PlanResponse struct {
 	// equal requests, and only in its durations.
 	Diagnostics *Diagnostics `protobuf:"bytes,9,opt,name=diagnostics,proto3" json:"diagnostics,omitempty"`
 	// Present if REPLACEMENT was requested.
-	Replacement   *ReplacementDecision `protobuf:"bytes,10,opt,name=replacement,proto3" json:"replacement,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Replacement *ReplacementDecision `protobuf:"bytes,10,opt,name=replacement,proto3" json:"replacement,omitempty"`
+	// Present if CAPACITY_REQUESTS was requested.
+	CapacityRequests *CapacityRequestsDecision `protobuf:"bytes,80,opt,name=capacity_requests,json=capacityRequests,proto3" json:"capacity_requests,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *PlanResponse) Reset() {
@@ -1246,6 +1457,13 @@ func (x *PlanResponse) GetDiagnostics() *Diagnostics {
 func (x *PlanResponse) GetReplacement() *ReplacementDecision {
 	if x != nil {
 		return x.Replacement
+	}
+	return nil
+}
+
+func (x *PlanResponse) GetCapacityRequests() *CapacityRequestsDecision {
+	if x != nil {
+		return x.CapacityRequests
 	}
 	return nil
 }
@@ -1549,7 +1767,12 @@ type ScaleUpDecision struct {
 	// the default where the prices of all node groups that may grow are known, and
 	// PRICE; COUNT with LEAST_NODES; UNSPECIFIED with all others, see
 	// `ScaleUpOption.decided_by`.
-	Objective     Objective_Code `protobuf:"varint,16,opt,name=objective,proto3,enum=trimtab.v1.Objective_Code" json:"objective,omitempty"`
+	Objective Objective_Code `protobuf:"varint,16,opt,name=objective,proto3,enum=trimtab.v1.Objective_Code" json:"objective,omitempty"`
+	// One entry per pod group with pending pods that is a gang, is bound to one
+	// domain, or cannot be read; sorted by group. A gang has places for
+	// `min_count` of its pods, or its pending pods have no place at all: they are
+	// in `unschedulable`, or in `skipped` while fewer than `min_count` exist.
+	Gangs         []*GangResult `protobuf:"bytes,60,rep,name=gangs,proto3" json:"gangs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1696,6 +1919,184 @@ func (x *ScaleUpDecision) GetObjective() Objective_Code {
 	return Objective_UNSPECIFIED
 }
 
+func (x *ScaleUpDecision) GetGangs() []*GangResult {
+	if x != nil {
+		return x.Gangs
+	}
+	return nil
+}
+
+// What a plan does for one pod group.
+type GangResult struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The group, as "namespace/name".
+	Group string `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
+	// Fewest pods that must run: `PodGroup.min_count`, 1 without the policy GANG, 0
+	// if the group cannot be read.
+	MinCount int32 `protobuf:"varint,2,opt,name=min_count,json=minCount,proto3" json:"min_count,omitempty"`
+	// Its pods that exist, without those that have ended or are terminating.
+	ExistingCount int32 `protobuf:"varint,3,opt,name=existing_count,json=existingCount,proto3" json:"existing_count,omitempty"`
+	// Those of them that are on nodes.
+	BoundCount int32 `protobuf:"varint,4,opt,name=bound_count,json=boundCount,proto3" json:"bound_count,omitempty"`
+	// Pending pods with a place in this plan: on existing, upcoming or new nodes.
+	// 0, or with `bound_count` and `ahead_count` at least `min_count`.
+	PlacedCount int32 `protobuf:"varint,5,opt,name=placed_count,json=placedCount,proto3" json:"placed_count,omitempty"`
+	// Those of them on nodes that this plan adds.
+	OnNewNodesCount int32 `protobuf:"varint,6,opt,name=on_new_nodes_count,json=onNewNodesCount,proto3" json:"on_new_nodes_count,omitempty"`
+	// Pods that do not exist yet and have a place
+	// (`GangSettings.count_missing_members`).
+	AheadCount int32 `protobuf:"varint,7,opt,name=ahead_count,json=aheadCount,proto3" json:"ahead_count,omitempty"`
+	// Value of its topology key for all its places; "" = none, or not bound.
+	Domain string `protobuf:"bytes,8,opt,name=domain,proto3" json:"domain,omitempty"`
+	// Why it has no places; UNSPECIFIED if it has.
+	Reason GangReason_Code `protobuf:"varint,9,opt,name=reason,proto3,enum=trimtab.v1.GangReason_Code" json:"reason,omitempty"`
+	// Node groups that would complete it if their limits were larger, sorted by
+	// id; with the reasons that are about limits.
+	NodeGroups []string `protobuf:"bytes,10,rep,name=node_groups,json=nodeGroups,proto3" json:"node_groups,omitempty"`
+	// How many more pods must find a place for `min_count`, with the places that
+	// were found; 0 if it has places, or if places were not looked for.
+	LackingCount int32 `protobuf:"varint,11,opt,name=lacking_count,json=lackingCount,proto3" json:"lacking_count,omitempty"`
+	// What it lacks, or what follows from a `problem`; one sentence, for people.
+	Detail string `protobuf:"bytes,12,opt,name=detail,proto3" json:"detail,omitempty"`
+	// Registered nodes that were added for it and are of no use, as it cannot be
+	// completed: nodes without pods to move, which SCALE_DOWN removes without
+	// waiting. Sorted.
+	UselessNodes []string `protobuf:"bytes,13,rep,name=useless_nodes,json=uselessNodes,proto3" json:"useless_nodes,omitempty"`
+	// Node group id to the number of nodes that were requested for it, have not
+	// registered, and are of no use. The target size may be reduced by as many.
+	UselessUpcoming map[string]int32 `protobuf:"bytes,14,rep,name=useless_upcoming,json=uselessUpcoming,proto3" json:"useless_upcoming,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *GangResult) Reset() {
+	*x = GangResult{}
+	mi := &file_trimtab_v1_plan_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GangResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GangResult) ProtoMessage() {}
+
+func (x *GangResult) ProtoReflect() protoreflect.Message {
+	mi := &file_trimtab_v1_plan_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GangResult.ProtoReflect.Descriptor instead.
+func (*GangResult) Descriptor() ([]byte, []int) {
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *GangResult) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
+func (x *GangResult) GetMinCount() int32 {
+	if x != nil {
+		return x.MinCount
+	}
+	return 0
+}
+
+func (x *GangResult) GetExistingCount() int32 {
+	if x != nil {
+		return x.ExistingCount
+	}
+	return 0
+}
+
+func (x *GangResult) GetBoundCount() int32 {
+	if x != nil {
+		return x.BoundCount
+	}
+	return 0
+}
+
+func (x *GangResult) GetPlacedCount() int32 {
+	if x != nil {
+		return x.PlacedCount
+	}
+	return 0
+}
+
+func (x *GangResult) GetOnNewNodesCount() int32 {
+	if x != nil {
+		return x.OnNewNodesCount
+	}
+	return 0
+}
+
+func (x *GangResult) GetAheadCount() int32 {
+	if x != nil {
+		return x.AheadCount
+	}
+	return 0
+}
+
+func (x *GangResult) GetDomain() string {
+	if x != nil {
+		return x.Domain
+	}
+	return ""
+}
+
+func (x *GangResult) GetReason() GangReason_Code {
+	if x != nil {
+		return x.Reason
+	}
+	return GangReason_UNSPECIFIED
+}
+
+func (x *GangResult) GetNodeGroups() []string {
+	if x != nil {
+		return x.NodeGroups
+	}
+	return nil
+}
+
+func (x *GangResult) GetLackingCount() int32 {
+	if x != nil {
+		return x.LackingCount
+	}
+	return 0
+}
+
+func (x *GangResult) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+func (x *GangResult) GetUselessNodes() []string {
+	if x != nil {
+		return x.UselessNodes
+	}
+	return nil
+}
+
+func (x *GangResult) GetUselessUpcoming() map[string]int32 {
+	if x != nil {
+		return x.UselessUpcoming
+	}
+	return nil
+}
+
 // Growth of one node group.
 type ScaleUpSplit struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1721,7 +2122,7 @@ type ScaleUpSplit struct {
 
 func (x *ScaleUpSplit) Reset() {
 	*x = ScaleUpSplit{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[9]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1733,7 +2134,7 @@ func (x *ScaleUpSplit) String() string {
 func (*ScaleUpSplit) ProtoMessage() {}
 
 func (x *ScaleUpSplit) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[9]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1746,7 +2147,7 @@ func (x *ScaleUpSplit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleUpSplit.ProtoReflect.Descriptor instead.
 func (*ScaleUpSplit) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{9}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ScaleUpSplit) GetNodeGroup() string {
@@ -1810,7 +2211,7 @@ type NewNode struct {
 
 func (x *NewNode) Reset() {
 	*x = NewNode{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[10]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1822,7 +2223,7 @@ func (x *NewNode) String() string {
 func (*NewNode) ProtoMessage() {}
 
 func (x *NewNode) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[10]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1835,7 +2236,7 @@ func (x *NewNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NewNode.ProtoReflect.Descriptor instead.
 func (*NewNode) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{10}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *NewNode) GetPods() []string {
@@ -1863,7 +2264,7 @@ type UnschedulablePod struct {
 
 func (x *UnschedulablePod) Reset() {
 	*x = UnschedulablePod{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[11]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1875,7 +2276,7 @@ func (x *UnschedulablePod) String() string {
 func (*UnschedulablePod) ProtoMessage() {}
 
 func (x *UnschedulablePod) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[11]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1888,7 +2289,7 @@ func (x *UnschedulablePod) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnschedulablePod.ProtoReflect.Descriptor instead.
 func (*UnschedulablePod) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{11}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *UnschedulablePod) GetPod() string {
@@ -1937,7 +2338,7 @@ type WaitingPlaceholders struct {
 
 func (x *WaitingPlaceholders) Reset() {
 	*x = WaitingPlaceholders{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[12]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1949,7 +2350,7 @@ func (x *WaitingPlaceholders) String() string {
 func (*WaitingPlaceholders) ProtoMessage() {}
 
 func (x *WaitingPlaceholders) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[12]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1962,7 +2363,7 @@ func (x *WaitingPlaceholders) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitingPlaceholders.ProtoReflect.Descriptor instead.
 func (*WaitingPlaceholders) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{12}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *WaitingPlaceholders) GetPlaceholders() []string {
@@ -2006,7 +2407,7 @@ type SkippedPod struct {
 
 func (x *SkippedPod) Reset() {
 	*x = SkippedPod{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[13]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2018,7 +2419,7 @@ func (x *SkippedPod) String() string {
 func (*SkippedPod) ProtoMessage() {}
 
 func (x *SkippedPod) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[13]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2031,7 +2432,7 @@ func (x *SkippedPod) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkippedPod.ProtoReflect.Descriptor instead.
 func (*SkippedPod) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{13}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *SkippedPod) GetPod() string {
@@ -2081,7 +2482,7 @@ type ScaleUpOption struct {
 
 func (x *ScaleUpOption) Reset() {
 	*x = ScaleUpOption{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[14]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2093,7 +2494,7 @@ func (x *ScaleUpOption) String() string {
 func (*ScaleUpOption) ProtoMessage() {}
 
 func (x *ScaleUpOption) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[14]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2106,7 +2507,7 @@ func (x *ScaleUpOption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleUpOption.ProtoReflect.Descriptor instead.
 func (*ScaleUpOption) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{14}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ScaleUpOption) GetNodeGroup() string {
@@ -2185,7 +2586,7 @@ type ExpanderScore struct {
 
 func (x *ExpanderScore) Reset() {
 	*x = ExpanderScore{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[15]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2197,7 +2598,7 @@ func (x *ExpanderScore) String() string {
 func (*ExpanderScore) ProtoMessage() {}
 
 func (x *ExpanderScore) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[15]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2210,7 +2611,7 @@ func (x *ExpanderScore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExpanderScore.ProtoReflect.Descriptor instead.
 func (*ExpanderScore) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{15}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ExpanderScore) GetExpander() Expander_Code {
@@ -2236,7 +2637,7 @@ type Expander struct {
 
 func (x *Expander) Reset() {
 	*x = Expander{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[16]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2248,7 +2649,7 @@ func (x *Expander) String() string {
 func (*Expander) ProtoMessage() {}
 
 func (x *Expander) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[16]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2261,7 +2662,371 @@ func (x *Expander) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Expander.ProtoReflect.Descriptor instead.
 func (*Expander) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{16}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{17}
+}
+
+// What is answered to ProvisioningRequests. Real pods that wait come before
+// requests without booking, as the scheduler binds them at once; of requests,
+// those of higher priority come first, then older ones.
+type CapacityRequestsDecision struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Outcome.
+	Result CapacityRequestsResult_Code `protobuf:"varint,1,opt,name=result,proto3,enum=trimtab.v1.CapacityRequestsResult_Code" json:"result,omitempty"`
+	// More about `result`, for people.
+	Detail string `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"`
+	// The requests of the classes that are answered, sorted by namespace and name;
+	// none that has ended (Failed, BookingExpired, CapacityRevoked).
+	Requests []*CapacityAnswer `protobuf:"bytes,3,rep,name=requests,proto3" json:"requests,omitempty"`
+	// Growth of node groups for all requests together, sorted by node group;
+	// `pods` are requests, as "namespace/name". Other decisions of the same answer
+	// count these nodes as requested: `current_size` of their splits is `new_size`
+	// of these.
+	Splits []*ScaleUpSplit `protobuf:"bytes,4,rep,name=splits,proto3" json:"splits,omitempty"`
+	// Nodes that were ordered for a request which now can no longer be completed,
+	// without pods and needed by none: to be deleted at once, sorted by name.
+	GiveBack []string `protobuf:"bytes,5,rep,name=give_back,json=giveBack,proto3" json:"give_back,omitempty"`
+	// Hourly cost of the new nodes, without those of unknown price, in the
+	// currency of the prices.
+	PricePerHour  float64 `protobuf:"fixed64,6,opt,name=price_per_hour,json=pricePerHour,proto3" json:"price_per_hour,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CapacityRequestsDecision) Reset() {
+	*x = CapacityRequestsDecision{}
+	mi := &file_trimtab_v1_plan_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CapacityRequestsDecision) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CapacityRequestsDecision) ProtoMessage() {}
+
+func (x *CapacityRequestsDecision) ProtoReflect() protoreflect.Message {
+	mi := &file_trimtab_v1_plan_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CapacityRequestsDecision.ProtoReflect.Descriptor instead.
+func (*CapacityRequestsDecision) Descriptor() ([]byte, []int) {
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *CapacityRequestsDecision) GetResult() CapacityRequestsResult_Code {
+	if x != nil {
+		return x.Result
+	}
+	return CapacityRequestsResult_UNSPECIFIED
+}
+
+func (x *CapacityRequestsDecision) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+func (x *CapacityRequestsDecision) GetRequests() []*CapacityAnswer {
+	if x != nil {
+		return x.Requests
+	}
+	return nil
+}
+
+func (x *CapacityRequestsDecision) GetSplits() []*ScaleUpSplit {
+	if x != nil {
+		return x.Splits
+	}
+	return nil
+}
+
+func (x *CapacityRequestsDecision) GetGiveBack() []string {
+	if x != nil {
+		return x.GiveBack
+	}
+	return nil
+}
+
+func (x *CapacityRequestsDecision) GetPricePerHour() float64 {
+	if x != nil {
+		return x.PricePerHour
+	}
+	return 0
+}
+
+// What is answered to one ProvisioningRequest.
+type CapacityAnswer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Namespace.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Name.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// Uid.
+	Uid string `protobuf:"bytes,3,opt,name=uid,proto3" json:"uid,omitempty"`
+	// Outcome.
+	Outcome CapacityOutcome_Code `protobuf:"varint,4,opt,name=outcome,proto3,enum=trimtab.v1.CapacityOutcome_Code" json:"outcome,omitempty"`
+	// One sentence, for people: what it lacks, or where its room is.
+	Detail string `protobuf:"bytes,5,opt,name=detail,proto3" json:"detail,omitempty"`
+	// Pods of all its sets.
+	PodCount int32 `protobuf:"varint,6,opt,name=pod_count,json=podCount,proto3" json:"pod_count,omitempty"`
+	// Pods that name it and have started; they take room themselves.
+	StartedCount int32 `protobuf:"varint,7,opt,name=started_count,json=startedCount,proto3" json:"started_count,omitempty"`
+	// Pods for which room is held after this plan.
+	BookedCount int32 `protobuf:"varint,8,opt,name=booked_count,json=bookedCount,proto3" json:"booked_count,omitempty"`
+	// Where the room is, on existing nodes first.
+	Places []*CapacityPlace `protobuf:"bytes,9,rep,name=places,proto3" json:"places,omitempty"`
+	// When the booking ends, Unix seconds; 0 = nothing is booked.
+	BookedUntil int64 `protobuf:"varint,10,opt,name=booked_until,json=bookedUntil,proto3" json:"booked_until,omitempty"`
+	// Why no node of a group helps the pods without room: node group id to reason.
+	Reasons map[string]NodeGroupReason_Code `protobuf:"bytes,11,rep,name=reasons,proto3" json:"reasons,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value,enum=trimtab.v1.NodeGroupReason_Code"`
+	// With PREDICATE_FAILED: node group id to the first predicate, in the
+	// scheduler's order, that refuses a pod on a new node of that group.
+	FailedPredicates map[string]PredicateReason_Code `protobuf:"bytes,12,rep,name=failed_predicates,json=failedPredicates,proto3" json:"failed_predicates,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value,enum=trimtab.v1.PredicateReason_Code"`
+	// The room, or a part of it, is on nodes that are ordered by this plan.
+	NeedsNewNodes bool `protobuf:"varint,13,opt,name=needs_new_nodes,json=needsNewNodes,proto3" json:"needs_new_nodes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CapacityAnswer) Reset() {
+	*x = CapacityAnswer{}
+	mi := &file_trimtab_v1_plan_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CapacityAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CapacityAnswer) ProtoMessage() {}
+
+func (x *CapacityAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_trimtab_v1_plan_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CapacityAnswer.ProtoReflect.Descriptor instead.
+func (*CapacityAnswer) Descriptor() ([]byte, []int) {
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *CapacityAnswer) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *CapacityAnswer) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *CapacityAnswer) GetUid() string {
+	if x != nil {
+		return x.Uid
+	}
+	return ""
+}
+
+func (x *CapacityAnswer) GetOutcome() CapacityOutcome_Code {
+	if x != nil {
+		return x.Outcome
+	}
+	return CapacityOutcome_UNSPECIFIED
+}
+
+func (x *CapacityAnswer) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+func (x *CapacityAnswer) GetPodCount() int32 {
+	if x != nil {
+		return x.PodCount
+	}
+	return 0
+}
+
+func (x *CapacityAnswer) GetStartedCount() int32 {
+	if x != nil {
+		return x.StartedCount
+	}
+	return 0
+}
+
+func (x *CapacityAnswer) GetBookedCount() int32 {
+	if x != nil {
+		return x.BookedCount
+	}
+	return 0
+}
+
+func (x *CapacityAnswer) GetPlaces() []*CapacityPlace {
+	if x != nil {
+		return x.Places
+	}
+	return nil
+}
+
+func (x *CapacityAnswer) GetBookedUntil() int64 {
+	if x != nil {
+		return x.BookedUntil
+	}
+	return 0
+}
+
+func (x *CapacityAnswer) GetReasons() map[string]NodeGroupReason_Code {
+	if x != nil {
+		return x.Reasons
+	}
+	return nil
+}
+
+func (x *CapacityAnswer) GetFailedPredicates() map[string]PredicateReason_Code {
+	if x != nil {
+		return x.FailedPredicates
+	}
+	return nil
+}
+
+func (x *CapacityAnswer) GetNeedsNewNodes() bool {
+	if x != nil {
+		return x.NeedsNewNodes
+	}
+	return false
+}
+
+// Room of a ProvisioningRequest.
+type CapacityPlace struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of an existing node; "" = on nodes that are coming or new.
+	Node string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	// Id of the node group of the coming or new nodes.
+	NodeGroup string `protobuf:"bytes,2,opt,name=node_group,json=nodeGroup,proto3" json:"node_group,omitempty"`
+	// Coming or new nodes with room for it.
+	NodeCount int32 `protobuf:"varint,3,opt,name=node_count,json=nodeCount,proto3" json:"node_count,omitempty"`
+	// Pods that have room there.
+	PodCount      int32 `protobuf:"varint,4,opt,name=pod_count,json=podCount,proto3" json:"pod_count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CapacityPlace) Reset() {
+	*x = CapacityPlace{}
+	mi := &file_trimtab_v1_plan_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CapacityPlace) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CapacityPlace) ProtoMessage() {}
+
+func (x *CapacityPlace) ProtoReflect() protoreflect.Message {
+	mi := &file_trimtab_v1_plan_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CapacityPlace.ProtoReflect.Descriptor instead.
+func (*CapacityPlace) Descriptor() ([]byte, []int) {
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *CapacityPlace) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *CapacityPlace) GetNodeGroup() string {
+	if x != nil {
+		return x.NodeGroup
+	}
+	return ""
+}
+
+func (x *CapacityPlace) GetNodeCount() int32 {
+	if x != nil {
+		return x.NodeCount
+	}
+	return 0
+}
+
+func (x *CapacityPlace) GetPodCount() int32 {
+	if x != nil {
+		return x.PodCount
+	}
+	return 0
+}
+
+// What is answered to a ProvisioningRequest.
+type CapacityOutcome struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CapacityOutcome) Reset() {
+	*x = CapacityOutcome{}
+	mi := &file_trimtab_v1_plan_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CapacityOutcome) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CapacityOutcome) ProtoMessage() {}
+
+func (x *CapacityOutcome) ProtoReflect() protoreflect.Message {
+	mi := &file_trimtab_v1_plan_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CapacityOutcome.ProtoReflect.Descriptor instead.
+func (*CapacityOutcome) Descriptor() ([]byte, []int) {
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{21}
 }
 
 // Placeholder pods.
@@ -2302,7 +3067,7 @@ type SlackDecision struct {
 
 func (x *SlackDecision) Reset() {
 	*x = SlackDecision{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[17]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2314,7 +3079,7 @@ func (x *SlackDecision) String() string {
 func (*SlackDecision) ProtoMessage() {}
 
 func (x *SlackDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[17]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2327,7 +3092,7 @@ func (x *SlackDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackDecision.ProtoReflect.Descriptor instead.
 func (*SlackDecision) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{17}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *SlackDecision) GetPlaceholders() []*Placeholder {
@@ -2417,7 +3182,7 @@ type SlackObject struct {
 
 func (x *SlackObject) Reset() {
 	*x = SlackObject{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[18]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2429,7 +3194,7 @@ func (x *SlackObject) String() string {
 func (*SlackObject) ProtoMessage() {}
 
 func (x *SlackObject) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[18]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2442,7 +3207,7 @@ func (x *SlackObject) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackObject.ProtoReflect.Descriptor instead.
 func (*SlackObject) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{18}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *SlackObject) GetObject() string {
@@ -2508,7 +3273,7 @@ type Placeholder struct {
 
 func (x *Placeholder) Reset() {
 	*x = Placeholder{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[19]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2520,7 +3285,7 @@ func (x *Placeholder) String() string {
 func (*Placeholder) ProtoMessage() {}
 
 func (x *Placeholder) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[19]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2533,7 +3298,7 @@ func (x *Placeholder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Placeholder.ProtoReflect.Descriptor instead.
 func (*Placeholder) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{19}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Placeholder) GetName() string {
@@ -2615,7 +3380,7 @@ type PlaceholderKind struct {
 
 func (x *PlaceholderKind) Reset() {
 	*x = PlaceholderKind{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[20]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2627,7 +3392,7 @@ func (x *PlaceholderKind) String() string {
 func (*PlaceholderKind) ProtoMessage() {}
 
 func (x *PlaceholderKind) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[20]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2640,7 +3405,7 @@ func (x *PlaceholderKind) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlaceholderKind.ProtoReflect.Descriptor instead.
 func (*PlaceholderKind) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{20}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{25}
 }
 
 // Which nodes go.
@@ -2686,7 +3451,7 @@ type ScaleDownDecision struct {
 
 func (x *ScaleDownDecision) Reset() {
 	*x = ScaleDownDecision{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[21]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2698,7 +3463,7 @@ func (x *ScaleDownDecision) String() string {
 func (*ScaleDownDecision) ProtoMessage() {}
 
 func (x *ScaleDownDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[21]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2711,7 +3476,7 @@ func (x *ScaleDownDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleDownDecision.ProtoReflect.Descriptor instead.
 func (*ScaleDownDecision) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{21}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ScaleDownDecision) GetUnneeded() []*UnneededNode {
@@ -2834,7 +3599,7 @@ type NodeBlockers struct {
 
 func (x *NodeBlockers) Reset() {
 	*x = NodeBlockers{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[22]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2846,7 +3611,7 @@ func (x *NodeBlockers) String() string {
 func (*NodeBlockers) ProtoMessage() {}
 
 func (x *NodeBlockers) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[22]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2859,7 +3624,7 @@ func (x *NodeBlockers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeBlockers.ProtoReflect.Descriptor instead.
 func (*NodeBlockers) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{22}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *NodeBlockers) GetNode() string {
@@ -2892,7 +3657,7 @@ type BlockingPod struct {
 
 func (x *BlockingPod) Reset() {
 	*x = BlockingPod{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[23]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2904,7 +3669,7 @@ func (x *BlockingPod) String() string {
 func (*BlockingPod) ProtoMessage() {}
 
 func (x *BlockingPod) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[23]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2917,7 +3682,7 @@ func (x *BlockingPod) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlockingPod.ProtoReflect.Descriptor instead.
 func (*BlockingPod) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{23}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *BlockingPod) GetPod() string {
@@ -2950,7 +3715,7 @@ type CandidateOrder struct {
 
 func (x *CandidateOrder) Reset() {
 	*x = CandidateOrder{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[24]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2962,7 +3727,7 @@ func (x *CandidateOrder) String() string {
 func (*CandidateOrder) ProtoMessage() {}
 
 func (x *CandidateOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[24]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2975,7 +3740,7 @@ func (x *CandidateOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CandidateOrder.ProtoReflect.Descriptor instead.
 func (*CandidateOrder) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{24}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{29}
 }
 
 // A node that is not needed.
@@ -3013,7 +3778,7 @@ type UnneededNode struct {
 
 func (x *UnneededNode) Reset() {
 	*x = UnneededNode{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[25]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3025,7 +3790,7 @@ func (x *UnneededNode) String() string {
 func (*UnneededNode) ProtoMessage() {}
 
 func (x *UnneededNode) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[25]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3038,7 +3803,7 @@ func (x *UnneededNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnneededNode.ProtoReflect.Descriptor instead.
 func (*UnneededNode) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{25}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *UnneededNode) GetNode() string {
@@ -3125,7 +3890,7 @@ type NodeAssumption struct {
 
 func (x *NodeAssumption) Reset() {
 	*x = NodeAssumption{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[26]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3137,7 +3902,7 @@ func (x *NodeAssumption) String() string {
 func (*NodeAssumption) ProtoMessage() {}
 
 func (x *NodeAssumption) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[26]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3150,7 +3915,7 @@ func (x *NodeAssumption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeAssumption.ProtoReflect.Descriptor instead.
 func (*NodeAssumption) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{26}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *NodeAssumption) GetPodsToMoveCount() int32 {
@@ -3192,7 +3957,7 @@ type UnremovableNode struct {
 
 func (x *UnremovableNode) Reset() {
 	*x = UnremovableNode{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[27]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3204,7 +3969,7 @@ func (x *UnremovableNode) String() string {
 func (*UnremovableNode) ProtoMessage() {}
 
 func (x *UnremovableNode) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[27]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3217,7 +3982,7 @@ func (x *UnremovableNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnremovableNode.ProtoReflect.Descriptor instead.
 func (*UnremovableNode) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{27}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *UnremovableNode) GetNode() string {
@@ -3298,7 +4063,7 @@ type ReplacementDecision struct {
 
 func (x *ReplacementDecision) Reset() {
 	*x = ReplacementDecision{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[28]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3310,7 +4075,7 @@ func (x *ReplacementDecision) String() string {
 func (*ReplacementDecision) ProtoMessage() {}
 
 func (x *ReplacementDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[28]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3323,7 +4088,7 @@ func (x *ReplacementDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplacementDecision.ProtoReflect.Descriptor instead.
 func (*ReplacementDecision) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{28}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ReplacementDecision) GetWaves() []*ReplacementWave {
@@ -3404,7 +4169,7 @@ type ReplacementCost struct {
 
 func (x *ReplacementCost) Reset() {
 	*x = ReplacementCost{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[29]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3416,7 +4181,7 @@ func (x *ReplacementCost) String() string {
 func (*ReplacementCost) ProtoMessage() {}
 
 func (x *ReplacementCost) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[29]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3429,7 +4194,7 @@ func (x *ReplacementCost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplacementCost.ProtoReflect.Descriptor instead.
 func (*ReplacementCost) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{29}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ReplacementCost) GetNowPerHour() float64 {
@@ -3487,7 +4252,7 @@ type ReplacementWave struct {
 
 func (x *ReplacementWave) Reset() {
 	*x = ReplacementWave{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[30]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3499,7 +4264,7 @@ func (x *ReplacementWave) String() string {
 func (*ReplacementWave) ProtoMessage() {}
 
 func (x *ReplacementWave) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[30]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3512,7 +4277,7 @@ func (x *ReplacementWave) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplacementWave.ProtoReflect.Descriptor instead.
 func (*ReplacementWave) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{30}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ReplacementWave) GetNewNodes() []*ReplacementNode {
@@ -3570,7 +4335,7 @@ type ReplacementNode struct {
 
 func (x *ReplacementNode) Reset() {
 	*x = ReplacementNode{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[31]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3582,7 +4347,7 @@ func (x *ReplacementNode) String() string {
 func (*ReplacementNode) ProtoMessage() {}
 
 func (x *ReplacementNode) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[31]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3595,7 +4360,7 @@ func (x *ReplacementNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplacementNode.ProtoReflect.Descriptor instead.
 func (*ReplacementNode) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{31}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ReplacementNode) GetName() string {
@@ -3649,7 +4414,7 @@ type ReplacedNode struct {
 
 func (x *ReplacedNode) Reset() {
 	*x = ReplacedNode{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[32]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3661,7 +4426,7 @@ func (x *ReplacedNode) String() string {
 func (*ReplacedNode) ProtoMessage() {}
 
 func (x *ReplacedNode) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[32]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3674,7 +4439,7 @@ func (x *ReplacedNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplacedNode.ProtoReflect.Descriptor instead.
 func (*ReplacedNode) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{32}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ReplacedNode) GetNode() string {
@@ -3754,7 +4519,7 @@ type ReplacementOption struct {
 
 func (x *ReplacementOption) Reset() {
 	*x = ReplacementOption{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[33]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3766,7 +4531,7 @@ func (x *ReplacementOption) String() string {
 func (*ReplacementOption) ProtoMessage() {}
 
 func (x *ReplacementOption) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[33]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3779,7 +4544,7 @@ func (x *ReplacementOption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplacementOption.ProtoReflect.Descriptor instead.
 func (*ReplacementOption) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{33}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ReplacementOption) GetSavingPerHour() float64 {
@@ -3884,7 +4649,7 @@ type KeptNode struct {
 
 func (x *KeptNode) Reset() {
 	*x = KeptNode{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[34]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3896,7 +4661,7 @@ func (x *KeptNode) String() string {
 func (*KeptNode) ProtoMessage() {}
 
 func (x *KeptNode) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[34]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3909,7 +4674,7 @@ func (x *KeptNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeptNode.ProtoReflect.Descriptor instead.
 func (*KeptNode) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{34}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *KeptNode) GetNode() string {
@@ -3976,7 +4741,7 @@ type PodCostsDecision struct {
 
 func (x *PodCostsDecision) Reset() {
 	*x = PodCostsDecision{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[35]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3988,7 +4753,7 @@ func (x *PodCostsDecision) String() string {
 func (*PodCostsDecision) ProtoMessage() {}
 
 func (x *PodCostsDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[35]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4001,7 +4766,7 @@ func (x *PodCostsDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCostsDecision.ProtoReflect.Descriptor instead.
 func (*PodCostsDecision) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{35}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *PodCostsDecision) GetGroups() []*PodCostGroup {
@@ -4061,7 +4826,7 @@ type PodCostGroup struct {
 
 func (x *PodCostGroup) Reset() {
 	*x = PodCostGroup{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[36]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4073,7 +4838,7 @@ func (x *PodCostGroup) String() string {
 func (*PodCostGroup) ProtoMessage() {}
 
 func (x *PodCostGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[36]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4086,7 +4851,7 @@ func (x *PodCostGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCostGroup.ProtoReflect.Descriptor instead.
 func (*PodCostGroup) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{36}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *PodCostGroup) GetOwner() string {
@@ -4178,7 +4943,7 @@ type PodCostShare struct {
 
 func (x *PodCostShare) Reset() {
 	*x = PodCostShare{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[37]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4190,7 +4955,7 @@ func (x *PodCostShare) String() string {
 func (*PodCostShare) ProtoMessage() {}
 
 func (x *PodCostShare) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[37]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4203,7 +4968,7 @@ func (x *PodCostShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCostShare.ProtoReflect.Descriptor instead.
 func (*PodCostShare) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{37}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *PodCostShare) GetStrategy() PodCostStrategy_Code {
@@ -4243,7 +5008,7 @@ type PodCostStrategy struct {
 
 func (x *PodCostStrategy) Reset() {
 	*x = PodCostStrategy{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[38]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4255,7 +5020,7 @@ func (x *PodCostStrategy) String() string {
 func (*PodCostStrategy) ProtoMessage() {}
 
 func (x *PodCostStrategy) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[38]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4268,7 +5033,7 @@ func (x *PodCostStrategy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCostStrategy.ProtoReflect.Descriptor instead.
 func (*PodCostStrategy) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{38}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{43}
 }
 
 // The planner's memory between two loops. The caller stores it and sends it
@@ -4292,14 +5057,16 @@ type PlanState struct {
 	// Pod costs' part. OPTIONAL.
 	PodCosts *PodCostsState `protobuf:"bytes,4,opt,name=pod_costs,json=podCosts,proto3" json:"pod_costs,omitempty"`
 	// Replacement's part. OPTIONAL.
-	Replacement   *ReplacementState `protobuf:"bytes,5,opt,name=replacement,proto3" json:"replacement,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Replacement *ReplacementState `protobuf:"bytes,5,opt,name=replacement,proto3" json:"replacement,omitempty"`
+	// The part of ProvisioningRequests. OPTIONAL.
+	CapacityRequests *CapacityRequestsState `protobuf:"bytes,80,opt,name=capacity_requests,json=capacityRequests,proto3" json:"capacity_requests,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *PlanState) Reset() {
 	*x = PlanState{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[39]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4311,7 +5078,7 @@ func (x *PlanState) String() string {
 func (*PlanState) ProtoMessage() {}
 
 func (x *PlanState) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[39]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4324,7 +5091,7 @@ func (x *PlanState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanState.ProtoReflect.Descriptor instead.
 func (*PlanState) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{39}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *PlanState) GetScaleUp() *ScaleUpState {
@@ -4362,6 +5129,143 @@ func (x *PlanState) GetReplacement() *ReplacementState {
 	return nil
 }
 
+func (x *PlanState) GetCapacityRequests() *CapacityRequestsState {
+	if x != nil {
+		return x.CapacityRequests
+	}
+	return nil
+}
+
+// What the decision on ProvisioningRequests remembers: the nodes that it has
+// ordered, so that those which cannot complete a request are given back. What
+// is booked is not here: that follows from the conditions of the objects.
+type CapacityRequestsState struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Orders, the oldest first.
+	Orders        []*CapacityOrder `protobuf:"bytes,1,rep,name=orders,proto3" json:"orders,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CapacityRequestsState) Reset() {
+	*x = CapacityRequestsState{}
+	mi := &file_trimtab_v1_plan_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CapacityRequestsState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CapacityRequestsState) ProtoMessage() {}
+
+func (x *CapacityRequestsState) ProtoReflect() protoreflect.Message {
+	mi := &file_trimtab_v1_plan_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CapacityRequestsState.ProtoReflect.Descriptor instead.
+func (*CapacityRequestsState) Descriptor() ([]byte, []int) {
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *CapacityRequestsState) GetOrders() []*CapacityOrder {
+	if x != nil {
+		return x.Orders
+	}
+	return nil
+}
+
+// New nodes that were ordered for a ProvisioningRequest.
+type CapacityOrder struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// "namespace/name" of the request.
+	Request string `protobuf:"bytes,1,opt,name=request,proto3" json:"request,omitempty"`
+	// Uid of the request.
+	Uid string `protobuf:"bytes,2,opt,name=uid,proto3" json:"uid,omitempty"`
+	// Id of the node group.
+	NodeGroup string `protobuf:"bytes,3,opt,name=node_group,json=nodeGroup,proto3" json:"node_group,omitempty"`
+	// Number of nodes.
+	Count int32 `protobuf:"varint,4,opt,name=count,proto3" json:"count,omitempty"`
+	// When, Unix seconds.
+	Time          int64 `protobuf:"varint,5,opt,name=time,proto3" json:"time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CapacityOrder) Reset() {
+	*x = CapacityOrder{}
+	mi := &file_trimtab_v1_plan_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CapacityOrder) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CapacityOrder) ProtoMessage() {}
+
+func (x *CapacityOrder) ProtoReflect() protoreflect.Message {
+	mi := &file_trimtab_v1_plan_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CapacityOrder.ProtoReflect.Descriptor instead.
+func (*CapacityOrder) Descriptor() ([]byte, []int) {
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *CapacityOrder) GetRequest() string {
+	if x != nil {
+		return x.Request
+	}
+	return ""
+}
+
+func (x *CapacityOrder) GetUid() string {
+	if x != nil {
+		return x.Uid
+	}
+	return ""
+}
+
+func (x *CapacityOrder) GetNodeGroup() string {
+	if x != nil {
+		return x.NodeGroup
+	}
+	return ""
+}
+
+func (x *CapacityOrder) GetCount() int32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *CapacityOrder) GetTime() int64 {
+	if x != nil {
+		return x.Time
+	}
+	return 0
+}
+
 // What replacement remembers: where not to try again. Columns are little-endian
 // arrays as in snapshot.proto.
 type ReplacementState struct {
@@ -4389,7 +5293,7 @@ type ReplacementState struct {
 
 func (x *ReplacementState) Reset() {
 	*x = ReplacementState{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[40]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4401,7 +5305,7 @@ func (x *ReplacementState) String() string {
 func (*ReplacementState) ProtoMessage() {}
 
 func (x *ReplacementState) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[40]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4414,7 +5318,7 @@ func (x *ReplacementState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplacementState.ProtoReflect.Descriptor instead.
 func (*ReplacementState) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{40}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ReplacementState) GetLayoutVersion() int32 {
@@ -4469,14 +5373,16 @@ type ScaleUpState struct {
 	Strings []string `protobuf:"bytes,2,rep,name=strings,proto3" json:"strings,omitempty"`
 	// Places of waiting pods, pods of nodes being deleted and recently evicted
 	// ones. OPTIONAL: empty = none.
-	Opaque        []byte `protobuf:"bytes,5,opt,name=opaque,proto3" json:"opaque,omitempty"`
+	Opaque []byte `protobuf:"bytes,5,opt,name=opaque,proto3" json:"opaque,omitempty"`
+	// Nodes requested for gangs that have not been whole since. OPTIONAL.
+	GangOrders    []*GangOrder `protobuf:"bytes,60,rep,name=gang_orders,json=gangOrders,proto3" json:"gang_orders,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ScaleUpState) Reset() {
 	*x = ScaleUpState{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[41]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4488,7 +5394,7 @@ func (x *ScaleUpState) String() string {
 func (*ScaleUpState) ProtoMessage() {}
 
 func (x *ScaleUpState) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[41]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4501,7 +5407,7 @@ func (x *ScaleUpState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleUpState.ProtoReflect.Descriptor instead.
 func (*ScaleUpState) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{41}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ScaleUpState) GetLayoutVersion() int32 {
@@ -4525,6 +5431,87 @@ func (x *ScaleUpState) GetOpaque() []byte {
 	return nil
 }
 
+func (x *ScaleUpState) GetGangOrders() []*GangOrder {
+	if x != nil {
+		return x.GangOrders
+	}
+	return nil
+}
+
+// Nodes of one group requested for a gang. If the gang cannot be whole in the
+// end, they are of no use, and go at once.
+type GangOrder struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The gang, as "namespace/name". REQUIRED.
+	Gang string `protobuf:"bytes,1,opt,name=gang,proto3" json:"gang,omitempty"`
+	// Id of the node group. REQUIRED.
+	NodeGroup string `protobuf:"bytes,2,opt,name=node_group,json=nodeGroup,proto3" json:"node_group,omitempty"`
+	// Number of nodes, >= 1. REQUIRED.
+	Count int32 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
+	// When they were requested: nodes created before are others. REQUIRED.
+	OrderTime     *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=order_time,json=orderTime,proto3" json:"order_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GangOrder) Reset() {
+	*x = GangOrder{}
+	mi := &file_trimtab_v1_plan_proto_msgTypes[49]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GangOrder) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GangOrder) ProtoMessage() {}
+
+func (x *GangOrder) ProtoReflect() protoreflect.Message {
+	mi := &file_trimtab_v1_plan_proto_msgTypes[49]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GangOrder.ProtoReflect.Descriptor instead.
+func (*GangOrder) Descriptor() ([]byte, []int) {
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{49}
+}
+
+func (x *GangOrder) GetGang() string {
+	if x != nil {
+		return x.Gang
+	}
+	return ""
+}
+
+func (x *GangOrder) GetNodeGroup() string {
+	if x != nil {
+		return x.NodeGroup
+	}
+	return ""
+}
+
+func (x *GangOrder) GetCount() int32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *GangOrder) GetOrderTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.OrderTime
+	}
+	return nil
+}
+
 // What slack remembers: the placeholders and their nodes.
 type SlackState struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -4542,7 +5529,7 @@ type SlackState struct {
 
 func (x *SlackState) Reset() {
 	*x = SlackState{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[42]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4554,7 +5541,7 @@ func (x *SlackState) String() string {
 func (*SlackState) ProtoMessage() {}
 
 func (x *SlackState) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[42]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4567,7 +5554,7 @@ func (x *SlackState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackState.ProtoReflect.Descriptor instead.
 func (*SlackState) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{42}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *SlackState) GetLayoutVersion() int32 {
@@ -4615,7 +5602,7 @@ type SlackSetState struct {
 
 func (x *SlackSetState) Reset() {
 	*x = SlackSetState{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[43]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4627,7 +5614,7 @@ func (x *SlackSetState) String() string {
 func (*SlackSetState) ProtoMessage() {}
 
 func (x *SlackSetState) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[43]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4640,7 +5627,7 @@ func (x *SlackSetState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackSetState.ProtoReflect.Descriptor instead.
 func (*SlackSetState) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{43}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *SlackSetState) GetName() string {
@@ -4684,7 +5671,7 @@ type PodCostsState struct {
 
 func (x *PodCostsState) Reset() {
 	*x = PodCostsState{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[44]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4696,7 +5683,7 @@ func (x *PodCostsState) String() string {
 func (*PodCostsState) ProtoMessage() {}
 
 func (x *PodCostsState) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[44]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4709,7 +5696,7 @@ func (x *PodCostsState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCostsState.ProtoReflect.Descriptor instead.
 func (*PodCostsState) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{44}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *PodCostsState) GetLayoutVersion() int32 {
@@ -4759,7 +5746,7 @@ type ScaleDownState struct {
 
 func (x *ScaleDownState) Reset() {
 	*x = ScaleDownState{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[45]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4771,7 +5758,7 @@ func (x *ScaleDownState) String() string {
 func (*ScaleDownState) ProtoMessage() {}
 
 func (x *ScaleDownState) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[45]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4784,7 +5771,7 @@ func (x *ScaleDownState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleDownState.ProtoReflect.Descriptor instead.
 func (*ScaleDownState) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{45}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ScaleDownState) GetLayoutVersion() int32 {
@@ -4871,7 +5858,7 @@ type UndoneDrains struct {
 
 func (x *UndoneDrains) Reset() {
 	*x = UndoneDrains{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[46]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4883,7 +5870,7 @@ func (x *UndoneDrains) String() string {
 func (*UndoneDrains) ProtoMessage() {}
 
 func (x *UndoneDrains) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[46]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4896,7 +5883,7 @@ func (x *UndoneDrains) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndoneDrains.ProtoReflect.Descriptor instead.
 func (*UndoneDrains) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{46}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *UndoneDrains) GetDrainTime() *timestamppb.Timestamp {
@@ -4942,7 +5929,7 @@ type NodeTimes struct {
 
 func (x *NodeTimes) Reset() {
 	*x = NodeTimes{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[47]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4954,7 +5941,7 @@ func (x *NodeTimes) String() string {
 func (*NodeTimes) ProtoMessage() {}
 
 func (x *NodeTimes) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[47]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4967,7 +5954,7 @@ func (x *NodeTimes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeTimes.ProtoReflect.Descriptor instead.
 func (*NodeTimes) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{47}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *NodeTimes) GetNode() []byte {
@@ -5004,7 +5991,7 @@ type FailedNodes struct {
 
 func (x *FailedNodes) Reset() {
 	*x = FailedNodes{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[48]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5016,7 +6003,7 @@ func (x *FailedNodes) String() string {
 func (*FailedNodes) ProtoMessage() {}
 
 func (x *FailedNodes) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[48]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5029,7 +6016,7 @@ func (x *FailedNodes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailedNodes.ProtoReflect.Descriptor instead.
 func (*FailedNodes) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{48}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *FailedNodes) GetNode() []byte {
@@ -5088,14 +6075,18 @@ type PlanSettings struct {
 	// How much scale-up and scale-down search for a better plan. Default USUAL.
 	SearchEffort SearchEffort_Code `protobuf:"varint,8,opt,name=search_effort,json=searchEffort,proto3,enum=trimtab.v1.SearchEffort_Code" json:"search_effort,omitempty"`
 	// Replacement. OPTIONAL.
-	Replacement   *ReplacementSettings `protobuf:"bytes,9,opt,name=replacement,proto3" json:"replacement,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Replacement *ReplacementSettings `protobuf:"bytes,9,opt,name=replacement,proto3" json:"replacement,omitempty"`
+	// Pod groups, for all decisions. OPTIONAL.
+	Gangs *GangSettings `protobuf:"bytes,60,opt,name=gangs,proto3" json:"gangs,omitempty"`
+	// ProvisioningRequests. OPTIONAL.
+	CapacityRequests *CapacityRequestSettings `protobuf:"bytes,80,opt,name=capacity_requests,json=capacityRequests,proto3" json:"capacity_requests,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *PlanSettings) Reset() {
 	*x = PlanSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[49]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5107,7 +6098,7 @@ func (x *PlanSettings) String() string {
 func (*PlanSettings) ProtoMessage() {}
 
 func (x *PlanSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[49]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5120,7 +6111,7 @@ func (x *PlanSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanSettings.ProtoReflect.Descriptor instead.
 func (*PlanSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{49}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *PlanSettings) GetScaleUp() *ScaleUpSettings {
@@ -5184,6 +6175,321 @@ func (x *PlanSettings) GetReplacement() *ReplacementSettings {
 		return x.Replacement
 	}
 	return nil
+}
+
+func (x *PlanSettings) GetGangs() *GangSettings {
+	if x != nil {
+		return x.Gangs
+	}
+	return nil
+}
+
+func (x *PlanSettings) GetCapacityRequests() *CapacityRequestSettings {
+	if x != nil {
+		return x.CapacityRequests
+	}
+	return nil
+}
+
+// Pod groups that are scheduled together (`ClusterSnapshot.pod_groups`).
+type GangSettings struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Add nodes also for pods of a gang that do not exist yet, up to
+	// `PodGroup.desired_count`: a gang of which fewer than `min_count` pods exist
+	// is then served as if they did. Default false: such a gang is no demand, as
+	// the scheduler holds its pods.
+	CountMissingMembers *bool `protobuf:"varint,1,opt,name=count_missing_members,json=countMissingMembers,proto3,oneof" json:"count_missing_members,omitempty"`
+	// Add nodes also for the pods of a gang beyond `min_count`. Default true.
+	// False: they take room on nodes that are there, or that the gang gets anyway.
+	ServeOptionalMembers *bool `protobuf:"varint,2,opt,name=serve_optional_members,json=serveOptionalMembers,proto3,oneof" json:"serve_optional_members,omitempty"`
+	// Move the pods of running gangs: one by one as long as `min_count` of them
+	// run, or the whole gang at once. Default true. False: nodes with a pod of a
+	// gang that runs are neither drained nor replaced.
+	MoveRunning   *bool `protobuf:"varint,3,opt,name=move_running,json=moveRunning,proto3,oneof" json:"move_running,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GangSettings) Reset() {
+	*x = GangSettings{}
+	mi := &file_trimtab_v1_plan_proto_msgTypes[58]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GangSettings) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GangSettings) ProtoMessage() {}
+
+func (x *GangSettings) ProtoReflect() protoreflect.Message {
+	mi := &file_trimtab_v1_plan_proto_msgTypes[58]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GangSettings.ProtoReflect.Descriptor instead.
+func (*GangSettings) Descriptor() ([]byte, []int) {
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{58}
+}
+
+func (x *GangSettings) GetCountMissingMembers() bool {
+	if x != nil && x.CountMissingMembers != nil {
+		return *x.CountMissingMembers
+	}
+	return false
+}
+
+func (x *GangSettings) GetServeOptionalMembers() bool {
+	if x != nil && x.ServeOptionalMembers != nil {
+		return *x.ServeOptionalMembers
+	}
+	return false
+}
+
+func (x *GangSettings) GetMoveRunning() bool {
+	if x != nil && x.MoveRunning != nil {
+		return *x.MoveRunning
+	}
+	return false
+}
+
+// ProvisioningRequests. New nodes are those of scale-up
+// (`ScaleUpSettings.template_source`, limits, maximum sizes, back-off).
+type CapacityRequestSettings struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Take the decision at all. Default true. If false, nothing is booked, and
+	// pods that name a request are served like any others.
+	Enabled *bool `protobuf:"varint,1,opt,name=enabled,proto3,oneof" json:"enabled,omitempty"`
+	// The classes that are answered; requests of others are left alone, for
+	// another controller. OPTIONAL: empty = `check-capacity.autoscaling.x-k8s.io`
+	// and `best-effort-atomic-scale-up.autoscaling.x-k8s.io`. Name only classes
+	// that no Cluster Autoscaler answers.
+	Classes []*CapacityClass `protobuf:"bytes,2,rep,name=classes,proto3" json:"classes,omitempty"`
+	// When the condition Provisioned of a request that gets new nodes becomes
+	// true. Default ORDERED, as upstream.
+	ProvisionedWhen ProvisionedWhen_Code `protobuf:"varint,3,opt,name=provisioned_when,json=provisionedWhen,proto3,enum=trimtab.v1.ProvisionedWhen_Code" json:"provisioned_when,omitempty"`
+	// How long room stays booked after a request is provisioned, as far as its
+	// pods have not started. > 0 s, default 600 s: a constant upstream.
+	BookingTime *durationpb.Duration `protobuf:"bytes,4,opt,name=booking_time,json=bookingTime,proto3" json:"booking_time,omitempty"`
+	// How long after its creation room is sought for a request that does not say
+	// it (`ValidUntilSeconds`). > 0 s, default 7 days: a constant upstream, which
+	// ignores the parameter.
+	MaxSeekTime *durationpb.Duration `protobuf:"bytes,5,opt,name=max_seek_time,json=maxSeekTime,proto3" json:"max_seek_time,omitempty"`
+	// Only requests with this parameter `processorInstance` are answered. OPTIONAL:
+	// "" = those without the parameter.
+	// `--check-capacity-processor-instance`.
+	ProcessorInstance string `protobuf:"bytes,6,opt,name=processor_instance,json=processorInstance,proto3" json:"processor_instance,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *CapacityRequestSettings) Reset() {
+	*x = CapacityRequestSettings{}
+	mi := &file_trimtab_v1_plan_proto_msgTypes[59]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CapacityRequestSettings) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CapacityRequestSettings) ProtoMessage() {}
+
+func (x *CapacityRequestSettings) ProtoReflect() protoreflect.Message {
+	mi := &file_trimtab_v1_plan_proto_msgTypes[59]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CapacityRequestSettings.ProtoReflect.Descriptor instead.
+func (*CapacityRequestSettings) Descriptor() ([]byte, []int) {
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{59}
+}
+
+func (x *CapacityRequestSettings) GetEnabled() bool {
+	if x != nil && x.Enabled != nil {
+		return *x.Enabled
+	}
+	return false
+}
+
+func (x *CapacityRequestSettings) GetClasses() []*CapacityClass {
+	if x != nil {
+		return x.Classes
+	}
+	return nil
+}
+
+func (x *CapacityRequestSettings) GetProvisionedWhen() ProvisionedWhen_Code {
+	if x != nil {
+		return x.ProvisionedWhen
+	}
+	return ProvisionedWhen_UNSPECIFIED
+}
+
+func (x *CapacityRequestSettings) GetBookingTime() *durationpb.Duration {
+	if x != nil {
+		return x.BookingTime
+	}
+	return nil
+}
+
+func (x *CapacityRequestSettings) GetMaxSeekTime() *durationpb.Duration {
+	if x != nil {
+		return x.MaxSeekTime
+	}
+	return nil
+}
+
+func (x *CapacityRequestSettings) GetProcessorInstance() string {
+	if x != nil {
+		return x.ProcessorInstance
+	}
+	return ""
+}
+
+// A class of ProvisioningRequests.
+type CapacityClass struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// `spec.provisioningClassName`. REQUIRED, unique.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// What is done for its requests. REQUIRED.
+	Kind          CapacityClassKind_Code `protobuf:"varint,2,opt,name=kind,proto3,enum=trimtab.v1.CapacityClassKind_Code" json:"kind,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CapacityClass) Reset() {
+	*x = CapacityClass{}
+	mi := &file_trimtab_v1_plan_proto_msgTypes[60]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CapacityClass) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CapacityClass) ProtoMessage() {}
+
+func (x *CapacityClass) ProtoReflect() protoreflect.Message {
+	mi := &file_trimtab_v1_plan_proto_msgTypes[60]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CapacityClass.ProtoReflect.Descriptor instead.
+func (*CapacityClass) Descriptor() ([]byte, []int) {
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{60}
+}
+
+func (x *CapacityClass) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *CapacityClass) GetKind() CapacityClassKind_Code {
+	if x != nil {
+		return x.Kind
+	}
+	return CapacityClassKind_UNSPECIFIED
+}
+
+// What is done for the requests of a class.
+type CapacityClassKind struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CapacityClassKind) Reset() {
+	*x = CapacityClassKind{}
+	mi := &file_trimtab_v1_plan_proto_msgTypes[61]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CapacityClassKind) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CapacityClassKind) ProtoMessage() {}
+
+func (x *CapacityClassKind) ProtoReflect() protoreflect.Message {
+	mi := &file_trimtab_v1_plan_proto_msgTypes[61]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CapacityClassKind.ProtoReflect.Descriptor instead.
+func (*CapacityClassKind) Descriptor() ([]byte, []int) {
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{61}
+}
+
+// When a request that gets new nodes is provisioned.
+type ProvisionedWhen struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProvisionedWhen) Reset() {
+	*x = ProvisionedWhen{}
+	mi := &file_trimtab_v1_plan_proto_msgTypes[62]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProvisionedWhen) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProvisionedWhen) ProtoMessage() {}
+
+func (x *ProvisionedWhen) ProtoReflect() protoreflect.Message {
+	mi := &file_trimtab_v1_plan_proto_msgTypes[62]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProvisionedWhen.ProtoReflect.Descriptor instead.
+func (*ProvisionedWhen) Descriptor() ([]byte, []int) {
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{62}
 }
 
 // Replacement. A node goes only if the rules of scale-down let it
@@ -5252,7 +6558,7 @@ type ReplacementSettings struct {
 
 func (x *ReplacementSettings) Reset() {
 	*x = ReplacementSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[50]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5264,7 +6570,7 @@ func (x *ReplacementSettings) String() string {
 func (*ReplacementSettings) ProtoMessage() {}
 
 func (x *ReplacementSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[50]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5277,7 +6583,7 @@ func (x *ReplacementSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplacementSettings.ProtoReflect.Descriptor instead.
 func (*ReplacementSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{50}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *ReplacementSettings) GetEnabled() bool {
@@ -5415,7 +6721,7 @@ type ReplacementChoice struct {
 
 func (x *ReplacementChoice) Reset() {
 	*x = ReplacementChoice{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[51]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5427,7 +6733,7 @@ func (x *ReplacementChoice) String() string {
 func (*ReplacementChoice) ProtoMessage() {}
 
 func (x *ReplacementChoice) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[51]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5440,7 +6746,7 @@ func (x *ReplacementChoice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplacementChoice.ProtoReflect.Descriptor instead.
 func (*ReplacementChoice) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{51}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{64}
 }
 
 // Rules for replacing spot nodes by spot nodes. A node is a spot node if its
@@ -5460,7 +6766,7 @@ type SpotReplacementSettings struct {
 
 func (x *SpotReplacementSettings) Reset() {
 	*x = SpotReplacementSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[52]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5472,7 +6778,7 @@ func (x *SpotReplacementSettings) String() string {
 func (*SpotReplacementSettings) ProtoMessage() {}
 
 func (x *SpotReplacementSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[52]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5485,7 +6791,7 @@ func (x *SpotReplacementSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpotReplacementSettings.ProtoReflect.Descriptor instead.
 func (*SpotReplacementSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{52}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *SpotReplacementSettings) GetEnabled() bool {
@@ -5527,7 +6833,7 @@ type DisruptionBudget struct {
 
 func (x *DisruptionBudget) Reset() {
 	*x = DisruptionBudget{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[53]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5539,7 +6845,7 @@ func (x *DisruptionBudget) String() string {
 func (*DisruptionBudget) ProtoMessage() {}
 
 func (x *DisruptionBudget) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[53]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5552,7 +6858,7 @@ func (x *DisruptionBudget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DisruptionBudget.ProtoReflect.Descriptor instead.
 func (*DisruptionBudget) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{53}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *DisruptionBudget) GetNodes() *Selector {
@@ -5606,7 +6912,7 @@ type Objective struct {
 
 func (x *Objective) Reset() {
 	*x = Objective{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[54]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5618,7 +6924,7 @@ func (x *Objective) String() string {
 func (*Objective) ProtoMessage() {}
 
 func (x *Objective) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[54]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5631,7 +6937,7 @@ func (x *Objective) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Objective.ProtoReflect.Descriptor instead.
 func (*Objective) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{54}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{67}
 }
 
 // How much is searched for a better plan. Budgets are amounts of work: what
@@ -5645,7 +6951,7 @@ type SearchEffort struct {
 
 func (x *SearchEffort) Reset() {
 	*x = SearchEffort{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[55]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5657,7 +6963,7 @@ func (x *SearchEffort) String() string {
 func (*SearchEffort) ProtoMessage() {}
 
 func (x *SearchEffort) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[55]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5670,7 +6976,7 @@ func (x *SearchEffort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SearchEffort.ProtoReflect.Descriptor instead.
 func (*SearchEffort) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{55}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{68}
 }
 
 // Settings for all decisions.
@@ -5706,7 +7012,7 @@ type PlannerSettings struct {
 
 func (x *PlannerSettings) Reset() {
 	*x = PlannerSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[56]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5718,7 +7024,7 @@ func (x *PlannerSettings) String() string {
 func (*PlannerSettings) ProtoMessage() {}
 
 func (x *PlannerSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[56]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5731,7 +7037,7 @@ func (x *PlannerSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannerSettings.ProtoReflect.Descriptor instead.
 func (*PlannerSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{56}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *PlannerSettings) GetExpendablePodsPriorityCutoff() int32 {
@@ -5806,7 +7112,7 @@ type ResourceLimit struct {
 
 func (x *ResourceLimit) Reset() {
 	*x = ResourceLimit{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[57]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5818,7 +7124,7 @@ func (x *ResourceLimit) String() string {
 func (*ResourceLimit) ProtoMessage() {}
 
 func (x *ResourceLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[57]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5831,7 +7137,7 @@ func (x *ResourceLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceLimit.ProtoReflect.Descriptor instead.
 func (*ResourceLimit) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{57}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *ResourceLimit) GetResource() string {
@@ -5883,7 +7189,7 @@ type Selector struct {
 
 func (x *Selector) Reset() {
 	*x = Selector{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[58]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5895,7 +7201,7 @@ func (x *Selector) String() string {
 func (*Selector) ProtoMessage() {}
 
 func (x *Selector) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[58]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5908,7 +7214,7 @@ func (x *Selector) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Selector.ProtoReflect.Descriptor instead.
 func (*Selector) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{58}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *Selector) GetMatchLabels() map[string]string {
@@ -5940,7 +7246,7 @@ type SelectorRequirement struct {
 
 func (x *SelectorRequirement) Reset() {
 	*x = SelectorRequirement{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[59]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5952,7 +7258,7 @@ func (x *SelectorRequirement) String() string {
 func (*SelectorRequirement) ProtoMessage() {}
 
 func (x *SelectorRequirement) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[59]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5965,7 +7271,7 @@ func (x *SelectorRequirement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SelectorRequirement.ProtoReflect.Descriptor instead.
 func (*SelectorRequirement) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{59}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *SelectorRequirement) GetKey() string {
@@ -6035,7 +7341,7 @@ type BalanceSettings struct {
 
 func (x *BalanceSettings) Reset() {
 	*x = BalanceSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[60]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6047,7 +7353,7 @@ func (x *BalanceSettings) String() string {
 func (*BalanceSettings) ProtoMessage() {}
 
 func (x *BalanceSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[60]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6060,7 +7366,7 @@ func (x *BalanceSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BalanceSettings.ProtoReflect.Descriptor instead.
 func (*BalanceSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{60}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *BalanceSettings) GetMaxDifference() int32 {
@@ -6123,7 +7429,7 @@ type SimulationSettings struct {
 
 func (x *SimulationSettings) Reset() {
 	*x = SimulationSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[61]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6135,7 +7441,7 @@ func (x *SimulationSettings) String() string {
 func (*SimulationSettings) ProtoMessage() {}
 
 func (x *SimulationSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[61]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6148,7 +7454,7 @@ func (x *SimulationSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SimulationSettings.ProtoReflect.Descriptor instead.
 func (*SimulationSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{61}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *SimulationSettings) GetTopologySpreadTimeout() bool {
@@ -6230,7 +7536,7 @@ type ScaleUpSettings struct {
 
 func (x *ScaleUpSettings) Reset() {
 	*x = ScaleUpSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[62]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6242,7 +7548,7 @@ func (x *ScaleUpSettings) String() string {
 func (*ScaleUpSettings) ProtoMessage() {}
 
 func (x *ScaleUpSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[62]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6255,7 +7561,7 @@ func (x *ScaleUpSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleUpSettings.ProtoReflect.Descriptor instead.
 func (*ScaleUpSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{62}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *ScaleUpSettings) GetBalanceSimilarNodeGroups() bool {
@@ -6372,7 +7678,7 @@ type TemplateSource struct {
 
 func (x *TemplateSource) Reset() {
 	*x = TemplateSource{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[63]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6384,7 +7690,7 @@ func (x *TemplateSource) String() string {
 func (*TemplateSource) ProtoMessage() {}
 
 func (x *TemplateSource) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[63]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6397,7 +7703,7 @@ func (x *TemplateSource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TemplateSource.ProtoReflect.Descriptor instead.
 func (*TemplateSource) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{63}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{76}
 }
 
 // Taints by key.
@@ -6413,7 +7719,7 @@ type TaintNames struct {
 
 func (x *TaintNames) Reset() {
 	*x = TaintNames{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[64]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6425,7 +7731,7 @@ func (x *TaintNames) String() string {
 func (*TaintNames) ProtoMessage() {}
 
 func (x *TaintNames) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[64]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6438,7 +7744,7 @@ func (x *TaintNames) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaintNames.ProtoReflect.Descriptor instead.
 func (*TaintNames) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{64}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *TaintNames) GetKeys() []string {
@@ -6466,7 +7772,7 @@ type PriorityExpanderSettings struct {
 
 func (x *PriorityExpanderSettings) Reset() {
 	*x = PriorityExpanderSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[65]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6478,7 +7784,7 @@ func (x *PriorityExpanderSettings) String() string {
 func (*PriorityExpanderSettings) ProtoMessage() {}
 
 func (x *PriorityExpanderSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[65]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6491,7 +7797,7 @@ func (x *PriorityExpanderSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PriorityExpanderSettings.ProtoReflect.Descriptor instead.
 func (*PriorityExpanderSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{65}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *PriorityExpanderSettings) GetRanks() []*PriorityRank {
@@ -6516,7 +7822,7 @@ type PriorityRank struct {
 
 func (x *PriorityRank) Reset() {
 	*x = PriorityRank{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[66]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6528,7 +7834,7 @@ func (x *PriorityRank) String() string {
 func (*PriorityRank) ProtoMessage() {}
 
 func (x *PriorityRank) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[66]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6541,7 +7847,7 @@ func (x *PriorityRank) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PriorityRank.ProtoReflect.Descriptor instead.
 func (*PriorityRank) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{66}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *PriorityRank) GetRank() int32 {
@@ -6570,7 +7876,7 @@ type HighestPriorityExpanderSettings struct {
 
 func (x *HighestPriorityExpanderSettings) Reset() {
 	*x = HighestPriorityExpanderSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[67]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6582,7 +7888,7 @@ func (x *HighestPriorityExpanderSettings) String() string {
 func (*HighestPriorityExpanderSettings) ProtoMessage() {}
 
 func (x *HighestPriorityExpanderSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[67]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6595,7 +7901,7 @@ func (x *HighestPriorityExpanderSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HighestPriorityExpanderSettings.ProtoReflect.Descriptor instead.
 func (*HighestPriorityExpanderSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{67}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *HighestPriorityExpanderSettings) GetLabel() string {
@@ -6616,7 +7922,7 @@ type CheapestPlanExpanderSettings struct {
 
 func (x *CheapestPlanExpanderSettings) Reset() {
 	*x = CheapestPlanExpanderSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[68]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6628,7 +7934,7 @@ func (x *CheapestPlanExpanderSettings) String() string {
 func (*CheapestPlanExpanderSettings) ProtoMessage() {}
 
 func (x *CheapestPlanExpanderSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[68]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6641,7 +7947,7 @@ func (x *CheapestPlanExpanderSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheapestPlanExpanderSettings.ProtoReflect.Descriptor instead.
 func (*CheapestPlanExpanderSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{68}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *CheapestPlanExpanderSettings) GetMaxImprovements() int32 {
@@ -6797,7 +8103,7 @@ type ScaleDownSettings struct {
 
 func (x *ScaleDownSettings) Reset() {
 	*x = ScaleDownSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[69]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6809,7 +8115,7 @@ func (x *ScaleDownSettings) String() string {
 func (*ScaleDownSettings) ProtoMessage() {}
 
 func (x *ScaleDownSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[69]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6822,7 +8128,7 @@ func (x *ScaleDownSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleDownSettings.ProtoReflect.Descriptor instead.
 func (*ScaleDownSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{69}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *ScaleDownSettings) GetEnabled() bool {
@@ -7092,7 +8398,7 @@ type NodeGroupSettings struct {
 
 func (x *NodeGroupSettings) Reset() {
 	*x = NodeGroupSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[70]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7104,7 +8410,7 @@ func (x *NodeGroupSettings) String() string {
 func (*NodeGroupSettings) ProtoMessage() {}
 
 func (x *NodeGroupSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[70]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7117,7 +8423,7 @@ func (x *NodeGroupSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeGroupSettings.ProtoReflect.Descriptor instead.
 func (*NodeGroupSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{70}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *NodeGroupSettings) GetUtilizationThreshold() float64 {
@@ -7201,7 +8507,7 @@ type SlackSettings struct {
 
 func (x *SlackSettings) Reset() {
 	*x = SlackSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[71]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7213,7 +8519,7 @@ func (x *SlackSettings) String() string {
 func (*SlackSettings) ProtoMessage() {}
 
 func (x *SlackSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[71]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7226,7 +8532,7 @@ func (x *SlackSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackSettings.ProtoReflect.Descriptor instead.
 func (*SlackSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{71}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *SlackSettings) GetExtraCapacityMinRate() float64 {
@@ -7310,7 +8616,7 @@ type SlackAmount struct {
 
 func (x *SlackAmount) Reset() {
 	*x = SlackAmount{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[72]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7322,7 +8628,7 @@ func (x *SlackAmount) String() string {
 func (*SlackAmount) ProtoMessage() {}
 
 func (x *SlackAmount) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[72]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7335,7 +8641,7 @@ func (x *SlackAmount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackAmount.ProtoReflect.Descriptor instead.
 func (*SlackAmount) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{72}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *SlackAmount) GetRate() float64 {
@@ -7368,7 +8674,7 @@ type SlackStrategy struct {
 
 func (x *SlackStrategy) Reset() {
 	*x = SlackStrategy{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[73]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7380,7 +8686,7 @@ func (x *SlackStrategy) String() string {
 func (*SlackStrategy) ProtoMessage() {}
 
 func (x *SlackStrategy) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[73]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7393,7 +8699,7 @@ func (x *SlackStrategy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackStrategy.ProtoReflect.Descriptor instead.
 func (*SlackStrategy) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{73}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{86}
 }
 
 // A part of the cluster with separate slack, in addition to that of the whole
@@ -7428,7 +8734,7 @@ type SlackPool struct {
 
 func (x *SlackPool) Reset() {
 	*x = SlackPool{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[74]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7440,7 +8746,7 @@ func (x *SlackPool) String() string {
 func (*SlackPool) ProtoMessage() {}
 
 func (x *SlackPool) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[74]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7453,7 +8759,7 @@ func (x *SlackPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackPool.ProtoReflect.Descriptor instead.
 func (*SlackPool) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{74}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *SlackPool) GetName() string {
@@ -7544,7 +8850,7 @@ type SlackSchedule struct {
 
 func (x *SlackSchedule) Reset() {
 	*x = SlackSchedule{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[75]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7556,7 +8862,7 @@ func (x *SlackSchedule) String() string {
 func (*SlackSchedule) ProtoMessage() {}
 
 func (x *SlackSchedule) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[75]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7569,7 +8875,7 @@ func (x *SlackSchedule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackSchedule.ProtoReflect.Descriptor instead.
 func (*SlackSchedule) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{75}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *SlackSchedule) GetCron() string {
@@ -7623,7 +8929,7 @@ type CapacityBufferReading struct {
 
 func (x *CapacityBufferReading) Reset() {
 	*x = CapacityBufferReading{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[76]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7635,7 +8941,7 @@ func (x *CapacityBufferReading) String() string {
 func (*CapacityBufferReading) ProtoMessage() {}
 
 func (x *CapacityBufferReading) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[76]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7648,7 +8954,7 @@ func (x *CapacityBufferReading) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapacityBufferReading.ProtoReflect.Descriptor instead.
 func (*CapacityBufferReading) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{76}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{89}
 }
 
 // Pods by namespace and labels: both must match. Without any, all pods.
@@ -7664,7 +8970,7 @@ type PodSelector struct {
 
 func (x *PodSelector) Reset() {
 	*x = PodSelector{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[77]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7676,7 +8982,7 @@ func (x *PodSelector) String() string {
 func (*PodSelector) ProtoMessage() {}
 
 func (x *PodSelector) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[77]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7689,7 +8995,7 @@ func (x *PodSelector) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodSelector.ProtoReflect.Descriptor instead.
 func (*PodSelector) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{77}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *PodSelector) GetNamespaces() []string {
@@ -7718,7 +9024,7 @@ type PodCostSettings struct {
 
 func (x *PodCostSettings) Reset() {
 	*x = PodCostSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[78]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7730,7 +9036,7 @@ func (x *PodCostSettings) String() string {
 func (*PodCostSettings) ProtoMessage() {}
 
 func (x *PodCostSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[78]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7743,7 +9049,7 @@ func (x *PodCostSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCostSettings.ProtoReflect.Descriptor instead.
 func (*PodCostSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{78}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *PodCostSettings) GetTargets() []*PodCostTarget {
@@ -7771,7 +9077,7 @@ type PodCostTarget struct {
 
 func (x *PodCostTarget) Reset() {
 	*x = PodCostTarget{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[79]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7783,7 +9089,7 @@ func (x *PodCostTarget) String() string {
 func (*PodCostTarget) ProtoMessage() {}
 
 func (x *PodCostTarget) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[79]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7796,7 +9102,7 @@ func (x *PodCostTarget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCostTarget.ProtoReflect.Descriptor instead.
 func (*PodCostTarget) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{79}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *PodCostTarget) GetNamespaces() []string {
@@ -7854,7 +9160,7 @@ type PodCostTerm struct {
 
 func (x *PodCostTerm) Reset() {
 	*x = PodCostTerm{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[80]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7866,7 +9172,7 @@ func (x *PodCostTerm) String() string {
 func (*PodCostTerm) ProtoMessage() {}
 
 func (x *PodCostTerm) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[80]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7879,7 +9185,7 @@ func (x *PodCostTerm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCostTerm.ProtoReflect.Descriptor instead.
 func (*PodCostTerm) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{80}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *PodCostTerm) GetStrategy() PodCostStrategy_Code {
@@ -7929,8 +9235,8 @@ var File_trimtab_v1_plan_proto protoreflect.FileDescriptor
 const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\n" +
 	"\x15trimtab/v1/plan.proto\x12\n" +
-	"trimtab.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17trimtab/v1/reason.proto\x1a\x19trimtab/v1/snapshot.proto\"l\n" +
-	"\bDecision\"`\n" +
+	"trimtab.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17trimtab/v1/reason.proto\x1a\x19trimtab/v1/snapshot.proto\"\x83\x01\n" +
+	"\bDecision\"w\n" +
 	"\x04Code\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\f\n" +
 	"\bSCALE_UP\x10\x01\x12\t\n" +
@@ -7938,7 +9244,8 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\n" +
 	"SCALE_DOWN\x10\x03\x12\r\n" +
 	"\tPOD_COSTS\x10\x04\x12\x0f\n" +
-	"\vREPLACEMENT\x10\x05\"\x86\x01\n" +
+	"\vREPLACEMENT\x10\x05\x12\x15\n" +
+	"\x11CAPACITY_REQUESTS\x10\x06\"\x86\x01\n" +
 	"\x0fPlanRequestPart\x123\n" +
 	"\arequest\x18\x01 \x01(\v2\x17.trimtab.v1.PlanRequestH\x00R\arequest\x126\n" +
 	"\bsnapshot\x18\x02 \x01(\v2\x18.trimtab.v1.SnapshotPartH\x00R\bsnapshotB\x06\n" +
@@ -7961,7 +9268,7 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	" \x01(\tR\fstateVersion\x12\x19\n" +
 	"\bfit_pods\x18\v \x03(\tR\afitPods\x12#\n" +
 	"\rexplain_nodes\x18\f \x03(\tR\fexplainNodes\x12+\n" +
-	"\x11required_features\x18\r \x03(\tR\x10requiredFeatures\"\x8a\x04\n" +
+	"\x11required_features\x18\r \x03(\tR\x10requiredFeatures\"\xdd\x04\n" +
 	"\fPlanResponse\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12)\n" +
@@ -7975,7 +9282,8 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\rstate_version\x18\b \x01(\tR\fstateVersion\x129\n" +
 	"\vdiagnostics\x18\t \x01(\v2\x17.trimtab.v1.DiagnosticsR\vdiagnostics\x12A\n" +
 	"\vreplacement\x18\n" +
-	" \x01(\v2\x1f.trimtab.v1.ReplacementDecisionR\vreplacement\"\xfd\x02\n" +
+	" \x01(\v2\x1f.trimtab.v1.ReplacementDecisionR\vreplacement\x12Q\n" +
+	"\x11capacity_requests\x18P \x01(\v2$.trimtab.v1.CapacityRequestsDecisionR\x10capacityRequests\"\xfd\x02\n" +
 	"\vDiagnostics\x12-\n" +
 	"\x06stages\x18\x01 \x03(\v2\x15.trimtab.v1.StageTimeR\x06stages\x12\x1d\n" +
 	"\n" +
@@ -7997,7 +9305,7 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"X\n" +
 	"\tStageTime\x12\x14\n" +
 	"\x05stage\x18\x01 \x01(\tR\x05stage\x125\n" +
-	"\bduration\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\bduration\"\xbd\b\n" +
+	"\bduration\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\bduration\"\xeb\b\n" +
 	"\x0fScaleUpDecision\x120\n" +
 	"\x06splits\x18\x01 \x03(\v2\x18.trimtab.v1.ScaleUpSplitR\x06splits\x12B\n" +
 	"\runschedulable\x18\x02 \x03(\v2\x1c.trimtab.v1.UnschedulablePodR\runschedulable\x12L\n" +
@@ -8019,7 +9327,8 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\n" +
 	"incomplete\x18\x0f \x01(\bR\n" +
 	"incomplete\x128\n" +
-	"\tobjective\x18\x10 \x01(\x0e2\x1a.trimtab.v1.Objective.CodeR\tobjective\x1a=\n" +
+	"\tobjective\x18\x10 \x01(\x0e2\x1a.trimtab.v1.Objective.CodeR\tobjective\x12,\n" +
+	"\x05gangs\x18< \x03(\v2\x16.trimtab.v1.GangResultR\x05gangs\x1a=\n" +
 	"\x0fOnExistingEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a=\n" +
@@ -8028,7 +9337,30 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a]\n" +
 	"\rExcludedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x126\n" +
-	"\x05value\x18\x02 \x01(\x0e2 .trimtab.v1.NodeGroupReason.CodeR\x05value:\x028\x01\"\x8a\x02\n" +
+	"\x05value\x18\x02 \x01(\x0e2 .trimtab.v1.NodeGroupReason.CodeR\x05value:\x028\x01\"\xe4\x04\n" +
+	"\n" +
+	"GangResult\x12\x14\n" +
+	"\x05group\x18\x01 \x01(\tR\x05group\x12\x1b\n" +
+	"\tmin_count\x18\x02 \x01(\x05R\bminCount\x12%\n" +
+	"\x0eexisting_count\x18\x03 \x01(\x05R\rexistingCount\x12\x1f\n" +
+	"\vbound_count\x18\x04 \x01(\x05R\n" +
+	"boundCount\x12!\n" +
+	"\fplaced_count\x18\x05 \x01(\x05R\vplacedCount\x12+\n" +
+	"\x12on_new_nodes_count\x18\x06 \x01(\x05R\x0fonNewNodesCount\x12\x1f\n" +
+	"\vahead_count\x18\a \x01(\x05R\n" +
+	"aheadCount\x12\x16\n" +
+	"\x06domain\x18\b \x01(\tR\x06domain\x123\n" +
+	"\x06reason\x18\t \x01(\x0e2\x1b.trimtab.v1.GangReason.CodeR\x06reason\x12\x1f\n" +
+	"\vnode_groups\x18\n" +
+	" \x03(\tR\n" +
+	"nodeGroups\x12#\n" +
+	"\rlacking_count\x18\v \x01(\x05R\flackingCount\x12\x16\n" +
+	"\x06detail\x18\f \x01(\tR\x06detail\x12#\n" +
+	"\ruseless_nodes\x18\r \x03(\tR\fuselessNodes\x12V\n" +
+	"\x10useless_upcoming\x18\x0e \x03(\v2+.trimtab.v1.GangResult.UselessUpcomingEntryR\x0fuselessUpcoming\x1aB\n" +
+	"\x14UselessUpcomingEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\"\x8a\x02\n" +
 	"\fScaleUpSplit\x12\x1d\n" +
 	"\n" +
 	"node_group\x18\x01 \x01(\tR\tnodeGroup\x12!\n" +
@@ -8096,7 +9428,60 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\bBALANCED\x10\a\x12\x11\n" +
 	"\rCHEAPEST_PLAN\x10\b\x12\n" +
 	"\n" +
-	"\x06RANDOM\x10\t\"\xfd\x04\n" +
+	"\x06RANDOM\x10\t\"\xa0\x02\n" +
+	"\x18CapacityRequestsDecision\x12?\n" +
+	"\x06result\x18\x01 \x01(\x0e2'.trimtab.v1.CapacityRequestsResult.CodeR\x06result\x12\x16\n" +
+	"\x06detail\x18\x02 \x01(\tR\x06detail\x126\n" +
+	"\brequests\x18\x03 \x03(\v2\x1a.trimtab.v1.CapacityAnswerR\brequests\x120\n" +
+	"\x06splits\x18\x04 \x03(\v2\x18.trimtab.v1.ScaleUpSplitR\x06splits\x12\x1b\n" +
+	"\tgive_back\x18\x05 \x03(\tR\bgiveBack\x12$\n" +
+	"\x0eprice_per_hour\x18\x06 \x01(\x01R\fpricePerHour\"\xf2\x05\n" +
+	"\x0eCapacityAnswer\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
+	"\x03uid\x18\x03 \x01(\tR\x03uid\x12:\n" +
+	"\aoutcome\x18\x04 \x01(\x0e2 .trimtab.v1.CapacityOutcome.CodeR\aoutcome\x12\x16\n" +
+	"\x06detail\x18\x05 \x01(\tR\x06detail\x12\x1b\n" +
+	"\tpod_count\x18\x06 \x01(\x05R\bpodCount\x12#\n" +
+	"\rstarted_count\x18\a \x01(\x05R\fstartedCount\x12!\n" +
+	"\fbooked_count\x18\b \x01(\x05R\vbookedCount\x121\n" +
+	"\x06places\x18\t \x03(\v2\x19.trimtab.v1.CapacityPlaceR\x06places\x12!\n" +
+	"\fbooked_until\x18\n" +
+	" \x01(\x03R\vbookedUntil\x12A\n" +
+	"\areasons\x18\v \x03(\v2'.trimtab.v1.CapacityAnswer.ReasonsEntryR\areasons\x12]\n" +
+	"\x11failed_predicates\x18\f \x03(\v20.trimtab.v1.CapacityAnswer.FailedPredicatesEntryR\x10failedPredicates\x12&\n" +
+	"\x0fneeds_new_nodes\x18\r \x01(\bR\rneedsNewNodes\x1a\\\n" +
+	"\fReasonsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x126\n" +
+	"\x05value\x18\x02 \x01(\x0e2 .trimtab.v1.NodeGroupReason.CodeR\x05value:\x028\x01\x1ae\n" +
+	"\x15FailedPredicatesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x126\n" +
+	"\x05value\x18\x02 \x01(\x0e2 .trimtab.v1.PredicateReason.CodeR\x05value:\x028\x01\"~\n" +
+	"\rCapacityPlace\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x1d\n" +
+	"\n" +
+	"node_group\x18\x02 \x01(\tR\tnodeGroup\x12\x1d\n" +
+	"\n" +
+	"node_count\x18\x03 \x01(\x05R\tnodeCount\x12\x1b\n" +
+	"\tpod_count\x18\x04 \x01(\x05R\bpodCount\"\xc4\x01\n" +
+	"\x0fCapacityOutcome\"\xb0\x01\n" +
+	"\x04Code\x12\x0f\n" +
+	"\vUNSPECIFIED\x10\x00\x12\t\n" +
+	"\x05FOUND\x10\x01\x12\x0f\n" +
+	"\vPROVISIONED\x10\x02\x12\n" +
+	"\n" +
+	"\x06COMING\x10\x03\x12\n" +
+	"\n" +
+	"\x06BOOKED\x10\x04\x12\r\n" +
+	"\tNOT_FOUND\x10\x05\x12\v\n" +
+	"\aINVALID\x10\x06\x12\n" +
+	"\n" +
+	"\x06FAILED\x10\a\x12\v\n" +
+	"\aEXPIRED\x10\b\x12\x13\n" +
+	"\x0fBOOKING_EXPIRED\x10\t\x12\f\n" +
+	"\bCONSUMED\x10\n" +
+	"\x12\v\n" +
+	"\aREVOKED\x10\v\"\xfd\x04\n" +
 	"\rSlackDecision\x12;\n" +
 	"\fplaceholders\x18\x01 \x03(\v2\x17.trimtab.v1.PlaceholderR\fplaceholders\x12@\n" +
 	"\adesired\x18\x02 \x03(\v2&.trimtab.v1.SlackDecision.DesiredEntryR\adesired\x12\x1d\n" +
@@ -8329,25 +9714,44 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\x10ACCUMULATED_WORK\x10\n" +
 	"\x12\n" +
 	"\n" +
-	"\x06CUSTOM\x10\v\"\xa1\x02\n" +
+	"\x06CUSTOM\x10\v\"\xf1\x02\n" +
 	"\tPlanState\x123\n" +
 	"\bscale_up\x18\x01 \x01(\v2\x18.trimtab.v1.ScaleUpStateR\ascaleUp\x12,\n" +
 	"\x05slack\x18\x02 \x01(\v2\x16.trimtab.v1.SlackStateR\x05slack\x129\n" +
 	"\n" +
 	"scale_down\x18\x03 \x01(\v2\x1a.trimtab.v1.ScaleDownStateR\tscaleDown\x126\n" +
 	"\tpod_costs\x18\x04 \x01(\v2\x19.trimtab.v1.PodCostsStateR\bpodCosts\x12>\n" +
-	"\vreplacement\x18\x05 \x01(\v2\x1c.trimtab.v1.ReplacementStateR\vreplacement\"\x8e\x02\n" +
+	"\vreplacement\x18\x05 \x01(\v2\x1c.trimtab.v1.ReplacementStateR\vreplacement\x12N\n" +
+	"\x11capacity_requests\x18P \x01(\v2!.trimtab.v1.CapacityRequestsStateR\x10capacityRequests\"J\n" +
+	"\x15CapacityRequestsState\x121\n" +
+	"\x06orders\x18\x01 \x03(\v2\x19.trimtab.v1.CapacityOrderR\x06orders\"\x84\x01\n" +
+	"\rCapacityOrder\x12\x18\n" +
+	"\arequest\x18\x01 \x01(\tR\arequest\x12\x10\n" +
+	"\x03uid\x18\x02 \x01(\tR\x03uid\x12\x1d\n" +
+	"\n" +
+	"node_group\x18\x03 \x01(\tR\tnodeGroup\x12\x14\n" +
+	"\x05count\x18\x04 \x01(\x05R\x05count\x12\x12\n" +
+	"\x04time\x18\x05 \x01(\x03R\x04time\"\x8e\x02\n" +
 	"\x10ReplacementState\x12%\n" +
 	"\x0elayout_version\x18\x01 \x01(\x05R\rlayoutVersion\x12\x18\n" +
 	"\astrings\x18\x02 \x03(\tR\astrings\x12/\n" +
 	"\aplanned\x18\x03 \x01(\v2\x15.trimtab.v1.NodeTimesR\aplanned\x12<\n" +
 	"\x0eavoided_groups\x18\x04 \x01(\v2\x15.trimtab.v1.NodeTimesR\ravoidedGroups\x122\n" +
 	"\tpaid_back\x18\x05 \x01(\v2\x15.trimtab.v1.NodeTimesR\bpaidBack\x12\x16\n" +
-	"\x06opaque\x18\x06 \x01(\fR\x06opaque\"g\n" +
+	"\x06opaque\x18\x06 \x01(\fR\x06opaque\"\x9f\x01\n" +
 	"\fScaleUpState\x12%\n" +
 	"\x0elayout_version\x18\x01 \x01(\x05R\rlayoutVersion\x12\x18\n" +
 	"\astrings\x18\x02 \x03(\tR\astrings\x12\x16\n" +
-	"\x06opaque\x18\x05 \x01(\fR\x06opaque\"\x94\x01\n" +
+	"\x06opaque\x18\x05 \x01(\fR\x06opaque\x126\n" +
+	"\vgang_orders\x18< \x03(\v2\x15.trimtab.v1.GangOrderR\n" +
+	"gangOrders\"\x8f\x01\n" +
+	"\tGangOrder\x12\x12\n" +
+	"\x04gang\x18\x01 \x01(\tR\x04gang\x12\x1d\n" +
+	"\n" +
+	"node_group\x18\x02 \x01(\tR\tnodeGroup\x12\x14\n" +
+	"\x05count\x18\x03 \x01(\x05R\x05count\x129\n" +
+	"\n" +
+	"order_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\torderTime\"\x94\x01\n" +
 	"\n" +
 	"SlackState\x12%\n" +
 	"\x0elayout_version\x18\x01 \x01(\x05R\rlayoutVersion\x12\x18\n" +
@@ -8391,7 +9795,7 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\atime_ns\x18\x02 \x01(\fR\x06timeNs\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\fR\x06reason\x12'\n" +
 	"\x0fblocking_reason\x18\x04 \x01(\fR\x0eblockingReason\x12!\n" +
-	"\fblocking_pod\x18\x05 \x03(\tR\vblockingPod\"\x96\x05\n" +
+	"\fblocking_pod\x18\x05 \x03(\tR\vblockingPod\"\x98\x06\n" +
 	"\fPlanSettings\x126\n" +
 	"\bscale_up\x18\x01 \x01(\v2\x1b.trimtab.v1.ScaleUpSettingsR\ascaleUp\x12<\n" +
 	"\n" +
@@ -8405,10 +9809,41 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"simulation\x125\n" +
 	"\aplanner\x18\a \x01(\v2\x1b.trimtab.v1.PlannerSettingsR\aplanner\x12B\n" +
 	"\rsearch_effort\x18\b \x01(\x0e2\x1d.trimtab.v1.SearchEffort.CodeR\fsearchEffort\x12A\n" +
-	"\vreplacement\x18\t \x01(\v2\x1f.trimtab.v1.ReplacementSettingsR\vreplacement\x1a\\\n" +
+	"\vreplacement\x18\t \x01(\v2\x1f.trimtab.v1.ReplacementSettingsR\vreplacement\x12.\n" +
+	"\x05gangs\x18< \x01(\v2\x18.trimtab.v1.GangSettingsR\x05gangs\x12P\n" +
+	"\x11capacity_requests\x18P \x01(\v2#.trimtab.v1.CapacityRequestSettingsR\x10capacityRequests\x1a\\\n" +
 	"\x0fNodeGroupsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x123\n" +
-	"\x05value\x18\x02 \x01(\v2\x1d.trimtab.v1.NodeGroupSettingsR\x05value:\x028\x01\"\xa7\t\n" +
+	"\x05value\x18\x02 \x01(\v2\x1d.trimtab.v1.NodeGroupSettingsR\x05value:\x028\x01\"\xf0\x01\n" +
+	"\fGangSettings\x127\n" +
+	"\x15count_missing_members\x18\x01 \x01(\bH\x00R\x13countMissingMembers\x88\x01\x01\x129\n" +
+	"\x16serve_optional_members\x18\x02 \x01(\bH\x01R\x14serveOptionalMembers\x88\x01\x01\x12&\n" +
+	"\fmove_running\x18\x03 \x01(\bH\x02R\vmoveRunning\x88\x01\x01B\x18\n" +
+	"\x16_count_missing_membersB\x19\n" +
+	"\x17_serve_optional_membersB\x0f\n" +
+	"\r_move_running\"\xf2\x02\n" +
+	"\x17CapacityRequestSettings\x12\x1d\n" +
+	"\aenabled\x18\x01 \x01(\bH\x00R\aenabled\x88\x01\x01\x123\n" +
+	"\aclasses\x18\x02 \x03(\v2\x19.trimtab.v1.CapacityClassR\aclasses\x12K\n" +
+	"\x10provisioned_when\x18\x03 \x01(\x0e2 .trimtab.v1.ProvisionedWhen.CodeR\x0fprovisionedWhen\x12<\n" +
+	"\fbooking_time\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\vbookingTime\x12=\n" +
+	"\rmax_seek_time\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\vmaxSeekTime\x12-\n" +
+	"\x12processor_instance\x18\x06 \x01(\tR\x11processorInstanceB\n" +
+	"\n" +
+	"\b_enabled\"[\n" +
+	"\rCapacityClass\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x126\n" +
+	"\x04kind\x18\x02 \x01(\x0e2\".trimtab.v1.CapacityClassKind.CodeR\x04kind\"U\n" +
+	"\x11CapacityClassKind\"@\n" +
+	"\x04Code\x12\x0f\n" +
+	"\vUNSPECIFIED\x10\x00\x12\x12\n" +
+	"\x0eCHECK_CAPACITY\x10\x01\x12\x13\n" +
+	"\x0fATOMIC_SCALE_UP\x10\x02\"B\n" +
+	"\x0fProvisionedWhen\"/\n" +
+	"\x04Code\x12\x0f\n" +
+	"\vUNSPECIFIED\x10\x00\x12\v\n" +
+	"\aORDERED\x10\x01\x12\t\n" +
+	"\x05READY\x10\x02\"\xa7\t\n" +
 	"\x13ReplacementSettings\x12\x1d\n" +
 	"\aenabled\x18\x01 \x01(\bH\x00R\aenabled\x88\x01\x01\x122\n" +
 	"\x13min_saving_per_hour\x18\x02 \x01(\x01H\x01R\x10minSavingPerHour\x88\x01\x01\x12-\n" +
@@ -8754,315 +10189,360 @@ func file_trimtab_v1_plan_proto_rawDescGZIP() []byte {
 	return file_trimtab_v1_plan_proto_rawDescData
 }
 
-var file_trimtab_v1_plan_proto_enumTypes = make([]protoimpl.EnumInfo, 11)
-var file_trimtab_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 102)
+var file_trimtab_v1_plan_proto_enumTypes = make([]protoimpl.EnumInfo, 14)
+var file_trimtab_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 118)
 var file_trimtab_v1_plan_proto_goTypes = []any{
 	(Decision_Code)(0),                      // 0: trimtab.v1.Decision.Code
 	(Expander_Code)(0),                      // 1: trimtab.v1.Expander.Code
-	(PlaceholderKind_Code)(0),               // 2: trimtab.v1.PlaceholderKind.Code
-	(CandidateOrder_Code)(0),                // 3: trimtab.v1.CandidateOrder.Code
-	(PodCostStrategy_Code)(0),               // 4: trimtab.v1.PodCostStrategy.Code
-	(ReplacementChoice_Code)(0),             // 5: trimtab.v1.ReplacementChoice.Code
-	(Objective_Code)(0),                     // 6: trimtab.v1.Objective.Code
-	(SearchEffort_Code)(0),                  // 7: trimtab.v1.SearchEffort.Code
-	(TemplateSource_Code)(0),                // 8: trimtab.v1.TemplateSource.Code
-	(SlackStrategy_Code)(0),                 // 9: trimtab.v1.SlackStrategy.Code
-	(CapacityBufferReading_Code)(0),         // 10: trimtab.v1.CapacityBufferReading.Code
-	(*Decision)(nil),                        // 11: trimtab.v1.Decision
-	(*PlanRequestPart)(nil),                 // 12: trimtab.v1.PlanRequestPart
-	(*SnapshotPart)(nil),                    // 13: trimtab.v1.SnapshotPart
-	(*PlanRequest)(nil),                     // 14: trimtab.v1.PlanRequest
-	(*PlanResponse)(nil),                    // 15: trimtab.v1.PlanResponse
-	(*Diagnostics)(nil),                     // 16: trimtab.v1.Diagnostics
-	(*DecisionSummary)(nil),                 // 17: trimtab.v1.DecisionSummary
-	(*StageTime)(nil),                       // 18: trimtab.v1.StageTime
-	(*ScaleUpDecision)(nil),                 // 19: trimtab.v1.ScaleUpDecision
-	(*ScaleUpSplit)(nil),                    // 20: trimtab.v1.ScaleUpSplit
-	(*NewNode)(nil),                         // 21: trimtab.v1.NewNode
-	(*UnschedulablePod)(nil),                // 22: trimtab.v1.UnschedulablePod
-	(*WaitingPlaceholders)(nil),             // 23: trimtab.v1.WaitingPlaceholders
-	(*SkippedPod)(nil),                      // 24: trimtab.v1.SkippedPod
-	(*ScaleUpOption)(nil),                   // 25: trimtab.v1.ScaleUpOption
-	(*ExpanderScore)(nil),                   // 26: trimtab.v1.ExpanderScore
-	(*Expander)(nil),                        // 27: trimtab.v1.Expander
-	(*SlackDecision)(nil),                   // 28: trimtab.v1.SlackDecision
-	(*SlackObject)(nil),                     // 29: trimtab.v1.SlackObject
-	(*Placeholder)(nil),                     // 30: trimtab.v1.Placeholder
-	(*PlaceholderKind)(nil),                 // 31: trimtab.v1.PlaceholderKind
-	(*ScaleDownDecision)(nil),               // 32: trimtab.v1.ScaleDownDecision
-	(*NodeBlockers)(nil),                    // 33: trimtab.v1.NodeBlockers
-	(*BlockingPod)(nil),                     // 34: trimtab.v1.BlockingPod
-	(*CandidateOrder)(nil),                  // 35: trimtab.v1.CandidateOrder
-	(*UnneededNode)(nil),                    // 36: trimtab.v1.UnneededNode
-	(*NodeAssumption)(nil),                  // 37: trimtab.v1.NodeAssumption
-	(*UnremovableNode)(nil),                 // 38: trimtab.v1.UnremovableNode
-	(*ReplacementDecision)(nil),             // 39: trimtab.v1.ReplacementDecision
-	(*ReplacementCost)(nil),                 // 40: trimtab.v1.ReplacementCost
-	(*ReplacementWave)(nil),                 // 41: trimtab.v1.ReplacementWave
-	(*ReplacementNode)(nil),                 // 42: trimtab.v1.ReplacementNode
-	(*ReplacedNode)(nil),                    // 43: trimtab.v1.ReplacedNode
-	(*ReplacementOption)(nil),               // 44: trimtab.v1.ReplacementOption
-	(*KeptNode)(nil),                        // 45: trimtab.v1.KeptNode
-	(*PodCostsDecision)(nil),                // 46: trimtab.v1.PodCostsDecision
-	(*PodCostGroup)(nil),                    // 47: trimtab.v1.PodCostGroup
-	(*PodCostShare)(nil),                    // 48: trimtab.v1.PodCostShare
-	(*PodCostStrategy)(nil),                 // 49: trimtab.v1.PodCostStrategy
-	(*PlanState)(nil),                       // 50: trimtab.v1.PlanState
-	(*ReplacementState)(nil),                // 51: trimtab.v1.ReplacementState
-	(*ScaleUpState)(nil),                    // 52: trimtab.v1.ScaleUpState
-	(*SlackState)(nil),                      // 53: trimtab.v1.SlackState
-	(*SlackSetState)(nil),                   // 54: trimtab.v1.SlackSetState
-	(*PodCostsState)(nil),                   // 55: trimtab.v1.PodCostsState
-	(*ScaleDownState)(nil),                  // 56: trimtab.v1.ScaleDownState
-	(*UndoneDrains)(nil),                    // 57: trimtab.v1.UndoneDrains
-	(*NodeTimes)(nil),                       // 58: trimtab.v1.NodeTimes
-	(*FailedNodes)(nil),                     // 59: trimtab.v1.FailedNodes
-	(*PlanSettings)(nil),                    // 60: trimtab.v1.PlanSettings
-	(*ReplacementSettings)(nil),             // 61: trimtab.v1.ReplacementSettings
-	(*ReplacementChoice)(nil),               // 62: trimtab.v1.ReplacementChoice
-	(*SpotReplacementSettings)(nil),         // 63: trimtab.v1.SpotReplacementSettings
-	(*DisruptionBudget)(nil),                // 64: trimtab.v1.DisruptionBudget
-	(*Objective)(nil),                       // 65: trimtab.v1.Objective
-	(*SearchEffort)(nil),                    // 66: trimtab.v1.SearchEffort
-	(*PlannerSettings)(nil),                 // 67: trimtab.v1.PlannerSettings
-	(*ResourceLimit)(nil),                   // 68: trimtab.v1.ResourceLimit
-	(*Selector)(nil),                        // 69: trimtab.v1.Selector
-	(*SelectorRequirement)(nil),             // 70: trimtab.v1.SelectorRequirement
-	(*BalanceSettings)(nil),                 // 71: trimtab.v1.BalanceSettings
-	(*SimulationSettings)(nil),              // 72: trimtab.v1.SimulationSettings
-	(*ScaleUpSettings)(nil),                 // 73: trimtab.v1.ScaleUpSettings
-	(*TemplateSource)(nil),                  // 74: trimtab.v1.TemplateSource
-	(*TaintNames)(nil),                      // 75: trimtab.v1.TaintNames
-	(*PriorityExpanderSettings)(nil),        // 76: trimtab.v1.PriorityExpanderSettings
-	(*PriorityRank)(nil),                    // 77: trimtab.v1.PriorityRank
-	(*HighestPriorityExpanderSettings)(nil), // 78: trimtab.v1.HighestPriorityExpanderSettings
-	(*CheapestPlanExpanderSettings)(nil),    // 79: trimtab.v1.CheapestPlanExpanderSettings
-	(*ScaleDownSettings)(nil),               // 80: trimtab.v1.ScaleDownSettings
-	(*NodeGroupSettings)(nil),               // 81: trimtab.v1.NodeGroupSettings
-	(*SlackSettings)(nil),                   // 82: trimtab.v1.SlackSettings
-	(*SlackAmount)(nil),                     // 83: trimtab.v1.SlackAmount
-	(*SlackStrategy)(nil),                   // 84: trimtab.v1.SlackStrategy
-	(*SlackPool)(nil),                       // 85: trimtab.v1.SlackPool
-	(*SlackSchedule)(nil),                   // 86: trimtab.v1.SlackSchedule
-	(*CapacityBufferReading)(nil),           // 87: trimtab.v1.CapacityBufferReading
-	(*PodSelector)(nil),                     // 88: trimtab.v1.PodSelector
-	(*PodCostSettings)(nil),                 // 89: trimtab.v1.PodCostSettings
-	(*PodCostTarget)(nil),                   // 90: trimtab.v1.PodCostTarget
-	(*PodCostTerm)(nil),                     // 91: trimtab.v1.PodCostTerm
-	nil,                                     // 92: trimtab.v1.DecisionSummary.CountsEntry
-	nil,                                     // 93: trimtab.v1.ScaleUpDecision.OnExistingEntry
-	nil,                                     // 94: trimtab.v1.ScaleUpDecision.OnUpcomingEntry
-	nil,                                     // 95: trimtab.v1.ScaleUpDecision.ExcludedEntry
-	nil,                                     // 96: trimtab.v1.UnschedulablePod.ReasonsEntry
-	nil,                                     // 97: trimtab.v1.UnschedulablePod.FailedPredicatesEntry
-	nil,                                     // 98: trimtab.v1.WaitingPlaceholders.ReasonsEntry
-	nil,                                     // 99: trimtab.v1.WaitingPlaceholders.FailedPredicatesEntry
-	nil,                                     // 100: trimtab.v1.SlackDecision.DesiredEntry
-	nil,                                     // 101: trimtab.v1.SlackDecision.PresentEntry
-	nil,                                     // 102: trimtab.v1.UnneededNode.DestinationsEntry
-	nil,                                     // 103: trimtab.v1.UnremovableNode.PredicateFailureCountsEntry
-	nil,                                     // 104: trimtab.v1.ReplacementDecision.ExcludedEntry
-	nil,                                     // 105: trimtab.v1.ReplacedNode.DestinationsEntry
-	nil,                                     // 106: trimtab.v1.PodCostGroup.CostsEntry
-	nil,                                     // 107: trimtab.v1.SlackSetState.SizeEntry
-	nil,                                     // 108: trimtab.v1.PlanSettings.NodeGroupsEntry
-	nil,                                     // 109: trimtab.v1.Selector.MatchLabelsEntry
-	nil,                                     // 110: trimtab.v1.SlackSettings.ResourcesEntry
-	nil,                                     // 111: trimtab.v1.SlackPool.ResourcesEntry
-	nil,                                     // 112: trimtab.v1.SlackSchedule.ResourcesEntry
-	(*timestamppb.Timestamp)(nil),           // 113: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),             // 114: google.protobuf.Duration
-	(ScaleUpResult_Code)(0),                 // 115: trimtab.v1.ScaleUpResult.Code
-	(SkippedPodReason_Code)(0),              // 116: trimtab.v1.SkippedPodReason.Code
-	(NodeGroupReason_Code)(0),               // 117: trimtab.v1.NodeGroupReason.Code
-	(*PodDictionary)(nil),                   // 118: trimtab.v1.PodDictionary
-	(SlackResult_Code)(0),                   // 119: trimtab.v1.SlackResult.Code
-	(ScaleDownResult_Code)(0),               // 120: trimtab.v1.ScaleDownResult.Code
-	(BlockingPodReason_Code)(0),             // 121: trimtab.v1.BlockingPodReason.Code
-	(UnremovableReason_Code)(0),             // 122: trimtab.v1.UnremovableReason.Code
-	(ReplacementResult_Code)(0),             // 123: trimtab.v1.ReplacementResult.Code
-	(ReplacementLimit_Code)(0),              // 124: trimtab.v1.ReplacementLimit.Code
-	(PodCostsResult_Code)(0),                // 125: trimtab.v1.PodCostsResult.Code
-	(PodCostGroupReason_Code)(0),            // 126: trimtab.v1.PodCostGroupReason.Code
-	(LabelOperator_Code)(0),                 // 127: trimtab.v1.LabelOperator.Code
-	(PredicateReason_Code)(0),               // 128: trimtab.v1.PredicateReason.Code
+	(CapacityOutcome_Code)(0),               // 2: trimtab.v1.CapacityOutcome.Code
+	(PlaceholderKind_Code)(0),               // 3: trimtab.v1.PlaceholderKind.Code
+	(CandidateOrder_Code)(0),                // 4: trimtab.v1.CandidateOrder.Code
+	(PodCostStrategy_Code)(0),               // 5: trimtab.v1.PodCostStrategy.Code
+	(CapacityClassKind_Code)(0),             // 6: trimtab.v1.CapacityClassKind.Code
+	(ProvisionedWhen_Code)(0),               // 7: trimtab.v1.ProvisionedWhen.Code
+	(ReplacementChoice_Code)(0),             // 8: trimtab.v1.ReplacementChoice.Code
+	(Objective_Code)(0),                     // 9: trimtab.v1.Objective.Code
+	(SearchEffort_Code)(0),                  // 10: trimtab.v1.SearchEffort.Code
+	(TemplateSource_Code)(0),                // 11: trimtab.v1.TemplateSource.Code
+	(SlackStrategy_Code)(0),                 // 12: trimtab.v1.SlackStrategy.Code
+	(CapacityBufferReading_Code)(0),         // 13: trimtab.v1.CapacityBufferReading.Code
+	(*Decision)(nil),                        // 14: trimtab.v1.Decision
+	(*PlanRequestPart)(nil),                 // 15: trimtab.v1.PlanRequestPart
+	(*SnapshotPart)(nil),                    // 16: trimtab.v1.SnapshotPart
+	(*PlanRequest)(nil),                     // 17: trimtab.v1.PlanRequest
+	(*PlanResponse)(nil),                    // 18: trimtab.v1.PlanResponse
+	(*Diagnostics)(nil),                     // 19: trimtab.v1.Diagnostics
+	(*DecisionSummary)(nil),                 // 20: trimtab.v1.DecisionSummary
+	(*StageTime)(nil),                       // 21: trimtab.v1.StageTime
+	(*ScaleUpDecision)(nil),                 // 22: trimtab.v1.ScaleUpDecision
+	(*GangResult)(nil),                      // 23: trimtab.v1.GangResult
+	(*ScaleUpSplit)(nil),                    // 24: trimtab.v1.ScaleUpSplit
+	(*NewNode)(nil),                         // 25: trimtab.v1.NewNode
+	(*UnschedulablePod)(nil),                // 26: trimtab.v1.UnschedulablePod
+	(*WaitingPlaceholders)(nil),             // 27: trimtab.v1.WaitingPlaceholders
+	(*SkippedPod)(nil),                      // 28: trimtab.v1.SkippedPod
+	(*ScaleUpOption)(nil),                   // 29: trimtab.v1.ScaleUpOption
+	(*ExpanderScore)(nil),                   // 30: trimtab.v1.ExpanderScore
+	(*Expander)(nil),                        // 31: trimtab.v1.Expander
+	(*CapacityRequestsDecision)(nil),        // 32: trimtab.v1.CapacityRequestsDecision
+	(*CapacityAnswer)(nil),                  // 33: trimtab.v1.CapacityAnswer
+	(*CapacityPlace)(nil),                   // 34: trimtab.v1.CapacityPlace
+	(*CapacityOutcome)(nil),                 // 35: trimtab.v1.CapacityOutcome
+	(*SlackDecision)(nil),                   // 36: trimtab.v1.SlackDecision
+	(*SlackObject)(nil),                     // 37: trimtab.v1.SlackObject
+	(*Placeholder)(nil),                     // 38: trimtab.v1.Placeholder
+	(*PlaceholderKind)(nil),                 // 39: trimtab.v1.PlaceholderKind
+	(*ScaleDownDecision)(nil),               // 40: trimtab.v1.ScaleDownDecision
+	(*NodeBlockers)(nil),                    // 41: trimtab.v1.NodeBlockers
+	(*BlockingPod)(nil),                     // 42: trimtab.v1.BlockingPod
+	(*CandidateOrder)(nil),                  // 43: trimtab.v1.CandidateOrder
+	(*UnneededNode)(nil),                    // 44: trimtab.v1.UnneededNode
+	(*NodeAssumption)(nil),                  // 45: trimtab.v1.NodeAssumption
+	(*UnremovableNode)(nil),                 // 46: trimtab.v1.UnremovableNode
+	(*ReplacementDecision)(nil),             // 47: trimtab.v1.ReplacementDecision
+	(*ReplacementCost)(nil),                 // 48: trimtab.v1.ReplacementCost
+	(*ReplacementWave)(nil),                 // 49: trimtab.v1.ReplacementWave
+	(*ReplacementNode)(nil),                 // 50: trimtab.v1.ReplacementNode
+	(*ReplacedNode)(nil),                    // 51: trimtab.v1.ReplacedNode
+	(*ReplacementOption)(nil),               // 52: trimtab.v1.ReplacementOption
+	(*KeptNode)(nil),                        // 53: trimtab.v1.KeptNode
+	(*PodCostsDecision)(nil),                // 54: trimtab.v1.PodCostsDecision
+	(*PodCostGroup)(nil),                    // 55: trimtab.v1.PodCostGroup
+	(*PodCostShare)(nil),                    // 56: trimtab.v1.PodCostShare
+	(*PodCostStrategy)(nil),                 // 57: trimtab.v1.PodCostStrategy
+	(*PlanState)(nil),                       // 58: trimtab.v1.PlanState
+	(*CapacityRequestsState)(nil),           // 59: trimtab.v1.CapacityRequestsState
+	(*CapacityOrder)(nil),                   // 60: trimtab.v1.CapacityOrder
+	(*ReplacementState)(nil),                // 61: trimtab.v1.ReplacementState
+	(*ScaleUpState)(nil),                    // 62: trimtab.v1.ScaleUpState
+	(*GangOrder)(nil),                       // 63: trimtab.v1.GangOrder
+	(*SlackState)(nil),                      // 64: trimtab.v1.SlackState
+	(*SlackSetState)(nil),                   // 65: trimtab.v1.SlackSetState
+	(*PodCostsState)(nil),                   // 66: trimtab.v1.PodCostsState
+	(*ScaleDownState)(nil),                  // 67: trimtab.v1.ScaleDownState
+	(*UndoneDrains)(nil),                    // 68: trimtab.v1.UndoneDrains
+	(*NodeTimes)(nil),                       // 69: trimtab.v1.NodeTimes
+	(*FailedNodes)(nil),                     // 70: trimtab.v1.FailedNodes
+	(*PlanSettings)(nil),                    // 71: trimtab.v1.PlanSettings
+	(*GangSettings)(nil),                    // 72: trimtab.v1.GangSettings
+	(*CapacityRequestSettings)(nil),         // 73: trimtab.v1.CapacityRequestSettings
+	(*CapacityClass)(nil),                   // 74: trimtab.v1.CapacityClass
+	(*CapacityClassKind)(nil),               // 75: trimtab.v1.CapacityClassKind
+	(*ProvisionedWhen)(nil),                 // 76: trimtab.v1.ProvisionedWhen
+	(*ReplacementSettings)(nil),             // 77: trimtab.v1.ReplacementSettings
+	(*ReplacementChoice)(nil),               // 78: trimtab.v1.ReplacementChoice
+	(*SpotReplacementSettings)(nil),         // 79: trimtab.v1.SpotReplacementSettings
+	(*DisruptionBudget)(nil),                // 80: trimtab.v1.DisruptionBudget
+	(*Objective)(nil),                       // 81: trimtab.v1.Objective
+	(*SearchEffort)(nil),                    // 82: trimtab.v1.SearchEffort
+	(*PlannerSettings)(nil),                 // 83: trimtab.v1.PlannerSettings
+	(*ResourceLimit)(nil),                   // 84: trimtab.v1.ResourceLimit
+	(*Selector)(nil),                        // 85: trimtab.v1.Selector
+	(*SelectorRequirement)(nil),             // 86: trimtab.v1.SelectorRequirement
+	(*BalanceSettings)(nil),                 // 87: trimtab.v1.BalanceSettings
+	(*SimulationSettings)(nil),              // 88: trimtab.v1.SimulationSettings
+	(*ScaleUpSettings)(nil),                 // 89: trimtab.v1.ScaleUpSettings
+	(*TemplateSource)(nil),                  // 90: trimtab.v1.TemplateSource
+	(*TaintNames)(nil),                      // 91: trimtab.v1.TaintNames
+	(*PriorityExpanderSettings)(nil),        // 92: trimtab.v1.PriorityExpanderSettings
+	(*PriorityRank)(nil),                    // 93: trimtab.v1.PriorityRank
+	(*HighestPriorityExpanderSettings)(nil), // 94: trimtab.v1.HighestPriorityExpanderSettings
+	(*CheapestPlanExpanderSettings)(nil),    // 95: trimtab.v1.CheapestPlanExpanderSettings
+	(*ScaleDownSettings)(nil),               // 96: trimtab.v1.ScaleDownSettings
+	(*NodeGroupSettings)(nil),               // 97: trimtab.v1.NodeGroupSettings
+	(*SlackSettings)(nil),                   // 98: trimtab.v1.SlackSettings
+	(*SlackAmount)(nil),                     // 99: trimtab.v1.SlackAmount
+	(*SlackStrategy)(nil),                   // 100: trimtab.v1.SlackStrategy
+	(*SlackPool)(nil),                       // 101: trimtab.v1.SlackPool
+	(*SlackSchedule)(nil),                   // 102: trimtab.v1.SlackSchedule
+	(*CapacityBufferReading)(nil),           // 103: trimtab.v1.CapacityBufferReading
+	(*PodSelector)(nil),                     // 104: trimtab.v1.PodSelector
+	(*PodCostSettings)(nil),                 // 105: trimtab.v1.PodCostSettings
+	(*PodCostTarget)(nil),                   // 106: trimtab.v1.PodCostTarget
+	(*PodCostTerm)(nil),                     // 107: trimtab.v1.PodCostTerm
+	nil,                                     // 108: trimtab.v1.DecisionSummary.CountsEntry
+	nil,                                     // 109: trimtab.v1.ScaleUpDecision.OnExistingEntry
+	nil,                                     // 110: trimtab.v1.ScaleUpDecision.OnUpcomingEntry
+	nil,                                     // 111: trimtab.v1.ScaleUpDecision.ExcludedEntry
+	nil,                                     // 112: trimtab.v1.GangResult.UselessUpcomingEntry
+	nil,                                     // 113: trimtab.v1.UnschedulablePod.ReasonsEntry
+	nil,                                     // 114: trimtab.v1.UnschedulablePod.FailedPredicatesEntry
+	nil,                                     // 115: trimtab.v1.WaitingPlaceholders.ReasonsEntry
+	nil,                                     // 116: trimtab.v1.WaitingPlaceholders.FailedPredicatesEntry
+	nil,                                     // 117: trimtab.v1.CapacityAnswer.ReasonsEntry
+	nil,                                     // 118: trimtab.v1.CapacityAnswer.FailedPredicatesEntry
+	nil,                                     // 119: trimtab.v1.SlackDecision.DesiredEntry
+	nil,                                     // 120: trimtab.v1.SlackDecision.PresentEntry
+	nil,                                     // 121: trimtab.v1.UnneededNode.DestinationsEntry
+	nil,                                     // 122: trimtab.v1.UnremovableNode.PredicateFailureCountsEntry
+	nil,                                     // 123: trimtab.v1.ReplacementDecision.ExcludedEntry
+	nil,                                     // 124: trimtab.v1.ReplacedNode.DestinationsEntry
+	nil,                                     // 125: trimtab.v1.PodCostGroup.CostsEntry
+	nil,                                     // 126: trimtab.v1.SlackSetState.SizeEntry
+	nil,                                     // 127: trimtab.v1.PlanSettings.NodeGroupsEntry
+	nil,                                     // 128: trimtab.v1.Selector.MatchLabelsEntry
+	nil,                                     // 129: trimtab.v1.SlackSettings.ResourcesEntry
+	nil,                                     // 130: trimtab.v1.SlackPool.ResourcesEntry
+	nil,                                     // 131: trimtab.v1.SlackSchedule.ResourcesEntry
+	(*timestamppb.Timestamp)(nil),           // 132: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),             // 133: google.protobuf.Duration
+	(ScaleUpResult_Code)(0),                 // 134: trimtab.v1.ScaleUpResult.Code
+	(GangReason_Code)(0),                    // 135: trimtab.v1.GangReason.Code
+	(SkippedPodReason_Code)(0),              // 136: trimtab.v1.SkippedPodReason.Code
+	(NodeGroupReason_Code)(0),               // 137: trimtab.v1.NodeGroupReason.Code
+	(CapacityRequestsResult_Code)(0),        // 138: trimtab.v1.CapacityRequestsResult.Code
+	(*PodDictionary)(nil),                   // 139: trimtab.v1.PodDictionary
+	(SlackResult_Code)(0),                   // 140: trimtab.v1.SlackResult.Code
+	(ScaleDownResult_Code)(0),               // 141: trimtab.v1.ScaleDownResult.Code
+	(BlockingPodReason_Code)(0),             // 142: trimtab.v1.BlockingPodReason.Code
+	(UnremovableReason_Code)(0),             // 143: trimtab.v1.UnremovableReason.Code
+	(ReplacementResult_Code)(0),             // 144: trimtab.v1.ReplacementResult.Code
+	(ReplacementLimit_Code)(0),              // 145: trimtab.v1.ReplacementLimit.Code
+	(PodCostsResult_Code)(0),                // 146: trimtab.v1.PodCostsResult.Code
+	(PodCostGroupReason_Code)(0),            // 147: trimtab.v1.PodCostGroupReason.Code
+	(LabelOperator_Code)(0),                 // 148: trimtab.v1.LabelOperator.Code
+	(PredicateReason_Code)(0),               // 149: trimtab.v1.PredicateReason.Code
 }
 var file_trimtab_v1_plan_proto_depIdxs = []int32{
-	14,  // 0: trimtab.v1.PlanRequestPart.request:type_name -> trimtab.v1.PlanRequest
-	13,  // 1: trimtab.v1.PlanRequestPart.snapshot:type_name -> trimtab.v1.SnapshotPart
+	17,  // 0: trimtab.v1.PlanRequestPart.request:type_name -> trimtab.v1.PlanRequest
+	16,  // 1: trimtab.v1.PlanRequestPart.snapshot:type_name -> trimtab.v1.SnapshotPart
 	0,   // 2: trimtab.v1.PlanRequest.decisions:type_name -> trimtab.v1.Decision.Code
-	113, // 3: trimtab.v1.PlanRequest.now:type_name -> google.protobuf.Timestamp
-	60,  // 4: trimtab.v1.PlanRequest.settings:type_name -> trimtab.v1.PlanSettings
-	50,  // 5: trimtab.v1.PlanRequest.state:type_name -> trimtab.v1.PlanState
-	19,  // 6: trimtab.v1.PlanResponse.scale_up:type_name -> trimtab.v1.ScaleUpDecision
-	28,  // 7: trimtab.v1.PlanResponse.slack:type_name -> trimtab.v1.SlackDecision
-	32,  // 8: trimtab.v1.PlanResponse.scale_down:type_name -> trimtab.v1.ScaleDownDecision
-	46,  // 9: trimtab.v1.PlanResponse.pod_costs:type_name -> trimtab.v1.PodCostsDecision
-	50,  // 10: trimtab.v1.PlanResponse.state:type_name -> trimtab.v1.PlanState
-	16,  // 11: trimtab.v1.PlanResponse.diagnostics:type_name -> trimtab.v1.Diagnostics
-	39,  // 12: trimtab.v1.PlanResponse.replacement:type_name -> trimtab.v1.ReplacementDecision
-	18,  // 13: trimtab.v1.Diagnostics.stages:type_name -> trimtab.v1.StageTime
-	17,  // 14: trimtab.v1.Diagnostics.decisions:type_name -> trimtab.v1.DecisionSummary
-	0,   // 15: trimtab.v1.DecisionSummary.decision:type_name -> trimtab.v1.Decision.Code
-	92,  // 16: trimtab.v1.DecisionSummary.counts:type_name -> trimtab.v1.DecisionSummary.CountsEntry
-	114, // 17: trimtab.v1.StageTime.duration:type_name -> google.protobuf.Duration
-	20,  // 18: trimtab.v1.ScaleUpDecision.splits:type_name -> trimtab.v1.ScaleUpSplit
-	22,  // 19: trimtab.v1.ScaleUpDecision.unschedulable:type_name -> trimtab.v1.UnschedulablePod
-	93,  // 20: trimtab.v1.ScaleUpDecision.on_existing:type_name -> trimtab.v1.ScaleUpDecision.OnExistingEntry
-	94,  // 21: trimtab.v1.ScaleUpDecision.on_upcoming:type_name -> trimtab.v1.ScaleUpDecision.OnUpcomingEntry
-	24,  // 22: trimtab.v1.ScaleUpDecision.skipped:type_name -> trimtab.v1.SkippedPod
-	115, // 23: trimtab.v1.ScaleUpDecision.result:type_name -> trimtab.v1.ScaleUpResult.Code
-	25,  // 24: trimtab.v1.ScaleUpDecision.options:type_name -> trimtab.v1.ScaleUpOption
-	95,  // 25: trimtab.v1.ScaleUpDecision.excluded:type_name -> trimtab.v1.ScaleUpDecision.ExcludedEntry
-	23,  // 26: trimtab.v1.ScaleUpDecision.waiting_placeholders:type_name -> trimtab.v1.WaitingPlaceholders
-	6,   // 27: trimtab.v1.ScaleUpDecision.objective:type_name -> trimtab.v1.Objective.Code
-	21,  // 28: trimtab.v1.ScaleUpSplit.new_nodes:type_name -> trimtab.v1.NewNode
-	96,  // 29: trimtab.v1.UnschedulablePod.reasons:type_name -> trimtab.v1.UnschedulablePod.ReasonsEntry
-	97,  // 30: trimtab.v1.UnschedulablePod.failed_predicates:type_name -> trimtab.v1.UnschedulablePod.FailedPredicatesEntry
-	98,  // 31: trimtab.v1.WaitingPlaceholders.reasons:type_name -> trimtab.v1.WaitingPlaceholders.ReasonsEntry
-	99,  // 32: trimtab.v1.WaitingPlaceholders.failed_predicates:type_name -> trimtab.v1.WaitingPlaceholders.FailedPredicatesEntry
-	116, // 33: trimtab.v1.SkippedPod.reason:type_name -> trimtab.v1.SkippedPodReason.Code
-	26,  // 34: trimtab.v1.ScaleUpOption.scores:type_name -> trimtab.v1.ExpanderScore
-	117, // 35: trimtab.v1.ScaleUpOption.reason:type_name -> trimtab.v1.NodeGroupReason.Code
-	1,   // 36: trimtab.v1.ScaleUpOption.decided_by:type_name -> trimtab.v1.Expander.Code
-	1,   // 37: trimtab.v1.ExpanderScore.expander:type_name -> trimtab.v1.Expander.Code
-	30,  // 38: trimtab.v1.SlackDecision.placeholders:type_name -> trimtab.v1.Placeholder
-	100, // 39: trimtab.v1.SlackDecision.desired:type_name -> trimtab.v1.SlackDecision.DesiredEntry
-	118, // 40: trimtab.v1.SlackDecision.dictionary:type_name -> trimtab.v1.PodDictionary
-	101, // 41: trimtab.v1.SlackDecision.present:type_name -> trimtab.v1.SlackDecision.PresentEntry
-	119, // 42: trimtab.v1.SlackDecision.result:type_name -> trimtab.v1.SlackResult.Code
-	29,  // 43: trimtab.v1.SlackDecision.objects:type_name -> trimtab.v1.SlackObject
-	2,   // 44: trimtab.v1.Placeholder.kind:type_name -> trimtab.v1.PlaceholderKind.Code
-	36,  // 45: trimtab.v1.ScaleDownDecision.unneeded:type_name -> trimtab.v1.UnneededNode
-	38,  // 46: trimtab.v1.ScaleDownDecision.unremovable:type_name -> trimtab.v1.UnremovableNode
-	120, // 47: trimtab.v1.ScaleDownDecision.result:type_name -> trimtab.v1.ScaleDownResult.Code
-	3,   // 48: trimtab.v1.ScaleDownDecision.candidate_order:type_name -> trimtab.v1.CandidateOrder.Code
-	33,  // 49: trimtab.v1.ScaleDownDecision.blockers:type_name -> trimtab.v1.NodeBlockers
-	6,   // 50: trimtab.v1.ScaleDownDecision.objective:type_name -> trimtab.v1.Objective.Code
-	34,  // 51: trimtab.v1.NodeBlockers.pods:type_name -> trimtab.v1.BlockingPod
-	121, // 52: trimtab.v1.BlockingPod.reason:type_name -> trimtab.v1.BlockingPodReason.Code
-	121, // 53: trimtab.v1.BlockingPod.reasons:type_name -> trimtab.v1.BlockingPodReason.Code
-	113, // 54: trimtab.v1.UnneededNode.since:type_name -> google.protobuf.Timestamp
-	102, // 55: trimtab.v1.UnneededNode.destinations:type_name -> trimtab.v1.UnneededNode.DestinationsEntry
-	122, // 56: trimtab.v1.UnneededNode.not_now_reason:type_name -> trimtab.v1.UnremovableReason.Code
-	37,  // 57: trimtab.v1.UnneededNode.assumption:type_name -> trimtab.v1.NodeAssumption
-	122, // 58: trimtab.v1.UnremovableNode.reason:type_name -> trimtab.v1.UnremovableReason.Code
-	121, // 59: trimtab.v1.UnremovableNode.blocking_reason:type_name -> trimtab.v1.BlockingPodReason.Code
-	103, // 60: trimtab.v1.UnremovableNode.predicate_failure_counts:type_name -> trimtab.v1.UnremovableNode.PredicateFailureCountsEntry
-	41,  // 61: trimtab.v1.ReplacementDecision.waves:type_name -> trimtab.v1.ReplacementWave
-	123, // 62: trimtab.v1.ReplacementDecision.result:type_name -> trimtab.v1.ReplacementResult.Code
-	40,  // 63: trimtab.v1.ReplacementDecision.cost:type_name -> trimtab.v1.ReplacementCost
-	44,  // 64: trimtab.v1.ReplacementDecision.frontier:type_name -> trimtab.v1.ReplacementOption
-	45,  // 65: trimtab.v1.ReplacementDecision.kept:type_name -> trimtab.v1.KeptNode
-	104, // 66: trimtab.v1.ReplacementDecision.excluded:type_name -> trimtab.v1.ReplacementDecision.ExcludedEntry
-	42,  // 67: trimtab.v1.ReplacementWave.new_nodes:type_name -> trimtab.v1.ReplacementNode
-	43,  // 68: trimtab.v1.ReplacementWave.leaving:type_name -> trimtab.v1.ReplacedNode
-	105, // 69: trimtab.v1.ReplacedNode.destinations:type_name -> trimtab.v1.ReplacedNode.DestinationsEntry
-	37,  // 70: trimtab.v1.ReplacedNode.assumption:type_name -> trimtab.v1.NodeAssumption
-	114, // 71: trimtab.v1.ReplacementOption.payback_time:type_name -> google.protobuf.Duration
-	124, // 72: trimtab.v1.ReplacementOption.stopped_by:type_name -> trimtab.v1.ReplacementLimit.Code
-	124, // 73: trimtab.v1.KeptNode.reason:type_name -> trimtab.v1.ReplacementLimit.Code
-	122, // 74: trimtab.v1.KeptNode.unremovable:type_name -> trimtab.v1.UnremovableReason.Code
-	121, // 75: trimtab.v1.KeptNode.blocking_reason:type_name -> trimtab.v1.BlockingPodReason.Code
-	47,  // 76: trimtab.v1.PodCostsDecision.groups:type_name -> trimtab.v1.PodCostGroup
-	125, // 77: trimtab.v1.PodCostsDecision.result:type_name -> trimtab.v1.PodCostsResult.Code
-	106, // 78: trimtab.v1.PodCostGroup.costs:type_name -> trimtab.v1.PodCostGroup.CostsEntry
-	126, // 79: trimtab.v1.PodCostGroup.reason:type_name -> trimtab.v1.PodCostGroupReason.Code
-	48,  // 80: trimtab.v1.PodCostGroup.shares:type_name -> trimtab.v1.PodCostShare
-	4,   // 81: trimtab.v1.PodCostShare.strategy:type_name -> trimtab.v1.PodCostStrategy.Code
-	52,  // 82: trimtab.v1.PlanState.scale_up:type_name -> trimtab.v1.ScaleUpState
-	53,  // 83: trimtab.v1.PlanState.slack:type_name -> trimtab.v1.SlackState
-	56,  // 84: trimtab.v1.PlanState.scale_down:type_name -> trimtab.v1.ScaleDownState
-	55,  // 85: trimtab.v1.PlanState.pod_costs:type_name -> trimtab.v1.PodCostsState
-	51,  // 86: trimtab.v1.PlanState.replacement:type_name -> trimtab.v1.ReplacementState
-	58,  // 87: trimtab.v1.ReplacementState.planned:type_name -> trimtab.v1.NodeTimes
-	58,  // 88: trimtab.v1.ReplacementState.avoided_groups:type_name -> trimtab.v1.NodeTimes
-	58,  // 89: trimtab.v1.ReplacementState.paid_back:type_name -> trimtab.v1.NodeTimes
-	54,  // 90: trimtab.v1.SlackState.sets:type_name -> trimtab.v1.SlackSetState
-	107, // 91: trimtab.v1.SlackSetState.size:type_name -> trimtab.v1.SlackSetState.SizeEntry
-	58,  // 92: trimtab.v1.ScaleDownState.unneeded:type_name -> trimtab.v1.NodeTimes
-	59,  // 93: trimtab.v1.ScaleDownState.unremovable:type_name -> trimtab.v1.FailedNodes
-	57,  // 94: trimtab.v1.ScaleDownState.undone_drains:type_name -> trimtab.v1.UndoneDrains
-	58,  // 95: trimtab.v1.ScaleDownState.later_waves:type_name -> trimtab.v1.NodeTimes
-	113, // 96: trimtab.v1.UndoneDrains.drain_time:type_name -> google.protobuf.Timestamp
-	113, // 97: trimtab.v1.UndoneDrains.until_time:type_name -> google.protobuf.Timestamp
-	73,  // 98: trimtab.v1.PlanSettings.scale_up:type_name -> trimtab.v1.ScaleUpSettings
-	80,  // 99: trimtab.v1.PlanSettings.scale_down:type_name -> trimtab.v1.ScaleDownSettings
-	82,  // 100: trimtab.v1.PlanSettings.slack:type_name -> trimtab.v1.SlackSettings
-	89,  // 101: trimtab.v1.PlanSettings.pod_costs:type_name -> trimtab.v1.PodCostSettings
-	108, // 102: trimtab.v1.PlanSettings.node_groups:type_name -> trimtab.v1.PlanSettings.NodeGroupsEntry
-	72,  // 103: trimtab.v1.PlanSettings.simulation:type_name -> trimtab.v1.SimulationSettings
-	67,  // 104: trimtab.v1.PlanSettings.planner:type_name -> trimtab.v1.PlannerSettings
-	7,   // 105: trimtab.v1.PlanSettings.search_effort:type_name -> trimtab.v1.SearchEffort.Code
-	61,  // 106: trimtab.v1.PlanSettings.replacement:type_name -> trimtab.v1.ReplacementSettings
-	114, // 107: trimtab.v1.ReplacementSettings.max_payback_time:type_name -> google.protobuf.Duration
-	114, // 108: trimtab.v1.ReplacementSettings.consolidate_after:type_name -> google.protobuf.Duration
-	64,  // 109: trimtab.v1.ReplacementSettings.budgets:type_name -> trimtab.v1.DisruptionBudget
-	5,   // 110: trimtab.v1.ReplacementSettings.choice:type_name -> trimtab.v1.ReplacementChoice.Code
-	63,  // 111: trimtab.v1.ReplacementSettings.spot:type_name -> trimtab.v1.SpotReplacementSettings
-	114, // 112: trimtab.v1.ReplacementSettings.avoid_time:type_name -> google.protobuf.Duration
-	114, // 113: trimtab.v1.ReplacementSettings.stable_time:type_name -> google.protobuf.Duration
-	69,  // 114: trimtab.v1.DisruptionBudget.nodes:type_name -> trimtab.v1.Selector
-	114, // 115: trimtab.v1.DisruptionBudget.duration:type_name -> google.protobuf.Duration
-	114, // 116: trimtab.v1.PlannerSettings.recent_eviction_ttl:type_name -> google.protobuf.Duration
-	68,  // 117: trimtab.v1.PlannerSettings.limits:type_name -> trimtab.v1.ResourceLimit
-	71,  // 118: trimtab.v1.PlannerSettings.balance:type_name -> trimtab.v1.BalanceSettings
-	69,  // 119: trimtab.v1.ResourceLimit.nodes:type_name -> trimtab.v1.Selector
-	109, // 120: trimtab.v1.Selector.match_labels:type_name -> trimtab.v1.Selector.MatchLabelsEntry
-	70,  // 121: trimtab.v1.Selector.match_expressions:type_name -> trimtab.v1.SelectorRequirement
-	127, // 122: trimtab.v1.SelectorRequirement.operator:type_name -> trimtab.v1.LabelOperator.Code
-	1,   // 123: trimtab.v1.ScaleUpSettings.expanders:type_name -> trimtab.v1.Expander.Code
-	76,  // 124: trimtab.v1.ScaleUpSettings.priority:type_name -> trimtab.v1.PriorityExpanderSettings
-	78,  // 125: trimtab.v1.ScaleUpSettings.highest_priority:type_name -> trimtab.v1.HighestPriorityExpanderSettings
-	79,  // 126: trimtab.v1.ScaleUpSettings.cheapest_plan:type_name -> trimtab.v1.CheapestPlanExpanderSettings
-	8,   // 127: trimtab.v1.ScaleUpSettings.template_source:type_name -> trimtab.v1.TemplateSource.Code
-	114, // 128: trimtab.v1.ScaleUpSettings.new_pod_scale_up_delay:type_name -> google.protobuf.Duration
-	75,  // 129: trimtab.v1.ScaleUpSettings.startup_taints:type_name -> trimtab.v1.TaintNames
-	75,  // 130: trimtab.v1.ScaleUpSettings.status_taints:type_name -> trimtab.v1.TaintNames
-	77,  // 131: trimtab.v1.PriorityExpanderSettings.ranks:type_name -> trimtab.v1.PriorityRank
-	114, // 132: trimtab.v1.ScaleDownSettings.unneeded_time:type_name -> google.protobuf.Duration
-	114, // 133: trimtab.v1.ScaleDownSettings.unready_time:type_name -> google.protobuf.Duration
-	114, // 134: trimtab.v1.ScaleDownSettings.unremovable_node_recheck_timeout:type_name -> google.protobuf.Duration
-	114, // 135: trimtab.v1.ScaleDownSettings.blocking_system_pod_disruption_timeout:type_name -> google.protobuf.Duration
-	3,   // 136: trimtab.v1.ScaleDownSettings.candidate_orders:type_name -> trimtab.v1.CandidateOrder.Code
-	114, // 137: trimtab.v1.ScaleDownSettings.delay_after_add:type_name -> google.protobuf.Duration
-	114, // 138: trimtab.v1.ScaleDownSettings.delay_after_delete:type_name -> google.protobuf.Duration
-	114, // 139: trimtab.v1.ScaleDownSettings.delay_after_failure:type_name -> google.protobuf.Duration
-	6,   // 140: trimtab.v1.ScaleDownSettings.objective:type_name -> trimtab.v1.Objective.Code
-	114, // 141: trimtab.v1.NodeGroupSettings.unneeded_time:type_name -> google.protobuf.Duration
-	114, // 142: trimtab.v1.NodeGroupSettings.unready_time:type_name -> google.protobuf.Duration
-	9,   // 143: trimtab.v1.SlackSettings.strategy:type_name -> trimtab.v1.SlackStrategy.Code
-	110, // 144: trimtab.v1.SlackSettings.resources:type_name -> trimtab.v1.SlackSettings.ResourcesEntry
-	85,  // 145: trimtab.v1.SlackSettings.pools:type_name -> trimtab.v1.SlackPool
-	86,  // 146: trimtab.v1.SlackSettings.schedules:type_name -> trimtab.v1.SlackSchedule
-	88,  // 147: trimtab.v1.SlackSettings.ignored_pods:type_name -> trimtab.v1.PodSelector
-	10,  // 148: trimtab.v1.SlackSettings.capacity_buffer_reading:type_name -> trimtab.v1.CapacityBufferReading.Code
-	69,  // 149: trimtab.v1.SlackPool.nodes:type_name -> trimtab.v1.Selector
-	111, // 150: trimtab.v1.SlackPool.resources:type_name -> trimtab.v1.SlackPool.ResourcesEntry
-	9,   // 151: trimtab.v1.SlackPool.strategy:type_name -> trimtab.v1.SlackStrategy.Code
-	86,  // 152: trimtab.v1.SlackPool.schedules:type_name -> trimtab.v1.SlackSchedule
-	114, // 153: trimtab.v1.SlackSchedule.duration:type_name -> google.protobuf.Duration
-	112, // 154: trimtab.v1.SlackSchedule.resources:type_name -> trimtab.v1.SlackSchedule.ResourcesEntry
-	69,  // 155: trimtab.v1.PodSelector.labels:type_name -> trimtab.v1.Selector
-	90,  // 156: trimtab.v1.PodCostSettings.targets:type_name -> trimtab.v1.PodCostTarget
-	69,  // 157: trimtab.v1.PodCostTarget.selector:type_name -> trimtab.v1.Selector
-	91,  // 158: trimtab.v1.PodCostTarget.strategies:type_name -> trimtab.v1.PodCostTerm
-	4,   // 159: trimtab.v1.PodCostTerm.strategy:type_name -> trimtab.v1.PodCostStrategy.Code
-	117, // 160: trimtab.v1.ScaleUpDecision.ExcludedEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
-	117, // 161: trimtab.v1.UnschedulablePod.ReasonsEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
-	128, // 162: trimtab.v1.UnschedulablePod.FailedPredicatesEntry.value:type_name -> trimtab.v1.PredicateReason.Code
-	117, // 163: trimtab.v1.WaitingPlaceholders.ReasonsEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
-	128, // 164: trimtab.v1.WaitingPlaceholders.FailedPredicatesEntry.value:type_name -> trimtab.v1.PredicateReason.Code
-	117, // 165: trimtab.v1.ReplacementDecision.ExcludedEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
-	81,  // 166: trimtab.v1.PlanSettings.NodeGroupsEntry.value:type_name -> trimtab.v1.NodeGroupSettings
-	83,  // 167: trimtab.v1.SlackSettings.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
-	83,  // 168: trimtab.v1.SlackPool.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
-	83,  // 169: trimtab.v1.SlackSchedule.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
-	170, // [170:170] is the sub-list for method output_type
-	170, // [170:170] is the sub-list for method input_type
-	170, // [170:170] is the sub-list for extension type_name
-	170, // [170:170] is the sub-list for extension extendee
-	0,   // [0:170] is the sub-list for field type_name
+	132, // 3: trimtab.v1.PlanRequest.now:type_name -> google.protobuf.Timestamp
+	71,  // 4: trimtab.v1.PlanRequest.settings:type_name -> trimtab.v1.PlanSettings
+	58,  // 5: trimtab.v1.PlanRequest.state:type_name -> trimtab.v1.PlanState
+	22,  // 6: trimtab.v1.PlanResponse.scale_up:type_name -> trimtab.v1.ScaleUpDecision
+	36,  // 7: trimtab.v1.PlanResponse.slack:type_name -> trimtab.v1.SlackDecision
+	40,  // 8: trimtab.v1.PlanResponse.scale_down:type_name -> trimtab.v1.ScaleDownDecision
+	54,  // 9: trimtab.v1.PlanResponse.pod_costs:type_name -> trimtab.v1.PodCostsDecision
+	58,  // 10: trimtab.v1.PlanResponse.state:type_name -> trimtab.v1.PlanState
+	19,  // 11: trimtab.v1.PlanResponse.diagnostics:type_name -> trimtab.v1.Diagnostics
+	47,  // 12: trimtab.v1.PlanResponse.replacement:type_name -> trimtab.v1.ReplacementDecision
+	32,  // 13: trimtab.v1.PlanResponse.capacity_requests:type_name -> trimtab.v1.CapacityRequestsDecision
+	21,  // 14: trimtab.v1.Diagnostics.stages:type_name -> trimtab.v1.StageTime
+	20,  // 15: trimtab.v1.Diagnostics.decisions:type_name -> trimtab.v1.DecisionSummary
+	0,   // 16: trimtab.v1.DecisionSummary.decision:type_name -> trimtab.v1.Decision.Code
+	108, // 17: trimtab.v1.DecisionSummary.counts:type_name -> trimtab.v1.DecisionSummary.CountsEntry
+	133, // 18: trimtab.v1.StageTime.duration:type_name -> google.protobuf.Duration
+	24,  // 19: trimtab.v1.ScaleUpDecision.splits:type_name -> trimtab.v1.ScaleUpSplit
+	26,  // 20: trimtab.v1.ScaleUpDecision.unschedulable:type_name -> trimtab.v1.UnschedulablePod
+	109, // 21: trimtab.v1.ScaleUpDecision.on_existing:type_name -> trimtab.v1.ScaleUpDecision.OnExistingEntry
+	110, // 22: trimtab.v1.ScaleUpDecision.on_upcoming:type_name -> trimtab.v1.ScaleUpDecision.OnUpcomingEntry
+	28,  // 23: trimtab.v1.ScaleUpDecision.skipped:type_name -> trimtab.v1.SkippedPod
+	134, // 24: trimtab.v1.ScaleUpDecision.result:type_name -> trimtab.v1.ScaleUpResult.Code
+	29,  // 25: trimtab.v1.ScaleUpDecision.options:type_name -> trimtab.v1.ScaleUpOption
+	111, // 26: trimtab.v1.ScaleUpDecision.excluded:type_name -> trimtab.v1.ScaleUpDecision.ExcludedEntry
+	27,  // 27: trimtab.v1.ScaleUpDecision.waiting_placeholders:type_name -> trimtab.v1.WaitingPlaceholders
+	9,   // 28: trimtab.v1.ScaleUpDecision.objective:type_name -> trimtab.v1.Objective.Code
+	23,  // 29: trimtab.v1.ScaleUpDecision.gangs:type_name -> trimtab.v1.GangResult
+	135, // 30: trimtab.v1.GangResult.reason:type_name -> trimtab.v1.GangReason.Code
+	112, // 31: trimtab.v1.GangResult.useless_upcoming:type_name -> trimtab.v1.GangResult.UselessUpcomingEntry
+	25,  // 32: trimtab.v1.ScaleUpSplit.new_nodes:type_name -> trimtab.v1.NewNode
+	113, // 33: trimtab.v1.UnschedulablePod.reasons:type_name -> trimtab.v1.UnschedulablePod.ReasonsEntry
+	114, // 34: trimtab.v1.UnschedulablePod.failed_predicates:type_name -> trimtab.v1.UnschedulablePod.FailedPredicatesEntry
+	115, // 35: trimtab.v1.WaitingPlaceholders.reasons:type_name -> trimtab.v1.WaitingPlaceholders.ReasonsEntry
+	116, // 36: trimtab.v1.WaitingPlaceholders.failed_predicates:type_name -> trimtab.v1.WaitingPlaceholders.FailedPredicatesEntry
+	136, // 37: trimtab.v1.SkippedPod.reason:type_name -> trimtab.v1.SkippedPodReason.Code
+	30,  // 38: trimtab.v1.ScaleUpOption.scores:type_name -> trimtab.v1.ExpanderScore
+	137, // 39: trimtab.v1.ScaleUpOption.reason:type_name -> trimtab.v1.NodeGroupReason.Code
+	1,   // 40: trimtab.v1.ScaleUpOption.decided_by:type_name -> trimtab.v1.Expander.Code
+	1,   // 41: trimtab.v1.ExpanderScore.expander:type_name -> trimtab.v1.Expander.Code
+	138, // 42: trimtab.v1.CapacityRequestsDecision.result:type_name -> trimtab.v1.CapacityRequestsResult.Code
+	33,  // 43: trimtab.v1.CapacityRequestsDecision.requests:type_name -> trimtab.v1.CapacityAnswer
+	24,  // 44: trimtab.v1.CapacityRequestsDecision.splits:type_name -> trimtab.v1.ScaleUpSplit
+	2,   // 45: trimtab.v1.CapacityAnswer.outcome:type_name -> trimtab.v1.CapacityOutcome.Code
+	34,  // 46: trimtab.v1.CapacityAnswer.places:type_name -> trimtab.v1.CapacityPlace
+	117, // 47: trimtab.v1.CapacityAnswer.reasons:type_name -> trimtab.v1.CapacityAnswer.ReasonsEntry
+	118, // 48: trimtab.v1.CapacityAnswer.failed_predicates:type_name -> trimtab.v1.CapacityAnswer.FailedPredicatesEntry
+	38,  // 49: trimtab.v1.SlackDecision.placeholders:type_name -> trimtab.v1.Placeholder
+	119, // 50: trimtab.v1.SlackDecision.desired:type_name -> trimtab.v1.SlackDecision.DesiredEntry
+	139, // 51: trimtab.v1.SlackDecision.dictionary:type_name -> trimtab.v1.PodDictionary
+	120, // 52: trimtab.v1.SlackDecision.present:type_name -> trimtab.v1.SlackDecision.PresentEntry
+	140, // 53: trimtab.v1.SlackDecision.result:type_name -> trimtab.v1.SlackResult.Code
+	37,  // 54: trimtab.v1.SlackDecision.objects:type_name -> trimtab.v1.SlackObject
+	3,   // 55: trimtab.v1.Placeholder.kind:type_name -> trimtab.v1.PlaceholderKind.Code
+	44,  // 56: trimtab.v1.ScaleDownDecision.unneeded:type_name -> trimtab.v1.UnneededNode
+	46,  // 57: trimtab.v1.ScaleDownDecision.unremovable:type_name -> trimtab.v1.UnremovableNode
+	141, // 58: trimtab.v1.ScaleDownDecision.result:type_name -> trimtab.v1.ScaleDownResult.Code
+	4,   // 59: trimtab.v1.ScaleDownDecision.candidate_order:type_name -> trimtab.v1.CandidateOrder.Code
+	41,  // 60: trimtab.v1.ScaleDownDecision.blockers:type_name -> trimtab.v1.NodeBlockers
+	9,   // 61: trimtab.v1.ScaleDownDecision.objective:type_name -> trimtab.v1.Objective.Code
+	42,  // 62: trimtab.v1.NodeBlockers.pods:type_name -> trimtab.v1.BlockingPod
+	142, // 63: trimtab.v1.BlockingPod.reason:type_name -> trimtab.v1.BlockingPodReason.Code
+	142, // 64: trimtab.v1.BlockingPod.reasons:type_name -> trimtab.v1.BlockingPodReason.Code
+	132, // 65: trimtab.v1.UnneededNode.since:type_name -> google.protobuf.Timestamp
+	121, // 66: trimtab.v1.UnneededNode.destinations:type_name -> trimtab.v1.UnneededNode.DestinationsEntry
+	143, // 67: trimtab.v1.UnneededNode.not_now_reason:type_name -> trimtab.v1.UnremovableReason.Code
+	45,  // 68: trimtab.v1.UnneededNode.assumption:type_name -> trimtab.v1.NodeAssumption
+	143, // 69: trimtab.v1.UnremovableNode.reason:type_name -> trimtab.v1.UnremovableReason.Code
+	142, // 70: trimtab.v1.UnremovableNode.blocking_reason:type_name -> trimtab.v1.BlockingPodReason.Code
+	122, // 71: trimtab.v1.UnremovableNode.predicate_failure_counts:type_name -> trimtab.v1.UnremovableNode.PredicateFailureCountsEntry
+	49,  // 72: trimtab.v1.ReplacementDecision.waves:type_name -> trimtab.v1.ReplacementWave
+	144, // 73: trimtab.v1.ReplacementDecision.result:type_name -> trimtab.v1.ReplacementResult.Code
+	48,  // 74: trimtab.v1.ReplacementDecision.cost:type_name -> trimtab.v1.ReplacementCost
+	52,  // 75: trimtab.v1.ReplacementDecision.frontier:type_name -> trimtab.v1.ReplacementOption
+	53,  // 76: trimtab.v1.ReplacementDecision.kept:type_name -> trimtab.v1.KeptNode
+	123, // 77: trimtab.v1.ReplacementDecision.excluded:type_name -> trimtab.v1.ReplacementDecision.ExcludedEntry
+	50,  // 78: trimtab.v1.ReplacementWave.new_nodes:type_name -> trimtab.v1.ReplacementNode
+	51,  // 79: trimtab.v1.ReplacementWave.leaving:type_name -> trimtab.v1.ReplacedNode
+	124, // 80: trimtab.v1.ReplacedNode.destinations:type_name -> trimtab.v1.ReplacedNode.DestinationsEntry
+	45,  // 81: trimtab.v1.ReplacedNode.assumption:type_name -> trimtab.v1.NodeAssumption
+	133, // 82: trimtab.v1.ReplacementOption.payback_time:type_name -> google.protobuf.Duration
+	145, // 83: trimtab.v1.ReplacementOption.stopped_by:type_name -> trimtab.v1.ReplacementLimit.Code
+	145, // 84: trimtab.v1.KeptNode.reason:type_name -> trimtab.v1.ReplacementLimit.Code
+	143, // 85: trimtab.v1.KeptNode.unremovable:type_name -> trimtab.v1.UnremovableReason.Code
+	142, // 86: trimtab.v1.KeptNode.blocking_reason:type_name -> trimtab.v1.BlockingPodReason.Code
+	55,  // 87: trimtab.v1.PodCostsDecision.groups:type_name -> trimtab.v1.PodCostGroup
+	146, // 88: trimtab.v1.PodCostsDecision.result:type_name -> trimtab.v1.PodCostsResult.Code
+	125, // 89: trimtab.v1.PodCostGroup.costs:type_name -> trimtab.v1.PodCostGroup.CostsEntry
+	147, // 90: trimtab.v1.PodCostGroup.reason:type_name -> trimtab.v1.PodCostGroupReason.Code
+	56,  // 91: trimtab.v1.PodCostGroup.shares:type_name -> trimtab.v1.PodCostShare
+	5,   // 92: trimtab.v1.PodCostShare.strategy:type_name -> trimtab.v1.PodCostStrategy.Code
+	62,  // 93: trimtab.v1.PlanState.scale_up:type_name -> trimtab.v1.ScaleUpState
+	64,  // 94: trimtab.v1.PlanState.slack:type_name -> trimtab.v1.SlackState
+	67,  // 95: trimtab.v1.PlanState.scale_down:type_name -> trimtab.v1.ScaleDownState
+	66,  // 96: trimtab.v1.PlanState.pod_costs:type_name -> trimtab.v1.PodCostsState
+	61,  // 97: trimtab.v1.PlanState.replacement:type_name -> trimtab.v1.ReplacementState
+	59,  // 98: trimtab.v1.PlanState.capacity_requests:type_name -> trimtab.v1.CapacityRequestsState
+	60,  // 99: trimtab.v1.CapacityRequestsState.orders:type_name -> trimtab.v1.CapacityOrder
+	69,  // 100: trimtab.v1.ReplacementState.planned:type_name -> trimtab.v1.NodeTimes
+	69,  // 101: trimtab.v1.ReplacementState.avoided_groups:type_name -> trimtab.v1.NodeTimes
+	69,  // 102: trimtab.v1.ReplacementState.paid_back:type_name -> trimtab.v1.NodeTimes
+	63,  // 103: trimtab.v1.ScaleUpState.gang_orders:type_name -> trimtab.v1.GangOrder
+	132, // 104: trimtab.v1.GangOrder.order_time:type_name -> google.protobuf.Timestamp
+	65,  // 105: trimtab.v1.SlackState.sets:type_name -> trimtab.v1.SlackSetState
+	126, // 106: trimtab.v1.SlackSetState.size:type_name -> trimtab.v1.SlackSetState.SizeEntry
+	69,  // 107: trimtab.v1.ScaleDownState.unneeded:type_name -> trimtab.v1.NodeTimes
+	70,  // 108: trimtab.v1.ScaleDownState.unremovable:type_name -> trimtab.v1.FailedNodes
+	68,  // 109: trimtab.v1.ScaleDownState.undone_drains:type_name -> trimtab.v1.UndoneDrains
+	69,  // 110: trimtab.v1.ScaleDownState.later_waves:type_name -> trimtab.v1.NodeTimes
+	132, // 111: trimtab.v1.UndoneDrains.drain_time:type_name -> google.protobuf.Timestamp
+	132, // 112: trimtab.v1.UndoneDrains.until_time:type_name -> google.protobuf.Timestamp
+	89,  // 113: trimtab.v1.PlanSettings.scale_up:type_name -> trimtab.v1.ScaleUpSettings
+	96,  // 114: trimtab.v1.PlanSettings.scale_down:type_name -> trimtab.v1.ScaleDownSettings
+	98,  // 115: trimtab.v1.PlanSettings.slack:type_name -> trimtab.v1.SlackSettings
+	105, // 116: trimtab.v1.PlanSettings.pod_costs:type_name -> trimtab.v1.PodCostSettings
+	127, // 117: trimtab.v1.PlanSettings.node_groups:type_name -> trimtab.v1.PlanSettings.NodeGroupsEntry
+	88,  // 118: trimtab.v1.PlanSettings.simulation:type_name -> trimtab.v1.SimulationSettings
+	83,  // 119: trimtab.v1.PlanSettings.planner:type_name -> trimtab.v1.PlannerSettings
+	10,  // 120: trimtab.v1.PlanSettings.search_effort:type_name -> trimtab.v1.SearchEffort.Code
+	77,  // 121: trimtab.v1.PlanSettings.replacement:type_name -> trimtab.v1.ReplacementSettings
+	72,  // 122: trimtab.v1.PlanSettings.gangs:type_name -> trimtab.v1.GangSettings
+	73,  // 123: trimtab.v1.PlanSettings.capacity_requests:type_name -> trimtab.v1.CapacityRequestSettings
+	74,  // 124: trimtab.v1.CapacityRequestSettings.classes:type_name -> trimtab.v1.CapacityClass
+	7,   // 125: trimtab.v1.CapacityRequestSettings.provisioned_when:type_name -> trimtab.v1.ProvisionedWhen.Code
+	133, // 126: trimtab.v1.CapacityRequestSettings.booking_time:type_name -> google.protobuf.Duration
+	133, // 127: trimtab.v1.CapacityRequestSettings.max_seek_time:type_name -> google.protobuf.Duration
+	6,   // 128: trimtab.v1.CapacityClass.kind:type_name -> trimtab.v1.CapacityClassKind.Code
+	133, // 129: trimtab.v1.ReplacementSettings.max_payback_time:type_name -> google.protobuf.Duration
+	133, // 130: trimtab.v1.ReplacementSettings.consolidate_after:type_name -> google.protobuf.Duration
+	80,  // 131: trimtab.v1.ReplacementSettings.budgets:type_name -> trimtab.v1.DisruptionBudget
+	8,   // 132: trimtab.v1.ReplacementSettings.choice:type_name -> trimtab.v1.ReplacementChoice.Code
+	79,  // 133: trimtab.v1.ReplacementSettings.spot:type_name -> trimtab.v1.SpotReplacementSettings
+	133, // 134: trimtab.v1.ReplacementSettings.avoid_time:type_name -> google.protobuf.Duration
+	133, // 135: trimtab.v1.ReplacementSettings.stable_time:type_name -> google.protobuf.Duration
+	85,  // 136: trimtab.v1.DisruptionBudget.nodes:type_name -> trimtab.v1.Selector
+	133, // 137: trimtab.v1.DisruptionBudget.duration:type_name -> google.protobuf.Duration
+	133, // 138: trimtab.v1.PlannerSettings.recent_eviction_ttl:type_name -> google.protobuf.Duration
+	84,  // 139: trimtab.v1.PlannerSettings.limits:type_name -> trimtab.v1.ResourceLimit
+	87,  // 140: trimtab.v1.PlannerSettings.balance:type_name -> trimtab.v1.BalanceSettings
+	85,  // 141: trimtab.v1.ResourceLimit.nodes:type_name -> trimtab.v1.Selector
+	128, // 142: trimtab.v1.Selector.match_labels:type_name -> trimtab.v1.Selector.MatchLabelsEntry
+	86,  // 143: trimtab.v1.Selector.match_expressions:type_name -> trimtab.v1.SelectorRequirement
+	148, // 144: trimtab.v1.SelectorRequirement.operator:type_name -> trimtab.v1.LabelOperator.Code
+	1,   // 145: trimtab.v1.ScaleUpSettings.expanders:type_name -> trimtab.v1.Expander.Code
+	92,  // 146: trimtab.v1.ScaleUpSettings.priority:type_name -> trimtab.v1.PriorityExpanderSettings
+	94,  // 147: trimtab.v1.ScaleUpSettings.highest_priority:type_name -> trimtab.v1.HighestPriorityExpanderSettings
+	95,  // 148: trimtab.v1.ScaleUpSettings.cheapest_plan:type_name -> trimtab.v1.CheapestPlanExpanderSettings
+	11,  // 149: trimtab.v1.ScaleUpSettings.template_source:type_name -> trimtab.v1.TemplateSource.Code
+	133, // 150: trimtab.v1.ScaleUpSettings.new_pod_scale_up_delay:type_name -> google.protobuf.Duration
+	91,  // 151: trimtab.v1.ScaleUpSettings.startup_taints:type_name -> trimtab.v1.TaintNames
+	91,  // 152: trimtab.v1.ScaleUpSettings.status_taints:type_name -> trimtab.v1.TaintNames
+	93,  // 153: trimtab.v1.PriorityExpanderSettings.ranks:type_name -> trimtab.v1.PriorityRank
+	133, // 154: trimtab.v1.ScaleDownSettings.unneeded_time:type_name -> google.protobuf.Duration
+	133, // 155: trimtab.v1.ScaleDownSettings.unready_time:type_name -> google.protobuf.Duration
+	133, // 156: trimtab.v1.ScaleDownSettings.unremovable_node_recheck_timeout:type_name -> google.protobuf.Duration
+	133, // 157: trimtab.v1.ScaleDownSettings.blocking_system_pod_disruption_timeout:type_name -> google.protobuf.Duration
+	4,   // 158: trimtab.v1.ScaleDownSettings.candidate_orders:type_name -> trimtab.v1.CandidateOrder.Code
+	133, // 159: trimtab.v1.ScaleDownSettings.delay_after_add:type_name -> google.protobuf.Duration
+	133, // 160: trimtab.v1.ScaleDownSettings.delay_after_delete:type_name -> google.protobuf.Duration
+	133, // 161: trimtab.v1.ScaleDownSettings.delay_after_failure:type_name -> google.protobuf.Duration
+	9,   // 162: trimtab.v1.ScaleDownSettings.objective:type_name -> trimtab.v1.Objective.Code
+	133, // 163: trimtab.v1.NodeGroupSettings.unneeded_time:type_name -> google.protobuf.Duration
+	133, // 164: trimtab.v1.NodeGroupSettings.unready_time:type_name -> google.protobuf.Duration
+	12,  // 165: trimtab.v1.SlackSettings.strategy:type_name -> trimtab.v1.SlackStrategy.Code
+	129, // 166: trimtab.v1.SlackSettings.resources:type_name -> trimtab.v1.SlackSettings.ResourcesEntry
+	101, // 167: trimtab.v1.SlackSettings.pools:type_name -> trimtab.v1.SlackPool
+	102, // 168: trimtab.v1.SlackSettings.schedules:type_name -> trimtab.v1.SlackSchedule
+	104, // 169: trimtab.v1.SlackSettings.ignored_pods:type_name -> trimtab.v1.PodSelector
+	13,  // 170: trimtab.v1.SlackSettings.capacity_buffer_reading:type_name -> trimtab.v1.CapacityBufferReading.Code
+	85,  // 171: trimtab.v1.SlackPool.nodes:type_name -> trimtab.v1.Selector
+	130, // 172: trimtab.v1.SlackPool.resources:type_name -> trimtab.v1.SlackPool.ResourcesEntry
+	12,  // 173: trimtab.v1.SlackPool.strategy:type_name -> trimtab.v1.SlackStrategy.Code
+	102, // 174: trimtab.v1.SlackPool.schedules:type_name -> trimtab.v1.SlackSchedule
+	133, // 175: trimtab.v1.SlackSchedule.duration:type_name -> google.protobuf.Duration
+	131, // 176: trimtab.v1.SlackSchedule.resources:type_name -> trimtab.v1.SlackSchedule.ResourcesEntry
+	85,  // 177: trimtab.v1.PodSelector.labels:type_name -> trimtab.v1.Selector
+	106, // 178: trimtab.v1.PodCostSettings.targets:type_name -> trimtab.v1.PodCostTarget
+	85,  // 179: trimtab.v1.PodCostTarget.selector:type_name -> trimtab.v1.Selector
+	107, // 180: trimtab.v1.PodCostTarget.strategies:type_name -> trimtab.v1.PodCostTerm
+	5,   // 181: trimtab.v1.PodCostTerm.strategy:type_name -> trimtab.v1.PodCostStrategy.Code
+	137, // 182: trimtab.v1.ScaleUpDecision.ExcludedEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
+	137, // 183: trimtab.v1.UnschedulablePod.ReasonsEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
+	149, // 184: trimtab.v1.UnschedulablePod.FailedPredicatesEntry.value:type_name -> trimtab.v1.PredicateReason.Code
+	137, // 185: trimtab.v1.WaitingPlaceholders.ReasonsEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
+	149, // 186: trimtab.v1.WaitingPlaceholders.FailedPredicatesEntry.value:type_name -> trimtab.v1.PredicateReason.Code
+	137, // 187: trimtab.v1.CapacityAnswer.ReasonsEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
+	149, // 188: trimtab.v1.CapacityAnswer.FailedPredicatesEntry.value:type_name -> trimtab.v1.PredicateReason.Code
+	137, // 189: trimtab.v1.ReplacementDecision.ExcludedEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
+	97,  // 190: trimtab.v1.PlanSettings.NodeGroupsEntry.value:type_name -> trimtab.v1.NodeGroupSettings
+	99,  // 191: trimtab.v1.SlackSettings.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
+	99,  // 192: trimtab.v1.SlackPool.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
+	99,  // 193: trimtab.v1.SlackSchedule.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
+	194, // [194:194] is the sub-list for method output_type
+	194, // [194:194] is the sub-list for method input_type
+	194, // [194:194] is the sub-list for extension type_name
+	194, // [194:194] is the sub-list for extension extendee
+	0,   // [0:194] is the sub-list for field type_name
 }
 
 func init() { file_trimtab_v1_plan_proto_init() }
@@ -9076,34 +10556,36 @@ func file_trimtab_v1_plan_proto_init() {
 		(*PlanRequestPart_Request)(nil),
 		(*PlanRequestPart_Snapshot)(nil),
 	}
-	file_trimtab_v1_plan_proto_msgTypes[9].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[14].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[17].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[25].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[27].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[33].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[50].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[52].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[56].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[57].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[60].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[61].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[62].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[68].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[10].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[15].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[22].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[30].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[32].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[38].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[58].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[59].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[63].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[65].OneofWrappers = []any{}
 	file_trimtab_v1_plan_proto_msgTypes[69].OneofWrappers = []any{}
 	file_trimtab_v1_plan_proto_msgTypes[70].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[71].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[72].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[73].OneofWrappers = []any{}
 	file_trimtab_v1_plan_proto_msgTypes[74].OneofWrappers = []any{}
 	file_trimtab_v1_plan_proto_msgTypes[75].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[80].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[81].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[82].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[83].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[84].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[85].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[87].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[88].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[93].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_trimtab_v1_plan_proto_rawDesc), len(file_trimtab_v1_plan_proto_rawDesc)),
-			NumEnums:      11,
-			NumMessages:   102,
+			NumEnums:      14,
+			NumMessages:   118,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -216,7 +216,10 @@ type NodeFit struct {
 	// Every failing predicate, in the scheduler's order.
 	Reasons []PredicateReason_Code `protobuf:"varint,3,rep,packed,name=reasons,proto3,enum=trimtab.v1.PredicateReason_Code" json:"reasons,omitempty"`
 	// Names of insufficient resources, with INSUFFICIENT_RESOURCES.
-	Insufficient  []string `protobuf:"bytes,4,rep,name=insufficient,proto3" json:"insufficient,omitempty"`
+	Insufficient []string `protobuf:"bytes,4,rep,name=insufficient,proto3" json:"insufficient,omitempty"`
+	// What stands in the way of the pod's claims of devices, with CLAIM_UNUSABLE
+	// and DEVICES_NOT_AVAILABLE.
+	Devices       []*DeviceRefusal `protobuf:"bytes,5,rep,name=devices,proto3" json:"devices,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -279,6 +282,104 @@ func (x *NodeFit) GetInsufficient() []string {
 	return nil
 }
 
+func (x *NodeFit) GetDevices() []*DeviceRefusal {
+	if x != nil {
+		return x.Devices
+	}
+	return nil
+}
+
+// Why a request of devices is not satisfied.
+type DeviceRefusal struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the claim within the pod, "" = the claim of extended resources.
+	Claim string `protobuf:"bytes,1,opt,name=claim,proto3" json:"claim,omitempty"`
+	// Name of the request, "main" or "main/sub"; "" = the claim as a whole.
+	Request string `protobuf:"bytes,2,opt,name=request,proto3" json:"request,omitempty"`
+	// Driver of the pool; "" = no single pool is the cause.
+	Driver string `protobuf:"bytes,3,opt,name=driver,proto3" json:"driver,omitempty"`
+	// Name of the pool; likewise.
+	Pool string `protobuf:"bytes,4,opt,name=pool,proto3" json:"pool,omitempty"`
+	// Why.
+	Reason DeviceReason_Code `protobuf:"varint,5,opt,name=reason,proto3,enum=trimtab.v1.DeviceReason_Code" json:"reason,omitempty"`
+	// What is wrong, for people: the object and the field. OPTIONAL.
+	Detail        string `protobuf:"bytes,6,opt,name=detail,proto3" json:"detail,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeviceRefusal) Reset() {
+	*x = DeviceRefusal{}
+	mi := &file_trimtab_v1_planner_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeviceRefusal) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeviceRefusal) ProtoMessage() {}
+
+func (x *DeviceRefusal) ProtoReflect() protoreflect.Message {
+	mi := &file_trimtab_v1_planner_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeviceRefusal.ProtoReflect.Descriptor instead.
+func (*DeviceRefusal) Descriptor() ([]byte, []int) {
+	return file_trimtab_v1_planner_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *DeviceRefusal) GetClaim() string {
+	if x != nil {
+		return x.Claim
+	}
+	return ""
+}
+
+func (x *DeviceRefusal) GetRequest() string {
+	if x != nil {
+		return x.Request
+	}
+	return ""
+}
+
+func (x *DeviceRefusal) GetDriver() string {
+	if x != nil {
+		return x.Driver
+	}
+	return ""
+}
+
+func (x *DeviceRefusal) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *DeviceRefusal) GetReason() DeviceReason_Code {
+	if x != nil {
+		return x.Reason
+	}
+	return DeviceReason_UNSPECIFIED
+}
+
+func (x *DeviceRefusal) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
 // New nodes to split between node groups.
 type BalanceScaleUpRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -292,7 +393,7 @@ type BalanceScaleUpRequest struct {
 
 func (x *BalanceScaleUpRequest) Reset() {
 	*x = BalanceScaleUpRequest{}
-	mi := &file_trimtab_v1_planner_proto_msgTypes[4]
+	mi := &file_trimtab_v1_planner_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -304,7 +405,7 @@ func (x *BalanceScaleUpRequest) String() string {
 func (*BalanceScaleUpRequest) ProtoMessage() {}
 
 func (x *BalanceScaleUpRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_planner_proto_msgTypes[4]
+	mi := &file_trimtab_v1_planner_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -317,7 +418,7 @@ func (x *BalanceScaleUpRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BalanceScaleUpRequest.ProtoReflect.Descriptor instead.
 func (*BalanceScaleUpRequest) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_planner_proto_rawDescGZIP(), []int{4}
+	return file_trimtab_v1_planner_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *BalanceScaleUpRequest) GetNodeGroups() []*NodeGroupSize {
@@ -349,7 +450,7 @@ type NodeGroupSize struct {
 
 func (x *NodeGroupSize) Reset() {
 	*x = NodeGroupSize{}
-	mi := &file_trimtab_v1_planner_proto_msgTypes[5]
+	mi := &file_trimtab_v1_planner_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -361,7 +462,7 @@ func (x *NodeGroupSize) String() string {
 func (*NodeGroupSize) ProtoMessage() {}
 
 func (x *NodeGroupSize) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_planner_proto_msgTypes[5]
+	mi := &file_trimtab_v1_planner_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -374,7 +475,7 @@ func (x *NodeGroupSize) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeGroupSize.ProtoReflect.Descriptor instead.
 func (*NodeGroupSize) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_planner_proto_rawDescGZIP(), []int{5}
+	return file_trimtab_v1_planner_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *NodeGroupSize) GetNodeGroup() string {
@@ -409,7 +510,7 @@ type BalanceScaleUpResponse struct {
 
 func (x *BalanceScaleUpResponse) Reset() {
 	*x = BalanceScaleUpResponse{}
-	mi := &file_trimtab_v1_planner_proto_msgTypes[6]
+	mi := &file_trimtab_v1_planner_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -421,7 +522,7 @@ func (x *BalanceScaleUpResponse) String() string {
 func (*BalanceScaleUpResponse) ProtoMessage() {}
 
 func (x *BalanceScaleUpResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_planner_proto_msgTypes[6]
+	mi := &file_trimtab_v1_planner_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -434,7 +535,7 @@ func (x *BalanceScaleUpResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BalanceScaleUpResponse.ProtoReflect.Descriptor instead.
 func (*BalanceScaleUpResponse) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_planner_proto_rawDescGZIP(), []int{6}
+	return file_trimtab_v1_planner_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *BalanceScaleUpResponse) GetSplits() []*ScaleUpSplit {
@@ -462,12 +563,20 @@ const file_trimtab_v1_planner_proto_rawDesc = "" +
 	"\bfeatures\x18\x06 \x03(\tR\bfeatures\"O\n" +
 	"\x10CheckFitResponse\x12\x10\n" +
 	"\x03pod\x18\x01 \x01(\tR\x03pod\x12)\n" +
-	"\x05nodes\x18\x02 \x03(\v2\x13.trimtab.v1.NodeFitR\x05nodes\"\x91\x01\n" +
+	"\x05nodes\x18\x02 \x03(\v2\x13.trimtab.v1.NodeFitR\x05nodes\"\xc6\x01\n" +
 	"\aNodeFit\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x12\n" +
 	"\x04fits\x18\x02 \x01(\bR\x04fits\x12:\n" +
 	"\areasons\x18\x03 \x03(\x0e2 .trimtab.v1.PredicateReason.CodeR\areasons\x12\"\n" +
-	"\finsufficient\x18\x04 \x03(\tR\finsufficient\"p\n" +
+	"\finsufficient\x18\x04 \x03(\tR\finsufficient\x123\n" +
+	"\adevices\x18\x05 \x03(\v2\x19.trimtab.v1.DeviceRefusalR\adevices\"\xba\x01\n" +
+	"\rDeviceRefusal\x12\x14\n" +
+	"\x05claim\x18\x01 \x01(\tR\x05claim\x12\x18\n" +
+	"\arequest\x18\x02 \x01(\tR\arequest\x12\x16\n" +
+	"\x06driver\x18\x03 \x01(\tR\x06driver\x12\x12\n" +
+	"\x04pool\x18\x04 \x01(\tR\x04pool\x125\n" +
+	"\x06reason\x18\x05 \x01(\x0e2\x1d.trimtab.v1.DeviceReason.CodeR\x06reason\x12\x16\n" +
+	"\x06detail\x18\x06 \x01(\tR\x06detail\"p\n" +
 	"\x15BalanceScaleUpRequest\x12:\n" +
 	"\vnode_groups\x18\x01 \x03(\v2\x19.trimtab.v1.NodeGroupSizeR\n" +
 	"nodeGroups\x12\x1b\n" +
@@ -497,40 +606,44 @@ func file_trimtab_v1_planner_proto_rawDescGZIP() []byte {
 	return file_trimtab_v1_planner_proto_rawDescData
 }
 
-var file_trimtab_v1_planner_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_trimtab_v1_planner_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_trimtab_v1_planner_proto_goTypes = []any{
 	(*GetPlannerInfoRequest)(nil),  // 0: trimtab.v1.GetPlannerInfoRequest
 	(*GetPlannerInfoResponse)(nil), // 1: trimtab.v1.GetPlannerInfoResponse
 	(*CheckFitResponse)(nil),       // 2: trimtab.v1.CheckFitResponse
 	(*NodeFit)(nil),                // 3: trimtab.v1.NodeFit
-	(*BalanceScaleUpRequest)(nil),  // 4: trimtab.v1.BalanceScaleUpRequest
-	(*NodeGroupSize)(nil),          // 5: trimtab.v1.NodeGroupSize
-	(*BalanceScaleUpResponse)(nil), // 6: trimtab.v1.BalanceScaleUpResponse
-	(Decision_Code)(0),             // 7: trimtab.v1.Decision.Code
-	(PredicateReason_Code)(0),      // 8: trimtab.v1.PredicateReason.Code
-	(*ScaleUpSplit)(nil),           // 9: trimtab.v1.ScaleUpSplit
-	(*PlanRequestPart)(nil),        // 10: trimtab.v1.PlanRequestPart
-	(*PlanResponse)(nil),           // 11: trimtab.v1.PlanResponse
+	(*DeviceRefusal)(nil),          // 4: trimtab.v1.DeviceRefusal
+	(*BalanceScaleUpRequest)(nil),  // 5: trimtab.v1.BalanceScaleUpRequest
+	(*NodeGroupSize)(nil),          // 6: trimtab.v1.NodeGroupSize
+	(*BalanceScaleUpResponse)(nil), // 7: trimtab.v1.BalanceScaleUpResponse
+	(Decision_Code)(0),             // 8: trimtab.v1.Decision.Code
+	(PredicateReason_Code)(0),      // 9: trimtab.v1.PredicateReason.Code
+	(DeviceReason_Code)(0),         // 10: trimtab.v1.DeviceReason.Code
+	(*ScaleUpSplit)(nil),           // 11: trimtab.v1.ScaleUpSplit
+	(*PlanRequestPart)(nil),        // 12: trimtab.v1.PlanRequestPart
+	(*PlanResponse)(nil),           // 13: trimtab.v1.PlanResponse
 }
 var file_trimtab_v1_planner_proto_depIdxs = []int32{
-	7,  // 0: trimtab.v1.GetPlannerInfoResponse.decisions:type_name -> trimtab.v1.Decision.Code
+	8,  // 0: trimtab.v1.GetPlannerInfoResponse.decisions:type_name -> trimtab.v1.Decision.Code
 	3,  // 1: trimtab.v1.CheckFitResponse.nodes:type_name -> trimtab.v1.NodeFit
-	8,  // 2: trimtab.v1.NodeFit.reasons:type_name -> trimtab.v1.PredicateReason.Code
-	5,  // 3: trimtab.v1.BalanceScaleUpRequest.node_groups:type_name -> trimtab.v1.NodeGroupSize
-	9,  // 4: trimtab.v1.BalanceScaleUpResponse.splits:type_name -> trimtab.v1.ScaleUpSplit
-	0,  // 5: trimtab.v1.Planner.GetInfo:input_type -> trimtab.v1.GetPlannerInfoRequest
-	10, // 6: trimtab.v1.Planner.Plan:input_type -> trimtab.v1.PlanRequestPart
-	10, // 7: trimtab.v1.Planner.CheckFit:input_type -> trimtab.v1.PlanRequestPart
-	4,  // 8: trimtab.v1.Planner.BalanceScaleUp:input_type -> trimtab.v1.BalanceScaleUpRequest
-	1,  // 9: trimtab.v1.Planner.GetInfo:output_type -> trimtab.v1.GetPlannerInfoResponse
-	11, // 10: trimtab.v1.Planner.Plan:output_type -> trimtab.v1.PlanResponse
-	2,  // 11: trimtab.v1.Planner.CheckFit:output_type -> trimtab.v1.CheckFitResponse
-	6,  // 12: trimtab.v1.Planner.BalanceScaleUp:output_type -> trimtab.v1.BalanceScaleUpResponse
-	9,  // [9:13] is the sub-list for method output_type
-	5,  // [5:9] is the sub-list for method input_type
-	5,  // [5:5] is the sub-list for extension type_name
-	5,  // [5:5] is the sub-list for extension extendee
-	0,  // [0:5] is the sub-list for field type_name
+	9,  // 2: trimtab.v1.NodeFit.reasons:type_name -> trimtab.v1.PredicateReason.Code
+	4,  // 3: trimtab.v1.NodeFit.devices:type_name -> trimtab.v1.DeviceRefusal
+	10, // 4: trimtab.v1.DeviceRefusal.reason:type_name -> trimtab.v1.DeviceReason.Code
+	6,  // 5: trimtab.v1.BalanceScaleUpRequest.node_groups:type_name -> trimtab.v1.NodeGroupSize
+	11, // 6: trimtab.v1.BalanceScaleUpResponse.splits:type_name -> trimtab.v1.ScaleUpSplit
+	0,  // 7: trimtab.v1.Planner.GetInfo:input_type -> trimtab.v1.GetPlannerInfoRequest
+	12, // 8: trimtab.v1.Planner.Plan:input_type -> trimtab.v1.PlanRequestPart
+	12, // 9: trimtab.v1.Planner.CheckFit:input_type -> trimtab.v1.PlanRequestPart
+	5,  // 10: trimtab.v1.Planner.BalanceScaleUp:input_type -> trimtab.v1.BalanceScaleUpRequest
+	1,  // 11: trimtab.v1.Planner.GetInfo:output_type -> trimtab.v1.GetPlannerInfoResponse
+	13, // 12: trimtab.v1.Planner.Plan:output_type -> trimtab.v1.PlanResponse
+	2,  // 13: trimtab.v1.Planner.CheckFit:output_type -> trimtab.v1.CheckFitResponse
+	7,  // 14: trimtab.v1.Planner.BalanceScaleUp:output_type -> trimtab.v1.BalanceScaleUpResponse
+	11, // [11:15] is the sub-list for method output_type
+	7,  // [7:11] is the sub-list for method input_type
+	7,  // [7:7] is the sub-list for extension type_name
+	7,  // [7:7] is the sub-list for extension extendee
+	0,  // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_trimtab_v1_planner_proto_init() }
@@ -546,7 +659,7 @@ func file_trimtab_v1_planner_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_trimtab_v1_planner_proto_rawDesc), len(file_trimtab_v1_planner_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   7,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -77,6 +77,13 @@ const (
 	// The node lacks the CSI driver of a volume, which asks that no pod is
 	// scheduled without it.
 	PredicateReason_CSI_DRIVER_MISSING PredicateReason_Code = 19
+	// A claim of devices cannot be used: it or its template or a device class is
+	// missing, or it asks for what the allocator refuses on every node.
+	PredicateReason_CLAIM_UNUSABLE PredicateReason_Code = 20
+	// A claim has devices that the node does not reach.
+	PredicateReason_CLAIM_ALLOCATED_ELSEWHERE PredicateReason_Code = 21
+	// Not all devices that the pod's claims ask for can be allocated there.
+	PredicateReason_DEVICES_NOT_AVAILABLE PredicateReason_Code = 22
 )
 
 // Enum value maps for PredicateReason_Code.
@@ -102,6 +109,9 @@ var (
 		17: "SCHEDULING_GATED",
 		18: "NODE_FEATURE_NOT_DECLARED",
 		19: "CSI_DRIVER_MISSING",
+		20: "CLAIM_UNUSABLE",
+		21: "CLAIM_ALLOCATED_ELSEWHERE",
+		22: "DEVICES_NOT_AVAILABLE",
 	}
 	PredicateReason_Code_value = map[string]int32{
 		"UNSPECIFIED":                         0,
@@ -124,6 +134,9 @@ var (
 		"SCHEDULING_GATED":                    17,
 		"NODE_FEATURE_NOT_DECLARED":           18,
 		"CSI_DRIVER_MISSING":                  19,
+		"CLAIM_UNUSABLE":                      20,
+		"CLAIM_ALLOCATED_ELSEWHERE":           21,
+		"DEVICES_NOT_AVAILABLE":               22,
 	}
 )
 
@@ -152,6 +165,99 @@ func (x PredicateReason_Code) Number() protoreflect.EnumNumber {
 // Deprecated: Use PredicateReason_Code.Descriptor instead.
 func (PredicateReason_Code) EnumDescriptor() ([]byte, []int) {
 	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{1, 0}
+}
+
+// The values; their meaning is that of the message.
+type DeviceReason_Code int32
+
+const (
+	// It is satisfied.
+	DeviceReason_UNSPECIFIED DeviceReason_Code = 0
+	// No device of the node is of the class and satisfies the selectors.
+	DeviceReason_NO_MATCH DeviceReason_Code = 1
+	// A selector of the class or the request cannot be evaluated.
+	DeviceReason_SELECTOR_FAILED DeviceReason_Code = 2
+	// The class does not exist, or the request breaks a rule of the allocator.
+	DeviceReason_INVALID_REQUEST DeviceReason_Code = 3
+	// The devices that match are in use.
+	DeviceReason_IN_USE DeviceReason_Code = 4
+	// The devices that match and are free have taints that are not tolerated.
+	DeviceReason_TAINTED DeviceReason_Code = 5
+	// Counters that devices share do not suffice.
+	DeviceReason_COUNTERS DeviceReason_Code = 6
+	// A capacity does not suffice.
+	DeviceReason_CAPACITY DeviceReason_Code = 7
+	// A constraint over requests is not satisfied.
+	DeviceReason_CONSTRAINT DeviceReason_Code = 8
+	// The driver has not published all slices of the pool.
+	DeviceReason_POOL_INCOMPLETE DeviceReason_Code = 9
+	// The slices of the pool contradict each other.
+	DeviceReason_POOL_INVALID DeviceReason_Code = 10
+	// A claim may have 32 devices.
+	DeviceReason_TOO_MANY_DEVICES DeviceReason_Code = 11
+	// The search took too long.
+	DeviceReason_SEARCH_ENDED DeviceReason_Code = 12
+)
+
+// Enum value maps for DeviceReason_Code.
+var (
+	DeviceReason_Code_name = map[int32]string{
+		0:  "UNSPECIFIED",
+		1:  "NO_MATCH",
+		2:  "SELECTOR_FAILED",
+		3:  "INVALID_REQUEST",
+		4:  "IN_USE",
+		5:  "TAINTED",
+		6:  "COUNTERS",
+		7:  "CAPACITY",
+		8:  "CONSTRAINT",
+		9:  "POOL_INCOMPLETE",
+		10: "POOL_INVALID",
+		11: "TOO_MANY_DEVICES",
+		12: "SEARCH_ENDED",
+	}
+	DeviceReason_Code_value = map[string]int32{
+		"UNSPECIFIED":      0,
+		"NO_MATCH":         1,
+		"SELECTOR_FAILED":  2,
+		"INVALID_REQUEST":  3,
+		"IN_USE":           4,
+		"TAINTED":          5,
+		"COUNTERS":         6,
+		"CAPACITY":         7,
+		"CONSTRAINT":       8,
+		"POOL_INCOMPLETE":  9,
+		"POOL_INVALID":     10,
+		"TOO_MANY_DEVICES": 11,
+		"SEARCH_ENDED":     12,
+	}
+)
+
+func (x DeviceReason_Code) Enum() *DeviceReason_Code {
+	p := new(DeviceReason_Code)
+	*p = x
+	return p
+}
+
+func (x DeviceReason_Code) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (DeviceReason_Code) Descriptor() protoreflect.EnumDescriptor {
+	return file_trimtab_v1_reason_proto_enumTypes[1].Descriptor()
+}
+
+func (DeviceReason_Code) Type() protoreflect.EnumType {
+	return &file_trimtab_v1_reason_proto_enumTypes[1]
+}
+
+func (x DeviceReason_Code) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use DeviceReason_Code.Descriptor instead.
+func (DeviceReason_Code) EnumDescriptor() ([]byte, []int) {
+	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{2, 0}
 }
 
 // The values; their meaning is that of the message.
@@ -298,11 +404,11 @@ func (x UnremovableReason_Code) String() string {
 }
 
 func (UnremovableReason_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_reason_proto_enumTypes[1].Descriptor()
+	return file_trimtab_v1_reason_proto_enumTypes[2].Descriptor()
 }
 
 func (UnremovableReason_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_reason_proto_enumTypes[1]
+	return &file_trimtab_v1_reason_proto_enumTypes[2]
 }
 
 func (x UnremovableReason_Code) Number() protoreflect.EnumNumber {
@@ -311,7 +417,7 @@ func (x UnremovableReason_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use UnremovableReason_Code.Descriptor instead.
 func (UnremovableReason_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{2, 0}
+	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{3, 0}
 }
 
 // The values; their meaning is that of the message.
@@ -347,6 +453,9 @@ const (
 	// More than one PodDisruptionBudget matches the pod: the eviction API
 	// refuses every eviction of it.
 	BlockingPodReason_SEVERAL_BUDGETS BlockingPodReason_Code = 13
+	// The pod belongs to a gang that runs: fewer than its minimum would run
+	// without it, and the gang cannot be moved as a whole.
+	BlockingPodReason_GANG BlockingPodReason_Code = 60
 )
 
 // Enum value maps for BlockingPodReason_Code.
@@ -366,6 +475,7 @@ var (
 		11: "WAITING_FOR_COMPLETION",
 		12: "NO_PLACE",
 		13: "SEVERAL_BUDGETS",
+		60: "GANG",
 	}
 	BlockingPodReason_Code_value = map[string]int32{
 		"UNSPECIFIED":                  0,
@@ -382,6 +492,7 @@ var (
 		"WAITING_FOR_COMPLETION":       11,
 		"NO_PLACE":                     12,
 		"SEVERAL_BUDGETS":              13,
+		"GANG":                         60,
 	}
 )
 
@@ -396,11 +507,11 @@ func (x BlockingPodReason_Code) String() string {
 }
 
 func (BlockingPodReason_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_reason_proto_enumTypes[2].Descriptor()
+	return file_trimtab_v1_reason_proto_enumTypes[3].Descriptor()
 }
 
 func (BlockingPodReason_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_reason_proto_enumTypes[2]
+	return &file_trimtab_v1_reason_proto_enumTypes[3]
 }
 
 func (x BlockingPodReason_Code) Number() protoreflect.EnumNumber {
@@ -409,7 +520,7 @@ func (x BlockingPodReason_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use BlockingPodReason_Code.Descriptor instead.
 func (BlockingPodReason_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{3, 0}
+	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{4, 0}
 }
 
 // The values; their meaning is that of the message.
@@ -480,11 +591,11 @@ func (x ScaleDownResult_Code) String() string {
 }
 
 func (ScaleDownResult_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_reason_proto_enumTypes[3].Descriptor()
+	return file_trimtab_v1_reason_proto_enumTypes[4].Descriptor()
 }
 
 func (ScaleDownResult_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_reason_proto_enumTypes[3]
+	return &file_trimtab_v1_reason_proto_enumTypes[4]
 }
 
 func (x ScaleDownResult_Code) Number() protoreflect.EnumNumber {
@@ -493,7 +604,181 @@ func (x ScaleDownResult_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ScaleDownResult_Code.Descriptor instead.
 func (ScaleDownResult_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{4, 0}
+	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{5, 0}
+}
+
+// The values; their meaning is that of the message.
+type GangReason_Code int32
+
+const (
+	// It has places for at least its minimum.
+	GangReason_UNSPECIFIED GangReason_Code = 0
+	// Fewer pods exist than its minimum: the scheduler holds them, and no node
+	// is added for them.
+	GangReason_TOO_FEW_PODS GangReason_Code = 1
+	// The pod group that its pods name does not exist; the scheduler holds them.
+	GangReason_POD_GROUP_MISSING GangReason_Code = 2
+	// The pod group cannot be read; its pods wait.
+	GangReason_POD_GROUP_INVALID GangReason_Code = 3
+	// Enough pods exist, but scale-up serves fewer of them than the minimum:
+	// `skipped` says why.
+	GangReason_PODS_NOT_SERVED GangReason_Code = 4
+	// Its pods name more than one scheduler, which no scheduler accepts.
+	GangReason_SEVERAL_SCHEDULERS GangReason_Code = 5
+	// Its running pods are in several domains of its topology key, or on a node
+	// without it: the scheduler places no further pod.
+	GangReason_SEVERAL_DOMAINS GangReason_Code = 6
+	// Some of its pods fit neither a node nor a new node of any node group.
+	GangReason_NO_NODE_GROUP_FITS GangReason_Code = 7
+	// No domain of its topology key has or gets room for the minimum.
+	GangReason_NO_DOMAIN_FITS GangReason_Code = 8
+	// The node groups that would help are at their maximum sizes.
+	GangReason_MAX_SIZE_REACHED GangReason_Code = 9
+	// A maximum of a resource or of a number of nodes would be exceeded.
+	GangReason_RESOURCE_LIMIT_REACHED GangReason_Code = 10
+	// The plan would add more nodes than one plan may.
+	GangReason_MAX_NEW_NODES_REACHED GangReason_Code = 11
+	// Node groups that would help are in back-off after a failed scale-up.
+	GangReason_BACKED_OFF GangReason_Code = 12
+	// Node groups that would help are not healthy.
+	GangReason_UNHEALTHY GangReason_Code = 13
+	// The time or the bound was used up before its turn.
+	GangReason_NOT_EVALUATED GangReason_Code = 14
+	// A node group that would help grows to its maximum or not at all, and a
+	// limit leaves room for a part of it only.
+	GangReason_NOT_WHOLE GangReason_Code = 15
+)
+
+// Enum value maps for GangReason_Code.
+var (
+	GangReason_Code_name = map[int32]string{
+		0:  "UNSPECIFIED",
+		1:  "TOO_FEW_PODS",
+		2:  "POD_GROUP_MISSING",
+		3:  "POD_GROUP_INVALID",
+		4:  "PODS_NOT_SERVED",
+		5:  "SEVERAL_SCHEDULERS",
+		6:  "SEVERAL_DOMAINS",
+		7:  "NO_NODE_GROUP_FITS",
+		8:  "NO_DOMAIN_FITS",
+		9:  "MAX_SIZE_REACHED",
+		10: "RESOURCE_LIMIT_REACHED",
+		11: "MAX_NEW_NODES_REACHED",
+		12: "BACKED_OFF",
+		13: "UNHEALTHY",
+		14: "NOT_EVALUATED",
+		15: "NOT_WHOLE",
+	}
+	GangReason_Code_value = map[string]int32{
+		"UNSPECIFIED":            0,
+		"TOO_FEW_PODS":           1,
+		"POD_GROUP_MISSING":      2,
+		"POD_GROUP_INVALID":      3,
+		"PODS_NOT_SERVED":        4,
+		"SEVERAL_SCHEDULERS":     5,
+		"SEVERAL_DOMAINS":        6,
+		"NO_NODE_GROUP_FITS":     7,
+		"NO_DOMAIN_FITS":         8,
+		"MAX_SIZE_REACHED":       9,
+		"RESOURCE_LIMIT_REACHED": 10,
+		"MAX_NEW_NODES_REACHED":  11,
+		"BACKED_OFF":             12,
+		"UNHEALTHY":              13,
+		"NOT_EVALUATED":          14,
+		"NOT_WHOLE":              15,
+	}
+)
+
+func (x GangReason_Code) Enum() *GangReason_Code {
+	p := new(GangReason_Code)
+	*p = x
+	return p
+}
+
+func (x GangReason_Code) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (GangReason_Code) Descriptor() protoreflect.EnumDescriptor {
+	return file_trimtab_v1_reason_proto_enumTypes[5].Descriptor()
+}
+
+func (GangReason_Code) Type() protoreflect.EnumType {
+	return &file_trimtab_v1_reason_proto_enumTypes[5]
+}
+
+func (x GangReason_Code) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use GangReason_Code.Descriptor instead.
+func (GangReason_Code) EnumDescriptor() ([]byte, []int) {
+	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{6, 0}
+}
+
+// The values; their meaning is that of the message.
+type CapacityRequestsResult_Code int32
+
+const (
+	// Not decided.
+	CapacityRequestsResult_UNSPECIFIED CapacityRequestsResult_Code = 0
+	// There are no requests of the classes that are answered.
+	CapacityRequestsResult_CAPACITY_REQUESTS_NONE CapacityRequestsResult_Code = 1
+	// Every request has its room, or its nodes are ordered.
+	CapacityRequestsResult_CAPACITY_REQUESTS_MET CapacityRequestsResult_Code = 2
+	// Some requests lack room.
+	CapacityRequestsResult_CAPACITY_REQUESTS_LACKING CapacityRequestsResult_Code = 3
+	// Switched off in the settings.
+	CapacityRequestsResult_CAPACITY_REQUESTS_NOT_TRIED CapacityRequestsResult_Code = 4
+	// The decision failed (`DecisionSummary.failed`).
+	CapacityRequestsResult_CAPACITY_REQUESTS_ERROR CapacityRequestsResult_Code = 5
+)
+
+// Enum value maps for CapacityRequestsResult_Code.
+var (
+	CapacityRequestsResult_Code_name = map[int32]string{
+		0: "UNSPECIFIED",
+		1: "CAPACITY_REQUESTS_NONE",
+		2: "CAPACITY_REQUESTS_MET",
+		3: "CAPACITY_REQUESTS_LACKING",
+		4: "CAPACITY_REQUESTS_NOT_TRIED",
+		5: "CAPACITY_REQUESTS_ERROR",
+	}
+	CapacityRequestsResult_Code_value = map[string]int32{
+		"UNSPECIFIED":                 0,
+		"CAPACITY_REQUESTS_NONE":      1,
+		"CAPACITY_REQUESTS_MET":       2,
+		"CAPACITY_REQUESTS_LACKING":   3,
+		"CAPACITY_REQUESTS_NOT_TRIED": 4,
+		"CAPACITY_REQUESTS_ERROR":     5,
+	}
+)
+
+func (x CapacityRequestsResult_Code) Enum() *CapacityRequestsResult_Code {
+	p := new(CapacityRequestsResult_Code)
+	*p = x
+	return p
+}
+
+func (x CapacityRequestsResult_Code) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (CapacityRequestsResult_Code) Descriptor() protoreflect.EnumDescriptor {
+	return file_trimtab_v1_reason_proto_enumTypes[6].Descriptor()
+}
+
+func (CapacityRequestsResult_Code) Type() protoreflect.EnumType {
+	return &file_trimtab_v1_reason_proto_enumTypes[6]
+}
+
+func (x CapacityRequestsResult_Code) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use CapacityRequestsResult_Code.Descriptor instead.
+func (CapacityRequestsResult_Code) EnumDescriptor() ([]byte, []int) {
+	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{7, 0}
 }
 
 // The values; their meaning is that of the message.
@@ -541,11 +826,11 @@ func (x SlackResult_Code) String() string {
 }
 
 func (SlackResult_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_reason_proto_enumTypes[4].Descriptor()
+	return file_trimtab_v1_reason_proto_enumTypes[7].Descriptor()
 }
 
 func (SlackResult_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_reason_proto_enumTypes[4]
+	return &file_trimtab_v1_reason_proto_enumTypes[7]
 }
 
 func (x SlackResult_Code) Number() protoreflect.EnumNumber {
@@ -554,7 +839,7 @@ func (x SlackResult_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use SlackResult_Code.Descriptor instead.
 func (SlackResult_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{5, 0}
+	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{8, 0}
 }
 
 // The values; their meaning is that of the message.
@@ -610,11 +895,11 @@ func (x ReplacementResult_Code) String() string {
 }
 
 func (ReplacementResult_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_reason_proto_enumTypes[5].Descriptor()
+	return file_trimtab_v1_reason_proto_enumTypes[8].Descriptor()
 }
 
 func (ReplacementResult_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_reason_proto_enumTypes[5]
+	return &file_trimtab_v1_reason_proto_enumTypes[8]
 }
 
 func (x ReplacementResult_Code) Number() protoreflect.EnumNumber {
@@ -623,7 +908,7 @@ func (x ReplacementResult_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ReplacementResult_Code.Descriptor instead.
 func (ReplacementResult_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{6, 0}
+	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{9, 0}
 }
 
 // The values; their meaning is that of the message.
@@ -724,11 +1009,11 @@ func (x ReplacementLimit_Code) String() string {
 }
 
 func (ReplacementLimit_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_reason_proto_enumTypes[6].Descriptor()
+	return file_trimtab_v1_reason_proto_enumTypes[9].Descriptor()
 }
 
 func (ReplacementLimit_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_reason_proto_enumTypes[6]
+	return &file_trimtab_v1_reason_proto_enumTypes[9]
 }
 
 func (x ReplacementLimit_Code) Number() protoreflect.EnumNumber {
@@ -737,7 +1022,7 @@ func (x ReplacementLimit_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ReplacementLimit_Code.Descriptor instead.
 func (ReplacementLimit_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{7, 0}
+	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{10, 0}
 }
 
 // The values; their meaning is that of the message.
@@ -781,11 +1066,11 @@ func (x PodCostsResult_Code) String() string {
 }
 
 func (PodCostsResult_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_reason_proto_enumTypes[7].Descriptor()
+	return file_trimtab_v1_reason_proto_enumTypes[10].Descriptor()
 }
 
 func (PodCostsResult_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_reason_proto_enumTypes[7]
+	return &file_trimtab_v1_reason_proto_enumTypes[10]
 }
 
 func (x PodCostsResult_Code) Number() protoreflect.EnumNumber {
@@ -794,7 +1079,7 @@ func (x PodCostsResult_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PodCostsResult_Code.Descriptor instead.
 func (PodCostsResult_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{8, 0}
+	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{11, 0}
 }
 
 // The values; their meaning is that of the message.
@@ -848,11 +1133,11 @@ func (x ScaleUpResult_Code) String() string {
 }
 
 func (ScaleUpResult_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_reason_proto_enumTypes[8].Descriptor()
+	return file_trimtab_v1_reason_proto_enumTypes[11].Descriptor()
 }
 
 func (ScaleUpResult_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_reason_proto_enumTypes[8]
+	return &file_trimtab_v1_reason_proto_enumTypes[11]
 }
 
 func (x ScaleUpResult_Code) Number() protoreflect.EnumNumber {
@@ -861,7 +1146,7 @@ func (x ScaleUpResult_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ScaleUpResult_Code.Descriptor instead.
 func (ScaleUpResult_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{9, 0}
+	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{12, 0}
 }
 
 // The values; their meaning is that of the message.
@@ -899,6 +1184,9 @@ const (
 	// The time or the bound was used up before the group was evaluated, or
 	// there are very many groups and others were more promising.
 	NodeGroupReason_NOT_EVALUATED NodeGroupReason_Code = 13
+	// The pod fits a new node of the group, but its gang cannot be whole:
+	// `ScaleUpDecision.gangs` says why.
+	NodeGroupReason_GANG_INCOMPLETE NodeGroupReason_Code = 60
 )
 
 // Enum value maps for NodeGroupReason_Code.
@@ -918,6 +1206,7 @@ var (
 		11: "PRIORITY_INVALID",
 		12: "NODE_GROUP_INVALID",
 		13: "NOT_EVALUATED",
+		60: "GANG_INCOMPLETE",
 	}
 	NodeGroupReason_Code_value = map[string]int32{
 		"UNSPECIFIED":            0,
@@ -934,6 +1223,7 @@ var (
 		"PRIORITY_INVALID":       11,
 		"NODE_GROUP_INVALID":     12,
 		"NOT_EVALUATED":          13,
+		"GANG_INCOMPLETE":        60,
 	}
 )
 
@@ -948,11 +1238,11 @@ func (x NodeGroupReason_Code) String() string {
 }
 
 func (NodeGroupReason_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_reason_proto_enumTypes[9].Descriptor()
+	return file_trimtab_v1_reason_proto_enumTypes[12].Descriptor()
 }
 
 func (NodeGroupReason_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_reason_proto_enumTypes[9]
+	return &file_trimtab_v1_reason_proto_enumTypes[12]
 }
 
 func (x NodeGroupReason_Code) Number() protoreflect.EnumNumber {
@@ -961,7 +1251,7 @@ func (x NodeGroupReason_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use NodeGroupReason_Code.Descriptor instead.
 func (NodeGroupReason_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{10, 0}
+	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{13, 0}
 }
 
 // The values; their meaning is that of the message.
@@ -980,17 +1270,26 @@ const (
 	SkippedPodReason_OTHER_SCHEDULER SkippedPodReason_Code = 4
 	// It carries a constraint this build cannot decide.
 	SkippedPodReason_UNSUPPORTED_CONSTRAINT SkippedPodReason_Code = 5
+	// The scheduler holds it: its pod group does not exist or cannot be read, or
+	// fewer pods of the gang exist than its minimum; `ScaleUpDecision.gangs`
+	// says which.
+	SkippedPodReason_HELD_WITH_GANG SkippedPodReason_Code = 60
+	// It names a ProvisioningRequest that holds room for it, or for which room is
+	// sought.
+	SkippedPodReason_CAPACITY_REQUESTED SkippedPodReason_Code = 80
 )
 
 // Enum value maps for SkippedPodReason_Code.
 var (
 	SkippedPodReason_Code_name = map[int32]string{
-		0: "UNSPECIFIED",
-		1: "EXPENDABLE",
-		2: "SCHEDULING_GATED",
-		3: "TOO_YOUNG",
-		4: "OTHER_SCHEDULER",
-		5: "UNSUPPORTED_CONSTRAINT",
+		0:  "UNSPECIFIED",
+		1:  "EXPENDABLE",
+		2:  "SCHEDULING_GATED",
+		3:  "TOO_YOUNG",
+		4:  "OTHER_SCHEDULER",
+		5:  "UNSUPPORTED_CONSTRAINT",
+		60: "HELD_WITH_GANG",
+		80: "CAPACITY_REQUESTED",
 	}
 	SkippedPodReason_Code_value = map[string]int32{
 		"UNSPECIFIED":            0,
@@ -999,6 +1298,8 @@ var (
 		"TOO_YOUNG":              3,
 		"OTHER_SCHEDULER":        4,
 		"UNSUPPORTED_CONSTRAINT": 5,
+		"HELD_WITH_GANG":         60,
+		"CAPACITY_REQUESTED":     80,
 	}
 )
 
@@ -1013,11 +1314,11 @@ func (x SkippedPodReason_Code) String() string {
 }
 
 func (SkippedPodReason_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_reason_proto_enumTypes[10].Descriptor()
+	return file_trimtab_v1_reason_proto_enumTypes[13].Descriptor()
 }
 
 func (SkippedPodReason_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_reason_proto_enumTypes[10]
+	return &file_trimtab_v1_reason_proto_enumTypes[13]
 }
 
 func (x SkippedPodReason_Code) Number() protoreflect.EnumNumber {
@@ -1026,7 +1327,7 @@ func (x SkippedPodReason_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use SkippedPodReason_Code.Descriptor instead.
 func (SkippedPodReason_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{11, 0}
+	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{14, 0}
 }
 
 // The values; their meaning is that of the message.
@@ -1112,11 +1413,11 @@ func (x PodCostGroupReason_Code) String() string {
 }
 
 func (PodCostGroupReason_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_reason_proto_enumTypes[11].Descriptor()
+	return file_trimtab_v1_reason_proto_enumTypes[14].Descriptor()
 }
 
 func (PodCostGroupReason_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_reason_proto_enumTypes[11]
+	return &file_trimtab_v1_reason_proto_enumTypes[14]
 }
 
 func (x PodCostGroupReason_Code) Number() protoreflect.EnumNumber {
@@ -1125,7 +1426,7 @@ func (x PodCostGroupReason_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PodCostGroupReason_Code.Descriptor instead.
 func (PodCostGroupReason_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{12, 0}
+	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{15, 0}
 }
 
 // The values; their meaning is that of the message.
@@ -1238,11 +1539,11 @@ func (x DeletionReason_Code) String() string {
 }
 
 func (DeletionReason_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_reason_proto_enumTypes[12].Descriptor()
+	return file_trimtab_v1_reason_proto_enumTypes[15].Descriptor()
 }
 
 func (DeletionReason_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_reason_proto_enumTypes[12]
+	return &file_trimtab_v1_reason_proto_enumTypes[15]
 }
 
 func (x DeletionReason_Code) Number() protoreflect.EnumNumber {
@@ -1251,7 +1552,7 @@ func (x DeletionReason_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use DeletionReason_Code.Descriptor instead.
 func (DeletionReason_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{13, 0}
+	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{16, 0}
 }
 
 // The values; their meaning is that of the message.
@@ -1337,11 +1638,11 @@ func (x ReplacementReason_Code) String() string {
 }
 
 func (ReplacementReason_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_reason_proto_enumTypes[13].Descriptor()
+	return file_trimtab_v1_reason_proto_enumTypes[16].Descriptor()
 }
 
 func (ReplacementReason_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_reason_proto_enumTypes[13]
+	return &file_trimtab_v1_reason_proto_enumTypes[16]
 }
 
 func (x ReplacementReason_Code) Number() protoreflect.EnumNumber {
@@ -1350,7 +1651,7 @@ func (x ReplacementReason_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ReplacementReason_Code.Descriptor instead.
 func (ReplacementReason_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{14, 0}
+	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{17, 0}
 }
 
 // The values; their meaning is that of the message.
@@ -1395,11 +1696,11 @@ func (x GrowthReason_Code) String() string {
 }
 
 func (GrowthReason_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_reason_proto_enumTypes[14].Descriptor()
+	return file_trimtab_v1_reason_proto_enumTypes[17].Descriptor()
 }
 
 func (GrowthReason_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_reason_proto_enumTypes[14]
+	return &file_trimtab_v1_reason_proto_enumTypes[17]
 }
 
 func (x GrowthReason_Code) Number() protoreflect.EnumNumber {
@@ -1408,7 +1709,7 @@ func (x GrowthReason_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use GrowthReason_Code.Descriptor instead.
 func (GrowthReason_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{15, 0}
+	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{18, 0}
 }
 
 // The values; their meaning is that of the message.
@@ -1461,11 +1762,11 @@ func (x PodCostReason_Code) String() string {
 }
 
 func (PodCostReason_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_reason_proto_enumTypes[15].Descriptor()
+	return file_trimtab_v1_reason_proto_enumTypes[18].Descriptor()
 }
 
 func (PodCostReason_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_reason_proto_enumTypes[15]
+	return &file_trimtab_v1_reason_proto_enumTypes[18]
 }
 
 func (x PodCostReason_Code) Number() protoreflect.EnumNumber {
@@ -1474,7 +1775,7 @@ func (x PodCostReason_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PodCostReason_Code.Descriptor instead.
 func (PodCostReason_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{16, 0}
+	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{19, 0}
 }
 
 // The values; their meaning is that of the message.
@@ -1610,11 +1911,11 @@ func (x ErrorReason_Code) String() string {
 }
 
 func (ErrorReason_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_reason_proto_enumTypes[16].Descriptor()
+	return file_trimtab_v1_reason_proto_enumTypes[19].Descriptor()
 }
 
 func (ErrorReason_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_reason_proto_enumTypes[16]
+	return &file_trimtab_v1_reason_proto_enumTypes[19]
 }
 
 func (x ErrorReason_Code) Number() protoreflect.EnumNumber {
@@ -1623,7 +1924,7 @@ func (x ErrorReason_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ErrorReason_Code.Descriptor instead.
 func (ErrorReason_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{17, 0}
+	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{20, 0}
 }
 
 // What is said of a reason for which a pod does not fit a node. The planner, the
@@ -1738,6 +2039,43 @@ func (*PredicateReason) Descriptor() ([]byte, []int) {
 	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{1}
 }
 
+// Why a request of devices is not satisfied on a node.
+type DeviceReason struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeviceReason) Reset() {
+	*x = DeviceReason{}
+	mi := &file_trimtab_v1_reason_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeviceReason) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeviceReason) ProtoMessage() {}
+
+func (x *DeviceReason) ProtoReflect() protoreflect.Message {
+	mi := &file_trimtab_v1_reason_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeviceReason.ProtoReflect.Descriptor instead.
+func (*DeviceReason) Descriptor() ([]byte, []int) {
+	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{2}
+}
+
 // Why a node stays. Values 1 to 18 are the Cluster Autoscaler's
 // `simulator.UnremovableReason` with its numbers.
 type UnremovableReason struct {
@@ -1748,7 +2086,7 @@ type UnremovableReason struct {
 
 func (x *UnremovableReason) Reset() {
 	*x = UnremovableReason{}
-	mi := &file_trimtab_v1_reason_proto_msgTypes[2]
+	mi := &file_trimtab_v1_reason_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1760,7 +2098,7 @@ func (x *UnremovableReason) String() string {
 func (*UnremovableReason) ProtoMessage() {}
 
 func (x *UnremovableReason) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_reason_proto_msgTypes[2]
+	mi := &file_trimtab_v1_reason_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1773,7 +2111,7 @@ func (x *UnremovableReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnremovableReason.ProtoReflect.Descriptor instead.
 func (*UnremovableReason) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{2}
+	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{3}
 }
 
 // Why a pod blocks the drain of its node. Values 1 to 8 are the Cluster
@@ -1786,7 +2124,7 @@ type BlockingPodReason struct {
 
 func (x *BlockingPodReason) Reset() {
 	*x = BlockingPodReason{}
-	mi := &file_trimtab_v1_reason_proto_msgTypes[3]
+	mi := &file_trimtab_v1_reason_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1798,7 +2136,7 @@ func (x *BlockingPodReason) String() string {
 func (*BlockingPodReason) ProtoMessage() {}
 
 func (x *BlockingPodReason) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_reason_proto_msgTypes[3]
+	mi := &file_trimtab_v1_reason_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1811,7 +2149,7 @@ func (x *BlockingPodReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlockingPodReason.ProtoReflect.Descriptor instead.
 func (*BlockingPodReason) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{3}
+	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{4}
 }
 
 // Outcome of a scale-down decision. Values 1 to 7 follow the Cluster
@@ -1824,7 +2162,7 @@ type ScaleDownResult struct {
 
 func (x *ScaleDownResult) Reset() {
 	*x = ScaleDownResult{}
-	mi := &file_trimtab_v1_reason_proto_msgTypes[4]
+	mi := &file_trimtab_v1_reason_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1836,7 +2174,7 @@ func (x *ScaleDownResult) String() string {
 func (*ScaleDownResult) ProtoMessage() {}
 
 func (x *ScaleDownResult) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_reason_proto_msgTypes[4]
+	mi := &file_trimtab_v1_reason_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1849,7 +2187,81 @@ func (x *ScaleDownResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleDownResult.ProtoReflect.Descriptor instead.
 func (*ScaleDownResult) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{4}
+	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{5}
+}
+
+// Why a gang has no places in a plan, or which limit keeps it from being whole.
+type GangReason struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GangReason) Reset() {
+	*x = GangReason{}
+	mi := &file_trimtab_v1_reason_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GangReason) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GangReason) ProtoMessage() {}
+
+func (x *GangReason) ProtoReflect() protoreflect.Message {
+	mi := &file_trimtab_v1_reason_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GangReason.ProtoReflect.Descriptor instead.
+func (*GangReason) Descriptor() ([]byte, []int) {
+	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{6}
+}
+
+// Outcome of the decision on ProvisioningRequests.
+type CapacityRequestsResult struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CapacityRequestsResult) Reset() {
+	*x = CapacityRequestsResult{}
+	mi := &file_trimtab_v1_reason_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CapacityRequestsResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CapacityRequestsResult) ProtoMessage() {}
+
+func (x *CapacityRequestsResult) ProtoReflect() protoreflect.Message {
+	mi := &file_trimtab_v1_reason_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CapacityRequestsResult.ProtoReflect.Descriptor instead.
+func (*CapacityRequestsResult) Descriptor() ([]byte, []int) {
+	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{7}
 }
 
 // Outcome of a slack decision.
@@ -1861,7 +2273,7 @@ type SlackResult struct {
 
 func (x *SlackResult) Reset() {
 	*x = SlackResult{}
-	mi := &file_trimtab_v1_reason_proto_msgTypes[5]
+	mi := &file_trimtab_v1_reason_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1873,7 +2285,7 @@ func (x *SlackResult) String() string {
 func (*SlackResult) ProtoMessage() {}
 
 func (x *SlackResult) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_reason_proto_msgTypes[5]
+	mi := &file_trimtab_v1_reason_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1886,7 +2298,7 @@ func (x *SlackResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackResult.ProtoReflect.Descriptor instead.
 func (*SlackResult) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{5}
+	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{8}
 }
 
 // Outcome of replacement.
@@ -1898,7 +2310,7 @@ type ReplacementResult struct {
 
 func (x *ReplacementResult) Reset() {
 	*x = ReplacementResult{}
-	mi := &file_trimtab_v1_reason_proto_msgTypes[6]
+	mi := &file_trimtab_v1_reason_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1910,7 +2322,7 @@ func (x *ReplacementResult) String() string {
 func (*ReplacementResult) ProtoMessage() {}
 
 func (x *ReplacementResult) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_reason_proto_msgTypes[6]
+	mi := &file_trimtab_v1_reason_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1923,7 +2335,7 @@ func (x *ReplacementResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplacementResult.ProtoReflect.Descriptor instead.
 func (*ReplacementResult) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{6}
+	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{9}
 }
 
 // Why a plan of replacements stops where it does, or a node is not replaced.
@@ -1935,7 +2347,7 @@ type ReplacementLimit struct {
 
 func (x *ReplacementLimit) Reset() {
 	*x = ReplacementLimit{}
-	mi := &file_trimtab_v1_reason_proto_msgTypes[7]
+	mi := &file_trimtab_v1_reason_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1947,7 +2359,7 @@ func (x *ReplacementLimit) String() string {
 func (*ReplacementLimit) ProtoMessage() {}
 
 func (x *ReplacementLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_reason_proto_msgTypes[7]
+	mi := &file_trimtab_v1_reason_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1960,7 +2372,7 @@ func (x *ReplacementLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplacementLimit.ProtoReflect.Descriptor instead.
 func (*ReplacementLimit) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{7}
+	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{10}
 }
 
 // Outcome of the decision on pod deletion costs.
@@ -1972,7 +2384,7 @@ type PodCostsResult struct {
 
 func (x *PodCostsResult) Reset() {
 	*x = PodCostsResult{}
-	mi := &file_trimtab_v1_reason_proto_msgTypes[8]
+	mi := &file_trimtab_v1_reason_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1984,7 +2396,7 @@ func (x *PodCostsResult) String() string {
 func (*PodCostsResult) ProtoMessage() {}
 
 func (x *PodCostsResult) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_reason_proto_msgTypes[8]
+	mi := &file_trimtab_v1_reason_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1997,7 +2409,7 @@ func (x *PodCostsResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCostsResult.ProtoReflect.Descriptor instead.
 func (*PodCostsResult) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{8}
+	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{11}
 }
 
 // Outcome of a scale-up decision.
@@ -2009,7 +2421,7 @@ type ScaleUpResult struct {
 
 func (x *ScaleUpResult) Reset() {
 	*x = ScaleUpResult{}
-	mi := &file_trimtab_v1_reason_proto_msgTypes[9]
+	mi := &file_trimtab_v1_reason_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2021,7 +2433,7 @@ func (x *ScaleUpResult) String() string {
 func (*ScaleUpResult) ProtoMessage() {}
 
 func (x *ScaleUpResult) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_reason_proto_msgTypes[9]
+	mi := &file_trimtab_v1_reason_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2034,7 +2446,7 @@ func (x *ScaleUpResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleUpResult.ProtoReflect.Descriptor instead.
 func (*ScaleUpResult) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{9}
+	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{12}
 }
 
 // Why a node group does not grow for a pod, or its option was not chosen.
@@ -2046,7 +2458,7 @@ type NodeGroupReason struct {
 
 func (x *NodeGroupReason) Reset() {
 	*x = NodeGroupReason{}
-	mi := &file_trimtab_v1_reason_proto_msgTypes[10]
+	mi := &file_trimtab_v1_reason_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2058,7 +2470,7 @@ func (x *NodeGroupReason) String() string {
 func (*NodeGroupReason) ProtoMessage() {}
 
 func (x *NodeGroupReason) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_reason_proto_msgTypes[10]
+	mi := &file_trimtab_v1_reason_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2071,7 +2483,7 @@ func (x *NodeGroupReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeGroupReason.ProtoReflect.Descriptor instead.
 func (*NodeGroupReason) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{10}
+	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{13}
 }
 
 // Why scale-up does not serve a pending pod.
@@ -2083,7 +2495,7 @@ type SkippedPodReason struct {
 
 func (x *SkippedPodReason) Reset() {
 	*x = SkippedPodReason{}
-	mi := &file_trimtab_v1_reason_proto_msgTypes[11]
+	mi := &file_trimtab_v1_reason_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2095,7 +2507,7 @@ func (x *SkippedPodReason) String() string {
 func (*SkippedPodReason) ProtoMessage() {}
 
 func (x *SkippedPodReason) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_reason_proto_msgTypes[11]
+	mi := &file_trimtab_v1_reason_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2108,7 +2520,7 @@ func (x *SkippedPodReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkippedPodReason.ProtoReflect.Descriptor instead.
 func (*SkippedPodReason) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{11}
+	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{14}
 }
 
 // Why the pods of an owner got no deletion costs.
@@ -2120,7 +2532,7 @@ type PodCostGroupReason struct {
 
 func (x *PodCostGroupReason) Reset() {
 	*x = PodCostGroupReason{}
-	mi := &file_trimtab_v1_reason_proto_msgTypes[12]
+	mi := &file_trimtab_v1_reason_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2132,7 +2544,7 @@ func (x *PodCostGroupReason) String() string {
 func (*PodCostGroupReason) ProtoMessage() {}
 
 func (x *PodCostGroupReason) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_reason_proto_msgTypes[12]
+	mi := &file_trimtab_v1_reason_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2145,7 +2557,7 @@ func (x *PodCostGroupReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCostGroupReason.ProtoReflect.Descriptor instead.
 func (*PodCostGroupReason) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{12}
+	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{15}
 }
 
 // Why the actuator refuses a node of a `StartDeletion`, or why a deletion
@@ -2158,7 +2570,7 @@ type DeletionReason struct {
 
 func (x *DeletionReason) Reset() {
 	*x = DeletionReason{}
-	mi := &file_trimtab_v1_reason_proto_msgTypes[13]
+	mi := &file_trimtab_v1_reason_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2170,7 +2582,7 @@ func (x *DeletionReason) String() string {
 func (*DeletionReason) ProtoMessage() {}
 
 func (x *DeletionReason) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_reason_proto_msgTypes[13]
+	mi := &file_trimtab_v1_reason_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2183,7 +2595,7 @@ func (x *DeletionReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeletionReason.ProtoReflect.Descriptor instead.
 func (*DeletionReason) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{13}
+	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{16}
 }
 
 // Why a replacement was refused, or why all or a part of it was not carried
@@ -2196,7 +2608,7 @@ type ReplacementReason struct {
 
 func (x *ReplacementReason) Reset() {
 	*x = ReplacementReason{}
-	mi := &file_trimtab_v1_reason_proto_msgTypes[14]
+	mi := &file_trimtab_v1_reason_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2208,7 +2620,7 @@ func (x *ReplacementReason) String() string {
 func (*ReplacementReason) ProtoMessage() {}
 
 func (x *ReplacementReason) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_reason_proto_msgTypes[14]
+	mi := &file_trimtab_v1_reason_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2221,7 +2633,7 @@ func (x *ReplacementReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplacementReason.ProtoReflect.Descriptor instead.
 func (*ReplacementReason) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{14}
+	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{17}
 }
 
 // Why a node group was not grown.
@@ -2233,7 +2645,7 @@ type GrowthReason struct {
 
 func (x *GrowthReason) Reset() {
 	*x = GrowthReason{}
-	mi := &file_trimtab_v1_reason_proto_msgTypes[15]
+	mi := &file_trimtab_v1_reason_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2245,7 +2657,7 @@ func (x *GrowthReason) String() string {
 func (*GrowthReason) ProtoMessage() {}
 
 func (x *GrowthReason) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_reason_proto_msgTypes[15]
+	mi := &file_trimtab_v1_reason_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2258,7 +2670,7 @@ func (x *GrowthReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrowthReason.ProtoReflect.Descriptor instead.
 func (*GrowthReason) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{15}
+	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{18}
 }
 
 // Why the deletion cost of a pod could not be written.
@@ -2270,7 +2682,7 @@ type PodCostReason struct {
 
 func (x *PodCostReason) Reset() {
 	*x = PodCostReason{}
-	mi := &file_trimtab_v1_reason_proto_msgTypes[16]
+	mi := &file_trimtab_v1_reason_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2282,7 +2694,7 @@ func (x *PodCostReason) String() string {
 func (*PodCostReason) ProtoMessage() {}
 
 func (x *PodCostReason) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_reason_proto_msgTypes[16]
+	mi := &file_trimtab_v1_reason_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2295,7 +2707,7 @@ func (x *PodCostReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCostReason.ProtoReflect.Descriptor instead.
 func (*PodCostReason) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{16}
+	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{19}
 }
 
 // `google.rpc.ErrorInfo.reason` of every error status of the two services,
@@ -2308,7 +2720,7 @@ type ErrorReason struct {
 
 func (x *ErrorReason) Reset() {
 	*x = ErrorReason{}
-	mi := &file_trimtab_v1_reason_proto_msgTypes[17]
+	mi := &file_trimtab_v1_reason_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2320,7 +2732,7 @@ func (x *ErrorReason) String() string {
 func (*ErrorReason) ProtoMessage() {}
 
 func (x *ErrorReason) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_reason_proto_msgTypes[17]
+	mi := &file_trimtab_v1_reason_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2333,7 +2745,7 @@ func (x *ErrorReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorReason.ProtoReflect.Descriptor instead.
 func (*ErrorReason) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{17}
+	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{20}
 }
 
 var file_trimtab_v1_reason_proto_extTypes = []protoimpl.ExtensionInfo{
@@ -2365,8 +2777,8 @@ const file_trimtab_v1_reason_proto_rawDesc = "" +
 	"\x06plugin\x18\x01 \x01(\tR\x06plugin\x12\x16\n" +
 	"\x06clause\x18\x02 \x01(\tR\x06clause\x12\x17\n" +
 	"\aon_node\x18\x03 \x01(\tR\x06onNode\x12\x1e\n" +
-	"\von_new_node\x18\x04 \x01(\tR\tonNewNode\"\xa5\x15\n" +
-	"\x0fPredicateReason\"\x91\x15\n" +
+	"\von_new_node\x18\x04 \x01(\tR\tonNewNode\"\x8c\x19\n" +
+	"\x0fPredicateReason\"\xf8\x18\n" +
 	"\x04Code\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12g\n" +
 	"\x12NODE_UNSCHEDULABLE\x10\x01\x1aO\x82\xb5\x18K\n" +
@@ -2406,7 +2818,31 @@ const file_trimtab_v1_reason_proto_rawDesc = "" +
 	"\x19NODE_FEATURE_NOT_DECLARED\x10\x12\x1a\x80\x01\x82\xb5\x18|\n" +
 	"\x14NodeDeclaredFeatures\x12,a feature that the pod needs is not declared\x1a6the node does not declare a feature that the pod needs\x12\x8f\x01\n" +
 	"\x12CSI_DRIVER_MISSING\x10\x13\x1aw\x82\xb5\x18s\n" +
-	"\x10NodeVolumeLimits\x12%the CSI driver of a volume is missing\x1a8the CSI driver of a volume of the pod is not on the node\"\xe2\x05\n" +
+	"\x10NodeVolumeLimits\x12%the CSI driver of a volume is missing\x1a8the CSI driver of a volume of the pod is not on the node\x12{\n" +
+	"\x0eCLAIM_UNUSABLE\x10\x14\x1ag\x82\xb5\x18c\n" +
+	"\x10DynamicResources\x12!a claim of devices cannot be used\x1a,a claim of devices of the pod cannot be used\x12\x98\x01\n" +
+	"\x19CLAIM_ALLOCATED_ELSEWHERE\x10\x15\x1ay\x82\xb5\x18u\n" +
+	"\x10DynamicResources\x12$the devices of a claim are elsewhere\x1a;a claim of the pod has devices that the node does not reach\x12\xcc\x01\n" +
+	"\x15DEVICES_NOT_AVAILABLE\x10\x16\x1a\xb0\x01\x82\xb5\x18\xab\x01\n" +
+	"\x10DynamicResources\x12$devices of a claim are not available\x1a7the devices that the pod claims are not available there\"8a new node does not have the devices that the pod claims\"\xf4\x01\n" +
+	"\fDeviceReason\"\xe3\x01\n" +
+	"\x04Code\x12\x0f\n" +
+	"\vUNSPECIFIED\x10\x00\x12\f\n" +
+	"\bNO_MATCH\x10\x01\x12\x13\n" +
+	"\x0fSELECTOR_FAILED\x10\x02\x12\x13\n" +
+	"\x0fINVALID_REQUEST\x10\x03\x12\n" +
+	"\n" +
+	"\x06IN_USE\x10\x04\x12\v\n" +
+	"\aTAINTED\x10\x05\x12\f\n" +
+	"\bCOUNTERS\x10\x06\x12\f\n" +
+	"\bCAPACITY\x10\a\x12\x0e\n" +
+	"\n" +
+	"CONSTRAINT\x10\b\x12\x13\n" +
+	"\x0fPOOL_INCOMPLETE\x10\t\x12\x10\n" +
+	"\fPOOL_INVALID\x10\n" +
+	"\x12\x14\n" +
+	"\x10TOO_MANY_DEVICES\x10\v\x12\x10\n" +
+	"\fSEARCH_ENDED\x10\f\"\xe2\x05\n" +
 	"\x11UnremovableReason\"\xcc\x05\n" +
 	"\x04Code\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\"\n" +
@@ -2437,8 +2873,8 @@ const file_trimtab_v1_reason_proto_rawDesc = "" +
 	"\x10NEEDED_FOR_SLACK\x10\x18\x12\x15\n" +
 	"\x11CLUSTER_UNHEALTHY\x10\x19\x12\x0e\n" +
 	"\n" +
-	"LATER_WAVE\x10\x1a\"\xef\x02\n" +
-	"\x11BlockingPodReason\"\xd9\x02\n" +
+	"LATER_WAVE\x10\x1a\"\xf9\x02\n" +
+	"\x11BlockingPodReason\"\xe3\x02\n" +
 	"\x04Code\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14CONTROLLER_NOT_FOUND\x10\x01\x12\x18\n" +
@@ -2454,7 +2890,8 @@ const file_trimtab_v1_reason_proto_rawDesc = "" +
 	"\x12\x1a\n" +
 	"\x16WAITING_FOR_COMPLETION\x10\v\x12\f\n" +
 	"\bNO_PLACE\x10\f\x12\x13\n" +
-	"\x0fSEVERAL_BUDGETS\x10\r\"\xb1\x02\n" +
+	"\x0fSEVERAL_BUDGETS\x10\r\x12\b\n" +
+	"\x04GANG\x10<\"\xb1\x02\n" +
 	"\x0fScaleDownResult\"\x9d\x02\n" +
 	"\x04Code\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\x14\n" +
@@ -2466,7 +2903,36 @@ const file_trimtab_v1_reason_proto_rawDesc = "" +
 	"\x16SCALE_DOWN_IN_PROGRESS\x10\x06\x12\x1c\n" +
 	"\x18SCALE_DOWN_NO_CANDIDATES\x10\a\x12\x18\n" +
 	"\x14SCALE_DOWN_THROTTLED\x10\b\x12 \n" +
-	"\x1cSCALE_DOWN_CLUSTER_UNHEALTHY\x10\t\"r\n" +
+	"\x1cSCALE_DOWN_CLUSTER_UNHEALTHY\x10\t\"\xe2\x02\n" +
+	"\n" +
+	"GangReason\"\xd3\x02\n" +
+	"\x04Code\x12\x0f\n" +
+	"\vUNSPECIFIED\x10\x00\x12\x10\n" +
+	"\fTOO_FEW_PODS\x10\x01\x12\x15\n" +
+	"\x11POD_GROUP_MISSING\x10\x02\x12\x15\n" +
+	"\x11POD_GROUP_INVALID\x10\x03\x12\x13\n" +
+	"\x0fPODS_NOT_SERVED\x10\x04\x12\x16\n" +
+	"\x12SEVERAL_SCHEDULERS\x10\x05\x12\x13\n" +
+	"\x0fSEVERAL_DOMAINS\x10\x06\x12\x16\n" +
+	"\x12NO_NODE_GROUP_FITS\x10\a\x12\x12\n" +
+	"\x0eNO_DOMAIN_FITS\x10\b\x12\x14\n" +
+	"\x10MAX_SIZE_REACHED\x10\t\x12\x1a\n" +
+	"\x16RESOURCE_LIMIT_REACHED\x10\n" +
+	"\x12\x19\n" +
+	"\x15MAX_NEW_NODES_REACHED\x10\v\x12\x0e\n" +
+	"\n" +
+	"BACKED_OFF\x10\f\x12\r\n" +
+	"\tUNHEALTHY\x10\r\x12\x11\n" +
+	"\rNOT_EVALUATED\x10\x0e\x12\r\n" +
+	"\tNOT_WHOLE\x10\x0f\"\xc6\x01\n" +
+	"\x16CapacityRequestsResult\"\xab\x01\n" +
+	"\x04Code\x12\x0f\n" +
+	"\vUNSPECIFIED\x10\x00\x12\x1a\n" +
+	"\x16CAPACITY_REQUESTS_NONE\x10\x01\x12\x19\n" +
+	"\x15CAPACITY_REQUESTS_MET\x10\x02\x12\x1d\n" +
+	"\x19CAPACITY_REQUESTS_LACKING\x10\x03\x12\x1f\n" +
+	"\x1bCAPACITY_REQUESTS_NOT_TRIED\x10\x04\x12\x1b\n" +
+	"\x17CAPACITY_REQUESTS_ERROR\x10\x05\"r\n" +
 	"\vSlackResult\"c\n" +
 	"\x04Code\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\x13\n" +
@@ -2518,8 +2984,8 @@ const file_trimtab_v1_reason_proto_rawDesc = "" +
 	"\x12SCALE_UP_NOT_TRIED\x10\x02\x12\x17\n" +
 	"\x13SCALE_UP_NOT_NEEDED\x10\x03\x12\x17\n" +
 	"\x13SCALE_UP_NO_OPTIONS\x10\x04\x12\x12\n" +
-	"\x0eSCALE_UP_ERROR\x10\x05\"\xb1\x02\n" +
-	"\x0fNodeGroupReason\"\x9d\x02\n" +
+	"\x0eSCALE_UP_ERROR\x10\x05\"\xc6\x02\n" +
+	"\x0fNodeGroupReason\"\xb2\x02\n" +
 	"\x04Code\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10PREDICATE_FAILED\x10\x01\x12\x14\n" +
@@ -2537,8 +3003,9 @@ const file_trimtab_v1_reason_proto_rawDesc = "" +
 	"\x12\x14\n" +
 	"\x10PRIORITY_INVALID\x10\v\x12\x16\n" +
 	"\x12NODE_GROUP_INVALID\x10\f\x12\x11\n" +
-	"\rNOT_EVALUATED\x10\r\"\x91\x01\n" +
-	"\x10SkippedPodReason\"}\n" +
+	"\rNOT_EVALUATED\x10\r\x12\x13\n" +
+	"\x0fGANG_INCOMPLETE\x10<\"\xbe\x01\n" +
+	"\x10SkippedPodReason\"\xa9\x01\n" +
 	"\x04Code\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\x0e\n" +
 	"\n" +
@@ -2546,7 +3013,9 @@ const file_trimtab_v1_reason_proto_rawDesc = "" +
 	"\x10SCHEDULING_GATED\x10\x02\x12\r\n" +
 	"\tTOO_YOUNG\x10\x03\x12\x13\n" +
 	"\x0fOTHER_SCHEDULER\x10\x04\x12\x1a\n" +
-	"\x16UNSUPPORTED_CONSTRAINT\x10\x05\"\xcb\x02\n" +
+	"\x16UNSUPPORTED_CONSTRAINT\x10\x05\x12\x12\n" +
+	"\x0eHELD_WITH_GANG\x10<\x12\x16\n" +
+	"\x12CAPACITY_REQUESTED\x10P\"\xcb\x02\n" +
 	"\x12PodCostGroupReason\"\xb4\x02\n" +
 	"\x04Code\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\x17\n" +
@@ -2664,49 +3133,55 @@ func file_trimtab_v1_reason_proto_rawDescGZIP() []byte {
 	return file_trimtab_v1_reason_proto_rawDescData
 }
 
-var file_trimtab_v1_reason_proto_enumTypes = make([]protoimpl.EnumInfo, 17)
-var file_trimtab_v1_reason_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_trimtab_v1_reason_proto_enumTypes = make([]protoimpl.EnumInfo, 20)
+var file_trimtab_v1_reason_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_trimtab_v1_reason_proto_goTypes = []any{
 	(PredicateReason_Code)(0),             // 0: trimtab.v1.PredicateReason.Code
-	(UnremovableReason_Code)(0),           // 1: trimtab.v1.UnremovableReason.Code
-	(BlockingPodReason_Code)(0),           // 2: trimtab.v1.BlockingPodReason.Code
-	(ScaleDownResult_Code)(0),             // 3: trimtab.v1.ScaleDownResult.Code
-	(SlackResult_Code)(0),                 // 4: trimtab.v1.SlackResult.Code
-	(ReplacementResult_Code)(0),           // 5: trimtab.v1.ReplacementResult.Code
-	(ReplacementLimit_Code)(0),            // 6: trimtab.v1.ReplacementLimit.Code
-	(PodCostsResult_Code)(0),              // 7: trimtab.v1.PodCostsResult.Code
-	(ScaleUpResult_Code)(0),               // 8: trimtab.v1.ScaleUpResult.Code
-	(NodeGroupReason_Code)(0),             // 9: trimtab.v1.NodeGroupReason.Code
-	(SkippedPodReason_Code)(0),            // 10: trimtab.v1.SkippedPodReason.Code
-	(PodCostGroupReason_Code)(0),          // 11: trimtab.v1.PodCostGroupReason.Code
-	(DeletionReason_Code)(0),              // 12: trimtab.v1.DeletionReason.Code
-	(ReplacementReason_Code)(0),           // 13: trimtab.v1.ReplacementReason.Code
-	(GrowthReason_Code)(0),                // 14: trimtab.v1.GrowthReason.Code
-	(PodCostReason_Code)(0),               // 15: trimtab.v1.PodCostReason.Code
-	(ErrorReason_Code)(0),                 // 16: trimtab.v1.ErrorReason.Code
-	(*PredicateText)(nil),                 // 17: trimtab.v1.PredicateText
-	(*PredicateReason)(nil),               // 18: trimtab.v1.PredicateReason
-	(*UnremovableReason)(nil),             // 19: trimtab.v1.UnremovableReason
-	(*BlockingPodReason)(nil),             // 20: trimtab.v1.BlockingPodReason
-	(*ScaleDownResult)(nil),               // 21: trimtab.v1.ScaleDownResult
-	(*SlackResult)(nil),                   // 22: trimtab.v1.SlackResult
-	(*ReplacementResult)(nil),             // 23: trimtab.v1.ReplacementResult
-	(*ReplacementLimit)(nil),              // 24: trimtab.v1.ReplacementLimit
-	(*PodCostsResult)(nil),                // 25: trimtab.v1.PodCostsResult
-	(*ScaleUpResult)(nil),                 // 26: trimtab.v1.ScaleUpResult
-	(*NodeGroupReason)(nil),               // 27: trimtab.v1.NodeGroupReason
-	(*SkippedPodReason)(nil),              // 28: trimtab.v1.SkippedPodReason
-	(*PodCostGroupReason)(nil),            // 29: trimtab.v1.PodCostGroupReason
-	(*DeletionReason)(nil),                // 30: trimtab.v1.DeletionReason
-	(*ReplacementReason)(nil),             // 31: trimtab.v1.ReplacementReason
-	(*GrowthReason)(nil),                  // 32: trimtab.v1.GrowthReason
-	(*PodCostReason)(nil),                 // 33: trimtab.v1.PodCostReason
-	(*ErrorReason)(nil),                   // 34: trimtab.v1.ErrorReason
-	(*descriptorpb.EnumValueOptions)(nil), // 35: google.protobuf.EnumValueOptions
+	(DeviceReason_Code)(0),                // 1: trimtab.v1.DeviceReason.Code
+	(UnremovableReason_Code)(0),           // 2: trimtab.v1.UnremovableReason.Code
+	(BlockingPodReason_Code)(0),           // 3: trimtab.v1.BlockingPodReason.Code
+	(ScaleDownResult_Code)(0),             // 4: trimtab.v1.ScaleDownResult.Code
+	(GangReason_Code)(0),                  // 5: trimtab.v1.GangReason.Code
+	(CapacityRequestsResult_Code)(0),      // 6: trimtab.v1.CapacityRequestsResult.Code
+	(SlackResult_Code)(0),                 // 7: trimtab.v1.SlackResult.Code
+	(ReplacementResult_Code)(0),           // 8: trimtab.v1.ReplacementResult.Code
+	(ReplacementLimit_Code)(0),            // 9: trimtab.v1.ReplacementLimit.Code
+	(PodCostsResult_Code)(0),              // 10: trimtab.v1.PodCostsResult.Code
+	(ScaleUpResult_Code)(0),               // 11: trimtab.v1.ScaleUpResult.Code
+	(NodeGroupReason_Code)(0),             // 12: trimtab.v1.NodeGroupReason.Code
+	(SkippedPodReason_Code)(0),            // 13: trimtab.v1.SkippedPodReason.Code
+	(PodCostGroupReason_Code)(0),          // 14: trimtab.v1.PodCostGroupReason.Code
+	(DeletionReason_Code)(0),              // 15: trimtab.v1.DeletionReason.Code
+	(ReplacementReason_Code)(0),           // 16: trimtab.v1.ReplacementReason.Code
+	(GrowthReason_Code)(0),                // 17: trimtab.v1.GrowthReason.Code
+	(PodCostReason_Code)(0),               // 18: trimtab.v1.PodCostReason.Code
+	(ErrorReason_Code)(0),                 // 19: trimtab.v1.ErrorReason.Code
+	(*PredicateText)(nil),                 // 20: trimtab.v1.PredicateText
+	(*PredicateReason)(nil),               // 21: trimtab.v1.PredicateReason
+	(*DeviceReason)(nil),                  // 22: trimtab.v1.DeviceReason
+	(*UnremovableReason)(nil),             // 23: trimtab.v1.UnremovableReason
+	(*BlockingPodReason)(nil),             // 24: trimtab.v1.BlockingPodReason
+	(*ScaleDownResult)(nil),               // 25: trimtab.v1.ScaleDownResult
+	(*GangReason)(nil),                    // 26: trimtab.v1.GangReason
+	(*CapacityRequestsResult)(nil),        // 27: trimtab.v1.CapacityRequestsResult
+	(*SlackResult)(nil),                   // 28: trimtab.v1.SlackResult
+	(*ReplacementResult)(nil),             // 29: trimtab.v1.ReplacementResult
+	(*ReplacementLimit)(nil),              // 30: trimtab.v1.ReplacementLimit
+	(*PodCostsResult)(nil),                // 31: trimtab.v1.PodCostsResult
+	(*ScaleUpResult)(nil),                 // 32: trimtab.v1.ScaleUpResult
+	(*NodeGroupReason)(nil),               // 33: trimtab.v1.NodeGroupReason
+	(*SkippedPodReason)(nil),              // 34: trimtab.v1.SkippedPodReason
+	(*PodCostGroupReason)(nil),            // 35: trimtab.v1.PodCostGroupReason
+	(*DeletionReason)(nil),                // 36: trimtab.v1.DeletionReason
+	(*ReplacementReason)(nil),             // 37: trimtab.v1.ReplacementReason
+	(*GrowthReason)(nil),                  // 38: trimtab.v1.GrowthReason
+	(*PodCostReason)(nil),                 // 39: trimtab.v1.PodCostReason
+	(*ErrorReason)(nil),                   // 40: trimtab.v1.ErrorReason
+	(*descriptorpb.EnumValueOptions)(nil), // 41: google.protobuf.EnumValueOptions
 }
 var file_trimtab_v1_reason_proto_depIdxs = []int32{
-	35, // 0: trimtab.v1.predicate:extendee -> google.protobuf.EnumValueOptions
-	17, // 1: trimtab.v1.predicate:type_name -> trimtab.v1.PredicateText
+	41, // 0: trimtab.v1.predicate:extendee -> google.protobuf.EnumValueOptions
+	20, // 1: trimtab.v1.predicate:type_name -> trimtab.v1.PredicateText
 	2,  // [2:2] is the sub-list for method output_type
 	2,  // [2:2] is the sub-list for method input_type
 	1,  // [1:2] is the sub-list for extension type_name
@@ -2724,8 +3199,8 @@ func file_trimtab_v1_reason_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_trimtab_v1_reason_proto_rawDesc), len(file_trimtab_v1_reason_proto_rawDesc)),
-			NumEnums:      17,
-			NumMessages:   18,
+			NumEnums:      20,
+			NumMessages:   21,
 			NumExtensions: 1,
 			NumServices:   0,
 		},

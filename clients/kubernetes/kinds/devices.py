@@ -12,7 +12,7 @@ EXACT_COUNT = "ExactCount"
 """Default of `allocationMode`."""
 
 
-class DeviceAttribute(Struct, gc=False, omit_defaults=True):
+class SliceAttribute(Struct, gc=False, omit_defaults=True):
     """A value, of one of these types; lists are those of the feature gate DRAListTypeAttributes."""
 
     int_value: Int | None = field(default=None, name="int")
@@ -25,7 +25,7 @@ class DeviceAttribute(Struct, gc=False, omit_defaults=True):
     versions: list[str] | None = None
 
 
-class CapacityRange(Struct, gc=False, omit_defaults=True):
+class RequestRange(Struct, gc=False, omit_defaults=True):
     """Amounts that may be requested, as a range."""
 
     min: str | Int | float | None = None
@@ -33,19 +33,19 @@ class CapacityRange(Struct, gc=False, omit_defaults=True):
     step: str | Int | float | None = None
 
 
-class CapacityPolicy(Struct, rename="camel", gc=False, omit_defaults=True):
+class RequestPolicy(Struct, rename="camel", gc=False, omit_defaults=True):
     """Amounts of a capacity that may be requested."""
 
     default: str | Int | float | None = None
     valid_values: list[str | Int | float] | None = None
-    valid_range: CapacityRange | None = None
+    valid_range: RequestRange | None = None
 
 
-class DeviceCapacity(Struct, rename="camel", gc=False, omit_defaults=True):
+class SliceCapacity(Struct, rename="camel", gc=False, omit_defaults=True):
     """A capacity of a device."""
 
     value: str | Int | float | None = None
-    request_policy: CapacityPolicy | None = None
+    request_policy: RequestPolicy | None = None
 
 
 class DeviceCounter(Struct, gc=False, omit_defaults=True):
@@ -68,7 +68,7 @@ class CounterConsumption(Struct, rename="camel", gc=False, omit_defaults=True):
     counters: dict[str, DeviceCounter] | None = None
 
 
-class DeviceTaint(Struct, rename="camel", gc=False, omit_defaults=True):
+class SliceTaint(Struct, rename="camel", gc=False, omit_defaults=True):
     """A taint of a device."""
 
     key: str | None = None
@@ -81,13 +81,13 @@ class SliceDevice(Struct, rename="camel", gc=False, omit_defaults=True):
     """A device of a slice."""
 
     name: str | None = None
-    attributes: dict[str, DeviceAttribute] | None = None
-    capacity: dict[str, DeviceCapacity] | None = None
+    attributes: dict[str, SliceAttribute] | None = None
+    capacity: dict[str, SliceCapacity] | None = None
     consumes_counters: list[CounterConsumption] | None = None
     node_name: str | None = None
     node_selector: NodeSelector | None = None
     all_nodes: bool | None = None
-    taints: list[DeviceTaint] | None = None
+    taints: list[SliceTaint] | None = None
     binds_to_node: bool | None = None
     binding_conditions: list[str] | None = None
     binding_failure_conditions: list[str] | None = None
@@ -141,14 +141,14 @@ class DeviceClassSpec(Struct, rename="camel", gc=False, omit_defaults=True):
     extended_resource_name: str | None = None
 
 
-class DeviceClass(Struct, gc=False):
+class ResourceDeviceClass(Struct, gc=False):
     """A class of devices."""
 
     metadata: ObjectMeta | None = None
     spec: DeviceClassSpec | None = None
 
 
-class DeviceToleration(Struct, gc=False, omit_defaults=True):
+class RequestToleration(Struct, gc=False, omit_defaults=True):
     """A toleration of device taints."""
 
     key: str | None = None
@@ -171,7 +171,7 @@ class ExactRequest(Struct, rename="camel", gc=False, omit_defaults=True):
     allocation_mode: str | None = None
     count: Int | None = None
     admin_access: bool | None = None
-    tolerations: list[DeviceToleration] | None = None
+    tolerations: list[RequestToleration] | None = None
     capacity: CapacityRequests | None = None
 
     def __post_init__(self) -> None:
@@ -194,7 +194,7 @@ class DeviceRequest(Struct, rename="camel", gc=False, omit_defaults=True):
     first_available: list[AlternativeRequest] | None = None
 
 
-class DeviceConstraint(Struct, rename="camel", gc=False, omit_defaults=True):
+class RequestConstraint(Struct, rename="camel", gc=False, omit_defaults=True):
     """What devices of several requests have in common, or not."""
 
     requests: list[str] | None = None
@@ -202,20 +202,20 @@ class DeviceConstraint(Struct, rename="camel", gc=False, omit_defaults=True):
     distinct_attribute: str | None = None
 
 
-class DeviceClaim(Struct, gc=False, omit_defaults=True):
+class ClaimedDevices(Struct, gc=False, omit_defaults=True):
     """The devices that a claim asks for."""
 
     requests: list[DeviceRequest] | None = None
-    constraints: list[DeviceConstraint] | None = None
+    constraints: list[RequestConstraint] | None = None
 
 
 class ResourceClaimSpec(Struct, gc=False, omit_defaults=True):
     """`spec` of a claim."""
 
-    devices: DeviceClaim | None = None
+    devices: ClaimedDevices | None = None
 
 
-class AllocatedDevice(Struct, rename={"admin_access": "adminAccess", "share_id": "shareID",
+class ResultDevice(Struct, rename={"admin_access": "adminAccess", "share_id": "shareID",
                                       "consumed_capacity": "consumedCapacity",
                                       "binding_conditions": "bindingConditions",
                                       "binding_failure_conditions": "bindingFailureConditions"},
@@ -233,16 +233,16 @@ class AllocatedDevice(Struct, rename={"admin_access": "adminAccess", "share_id":
     binding_failure_conditions: list[str] | None = None
 
 
-class AllocatedDevices(Struct, gc=False, omit_defaults=True):
+class AllocationDevices(Struct, gc=False, omit_defaults=True):
     """The devices that a claim has."""
 
-    results: list[AllocatedDevice] | None = None
+    results: list[ResultDevice] | None = None
 
 
-class ClaimAllocation(Struct, rename="camel", gc=False, omit_defaults=True):
+class AllocationResult(Struct, rename="camel", gc=False, omit_defaults=True):
     """What a claim has. node_selector : the nodes where pods can use it; None = all."""
 
-    devices: AllocatedDevices | None = None
+    devices: AllocationDevices | None = None
     node_selector: NodeSelector | None = None
 
 
@@ -275,7 +275,7 @@ class DeviceStatus(Struct, rename={"share_id": "shareID"}, gc=False, omit_defaul
 class ResourceClaimStatus(Struct, rename="camel", gc=False, omit_defaults=True):
     """`status` of a claim."""
 
-    allocation: ClaimAllocation | None = None
+    allocation: AllocationResult | None = None
     reserved_for: list[ClaimConsumer] | None = None
     devices: list[DeviceStatus] | None = None
 
@@ -314,7 +314,7 @@ class DeviceTaintRuleSpec(Struct, rename="camel", gc=False, omit_defaults=True):
     """`spec` of a rule."""
 
     device_selector: DeviceTaintSelector | None = None
-    taint: DeviceTaint | None = None
+    taint: SliceTaint | None = None
 
 
 class DeviceTaintRule(Struct, gc=False):

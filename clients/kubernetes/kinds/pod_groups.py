@@ -80,7 +80,7 @@ class WorkloadSpec(Struct, rename="camel", gc=False, omit_defaults=True):
     pod_groups: list[PodGroupTemplate] | None = None
 
 
-class Workload(Struct, gc=False):
+class SchedulingWorkload(Struct, gc=False):
     """A workload."""
 
     metadata: ObjectMeta | None = None
@@ -128,7 +128,7 @@ class PodGroupStatus(Struct, rename="camel", gc=False, omit_defaults=True):
     resource_claim_statuses: list[GroupClaimStatus] | None = None
 
 
-class PodGroup(Struct, gc=False):
+class SchedulingPodGroup(Struct, gc=False):
     """A group of pods."""
 
     metadata: ObjectMeta | None = None

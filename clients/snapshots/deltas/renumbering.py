@@ -29,7 +29,12 @@ STRING_FIELDS: Final[dict[Any, tuple[str, ...]]] = {
 }
 SPEC_MESSAGES: Final[set[Any]] = {pb.RecentEviction.DESCRIPTOR, pb.TemplatePod.DESCRIPTOR}
 _OPTIONAL_SPECS: Final[set[Any]] = {pb.RecentEviction.DESCRIPTOR}
-LABEL_SET_MESSAGES: Final[set[Any]] = {*SPEC_MESSAGES, pb.Node.DESCRIPTOR, pb.NodeTemplate.DESCRIPTOR, pb.Namespace.DESCRIPTOR}
+LABEL_SET_MESSAGES: Final[set[Any]] = {
+    *SPEC_MESSAGES,
+    pb.Node.DESCRIPTOR,
+    pb.NodeTemplate.DESCRIPTOR,
+    pb.Namespace.DESCRIPTOR,
+}
 
 Number = Callable[[int], int]
 

@@ -4,6 +4,7 @@ Hashable and comparable by content, independent of the indices in the message. U
 resources in base units, durations in seconds. Enumerations are those of `trimtab.v1`.
 """
 
+from collections.abc import Hashable
 from typing import NamedTuple
 
 
@@ -127,6 +128,26 @@ class MountedVolume(NamedTuple):
     required_driver: str = ""
 
 
+class PodClaim(NamedTuple):
+    """A claim of devices by its `name` within the pod. shared : the claim that pods may share, by its name in the pod's
+    namespace, "" = the pod has its own; spec : what it asks for, a `DeviceClaim` of `trimtab.planner.devices.model`,
+    None = as the shared claim says; problem : why it cannot be used, "" = it can.
+    """
+
+    name: str
+    shared: str
+    spec: Hashable | None
+    problem: str
+
+
+class ExtendedDeviceRequest(NamedTuple):
+    """`devices` of them satisfy an extended resource. name : of the request in the claim that would be made."""
+
+    name: str
+    resource: str
+    devices: int
+
+
 class PodRequirements(NamedTuple):
     """One distinct pod spec: the fields of `trimtab.v1.PodSpec` with their names and units, strings resolved.
     requests : sorted by resource name, without zero amounts; node_affinity : None = no
@@ -157,6 +178,8 @@ class PodRequirements(NamedTuple):
     preferred_pod_anti_affinity: tuple[WeightedAffinityTerm, ...] = ()
     ignored_by_slack: bool = False
     node_features: tuple[str, ...] = ()
+    claims: tuple[PodClaim, ...] = ()
+    extended_device_requests: tuple[ExtendedDeviceRequest, ...] = ()
 
 
 class TemplatePod(NamedTuple):

@@ -15,6 +15,7 @@ from trimtab.planner.model.execution import UNLIMITED, RequestLimits
 from trimtab.planner.model.values import NodeGroupInfo, PodRequirements, TemplatePod
 from trimtab.planner.snapshot.checks import Row, SnapshotError, SnapshotMalformedError
 from trimtab.planner.snapshot.columns import Dangling, DanglingReferences, Int32, LabelSets, NodeColumns, Snapshot
+from trimtab.planner.snapshot.devices import read_devices
 from trimtab.planner.snapshot.dictionaries import (
     canonical_label_sets,
     canonical_resources,
@@ -145,6 +146,7 @@ def draft(
             for one in read_evictions(message.actuation_status.recent_evictions, sizes)
         ),
         slack_requests=read_slack_requests(message.slack_requests),
+        devices=read_devices(message.devices),
         dangling=DanglingReferences(missing.node, missing.owner, missing.pinned, no_group),
     )
 

@@ -39,14 +39,7 @@ class Application:
 
     def add(self, delta: pb.SnapshotDelta) -> None:
         """Apply one more delta."""
-        for table, rows in self._rows.items():
-            for key in getattr(delta, f"deleted_{table}"):
-                if rows.pop(key, None) is None:
-                    raise ValueError(f"deleted_{table}: there is no {key!r}")
-        for key in delta.deleted_pods:
-            namespace, _, name = key.partition("/")
-            if self._pods.pop((namespace, name.encode()), None) is None:
-                raise ValueError(f"deleted_pods: there is no {key!r}")
+        self._delete(delta)
         part = _AppendedIndices(self._whole, delta.changed)
         for table, key_of in KEYS.items():
             for row in getattr(delta.changed, table):
@@ -57,6 +50,16 @@ class Application:
             if delta.changed.HasField(table):
                 getattr(self._whole, table).CopyFrom(getattr(delta.changed, table))
         self._add_pods(delta.changed, part)
+
+    def _delete(self, delta: pb.SnapshotDelta) -> None:
+        for table, rows in self._rows.items():
+            for key in getattr(delta, f"deleted_{table}"):
+                if rows.pop(key, None) is None:
+                    raise ValueError(f"deleted_{table}: there is no {key!r}")
+        for key in delta.deleted_pods:
+            namespace, _, name = key.partition("/")
+            if self._pods.pop((namespace, name.encode()), None) is None:
+                raise ValueError(f"deleted_pods: there is no {key!r}")
 
     def result(self) -> pb.ClusterSnapshot:
         """Return the cluster as it is now, its pods sorted; more deltas may be added afterwards."""

@@ -1,0 +1,344 @@
+"""The snapshot with which decisions are made: devices that can be counted have become resources.
+
+Each ask for countable devices is a resource: nodes offer as many as are eligible, less those that claims other than the
+placed pods' have, and pods request what their claims count. So all that is decided with amounts is decided with devices:
+where pods fit, how many nodes they need, the cheapest ones, what limits allow. Each class is a resource as well, so that
+limits may name it. Pods with claims that cannot be counted, and those that share claims, are not placed; a node whose
+drivers have not published what they publish elsewhere in its group is not ready.
+
+Nothing else of a snapshot changes, and nothing at all if it has no devices. Cost: O(nodes) with some microseconds each
+if slices have changed, else columns of claims and pods; see `PlannedSnapshot`.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from trimtab.planner.device_amounts.asks import Ask, ClaimReader
+from trimtab.planner.device_amounts.cluster_devices import (
+    class_by_resource,
+    classes_of,
+    features_of,
+    slices_of,
+    template_slices,
+)
+from trimtab.planner.device_amounts.columns import Column, DeviceTotals, columns_of, used_devices
+from trimtab.planner.device_amounts.groups import EligibleDevices, ask_groups
+from trimtab.planner.device_amounts.node_pools import NodePools, PoolReader, expected_drivers
+from trimtab.planner.device_amounts.shared_claims import with_own_claims
+from trimtab.planner.devices.model import DeviceClaim
+from trimtab.planner.model.values import PodClaim, PodRequirements
+from trimtab.planner.snapshot.columns import Bool, Int32, Int64, NodeColumns, Snapshot
+from trimtab.planner.snapshot.dictionaries import FIRST_RESOURCES
+from trimtab.planner.snapshot.sharing import share
+
+NOT_COUNTED: Final = "resourceClaims"
+"""In `PodRequirements.unsupported`: claims that only the allocator decides."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """The snapshot with which decisions are made. sent : the one that was sent; resources : names of those that stand
+    for devices, sorted; facts : what slices and asks say, for the next one."""
+
+    snapshot: Snapshot
+    sent: Snapshot
+    resources: tuple[str, ...] = ()
+    facts: "_Facts | None" = None
+
+
+class _Inputs(NamedTuple):
+    """All that `_Facts` depend on. parts : fields of the snapshot, compared by identity."""
+
+    parts: tuple[Any, ...]
+    asks: tuple[Ask, ...]
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """pools : of nodes; declared : of the new nodes of node groups that declare them; columns : of resources; requested
+    : the columns of each ask that can be counted, problem_of : of each ask, why none can be allocated; totals : devices.
+    """
+
+    inputs: _Inputs
+    pools: NodePools
+    declared: Mapping[str, int]
+    columns: tuple[Column, ...]
+    groups: int
+    requested: Mapping[Ask, tuple[str, ...]]
+    problem_of: Mapping[Ask, str]
+    totals: DeviceTotals
+
+    def is_of(self, inputs: _Inputs) -> bool:
+        """Return whether these are the facts of some inputs."""
+        same = all(one is other for one, other in zip(self.inputs.parts, inputs.parts, strict=True))
+        return same and self.inputs.asks == inputs.asks
+
+
+def planned_snapshot(sent: Snapshot, before: Planned | None = None) -> Planned:
+    """Return the snapshot with which decisions are made. before : that of an earlier snapshot, of which what has not
+    changed is taken over."""
+    if sent.devices.is_empty and not any(spec.claims for spec in sent.specs):
+        return Planned(sent, sent)
+    return _Planner(sent, before).planned()
+
+
+class _Planner:
+    """Derives one snapshot."""
+
+    def __init__(self, sent: Snapshot, before: Planned | None) -> None:
+        self._sent, self._before = sent, before
+        self._devices = sent.devices
+        self._features = features_of(self._devices)
+        self._classes = classes_of(self._devices)
+        self._by_resource = class_by_resource(self._devices)
+        self._claims = ClaimReader(self._classes, self._features)
+        self._specs: dict[PodRequirements, PodRequirements] = {}
+        self._plugins = self._of_device_plugins()
+
+    def planned(self) -> Planned:
+        """Return the snapshot."""
+        sent, own = self._sent, with_own_claims(self._sent)
+        others = [
+            *(pod.spec for group in sent.groups for pod in group.daemonset_pods),
+            *(owner.pod_template.spec for owner in sent.owners if owner.pod_template is not None),
+            *(one.spec for one in sent.slack_requests),
+        ]
+        facts = self._facts([*own.specs, *others])
+        names = tuple([one.name for one in facts.columns])
+        specs = tuple([self._spec(one, facts) for one in own.specs])
+        ready, capacity = self._nodes(facts)
+        amounts = self._amounts(facts, specs, own.spec, ready.missing)
+        resources = FIRST_RESOURCES + tuple(sorted({*sent.resources, *names} - set(FIRST_RESOURCES)))
+        templates = self._templates(facts, ready.expected)
+        snapshot = sent._replace(
+            resources=resources,
+            specs=specs,
+            pods=sent.pods._replace(spec=own.spec),
+            nodes=_with_columns(sent, sent.nodes, resources, names, amounts, capacity)._replace(
+                ready=sent.nodes.ready & ~ready.missing
+            ),
+            templates=_with_columns(sent, sent.templates, resources, names, templates, templates),
+            groups=tuple(
+                [
+                    group._replace(
+                        daemonset_pods=tuple(
+                            [pod._replace(spec=self._spec(pod.spec, facts)) for pod in group.daemonset_pods]
+                        )
+                    )
+                    for group in sent.groups
+                ]
+            ),
+            owners=tuple(
+                [
+                    owner
+                    if owner.pod_template is None
+                    else owner._replace(
+                        pod_template=owner.pod_template._replace(spec=self._spec(owner.pod_template.spec, facts))
+                    )
+                    for owner in sent.owners
+                ]
+            ),
+            slack_requests=tuple([one._replace(spec=self._spec(one.spec, facts)) for one in sent.slack_requests]),
+        )
+        if self._before is not None:
+            snapshot = share(self._before.snapshot, snapshot)
+        return Planned(snapshot, sent, names, facts)
+
+    def _of_device_plugins(self) -> frozenset[str]:
+        """Return the resources that some node or template offers by itself."""
+        sent = self._sent
+        offered = sent.nodes.allocatable.any(axis=0) | sent.templates.allocatable.any(axis=0)
+        return frozenset(name for name, is_offered in zip(sent.resources, offered.tolist(), strict=True) if is_offered)
+
+    def _facts(self, specs: Iterable[PodRequirements]) -> _Facts:
+        sent, devices = self._sent, self._devices
+        asks = {ask for spec in dict.fromkeys(specs) for ask in self._asks(spec)}
+        labels = (sent.strings, sent.label_sets, sent.nodes.label_set) if len(devices.node_selectors) else ()
+        inputs = _Inputs(
+            (
+                devices.slices, devices.device_sets, devices.counter_sets, devices.classes, devices.taint_rules,
+                devices.templates, devices.strings, sent.nodes.name, *labels,
+            ),
+            tuple(sorted(asks, key=repr)),
+        )  # fmt: skip
+        known = self._before.facts if self._before is not None else None
+        if known is not None and len(known.inputs.parts) == len(inputs.parts) and known.is_of(inputs):
+            return known
+        return self._new_facts(inputs)
+
+    def _new_facts(self, inputs: _Inputs) -> _Facts:
+        devices = self._devices
+        reader = PoolReader(self._features)
+        declared = {}
+        for group, slices in devices.templates:
+            found = reader.read(template_slices(devices, slices, group), (group,), lambda _: ())
+            declared[group] = int(found.profile[0])
+        pools = reader.read(slices_of(devices), self._sent.nodes.name, self._labels)
+        eligible = EligibleDevices(self._classes, self._features, pools.tables)
+        groups = ask_groups(inputs.asks, pools, eligible)
+        columns = columns_of(groups, self._classes)
+        requested = {
+            ask: tuple([one.name for one in columns if one.group == number and ask in one.asks])
+            for number, group in enumerate(groups)
+            if group.is_exact
+            for ask in group.asks
+        }
+        problems = {ask: text for group in groups for ask, text in group.problems}
+        if pools.error:
+            problems = dict.fromkeys(inputs.asks, pools.error)
+        totals = DeviceTotals(columns, groups, eligible)
+        return _Facts(inputs, pools, declared, columns, len(groups), requested, problems, totals)
+
+    def _labels(self, node: int) -> tuple[tuple[str, str], ...]:
+        sets, strings = self._sent.label_sets, self._sent.strings
+        at = int(self._sent.nodes.label_set[node])
+        entries = range(int(sets.offsets[at]), int(sets.offsets[at + 1]))
+        return tuple([(strings[sets.keys[entry]], strings[sets.values[entry]]) for entry in entries])
+
+    def _asks(self, spec: PodRequirements) -> Iterable[Ask]:
+        for claim in spec.claims:
+            if isinstance(claim.spec, DeviceClaim):
+                yield from self._claims.read(claim.spec).asks
+        for one in spec.extended_device_requests:
+            if self._is_delegated(one.resource):
+                yield Ask(self._by_resource[one.resource])
+
+    def _is_delegated(self, resource: str) -> bool:
+        """Return whether devices satisfy an extended resource: a class provides it, and no node has it by itself."""
+        return resource in self._by_resource and resource not in self._plugins
+
+    def _spec(self, spec: PodRequirements, facts: _Facts) -> PodRequirements:
+        """Return a spec that requests resources in place of the claims that count."""
+        if not spec.claims and not spec.extended_device_requests:
+            return spec
+        if spec not in self._specs:
+            self._specs[spec] = self._counted(spec, facts)
+        return self._specs[spec]
+
+    def _counted(self, spec: PodRequirements, facts: _Facts) -> PodRequirements:
+        counts: dict[Ask, int] = {}
+        for claim in spec.claims:
+            problem = claim.problem or self._problem(claim, facts)
+            if problem:
+                return spec._replace(claims=(PodClaim(claim.name, claim.shared, None, problem),))
+        for claim in spec.claims:
+            demand = self._claims.read(claim.spec) if isinstance(claim.spec, DeviceClaim) and not claim.shared else None
+            if demand is None or not demand.is_counting:
+                return spec._replace(unsupported=(*spec.unsupported, NOT_COUNTED))
+            for ask, count in demand.counts:
+                counts[ask] = counts.get(ask, 0) + count
+        delegated = [one for one in spec.extended_device_requests if self._is_delegated(one.resource)]
+        for one in delegated:
+            ask = Ask(self._by_resource[one.resource])
+            counts[ask] = counts.get(ask, 0) + one.devices
+        if any(ask not in facts.requested for ask in counts):
+            return spec._replace(unsupported=(*spec.unsupported, NOT_COUNTED))
+        gone = {one.resource for one in delegated}
+        requests = {name: amount for name, amount in spec.requests if name not in gone}
+        for ask, count in counts.items():
+            for name in facts.requested[ask]:
+                requests[name] = requests.get(name, 0) + count
+        return spec._replace(requests=tuple(sorted(requests.items())), claims=(), extended_device_requests=())
+
+    def _problem(self, claim: PodClaim, facts: _Facts) -> str:
+        if not isinstance(claim.spec, DeviceClaim):
+            return ""
+        demand = self._claims.read(claim.spec)
+        found = next((facts.problem_of[ask] for ask in demand.asks if ask in facts.problem_of), "")
+        return demand.problem or found
+
+    def _nodes(self, facts: _Facts) -> tuple["_Published", Int64]:
+        """Return which nodes lack devices that they will have, and the devices of each : int64[N, columns]."""
+        published = _published(self._sent, facts)
+        capacity = facts.totals.by_node(facts.pools)
+        rows = np.array([facts.totals.of(facts.pools.profiles[at]) for at in published.expected], np.int64)
+        for node in np.flatnonzero(published.missing).tolist():
+            capacity[node] = rows[self._sent.nodes.group[node]]
+        return published, capacity
+
+    def _amounts(self, facts: _Facts, specs: Sequence[PodRequirements], spec_of: Int32, missing: Bool) -> Int64:
+        """Return the amounts that nodes offer : int64[N, columns]."""
+        sent, columns, count = self._sent, facts.columns, len(self._sent.nodes.name)
+        totals = facts.totals.by_node(facts.pools)
+        totals[missing] = 0
+        used = used_devices(self._devices, facts.pools, facts.totals, max(facts.groups, 1), count)
+        amounts = totals.copy()
+        for at, one in enumerate(columns):
+            if one.group >= 0:
+                amounts[:, at] -= np.where(totals[:, at] > 0, used[:, one.group], 0)
+        place = {one.name: at for at, one in enumerate(columns)}
+        demands = np.zeros((len(specs), len(columns)), np.int64)
+        for row, spec in enumerate(specs):
+            for name, amount in spec.requests:
+                if name in place:
+                    demands[row, place[name]] = amount
+        pods = sent.pods
+        having = demands.any(axis=1)
+        rows = np.flatnonzero((pods.node >= 0) & ~pods.is_terminal() & having[spec_of])
+        np.add.at(amounts, pods.node[rows], demands[spec_of[rows]])
+        return np.maximum(amounts, 0)
+
+    def _templates(self, facts: _Facts, expected: Sequence[int]) -> Int64:
+        """Return the devices of new nodes, by row of the templates : int64[T, columns]."""
+        rows = [at for group, at in zip(self._sent.groups, expected, strict=True) if group.template >= 0]
+        order = [group.template for group in self._sent.groups if group.template >= 0]
+        out = np.zeros((len(self._sent.templates.label_set), len(facts.columns)), np.int64)
+        for row, profile in zip(order, rows, strict=True):
+            out[row] = facts.totals.of(facts.pools.profiles[profile])
+        return out
+
+
+class _Published(NamedTuple):
+    """missing : bool[N], nodes whose drivers have not published what they publish on others of the group; expected : the
+    profile of a new node of each group."""
+
+    missing: Bool
+    expected: tuple[int, ...]
+
+
+def _published(sent: Snapshot, facts: _Facts) -> _Published:
+    group, pools = sent.nodes.group, facts.pools
+    missing = np.zeros(len(group), np.bool_)
+    expected = []
+    drivers = [frozenset(one.driver for one in profile) for profile in pools.profiles]
+    order = np.argsort(group, kind="stable")
+    bounds = np.searchsorted(group[order], np.arange(len(sent.groups) + 1))
+    for at, one in enumerate(sent.groups):
+        members = order[bounds[at] : bounds[at + 1]]
+        profile = facts.declared.get(one.id, -1)
+        found = np.bincount(pools.profile[members], minlength=len(pools.profiles))
+        if profile < 0:
+            found[0] = 0
+            profile = int(found.argmax())
+            wanted = expected_drivers(pools, members.tolist()) if found.any() else frozenset()
+        else:
+            wanted = drivers[profile]
+        expected.append(profile)
+        if wanted:
+            lacking = np.array([not wanted <= one for one in drivers])
+            missing[members] = lacking[pools.profile[members]]
+    return _Published(missing, tuple(expected))
+
+
+def _with_columns(
+    sent: Snapshot,
+    nodes: NodeColumns,
+    resources: tuple[str, ...],
+    names: Sequence[str],
+    allocatable: Int64,
+    capacity: Int64,
+) -> NodeColumns:
+    """Return nodes with amounts of further resources. allocatable, capacity : int64[N, names]."""
+    place = {name: at for at, name in enumerate(resources)}
+    old = [place[name] for name in sent.resources]
+    new = [place[name] for name in names]
+    found = []
+    for before, more in ((nodes.allocatable, allocatable), (nodes.capacity, capacity)):
+        out = np.zeros((len(before), len(resources)), np.int64)
+        out[:, old] = before
+        out[:, new] = more
+        found.append(out)
+    return nodes._replace(allocatable=found[0], capacity=found[1])

@@ -5,8 +5,8 @@ All are immutable, equal by content, and hold strings resolved. Nothing is valid
 Units: every quantity is an exact integer of nano-units (`*_nano`; "1Gi" is 2**30 * 10**9), since Kubernetes rounds
 quantities up to nano. Names of attributes and capacities stay as the driver wrote them, "domain/id" or "id".
 
-What many nodes publish alike should be one `DeviceSet`: answers of selectors are kept for each distinct `DeviceContent`,
-and pools with the same device set share their tables.
+What many nodes publish alike should be one `DeviceSet`: answers of selectors are kept for each distinct
+`DeviceContent`, and pools with the same device set share their tables.
 
 The API server's defaults have to be applied before: allocation mode EXACT_COUNT, count 1, toleration operator Equal.
 Source: k8s.io/api/resource/v1, v0.36.3.
@@ -45,15 +45,24 @@ class AttributeKind(IntEnum):
     BOOL = 2
     STRING = 3
     VERSION = 4
+    INTS = 5
+    BOOLS = 6
+    STRINGS = 7
+    VERSIONS = 8
+
+
+SCALAR_KINDS = frozenset({AttributeKind.INT, AttributeKind.BOOL, AttributeKind.STRING, AttributeKind.VERSION})
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceAttribute:
-    """An attribute by `name`; `value` is an int, a bool or, for STRING and VERSION, a str, and None for UNKNOWN."""
+    """An attribute by `name`; `value` is an int, a bool or, for STRING and VERSION, a str; a tuple of these for lists;
+    None for UNKNOWN.
+    """
 
     name: str
     kind: AttributeKind
-    value: int | bool | str | None
+    value: int | bool | str | tuple[int | bool | str, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +134,8 @@ class DeviceContent:
     """All of a device but its name. attributes, capacities : each name once, in any order; consumes_counters : the name
     of a counter set with (counter, nano); taints : its own and those of taint rules (`taint_rules.with_taint_rules`);
     nodes : of the device, None = those of its slice; allow_multiple_allocations : shares of it can be given away;
-    has_binding_conditions, binds_to_node : as published.
+    has_binding_conditions, binds_to_node : as published; in_compatibility_groups : some consumption of counters names
+    such groups, so that schedulers from 1.37 on do not see the slice of the device.
     """
 
     attributes: tuple[DeviceAttribute, ...] = ()
@@ -136,6 +146,7 @@ class DeviceContent:
     allow_multiple_allocations: bool = False
     has_binding_conditions: bool = False
     binds_to_node: bool = False
+    in_compatibility_groups: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +252,7 @@ class DeviceClass:
 @dataclass(frozen=True, slots=True)
 class DeviceFeatures:
     """What the cluster's scheduler can do. version : its minor version (36 for 1.36), which decides how it behaves
-    where versions differ; the rest are feature gates, on by default in 1.36.
+    where versions differ; the rest are feature gates, on by default in 1.36; fractional_capacity_range : from 1.37 on.
     """
 
     version: int = 36
@@ -251,6 +262,7 @@ class DeviceFeatures:
     device_taints: bool = True
     consumable_capacity: bool = True
     binding_conditions: bool = True
+    fractional_capacity_range: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,8 +369,8 @@ class DeviceInputError(Exception):
 @dataclass(slots=True)
 class PoolUse:
     """What allocations hold of the devices of one pool, by device name. exclusive : number of claims that have all of
-    it (1 unless the input is inconsistent); shares : of claims that have a part; capacity_shares : of those, shares with
-    consumed capacity; consumed : device to capacity to nano, of devices in `capacity_shares`.
+    it (1 unless the input is inconsistent); shares : of claims that have a part; capacity_shares : of those, shares
+    with consumed capacity; consumed : device to capacity to nano, of devices in `capacity_shares`.
     """
 
     exclusive: dict[str, int] = field(default_factory=dict)

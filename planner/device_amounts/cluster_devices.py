@@ -7,6 +7,7 @@ from typing import Final
 
 from trimtab.planner.devices.model import DeviceClass, DeviceFeatures, DeviceSet, DeviceSlice, NodeSelection
 from trimtab.planner.devices.taint_rules import DeviceTaintRule, with_taint_rules
+from trimtab.planner.model.values import CLASS_RESOURCE
 from trimtab.planner.snapshot.columns import ALL_NODES, PER_DEVICE, ClassOfDevices, DeviceColumns, TemplateSlice
 
 LATEST_MINOR: Final = 37
@@ -21,7 +22,6 @@ _GATES: Final = {
 }
 """The field of each feature gate, and the minor version from which on it is on by default."""
 _TAINT_RULES: Final = ("DRADeviceTaintRules", 37)
-_IMPLICIT: Final = "deviceclass.resource.kubernetes.io/"
 
 
 def features_of(devices: DeviceColumns) -> DeviceFeatures:
@@ -124,4 +124,4 @@ def class_by_resource(devices: DeviceColumns) -> dict[str, str]:
 
 def resource_of_class(name: str) -> str:
     """Return the extended resource that a class always provides."""
-    return f"{_IMPLICIT}{name}"
+    return f"{CLASS_RESOURCE}{name}"

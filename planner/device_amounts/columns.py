@@ -7,7 +7,6 @@ share one more, which is what they compete for.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Final
 
 import numpy as np
 
@@ -16,16 +15,15 @@ from trimtab.planner.device_amounts.cluster_devices import resource_of_class
 from trimtab.planner.device_amounts.groups import AskGroup, EligibleDevices
 from trimtab.planner.device_amounts.node_pools import DriverTable, NodePools, Profile
 from trimtab.planner.devices.model import PoolId
+from trimtab.planner.model.values import DEVICE_RESOURCE
 from trimtab.planner.snapshot.columns import ADMIN_ACCESS, ALLOCATED, DeviceColumns, Int64
-
-_OWN: Final = "devices.trimtab.dev/"
 
 
 def resource_of(ask: Ask) -> str:
     """Return the name of the resource of an ask: that of its class if it takes every device of it."""
     if ask == Ask(ask.device_class):
         return resource_of_class(ask.device_class)
-    return f"{_OWN}{ask.device_class}-{_digest(ask)}"
+    return f"{DEVICE_RESOURCE}{ask.device_class}-{_digest(ask)}"
 
 
 def _digest(value: object) -> str:
@@ -50,7 +48,7 @@ def columns_of(groups: Sequence[AskGroup], classes: Iterable[str]) -> tuple[Colu
             for ask in group.asks:
                 found[resource_of(ask)] = Column(resource_of(ask), (ask,), number)
             if len(group.asks) > 1:
-                name = f"{_OWN}{_digest(group.asks)}"
+                name = f"{DEVICE_RESOURCE}{_digest(group.asks)}"
                 found[name] = Column(name, group.asks, number)
     for name in classes:
         found.setdefault(resource_of_class(name), Column(resource_of_class(name), (Ask(name),), -1))

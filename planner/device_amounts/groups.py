@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from trimtab.planner.device_amounts.asks import Ask
 from trimtab.planner.device_amounts.node_pools import DriverTable, NodePools
-from trimtab.planner.devices.eligibility import Eligibility
+from trimtab.planner.devices.eligibility import Eligibility, input_error
 from trimtab.planner.devices.model import DeviceClass, DeviceFeatures
 from trimtab.planner.devices.pools import DeviceTable
 
@@ -66,7 +66,10 @@ class EligibleDevices:
             for content, bits in table.groups
             if bits & found.usable
         )
-        problem = f"{found.problems[0][1]}" if found.problems else ""
+        problem = ""
+        if found.problems:
+            error = input_error(found.problems[0][1], "", "", ask.device_class).error
+            problem = f"{error.object.strip()}, {error.field}: {error.text}"
         return Eligible(found.usable, plain, problem)
 
 

@@ -1,15 +1,16 @@
 """The snapshot with which decisions are made: devices that can be counted have become resources.
 
 Each ask for countable devices is a resource: nodes offer as many as are eligible, less those that claims other than the
-placed pods' have, and pods request what their claims count. So all that is decided with amounts is decided with devices:
-where pods fit, how many nodes they need, the cheapest ones, what limits allow. Each class is a resource as well, so that
-limits may name it. Pods with claims that cannot be counted, and those that share claims, are not placed; a node whose
-drivers have not published what they publish elsewhere in its group is not ready.
+placed pods' have, and pods request what their claims count. So whatever is decided with amounts is decided with devices
+too: where pods fit, how many nodes they need, the cheapest ones, what limits allow. Each class is a resource as well,
+which limits may name. Pods with claims that cannot be counted are not placed. A node whose drivers have not published
+what they publish elsewhere in its group is not ready.
 
 Nothing else of a snapshot changes, and nothing at all if it has no devices. Cost: O(nodes) with some microseconds each
 if slices have changed, else columns of claims and pods; see `PlannedSnapshot`.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -58,8 +59,9 @@ class _Inputs(NamedTuple):
 
 @dataclass(frozen=True)
 class _Facts:
-    """pools : of nodes; declared : of the new nodes of node groups that declare them; columns : of resources; requested
-    : the columns of each ask that can be counted, problem_of : of each ask, why none can be allocated; totals : devices.
+    """pools : of nodes; declared : of the new nodes of node groups that declare them; columns : of resources;
+    groups : number of groups of asks; requested : the columns of each ask that can be counted; problem_of : why none
+    can be allocated, by ask; totals : devices of nodes.
     """
 
     inputs: _Inputs
@@ -150,8 +152,11 @@ class _Planner:
     def _of_device_plugins(self) -> frozenset[str]:
         """Return the resources that some node or template offers by itself."""
         sent = self._sent
-        offered = sent.nodes.allocatable.any(axis=0) | sent.templates.allocatable.any(axis=0)
-        return frozenset(name for name, is_offered in zip(sent.resources, offered.tolist(), strict=True) if is_offered)
+        return frozenset(
+            name
+            for at, name in enumerate(sent.resources)
+            if sent.nodes.allocatable[:, at].any() or sent.templates.allocatable[:, at].any()
+        )
 
     def _facts(self, specs: Iterable[PodRequirements]) -> _Facts:
         sent, devices = self._sent, self._devices
@@ -219,29 +224,36 @@ class _Planner:
         return self._specs[spec]
 
     def _counted(self, spec: PodRequirements, facts: _Facts) -> PodRequirements:
-        counts: dict[Ask, int] = {}
         for claim in spec.claims:
             problem = claim.problem or self._problem(claim, facts)
             if problem:
                 return spec._replace(claims=(PodClaim(claim.name, claim.shared, None, problem),))
-        for claim in spec.claims:
-            demand = self._claims.read(claim.spec) if isinstance(claim.spec, DeviceClaim) and not claim.shared else None
-            if demand is None or not demand.is_counting:
-                return spec._replace(unsupported=(*spec.unsupported, NOT_COUNTED))
-            for ask, count in demand.counts:
-                counts[ask] = counts.get(ask, 0) + count
-        delegated = [one for one in spec.extended_device_requests if self._is_delegated(one.resource)]
-        for one in delegated:
-            ask = Ask(self._by_resource[one.resource])
-            counts[ask] = counts.get(ask, 0) + one.devices
-        if any(ask not in facts.requested for ask in counts):
+        counts = self._counts(spec, facts)
+        if counts is None:
             return spec._replace(unsupported=(*spec.unsupported, NOT_COUNTED))
-        gone = {one.resource for one in delegated}
+        gone = {one.resource for one in spec.extended_device_requests if self._is_delegated(one.resource)}
         requests = {name: amount for name, amount in spec.requests if name not in gone}
         for ask, count in counts.items():
             for name in facts.requested[ask]:
                 requests[name] = requests.get(name, 0) + count
-        return spec._replace(requests=tuple(sorted(requests.items())), claims=(), extended_device_requests=())
+        reached = tuple([claim for claim in spec.claims if claim.nodes is not None])
+        return spec._replace(requests=tuple(sorted(requests.items())), claims=reached, extended_device_requests=())
+
+    def _counts(self, spec: PodRequirements, facts: _Facts) -> dict[Ask, int] | None:
+        """Return how many devices of each ask the pods of a spec take, None if that cannot be counted."""
+        counts: Counter[Ask] = Counter()
+        for claim in spec.claims:
+            if claim.shared:
+                return None
+            if isinstance(claim.spec, DeviceClaim):
+                demand = self._claims.read(claim.spec)
+                if not demand.is_counting:
+                    return None
+                counts.update(dict(demand.counts))
+        for one in spec.extended_device_requests:
+            if self._is_delegated(one.resource):
+                counts[Ask(self._by_resource[one.resource])] += one.devices
+        return counts if all(ask in facts.requested for ask in counts) else None
 
     def _problem(self, claim: PodClaim, facts: _Facts) -> str:
         if not isinstance(claim.spec, DeviceClaim):
@@ -292,8 +304,8 @@ class _Planner:
 
 
 class _Published(NamedTuple):
-    """missing : bool[N], nodes whose drivers have not published what they publish on others of the group; expected : the
-    profile of a new node of each group."""
+    """missing : bool[N], nodes whose drivers have not published what they publish on others of the group;
+    expected : the profile of a new node of each group."""
 
     missing: Bool
     expected: tuple[int, ...]
@@ -318,8 +330,8 @@ def _published(sent: Snapshot, facts: _Facts) -> _Published:
             wanted = drivers[profile]
         expected.append(profile)
         if wanted:
-            lacking = np.array([not wanted <= one for one in drivers])
-            missing[members] = lacking[pools.profile[members]]
+            lacking = [not wanted <= one for one in drivers]
+            missing[members] = [lacking[at] for at in pools.profile[members].tolist()]
     return _Published(missing, tuple(expected))
 
 

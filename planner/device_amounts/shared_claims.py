@@ -1,15 +1,17 @@
-"""Claims that pods may share, of which a pod is the only user: they are as its own.
+"""Claims that pods may share, as they concern each pod.
 
-When that pod is deleted, nobody uses the claim, and the next pod gets it with new devices. A claim that is allocated
-and used by no pod here, or by something else, stays shared.
+A claim with one user is as its own: when that pod is deleted, nobody uses the claim, and the next pod gets it with new
+devices. Any other claim that is allocated keeps its devices, so that its users go where these can be reached and take
+nothing more: those of one node stay there. A claim of several users without devices stays shared.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from trimtab.planner.model.values import PodClaim, PodRequirements
-from trimtab.planner.snapshot.columns import ALLOCATED, BEING_DELETED, Int32, Snapshot
+from trimtab.planner.model.values import LabelRequirement, NodeAffinityTerm, PodClaim, PodRequirements
+from trimtab.planner.snapshot.columns import ALLOCATED, BEING_DELETED, BINDING_FAILED, Int32, Snapshot
+from trimtab.v1.snapshot_pb2 import LabelOperator
 
 
 class OwnSpecs(NamedTuple):
@@ -26,7 +28,7 @@ class _NamedClaims:
         devices = snapshot.devices
         claims = self._claims = devices.claims
         named = np.flatnonzero(np.diff(claims.pod.offsets) == 0)
-        self._specs = devices.claim_specs
+        self._specs, self._selectors, self._strings = devices.claim_specs, devices.node_selectors, devices.strings
         self._row = {(devices.strings[claims.namespace[row]], claims.name.get(row)): row for row in named.tolist()}
 
     def find(self, key: tuple[str, str]) -> int:
@@ -41,15 +43,24 @@ class _NamedClaims:
         flags = int(claims.flags[row])
         if flags & BEING_DELETED:
             return claim._replace(problem=f"ResourceClaim {claim.shared} is being deleted")
+        if flags & BINDING_FAILED:
+            return claim._replace(problem=f"the devices of ResourceClaim {claim.shared} could not be bound")
         first, last = np.searchsorted(claims.consumer_claim, [row, row + 1]).tolist()
         others = {claims.consumer.get(at) for at in range(first, last)} - set(users)
-        if len(users) > 1 or others or (flags & ALLOCATED and not is_placed):
-            return claim
-        return PodClaim(claim.name, "", self._specs[claims.spec[row]], claim.problem)
+        if flags & ALLOCATED and (len(users) > 1 or others or not is_placed):
+            return claim._replace(shared="", spec=None, nodes=self._nodes(row))
+        return claim if len(users) > 1 else claim._replace(shared="", spec=self._specs[claims.spec[row]])
+
+    def _nodes(self, row: int) -> tuple[NodeAffinityTerm, ...] | None:
+        """Return which nodes reach the devices of a claim."""
+        if name := self._strings[self._claims.node[row]]:
+            return (NodeAffinityTerm((), (LabelRequirement("metadata.name", LabelOperator.IN, (name,)),)),)
+        selector = int(self._claims.selector[row])
+        return self._selectors[selector] if selector >= 0 else None
 
 
 def with_own_claims(snapshot: Snapshot) -> OwnSpecs:
-    """Return the specs of pods, with their own claims in place of those that only they use. O(P) if some spec shares a
+    """Return the specs of pods, with what shared claims are for them. O(P) if some spec shares a
     claim, and microseconds for each such pod."""
     pods, specs = snapshot.pods, list(snapshot.specs)
     sharing = [at for at, spec in enumerate(specs) if any(one.shared for one in spec.claims)]
@@ -71,9 +82,12 @@ def with_own_claims(snapshot: Snapshot) -> OwnSpecs:
         for one in spec.claims:
             key = namespace, one.shared
             at = named.find(key) if one.shared else -1
-            if one.shared and at < 0 and one.spec is None and not one.problem:
-                one = one._replace(problem=f"ResourceClaim {namespace}/{one.shared} does not exist")
-            claims.append(named.as_own(one, at, users[key], bool(pods.node[row] >= 0)) if one.shared else one)
+            if not one.shared:
+                claims.append(one)
+            elif at < 0 and one.spec is None and not one.problem:
+                claims.append(one._replace(problem=f"ResourceClaim {namespace}/{one.shared} does not exist"))
+            else:
+                claims.append(named.as_own(one, at, users[key], bool(pods.node[row] >= 0)))
         found = spec._replace(claims=tuple(claims))
         if found != spec:
             column[row] = number.setdefault(found, len(specs) + len(number))

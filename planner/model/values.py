@@ -5,7 +5,7 @@ resources in base units, durations in seconds. Enumerations are those of `trimta
 """
 
 from collections.abc import Hashable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 
 class LabelRequirement(NamedTuple):
@@ -128,16 +128,29 @@ class MountedVolume(NamedTuple):
     required_driver: str = ""
 
 
+CLASS_RESOURCE: Final = "deviceclass.resource.kubernetes.io/"
+"""The extended resource that a device class always provides begins with this, and ends with the name of the class."""
+DEVICE_RESOURCE: Final = "devices.trimtab.dev/"
+"""Other resources that stand for devices begin with this."""
+
+
+def is_device_resource(name: str) -> bool:
+    """Return whether a resource stands for devices of dynamic resource allocation."""
+    return name.startswith((CLASS_RESOURCE, DEVICE_RESOURCE))
+
+
 class PodClaim(NamedTuple):
     """A claim of devices by its `name` within the pod. shared : the claim that pods may share, by its name in the pod's
     namespace, "" = the pod has its own; spec : what it asks for, a `DeviceClaim` of `trimtab.planner.devices.model`,
-    None = as the shared claim says; problem : why it cannot be used, "" = it can.
+    None = as the shared claim says; problem : why it cannot be used, "" = it can; nodes : those that reach the devices
+    that it has already, None = it has none, or all reach them.
     """
 
     name: str
     shared: str
     spec: Hashable | None
     problem: str
+    nodes: tuple[NodeAffinityTerm, ...] | None = None
 
 
 class ExtendedDeviceRequest(NamedTuple):

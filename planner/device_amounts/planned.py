@@ -11,7 +11,7 @@ if slices have changed, else columns of claims and pods; see `PlannedSnapshot`.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -30,7 +30,7 @@ from trimtab.planner.device_amounts.groups import EligibleDevices, ask_groups
 from trimtab.planner.device_amounts.node_pools import NodePools, PoolReader, expected_drivers
 from trimtab.planner.device_amounts.shared_claims import with_own_claims
 from trimtab.planner.devices.model import DeviceClaim
-from trimtab.planner.model.values import PodClaim, PodRequirements
+from trimtab.planner.model.values import Owner, PodClaim, PodGroup, PodRequirements
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, NodeColumns, Snapshot
 from trimtab.planner.snapshot.dictionaries import FIRST_RESOURCES
 from trimtab.planner.snapshot.sharing import share
@@ -87,6 +87,30 @@ def planned_snapshot(sent: Snapshot, before: Planned | None = None) -> Planned:
     return _Planner(sent, before).planned()
 
 
+def _of_template(row: Owner | PodGroup) -> list[PodRequirements]:
+    return [] if row.pod_template is None else [row.pod_template.spec]
+
+
+_SPECS_OF: Final[dict[str, Callable[[Any], list[PodRequirements]]]] = {
+    "groups": lambda row: [pod.spec for pod in row.daemonset_pods],
+    "owners": _of_template,
+    "pod_groups": _of_template,
+    "slack_requests": lambda row: [row.spec],
+    "capacity_requests": lambda row: [one.spec for one in row.pod_sets],
+}
+"""The specs in rows of other tables than the pods."""
+
+
+def _mapped(value: Any, replaced: Callable[[PodRequirements], PodRequirements]) -> Any:
+    """Return a row, or what it consists of, with its specs replaced."""
+    if isinstance(value, PodRequirements):
+        return replaced(value)
+    if not isinstance(value, tuple):
+        return value
+    parts = [_mapped(one, replaced) for one in value]
+    return type(value)._make(parts) if hasattr(value, "_make") else tuple(parts)
+
+
 class _Planner:
     """Derives one snapshot."""
 
@@ -104,9 +128,7 @@ class _Planner:
         """Return the snapshot."""
         sent, own = self._sent, with_own_claims(self._sent)
         others = [
-            *(pod.spec for group in sent.groups for pod in group.daemonset_pods),
-            *(owner.pod_template.spec for owner in sent.owners if owner.pod_template is not None),
-            *(one.spec for one in sent.slack_requests),
+            spec for table, specs_of in _SPECS_OF.items() for row in getattr(sent, table) for spec in specs_of(row)
         ]
         facts = self._facts([*own.specs, *others])
         names = tuple([one.name for one in facts.columns])
@@ -115,6 +137,10 @@ class _Planner:
         amounts = self._amounts(facts, specs, own.spec, ready.missing)
         resources = FIRST_RESOURCES + tuple(sorted({*sent.resources, *names} - set(FIRST_RESOURCES)))
         templates = self._templates(facts, ready.expected)
+        replaced: dict[str, Any] = {
+            table: tuple([self._row(row, specs_of(row), facts) for row in getattr(sent, table)])
+            for table, specs_of in _SPECS_OF.items()
+        }
         snapshot = sent._replace(
             resources=resources,
             specs=specs,
@@ -123,31 +149,17 @@ class _Planner:
                 ready=sent.nodes.ready & ~ready.missing
             ),
             templates=_with_columns(sent, sent.templates, resources, names, templates, templates),
-            groups=tuple(
-                [
-                    group._replace(
-                        daemonset_pods=tuple(
-                            [pod._replace(spec=self._spec(pod.spec, facts)) for pod in group.daemonset_pods]
-                        )
-                    )
-                    for group in sent.groups
-                ]
-            ),
-            owners=tuple(
-                [
-                    owner
-                    if owner.pod_template is None
-                    else owner._replace(
-                        pod_template=owner.pod_template._replace(spec=self._spec(owner.pod_template.spec, facts))
-                    )
-                    for owner in sent.owners
-                ]
-            ),
-            slack_requests=tuple([one._replace(spec=self._spec(one.spec, facts)) for one in sent.slack_requests]),
+            **replaced,
         )
         if self._before is not None:
             snapshot = share(self._before.snapshot, snapshot)
         return Planned(snapshot, sent, names, facts)
+
+    def _row(self, row: Any, specs: Sequence[PodRequirements], facts: _Facts) -> Any:
+        """Return a row with its specs replaced; most have no claims and stay the same object."""
+        if all(spec is self._spec(spec, facts) for spec in specs):
+            return row
+        return _mapped(row, lambda spec: self._spec(spec, facts))
 
     def _of_device_plugins(self) -> frozenset[str]:
         """Return the resources that some node or template offers by itself."""
@@ -288,7 +300,7 @@ class _Planner:
                 if name in place:
                     demands[row, place[name]] = amount
         pods = sent.pods
-        having = demands.any(axis=1)
+        having: Bool = demands.sum(axis=1) > 0
         rows = np.flatnonzero((pods.node >= 0) & ~pods.is_terminal() & having[spec_of])
         np.add.at(amounts, pods.node[rows], demands[spec_of[rows]])
         return np.maximum(amounts, 0)

@@ -193,6 +193,7 @@ class PodRequirements(NamedTuple):
     node_features: tuple[str, ...] = ()
     claims: tuple[PodClaim, ...] = ()
     extended_device_requests: tuple[ExtendedDeviceRequest, ...] = ()
+    capacity_request: str = ""
 
 
 class TemplatePod(NamedTuple):
@@ -242,6 +243,29 @@ class Owner(NamedTuple):
     selector: Selector | None = None
     controller: str = ""
     revision: int = 0
+    pod_template: TemplatePod | None = None
+
+
+class PodGroup(NamedTuple):
+    """A group of pods by namespace and name that are scheduled together; object : "Kind/namespace/name", for people;
+    with a `problem`, all else is empty.
+
+    min_count : fewest pods that must run, 0 = no gang; topology_key : label of the domain of all its pods, "" =
+    anywhere; moves_whole : all its pods are evicted or none; priority : None = that of its pods; created_ns : Unix
+    nanoseconds, 0 = that of its pods; desired_count : pods that its workload makes, -1 = unknown; pod_template : such a
+    pod, None = unknown.
+    """
+
+    namespace: str
+    name: str
+    object: str
+    problem: str = ""
+    min_count: int = 0
+    topology_key: str = ""
+    moves_whole: bool = False
+    priority: int | None = None
+    created_ns: int = 0
+    desired_count: int = -1
     pod_template: TemplatePod | None = None
 
 
@@ -308,3 +332,44 @@ class SlackRequest(NamedTuple):
     replicas: int = -1
     percentage: int = -1
     limits: tuple[tuple[str, int], ...] = ()
+
+
+class CapacityPodSet(NamedTuple):
+    """`pod_count` equal pods of a ProvisioningRequest; `labels` sorted by key."""
+
+    spec: PodRequirements
+    labels: tuple[tuple[str, str], ...]
+    pod_count: int
+
+
+class CapacityRequest(NamedTuple):
+    """A ProvisioningRequest, as in the snapshot. With a `problem`, it has no pod sets.
+
+    created_s, provisioned_s : Unix seconds, 0 = not known, not provisioned; valid_until_s : seconds after its creation,
+    0 = not given; failed, booking_expired, capacity_revoked : conditions that end it.
+    """
+
+    namespace: str
+    name: str
+    uid: str = ""
+    created_s: int = 0
+    class_name: str = ""
+    problem: str = ""
+    pod_sets: tuple[CapacityPodSet, ...] = ()
+    valid_until_s: int = 0
+    no_retry: bool = False
+    processor_instance: str = ""
+    provisioned_s: int = 0
+    failed: bool = False
+    booking_expired: bool = False
+    capacity_revoked: bool = False
+
+    @property
+    def key(self) -> str:
+        """Return "namespace/name"."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether a condition says that nothing more is done for it."""
+        return self.failed or self.booking_expired or self.capacity_revoked

@@ -37,11 +37,19 @@ class Pending(NamedTuple):
     skipped_reason: UInt8
 
 
-def pending_pods(snapshot: Snapshot, settings: ScaleUpSettings, general: PlannerSettings, now_ns: int) -> Pending:
-    """Return the pending pods."""
+def pending_pods(
+    snapshot: Snapshot,
+    settings: ScaleUpSettings,
+    general: PlannerSettings,
+    now_ns: int,
+    requested: Bool | None = None,
+) -> Pending:
+    """Return the pending pods. requested : bool[P] those that wait for room of a ProvisioningRequest, None = none."""
     pods = snapshot.pods
     waits = np.flatnonzero((pods.node == NO_NODE) & (pods.deletion_s == 0) & ~pods.is_terminal())
     reason = _reasons(snapshot, settings, general, waits, now_ns)
+    if requested is not None:
+        reason[requested[waits]] = Reason.CAPACITY_REQUESTED
     is_daemon = (pods.flags[waits] & FLAG_DAEMON) != 0
     is_young = reason == Reason.TOO_YOUNG
     needs_place = (reason == 0) | is_young

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from trimtab.planner.devices.model import CounterSet, DeviceClaim, DeviceSet, DeviceTaint
 from trimtab.planner.model.values import (
+    CapacityRequest,
     DeletionInProgress,
     DisruptionBudget,
     MountedVolume,
@@ -25,6 +26,7 @@ from trimtab.planner.model.values import (
     NodeGroupInfo,
     NodeTraits,
     Owner,
+    PodGroup,
     PodRequirements,
     RecentEviction,
     SlackRequest,
@@ -83,7 +85,8 @@ class PodColumns(NamedTuple):
     `PodPhase.Code`; flags : uint8[P]; deletion_cost : int32[P]; pinned : int32[P] into `nodes`, NO_NODE or
     UNKNOWN_NODE; volume_pod : int32[M] ascending; volume : int32[M] into `volumes`; number_pod, number_key : int32[A]
     pod and index into `Snapshot.strings`, ascending; number : float64[A] of that annotation, infinity if its value is
-    not a number.
+    not a number; group_pod : int32[B] pods in groups, ascending; group_name : int32[B] into `Snapshot.strings`, the
+    name of each one's group, in the pod's namespace.
     """
 
     namespace: Int32
@@ -104,6 +107,8 @@ class PodColumns(NamedTuple):
     number_pod: Int32
     number_key: Int32
     number: Float64
+    group_pod: Int32
+    group_name: Int32
 
     def is_terminal(self) -> Bool:
         """Return which pods are in a terminal phase, Succeeded or Failed. bool[P]."""
@@ -278,7 +283,8 @@ class DanglingReferences(NamedTuple):
 class Snapshot(NamedTuple):
     """A whole cluster in canonical form; `version` is the hex digest of everything else. `resources` begins with cpu,
     memory, ephemeral-storage, pods; then follow, sorted, the others that some node offers or some pod requests.
-    `namespaces` : (name, label set), sorted by name. `slack_requests` : sorted by object.
+    `namespaces` : (name, label set), sorted by name. `slack_requests` : sorted by object; `capacity_requests` : by
+    namespace and name. `pod_groups` : likewise; pods may name others.
 
     strings : sorted, those in use; label_sets, specs, volumes : dictionaries without duplicates; nodes, groups, owners,
     budgets, deletions, recent_evictions : sorted by key; templates : in the order of the groups that have one;
@@ -302,6 +308,8 @@ class Snapshot(NamedTuple):
     recent_evictions: tuple[RecentEviction, ...]
     slack_requests: tuple[SlackRequest, ...]
     devices: DeviceColumns
+    capacity_requests: tuple[CapacityRequest, ...]
+    pod_groups: tuple[PodGroup, ...]
     dangling: DanglingReferences
 
     def pod_key(self, pod: int) -> str:

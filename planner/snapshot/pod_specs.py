@@ -236,6 +236,7 @@ _READ: Final[dict[str, Callable[[_SpecRow, Any], Any]]] = {
     "node_features": lambda row, names: _texts(row, names, "node_features"),
     "claims": read_pod_claims,
     "extended_device_requests": read_extended_requests,
+    "capacity_request": lambda row, index: row.text(index, "capacity_request"),
 }
 """Readers of the message's fields except `requests`, for the fields of `PodRequirements` with the same names."""
 

@@ -119,6 +119,8 @@ def _pods(
         number_pod=np.zeros(0, np.int32),
         number_key=np.zeros(0, np.int32),
         number=np.zeros(0, np.float64),
+        group_pod=np.zeros(0, np.int32),
+        group_name=np.zeros(0, np.int32),
     )
 
 
@@ -154,5 +156,7 @@ def snapshot(
         recent_evictions=(),
         slack_requests=(),
         devices=NO_DEVICES,
+        capacity_requests=(),
+        pod_groups=(),
         dangling=DanglingReferences(_NOTHING, _NOTHING, _NOTHING, _NOTHING),
     )

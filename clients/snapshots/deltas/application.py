@@ -9,15 +9,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from trimtab.clients.snapshots.deltas.interning import KEYS
+from trimtab.clients.snapshots.deltas.interning import KEYS, WITH_OWN_DICTIONARY
 from trimtab.clients.snapshots.deltas.pod_columns import Int64, Texts
 from trimtab.clients.snapshots.deltas.renumbering import NewIndices, renumber
 from trimtab.v1 import snapshot_pb2 as pb
 
 _INT32: Final = "<i4"
-_STRINGS: Final = ("namespace", "node", "owner", "pinned_node")
-_WITH_OWN_DICTIONARY: Final = ("slack_requests", "devices")
-"""Messages that a delta replaces whole."""
+_STRINGS: Final = ("namespace", "node", "owner", "pinned_node", "pod_group")
 _PLAIN: Final = {"created": "<i8", "deletion": "<i8", "phase": "u1", "flags": "u1", "deletion_cost": _INT32}
 
 
@@ -46,9 +44,9 @@ class Application:
                 self._rows[table][key_of(row)] = part.copy(row)
         if delta.changed.HasField("actuation_status"):
             self._whole.actuation_status.CopyFrom(part.copy(delta.changed.actuation_status))
-        for table in _WITH_OWN_DICTIONARY:
-            if delta.changed.HasField(table):
-                getattr(self._whole, table).CopyFrom(getattr(delta.changed, table))
+        for field, value in delta.changed.ListFields():
+            if field.name in WITH_OWN_DICTIONARY:
+                getattr(self._whole, field.name).CopyFrom(value)
         self._add_pods(delta.changed, part)
 
     def _delete(self, delta: pb.SnapshotDelta) -> None:

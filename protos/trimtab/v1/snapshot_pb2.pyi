@@ -56,6 +56,8 @@ class ClusterSnapshot(_message.Message):
     ACTUATION_STATUS_FIELD_NUMBER: _builtins.int
     SLACK_REQUESTS_FIELD_NUMBER: _builtins.int
     DEVICES_FIELD_NUMBER: _builtins.int
+    POD_GROUPS_FIELD_NUMBER: _builtins.int
+    CAPACITY_REQUESTS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def strings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Dictionary of strings; element 0 is "". REQUIRED when any string index is
@@ -135,6 +137,19 @@ class ClusterSnapshot(_message.Message):
         message.
         """
 
+    @_builtins.property
+    def pod_groups(self) -> _containers.RepeatedCompositeFieldContainer[Global___PodGroup]:
+        """Groups of pods that are scheduled together. (namespace, name) is unique.
+        OPTIONAL: pods that name a group that is not listed wait for it.
+        """
+
+    @_builtins.property
+    def capacity_requests(self) -> Global___CapacityRequests:
+        """ProvisioningRequests: sets of pods for which room is requested, all or
+        nothing. OPTIONAL: absent means none. In a delta, absent means unchanged;
+        present replaces the whole message.
+        """
+
     def __init__(
         self,
         *,
@@ -152,10 +167,12 @@ class ClusterSnapshot(_message.Message):
         actuation_status: Global___ActuationStatus | None = ...,
         slack_requests: Global___SlackRequests | None = ...,
         devices: Global___Devices | None = ...,
+        pod_groups: _abc.Iterable[Global___PodGroup] | None = ...,
+        capacity_requests: Global___CapacityRequests | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["actuation_status", b"actuation_status", "devices", b"devices", "label_sets", b"label_sets", "pods", b"pods", "slack_requests", b"slack_requests"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["actuation_status", b"actuation_status", "capacity_requests", b"capacity_requests", "devices", b"devices", "label_sets", b"label_sets", "pods", b"pods", "slack_requests", b"slack_requests"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actuation_status", b"actuation_status", "devices", b"devices", "label_sets", b"label_sets", "namespaces", b"namespaces", "node_groups", b"node_groups", "nodes", b"nodes", "owners", b"owners", "pod_disruption_budgets", b"pod_disruption_budgets", "pod_specs", b"pod_specs", "pods", b"pods", "resources", b"resources", "slack_requests", b"slack_requests", "strings", b"strings", "volumes", b"volumes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actuation_status", b"actuation_status", "capacity_requests", b"capacity_requests", "devices", b"devices", "label_sets", b"label_sets", "namespaces", b"namespaces", "node_groups", b"node_groups", "nodes", b"nodes", "owners", b"owners", "pod_disruption_budgets", b"pod_disruption_budgets", "pod_groups", b"pod_groups", "pod_specs", b"pod_specs", "pods", b"pods", "resources", b"resources", "slack_requests", b"slack_requests", "strings", b"strings", "volumes", b"volumes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -174,6 +191,7 @@ class SnapshotDelta(_message.Message):
     DELETED_OWNERS_FIELD_NUMBER: _builtins.int
     DELETED_POD_DISRUPTION_BUDGETS_FIELD_NUMBER: _builtins.int
     DELETED_NAMESPACES_FIELD_NUMBER: _builtins.int
+    DELETED_POD_GROUPS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def changed(self) -> Global___ClusterSnapshot:
         """Rows to add, or to replace the row with the same key. REQUIRED;
@@ -204,6 +222,10 @@ class SnapshotDelta(_message.Message):
     def deleted_namespaces(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Namespaces to remove, by name."""
 
+    @_builtins.property
+    def deleted_pod_groups(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Pod groups to remove, as "namespace/name"."""
+
     def __init__(
         self,
         *,
@@ -214,10 +236,11 @@ class SnapshotDelta(_message.Message):
         deleted_owners: _abc.Iterable[_builtins.str] | None = ...,
         deleted_pod_disruption_budgets: _abc.Iterable[_builtins.str] | None = ...,
         deleted_namespaces: _abc.Iterable[_builtins.str] | None = ...,
+        deleted_pod_groups: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["changed", b"changed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["changed", b"changed", "deleted_namespaces", b"deleted_namespaces", "deleted_node_groups", b"deleted_node_groups", "deleted_nodes", b"deleted_nodes", "deleted_owners", b"deleted_owners", "deleted_pod_disruption_budgets", b"deleted_pod_disruption_budgets", "deleted_pods", b"deleted_pods"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["changed", b"changed", "deleted_namespaces", b"deleted_namespaces", "deleted_node_groups", b"deleted_node_groups", "deleted_nodes", b"deleted_nodes", "deleted_owners", b"deleted_owners", "deleted_pod_disruption_budgets", b"deleted_pod_disruption_budgets", "deleted_pod_groups", b"deleted_pod_groups", "deleted_pods", b"deleted_pods"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -330,6 +353,7 @@ class PodTable(_message.Message):
     NUMBER_POD_FIELD_NUMBER: _builtins.int
     NUMBER_KEY_FIELD_NUMBER: _builtins.int
     NUMBER_FIELD_NUMBER: _builtins.int
+    POD_GROUP_FIELD_NUMBER: _builtins.int
     count: _builtins.int
     """Number of pods P, 0 to 5,000,000. REQUIRED."""
     namespace: _builtins.bytes
@@ -413,6 +437,11 @@ class PodTable(_message.Message):
     `deletion_cost`; and `karpenter.sh/do-not-disrupt`, whose number is the time
     until which the pod keeps its node, Unix seconds, NaN for "true".
     """
+    pod_group: _builtins.bytes
+    """int32[P]: string index of the name of its group, in its own namespace; 0 =
+    in none. OPTIONAL: empty = 0 for all. `pod_groups` has the group, or the pod
+    waits until it does (`spec.schedulingGroup.podGroupName`).
+    """
     def __init__(
         self,
         *,
@@ -437,10 +466,11 @@ class PodTable(_message.Message):
         number_pod: _builtins.bytes = ...,
         number_key: _builtins.bytes = ...,
         number: _builtins.bytes = ...,
+        pod_group: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "created", b"created", "deletion", b"deletion", "deletion_cost", b"deletion_cost", "flags", b"flags", "label_set", b"label_set", "name_lengths", b"name_lengths", "names", b"names", "namespace", b"namespace", "node", b"node", "number", b"number", "number_key", b"number_key", "number_pod", b"number_pod", "owner", b"owner", "phase", b"phase", "pinned_node", b"pinned_node", "spec", b"spec", "uid_lengths", b"uid_lengths", "uids", b"uids", "volume", b"volume", "volume_pod", b"volume_pod"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "created", b"created", "deletion", b"deletion", "deletion_cost", b"deletion_cost", "flags", b"flags", "label_set", b"label_set", "name_lengths", b"name_lengths", "names", b"names", "namespace", b"namespace", "node", b"node", "number", b"number", "number_key", b"number_key", "number_pod", b"number_pod", "owner", b"owner", "phase", b"phase", "pinned_node", b"pinned_node", "pod_group", b"pod_group", "spec", b"spec", "uid_lengths", b"uid_lengths", "uids", b"uids", "volume", b"volume", "volume_pod", b"volume_pod"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -527,6 +557,7 @@ class PodSpec(_message.Message):
     NODE_FEATURES_FIELD_NUMBER: _builtins.int
     CLAIMS_FIELD_NUMBER: _builtins.int
     EXTENDED_DEVICE_REQUESTS_FIELD_NUMBER: _builtins.int
+    CAPACITY_REQUEST_FIELD_NUMBER: _builtins.int
     priority: _builtins.int
     """Priority. OPTIONAL: 0 is the default priority."""
     scheduler_name: _builtins.int
@@ -558,6 +589,11 @@ class PodSpec(_message.Message):
     ignored_by_slack: _builtins.bool
     """Annotation `trimtab.dev/slack-ignore: "true"`: such pods do not determine
     the size of slack's largest placeholders.
+    """
+    capacity_request: _builtins.int
+    """Annotation `autoscaling.x-k8s.io/consume-provisioning-request`: name of the
+    ProvisioningRequest of the pod's namespace whose room the pod takes, as a
+    string index. OPTIONAL: 0 = none.
     """
     @_builtins.property
     def requests(self) -> _containers.RepeatedCompositeFieldContainer[Global___ResourceAmount]:
@@ -672,10 +708,11 @@ class PodSpec(_message.Message):
         node_features: _abc.Iterable[_builtins.int] | None = ...,
         claims: _abc.Iterable[Global___PodClaim] | None = ...,
         extended_device_requests: _abc.Iterable[Global___ExtendedDeviceRequest] | None = ...,
+        capacity_request: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_enable_ds_eviction", b"_enable_ds_eviction", "_scale_up_delay_s", b"_scale_up_delay_s", "_termination_grace_period_s", b"_termination_grace_period_s", "_topology_spread_timeout_s", b"_topology_spread_timeout_s", "enable_ds_eviction", b"enable_ds_eviction", "node_affinity", b"node_affinity", "scale_up_delay_s", b"scale_up_delay_s", "termination_grace_period_s", b"termination_grace_period_s", "topology_spread_timeout_s", b"topology_spread_timeout_s"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_enable_ds_eviction", b"_enable_ds_eviction", "_scale_up_delay_s", b"_scale_up_delay_s", "_termination_grace_period_s", b"_termination_grace_period_s", "_topology_spread_timeout_s", b"_topology_spread_timeout_s", "claims", b"claims", "enable_ds_eviction", b"enable_ds_eviction", "exclusive_disks", b"exclusive_disks", "extended_device_requests", b"extended_device_requests", "host_ports", b"host_ports", "ignored_by_slack", b"ignored_by_slack", "local_storage", b"local_storage", "node_affinity", b"node_affinity", "node_features", b"node_features", "node_selector", b"node_selector", "pod_affinity", b"pod_affinity", "pod_anti_affinity", b"pod_anti_affinity", "preferred_pod_anti_affinity", b"preferred_pod_anti_affinity", "priority", b"priority", "read_only_disks", b"read_only_disks", "requests", b"requests", "restart_policy", b"restart_policy", "safe_to_evict", b"safe_to_evict", "scale_up_delay_s", b"scale_up_delay_s", "scheduler_name", b"scheduler_name", "termination_grace_period_s", b"termination_grace_period_s", "tolerations", b"tolerations", "topology_spread", b"topology_spread", "topology_spread_timeout_s", b"topology_spread_timeout_s", "unsupported", b"unsupported"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_enable_ds_eviction", b"_enable_ds_eviction", "_scale_up_delay_s", b"_scale_up_delay_s", "_termination_grace_period_s", b"_termination_grace_period_s", "_topology_spread_timeout_s", b"_topology_spread_timeout_s", "capacity_request", b"capacity_request", "claims", b"claims", "enable_ds_eviction", b"enable_ds_eviction", "exclusive_disks", b"exclusive_disks", "extended_device_requests", b"extended_device_requests", "host_ports", b"host_ports", "ignored_by_slack", b"ignored_by_slack", "local_storage", b"local_storage", "node_affinity", b"node_affinity", "node_features", b"node_features", "node_selector", b"node_selector", "pod_affinity", b"pod_affinity", "pod_anti_affinity", b"pod_anti_affinity", "preferred_pod_anti_affinity", b"preferred_pod_anti_affinity", "priority", b"priority", "read_only_disks", b"read_only_disks", "requests", b"requests", "restart_policy", b"restart_policy", "safe_to_evict", b"safe_to_evict", "scale_up_delay_s", b"scale_up_delay_s", "scheduler_name", b"scheduler_name", "termination_grace_period_s", b"termination_grace_period_s", "tolerations", b"tolerations", "topology_spread", b"topology_spread", "topology_spread_timeout_s", b"topology_spread_timeout_s", "unsupported", b"unsupported"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__enable_ds_eviction: _TypeAlias = _typing.Literal["enable_ds_eviction"]  # noqa: Y015
     _WhichOneofArgType__enable_ds_eviction: _TypeAlias = _typing.Literal["_enable_ds_eviction", b"_enable_ds_eviction"]  # noqa: Y015
@@ -2024,6 +2061,184 @@ class Owner(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__revision) -> _WhichOneofReturnType__revision | None: ...
 
 Global___Owner: _TypeAlias = Owner  # noqa: Y015
+
+@_typing.final
+class PodGroup(_message.Message):
+    """A group of pods that are scheduled together, and as a gang all or none: a
+    PodGroup of `scheduling.k8s.io`, or what another controller has in its place.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAMESPACE_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    POLICY_FIELD_NUMBER: _builtins.int
+    MIN_COUNT_FIELD_NUMBER: _builtins.int
+    TOPOLOGY_KEY_FIELD_NUMBER: _builtins.int
+    DISRUPTION_MODE_FIELD_NUMBER: _builtins.int
+    PRIORITY_FIELD_NUMBER: _builtins.int
+    CREATE_TIME_FIELD_NUMBER: _builtins.int
+    DESIRED_COUNT_FIELD_NUMBER: _builtins.int
+    POD_TEMPLATE_FIELD_NUMBER: _builtins.int
+    PROBLEM_FIELD_NUMBER: _builtins.int
+    OBJECT_FIELD_NUMBER: _builtins.int
+    namespace: _builtins.str
+    """Namespace. REQUIRED."""
+    name: _builtins.str
+    """Name, by which pods refer to it (`PodTable.pod_group`). REQUIRED."""
+    policy: Global___PodGroupPolicy.Code.ValueType
+    """How its pods are scheduled. REQUIRED unless there is a `problem`."""
+    min_count: _builtins.int
+    """Fewest pods that must be able to run at the same time, those already on
+    nodes included, >= 1. REQUIRED with the policy GANG, ignored otherwise.
+    """
+    topology_key: _builtins.int
+    """String index of the key of a node label: all its pods run on nodes with one
+    value of it. OPTIONAL: 0 = anywhere.
+    """
+    disruption_mode: Global___PodGroupDisruptionMode.Code.ValueType
+    """What an eviction of one of its pods means. OPTIONAL."""
+    priority: _builtins.int
+    """Priority by which the group takes its turn. OPTIONAL: absent = the largest
+    priority among its pending pods, as kube-scheduler 1.36 takes it.
+    """
+    desired_count: _builtins.int
+    """How many pods its workload makes for it, >= 0. OPTIONAL: absent = not known;
+    no pod is then expected beyond those that exist.
+    """
+    problem: _builtins.str
+    """What is wrong with the object, for people: the object, the field and the
+    value. Its pods wait then, and the answer reports it. OPTIONAL.
+    """
+    object: _builtins.str
+    """The object, as "Kind/namespace/name", for people. OPTIONAL: "" =
+    "PodGroup/namespace/name".
+    """
+    @_builtins.property
+    def create_time(self) -> _timestamp_pb2.Timestamp:
+        """Creation time. OPTIONAL: absent = that of its oldest pending pod."""
+
+    @_builtins.property
+    def pod_template(self) -> Global___TemplatePod:
+        """A pod that its workload makes. OPTIONAL: absent = like the last by name of
+        the pods that exist. Of pods that do not exist yet
+        (`GangSettings.count_missing_members`).
+        """
+
+    def __init__(
+        self,
+        *,
+        namespace: _builtins.str = ...,
+        name: _builtins.str = ...,
+        policy: Global___PodGroupPolicy.Code.ValueType = ...,
+        min_count: _builtins.int = ...,
+        topology_key: _builtins.int = ...,
+        disruption_mode: Global___PodGroupDisruptionMode.Code.ValueType = ...,
+        priority: _builtins.int | None = ...,
+        create_time: _timestamp_pb2.Timestamp | None = ...,
+        desired_count: _builtins.int | None = ...,
+        pod_template: Global___TemplatePod | None = ...,
+        problem: _builtins.str = ...,
+        object: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_desired_count", b"_desired_count", "_priority", b"_priority", "create_time", b"create_time", "desired_count", b"desired_count", "pod_template", b"pod_template", "priority", b"priority"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_desired_count", b"_desired_count", "_priority", b"_priority", "create_time", b"create_time", "desired_count", b"desired_count", "disruption_mode", b"disruption_mode", "min_count", b"min_count", "name", b"name", "namespace", b"namespace", "object", b"object", "pod_template", b"pod_template", "policy", b"policy", "priority", b"priority", "problem", b"problem", "topology_key", b"topology_key"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__desired_count: _TypeAlias = _typing.Literal["desired_count"]  # noqa: Y015
+    _WhichOneofArgType__desired_count: _TypeAlias = _typing.Literal["_desired_count", b"_desired_count"]  # noqa: Y015
+    _WhichOneofReturnType__priority: _TypeAlias = _typing.Literal["priority"]  # noqa: Y015
+    _WhichOneofArgType__priority: _TypeAlias = _typing.Literal["_priority", b"_priority"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__desired_count) -> _WhichOneofReturnType__desired_count | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__priority) -> _WhichOneofReturnType__priority | None: ...
+
+Global___PodGroup: _TypeAlias = PodGroup  # noqa: Y015
+
+@_typing.final
+class PodGroupPolicy(_message.Message):
+    """How the pods of a group are scheduled."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Code:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _CodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[PodGroupPolicy._Code.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        UNSPECIFIED: PodGroupPolicy._Code.ValueType  # 0
+        """Refused without a `problem`."""
+        BASIC: PodGroupPolicy._Code.ValueType  # 1
+        """Each by itself; with a `topology_key`, all in one domain."""
+        GANG: PodGroupPolicy._Code.ValueType  # 2
+        """At least `min_count` of them or none."""
+
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
+        """The values; their meaning is that of the message."""
+
+    UNSPECIFIED: PodGroupPolicy.Code.ValueType  # 0
+    """Refused without a `problem`."""
+    BASIC: PodGroupPolicy.Code.ValueType  # 1
+    """Each by itself; with a `topology_key`, all in one domain."""
+    GANG: PodGroupPolicy.Code.ValueType  # 2
+    """At least `min_count` of them or none."""
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PodGroupPolicy: _TypeAlias = PodGroupPolicy  # noqa: Y015
+
+@_typing.final
+class PodGroupDisruptionMode(_message.Message):
+    """What an eviction of one pod of a group means."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Code:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _CodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[PodGroupDisruptionMode._Code.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        UNSPECIFIED: PodGroupDisruptionMode._Code.ValueType  # 0
+        """POD."""
+        POD: PodGroupDisruptionMode._Code.ValueType  # 1
+        """Pods may be evicted one by one, as long as `min_count` of them run."""
+        POD_GROUP: PodGroupDisruptionMode._Code.ValueType  # 2
+        """The group is disrupted as a whole: all its pods are evicted, or none
+        (`PodGroup`, in 1.37 `all`).
+        """
+
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
+        """The values; their meaning is that of the message."""
+
+    UNSPECIFIED: PodGroupDisruptionMode.Code.ValueType  # 0
+    """POD."""
+    POD: PodGroupDisruptionMode.Code.ValueType  # 1
+    """Pods may be evicted one by one, as long as `min_count` of them run."""
+    POD_GROUP: PodGroupDisruptionMode.Code.ValueType  # 2
+    """The group is disrupted as a whole: all its pods are evicted, or none
+    (`PodGroup`, in 1.37 `all`).
+    """
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PodGroupDisruptionMode: _TypeAlias = PodGroupDisruptionMode  # noqa: Y015
 
 @_typing.final
 class PodDisruptionBudget(_message.Message):
@@ -3491,3 +3706,163 @@ class TemplateSlice(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___TemplateSlice: _TypeAlias = TemplateSlice  # noqa: Y015
+
+@_typing.final
+class CapacityRequests(_message.Message):
+    """The ProvisioningRequests of a cluster, of all classes."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DICTIONARY_FIELD_NUMBER: _builtins.int
+    REQUESTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def dictionary(self) -> Global___PodDictionary:
+        """Specs and label sets to which the requests refer. REQUIRED with requests."""
+
+    @_builtins.property
+    def requests(self) -> _containers.RepeatedCompositeFieldContainer[Global___CapacityRequest]:
+        """The requests. OPTIONAL."""
+
+    def __init__(
+        self,
+        *,
+        dictionary: Global___PodDictionary | None = ...,
+        requests: _abc.Iterable[Global___CapacityRequest] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["dictionary", b"dictionary"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dictionary", b"dictionary", "requests", b"requests"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CapacityRequests: _TypeAlias = CapacityRequests  # noqa: Y015
+
+@_typing.final
+class CapacityRequest(_message.Message):
+    """A ProvisioningRequest (`autoscaling.x-k8s.io`): sets of pods that do not exist
+    yet, and what its conditions say.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAMESPACE_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    UID_FIELD_NUMBER: _builtins.int
+    CREATED_FIELD_NUMBER: _builtins.int
+    CLASS_NAME_FIELD_NUMBER: _builtins.int
+    PROBLEM_FIELD_NUMBER: _builtins.int
+    POD_SETS_FIELD_NUMBER: _builtins.int
+    VALID_UNTIL_S_FIELD_NUMBER: _builtins.int
+    NO_RETRY_FIELD_NUMBER: _builtins.int
+    PROCESSOR_INSTANCE_FIELD_NUMBER: _builtins.int
+    PROVISIONED_FIELD_NUMBER: _builtins.int
+    FAILED_FIELD_NUMBER: _builtins.int
+    BOOKING_EXPIRED_FIELD_NUMBER: _builtins.int
+    CAPACITY_REVOKED_FIELD_NUMBER: _builtins.int
+    namespace: _builtins.str
+    """Namespace of the request, of its PodTemplates and of its pods. REQUIRED."""
+    name: _builtins.str
+    """Name. REQUIRED; unique in the namespace."""
+    uid: _builtins.str
+    """`metadata.uid`. OPTIONAL."""
+    created: _builtins.int
+    """`metadata.creationTimestamp`, Unix seconds, > 0. OPTIONAL: absent = not
+    known, which counts as long ago, but never as expired.
+    """
+    class_name: _builtins.str
+    """`spec.provisioningClassName`. REQUIRED."""
+    problem: _builtins.str
+    """Its problem, for people: a PodTemplate is missing or cannot be read, a count
+    is 0, another object has the same name. No room is sought for it then. OPTIONAL.
+    """
+    valid_until_s: _builtins.int
+    """Parameter `ValidUntilSeconds`: how long after its creation room is sought
+    for it, seconds, > 0. OPTIONAL: absent =
+    `CapacityRequestSettings.max_seek_time`.
+    """
+    no_retry: _builtins.bool
+    """Parameter `noRetry` is "true": it fails if there is no room at once. Only
+    for classes of kind CHECK_CAPACITY.
+    """
+    processor_instance: _builtins.str
+    """Parameter `processorInstance`. OPTIONAL."""
+    provisioned: _builtins.int
+    """Since when the condition Provisioned is true, Unix seconds, > 0. OPTIONAL:
+    absent = it is not.
+    """
+    failed: _builtins.bool
+    """The condition Failed is true."""
+    booking_expired: _builtins.bool
+    """The condition BookingExpired is true."""
+    capacity_revoked: _builtins.bool
+    """The condition CapacityRevoked is true."""
+    @_builtins.property
+    def pod_sets(self) -> _containers.RepeatedCompositeFieldContainer[Global___CapacityPodSet]:
+        """`spec.podSets`. REQUIRED unless there is a problem; at most 32."""
+
+    def __init__(
+        self,
+        *,
+        namespace: _builtins.str = ...,
+        name: _builtins.str = ...,
+        uid: _builtins.str = ...,
+        created: _builtins.int | None = ...,
+        class_name: _builtins.str = ...,
+        problem: _builtins.str = ...,
+        pod_sets: _abc.Iterable[Global___CapacityPodSet] | None = ...,
+        valid_until_s: _builtins.int | None = ...,
+        no_retry: _builtins.bool = ...,
+        processor_instance: _builtins.str = ...,
+        provisioned: _builtins.int | None = ...,
+        failed: _builtins.bool = ...,
+        booking_expired: _builtins.bool = ...,
+        capacity_revoked: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_created", b"_created", "_provisioned", b"_provisioned", "_valid_until_s", b"_valid_until_s", "created", b"created", "provisioned", b"provisioned", "valid_until_s", b"valid_until_s"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_created", b"_created", "_provisioned", b"_provisioned", "_valid_until_s", b"_valid_until_s", "booking_expired", b"booking_expired", "capacity_revoked", b"capacity_revoked", "class_name", b"class_name", "created", b"created", "failed", b"failed", "name", b"name", "namespace", b"namespace", "no_retry", b"no_retry", "pod_sets", b"pod_sets", "problem", b"problem", "processor_instance", b"processor_instance", "provisioned", b"provisioned", "uid", b"uid", "valid_until_s", b"valid_until_s"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__created: _TypeAlias = _typing.Literal["created"]  # noqa: Y015
+    _WhichOneofArgType__created: _TypeAlias = _typing.Literal["_created", b"_created"]  # noqa: Y015
+    _WhichOneofReturnType__provisioned: _TypeAlias = _typing.Literal["provisioned"]  # noqa: Y015
+    _WhichOneofArgType__provisioned: _TypeAlias = _typing.Literal["_provisioned", b"_provisioned"]  # noqa: Y015
+    _WhichOneofReturnType__valid_until_s: _TypeAlias = _typing.Literal["valid_until_s"]  # noqa: Y015
+    _WhichOneofArgType__valid_until_s: _TypeAlias = _typing.Literal["_valid_until_s", b"_valid_until_s"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__created) -> _WhichOneofReturnType__created | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__provisioned) -> _WhichOneofReturnType__provisioned | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__valid_until_s) -> _WhichOneofReturnType__valid_until_s | None: ...
+
+Global___CapacityRequest: _TypeAlias = CapacityRequest  # noqa: Y015
+
+@_typing.final
+class CapacityPodSet(_message.Message):
+    """Equal pods of a ProvisioningRequest."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SPEC_FIELD_NUMBER: _builtins.int
+    LABEL_SET_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
+    spec: _builtins.int
+    """Index into `pod_specs` of the dictionary: that of the PodTemplate. REQUIRED."""
+    label_set: _builtins.int
+    """Index into `label_sets` of the dictionary. OPTIONAL: 0 = no labels."""
+    count: _builtins.int
+    """Number of pods. 1 to 100,000. REQUIRED."""
+    def __init__(
+        self,
+        *,
+        spec: _builtins.int = ...,
+        label_set: _builtins.int = ...,
+        count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "label_set", b"label_set", "spec", b"spec"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CapacityPodSet: _TypeAlias = CapacityPodSet  # noqa: Y015

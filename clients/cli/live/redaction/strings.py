@@ -40,6 +40,7 @@ DIGESTS = frozenset(
         "PlanResponse.snapshot_version",
         "PlanResponse.state_version",
         "SlackRequest.problem",
+        "CapacityRequest.problem",
         "SlackObject.problem",
     )
 )

@@ -149,6 +149,8 @@ class PodSpec(_message.Message):
     SCHEDULING_GATES_FIELD_NUMBER: _builtins.int
     RESOURCE_CLAIMS_FIELD_NUMBER: _builtins.int
     RESOURCES_FIELD_NUMBER: _builtins.int
+    WORKLOAD_REF_FIELD_NUMBER: _builtins.int
+    SCHEDULING_GROUP_FIELD_NUMBER: _builtins.int
     restart_policy: _builtins.str
     """"Always", "OnFailure" or "Never"."""
     termination_grace_period_seconds: _builtins.int
@@ -211,6 +213,14 @@ class PodSpec(_message.Message):
     def resources(self) -> Global___ResourceRequirements:
         """Resources of the pod as a whole."""
 
+    @_builtins.property
+    def workload_ref(self) -> Global___WorkloadReference:
+        """Group of a Workload, in Kubernetes 1.35."""
+
+    @_builtins.property
+    def scheduling_group(self) -> Global___PodSchedulingGroup:
+        """Group of pods."""
+
     def __init__(
         self,
         *,
@@ -234,10 +244,12 @@ class PodSpec(_message.Message):
         scheduling_gates: _abc.Iterable[Global___PodSchedulingGate] | None = ...,
         resource_claims: _abc.Iterable[Global___PodResourceClaim] | None = ...,
         resources: Global___ResourceRequirements | None = ...,
+        workload_ref: Global___WorkloadReference | None = ...,
+        scheduling_group: Global___PodSchedulingGroup | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_host_users", b"_host_users", "_priority", b"_priority", "_runtime_class_name", b"_runtime_class_name", "_termination_grace_period_seconds", b"_termination_grace_period_seconds", "affinity", b"affinity", "host_users", b"host_users", "priority", b"priority", "resources", b"resources", "runtime_class_name", b"runtime_class_name", "termination_grace_period_seconds", b"termination_grace_period_seconds"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_host_users", b"_host_users", "_priority", b"_priority", "_runtime_class_name", b"_runtime_class_name", "_termination_grace_period_seconds", b"_termination_grace_period_seconds", "affinity", b"affinity", "host_users", b"host_users", "priority", b"priority", "resources", b"resources", "runtime_class_name", b"runtime_class_name", "scheduling_group", b"scheduling_group", "termination_grace_period_seconds", b"termination_grace_period_seconds", "workload_ref", b"workload_ref"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_host_users", b"_host_users", "_priority", b"_priority", "_runtime_class_name", b"_runtime_class_name", "_termination_grace_period_seconds", b"_termination_grace_period_seconds", "affinity", b"affinity", "containers", b"containers", "host_network", b"host_network", "host_users", b"host_users", "init_containers", b"init_containers", "node_name", b"node_name", "node_selector", b"node_selector", "overhead", b"overhead", "priority", b"priority", "priority_class_name", b"priority_class_name", "resource_claims", b"resource_claims", "resources", b"resources", "restart_policy", b"restart_policy", "runtime_class_name", b"runtime_class_name", "scheduler_name", b"scheduler_name", "scheduling_gates", b"scheduling_gates", "termination_grace_period_seconds", b"termination_grace_period_seconds", "tolerations", b"tolerations", "topology_spread_constraints", b"topology_spread_constraints", "volumes", b"volumes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_host_users", b"_host_users", "_priority", b"_priority", "_runtime_class_name", b"_runtime_class_name", "_termination_grace_period_seconds", b"_termination_grace_period_seconds", "affinity", b"affinity", "containers", b"containers", "host_network", b"host_network", "host_users", b"host_users", "init_containers", b"init_containers", "node_name", b"node_name", "node_selector", b"node_selector", "overhead", b"overhead", "priority", b"priority", "priority_class_name", b"priority_class_name", "resource_claims", b"resource_claims", "resources", b"resources", "restart_policy", b"restart_policy", "runtime_class_name", b"runtime_class_name", "scheduler_name", b"scheduler_name", "scheduling_gates", b"scheduling_gates", "scheduling_group", b"scheduling_group", "termination_grace_period_seconds", b"termination_grace_period_seconds", "tolerations", b"tolerations", "topology_spread_constraints", b"topology_spread_constraints", "volumes", b"volumes", "workload_ref", b"workload_ref"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__host_users: _TypeAlias = _typing.Literal["host_users"]  # noqa: Y015
     _WhichOneofArgType__host_users: _TypeAlias = _typing.Literal["_host_users", b"_host_users"]  # noqa: Y015
@@ -284,6 +296,8 @@ class RawPodSpec(_message.Message):
     SCHEDULING_GATES_FIELD_NUMBER: _builtins.int
     RESOURCE_CLAIMS_FIELD_NUMBER: _builtins.int
     RESOURCES_FIELD_NUMBER: _builtins.int
+    WORKLOAD_REF_FIELD_NUMBER: _builtins.int
+    SCHEDULING_GROUP_FIELD_NUMBER: _builtins.int
     restart_policy: _builtins.str
     """"Always", "OnFailure" or "Never"."""
     termination_grace_period_seconds: _builtins.int
@@ -346,6 +360,14 @@ class RawPodSpec(_message.Message):
     def resources(self) -> Global___ResourceRequirements:
         """Resources of the pod as a whole."""
 
+    @_builtins.property
+    def workload_ref(self) -> Global___WorkloadReference:
+        """Group of a Workload, in Kubernetes 1.35."""
+
+    @_builtins.property
+    def scheduling_group(self) -> Global___PodSchedulingGroup:
+        """Group of pods."""
+
     def __init__(
         self,
         *,
@@ -369,10 +391,12 @@ class RawPodSpec(_message.Message):
         scheduling_gates: _abc.Iterable[Global___PodSchedulingGate] | None = ...,
         resource_claims: _abc.Iterable[Global___PodResourceClaim] | None = ...,
         resources: Global___ResourceRequirements | None = ...,
+        workload_ref: Global___WorkloadReference | None = ...,
+        scheduling_group: Global___PodSchedulingGroup | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_host_users", b"_host_users", "_priority", b"_priority", "_runtime_class_name", b"_runtime_class_name", "_termination_grace_period_seconds", b"_termination_grace_period_seconds", "affinity", b"affinity", "host_users", b"host_users", "priority", b"priority", "resources", b"resources", "runtime_class_name", b"runtime_class_name", "termination_grace_period_seconds", b"termination_grace_period_seconds"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_host_users", b"_host_users", "_priority", b"_priority", "_runtime_class_name", b"_runtime_class_name", "_termination_grace_period_seconds", b"_termination_grace_period_seconds", "affinity", b"affinity", "host_users", b"host_users", "priority", b"priority", "resources", b"resources", "runtime_class_name", b"runtime_class_name", "scheduling_group", b"scheduling_group", "termination_grace_period_seconds", b"termination_grace_period_seconds", "workload_ref", b"workload_ref"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_host_users", b"_host_users", "_priority", b"_priority", "_runtime_class_name", b"_runtime_class_name", "_termination_grace_period_seconds", b"_termination_grace_period_seconds", "affinity", b"affinity", "containers", b"containers", "host_network", b"host_network", "host_users", b"host_users", "init_containers", b"init_containers", "node_name", b"node_name", "node_selector", b"node_selector", "overhead", b"overhead", "priority", b"priority", "priority_class_name", b"priority_class_name", "resource_claims", b"resource_claims", "resources", b"resources", "restart_policy", b"restart_policy", "runtime_class_name", b"runtime_class_name", "scheduler_name", b"scheduler_name", "scheduling_gates", b"scheduling_gates", "termination_grace_period_seconds", b"termination_grace_period_seconds", "tolerations", b"tolerations", "topology_spread_constraints", b"topology_spread_constraints", "volumes", b"volumes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_host_users", b"_host_users", "_priority", b"_priority", "_runtime_class_name", b"_runtime_class_name", "_termination_grace_period_seconds", b"_termination_grace_period_seconds", "affinity", b"affinity", "containers", b"containers", "host_network", b"host_network", "host_users", b"host_users", "init_containers", b"init_containers", "node_name", b"node_name", "node_selector", b"node_selector", "overhead", b"overhead", "priority", b"priority", "priority_class_name", b"priority_class_name", "resource_claims", b"resource_claims", "resources", b"resources", "restart_policy", b"restart_policy", "runtime_class_name", b"runtime_class_name", "scheduler_name", b"scheduler_name", "scheduling_gates", b"scheduling_gates", "scheduling_group", b"scheduling_group", "termination_grace_period_seconds", b"termination_grace_period_seconds", "tolerations", b"tolerations", "topology_spread_constraints", b"topology_spread_constraints", "volumes", b"volumes", "workload_ref", b"workload_ref"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__host_users: _TypeAlias = _typing.Literal["host_users"]  # noqa: Y015
     _WhichOneofArgType__host_users: _TypeAlias = _typing.Literal["_host_users", b"_host_users"]  # noqa: Y015
@@ -1599,6 +1623,60 @@ class PodResourceClaim(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__resource_claim_template_name) -> _WhichOneofReturnType__resource_claim_template_name | None: ...
 
 Global___PodResourceClaim: _TypeAlias = PodResourceClaim  # noqa: Y015
+
+@_typing.final
+class PodSchedulingGroup(_message.Message):
+    """The group of pods that a pod is scheduled with."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    POD_GROUP_NAME_FIELD_NUMBER: _builtins.int
+    pod_group_name: _builtins.str
+    """Name of the PodGroup, in the pod's namespace."""
+    def __init__(
+        self,
+        *,
+        pod_group_name: _builtins.str | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_pod_group_name", b"_pod_group_name", "pod_group_name", b"pod_group_name"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_pod_group_name", b"_pod_group_name", "pod_group_name", b"pod_group_name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__pod_group_name: _TypeAlias = _typing.Literal["pod_group_name"]  # noqa: Y015
+    _WhichOneofArgType__pod_group_name: _TypeAlias = _typing.Literal["_pod_group_name", b"_pod_group_name"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__pod_group_name) -> _WhichOneofReturnType__pod_group_name | None: ...
+
+Global___PodSchedulingGroup: _TypeAlias = PodSchedulingGroup  # noqa: Y015
+
+@_typing.final
+class WorkloadReference(_message.Message):
+    """A group of a Workload, as Kubernetes 1.35 has it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    POD_GROUP_FIELD_NUMBER: _builtins.int
+    POD_GROUP_REPLICA_KEY_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Name of the Workload, in the pod's namespace."""
+    pod_group: _builtins.str
+    """Name of the group."""
+    pod_group_replica_key: _builtins.str
+    """Which of several like it."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        pod_group: _builtins.str = ...,
+        pod_group_replica_key: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "pod_group", b"pod_group", "pod_group_replica_key", b"pod_group_replica_key"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WorkloadReference: _TypeAlias = WorkloadReference  # noqa: Y015
 
 @_typing.final
 class PodResourceClaimStatus(_message.Message):

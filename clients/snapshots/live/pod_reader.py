@@ -85,11 +85,7 @@ class PodRowBuilder:
 
     def read(self, raw: bytes) -> PodRow:
         """Return the row of an encoded pod. Errors: MalformedAnswerError, FieldError."""
-        try:
-            pod = _parse(raw)
-        except DecodeError:
-            pod = parsed(core_pb2.RawPod, raw)  # raises the error that names the problem
-        pod.DiscardUnknownFields()
+        pod = _parsed(raw)
         meta, spec = pod.metadata, pod.spec
         node = spec.node_name
         if node:
@@ -199,6 +195,16 @@ class PodRowBuilder:
         """Return the row of a pod whose fields cannot be replaced by placeholders."""
         pod = to_struct(parsed(core_pb2.Pod, raw), pod_struct(self._number_keys))
         return pod_row(pod, self._number_keys)
+
+
+def _parsed(raw: bytes) -> core_pb2.RawPod:
+    """Return an encoded pod without unknown fields. Errors: MalformedAnswerError."""
+    try:
+        pod = _parse(raw)
+    except DecodeError:
+        pod = parsed(core_pb2.RawPod, raw)  # raises the error that names the problem
+    pod.DiscardUnknownFields()
+    return pod
 
 
 def _annotations(entries: Iterable[bytes]) -> tuple[tuple[bytes, ...], int]:

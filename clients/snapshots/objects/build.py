@@ -40,8 +40,8 @@ from trimtab.clients.snapshots.objects.owners import owner_row, pod_template, te
 from trimtab.clients.snapshots.objects.pod_groups import (
     GROUP_KINDS,
     GroupMember,
-    GroupObjects,
-    GroupReader,
+    PodGroupObjects,
+    PodGroupReader,
     by_key,
     group_objects,
 )
@@ -112,7 +112,7 @@ class ChangedPart(NamedTuple):
     claim_objects: ClaimObjects
     groups: Set[tuple[str, str]]
     members: Mapping[tuple[str, str], Sequence[GroupMember]]
-    group_objects: GroupObjects
+    group_objects: PodGroupObjects
     owners: Set[str]
     group_of: Mapping[str, str]
 
@@ -332,10 +332,10 @@ class _Builder:
     def _pod_groups(self) -> None:
         """Add the groups of pods that exist."""
         objects = self._group_objects()
-        reader = GroupReader(self._members, objects, self._dictionary.string, self._template)
+        reader = PodGroupReader(self._members, objects, self._dictionary.string, self._template)
         self._snapshot.pod_groups.extend(reader.rows([*objects.groups, *self._members]))
 
-    def _group_objects(self) -> GroupObjects:
+    def _group_objects(self) -> PodGroupObjects:
         return group_objects({kind: by_key(self._of(kind)) for kind in GROUP_KINDS})
 
     def _template(self, template: PodTemplateSpec, namespace: str, name: str) -> pb.TemplatePod:
@@ -372,7 +372,7 @@ class _WatchedBuilder(_Builder):
         if part is None:
             super()._pod_groups()
             return
-        reader = GroupReader(part.members, part.group_objects, self._dictionary.string, self._template)
+        reader = PodGroupReader(part.members, part.group_objects, self._dictionary.string, self._template)
         self._snapshot.pod_groups.extend(reader.rows(part.groups))
 
     def _devices(self) -> None:

@@ -54,7 +54,7 @@ class GroupMember(NamedTuple):
     total: str
 
 
-class GroupObjects(NamedTuple):
+class PodGroupObjects(NamedTuple):
     """The objects that groups follow from, by (namespace, name). controller : that of a kind, namespace and name."""
 
     groups: Mapping[Key, SchedulingPodGroup] = MappingProxyType({})
@@ -100,7 +100,7 @@ def follows_from_pods(group: str) -> bool:
     return group.startswith((VOLCANO, KUEUE, WORKLOAD))
 
 
-class GroupReader:
+class PodGroupReader:
     """Reads groups. members : pods by group; string : index of a text; template : the row of a pod of a template, by
     namespace and name.
     """
@@ -108,7 +108,7 @@ class GroupReader:
     def __init__(
         self,
         members: Mapping[Key, Sequence[GroupMember]],
-        objects: GroupObjects,
+        objects: PodGroupObjects,
         string: Callable[[str], int],
         template: Callable[[PodTemplateSpec, str, str], pb.TemplatePod],
     ) -> None:
@@ -266,7 +266,7 @@ def by_key(objects: Iterable[Any]) -> dict[Key, Any]:
     return {(one.metadata.namespace or "default", one.metadata.name or ""): one for one in objects}
 
 
-def group_objects(objects: Mapping[str, Mapping[Key, Any]]) -> GroupObjects:
+def group_objects(objects: Mapping[str, Mapping[Key, Any]]) -> PodGroupObjects:
     """Return the objects of a cluster, by kind and key, that groups follow from."""
 
     def controller(kind: str, namespace: str, name: str) -> GroupController | None:
@@ -275,4 +275,4 @@ def group_objects(objects: Mapping[str, Mapping[Key, Any]]) -> GroupObjects:
             return None
         return GroupController(replicas(found)[0], found.spec.template if found.spec else None)
 
-    return GroupObjects(objects["PodGroup"], objects[VOLCANO_POD_GROUP], objects["Workload"], controller)
+    return PodGroupObjects(objects["PodGroup"], objects[VOLCANO_POD_GROUP], objects["Workload"], controller)

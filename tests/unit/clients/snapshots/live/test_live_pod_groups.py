@@ -6,8 +6,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.builders import gangs
 from tests.builders import kubernetes as k8s
+from tests.builders import pod_group_objects as gangs
 from tests.builders.expanded_snapshot import applied, expand
 from tests.builders.watched_objects import filled, from_files, kind_of, raw, whole
 from trimtab.clients.snapshots.deltas import Application

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from google.protobuf.json_format import MessageToDict
 
-from tests.builders import gangs
 from tests.builders import kubernetes as k8s
+from tests.builders import pod_group_objects as gangs
 from tests.unit.clients.snapshots.objects.reading import build, text_column
 from trimtab.v1 import snapshot_pb2 as pb
 

@@ -53,7 +53,7 @@ class ClaimDemand:
     problem: str = ""
 
 
-class ClaimReader:
+class CountedClaims:
     """Reads claims of a cluster, each distinct one once."""
 
     def __init__(self, classes: Mapping[str, DeviceClass], features: DeviceFeatures) -> None:

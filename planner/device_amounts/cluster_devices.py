@@ -8,7 +8,14 @@ from typing import Final
 from trimtab.planner.devices.model import DeviceClass, DeviceFeatures, DeviceSet, DeviceSlice, NodeSelection
 from trimtab.planner.devices.taint_rules import DeviceTaintRule, with_taint_rules
 from trimtab.planner.model.values import CLASS_RESOURCE
-from trimtab.planner.snapshot.columns import ALL_NODES, PER_DEVICE, ClassOfDevices, DeviceColumns, TemplateSlice
+from trimtab.planner.snapshot.columns import (
+    ALL_NODES,
+    PER_DEVICE,
+    ClassOfDevices,
+    DeviceColumns,
+    Snapshot,
+    TemplateSlice,
+)
 
 LATEST_MINOR: Final = 37
 """The newest version of Kubernetes whose allocator is known, 1.37."""
@@ -125,3 +132,12 @@ def class_by_resource(devices: DeviceColumns) -> dict[str, str]:
 def resource_of_class(name: str) -> str:
     """Return the extended resource that a class always provides."""
     return f"{CLASS_RESOURCE}{name}"
+
+
+def resources_of_plugins(snapshot: Snapshot) -> frozenset[str]:
+    """Return the resources that some node or template offers by itself, such as those of device plugins."""
+    return frozenset(
+        name
+        for at, name in enumerate(snapshot.resources)
+        if snapshot.nodes.allocatable[:, at].any() or snapshot.templates.allocatable[:, at].any()
+    )

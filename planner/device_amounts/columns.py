@@ -12,7 +12,7 @@ import numpy as np
 
 from trimtab.planner.device_amounts.asks import Ask
 from trimtab.planner.device_amounts.cluster_devices import resource_of_class
-from trimtab.planner.device_amounts.groups import AskGroup, EligibleDevices
+from trimtab.planner.device_amounts.groups import AskGroup, EligibleByAsk
 from trimtab.planner.device_amounts.node_pools import DriverTable, NodePools, Profile
 from trimtab.planner.devices.model import PoolId
 from trimtab.planner.model.values import DEVICE_RESOURCE
@@ -58,7 +58,7 @@ def columns_of(groups: Sequence[AskGroup], classes: Iterable[str]) -> tuple[Colu
 class DeviceTotals:
     """How many devices of each column nodes have, and which group each device belongs to."""
 
-    def __init__(self, columns: Sequence[Column], groups: Sequence[AskGroup], eligible: EligibleDevices) -> None:
+    def __init__(self, columns: Sequence[Column], groups: Sequence[AskGroup], eligible: EligibleByAsk) -> None:
         self._columns, self._groups, self._eligible = columns, groups, eligible
         self._known: dict[Profile, list[int]] = {}
         self._group_of: dict[DriverTable, Int64] = {}
@@ -88,7 +88,7 @@ class DeviceTotals:
         return self._group_of[pool]
 
 
-def _union(eligible: EligibleDevices, asks: Iterable[Ask], pool: DriverTable) -> int:
+def _union(eligible: EligibleByAsk, asks: Iterable[Ask], pool: DriverTable) -> int:
     bits = 0
     for ask in asks:
         bits |= eligible.of(ask, pool).bits

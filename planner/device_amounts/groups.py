@@ -38,7 +38,7 @@ class AskGroup:
     problems: tuple[tuple[Ask, str], ...]
 
 
-class EligibleDevices:
+class EligibleByAsk:
     """Which devices asks may get, by driver and table."""
 
     def __init__(
@@ -73,7 +73,7 @@ class EligibleDevices:
         return Eligible(found.usable, plain, problem)
 
 
-def ask_groups(asks: Iterable[Ask], pools: NodePools, eligible: EligibleDevices) -> list[AskGroup]:
+def ask_groups(asks: Iterable[Ask], pools: NodePools, eligible: EligibleByAsk) -> list[AskGroup]:
     """Return the groups, in the order of their first asks."""
     listed = list(dict.fromkeys(asks))
     used = sorted({one for profile in pools.profiles for one in profile} | pools.shared)
@@ -96,7 +96,7 @@ def ask_groups(asks: Iterable[Ask], pools: NodePools, eligible: EligibleDevices)
     return [_group(tuple(of), used, pools, eligible) for of in members.values()]
 
 
-def _group(asks: tuple[Ask, ...], used: list[DriverTable], pools: NodePools, eligible: EligibleDevices) -> AskGroup:
+def _group(asks: tuple[Ask, ...], used: list[DriverTable], pools: NodePools, eligible: EligibleByAsk) -> AskGroup:
     problems = []
     for ask in asks:
         found = next((text for pool in used if (text := eligible.of(ask, pool).problem)), "")
@@ -108,7 +108,7 @@ def _group(asks: tuple[Ask, ...], used: list[DriverTable], pools: NodePools, eli
     return AskGroup(asks, is_exact, tuple(problems))
 
 
-def _agree(asks: tuple[Ask, ...], profile: tuple[DriverTable, ...], eligible: EligibleDevices) -> bool:
+def _agree(asks: tuple[Ask, ...], profile: tuple[DriverTable, ...], eligible: EligibleByAsk) -> bool:
     """Return whether the asks that have devices on a node all have the same."""
     sets = {tuple([eligible.of(ask, pool).bits for pool in profile]) for ask in asks}
     return len([one for one in sets if any(one)]) <= 1

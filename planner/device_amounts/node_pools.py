@@ -40,7 +40,7 @@ class NodePools(NamedTuple):
     error: str
 
 
-class PoolReader:
+class NodePoolReader:
     """Numbers tables and profiles, of nodes and of templates."""
 
     def __init__(self, features: DeviceFeatures) -> None:

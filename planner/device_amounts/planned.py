@@ -17,17 +17,18 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from trimtab.planner.device_amounts.asks import Ask, ClaimReader
+from trimtab.planner.device_amounts.asks import Ask, CountedClaims
 from trimtab.planner.device_amounts.cluster_devices import (
     class_by_resource,
     classes_of,
     features_of,
+    resources_of_plugins,
     slices_of,
     template_slices,
 )
 from trimtab.planner.device_amounts.columns import Column, DeviceTotals, columns_of, used_devices
-from trimtab.planner.device_amounts.groups import EligibleDevices, ask_groups
-from trimtab.planner.device_amounts.node_pools import NodePools, PoolReader, expected_drivers
+from trimtab.planner.device_amounts.groups import EligibleByAsk, ask_groups
+from trimtab.planner.device_amounts.node_pools import NodePoolReader, NodePools, expected_drivers
 from trimtab.planner.device_amounts.shared_claims import with_own_claims
 from trimtab.planner.devices.model import DeviceClaim
 from trimtab.planner.model.values import Owner, PodClaim, PodGroup, PodRequirements
@@ -40,7 +41,7 @@ NOT_COUNTED: Final = "resourceClaims"
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedDevices:
     """The snapshot with which decisions are made. sent : the one that was sent; resources : names of those that stand
     for devices, sorted; facts : what slices and asks say, for the next one."""
 
@@ -50,7 +51,7 @@ class Planned:
     facts: "_Facts | None" = None
 
 
-class _Inputs(NamedTuple):
+class _FactInputs(NamedTuple):
     """All that `_Facts` depend on. parts : fields of the snapshot, compared by identity."""
 
     parts: tuple[Any, ...]
@@ -64,7 +65,7 @@ class _Facts:
     can be allocated, by ask; totals : devices of nodes.
     """
 
-    inputs: _Inputs
+    inputs: _FactInputs
     pools: NodePools
     declared: Mapping[str, int]
     columns: tuple[Column, ...]
@@ -73,17 +74,17 @@ class _Facts:
     problem_of: Mapping[Ask, str]
     totals: DeviceTotals
 
-    def is_of(self, inputs: _Inputs) -> bool:
+    def is_of(self, inputs: _FactInputs) -> bool:
         """Return whether these are the facts of some inputs."""
         same = all(one is other for one, other in zip(self.inputs.parts, inputs.parts, strict=True))
         return same and self.inputs.asks == inputs.asks
 
 
-def planned_snapshot(sent: Snapshot, before: Planned | None = None) -> Planned:
+def planned_snapshot(sent: Snapshot, before: PlannedDevices | None = None) -> PlannedDevices:
     """Return the snapshot with which decisions are made. before : that of an earlier snapshot, of which what has not
     changed is taken over."""
     if sent.devices.is_empty and not any(spec.claims for spec in sent.specs):
-        return Planned(sent, sent)
+        return PlannedDevices(sent, sent)
     return _Planner(sent, before).planned()
 
 
@@ -114,17 +115,17 @@ def _mapped(value: Any, replaced: Callable[[PodRequirements], PodRequirements]) 
 class _Planner:
     """Derives one snapshot."""
 
-    def __init__(self, sent: Snapshot, before: Planned | None) -> None:
+    def __init__(self, sent: Snapshot, before: PlannedDevices | None) -> None:
         self._sent, self._before = sent, before
         self._devices = sent.devices
         self._features = features_of(self._devices)
         self._classes = classes_of(self._devices)
         self._by_resource = class_by_resource(self._devices)
-        self._claims = ClaimReader(self._classes, self._features)
+        self._claims = CountedClaims(self._classes, self._features)
         self._specs: dict[PodRequirements, PodRequirements] = {}
-        self._plugins = self._of_device_plugins()
+        self._plugins = resources_of_plugins(sent)
 
-    def planned(self) -> Planned:
+    def planned(self) -> PlannedDevices:
         """Return the snapshot."""
         sent, own = self._sent, with_own_claims(self._sent)
         others = [
@@ -153,7 +154,7 @@ class _Planner:
         )
         if self._before is not None:
             snapshot = share(self._before.snapshot, snapshot)
-        return Planned(snapshot, sent, names, facts)
+        return PlannedDevices(snapshot, sent, names, facts)
 
     def _row(self, row: Any, specs: Sequence[PodRequirements], facts: _Facts) -> Any:
         """Return a row with its specs replaced; most have no claims and stay the same object."""
@@ -161,20 +162,11 @@ class _Planner:
             return row
         return _mapped(row, lambda spec: self._spec(spec, facts))
 
-    def _of_device_plugins(self) -> frozenset[str]:
-        """Return the resources that some node or template offers by itself."""
-        sent = self._sent
-        return frozenset(
-            name
-            for at, name in enumerate(sent.resources)
-            if sent.nodes.allocatable[:, at].any() or sent.templates.allocatable[:, at].any()
-        )
-
     def _facts(self, specs: Iterable[PodRequirements]) -> _Facts:
         sent, devices = self._sent, self._devices
         asks = {ask for spec in dict.fromkeys(specs) for ask in self._asks(spec)}
         labels = (sent.strings, sent.label_sets, sent.nodes.label_set) if len(devices.node_selectors) else ()
-        inputs = _Inputs(
+        inputs = _FactInputs(
             (
                 devices.slices, devices.device_sets, devices.counter_sets, devices.classes, devices.taint_rules,
                 devices.templates, devices.strings, sent.nodes.name, *labels,
@@ -186,15 +178,15 @@ class _Planner:
             return known
         return self._new_facts(inputs)
 
-    def _new_facts(self, inputs: _Inputs) -> _Facts:
+    def _new_facts(self, inputs: _FactInputs) -> _Facts:
         devices = self._devices
-        reader = PoolReader(self._features)
+        reader = NodePoolReader(self._features)
         declared = {}
         for group, slices in devices.templates:
             found = reader.read(template_slices(devices, slices, group), (group,), lambda _: ())
             declared[group] = int(found.profile[0])
         pools = reader.read(slices_of(devices), self._sent.nodes.name, self._labels)
-        eligible = EligibleDevices(self._classes, self._features, pools.tables)
+        eligible = EligibleByAsk(self._classes, self._features, pools.tables)
         groups = ask_groups(inputs.asks, pools, eligible)
         columns = columns_of(groups, self._classes)
         requested = {

@@ -243,10 +243,14 @@ class DeviceClaim:
 
 @dataclass(frozen=True, slots=True)
 class DeviceClass:
-    """A DeviceClass: `selectors` are CEL expressions, None = of a kind that is not known."""
+    """A DeviceClass: `selectors` are CEL expressions, None = of a kind that is not known. extended_resource_name : of
+    the resource that pods may ask for instead, "" = not given; created_ns : Unix nanoseconds, 0 = not known.
+    """
 
     name: str
     selectors: tuple[str | None, ...] = ()
+    extended_resource_name: str = ""
+    created_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,8 +381,20 @@ class PoolUse:
     shares: dict[str, int] = field(default_factory=dict)
     capacity_shares: dict[str, int] = field(default_factory=dict)
     consumed: dict[str, dict[str, int]] = field(default_factory=dict)
-    edition: int = 0
-    """Grows with each change, so that what is derived of this object knows whether it still holds."""
+
+    def content(self) -> tuple[tuple[object, ...], ...]:
+        """Return what is in use, hashable."""
+        return (
+            tuple(sorted(self.exclusive.items())),
+            tuple(sorted(self.shares.items())),
+            tuple(sorted(self.capacity_shares.items())),
+            tuple(
+                (device, name, amount)
+                for device, sums in sorted(self.consumed.items())
+                for name, amount in sorted(sums.items())
+                if amount
+            ),
+        )
 
 
 class AllocatedState:
@@ -414,20 +430,15 @@ class AllocatedState:
         for one in allocations:
             self.remove(one.devices)
 
-    def content(self) -> dict[PoolId, tuple[dict[str, int], ...]]:
+    def content(self) -> dict[PoolId, tuple[tuple[object, ...], ...]]:
         """Return what is in use, comparable; pools without any use are left out."""
-        return {
-            pool: (dict(use.exclusive), dict(use.shares), dict(use.capacity_shares), _sums(use.consumed))
-            for pool, use in self.pools.items()
-            if use.exclusive or use.shares
-        }
+        return {pool: use.content() for pool, use in self.pools.items() if use.exclusive or use.shares}
 
     def _change(self, one: AllocatedDevice, sign: int) -> None:
         pool = PoolId(one.device.driver, one.device.pool)
         use = self.pools.get(pool)
         if use is None:
             use = self.pools[pool] = PoolUse()
-        use.edition += 1
         name = one.device.device
         if not one.shared:
             _count(use.exclusive, name, sign)
@@ -451,7 +462,3 @@ def _count(counts: dict[str, int], name: str, sign: int) -> None:
         counts[name] = count
     else:
         counts.pop(name, None)
-
-
-def _sums(consumed: dict[str, dict[str, int]]) -> dict[str, int]:
-    return {f"{device}/{name}": amount for device, sums in consumed.items() for name, amount in sums.items() if amount}

@@ -24,6 +24,9 @@ from trimtab.planner.devices.model import (
 )
 from trimtab.planner.devices.node_matching import NodeSelectorError, is_given, reaches
 
+identity = id
+"""What tells objects apart; `id` names a pool here."""
+
 COUNTER_SETS_BY_NODE_VERSION = 37
 """From here on, slices with counter sets are found like all others; before, they concern every node."""
 
@@ -60,6 +63,13 @@ class DevicePool:
     detail: str = ""
 
     @property
+    def is_local(self) -> bool:
+        """Whether all its slices belong to one node, so that nothing but use tells it from a pool with equal
+        devices.
+        """
+        return not self.elsewhere and all(one.nodes.node_name and not one.per_device_nodes for one in self.slices)
+
+    @property
     def has_binding_conditions(self) -> bool:
         """Whether some device needs conditions before it can be bound."""
         return any(one.has_binding_conditions for one in self.table.contents)
@@ -81,6 +91,7 @@ class PoolIndex:
             else:
                 self._by_node.setdefault(name, []).append(one)
         self._tables: dict[tuple[int, ...], DeviceTable] = {}
+        self._built_pools: dict[tuple[PoolId, tuple[int, ...]], DevicePool | None] = {}
         self._pools: dict[DeviceNode, tuple[DevicePool, ...] | DeviceInputError] = {}
 
     def pools(self, node: DeviceNode) -> tuple[DevicePool, ...]:
@@ -129,7 +140,16 @@ class PoolIndex:
         )
 
     def _pool(self, id: PoolId, slices: list[DeviceSlice]) -> DevicePool | None:
-        """Return the pool, or None if a newer generation of it replaces these slices."""
+        """Return the pool, one object for all nodes that reach the same slices, or None if a newer generation of it
+        replaces these slices.
+        """
+        # The slices live as long as this object.
+        key = (id, tuple(map(identity, slices)))
+        if key not in self._built_pools:
+            self._built_pools[key] = self._completed(id, slices)
+        return self._built_pools[key]
+
+    def _completed(self, id: PoolId, slices: list[DeviceSlice]) -> DevicePool | None:
         first = slices[0]
         if len(slices) == first.slice_count:
             return self._built(id, slices, [])
@@ -170,7 +190,7 @@ class PoolIndex:
 
     def _table(self, slices: Sequence[DeviceSlice]) -> DeviceTable:
         # The sets live as long as the slices, which this object holds.
-        key = tuple(id(one.devices) for one in slices)
+        key = tuple(identity(one.devices) for one in slices)
         table = self._tables.get(key)
         if table is None:
             table = self._tables[key] = table_of([one.devices for one in slices])

@@ -17,13 +17,11 @@ _MAX_DIGITS = 100
 
 
 def parse_quantity(text: str) -> int | None:
-    """Return the nano-units of a quantity such as "1.5Gi" or "100m"; None if it is none."""
+    """Return the nano-units of a quantity such as "1.5Gi" or "100m"; None if it is none. Without digits it is 0."""
     match = _TEXT.fullmatch(text)
-    if match is None or len(text) > _MAX_DIGITS:
+    if match is None or not text or len(text) > _MAX_DIGITS:
         return None
     sign, whole, fraction, suffix = match.group(1), match.group(2), match.group(3) or "", match.group(4)
-    if not (whole or fraction or "." in text):
-        return None
     number = Fraction(int(whole + fraction or "0"), 10 ** len(fraction))
     if suffix in _BINARY:
         nano = min(_rounded_up(number * 2 ** _BINARY[suffix] * NANO), _LARGEST * NANO)

@@ -4,13 +4,14 @@ search.
 Depth first, with backtracking: claims, requests and alternatives in order, devices in the order of the pools; a
 request's devices are tried as combinations, not as permutations. Bits stand for the devices of a pool, by position.
 
-Two things are left out, as they cannot change the answer: devices when fewer are left than the request needs, and a
+Three things are left out, as they cannot change the answer: devices when fewer are left than the request needs, what is
+asked for where the same devices were taken in vain before, and a
 device like one that has just led to no solution. There is no clock: instead of the scheduler's time limit of 10 s
 there is a limit on steps, at which the node is refused.
 Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating, allocateOne and allocateDevice, v0.36.3.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -132,6 +133,19 @@ def bits_of(pool: DevicePool, names: Iterable[str]) -> int:
     return bits
 
 
+def pool_signature(pool: DevicePool, use: PoolUse | None, node: DeviceNode, features: DeviceFeatures) -> Hashable:
+    """Return what tells a pool and its use from others, apart from names."""
+    if use is None or not (use.exclusive or use.shares):
+        used: Hashable = 0
+    elif use.shares or pool.elsewhere:
+        used = use.content()
+    else:
+        used = bits_of(pool, use.exclusive)
+    if pool.is_local:
+        return pool.id.driver, id(pool.table), pool.problem, used
+    return id(pool), PoolView(pool, NO_USE, node, 0, features).here, used
+
+
 class DeviceSearch:
     """One search; `run` may be called once."""
 
@@ -149,11 +163,13 @@ class DeviceSearch:
         self._eligibility = eligibility
         count = len(claims.claims)
         self.views = [PoolView(one, state.pools.get(one.id, NO_USE), node, count, features) for one in pools]
+        self._shared_groups: list[CounterGroup] = []
         self._group_counters(state)
         self.picks: list[list[Pick]] = [[] for _ in claims.claims]
         self._needed: dict[int, int] = {}
         self._all: dict[int, list[Place]] = {}
         self._rules: list[tuple[AttributeRule, ...]] = []
+        self._hopeless: set[Hashable] = set()
         self._steps = 0
         self._most = 0
         self.failures: dict[tuple[int, int, int], tuple[int, ...]] = {}
@@ -182,10 +198,10 @@ class DeviceSearch:
             if view.pool.table.consumes_counters and self._features.partitionable_devices:
                 id = view.pool.id
                 groups.setdefault(PoolId("", id.pool) if by_name else id, []).append(view)
-        # Which of several pools is looked at first decides what is left in all of them.
-        self._may_skip = all(len(views) == 1 for views in groups.values())
         for views in groups.values():
             group = CounterGroup([view.pool for view in views], state)
+            if len(views) > 1:
+                self._shared_groups.append(group)
             for view in views:
                 view.counters = group
 
@@ -261,10 +277,23 @@ class DeviceSearch:
             except TooManyResultsError:
                 self.exceeded = True
                 return False
+        situation = self._situation(claim, at)
+        if situation in self._hopeless:
+            return False
         group = self._claims.groups[claim][at]
-        if not group.has_alternatives:
-            return self._devices(claim, at, 0, 0, START)
-        return self._alternatives(claim, at, group)
+        if group.has_alternatives:
+            found = self._alternatives(claim, at, group)
+        else:
+            found = self._devices(claim, at, 0, 0, START)
+        if not found and situation is not None:
+            self._hopeless.add(situation)
+        return found
+
+    def _situation(self, claim: int, at: int) -> Hashable | None:
+        """Return all that the rest of the search depends on, if that is only which devices are taken."""
+        if (at and self._rules[claim]) or not self._may_skip or any(view.shares for view in self.views):
+            return None
+        return claim, at, len(self.picks[claim]), *((view.taken, view.taken_by[claim]) for view in self.views)
 
     def _alternatives(self, claim: int, at: int, group: DemandGroup) -> bool:
         all_exceeded = True
@@ -335,11 +364,21 @@ class DeviceSearch:
             return 0
         eligible = self.eligible(at, demand)
         free = view.taken_by[claim] if demand.has_admin_access else view.in_use | view.taken
-        usable = eligible.usable & view.here
+        usable = self._usable(eligible) & view.here
         errors = eligible.problem_bits
         for bit in view.node_errors:
             errors |= bit & eligible.matching
         return (usable | errors) & ~free
+
+    @property
+    def _may_skip(self) -> bool:
+        """Whether leaving out a device changes nothing but itself: until a counter is looked at, which of several pools
+        that share counters comes first decides what is left in all of them.
+        """
+        return all(group.amounts is not None for group in self._shared_groups)
+
+    def _usable(self, eligible: EligibleDevices) -> int:
+        return eligible.usable if self._may_skip else eligible.matching & eligible.large_enough
 
     def _has_errors(self, demand: Demand, first: int, candidates: list[int]) -> bool:
         return any(
@@ -351,7 +390,7 @@ class DeviceSearch:
         """Return whether a device of a request for all is still free, and nothing else keeps the request from it."""
         view, bit = self.views[place.pool], 1 << place.position
         busy = view.taken_by[claim] if demand.has_admin_access else view.in_use | view.taken
-        return not busy & bit and bool(self.eligible(place.pool, demand).usable & bit)
+        return not busy & bit and bool(self._usable(self.eligible(place.pool, demand)) & bit)
 
     def _is_shared(self, at: int, position: int) -> bool:
         view = self.views[at]
@@ -379,6 +418,8 @@ class DeviceSearch:
         multiple = self._is_multiple(content)
         counted = bool(content.consumes_counters) and not (multiple and self._is_counted(view, place.position))
         if counted and not self._fits_counters(view, place.position):
+            return False
+        if not self.eligible(place.pool, demand).usable >> place.position & 1:
             return False
         if not self._constrain(claim, demand, view, place.position):
             return False
@@ -451,7 +492,7 @@ class DeviceSearch:
             if not any(one & bit for one in view.taken_by):
                 view.taken &= ~bit
         else:
-            view.shares[pick.position] -= 1
+            _subtract(view.shares, pick.position, 1)
             held = view.held[pick.position]
             for name, amount in pick.consumed.items():
                 held[name] -= amount
@@ -476,6 +517,12 @@ class DeviceSearch:
             return sum(bit for bit in each_bit(bits) if not self._has_room(at, bit.bit_length() - 1, demand))
         except CapacityError:
             return 0
+
+
+def _subtract(counts: dict[int, int], key: int, amount: int) -> None:
+    counts[key] -= amount
+    if not counts[key]:
+        del counts[key]
 
 
 def each_bit(bits: int) -> Iterator[int]:

@@ -1,8 +1,9 @@
 """Selectors of devices: CEL expressions about one variable, `device`, kept by expression and content of the device.
 
-`device` has `driver` (string), `attributes[domain].id`, `capacity[domain].id` (quantity) and `allowMultipleAllocations`,
-whatever feature gates say, as stored expressions may use what was once on. A name without a domain is put under the driver's. An unknown domain is an empty map; an
-unknown name in it is an error when the expression is evaluated.
+`device` has `driver` (string), `attributes[domain].id`, `capacity[domain].id` (quantity) and
+`allowMultipleAllocations`, whatever feature gates say, as stored expressions may use what was once on. A name without
+a domain is put under the driver's. An unknown domain is an empty map; an unknown name in it is an error when the
+expression is evaluated.
 Source: k8s.io/dynamic-resource-allocation/cel/compile.go, v0.36.3.
 """
 
@@ -52,8 +53,8 @@ class _Domains(Mapping[str, dict[str, Any]]):
 
 
 class DeviceSelectors:
-    """Evaluates selectors; each expression is compiled once and evaluated once for each driver and content. version : of
-    the scheduler.
+    """Evaluates selectors; each expression is compiled once and evaluated once for each driver and content. version :
+    of the scheduler.
     """
 
     def __init__(self, version: int) -> None:

@@ -100,7 +100,8 @@ class RequestHandler:
             kept = self._snapshot(request, payload, scope, watch)
             used = kept.planned()
             self._cache.keep_snapshot(scope, kept)
-            for answer in check_fit(used.snapshot, request, _work(watch, caller, used, self._cache.parts(scope))):
+            work = _work(watch, caller, used, self._cache.parts(scope))
+            for answer in check_fit(used.snapshot, request, work, kept.snapshot):
                 caller.bounds.check()
                 yield answer
         watch.write(plan_pb2.Diagnostics())

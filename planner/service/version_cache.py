@@ -10,7 +10,7 @@ from hashlib import blake2b
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
-from trimtab.planner.device_amounts.planned import Planned, planned_snapshot
+from trimtab.planner.device_amounts.planned import PlannedDevices, planned_snapshot
 from trimtab.planner.snapshot.cache import LeastRecentlyUsed, Sizes
 from trimtab.planner.snapshot.caches import ContentKey, KeyedCache, LatestKey, SnapshotKey, SuccessorKey
 from trimtab.planner.snapshot.columns import Snapshot
@@ -43,7 +43,7 @@ class _CachedValue(NamedTuple):
 class _PlannedWith(NamedTuple):
     """What decisions are made with, and its values."""
 
-    planned: Planned
+    planned: PlannedDevices
     kept: "CachedSnapshot"
 
 

@@ -50,24 +50,24 @@ _SLICE_FLAGS, _CLAIM_FLAGS, _RESULT_FLAGS = 3, 7, 3
 _Value = TypeVar("_Value", bound=Hashable)
 
 
-class _Dictionary(NamedTuple):
+class _UsedValues(NamedTuple):
     """Distinct values in canonical order. moved : int32, the new index of each old one, at the end -1 for "none"."""
 
     values: tuple[Any, ...]
     moved: Int32
 
 
-class _Dictionaries(NamedTuple):
-    """Dictionaries of the message, of which canonical ones have the values in use only. sets, counters : as in the
+class _DeviceDictionaries(NamedTuple):
+    """Dictionaries of the message, of which canonical ones have the values in use only. sets, counted : as in the
     message."""
 
     strings: Sequence[str]
     sets: Sequence[DeviceSet]
-    counters: Sequence[Any]
-    device_sets: _Dictionary
-    counter_sets: _Dictionary
-    selectors: _Dictionary
-    claim_specs: _Dictionary
+    counted: Sequence[Any]
+    device_sets: _UsedValues
+    counter_sets: _UsedValues
+    selectors: _UsedValues
+    claim_specs: _UsedValues
 
 
 def read_devices(message: pb.Devices) -> DeviceColumns:
@@ -108,7 +108,7 @@ _OF_CLAIMS: Final = (
 """The columns of strings."""
 
 
-def _dictionaries(message: pb.Devices) -> _Dictionaries:
+def _dictionaries(message: pb.Devices) -> _DeviceDictionaries:
     try:
         strings = read_strings(pb.ClusterSnapshot(strings=message.strings))
     except SnapshotError as error:
@@ -129,7 +129,7 @@ def _dictionaries(message: pb.Devices) -> _Dictionaries:
     of_claims = _references(claims, _CLAIMS, "node_selector", len(selectors))
     spec = read_column(claims.spec, np.int32, claims.count, _CLAIMS, "spec")
     check_index(spec, len(specs), _CLAIMS, "spec", "claim_specs")
-    return _Dictionaries(
+    return _DeviceDictionaries(
         strings,
         sets,
         counters,
@@ -147,7 +147,7 @@ def _rows(row: Row, messages: Iterable[Any], read: Callable[[Row, Any], _Value])
     return found
 
 
-def _dictionary(values: Sequence[Hashable], used: Sequence[Int32]) -> _Dictionary:
+def _dictionary(values: Sequence[Hashable], used: Sequence[Int32]) -> _UsedValues:
     """Return the values that are used, by the order of their encodings. used : int32, references, -1 = none."""
     needed = np.zeros(len(values) + 1, np.bool_)
     for column in used:
@@ -159,7 +159,7 @@ def _dictionary(values: Sequence[Hashable], used: Sequence[Int32]) -> _Dictionar
     moved = np.full(len(values) + 1, -1, np.int32)
     for row, code in code_of.items():
         moved[row] = rank[code]
-    return _Dictionary(tuple([by_code[code] for code in distinct]), moved)
+    return _UsedValues(tuple([by_code[code] for code in distinct]), moved)
 
 
 def _references(table: Any, name: str, field: str, size: int) -> Int32:
@@ -194,7 +194,7 @@ def _optional_strings(table: Any, name: str, field: str, strings: int) -> Int32:
     return column
 
 
-def _slices(table: pb.ResourceSliceTable, d: _Dictionaries) -> SliceColumns:
+def _slices(table: pb.ResourceSliceTable, d: _DeviceDictionaries) -> SliceColumns:
     """Return the slices sorted by name, with the message's strings."""
     count = table.count
     text = TextColumn(_SLICES, "names", "name_lengths", count)
@@ -213,7 +213,7 @@ def _slices(table: pb.ResourceSliceTable, d: _Dictionaries) -> SliceColumns:
         d.selectors.moved[_references(table, _SLICES, "node_selector", len(d.selectors.moved) - 1)],
         flags,
         d.device_sets.moved[_references(table, _SLICES, "device_set", len(d.sets))],
-        d.counter_sets.moved[_references(table, _SLICES, "counter_set", len(d.counters))],
+        d.counter_sets.moved[_references(table, _SLICES, "counter_set", len(d.counted))],
     )
     return slices if order is None else _in_order(slices, order)
 
@@ -223,7 +223,7 @@ def _in_order(table: Any, order: Int64) -> Any:
     return type(table)(*(take_text(one, order) if isinstance(one, Text) else one[order] for one in table))
 
 
-def _claims(table: pb.ResourceClaimTable, d: _Dictionaries) -> tuple[ClaimColumns, tuple[int, ...]]:
+def _claims(table: pb.ResourceClaimTable, d: _DeviceDictionaries) -> tuple[ClaimColumns, tuple[int, ...]]:
     """Return the claims sorted by (namespace, name), with the message's strings, and the quantities in use."""
     count, strings = table.count, len(d.strings)
     (namespace,) = _strings(table, _CLAIMS, ("namespace",), count, strings)
@@ -301,7 +301,7 @@ def _rows_of(data: bytes, size: int, field: str, into: str) -> Int32:
     return column
 
 
-def _results(table: pb.ResourceClaimTable, d: _Dictionaries) -> tuple[_OfResults, _OfAmounts, tuple[int, ...]]:
+def _results(table: pb.ResourceClaimTable, d: _DeviceDictionaries) -> tuple[_OfResults, _OfAmounts, tuple[int, ...]]:
     """Return the results and the amounts of their capacities, in the order of the message, and the quantities."""
     strings = len(d.strings)
     claim = _rows_of(table.result_claim, table.count, "result_claim", "claims")
@@ -345,7 +345,7 @@ def _ranks(texts: Text) -> Int32:
 
 
 def _templates(
-    messages: Iterable[pb.TemplateSlices], d: _Dictionaries
+    messages: Iterable[pb.TemplateSlices], d: _DeviceDictionaries
 ) -> tuple[tuple[str, tuple[TemplateSlice, ...]], ...]:
     table = f"{_TABLE}.templates"
     row, found = Row(table, d.strings), []
@@ -355,15 +355,15 @@ def _templates(
     return tuple(sorted(found, key=lambda one: one[0]))
 
 
-def _template(row: Row, m: pb.TemplateSlice, d: _Dictionaries) -> TemplateSlice:
-    for index, values, field in ((m.device_set, d.sets, "device_set"), (m.counter_set, d.counters, "counter_set")):
+def _template(row: Row, m: pb.TemplateSlice, d: _DeviceDictionaries) -> TemplateSlice:
+    for index, values, field in ((m.device_set, d.sets, "device_set"), (m.counter_set, d.counted, "counter_set")):
         if not 0 <= index <= len(values):
             row.refuse(f"slices.{field}", f"{index} is no index plus 1; there are {len(values)}")
     return TemplateSlice(
         row.needed(m.driver, "slices.driver"),
         m.pool,
         d.sets[m.device_set - 1] if m.device_set else DeviceSet(),
-        d.counters[m.counter_set - 1] if m.counter_set else (),
+        d.counted[m.counter_set - 1] if m.counter_set else (),
         m.per_device_node_selection,
     )
 

@@ -109,14 +109,15 @@ def canonical_values(values: Sequence[_Value]) -> tuple[tuple[_Value, ...], Int3
     return tuple(by_code[code] for code in distinct), moved
 
 
-def check_volumes(volumes: Sequence[MountedVolume], table: str = "volumes") -> None:
-    """Refuse two volumes that have one id but differ."""
+def check_volumes(volumes: Sequence[MountedVolume], table: str = "volumes") -> Sequence[MountedVolume]:
+    """Return the same volumes. Refuses two that have one id but differ."""
     known: dict[str, MountedVolume] = {}
     for row, volume in enumerate(volumes):
         if known.setdefault(volume.id, volume) != volume:
             raise SnapshotError(
                 table, row, "id", f"{volume.id!r} is given before with different content; give each volume once"
             )
+    return volumes
 
 
 def read_resources(message: pb.ClusterSnapshot) -> list[str]:

@@ -89,13 +89,7 @@ def read_pods(table: pb.PodTable, namespace: Int32, dictionaries: PodDictionarie
     if order is not None:
         rank, names, uids = rank[order], take_text(names, order), take_text(uids, order)
         columns = _Indices(*(column[order] for column in columns))
-        plain = _Plain(
-            plain.created_s[order],
-            plain.deletion_s[order],
-            plain.phase[order],
-            plain.flags[order],
-            plain.deletion_cost[order],
-        )
+        plain = _Plain._make(column[order] for column in plain)
     node, no_node = resolve(columns.node, dictionaries.strings, dictionaries.nodes)
     owner, no_owner = resolve(columns.owner, dictionaries.strings, dictionaries.owners)
     pinned, not_pinned = resolve(columns.pinned, dictionaries.strings, dictionaries.nodes)

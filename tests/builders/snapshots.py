@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tests.builders.devices import NO_WORLD, DeviceWorld, write_devices
+from tests.builders.device_snapshots import NO_WORLD, DeviceWorld, write_devices
 from tests.builders.rows import Labels, NodeRow, PodRow
 from trimtab.planner.model.values import (
     AffinityTerm,

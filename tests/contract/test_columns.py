@@ -9,7 +9,7 @@ import pytest
 
 from tests.builders.contract_columns import DTYPES, PROTOS, Column, bytes_fields, columns, fields
 from tests.builders.contract_page import table
-from tests.builders.devices import ClaimRow, DeviceWorld, gpu_slice
+from tests.builders.device_snapshots import ClaimRow, DeviceWorld, gpu_slice
 from tests.builders.rows import NodeRow, PodRow
 from tests.builders.snapshots import Cluster, write
 from trimtab.planner.devices.model import AllocatedDevice, DeviceClaim, DeviceId, NodeSelection

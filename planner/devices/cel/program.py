@@ -318,6 +318,8 @@ def has_field(frame: Frame, value: Any, name: str) -> bool:
     """Return whether a map has a field; nothing is charged."""
     if isinstance(value, OptionalValue):
         return value.has_value and has_field(frame, value.value, name)
+    if isinstance(value, tuple):
+        raise EvaluationError("unsupported index type 'string' in list")
     if not isinstance(value, Mapping):
         return False
     return value.get(name, _MISSING) is not _MISSING

@@ -1,7 +1,8 @@
 """Random clusters with devices, and pods with claims, as documents of the device oracle.
 
-Small and dense: few names, so that requests meet, exhaust and contradict each other. Valid for the API server except where
-`odd` draws something that it would refuse or that is in transition: missing slices, old generations, duplicate names.
+Small and dense: few names, so that requests meet, exhaust and contradict each other. Valid for the API server except
+where `odd` draws something that it would refuse or that is in transition: missing slices, old generations, duplicate
+names.
 """
 
 from random import Random
@@ -132,9 +133,11 @@ class Clusters:
         if kind == "selector":
             return {"nodeSelector": self.selector()}
         for one in devices:
-            one |= self.random.choice((
-                {"nodeName": self.random.choice(self.nodes)}, {"allNodes": True}, {"nodeSelector": self.selector()},
-            ))  # fmt: skip
+            one.update(
+                self.random.choice((
+                    {"nodeName": self.random.choice(self.nodes)}, {"allNodes": True}, {"nodeSelector": self.selector()},
+                ))
+            )  # fmt: skip
         return {"perDeviceNodeSelection": True}
 
     def selector(self) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """Compares the planner with the device oracle on random clusters, and records answers.
 
 `python -m tests.parity.device_oracle.compare --oracle36 PROGRAM [--oracle37 PROGRAM] [--from SEED] [--count N]
-[--record OUT]`: prints each document on which they differ, and the figures; exits with 1 if there is one. With `--record`
-it writes the documents and the oracle's answers, for the ordinary tests.
+[--record OUT]`: prints each document on which they differ, and the figures; exits with 1 if there is one. With
+`--record` it writes the documents and the oracle's answers, for the ordinary tests.
 """
 
 import argparse

@@ -16,6 +16,9 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+LOSSY = {"consumable-capacity-requests-are-not-modified"}
+"""Cases whose quantities of 10**21 Kubernetes itself writes as "1"; restated in the unit tests of capacity."""
+
 CALL = "results, err := allocator.Allocate(ctx, tc.node, unwrap(claimsToAllocate...))"
 DUMP = f"{CALL}\n\t\t\tdumpCase(name, tc, unwrap(claimsToAllocate...), results, err)"
 
@@ -56,6 +59,7 @@ def main() -> None:
         command = ["go", "test", "-mod=mod", "-run", "^TestAllocator$", "./structured/internal/incubating"]
         subprocess.run(command, cwd=folder, env={**os.environ, "DUMP_TABLE": str(dumped)}, check=True)
         lines = [json.loads(line) for line in dumped.read_text().splitlines()]
+    lines = [line for line in lines if line["document"]["name"] not in LOSSY]
     lines.sort(key=lambda line: line["document"]["name"])
     content = "".join(
         json.dumps({"version": version, **one, "document": reduced(one["document"])}, separators=(",", ":")) + "\n"

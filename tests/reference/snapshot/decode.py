@@ -25,8 +25,6 @@ from trimtab.planner.model.values import (
     TolerationSpec,
     WeightedAffinityTerm,
 )
-from trimtab.planner.snapshot.checks import Row
-from trimtab.planner.snapshot.device_values import read_extended_requests, read_pod_claims
 from trimtab.v1 import snapshot_pb2 as pb
 
 Rows = dict[str, list[Any]]
@@ -290,8 +288,6 @@ class Reader:
             scale_up_delay_s=m.scale_up_delay_s if m.HasField("scale_up_delay_s") else -1,
             ignored_by_slack=m.ignored_by_slack,
             node_features=tuple(sorted({t[i] for i in m.node_features})),
-            claims=read_pod_claims(Row("pod_specs", ()), m.claims),
-            extended_device_requests=read_extended_requests(Row("pod_specs", ()), m.extended_device_requests),
         )
 
     def _volume(self, m: pb.Volume) -> MountedVolume:

@@ -11,8 +11,9 @@ from trimtab.planner.decisions.fit import check_fit
 from trimtab.planner.device_amounts.planned import planned_snapshot
 from trimtab.planner.round.work import Work
 from trimtab.planner.snapshot.decode import canonicalize
-from trimtab.v1 import plan_pb2
-from trimtab.v1.reason_pb2 import PredicateReason
+from trimtab.v1 import plan_pb2, planner_pb2
+from trimtab.v1 import snapshot_pb2 as pb
+from trimtab.v1.reason_pb2 import DeviceReason, PredicateReason
 
 Json = dict[str, Any]
 CLASS = dra.device_class("gpu", f'device.driver == "{dra.DRIVER}"')
@@ -45,8 +46,22 @@ def fit(*objects: Json, pod: str = "") -> dict[str, list[str]]:
     distinct = {(one["kind"], one["metadata"]["name"]): one for one in objects}
     message = k8s.snapshot_of(*distinct.values())
     request = plan_pb2.PlanRequest(fit_pods=[pod] if pod else [])
-    (answer,) = check_fit(planned_snapshot(canonicalize(message)).snapshot, request, Work())
+    (answer,) = answers(message, request)
     return {one.node: [PredicateReason.Code.Name(reason) for reason in one.reasons] for one in answer.nodes}
+
+
+def answers(message: pb.ClusterSnapshot, request: plan_pb2.PlanRequest) -> list[planner_pb2.CheckFitResponse]:
+    sent = canonicalize(message)
+    return list(check_fit(planned_snapshot(sent).snapshot, request, Work(), sent))
+
+
+def told(*objects: Json) -> dict[str, list[tuple[str, str, str, str]]]:
+    """Return claim, request, pool and reason of what stands in the way, by node."""
+    (answer,) = answers(k8s.snapshot_of(*distinct(*objects)), plan_pb2.PlanRequest())
+    return {
+        one.node: [(r.claim, r.request, r.pool, DeviceReason.Code.Name(r.reason)) for r in one.devices]
+        for one in answer.nodes
+    }
 
 
 def distinct(*objects: Json) -> list[Json]:
@@ -119,3 +134,38 @@ def test_the_cheapest_plan_counts_devices(count: int) -> None:
         settings={"expanders": ["CHEAPEST_PLAN"]},
     )  # fmt: skip
     assert plan.growth == ({"small": 2} if count == 1 else {"big": 1})
+
+
+def test_an_answer_names_the_request_the_pool_and_the_reason() -> None:
+    odd = dra.device_class("odd", 'device.driver == "other.example.com"')
+    template = dra.claim_template("odd", dra.claim_spec(dra.request("wanted", of_class="odd")))
+    objects = [*BASE, odd, template, *gpu_node("full", 1), *holder("h", "full", 0), k8s.node("none")]
+    assert told(*objects, waiting("p")) == {
+        "full": [("gpu", "main", "full", "IN_USE")], "none": [("gpu", "main", "", "NO_MATCH")],
+    }  # fmt: skip
+    pod = dra.claiming_pod("p", templates={"x": "odd"})
+    assert told(*objects, *gpu_node("free"), pod)["free"] == [("x", "wanted", "free", "NO_MATCH")]
+
+
+ALL = dra.claim_spec(dra.request(allocationMode="All"))
+FIRST = dra.claim_spec(
+    {"name": "main", "firstAvailable": [{"name": "many", "deviceClassName": "gpu", "count": 9},
+                                        {"name": "one", "deviceClassName": "gpu"}]}
+)  # fmt: skip
+SAME = dra.claim_spec(dra.request(count=2), constraints=[{"matchAttribute": f"{dra.DRIVER}/model"}])
+
+
+@pytest.mark.parametrize(
+    ("spec", "fitting"),
+    [
+        pytest.param(ALL, ["free"], id="all devices"),
+        pytest.param(FIRST, ["free", "half"], id="the first alternative that there is"),
+        pytest.param(SAME, ["free"], id="devices of one model"),
+    ],
+)
+def test_claims_that_plans_do_not_count_are_decided_by_the_allocator(spec: Json, fitting: list[str]) -> None:
+    template = dra.claim_template("odd", spec)
+    objects = [*BASE, template, *gpu_node("free", 2), *gpu_node("half", 2), *holder("h", "half", 0), k8s.node("none")]
+    found = fit(*objects, dra.claiming_pod("p", templates={"x": "odd"}), pod="default/p")
+    assert [node for node, reasons in found.items() if not reasons] == fitting
+    assert {reason for reasons in found.values() for reason in reasons} == {"DEVICES_NOT_AVAILABLE"}

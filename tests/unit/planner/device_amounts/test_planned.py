@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.builders.devices import DRIVER, GPU_CLASS, ClaimRow, DeviceWorld, device, gpu_slice
+from tests.builders.device_snapshots import DRIVER, GPU_CLASS, ClaimRow, DeviceWorld, device, gpu_slice
 from tests.builders.rows import NodeRow, PodRow
 from tests.builders.snapshots import Cluster, Group, write
 from trimtab.planner.device_amounts.planned import NOT_COUNTED, planned_snapshot

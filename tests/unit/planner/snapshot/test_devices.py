@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.builders.devices import DRIVER, GPU_CLASS, ClaimRow, DeviceWorld, device, gpu_slice, write_devices
+from tests.builders.device_snapshots import DRIVER, GPU_CLASS, ClaimRow, DeviceWorld, device, gpu_slice, write_devices
 from tests.builders.rows import PodRow
 from tests.builders.snapshots import Cluster, int32, write, write_delta
 from trimtab.planner.devices.model import (

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from trimtab.planner.scale_up.plan import ScaleUpPlan
+from trimtab.planner.scale_up.reasons import Refusals
 from trimtab.predicate_texts import PREDICATE_TEXTS
 from trimtab.v1.reason_pb2 import NodeGroupReason, PredicateReason
 
@@ -23,6 +24,7 @@ _OF_GROUP: Final = {
     NodeGroupReason.PRIORITY_INVALID: "with a priority that is not a number",
     NodeGroupReason.NODE_GROUP_INVALID: "with contradictory values",
     NodeGroupReason.NOT_EVALUATED: "not evaluated",
+    NodeGroupReason.GANG_INCOMPLETE: "of use only if the pod's gang could be whole",
 }
 _OF_GROWN_GROUP: Final = {
     NodeGroupReason.MAX_SIZE_REACHED: "filled by this plan up to the maximum size",
@@ -50,12 +52,12 @@ def growth_in_plan(plan: ScaleUpPlan) -> GrowthInPlan:
 
 
 def reasons_of(
-    plan: ScaleUpPlan, kind: int
+    plan: ScaleUpPlan, refusals: Refusals, kind: int
 ) -> tuple[dict[str, "NodeGroupReason.Code.ValueType"], dict[str, "PredicateReason.Code.ValueType"]]:
     """Return why pods of a kind are left: `NodeGroupReason.Code` by node group, and `PredicateReason.Code` by those of
     the groups whose new nodes refuse them.
     """
-    refusals, ids = plan.refusals, [group.id for group in plan.progress.groups]
+    ids = [group.id for group in plan.progress.groups]
     reasons = dict(zip(ids, refusals.reason[kind].tolist(), strict=True))
     return reasons, {key: code for key, code in zip(ids, refusals.predicate[kind].tolist(), strict=True) if code}
 

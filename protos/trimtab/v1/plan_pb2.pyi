@@ -612,8 +612,9 @@ class ScaleUpDecision(_message.Message):
     def after_new_nodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Pods of `on_existing` and `on_upcoming` that the scheduler can bind only
         once the new nodes, or pods on them, are there, because of a topology
-        spread or an affinity; sorted. All other pods of these two fit their nodes
-        both before and after the new nodes register.
+        spread or an affinity, or because their gang needs them for its minimum;
+        sorted. All other pods of these two fit their nodes both before and after
+        the new nodes register.
         """
 
     @_builtins.property

@@ -93,7 +93,6 @@ def _without_rejected(plan: ScaleUpPlan) -> ScaleUpPlan:
         pending=pending._replace(pods=pending.pods[keep], may_add=pending.may_add[keep]),
         pods=unplaced.pods[~np.isin(unplaced.pods, rejected)],
         left=unplaced.left[~np.isin(unplaced.left, rejected)],
-        held_back=NOBODY,
     )
     return plan._replace(unplaced=unplaced)
 

@@ -49,7 +49,7 @@ NO_GANGS: Final = PodsInGangs(np.zeros(0, np.int32), np.zeros(0, np.int32))
 
 
 def pending_pods(
-    snapshot: Snapshot, settings: ScaleUpSettings, general: PlannerSettings, now_ns: int, gangs: PodsInGangs
+    snapshot: Snapshot, settings: ScaleUpSettings, general: PlannerSettings, now_ns: int, gangs: PodsInGangs = NO_GANGS
 ) -> Pending:
     """Return the pending pods. gangs : those that wait with their gangs."""
     pods = snapshot.pods

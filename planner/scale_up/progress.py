@@ -142,7 +142,7 @@ class PlanInProgress:
         pods, on = self.pods, self.nodes
         revert(self.state, self.start)
         place_on_new_nodes(self.packer, self.group_of, pods[:0], pods[:0], 0)
-        self.pods = pods[:0]
+        self.pods, self.nodes = pods[:0], on[:0]
         return self.place_as_admitted(pods, on)
 
     def _drop_all_but(self, nodes: Int64) -> None:
@@ -222,4 +222,4 @@ class PlanInProgress:
     def _note(self, pods: Int32) -> None:
         """Record placed pods."""
         self.pods = np.concatenate([self.pods, pods])
-        self.nodes = self.state.pod_node[self.pods].astype(np.int32)
+        self.nodes = np.concatenate([self.nodes, self.state.pod_node[pods].astype(np.int32)])

@@ -48,6 +48,8 @@ def turns(snapshot: Snapshot, simulation: Simulation, gangs: Sequence[Gang], pen
     single = pending[~np.isin(pending, _pods(gang for _, gang in together))]
     priority, since_ns = priorities(simulation, single), snapshot.pods.created_s[single] * SECOND_NS
     found, taken = list[Turn](), np.zeros(len(single), bool)
+    is_pending = np.zeros(len(simulation.state.pod_node), bool)
+    is_pending[pending] = True
     runs_of: dict[int, int] = {}
     for minus_priority, at_ns, _, at in units:
         level = -minus_priority
@@ -59,7 +61,7 @@ def turns(snapshot: Snapshot, simulation: Simulation, gangs: Sequence[Gang], pen
         if more_important.any():
             found.append(Turn(-1, single[more_important]))
             taken |= more_important
-        found.append(Turn(at, gangs[at].pending[np.isin(gangs[at].pending, pending)]))
+        found.append(Turn(at, gangs[at].pending[is_pending[gangs[at].pending]]))
     return [*found, Turn(-1, single[~taken])]
 
 

@@ -71,6 +71,11 @@ class Gang(NamedTuple):
             return Reason.POD_GROUP_INVALID
         return Reason.TOO_FEW_PODS if self.existing_count < self.group.min_count else Reason.UNSPECIFIED
 
+    @property
+    def is_bound_together(self) -> bool:
+        """Whether its pending pods are placed as one: its minimum does not run yet, or a domain binds them."""
+        return not self.held and (self.need > 0 or bool(self.topology_key))
+
 
 class GangsKey(SnapshotKey[tuple[Gang, ...]]):
     """The pod groups of a snapshot that have pods."""

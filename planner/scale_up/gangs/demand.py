@@ -36,14 +36,9 @@ def pods_in_gangs(gangs: Sequence[Gang]) -> PodsInGangs:
     return PodsInGangs(_pods(gang for gang in gangs if gang.held), NOBODY)
 
 
-def bound_together(gang: Gang) -> bool:
-    """Return whether a gang's pending pods are placed as one: its minimum does not run yet, or a domain binds them."""
-    return not gang.held and (gang.need > 0 or bool(gang.topology_key))
-
-
 def turns(snapshot: Snapshot, simulation: Simulation, gangs: Sequence[Gang], pending: Int32) -> list[Turn]:
     """Return the turns of all pending : int32 pods, first the one that comes first."""
-    together = [(at, gang) for at, gang in enumerate(gangs) if bound_together(gang)]
+    together = [(at, gang) for at, gang in enumerate(gangs) if gang.is_bound_together]
     units = sorted((-gang.priority, gang.since_ns, gang.key, at) for at, gang in together)
     single = pending[~np.isin(pending, _pods(gang for _, gang in together))]
     priority, since_ns = priorities(simulation, single), snapshot.pods.created_s[single] * SECOND_NS

@@ -38,7 +38,7 @@ class _Values(NamedTuple):
 EVERYWHERE: Final = Domain("", None)
 
 
-class Domains:
+class GangDomains:
     """The domains of every topology key that gangs of a plan have, each computed once."""
 
     def __init__(self, context: ScaleUpContext, node_count: int) -> None:

@@ -14,8 +14,8 @@ from trimtab.planner.facts.gangs import Gang
 from trimtab.planner.scale_up.context import ScaleUpContext
 from trimtab.planner.scale_up.draft import PlanAttempt
 from trimtab.planner.scale_up.gang_outcome import GangOutcome
-from trimtab.planner.scale_up.gangs.demand import NOBODY, bound_together, pods_in_gangs
-from trimtab.planner.scale_up.gangs.domains import Domains
+from trimtab.planner.scale_up.gangs.demand import NOBODY, pods_in_gangs
+from trimtab.planner.scale_up.gangs.domains import GangDomains
 from trimtab.planner.scale_up.gangs.turns import TurnDraft, left_pods
 from trimtab.planner.scale_up.pending import pending_pods
 from trimtab.planner.scale_up.plan import ScaleUpPlan
@@ -38,8 +38,8 @@ def plan_with_gangs(
     """Return the best plan, with its moves in the simulation. gangs : those with pending pods; start : mark before
     anything is placed. Raises MoveLogFullError."""
     context = context._replace(gangs=pods_in_gangs(gangs))
-    domains = Domains(context, len(simulation.state.node_state))
-    together = [gang for gang in gangs if bound_together(gang)]
+    domains = GangDomains(context, len(simulation.state.node_state))
+    together = [gang for gang in gangs if gang.is_bound_together]
     if not any(gang.topology_key for gang in together):
         plan = best(context, simulation, start)
         if not _broken(plan, together, domains) and not len(left_by(plan, LIMITED)):
@@ -52,7 +52,7 @@ def _nothing_rejected(plan: ScaleUpPlan, gangs: Sequence[Gang]) -> GangOutcome:
     return GangOutcome(gangs, {}, refuse(plan.progress, NOBODY, plan.history.reasons), [""] * len(gangs))
 
 
-def _broken(plan: ScaleUpPlan, gangs: Sequence[Gang], domains: Domains) -> list[Gang]:
+def _broken(plan: ScaleUpPlan, gangs: Sequence[Gang], domains: GangDomains) -> list[Gang]:
     """Return the gangs that do not have places for their minimum, or are in several domains, or in none. To be called
     while the simulation contains the plan's moves."""
     found = []
@@ -64,7 +64,7 @@ def _broken(plan: ScaleUpPlan, gangs: Sequence[Gang], domains: Domains) -> list[
 
 
 def _in_turn(
-    context: ScaleUpContext, simulation: Simulation, start: int, gangs: Sequence[Gang], domains: Domains
+    context: ScaleUpContext, simulation: Simulation, start: int, gangs: Sequence[Gang], domains: GangDomains
 ) -> ScaleUpPlan:
     """Return the plan made in turn in which every gang is whole or has no place."""
     request, general = context.request, context.request.round.settings
@@ -76,7 +76,7 @@ def _in_turn(
         plan = TurnDraft(PlanAttempt(context, simulation, variant), gangs, dropped, domains).run()
         check_log(simulation.state)
         assert plan.gangs is not None
-        served = {at for at, gang in enumerate(gangs) if bound_together(gang) and at not in plan.gangs.rejections}
+        served = {at for at, gang in enumerate(gangs) if gang.is_bound_together and at not in plan.gangs.rejections}
         broken = {at for at in served if _broken(plan, [gangs[at]], domains)}
         if not broken:
             return _without_rejected(plan)
@@ -104,13 +104,13 @@ def _rejected_pods(plan: ScaleUpPlan) -> Int32:
 
 
 def _planned_together(
-    plan: ScaleUpPlan, simulation: Simulation, start: int, domains: Domains, best: BestPlan
+    plan: ScaleUpPlan, simulation: Simulation, start: int, domains: GangDomains, best: BestPlan
 ) -> ScaleUpPlan | None:
     """Return the plan for all pods that a plan serves, made together, with its moves in the simulation; None if it is
     not better, or a gang would not be whole."""
     assert plan.gangs is not None
     context, outcome = plan.context, plan.gangs
-    served = [gang for at, gang in enumerate(outcome.gangs) if bound_together(gang) and at not in outcome.rejections]
+    served = [gang for at, gang in enumerate(outcome.gangs) if gang.is_bound_together and at not in outcome.rejections]
     if any(gang.topology_key for gang in served) or not plan.progress.group_of or not context.request.round.in_time():
         return None
     named = context.request.settings.expanders

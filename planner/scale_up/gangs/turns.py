@@ -20,8 +20,8 @@ from trimtab.planner.facts.nodes import total
 from trimtab.planner.new_nodes.planned_nodes import PlannedNodes
 from trimtab.planner.scale_up.draft import Draft, PlanAttempt
 from trimtab.planner.scale_up.gang_outcome import GangOutcome, Rejection
-from trimtab.planner.scale_up.gangs.demand import NOBODY, Turn, bound_together, turns
-from trimtab.planner.scale_up.gangs.domains import Domain, Domains
+from trimtab.planner.scale_up.gangs.demand import NOBODY, Turn, turns
+from trimtab.planner.scale_up.gangs.domains import Domain, GangDomains
 from trimtab.planner.scale_up.gangs.rejection import (
     in_several_domains,
     unplaceable,
@@ -51,7 +51,7 @@ class _DraftCheckpoint(NamedTuple):
     reasons: Int32
 
 
-class _Tried(NamedTuple):
+class _DomainAttempt(NamedTuple):
     """The result of an attempt for a gang in a domain. lacking : pods that it still needs; rate : what its new nodes
     cost, smaller is better."""
 
@@ -63,9 +63,9 @@ class _Tried(NamedTuple):
 class TurnDraft(Draft):
     """A plan made in turn. dropped : positions of gangs that get no places."""
 
-    def __init__(self, attempt: PlanAttempt, gangs: Sequence[Gang], dropped: Set[int], domains: Domains) -> None:
+    def __init__(self, attempt: PlanAttempt, gangs: Sequence[Gang], dropped: Set[int], domains: GangDomains) -> None:
         super().__init__(attempt, jointly=attempt.request.settings.expanders[0] == Expander.CHEAPEST_PLAN)
-        if sum(map(bound_together, gangs)) > MANY:
+        if sum(gang.is_bound_together for gang in gangs) > MANY:
             settings = self.request.settings
             search = replace(settings.search, programme_entries=0)
             light = self.request._replace(settings=replace(settings, search=search, max_improvements=0))
@@ -73,7 +73,7 @@ class TurnDraft(Draft):
         self.gangs, self.dropped, self.domains = gangs, dropped, domains
         self.rejections: dict[int, Rejection] = {}
         self._shapes: dict[tuple[object, ...], Rejection] = {}
-        self._best_domains: dict[tuple[object, ...], _Tried] = {}
+        self._best_domains: dict[tuple[object, ...], _DomainAttempt] = {}
         self._plans: list[PlannedNodes] = []
         self._not_served: list[Int32] = []
 
@@ -96,13 +96,13 @@ class TurnDraft(Draft):
     def _single(self, pods: Int32) -> Int32:
         """Place single pods; return those for which nodes may be added and that are on none."""
         adds_no_node = np.isin(pods, self.adds_no_node)
-        without_growth = self.progress.fill_other_nodes(pods[adds_no_node])
+        without_growth = self.progress.fill_other_nodes(self._without_place(pods[adds_no_node]))
         self.left_without_growth = np.concatenate([self.left_without_growth, without_growth])
         return self._serve(pods[~adds_no_node])
 
     def _serve(self, pods: Int32) -> Int32:
         """Place pods on nodes that are there, and grow groups for the others; return those that are left."""
-        left = self.progress.fill_others_first(pods)
+        left = self.progress.fill_others_first(self._without_place(pods))
         return self._grow_for(left) if len(left) else left
 
     def _grow_for(self, left: Int32) -> Int32:
@@ -213,7 +213,7 @@ class TurnDraft(Draft):
             self._shapes[self._shape(gang, members)] = found
         return found
 
-    def _as_before(self, gang: Gang, members: Int32, domain_count: int) -> _Tried | None:
+    def _as_before(self, gang: Gang, members: Int32, domain_count: int) -> _DomainAttempt | None:
         """Place a gang where the last one with the same pods was cheapest, if that costs no more than it did: no other
         domain has become cheaper since. Return None, and change nothing, otherwise."""
         last = self._best_domains.get(self._shape(gang, members)) if domain_count > 1 else None
@@ -226,7 +226,7 @@ class TurnDraft(Draft):
         self._return_to(before)
         return None
 
-    def _try(self, gang: Gang, members: Int32, domain: Domain) -> _Tried:
+    def _try(self, gang: Gang, members: Int32, domain: Domain) -> _DomainAttempt:
         """Place a gang in a domain, all of it if limits allow, else its minimum; the moves stay."""
         first, more = self._checkpoint(), len(members) > gang.need
         tried = self._place(gang, members, domain, every=self.request.round.settings.gangs.serve_optional or not more)
@@ -235,11 +235,11 @@ class TurnDraft(Draft):
             tried = self._place(gang, members, domain, every=False)
         return tried
 
-    def _place(self, gang: Gang, members: Int32, domain: Domain, *, every: bool) -> _Tried:
+    def _place(self, gang: Gang, members: Int32, domain: Domain, *, every: bool) -> _DomainAttempt:
         """Place pods of a gang in a domain. every : groups grow for all of them, not only for as many as it needs."""
         progress, count = self.progress, len(self.progress.group_of)
         with nullcontext() if domain.reach is None else progress.within(domain.reach):
-            left = progress.fill_others_first(members)
+            left = progress.fill_others_first(self._without_place(members))
             wanted = left[~np.isin(left, self.adds_no_node)]
             wanted = wanted if every else wanted[: max(gang.need - (len(members) - len(left)), 0)]
             if len(wanted):
@@ -249,9 +249,9 @@ class TurnDraft(Draft):
         lacking = max(gang.need - (len(members) - len(left)), 0)
         price = np.array([progress.groups[group].price_per_hour for group in progress.group_of[count:]], np.float64)
         unknown = int(np.isnan(price).sum())
-        return _Tried(domain, lacking, (unknown, total(np.sort(price)), len(price), len(left)))
+        return _DomainAttempt(domain, lacking, (unknown, total(np.sort(price)), len(price), len(left)))
 
-    def _why(self, at: int, gang: Gang, members: Int32, tried: _Tried) -> Rejection:
+    def _why(self, at: int, gang: Gang, members: Int32, tried: _DomainAttempt) -> Rejection:
         progress, reach = self.progress, tried.domain.reach
         left = self._without_place(members)
         groups = np.ones(len(progress.groups), bool) if reach is None else reach.groups

@@ -20,8 +20,8 @@ from trimtab.planner.snapshot.columns import Int64, Snapshot
 
 
 class DrainFacts(NamedTuple):
-    """under : budgets by pod, those of gangs included; pods : the input of the rules, before settings and time; priority
-    : int64[S]; rating : float64[P] of the eviction of each pod."""
+    """under : budgets by pod, those of gangs included; pods : the input of the rules, before settings and time;
+    priority : int64[S]; rating : float64[P] of the eviction of each pod."""
 
     under: BudgetMembership
     pods: PodDrainColumns

@@ -368,7 +368,6 @@ def _simulate(
     eligible = np.flatnonzero(candidates).astype(np.int32)
     candidates[later.nodes] = True
     may_go = np.flatnonzero(candidates).astype(np.int32)
-    staying = _staying(context, may_go)
     unneeded_before = np.zeros(len(reasons), bool)
     unneeded_before[context.previous.unneeded] = True
     use = cache(partial(_capacity_use, context, simulation, problem))
@@ -384,7 +383,7 @@ def _simulate(
     )
     nodes = TaskNodes(
         # Pods of the first wave go to nodes of later waves last of all nodes that stay in it.
-        staying=np.concatenate([staying, later.nodes[::-1]]),
+        staying=np.concatenate([_staying(context, may_go), later.nodes[::-1]]),
         eligible=eligible,
         may_go=may_go,
         scores=scores,

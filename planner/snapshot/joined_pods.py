@@ -63,7 +63,6 @@ def join_pods(
     owner, no_owner = referring("owner", uids, owners)
     mounts = _mounts(base, changed, rank, dictionaries)
     numbers = _numbers(base, changed, rank, dictionaries)
-    grouped = _grouped(base, changed, rank, dictionaries)
     pods = PodColumns(
         namespace=stacked("namespace", "strings"),
         name=merge.text(a.name, b.name),
@@ -78,8 +77,7 @@ def join_pods(
         number_pod=numbers.pod,
         number_key=numbers.key,
         number=numbers.value,
-        group_pod=grouped.pod,
-        group_name=grouped.name,
+        **_grouped(base, changed, rank, dictionaries)._asdict(),
         **{name: merge.column(getattr(a, name), getattr(b, name)) for name in _PLAIN},
     )
     return pods, DanglingReferences(no_node, no_owner, not_pinned, tables.no_group)

@@ -140,3 +140,27 @@ def _labels(message: pb.ClusterSnapshot, label_set: int) -> dict[str, str]:
         return {}
     entries = range(offsets[label_set], offsets[label_set + 1])
     return {message.strings[keys[at]]: message.strings[values[at]] for at in entries}
+
+
+def torn_apart(message: pb.ClusterSnapshot, now: set[str]) -> Iterator[str]:
+    """Check that a gang is drained only as far as its minimum runs, or with the one node that has all of it.
+
+    now : the nodes of one wave.
+    """
+    for gang in gangs_in(message).values():
+        on = [node for node in gang.pods.values() if node]
+        leaves = [node for node in on if node in now]
+        if gang.least == 0 or gang.row is None or not leaves or not _counts(gang.row):
+            continue
+        bound = message.strings[gang.row.topology_key] if gang.row.topology_key else ""
+        if len(set(on)) == 1 and not bound:
+            continue
+        if bound or gang.row.disruption_mode == pb.PodGroupDisruptionMode.POD_GROUP:
+            yield f"{gang.key}: {len(leaves)} of its pods leave, and it is not moved whole"
+        elif len(on) - len(leaves) < gang.least:
+            yield f"{gang.key}: {len(on) - len(leaves)} of its pods stay, {gang.least} must run"
+
+
+def _counts(row: pb.PodGroup) -> bool:
+    """Return whether a group is more than its pods."""
+    return row.policy == pb.PodGroupPolicy.GANG or bool(row.topology_key)

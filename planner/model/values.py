@@ -157,6 +157,7 @@ class PodRequirements(NamedTuple):
     preferred_pod_anti_affinity: tuple[WeightedAffinityTerm, ...] = ()
     ignored_by_slack: bool = False
     node_features: tuple[str, ...] = ()
+    capacity_request: str = ""
 
 
 class TemplatePod(NamedTuple):
@@ -295,3 +296,44 @@ class SlackRequest(NamedTuple):
     replicas: int = -1
     percentage: int = -1
     limits: tuple[tuple[str, int], ...] = ()
+
+
+class CapacityPodSet(NamedTuple):
+    """`pod_count` equal pods of a ProvisioningRequest; `labels` sorted by key."""
+
+    spec: PodRequirements
+    labels: tuple[tuple[str, str], ...]
+    pod_count: int
+
+
+class CapacityRequest(NamedTuple):
+    """A ProvisioningRequest, as in the snapshot. With a `problem`, it has no pod sets.
+
+    created_s, provisioned_s : Unix seconds, 0 = not known, not provisioned; valid_until_s : seconds after its creation,
+    0 = not given; failed, booking_expired, capacity_revoked : conditions that end it.
+    """
+
+    namespace: str
+    name: str
+    uid: str = ""
+    created_s: int = 0
+    class_name: str = ""
+    problem: str = ""
+    pod_sets: tuple[CapacityPodSet, ...] = ()
+    valid_until_s: int = 0
+    no_retry: bool = False
+    processor_instance: str = ""
+    provisioned_s: int = 0
+    failed: bool = False
+    booking_expired: bool = False
+    capacity_revoked: bool = False
+
+    @property
+    def key(self) -> str:
+        """Return "namespace/name"."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether a condition says that nothing more is done for it."""
+        return self.failed or self.booking_expired or self.capacity_revoked

@@ -1,6 +1,7 @@
 """Places the pods of a round that wait, before a decision looks at the room that is left. The moves stay."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -9,7 +10,8 @@ from trimtab.planner.placement.waiting import close_leaving, place_waiting, plac
 from trimtab.planner.round.round import Round
 from trimtab.planner.simulation.kernels import remove
 from trimtab.planner.simulation.state import SimulationState
-from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32
+from trimtab.planner.snapshot.caches import SnapshotKey
+from trimtab.planner.snapshot.columns import FLAG_GATED, NO_NODE, Bool, Int32, Snapshot
 from trimtab.v1 import plan_pb2 as pb
 
 
@@ -46,3 +48,18 @@ def _take_off_broken(state: SimulationState, gangs: Sequence[Gang]) -> None:
         if gang.is_bound_together and 0 < len(placed) < gang.need:
             for pod in placed.tolist():
                 remove(state, pod)
+
+
+@dataclass(frozen=True)
+class PendingPodsKey(SnapshotKey[Int32]):
+    """The pods that wait. least_priority : of these."""
+
+    least_priority: int
+
+
+def pods_that_wait(snapshot: Snapshot, least_priority: int) -> Int32:
+    """Return the pods that wait for a node and can be scheduled, whether the scheduler has tried them or not. int32."""
+    pods = snapshot.pods
+    priority = np.array([*(spec.priority for spec in snapshot.specs), 0], np.int64)
+    waits = (pods.node == NO_NODE) & (pods.deletion_s == 0) & ~pods.is_terminal() & ((pods.flags & FLAG_GATED) == 0)
+    return np.flatnonzero(waits & (priority >= least_priority)[pods.spec]).astype(np.int32)

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.planner.model.values import (
+    CapacityRequest,
     DeletionInProgress,
     DisruptionBudget,
     MountedVolume,
@@ -166,8 +167,8 @@ class DanglingReferences(NamedTuple):
 class Snapshot(NamedTuple):
     """A whole cluster in canonical form; `version` is the hex digest of everything else. `resources` begins with cpu,
     memory, ephemeral-storage, pods; then follow, sorted, the others that some node offers or some pod requests.
-    `namespaces` : (name, label set), sorted by name. `slack_requests` : sorted by object. `pod_groups` : sorted by
-    namespace and name; pods may name others.
+    `namespaces` : (name, label set), sorted by name. `slack_requests` : sorted by object; `capacity_requests` : by
+    namespace and name. `pod_groups` : likewise; pods may name others.
 
     strings : sorted, those in use; label_sets, specs, volumes : dictionaries without duplicates; nodes, groups, owners,
     budgets, deletions, recent_evictions : sorted by key; templates : in the order of the groups that have one;
@@ -190,6 +191,7 @@ class Snapshot(NamedTuple):
     deletions: tuple[DeletionInProgress, ...]
     recent_evictions: tuple[RecentEviction, ...]
     slack_requests: tuple[SlackRequest, ...]
+    capacity_requests: tuple[CapacityRequest, ...]
     pod_groups: tuple[PodGroup, ...]
     dangling: DanglingReferences
 

@@ -13,6 +13,7 @@ from google.protobuf.message import DecodeError
 
 from trimtab.planner.model.execution import UNLIMITED, RequestLimits
 from trimtab.planner.model.values import NodeGroupInfo, PodRequirements, TemplatePod
+from trimtab.planner.snapshot.capacity_requests import read_capacity_requests
 from trimtab.planner.snapshot.checks import Row, SnapshotError, SnapshotMalformedError
 from trimtab.planner.snapshot.columns import Dangling, DanglingReferences, Int32, LabelSets, NodeColumns, Snapshot
 from trimtab.planner.snapshot.dictionaries import (
@@ -147,6 +148,7 @@ def draft(
             for one in read_evictions(message.actuation_status.recent_evictions, sizes)
         ),
         slack_requests=read_slack_requests(message.slack_requests),
+        capacity_requests=read_capacity_requests(message.capacity_requests),
         pod_groups=read_pod_groups(message.pod_groups, strings, partial(_pod_template, dictionaries)),
         dangling=DanglingReferences(missing.node, missing.owner, missing.pinned, no_group),
     )
@@ -154,8 +156,9 @@ def draft(
 
 def _row_bytes(message: pb.ClusterSnapshot) -> int:
     """Return the approximate memory of a message's rows as Python objects, beyond their bytes."""
-    slack = message.slack_requests
-    rows = 2000 * len(slack.dictionary.pod_specs) + 500 * len(slack.requests) + 150 * len(slack.dictionary.strings)
+    rows = 0
+    for part in (message.slack_requests, message.capacity_requests):
+        rows += 2000 * len(part.dictionary.pod_specs) + 500 * len(part.requests) + 150 * len(part.dictionary.strings)
     return rows + sum(size * len(getattr(message, table)) for table, size in _BYTES_OF_ROW.items())
 
 

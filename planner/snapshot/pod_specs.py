@@ -233,6 +233,7 @@ _READ: Final[dict[str, Callable[[_SpecRow, Any], Any]]] = {
     "scale_up_delay_s": lambda row, delay_s: row.at_least(delay_s, 0, "scale_up_delay_s"),
     "ignored_by_slack": lambda _, ignored: ignored,
     "node_features": lambda row, names: _texts(row, names, "node_features"),
+    "capacity_request": lambda row, index: row.text(index, "capacity_request"),
 }
 """Readers of the message's fields except `requests`, for the fields of `PodRequirements` with the same names."""
 

@@ -154,6 +154,7 @@ def snapshot(
         deletions=(),
         recent_evictions=(),
         slack_requests=(),
+        capacity_requests=(),
         pod_groups=(),
         dangling=DanglingReferences(_NOTHING, _NOTHING, _NOTHING, _NOTHING),
     )

@@ -49,9 +49,10 @@ def difference(before: InternedSnapshot, after: InternedSnapshot, interner: Inte
         writer.add_rows(table, changed)
     if after.actuation != before.actuation:
         writer.add_actuation()
-    if after.slack != before.slack:
-        delta.changed.slack_requests.CopyFrom(after.message.slack_requests)
-        delta.changed.slack_requests.SetInParent()
+    for table, content in after.replaced_whole.items():
+        if content != before.replaced_whole[table]:
+            getattr(delta.changed, table).CopyFrom(getattr(after.message, table))
+            getattr(delta.changed, table).SetInParent()
     gone = before.pods.keys(alignment.gone)
     delta.deleted_pods.extend([f"{names[namespace]}/{name.decode()}" for namespace, name in gone])
     writer.add_pods(rows)

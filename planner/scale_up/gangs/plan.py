@@ -68,7 +68,8 @@ def _in_turn(
 ) -> ScaleUpPlan:
     """Return the plan made in turn in which every gang is whole or has no place."""
     request, general = context.request, context.request.round.settings
-    pending = pending_pods(request.snapshot, request.settings, general, request.now_ns, context.gangs)
+    requested, gangs_now = request.round.requested, context.gangs
+    pending = pending_pods(request.snapshot, request.settings, general, request.now_ns, requested, gangs_now)
     variant = usual(context)._replace(held_back=pending.pods)
     dropped: set[int] = set()
     while True:

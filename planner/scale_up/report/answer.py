@@ -11,6 +11,7 @@ import numpy as np
 from trimtab.planner.model.values import NodeGroupInfo
 from trimtab.planner.model.wire import entry, tag
 from trimtab.planner.new_nodes.planned_nodes import PlannedNodes
+from trimtab.planner.new_nodes.sentences import GrowthInPlan, why_pending
 from trimtab.planner.round.decision import Decided, Summary
 from trimtab.planner.scale_up.context import ScaleUpRequest
 from trimtab.planner.scale_up.estimate import GroupChoice
@@ -18,7 +19,7 @@ from trimtab.planner.scale_up.plan import ScaleUpPlan
 from trimtab.planner.scale_up.reasons import Refusals
 from trimtab.planner.scale_up.report.gangs import add_gangs, gang_notes
 from trimtab.planner.scale_up.report.placeholders import add_waiting_placeholders, placeholder_notes
-from trimtab.planner.scale_up.report.sentences import GrowthInPlan, growth_in_plan, reasons_of, why_pending
+from trimtab.planner.scale_up.report.sentences import growth_in_plan, reasons_of
 from trimtab.planner.scale_up.report.splits import add_splits
 from trimtab.planner.scale_up.state import remember
 from trimtab.planner.snapshot.caches import ContentKey

@@ -47,6 +47,10 @@ class Decision(_message.Message):
         """Pod deletion costs."""
         REPLACEMENT: Decision._Code.ValueType  # 5
         """Which nodes are replaced by cheaper new ones."""
+        CAPACITY_REQUESTS: Decision._Code.ValueType  # 6
+        """Which ProvisioningRequests have room, or get new nodes. It is taken before
+        all others, which count its new nodes as requested and its room as taken.
+        """
 
     class Code(_Code, metaclass=_CodeEnumTypeWrapper):
         """The values; their meaning is that of the message."""
@@ -63,6 +67,10 @@ class Decision(_message.Message):
     """Pod deletion costs."""
     REPLACEMENT: Decision.Code.ValueType  # 5
     """Which nodes are replaced by cheaper new ones."""
+    CAPACITY_REQUESTS: Decision.Code.ValueType  # 6
+    """Which ProvisioningRequests have room, or get new nodes. It is taken before
+    all others, which count its new nodes as requested and its room as taken.
+    """
 
     def __init__(
         self,
@@ -258,6 +266,7 @@ class PlanResponse(_message.Message):
     STATE_VERSION_FIELD_NUMBER: _builtins.int
     DIAGNOSTICS_FIELD_NUMBER: _builtins.int
     REPLACEMENT_FIELD_NUMBER: _builtins.int
+    CAPACITY_REQUESTS_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """`request_id` of the request."""
     snapshot_version: _builtins.str
@@ -294,6 +303,10 @@ class PlanResponse(_message.Message):
     def replacement(self) -> Global___ReplacementDecision:
         """Present if REPLACEMENT was requested."""
 
+    @_builtins.property
+    def capacity_requests(self) -> Global___CapacityRequestsDecision:
+        """Present if CAPACITY_REQUESTS was requested."""
+
     def __init__(
         self,
         *,
@@ -307,10 +320,11 @@ class PlanResponse(_message.Message):
         state_version: _builtins.str = ...,
         diagnostics: Global___Diagnostics | None = ...,
         replacement: Global___ReplacementDecision | None = ...,
+        capacity_requests: Global___CapacityRequestsDecision | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["diagnostics", b"diagnostics", "pod_costs", b"pod_costs", "replacement", b"replacement", "scale_down", b"scale_down", "scale_up", b"scale_up", "slack", b"slack", "state", b"state"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["capacity_requests", b"capacity_requests", "diagnostics", b"diagnostics", "pod_costs", b"pod_costs", "replacement", b"replacement", "scale_down", b"scale_down", "scale_up", b"scale_up", "slack", b"slack", "state", b"state"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["diagnostics", b"diagnostics", "pod_costs", b"pod_costs", "replacement", b"replacement", "request_id", b"request_id", "scale_down", b"scale_down", "scale_up", b"scale_up", "slack", b"slack", "snapshot_version", b"snapshot_version", "state", b"state", "state_version", b"state_version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacity_requests", b"capacity_requests", "diagnostics", b"diagnostics", "pod_costs", b"pod_costs", "replacement", b"replacement", "request_id", b"request_id", "scale_down", b"scale_down", "scale_up", b"scale_up", "slack", b"slack", "snapshot_version", b"snapshot_version", "state", b"state", "state_version", b"state_version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1224,6 +1238,325 @@ class Expander(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Expander: _TypeAlias = Expander  # noqa: Y015
+
+@_typing.final
+class CapacityRequestsDecision(_message.Message):
+    """What is answered to ProvisioningRequests. Real pods that wait come before
+    requests without booking, as the scheduler binds them at once; of requests,
+    those of higher priority come first, then older ones.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RESULT_FIELD_NUMBER: _builtins.int
+    DETAIL_FIELD_NUMBER: _builtins.int
+    REQUESTS_FIELD_NUMBER: _builtins.int
+    SPLITS_FIELD_NUMBER: _builtins.int
+    GIVE_BACK_FIELD_NUMBER: _builtins.int
+    PRICE_PER_HOUR_FIELD_NUMBER: _builtins.int
+    result: _reason_pb2.CapacityRequestsResult.Code.ValueType
+    """Outcome."""
+    detail: _builtins.str
+    """More about `result`, for people."""
+    price_per_hour: _builtins.float
+    """Hourly cost of the new nodes, without those of unknown price, in the
+    currency of the prices.
+    """
+    @_builtins.property
+    def requests(self) -> _containers.RepeatedCompositeFieldContainer[Global___CapacityAnswer]:
+        """The requests of the classes that are answered, sorted by namespace and name;
+        none that has ended (Failed, BookingExpired, CapacityRevoked).
+        """
+
+    @_builtins.property
+    def splits(self) -> _containers.RepeatedCompositeFieldContainer[Global___ScaleUpSplit]:
+        """Growth of node groups for all requests together, sorted by node group;
+        `pods` are requests, as "namespace/name". Other decisions of the same answer
+        count these nodes as requested: `current_size` of their splits is `new_size`
+        of these.
+        """
+
+    @_builtins.property
+    def give_back(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Nodes that were ordered for a request which now can no longer be completed,
+        without pods and needed by none: to be deleted at once, sorted by name.
+        """
+
+    def __init__(
+        self,
+        *,
+        result: _reason_pb2.CapacityRequestsResult.Code.ValueType = ...,
+        detail: _builtins.str = ...,
+        requests: _abc.Iterable[Global___CapacityAnswer] | None = ...,
+        splits: _abc.Iterable[Global___ScaleUpSplit] | None = ...,
+        give_back: _abc.Iterable[_builtins.str] | None = ...,
+        price_per_hour: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["detail", b"detail", "give_back", b"give_back", "price_per_hour", b"price_per_hour", "requests", b"requests", "result", b"result", "splits", b"splits"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CapacityRequestsDecision: _TypeAlias = CapacityRequestsDecision  # noqa: Y015
+
+@_typing.final
+class CapacityAnswer(_message.Message):
+    """What is answered to one ProvisioningRequest."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class ReasonsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _reason_pb2.NodeGroupReason.Code.ValueType
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _reason_pb2.NodeGroupReason.Code.ValueType = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class FailedPredicatesEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _reason_pb2.PredicateReason.Code.ValueType
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _reason_pb2.PredicateReason.Code.ValueType = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    NAMESPACE_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    UID_FIELD_NUMBER: _builtins.int
+    OUTCOME_FIELD_NUMBER: _builtins.int
+    DETAIL_FIELD_NUMBER: _builtins.int
+    POD_COUNT_FIELD_NUMBER: _builtins.int
+    STARTED_COUNT_FIELD_NUMBER: _builtins.int
+    BOOKED_COUNT_FIELD_NUMBER: _builtins.int
+    PLACES_FIELD_NUMBER: _builtins.int
+    BOOKED_UNTIL_FIELD_NUMBER: _builtins.int
+    REASONS_FIELD_NUMBER: _builtins.int
+    FAILED_PREDICATES_FIELD_NUMBER: _builtins.int
+    NEEDS_NEW_NODES_FIELD_NUMBER: _builtins.int
+    namespace: _builtins.str
+    """Namespace."""
+    name: _builtins.str
+    """Name."""
+    uid: _builtins.str
+    """Uid."""
+    outcome: Global___CapacityOutcome.Code.ValueType
+    """Outcome."""
+    detail: _builtins.str
+    """One sentence, for people: what it lacks, or where its room is."""
+    pod_count: _builtins.int
+    """Pods of all its sets."""
+    started_count: _builtins.int
+    """Pods that name it and have started; they take room themselves."""
+    booked_count: _builtins.int
+    """Pods for which room is held after this plan."""
+    booked_until: _builtins.int
+    """When the booking ends, Unix seconds; 0 = nothing is booked."""
+    needs_new_nodes: _builtins.bool
+    """The room, or a part of it, is on nodes that are ordered by this plan."""
+    @_builtins.property
+    def places(self) -> _containers.RepeatedCompositeFieldContainer[Global___CapacityPlace]:
+        """Where the room is, on existing nodes first."""
+
+    @_builtins.property
+    def reasons(self) -> _containers.ScalarMap[_builtins.str, _reason_pb2.NodeGroupReason.Code.ValueType]:
+        """Why no node of a group helps the pods without room: node group id to reason."""
+
+    @_builtins.property
+    def failed_predicates(self) -> _containers.ScalarMap[_builtins.str, _reason_pb2.PredicateReason.Code.ValueType]:
+        """With PREDICATE_FAILED: node group id to the first predicate, in the
+        scheduler's order, that refuses a pod on a new node of that group.
+        """
+
+    def __init__(
+        self,
+        *,
+        namespace: _builtins.str = ...,
+        name: _builtins.str = ...,
+        uid: _builtins.str = ...,
+        outcome: Global___CapacityOutcome.Code.ValueType = ...,
+        detail: _builtins.str = ...,
+        pod_count: _builtins.int = ...,
+        started_count: _builtins.int = ...,
+        booked_count: _builtins.int = ...,
+        places: _abc.Iterable[Global___CapacityPlace] | None = ...,
+        booked_until: _builtins.int = ...,
+        reasons: _abc.Mapping[_builtins.str, _reason_pb2.NodeGroupReason.Code.ValueType] | None = ...,
+        failed_predicates: _abc.Mapping[_builtins.str, _reason_pb2.PredicateReason.Code.ValueType] | None = ...,
+        needs_new_nodes: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["booked_count", b"booked_count", "booked_until", b"booked_until", "detail", b"detail", "failed_predicates", b"failed_predicates", "name", b"name", "namespace", b"namespace", "needs_new_nodes", b"needs_new_nodes", "outcome", b"outcome", "places", b"places", "pod_count", b"pod_count", "reasons", b"reasons", "started_count", b"started_count", "uid", b"uid"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CapacityAnswer: _TypeAlias = CapacityAnswer  # noqa: Y015
+
+@_typing.final
+class CapacityPlace(_message.Message):
+    """Room of a ProvisioningRequest."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NODE_FIELD_NUMBER: _builtins.int
+    NODE_GROUP_FIELD_NUMBER: _builtins.int
+    NODE_COUNT_FIELD_NUMBER: _builtins.int
+    POD_COUNT_FIELD_NUMBER: _builtins.int
+    node: _builtins.str
+    """Name of an existing node; "" = on nodes that are coming or new."""
+    node_group: _builtins.str
+    """Id of the node group of the coming or new nodes."""
+    node_count: _builtins.int
+    """Coming or new nodes with room for it."""
+    pod_count: _builtins.int
+    """Pods that have room there."""
+    def __init__(
+        self,
+        *,
+        node: _builtins.str = ...,
+        node_group: _builtins.str = ...,
+        node_count: _builtins.int = ...,
+        pod_count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["node", b"node", "node_count", b"node_count", "node_group", b"node_group", "pod_count", b"pod_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CapacityPlace: _TypeAlias = CapacityPlace  # noqa: Y015
+
+@_typing.final
+class CapacityOutcome(_message.Message):
+    """What is answered to a ProvisioningRequest."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Code:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _CodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[CapacityOutcome._Code.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        UNSPECIFIED: CapacityOutcome._Code.ValueType  # 0
+        """Never sent."""
+        FOUND: CapacityOutcome._Code.ValueType  # 1
+        """There is room; it is booked. Provisioned, CapacityIsFound."""
+        PROVISIONED: CapacityOutcome._Code.ValueType  # 2
+        """New nodes are ordered, with which there is room; it is booked.
+        Provisioned, CapacityIsProvisioned.
+        """
+        COMING: CapacityOutcome._Code.ValueType  # 3
+        """With `ProvisionedWhen.READY`: there will be room once nodes that are
+        coming are ready; it is held. Not Provisioned, CapacityIsOrdered.
+        """
+        BOOKED: CapacityOutcome._Code.ValueType  # 4
+        """It is provisioned, and its room is still held."""
+        NOT_FOUND: CapacityOutcome._Code.ValueType  # 5
+        """There is not enough room now; it is tried again. Not Provisioned,
+        CapacityIsNotFound.
+        """
+        INVALID: CapacityOutcome._Code.ValueType  # 6
+        """It cannot be read; it is tried again. Not Provisioned, FailedToCreatePods."""
+        FAILED: CapacityOutcome._Code.ValueType  # 7
+        """There is not enough room, and it asks for no second try. Failed,
+        CapacityIsNotFound.
+        """
+        EXPIRED: CapacityOutcome._Code.ValueType  # 8
+        """Room was sought for as long as it says. Failed, Expired."""
+        BOOKING_EXPIRED: CapacityOutcome._Code.ValueType  # 9
+        """The time of its booking is over. BookingExpired,
+        CapacityReservationTimeExpired.
+        """
+        CONSUMED: CapacityOutcome._Code.ValueType  # 10
+        """As many pods as it has have started. BookingExpired,
+        CapacityBookingConsumed.
+        """
+        REVOKED: CapacityOutcome._Code.ValueType  # 11
+        """Nodes with its room are gone or did not come, and no others can be had.
+        CapacityRevoked, CapacityIsLost.
+        """
+
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
+        """The values; their meaning is that of the message. The conditions that follow
+        are named behind them.
+        """
+
+    UNSPECIFIED: CapacityOutcome.Code.ValueType  # 0
+    """Never sent."""
+    FOUND: CapacityOutcome.Code.ValueType  # 1
+    """There is room; it is booked. Provisioned, CapacityIsFound."""
+    PROVISIONED: CapacityOutcome.Code.ValueType  # 2
+    """New nodes are ordered, with which there is room; it is booked.
+    Provisioned, CapacityIsProvisioned.
+    """
+    COMING: CapacityOutcome.Code.ValueType  # 3
+    """With `ProvisionedWhen.READY`: there will be room once nodes that are
+    coming are ready; it is held. Not Provisioned, CapacityIsOrdered.
+    """
+    BOOKED: CapacityOutcome.Code.ValueType  # 4
+    """It is provisioned, and its room is still held."""
+    NOT_FOUND: CapacityOutcome.Code.ValueType  # 5
+    """There is not enough room now; it is tried again. Not Provisioned,
+    CapacityIsNotFound.
+    """
+    INVALID: CapacityOutcome.Code.ValueType  # 6
+    """It cannot be read; it is tried again. Not Provisioned, FailedToCreatePods."""
+    FAILED: CapacityOutcome.Code.ValueType  # 7
+    """There is not enough room, and it asks for no second try. Failed,
+    CapacityIsNotFound.
+    """
+    EXPIRED: CapacityOutcome.Code.ValueType  # 8
+    """Room was sought for as long as it says. Failed, Expired."""
+    BOOKING_EXPIRED: CapacityOutcome.Code.ValueType  # 9
+    """The time of its booking is over. BookingExpired,
+    CapacityReservationTimeExpired.
+    """
+    CONSUMED: CapacityOutcome.Code.ValueType  # 10
+    """As many pods as it has have started. BookingExpired,
+    CapacityBookingConsumed.
+    """
+    REVOKED: CapacityOutcome.Code.ValueType  # 11
+    """Nodes with its room are gone or did not come, and no others can be had.
+    CapacityRevoked, CapacityIsLost.
+    """
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CapacityOutcome: _TypeAlias = CapacityOutcome  # noqa: Y015
 
 @_typing.final
 class SlackDecision(_message.Message):
@@ -2680,6 +3013,7 @@ class PlanState(_message.Message):
     SCALE_DOWN_FIELD_NUMBER: _builtins.int
     POD_COSTS_FIELD_NUMBER: _builtins.int
     REPLACEMENT_FIELD_NUMBER: _builtins.int
+    CAPACITY_REQUESTS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def scale_up(self) -> Global___ScaleUpState:
         """Scale-up's part. OPTIONAL."""
@@ -2700,6 +3034,10 @@ class PlanState(_message.Message):
     def replacement(self) -> Global___ReplacementState:
         """Replacement's part. OPTIONAL."""
 
+    @_builtins.property
+    def capacity_requests(self) -> Global___CapacityRequestsState:
+        """The part of ProvisioningRequests. OPTIONAL."""
+
     def __init__(
         self,
         *,
@@ -2708,14 +3046,80 @@ class PlanState(_message.Message):
         scale_down: Global___ScaleDownState | None = ...,
         pod_costs: Global___PodCostsState | None = ...,
         replacement: Global___ReplacementState | None = ...,
+        capacity_requests: Global___CapacityRequestsState | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["pod_costs", b"pod_costs", "replacement", b"replacement", "scale_down", b"scale_down", "scale_up", b"scale_up", "slack", b"slack"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["capacity_requests", b"capacity_requests", "pod_costs", b"pod_costs", "replacement", b"replacement", "scale_down", b"scale_down", "scale_up", b"scale_up", "slack", b"slack"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["pod_costs", b"pod_costs", "replacement", b"replacement", "scale_down", b"scale_down", "scale_up", b"scale_up", "slack", b"slack"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacity_requests", b"capacity_requests", "pod_costs", b"pod_costs", "replacement", b"replacement", "scale_down", b"scale_down", "scale_up", b"scale_up", "slack", b"slack"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PlanState: _TypeAlias = PlanState  # noqa: Y015
+
+@_typing.final
+class CapacityRequestsState(_message.Message):
+    """What the decision on ProvisioningRequests remembers: the nodes that it has
+    ordered, so that those which cannot complete a request are given back. What
+    is booked is not here: that follows from the conditions of the objects.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ORDERS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def orders(self) -> _containers.RepeatedCompositeFieldContainer[Global___CapacityOrder]:
+        """Orders, the oldest first."""
+
+    def __init__(
+        self,
+        *,
+        orders: _abc.Iterable[Global___CapacityOrder] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["orders", b"orders"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CapacityRequestsState: _TypeAlias = CapacityRequestsState  # noqa: Y015
+
+@_typing.final
+class CapacityOrder(_message.Message):
+    """New nodes that were ordered for a ProvisioningRequest."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_FIELD_NUMBER: _builtins.int
+    UID_FIELD_NUMBER: _builtins.int
+    NODE_GROUP_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
+    TIME_FIELD_NUMBER: _builtins.int
+    request: _builtins.str
+    """"namespace/name" of the request."""
+    uid: _builtins.str
+    """Uid of the request."""
+    node_group: _builtins.str
+    """Id of the node group."""
+    count: _builtins.int
+    """Number of nodes."""
+    time: _builtins.int
+    """When, Unix seconds."""
+    def __init__(
+        self,
+        *,
+        request: _builtins.str = ...,
+        uid: _builtins.str = ...,
+        node_group: _builtins.str = ...,
+        count: _builtins.int = ...,
+        time: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "node_group", b"node_group", "request", b"request", "time", b"time", "uid", b"uid"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CapacityOrder: _TypeAlias = CapacityOrder  # noqa: Y015
 
 @_typing.final
 class ReplacementState(_message.Message):
@@ -3209,6 +3613,7 @@ class PlanSettings(_message.Message):
     SEARCH_EFFORT_FIELD_NUMBER: _builtins.int
     REPLACEMENT_FIELD_NUMBER: _builtins.int
     GANGS_FIELD_NUMBER: _builtins.int
+    CAPACITY_REQUESTS_FIELD_NUMBER: _builtins.int
     search_effort: Global___SearchEffort.Code.ValueType
     """How much scale-up and scale-down search for a better plan. Default USUAL."""
     @_builtins.property
@@ -3247,6 +3652,10 @@ class PlanSettings(_message.Message):
     def gangs(self) -> Global___GangSettings:
         """Pod groups, for all decisions. OPTIONAL."""
 
+    @_builtins.property
+    def capacity_requests(self) -> Global___CapacityRequestSettings:
+        """ProvisioningRequests. OPTIONAL."""
+
     def __init__(
         self,
         *,
@@ -3260,10 +3669,11 @@ class PlanSettings(_message.Message):
         search_effort: Global___SearchEffort.Code.ValueType = ...,
         replacement: Global___ReplacementSettings | None = ...,
         gangs: Global___GangSettings | None = ...,
+        capacity_requests: Global___CapacityRequestSettings | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["gangs", b"gangs", "planner", b"planner", "pod_costs", b"pod_costs", "replacement", b"replacement", "scale_down", b"scale_down", "scale_up", b"scale_up", "simulation", b"simulation", "slack", b"slack"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["capacity_requests", b"capacity_requests", "gangs", b"gangs", "planner", b"planner", "pod_costs", b"pod_costs", "replacement", b"replacement", "scale_down", b"scale_down", "scale_up", b"scale_up", "simulation", b"simulation", "slack", b"slack"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["gangs", b"gangs", "node_groups", b"node_groups", "planner", b"planner", "pod_costs", b"pod_costs", "replacement", b"replacement", "scale_down", b"scale_down", "scale_up", b"scale_up", "search_effort", b"search_effort", "simulation", b"simulation", "slack", b"slack"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacity_requests", b"capacity_requests", "gangs", b"gangs", "node_groups", b"node_groups", "planner", b"planner", "pod_costs", b"pod_costs", "replacement", b"replacement", "scale_down", b"scale_down", "scale_up", b"scale_up", "search_effort", b"search_effort", "simulation", b"simulation", "slack", b"slack"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -3318,6 +3728,184 @@ class GangSettings(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__serve_optional_members) -> _WhichOneofReturnType__serve_optional_members | None: ...
 
 Global___GangSettings: _TypeAlias = GangSettings  # noqa: Y015
+
+@_typing.final
+class CapacityRequestSettings(_message.Message):
+    """ProvisioningRequests. New nodes are those of scale-up
+    (`ScaleUpSettings.template_source`, limits, maximum sizes, back-off).
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ENABLED_FIELD_NUMBER: _builtins.int
+    CLASSES_FIELD_NUMBER: _builtins.int
+    PROVISIONED_WHEN_FIELD_NUMBER: _builtins.int
+    BOOKING_TIME_FIELD_NUMBER: _builtins.int
+    MAX_SEEK_TIME_FIELD_NUMBER: _builtins.int
+    PROCESSOR_INSTANCE_FIELD_NUMBER: _builtins.int
+    enabled: _builtins.bool
+    """Take the decision at all. Default true. If false, nothing is booked, and
+    pods that name a request are served like any others.
+    """
+    provisioned_when: Global___ProvisionedWhen.Code.ValueType
+    """When the condition Provisioned of a request that gets new nodes becomes
+    true. Default ORDERED, as upstream.
+    """
+    processor_instance: _builtins.str
+    """Only requests with this parameter `processorInstance` are answered. OPTIONAL:
+    "" = those without the parameter.
+    `--check-capacity-processor-instance`.
+    """
+    @_builtins.property
+    def classes(self) -> _containers.RepeatedCompositeFieldContainer[Global___CapacityClass]:
+        """The classes that are answered; requests of others are left alone, for
+        another controller. OPTIONAL: empty = `check-capacity.autoscaling.x-k8s.io`
+        and `best-effort-atomic-scale-up.autoscaling.x-k8s.io`. Name only classes
+        that no Cluster Autoscaler answers.
+        """
+
+    @_builtins.property
+    def booking_time(self) -> _duration_pb2.Duration:
+        """How long room stays booked after a request is provisioned, as far as its
+        pods have not started. > 0 s, default 600 s: a constant upstream.
+        """
+
+    @_builtins.property
+    def max_seek_time(self) -> _duration_pb2.Duration:
+        """How long after its creation room is sought for a request that does not say
+        it (`ValidUntilSeconds`). > 0 s, default 7 days: a constant upstream, which
+        ignores the parameter.
+        """
+
+    def __init__(
+        self,
+        *,
+        enabled: _builtins.bool | None = ...,
+        classes: _abc.Iterable[Global___CapacityClass] | None = ...,
+        provisioned_when: Global___ProvisionedWhen.Code.ValueType = ...,
+        booking_time: _duration_pb2.Duration | None = ...,
+        max_seek_time: _duration_pb2.Duration | None = ...,
+        processor_instance: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_enabled", b"_enabled", "booking_time", b"booking_time", "enabled", b"enabled", "max_seek_time", b"max_seek_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_enabled", b"_enabled", "booking_time", b"booking_time", "classes", b"classes", "enabled", b"enabled", "max_seek_time", b"max_seek_time", "processor_instance", b"processor_instance", "provisioned_when", b"provisioned_when"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__enabled: _TypeAlias = _typing.Literal["enabled"]  # noqa: Y015
+    _WhichOneofArgType__enabled: _TypeAlias = _typing.Literal["_enabled", b"_enabled"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__enabled) -> _WhichOneofReturnType__enabled | None: ...
+
+Global___CapacityRequestSettings: _TypeAlias = CapacityRequestSettings  # noqa: Y015
+
+@_typing.final
+class CapacityClass(_message.Message):
+    """A class of ProvisioningRequests."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """`spec.provisioningClassName`. REQUIRED, unique."""
+    kind: Global___CapacityClassKind.Code.ValueType
+    """What is done for its requests. REQUIRED."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        kind: Global___CapacityClassKind.Code.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CapacityClass: _TypeAlias = CapacityClass  # noqa: Y015
+
+@_typing.final
+class CapacityClassKind(_message.Message):
+    """What is done for the requests of a class."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Code:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _CodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[CapacityClassKind._Code.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        UNSPECIFIED: CapacityClassKind._Code.ValueType  # 0
+        """Refused."""
+        CHECK_CAPACITY: CapacityClassKind._Code.ValueType  # 1
+        """Room on nodes that exist or are coming is booked; no node is added."""
+        ATOMIC_SCALE_UP: CapacityClassKind._Code.ValueType  # 2
+        """The same, and if the room does not suffice, nodes of as many groups as
+        needed are added, so that all pods have room; or none at all.
+        """
+
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
+        """The values; their meaning is that of the message."""
+
+    UNSPECIFIED: CapacityClassKind.Code.ValueType  # 0
+    """Refused."""
+    CHECK_CAPACITY: CapacityClassKind.Code.ValueType  # 1
+    """Room on nodes that exist or are coming is booked; no node is added."""
+    ATOMIC_SCALE_UP: CapacityClassKind.Code.ValueType  # 2
+    """The same, and if the room does not suffice, nodes of as many groups as
+    needed are added, so that all pods have room; or none at all.
+    """
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CapacityClassKind: _TypeAlias = CapacityClassKind  # noqa: Y015
+
+@_typing.final
+class ProvisionedWhen(_message.Message):
+    """When a request that gets new nodes is provisioned."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Code:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _CodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[ProvisionedWhen._Code.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        UNSPECIFIED: ProvisionedWhen._Code.ValueType  # 0
+        """ORDERED."""
+        ORDERED: ProvisionedWhen._Code.ValueType  # 1
+        """Once the cloud has accepted the order."""
+        READY: ProvisionedWhen._Code.ValueType  # 2
+        """Once all its pods fit nodes that are ready."""
+
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
+        """The values; their meaning is that of the message."""
+
+    UNSPECIFIED: ProvisionedWhen.Code.ValueType  # 0
+    """ORDERED."""
+    ORDERED: ProvisionedWhen.Code.ValueType  # 1
+    """Once the cloud has accepted the order."""
+    READY: ProvisionedWhen.Code.ValueType  # 2
+    """Once all its pods fit nodes that are ready."""
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ProvisionedWhen: _TypeAlias = ProvisionedWhen  # noqa: Y015
 
 @_typing.final
 class ReplacementSettings(_message.Message):

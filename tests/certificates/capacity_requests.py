@@ -1,0 +1,5 @@
+"""stub"""
+
+
+def offences(*a):
+    return []

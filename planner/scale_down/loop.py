@@ -44,7 +44,7 @@ from trimtab.planner.scale_down.search.headroom import CapacityUse, capacity_use
 from trimtab.planner.scale_down.search.kernels.drain_sets import COUNTS, DisruptionsLeft, DrainProblem, Minimums
 from trimtab.planner.scale_down.search.orders import NodeScores
 from trimtab.planner.scale_down.search.waves import NONE, LaterCandidates
-from trimtab.planner.scale_down.selection.removal import Removal, select, since
+from trimtab.planner.scale_down.selection.removal import Removal, of_no_use, select, since
 from trimtab.planner.scale_down.selection.whole_groups import whole_size, without_parts
 from trimtab.planner.scale_down.state import is_recent
 from trimtab.planner.simulation.build import Simulation
@@ -254,7 +254,8 @@ def _ineligible(context: ScaleDownContext, blocked: Bool) -> UInt8:
     failed = context.previous.failed
     recent = np.zeros(len(context.nodes.leaving), bool)
     recent[failed.node[is_recent(failed.time_ns, request.now_ns, request.settings)]] = True
-    cooling = context.cooldown.of_nodes(request.snapshot.nodes.group)
+    every = np.arange(len(recent), dtype=np.int32)
+    cooling = context.cooldown.of_nodes(request.snapshot.nodes.group) & ~of_no_use(request.round, every)
     findings = NodeFindings(
         recent,
         context.nodes.leaving,

@@ -15,6 +15,7 @@ from trimtab.planner.new_nodes.sentences import GrowthInPlan, why_pending
 from trimtab.planner.round.decision import Decided, Summary
 from trimtab.planner.scale_up.context import ScaleUpRequest
 from trimtab.planner.scale_up.estimate import GroupChoice
+from trimtab.planner.scale_up.gangs.orders import add_useless, next_orders
 from trimtab.planner.scale_up.plan import ScaleUpPlan
 from trimtab.planner.scale_up.reasons import Refusals
 from trimtab.planner.scale_up.report.gangs import add_gangs, gang_notes
@@ -55,6 +56,7 @@ def conclude(plan: ScaleUpPlan) -> Decided:
     left = np.flatnonzero(np.isin(plan.refusals.pods, plan.unplaced.pending.pods))
     _add_options(decision, plan)
     add_gangs(decision, plan)
+    add_useless(decision, plan)
     add_waiting_placeholders(decision, plan)
     with_gangs = 0 if plan.gangs is None else len(plan.gangs.refusals.pods)
     decision.result = _result(decision, len(left) + with_gangs > 0)
@@ -86,7 +88,9 @@ def summary_of(decision: pb.ScaleUpDecision, unschedulable_count: int) -> Summar
 def _state(plan: ScaleUpPlan) -> pb.ScaleUpState:
     context, packer = plan.context, plan.progress.packer
     added = np.array(plan.progress.group_of, np.int32)
-    return remember(packer.simulation, packer.growth, context.pods, plan.unplaced.pods, added)
+    state = remember(packer.simulation, packer.growth, context.pods, plan.unplaced.pods, added)
+    state.gang_orders.extend(next_orders(plan))
+    return state
 
 
 def _add_placed(decision: pb.ScaleUpDecision, plan: ScaleUpPlan) -> None:

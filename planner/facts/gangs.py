@@ -21,6 +21,8 @@ from trimtab.v1 import reason_pb2
 
 Reason = reason_pb2.GangReason
 _SECOND_NS: Final = 1_000_000_000
+MISSING_UID: Final = "missing/"
+"""What the uids of pods begin with that their workload has not made yet; no uid of a pod that exists does."""
 
 
 class Gang(NamedTuple):

@@ -59,8 +59,9 @@ def join_pods(
     node, no_node = referring("node", (base.nodes.name, changed.nodes.name), nodes)
     pinned, not_pinned = referring("pinned", (base.nodes.name, changed.nodes.name), nodes)
     owners = {owner.uid: i for i, owner in enumerate(tables.owners)}
-    uids = [one.uid for one in base.owners], [one.uid for one in changed.owners]
-    owner, no_owner = referring("owner", uids, owners)
+    owner, no_owner = referring(
+        "owner", ([one.uid for one in base.owners], [one.uid for one in changed.owners]), owners
+    )
     mounts = _mounts(base, changed, rank, dictionaries)
     numbers = _numbers(base, changed, rank, dictionaries)
     pods = PodColumns(

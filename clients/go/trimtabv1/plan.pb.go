@@ -6197,8 +6197,8 @@ type GangSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Add nodes also for pods of a gang that do not exist yet, up to
 	// `PodGroup.desired_count`: a gang of which fewer than `min_count` pods exist
-	// is then served as if they did. Default false: such a gang is no demand, as
-	// the scheduler holds its pods.
+	// is then served as if they did. Answers name such pods "GROUP (missing 1)".
+	// Default false: such a gang is no demand, as the scheduler holds its pods.
 	CountMissingMembers *bool `protobuf:"varint,1,opt,name=count_missing_members,json=countMissingMembers,proto3,oneof" json:"count_missing_members,omitempty"`
 	// Add nodes also for the pods of a gang beyond `min_count`. Default true.
 	// False: they take room on nodes that are there, or that the gang gets anyway.

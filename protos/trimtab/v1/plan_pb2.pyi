@@ -3691,8 +3691,8 @@ class GangSettings(_message.Message):
     count_missing_members: _builtins.bool
     """Add nodes also for pods of a gang that do not exist yet, up to
     `PodGroup.desired_count`: a gang of which fewer than `min_count` pods exist
-    is then served as if they did. Default false: such a gang is no demand, as
-    the scheduler holds its pods.
+    is then served as if they did. Answers name such pods "GROUP (missing 1)".
+    Default false: such a gang is no demand, as the scheduler holds its pods.
     """
     serve_optional_members: _builtins.bool
     """Add nodes also for the pods of a gang beyond `min_count`. Default true.

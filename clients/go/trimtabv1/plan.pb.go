@@ -1752,8 +1752,9 @@ type ScaleUpDecision struct {
 	NotEvaluated int32 `protobuf:"varint,12,opt,name=not_evaluated,json=notEvaluated,proto3" json:"not_evaluated,omitempty"`
 	// Pods of `on_existing` and `on_upcoming` that the scheduler can bind only
 	// once the new nodes, or pods on them, are there, because of a topology
-	// spread or an affinity; sorted. All other pods of these two fit their nodes
-	// both before and after the new nodes register.
+	// spread or an affinity, or because their gang needs them for its minimum;
+	// sorted. All other pods of these two fit their nodes both before and after
+	// the new nodes register.
 	AfterNewNodes []string `protobuf:"bytes,13,rep,name=after_new_nodes,json=afterNewNodes,proto3" json:"after_new_nodes,omitempty"`
 	// Placeholders of slack that have no node after this plan, not even a new
 	// one, by reason. A note of the answer's diagnostics counts them.
@@ -6206,8 +6207,8 @@ type GangSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Add nodes also for pods of a gang that do not exist yet, up to
 	// `PodGroup.desired_count`: a gang of which fewer than `min_count` pods exist
-	// is then served as if they did. Default false: such a gang is no demand, as
-	// the scheduler holds its pods.
+	// is then served as if they did. Answers name such pods "GROUP (missing 1)".
+	// Default false: such a gang is no demand, as the scheduler holds its pods.
 	CountMissingMembers *bool `protobuf:"varint,1,opt,name=count_missing_members,json=countMissingMembers,proto3,oneof" json:"count_missing_members,omitempty"`
 	// Add nodes also for the pods of a gang beyond `min_count`. Default true.
 	// False: they take room on nodes that are there, or that the gang gets anyway.

@@ -626,8 +626,9 @@ class ScaleUpDecision(_message.Message):
     def after_new_nodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Pods of `on_existing` and `on_upcoming` that the scheduler can bind only
         once the new nodes, or pods on them, are there, because of a topology
-        spread or an affinity; sorted. All other pods of these two fit their nodes
-        both before and after the new nodes register.
+        spread or an affinity, or because their gang needs them for its minimum;
+        sorted. All other pods of these two fit their nodes both before and after
+        the new nodes register.
         """
 
     @_builtins.property
@@ -3696,8 +3697,8 @@ class GangSettings(_message.Message):
     count_missing_members: _builtins.bool
     """Add nodes also for pods of a gang that do not exist yet, up to
     `PodGroup.desired_count`: a gang of which fewer than `min_count` pods exist
-    is then served as if they did. Default false: such a gang is no demand, as
-    the scheduler holds its pods.
+    is then served as if they did. Answers name such pods "GROUP (missing 1)".
+    Default false: such a gang is no demand, as the scheduler holds its pods.
     """
     serve_optional_members: _builtins.bool
     """Add nodes also for the pods of a gang beyond `min_count`. Default true.

@@ -22,8 +22,9 @@ from trimtab.planner.snapshot.joined_rows import JoinedTables
 from trimtab.planner.snapshot.lookup import find_pods, keys_of, locate
 from trimtab.planner.snapshot.pod_groups import GroupedPods
 from trimtab.planner.snapshot.pod_numbers import PodNumbers, sorted_numbers
-from trimtab.planner.snapshot.pods import gather_text, sort_mounts
+from trimtab.planner.snapshot.pods import sort_mounts
 from trimtab.planner.snapshot.references import Followed, dangling, follow
+from trimtab.planner.snapshot.text_columns import gather_text
 
 _Names = tuple[Sequence[str], Sequence[str]]
 """The names of a table, before and in the delta."""

@@ -70,7 +70,7 @@ class NodePoolReader:
             except DeviceInputError as found:
                 error = str(found)
                 continue
-            own = [pool for pool in pools if pool.problem is None and self._is_own(pool, name)]
+            own = [pool for pool in pools if pool.problem is None and pool.table.names and self._is_own(pool, name)]
             for pool in own:
                 place[pool.id] = node, self._table(pool.table)
             key = tuple([DriverTable(pool.id.driver, self._table(pool.table)) for pool in own])
@@ -79,7 +79,7 @@ class NodePoolReader:
 
     def _is_own(self, pool: DevicePool, name: str) -> bool:
         """Return whether only this node reaches a pool; note the devices of one that others reach."""
-        if all(one.nodes.node_name == name for one in (*pool.slices, *pool.elsewhere)) and not pool.counter_sets:
+        if all(one.nodes.node_name == name for one in (*pool.slices, *pool.elsewhere)):
             return True
         self._shared.add(DriverTable(pool.id.driver, self._table(pool.table)))
         return False

@@ -370,7 +370,8 @@ class _Planner:
         having: Bool = demands.sum(axis=1) > 0
         rows = np.flatnonzero((pods.node >= 0) & ~pods.is_terminal() & having[spec_of])
         np.add.at(amounts, pods.node[rows], demands[spec_of[rows]])
-        return np.maximum(amounts, 0)
+        found: Int64 = np.maximum(amounts, 0)
+        return found
 
     def _templates(self, facts: _Facts, expected: Sequence[int]) -> Int64:
         """Return the devices of new nodes, by row of the templates : int64[T, columns]."""

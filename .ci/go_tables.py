@@ -1,6 +1,6 @@
-"""Print what clients in Go must know of the contract beyond its messages, as a Go file: which settings need which feature
-of a planner, and which fields of a snapshot are indices. The tables are those of the Python client. `.ci/generate` writes
-the file; a test compares it.
+"""Print what clients in Go must know of the contract beyond its messages, as a Go file: which settings need which
+feature of a planner, and which fields of a snapshot are indices. The tables are those of the Python client.
+`.ci/generate` writes the file; a test compares it.
 """
 
 import sys

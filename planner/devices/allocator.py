@@ -10,7 +10,7 @@ ask for each node. Allocations become use by `AllocatedState.add_all`.
 
 from collections.abc import Hashable, Iterable, Sequence
 
-from trimtab.planner.devices.demands import Demand, PreparedClaims, prepared
+from trimtab.planner.devices.demands import DeviceDemand, PreparedClaims, prepared
 from trimtab.planner.devices.eligibility import Eligibility
 from trimtab.planner.devices.model import (
     AllocatedDevice,
@@ -32,9 +32,10 @@ from trimtab.planner.devices.model import (
     PoolId,
     RefusalKind,
 )
+from trimtab.planner.devices.pool_view import PoolView, pool_signature
 from trimtab.planner.devices.pools import PoolIndex
 from trimtab.planner.devices.refusals import refusals_of
-from trimtab.planner.devices.search import DeviceSearch, Pick, PoolView, StepLimitError, pool_signature
+from trimtab.planner.devices.search import DeviceSearch, Pick, StepLimitError
 from trimtab.planner.model.values import LabelRequirement, NodeAffinityTerm
 
 DEFAULT_FEATURES = DeviceFeatures()
@@ -106,7 +107,7 @@ class DeviceAllocator:
 def _device(view: PoolView, pick: Pick) -> AllocatedDevice:
     id = view.pool.id
     device = DeviceId(id.driver, id.pool, view.pool.table.names[pick.position])
-    demand: Demand = pick.demand
+    demand: DeviceDemand = pick.demand
     consumed = tuple(sorted((pick.consumed or {}).items()))
     return AllocatedDevice(demand.name, device, demand.has_admin_access, pick.consumed is not None, consumed)
 

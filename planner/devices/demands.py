@@ -20,7 +20,7 @@ from trimtab.planner.devices.model import (
 
 
 @dataclass(frozen=True, slots=True)
-class Demand:
+class DeviceDemand:
     """A request without alternatives, or one alternative. request, alternative : names, the latter "" without; error :
     why the request makes no sense; what comes before it in the claim is checked before it is raised.
     """
@@ -51,7 +51,7 @@ class Demand:
 class DemandGroup:
     """One request: its only demand, or its alternatives in order. error : of the request as a whole."""
 
-    demands: tuple[Demand, ...]
+    demands: tuple[DeviceDemand, ...]
     has_alternatives: bool
     error: DeviceError | None
 
@@ -100,7 +100,7 @@ def _demand(
     spec: DeviceSubRequest,
     classes: Mapping[str, DeviceClass],
     features: DeviceFeatures,
-) -> Demand:
+) -> DeviceDemand:
     name = f"{request}/{spec.name}" if spec.name else request
     device_class = classes.get(spec.device_class)
     error = None
@@ -115,7 +115,7 @@ def _demand(
         error = _error(claim, name, "deviceClassName", f"device class {spec.device_class} does not exist")
     elif spec.mode not in tuple(AllocationMode):
         error = _error(claim, name, "allocationMode", f"unsupported count mode {spec.mode}")
-    return Demand(request, spec.name, spec, device_class, error)
+    return DeviceDemand(request, spec.name, spec, device_class, error)
 
 
 def _constraint_error(claim: DeviceClaim) -> DeviceError | None:

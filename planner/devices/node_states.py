@@ -15,7 +15,7 @@ from trimtab.planner.devices.demands import PreparedClaims
 from trimtab.planner.devices.model import AllocatedState, DeviceError, DeviceNode, DevicesAllocated, PoolId
 
 
-class NodeAnswer(IntEnum):
+class DeviceAnswer(IntEnum):
     """What a node answers to claims: no devices, devices, or an error that ends the attempt to schedule the pod."""
 
     REFUSED = 0
@@ -53,7 +53,7 @@ class NodeDeviceStates:
             self.codes[row] = self._known.setdefault(signature, len(self._known))
 
     def answers(self, claims: PreparedClaims, state: AllocatedState) -> NDArray[np.int8]:
-        """Return int8[N], a `NodeAnswer` for each node. One search for each state that was not asked about before."""
+        """Return int8[N], a `DeviceAnswer` for each node. One search for each state that was not asked about before."""
         known = self._answers.setdefault(claims.content, {})
         codes, rows = np.unique(self.codes, return_index=True)
         of_code = np.zeros(len(self._known), dtype=np.int8)
@@ -63,8 +63,8 @@ class NodeDeviceStates:
             of_code[code] = known[code]
         return of_code[self.codes]
 
-    def _answer(self, row: int, claims: PreparedClaims, state: AllocatedState) -> NodeAnswer:
+    def _answer(self, row: int, claims: PreparedClaims, state: AllocatedState) -> DeviceAnswer:
         outcome = self._allocator.allocate(self._nodes[row], claims, state)
         if isinstance(outcome, DevicesAllocated):
-            return NodeAnswer.FITS
-        return NodeAnswer.ERROR if isinstance(outcome, DeviceError) else NodeAnswer.REFUSED
+            return DeviceAnswer.FITS
+        return DeviceAnswer.ERROR if isinstance(outcome, DeviceError) else DeviceAnswer.REFUSED

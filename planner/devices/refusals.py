@@ -6,9 +6,10 @@ search looks at it.
 
 from collections.abc import Iterator
 
-from trimtab.planner.devices.demands import Demand, PreparedClaims
+from trimtab.planner.devices.demands import DeviceDemand, PreparedClaims
 from trimtab.planner.devices.model import DeviceRefusal, PoolId, RefusalKind
-from trimtab.planner.devices.search import DeviceSearch, PoolView
+from trimtab.planner.devices.pool_view import PoolView
+from trimtab.planner.devices.search import DeviceSearch
 
 
 def refusals_of(search: DeviceSearch, claims: PreparedClaims) -> tuple[DeviceRefusal, ...]:
@@ -34,13 +35,13 @@ def refusals_of(search: DeviceSearch, claims: PreparedClaims) -> tuple[DeviceRef
 
 
 def _refusal(
-    claim: str, demand: Demand, pool: PoolId | None, kind: RefusalKind, count: int, detail: str
+    claim: str, demand: DeviceDemand, pool: PoolId | None, kind: RefusalKind, count: int, detail: str
 ) -> DeviceRefusal:
     return DeviceRefusal(claim, demand.name, pool, kind, count, detail)
 
 
 def _pools(
-    search: DeviceSearch, demand: Demand, taken: tuple[int, ...]
+    search: DeviceSearch, demand: DeviceDemand, taken: tuple[int, ...]
 ) -> Iterator[tuple[PoolId, RefusalKind, int, str]]:
     for at, view in enumerate(search.views):
         pool = view.pool
@@ -55,7 +56,7 @@ def _pools(
             yield pool.id, kind, count, ""
 
 
-def _kinds(search: DeviceSearch, demand: Demand, at: int, taken: int) -> Iterator[tuple[RefusalKind, int]]:
+def _kinds(search: DeviceSearch, demand: DeviceDemand, at: int, taken: int) -> Iterator[tuple[RefusalKind, int]]:
     view = search.views[at]
     rest = (1 << len(view.pool.table.names)) - 1
     if not demand.has_admin_access:
@@ -78,7 +79,7 @@ def _kinds(search: DeviceSearch, demand: Demand, at: int, taken: int) -> Iterato
     yield RefusalKind.CONSTRAINT, rest & eligible.tolerated
 
 
-def _without_room(search: DeviceSearch, demand: Demand, at: int, bits: int) -> int:
+def _without_room(search: DeviceSearch, demand: DeviceDemand, at: int, bits: int) -> int:
     return search.without_room(at, demand, bits)
 
 

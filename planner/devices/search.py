@@ -11,14 +11,14 @@ there is a limit on steps, at which the node is refused.
 Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating, allocateOne and allocateDevice, v0.36.3.
 """
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from trimtab.planner.devices.capacity import CapacityError, consumed_capacity, fits_capacity
 from trimtab.planner.devices.constraints import AttributeRule, rules_of
 from trimtab.planner.devices.counters import SEPARATE_POOLS_VERSION, CounterGroup
-from trimtab.planner.devices.demands import Demand, DemandGroup, PreparedClaims, raise_if
+from trimtab.planner.devices.demands import DemandGroup, DeviceDemand, PreparedClaims, raise_if
 from trimtab.planner.devices.eligibility import Eligibility, EligibleDevices, input_error
 from trimtab.planner.devices.model import (
     RESULTS_PER_CLAIM,
@@ -28,11 +28,9 @@ from trimtab.planner.devices.model import (
     DeviceFeatures,
     DeviceInputError,
     DeviceNode,
-    NodeSelection,
     PoolId,
-    PoolUse,
 )
-from trimtab.planner.devices.node_matching import NodeSelectorError, reaches
+from trimtab.planner.devices.pool_view import NO_USE, PoolView, each_bit
 from trimtab.planner.devices.pools import DevicePool
 
 STATIC_ALL_VERSION = 37
@@ -41,8 +39,6 @@ MOST_STEPS = 20_000
 """Steps of a search until the node is refused; a step takes about 5 µs, and a common search a step for each device."""
 MOST_DEVICES = 200
 """Devices that a search can take; the pod is refused where it asks for more. Bounds the depth of the search."""
-
-NO_USE = PoolUse()
 
 
 class TooManyResultsError(Exception):
@@ -57,93 +53,20 @@ class StepLimitError(Exception):
 class Pick:
     """A device taken for a demand: by pool and position. consumed : None of a device that is given away whole."""
 
-    demand: Demand
+    demand: DeviceDemand
     pool: int
     position: int
     consumed: dict[str, int] | None
 
 
-class Place(NamedTuple):
+class DevicePlace(NamedTuple):
     """A position in the order of devices."""
 
     pool: int
     position: int
 
 
-START = Place(0, 0)
-
-
-class PoolView:
-    """A pool in one search. in_use : bits of devices that other claims have; taken : of those taken here; held : what
-    shares consume of a device, by position: of other claims and of this search; here : bits of devices for this node.
-    """
-
-    __slots__ = ("counters", "held", "here", "in_use", "node_errors", "pool", "shares", "taken", "taken_by", "use")
-
-    def __init__(self, pool: DevicePool, use: PoolUse, node: DeviceNode, claims: int, features: DeviceFeatures) -> None:
-        self.pool = pool
-        self.use = use
-        self.in_use = bits_of(pool, use.exclusive)
-        if not features.consumable_capacity:
-            self.in_use |= bits_of(pool, use.shares)
-        self.taken = 0
-        self.taken_by = [0] * claims
-        self.shares: dict[int, int] = {}
-        self.held: dict[int, dict[str, int]] = {}
-        self.counters: CounterGroup | None = None
-        self.node_errors: dict[int, DeviceError] = {}
-        self.here = self._here(node)
-
-    def _here(self, node: DeviceNode) -> int:
-        everywhere = (1 << len(self.pool.table.names)) - 1
-        if not any(one.per_device_nodes for one in self.pool.slices):
-            return everywhere
-        labels = dict(node.labels)
-        for at, content in enumerate(self.pool.table.contents):
-            one = self.pool.slices[self.pool.table.slice_of[at]]
-            if not one.per_device_nodes:
-                continue
-            try:
-                if not reaches(content.nodes or NodeSelection(), node, labels):
-                    everywhere &= ~(1 << at)
-            except NodeSelectorError as error:
-                self.node_errors[1 << at] = DeviceError(f"ResourceSlice {one.name}", "spec.devices", str(error))
-        return everywhere
-
-    def has_shares(self, position: int) -> bool:
-        """Return whether shares with capacity of a device are given away, here or before."""
-        return self.shares.get(position, 0) > 0 or self.pool.table.names[position] in self.use.capacity_shares
-
-    def consumed(self, position: int) -> dict[str, int]:
-        """Return what is consumed of a device's capacities."""
-        before = self.use.consumed.get(self.pool.table.names[position], {})
-        here = self.held.get(position)
-        if not here:
-            return before
-        return {name: before.get(name, 0) + here.get(name, 0) for name in {**before, **here}}
-
-
-def bits_of(pool: DevicePool, names: Iterable[str]) -> int:
-    """Return the bits of some devices of a pool; names of other devices are left out."""
-    bits = 0
-    for name in names:
-        at = pool.table.position_of.get(name)
-        if at is not None:
-            bits |= 1 << at
-    return bits
-
-
-def pool_signature(pool: DevicePool, use: PoolUse | None, node: DeviceNode, features: DeviceFeatures) -> Hashable:
-    """Return what tells a pool and its use from others, apart from names."""
-    if use is None or not (use.exclusive or use.shares):
-        used: Hashable = 0
-    elif use.shares or pool.elsewhere:
-        used = use.content()
-    else:
-        used = bits_of(pool, use.exclusive)
-    if pool.is_local:
-        return pool.id.driver, id(pool.table), pool.problem, used
-    return id(pool), PoolView(pool, NO_USE, node, 0, features).here, used
+START = DevicePlace(0, 0)
 
 
 class DeviceSearch:
@@ -167,7 +90,7 @@ class DeviceSearch:
         self._group_counters(state)
         self.picks: list[list[Pick]] = [[] for _ in claims.claims]
         self._needed: dict[int, int] = {}
-        self._all: dict[int, list[Place]] = {}
+        self._all: dict[int, list[DevicePlace]] = {}
         self._rules: list[tuple[AttributeRule, ...]] = []
         self._hopeless: set[Hashable] = set()
         self._steps = 0
@@ -219,7 +142,7 @@ class DeviceSearch:
         raise_if(self._claims.constraint_errors[claim])
         self._rules.append(rules_of(self._claims.claims[claim].constraints, self._features.version))
 
-    def _needed_by(self, claim: int, demand: Demand) -> int:
+    def _needed_by(self, claim: int, demand: DeviceDemand) -> int:
         raise_if(demand.error)
         if not demand.takes_all:
             self._needed[id(demand)] = demand.spec.count
@@ -229,7 +152,7 @@ class DeviceSearch:
         self._needed[id(demand)] = len(places)
         return len(places)
 
-    def _all_places(self, claim: int, demand: Demand) -> Iterator[Place]:
+    def _all_places(self, claim: int, demand: DeviceDemand) -> Iterator[DevicePlace]:
         for at, view in enumerate(self.views):
             pool = view.pool
             if pool.problem is not None:
@@ -245,15 +168,15 @@ class DeviceSearch:
                 if view.here & bit and (
                     self._features.version >= STATIC_ALL_VERSION or self._has_room(at, position, demand)
                 ):
-                    yield Place(at, position)
+                    yield DevicePlace(at, position)
 
-    def eligible(self, at: int, demand: Demand) -> EligibleDevices:
+    def eligible(self, at: int, demand: DeviceDemand) -> EligibleDevices:
         """Return which devices of a pool a demand may get."""
         assert demand.device_class is not None
         pool = self.views[at].pool
         return self._eligibility.of(pool.table, pool.id.driver, demand.device_class, demand.spec)
 
-    def _check(self, claim: int, demand: Demand, at: int, bit: int) -> None:
+    def _check(self, claim: int, demand: DeviceDemand, at: int, bit: int) -> None:
         """Raise the error of a device that has one."""
         eligible = self.eligible(at, demand)
         if eligible.problem_bits & bit:
@@ -309,7 +232,7 @@ class DeviceSearch:
             raise TooManyResultsError
         return False
 
-    def _devices(self, claim: int, at: int, alternative: int, got: int, start: Place) -> bool:
+    def _devices(self, claim: int, at: int, alternative: int, got: int, start: DevicePlace) -> bool:
         """Take the devices of a demand from the one with number `got` on, and all that follows."""
         self._step()
         demand = self._claims.groups[claim][at].demands[alternative]
@@ -331,7 +254,7 @@ class DeviceSearch:
             self._note(claim, at, alternative)
         return found
 
-    def _any_devices(self, claim: int, at: int, alternative: int, got: int, start: Place) -> bool:
+    def _any_devices(self, claim: int, at: int, alternative: int, got: int, start: DevicePlace) -> bool:
         demand = self._claims.groups[claim][at].demands[alternative]
         candidates = [self._candidates(claim, demand, pool) for pool in range(start.pool, len(self.views))]
         if candidates:
@@ -351,14 +274,14 @@ class DeviceSearch:
                 if group in tried:
                     continue
                 if self._has_room(pool, position, demand) and self._try(
-                    claim, at, alternative, got, Place(pool, position)
+                    claim, at, alternative, got, DevicePlace(pool, position)
                 ):
                     return True
                 if self._may_skip and not demand.has_admin_access and not self._is_shared(pool, position):
                     tried.add(group)
         return False
 
-    def _candidates(self, claim: int, demand: Demand, at: int) -> int:
+    def _candidates(self, claim: int, demand: DeviceDemand, at: int) -> int:
         view = self.views[at]
         if view.pool.problem is not None:
             return 0
@@ -380,13 +303,13 @@ class DeviceSearch:
     def _usable(self, eligible: EligibleDevices) -> int:
         return eligible.usable if self._may_skip else eligible.matching & eligible.large_enough
 
-    def _has_errors(self, demand: Demand, first: int, candidates: list[int]) -> bool:
+    def _has_errors(self, demand: DeviceDemand, first: int, candidates: list[int]) -> bool:
         return any(
             bits and (self.views[at].node_errors or self.eligible(at, demand).problem_bits & bits)
             for at, bits in enumerate(candidates, start=first)
         )
 
-    def _is_free(self, claim: int, demand: Demand, place: Place) -> bool:
+    def _is_free(self, claim: int, demand: DeviceDemand, place: DevicePlace) -> bool:
         """Return whether a device of a request for all is still free, and nothing else keeps the request from it."""
         view, bit = self.views[place.pool], 1 << place.position
         busy = view.taken_by[claim] if demand.has_admin_access else view.in_use | view.taken
@@ -399,7 +322,7 @@ class DeviceSearch:
     def _is_multiple(self, content: DeviceContent) -> bool:
         return self._features.consumable_capacity and content.allow_multiple_allocations
 
-    def _has_room(self, at: int, position: int, demand: Demand) -> bool:
+    def _has_room(self, at: int, position: int, demand: DeviceDemand) -> bool:
         """Return whether enough of a device's capacities is left, if shares of it are given away."""
         view = self.views[at]
         if not self._features.consumable_capacity:
@@ -410,7 +333,7 @@ class DeviceSearch:
         capacities = view.pool.table.contents[position].capacities
         return fits_capacity(demand.spec.capacity, capacities, held, self._features)
 
-    def _try(self, claim: int, at: int, alternative: int, got: int, place: Place) -> bool:
+    def _try(self, claim: int, at: int, alternative: int, got: int, place: DevicePlace) -> bool:
         """Take a device, and all that follows; take it back if that fails."""
         demand = self._claims.groups[claim][at].demands[alternative]
         view = self.views[place.pool]
@@ -430,13 +353,13 @@ class DeviceSearch:
         self._take(claim, view, pick, content if counted else None)
         found = False
         try:
-            found = self._devices(claim, at, alternative, got + 1, Place(place.pool, place.position + 1))
+            found = self._devices(claim, at, alternative, got + 1, DevicePlace(place.pool, place.position + 1))
         finally:
             if not found:
                 self._give_back(claim, view, pick, content if counted else None)
         return found
 
-    def _consumed(self, demand: Demand, content: DeviceContent) -> dict[str, int]:
+    def _consumed(self, demand: DeviceDemand, content: DeviceContent) -> dict[str, int]:
         return consumed_capacity(demand.spec.capacity, content.capacities, self._features)
 
     def _is_counted(self, view: PoolView, position: int) -> bool:
@@ -451,7 +374,7 @@ class DeviceSearch:
         group.open(view.pool)
         return bool(group.fitting(view.pool)[position])
 
-    def _constrain(self, claim: int, demand: Demand, view: PoolView, position: int) -> bool:
+    def _constrain(self, claim: int, demand: DeviceDemand, view: PoolView, position: int) -> bool:
         content = view.pool.table.contents[position]
         for number, rule in enumerate(self._rules[claim]):
             if rule.take(demand.request, demand.alternative, view.pool.id.driver, content):
@@ -466,7 +389,7 @@ class DeviceSearch:
             return False
         return True
 
-    def _release_rules(self, claim: int, demand: Demand, count: int) -> None:
+    def _release_rules(self, claim: int, demand: DeviceDemand, count: int) -> None:
         for rule in reversed(self._rules[claim][:count]):
             rule.give_back(demand.request, demand.alternative)
 
@@ -511,7 +434,7 @@ class DeviceSearch:
         if key not in self.failures:
             self.failures[key] = tuple(view.taken for view in self.views)
 
-    def without_room(self, at: int, demand: Demand, bits: int) -> int:
+    def without_room(self, at: int, demand: DeviceDemand, bits: int) -> int:
         """Return those of the devices of a pool whose capacity is in use by shares."""
         try:
             return sum(bit for bit in each_bit(bits) if not self._has_room(at, bit.bit_length() - 1, demand))
@@ -523,11 +446,3 @@ def _subtract(counts: dict[int, int], key: int, amount: int) -> None:
     counts[key] -= amount
     if not counts[key]:
         del counts[key]
-
-
-def each_bit(bits: int) -> Iterator[int]:
-    """Yield the set bits, the lowest first."""
-    while bits:
-        bit = bits & -bits
-        yield bit
-        bits ^= bit

@@ -10,8 +10,9 @@ Source: k8s.io/dynamic-resource-allocation/cel/compile.go, v0.36.3.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from trimtab.planner.devices.cel.program import BOOL, STRING, ExpressionSyntaxError, ExpressionTypeError, Program
-from trimtab.planner.devices.cel.types import type_of
+from trimtab.planner.devices.cel.program import Program
+from trimtab.planner.devices.cel.syntax import ExpressionSyntaxError
+from trimtab.planner.devices.cel.types import BOOL, STRING, ExpressionTypeError, type_of
 from trimtab.planner.devices.cel.values import EvaluationError, Quantity, parse_semver
 from trimtab.planner.devices.model import SCALAR_KINDS, AttributeKind, DeviceContent
 
@@ -29,7 +30,7 @@ class SelectorError(Exception):
     """Raised for a selector that does not compile, or has no value for a device; the argument is for people."""
 
 
-class _Domains(Mapping[str, dict[str, Any]]):
+class AttributeDomains(Mapping[str, dict[str, Any]]):
     """Maps by domain; an unknown domain is an empty map."""
 
     def __init__(self, domains: dict[str, dict[str, Any]]) -> None:
@@ -161,8 +162,8 @@ def device_variables(driver: str, content: DeviceContent, lists: bool) -> dict[s
         "device": {
             "driver": driver,
             "allowMultipleAllocations": content.allow_multiple_allocations,
-            "attributes": _Domains(attributes),
-            "capacity": _Domains(capacity),
+            "attributes": AttributeDomains(attributes),
+            "capacity": AttributeDomains(capacity),
         }
     }
 

@@ -10,7 +10,7 @@ from trimtab.planner.devices.model import DeviceContent, DeviceSet, DeviceSlice,
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceTaintRule:
+class TaintRule:
     """A taint for the devices that the rule selects: by driver, pool and device name, each None = all of them. Without
     a selector, that is every device. name : of the rule, which decides the order of taints.
     """
@@ -22,20 +22,24 @@ class DeviceTaintRule:
     device: str | None = None
 
 
-def with_taint_rules(slices: Iterable[DeviceSlice], rules: Sequence[DeviceTaintRule]) -> tuple[DeviceSlice, ...]:
+DeviceTaintRule = TaintRule
+"""The name of the kind in Kubernetes."""
+
+
+def with_taint_rules(slices: Iterable[DeviceSlice], rules: Sequence[TaintRule]) -> tuple[DeviceSlice, ...]:
     """Return the slices with the taints of the rules, after those that drivers published; slices, device sets and
     contents that no rule concerns are the same objects as before.
     """
     ordered = sorted(rules, key=lambda rule: rule.name)
-    sets: dict[tuple[int, tuple[DeviceTaintRule, ...]], DeviceSet] = {}
+    sets: dict[tuple[int, tuple[TaintRule, ...]], DeviceSet] = {}
     contents: dict[tuple[int, tuple[DeviceTaint, ...]], DeviceContent] = {}
     return tuple(_tainted(one, ordered, sets, contents) for one in slices)
 
 
 def _tainted(
     one: DeviceSlice,
-    rules: Sequence[DeviceTaintRule],
-    sets: dict[tuple[int, tuple[DeviceTaintRule, ...]], DeviceSet],
+    rules: Sequence[TaintRule],
+    sets: dict[tuple[int, tuple[TaintRule, ...]], DeviceSet],
     contents: dict[tuple[int, tuple[DeviceTaint, ...]], DeviceContent],
 ) -> DeviceSlice:
     concerned = tuple(rule for rule in rules if rule.driver in (None, one.driver) and rule.pool in (None, one.pool))

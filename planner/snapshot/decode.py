@@ -110,8 +110,8 @@ def draft(
     strings, resources = read_strings(message), read_resources(message)
     namespace = read_namespace(message.pods, strings)
     wire_sets = read_label_sets(message.label_sets, strings)
-    annotated, grouped = number_keys(message.pods, strings), group_names(message.pods, strings)
-    texts, moved = canonical_strings(strings, [namespace, wire_sets.keys, wire_sets.values, annotated, grouped])
+    named = [namespace, number_keys(message.pods, strings), group_names(message.pods, strings)]
+    texts, moved = canonical_strings(strings, [*named, wire_sets.keys, wire_sets.values])
     label_sets, moved_sets = canonical_label_sets(wire_sets, moved)
     specs, moved_specs = canonical_values(read_specs(message.pod_specs, strings, resources))
     volumes, moved_volumes = canonical_values(check_volumes(read_volumes(message.volumes, strings)))

@@ -60,11 +60,11 @@ def join_pods(
     node, no_node = referring("node", (base.nodes.name, changed.nodes.name), nodes)
     pinned, not_pinned = referring("pinned", (base.nodes.name, changed.nodes.name), nodes)
     owners = {owner.uid: i for i, owner in enumerate(tables.owners)}
-    uids = [one.uid for one in base.owners], [one.uid for one in changed.owners]
-    owner, no_owner = referring("owner", uids, owners)
+    owner, no_owner = referring(
+        "owner", ([one.uid for one in base.owners], [one.uid for one in changed.owners]), owners
+    )
     mounts = _mounts(base, changed, rank, dictionaries)
     numbers = _numbers(base, changed, rank, dictionaries)
-    grouped = _grouped(base, changed, rank, dictionaries)
     pods = PodColumns(
         namespace=stacked("namespace", "strings"),
         name=merge.text(a.name, b.name),
@@ -79,8 +79,7 @@ def join_pods(
         number_pod=numbers.pod,
         number_key=numbers.key,
         number=numbers.value,
-        group_pod=grouped.pod,
-        group_name=grouped.name,
+        **_grouped(base, changed, rank, dictionaries)._asdict(),
         **{name: merge.column(getattr(a, name), getattr(b, name)) for name in _PLAIN},
     )
     return pods, DanglingReferences(no_node, no_owner, not_pinned, tables.no_group)

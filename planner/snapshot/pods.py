@@ -19,7 +19,7 @@ from trimtab.planner.snapshot.checks import (
     read_optional,
 )
 from trimtab.planner.snapshot.columns import Dangling, Int32, Int64, PodColumns, UInt8
-from trimtab.planner.snapshot.pod_groups import group_names, read_grouped_pods
+from trimtab.planner.snapshot.pod_groups import read_grouped_pods
 from trimtab.planner.snapshot.pod_numbers import read_numbers
 from trimtab.planner.snapshot.references import resolve
 from trimtab.planner.snapshot.text_columns import TextColumn, take_text
@@ -84,8 +84,7 @@ def read_pods(table: pb.PodTable, namespace: Int32, dictionaries: PodDictionarie
     plain = _read_plain(table)
     mounts = _read_mounts(table, dictionaries, order)
     numbers = read_numbers(table, dictionaries.strings, dictionaries.moved, order)
-    names_of_groups = group_names(table, dictionaries.strings)
-    grouped = read_grouped_pods(names_of_groups, dictionaries.strings, dictionaries.moved, order)
+    grouped = read_grouped_pods(table, dictionaries.strings, dictionaries.moved, order)
     if order is not None:
         rank, names, uids = rank[order], take_text(names, order), take_text(uids, order)
         columns = _Indices(*(column[order] for column in columns))
@@ -112,8 +111,7 @@ def read_pods(table: pb.PodTable, namespace: Int32, dictionaries: PodDictionarie
         number_pod=numbers.pod,
         number_key=numbers.key,
         number=numbers.value,
-        group_pod=grouped.pod,
-        group_name=grouped.name,
+        **grouped._asdict(),
     )
     return pods, DanglingPods(no_node, no_owner, not_pinned)
 

@@ -1,5 +1,5 @@
-"""What the tests of the Go client share with it: clusters as files of objects, with the snapshots that Python makes of them.
-`python -m tests.builders.go_client` writes those that are kept beside the Go code, by which Go alone can be tested.
+"""What the tests of the Go client share with it: clusters as files of objects, with the snapshots that Python makes of
+them. `python -m tests.builders.go_client` writes those that are kept beside the Go code, to test Go alone.
 """
 
 import gzip

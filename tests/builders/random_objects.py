@@ -2,50 +2,34 @@
 of has some chance to be there. Deterministic in the seed. Clusters are small, and need not make sense to a scheduler.
 """
 
-from collections.abc import Callable
-from random import Random
 from typing import Any
 
-from tests.builders.random_storage import claim_names, storage_objects, volumes_of
+from tests.builders.random_groups import CLAIMS_MADE, group_objects, group_of, provisioning_requests
+from tests.builders.random_pod_specs import (
+    APPS,
+    CPU,
+    CREATED,
+    DEVICES,
+    HOST,
+    NAMESPACES,
+    ZONE,
+    ZONES,
+    Draw,
+    labels,
+    pod_spec,
+    resources,
+    selector,
+)
+from tests.builders.random_storage import storage_objects
 
 Json = dict[str, Any]
-ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
-ZONES, APPS = ("a", "b", "c"), ("web", "db", "cache", "job")
-NAMESPACES = ("default", "kube-system", "team-a")
-CREATED = ("2026-01-01T00:00:00Z", "2025-12-24T08:30:07Z", "1969-07-20T20:17:00Z", "2026-02-01T00:00:00+02:00")
-DEVICES = ("nvidia.com/gpu", "example.com/fpga", "hugepages-2Mi", "ephemeral-storage")
-CPU = ("100m", "250m", "1", "1500m", "2", "500u", "0")
-MEMORY = ("8Pi", "64Mi", "1Gi", "1500M", "512Ki", "1000000001", "1e3", "0.5Gi", "128974848m")
 OWNERS = ("ReplicaSet", "StatefulSet", "ReplicationController", "Job", "DaemonSet")
 _API = {"Job": "batch/v1", "ReplicationController": "v1"}
 
 
-class _Draw:
-    """Random choices that read like the fields they fill."""
-
-    def __init__(self, seed: int) -> None:
-        self.random = Random(seed)
-
-    def maybe(self, share: float, make: Callable[[], Any], key: str) -> Json:
-        """Return {key: value}, or nothing."""
-        return {key: make()} if self.random.random() < share else {}
-
-    def one(self, values: Any) -> Any:
-        """Return one of the values."""
-        return self.random.choice(values)
-
-    def some(self, values: Any, least: int = 0) -> list[Any]:
-        """Return some of the values, in any order."""
-        return self.random.sample(list(values), self.random.randint(least, len(values)))
-
-    def number(self, low: int, high: int) -> int:
-        """Return a number, both ends included."""
-        return self.random.randint(low, high)
-
-
 def random_objects(seed: int) -> list[Json]:
     """Return the objects of a cluster, in any order."""
-    draw = _Draw(seed)
+    draw = Draw(seed)
     nodes = [_node(draw, f"n{i}") for i in range(draw.number(0, 7))]
     names = [node["metadata"]["name"] for node in nodes]
     objects = [*nodes, *_groups(draw, names), *(_owner(draw, i) for i in range(draw.number(0, 6)))]
@@ -57,38 +41,27 @@ def random_objects(seed: int) -> list[Json]:
     if draw.random.random() < 0.7:
         objects += storage_objects(draw.random, names, NAMESPACES, ZONES)
     objects += _buffers(draw, owners)
+    if draw.random.random() < 0.5:
+        controllers = [(one["kind"], one["metadata"]["name"]) for one in owners if one["kind"] != "DaemonSet"]
+        objects += group_objects(draw.random, tuple({one["metadata"]["namespace"]: 1 for one in owners}), controllers)
+    if draw.random.random() < 0.3:
+        objects += provisioning_requests(draw.random, ["template"], "default")
     draw.random.shuffle(objects)
     return objects
 
 
-def _meta(draw: _Draw, name: str, namespace: str = "", **more: Any) -> Json:
+def _meta(draw: Draw, name: str, namespace: str = "", **more: Any) -> Json:
     return {
         "name": name,
         **({"namespace": namespace} if namespace else {}),
         **draw.maybe(0.9, lambda: f"uid-{name}-{namespace}", "uid"),
         **draw.maybe(0.9, lambda: draw.one(CREATED), "creationTimestamp"),
-        **draw.maybe(0.7, lambda: _labels(draw), "labels"),
+        **draw.maybe(0.7, lambda: labels(draw), "labels"),
         **more,
     }
 
 
-def _labels(draw: _Draw) -> Json:
-    return {key: draw.one(APPS) for key in draw.some(("app", "tier", "controller-revision-hash", "x.io/é"))}
-
-
-def _selector(draw: _Draw) -> Json:
-    operators = (("In", ["web", "db", "web"]), ("NotIn", ["job"]), ("Exists", None), ("DoesNotExist", None))
-    expressions = [
-        {"key": draw.one(("app", "tier")), "operator": operator} | ({"values": values} if values else {})
-        for operator, values in draw.some(operators)
-    ]
-    return {
-        **draw.maybe(0.7, lambda: _labels(draw), "matchLabels"),
-        **draw.maybe(0.4, lambda: expressions, "matchExpressions"),
-    }
-
-
-def _taint(draw: _Draw) -> Json:
+def _taint(draw: Draw) -> Json:
     return {
         "key": draw.one(("dedicated", "gpu", "spot")),
         **draw.maybe(0.6, lambda: draw.one(APPS), "value"),
@@ -96,7 +69,7 @@ def _taint(draw: _Draw) -> Json:
     }
 
 
-def _amounts(draw: _Draw) -> Json:
+def _amounts(draw: Draw) -> Json:
     return {
         "cpu": draw.one(("4", "7910m", "16")),
         "memory": draw.one(("16Gi", "32113796Ki", "64Gi")),
@@ -105,7 +78,7 @@ def _amounts(draw: _Draw) -> Json:
     }
 
 
-def _node_shared(draw: _Draw, name: str) -> Json:
+def _node_shared(draw: Draw, name: str) -> Json:
     labels = {HOST: name, ZONE: draw.one(ZONES), "example.com/size": str(draw.number(1, 9))}
     status = draw.one(
         (
@@ -122,7 +95,7 @@ def _node_shared(draw: _Draw, name: str) -> Json:
     }
 
 
-def _node(draw: _Draw, name: str) -> Json:
+def _node(draw: Draw, name: str) -> Json:
     node = _node_shared(draw, name)
     annotations = draw.some(
         (
@@ -145,7 +118,7 @@ def _node(draw: _Draw, name: str) -> Json:
     return {"apiVersion": "v1", "kind": "Node", **node}
 
 
-def _groups(draw: _Draw, nodes: list[str]) -> list[Json]:
+def _groups(draw: Draw, nodes: list[str]) -> list[Json]:
     groups = []
     for i in range(draw.number(0, 3)):
         spec = {
@@ -181,141 +154,6 @@ def _groups(draw: _Draw, nodes: list[str]) -> list[Json]:
     return groups
 
 
-def _resources(draw: _Draw) -> Json:
-    def amounts() -> Json:
-        return {
-            **draw.maybe(0.8, lambda: draw.one(CPU), "cpu"),
-            **draw.maybe(0.8, lambda: draw.one(MEMORY), "memory"),
-            **{name: draw.one(("1", "2", "0")) for name in draw.some(DEVICES) if draw.random.random() < 0.2},
-        }
-
-    return {**draw.maybe(0.8, amounts, "requests"), **draw.maybe(0.4, amounts, "limits")}
-
-
-def _container(draw: _Draw, name: str, is_init: bool = False) -> Json:
-    port = {
-        "containerPort": 8080,
-        **draw.maybe(0.5, lambda: draw.number(0, 3) * 1000, "hostPort"),
-        **draw.maybe(0.5, lambda: draw.one(("TCP", "UDP", "SCTP")), "protocol"),
-        **draw.maybe(0.3, lambda: draw.one(("0.0.0.0", "10.0.0.1", "")), "hostIP"),
-    }
-    return {
-        "name": name,
-        "image": "example.com/app:1",
-        "env": [{"name": "A", "value": str(draw.number(0, 9))}],
-        **draw.maybe(0.9, lambda: _resources(draw), "resources"),
-        **draw.maybe(0.3, lambda: [port], "ports"),
-        **(draw.maybe(0.5, lambda: "Always", "restartPolicy") if is_init else {}),
-        **draw.maybe(0.1, lambda: [{"action": draw.one(("Restart", "RestartAllContainers"))}], "restartPolicyRules"),
-    }
-
-
-def _pod_term(draw: _Draw) -> Json:
-    return {
-        "topologyKey": draw.one((ZONE, HOST)),
-        **draw.maybe(0.9, lambda: _selector(draw), "labelSelector"),
-        **draw.maybe(0.3, lambda: draw.some(NAMESPACES), "namespaces"),
-        **draw.maybe(0.3, lambda: _selector(draw), "namespaceSelector"),
-        **draw.maybe(0.2, lambda: draw.some(("app", "tier")), "matchLabelKeys"),
-        **draw.maybe(0.2, lambda: ["controller-revision-hash"], "mismatchLabelKeys"),
-    }
-
-
-def _affinity(draw: _Draw, nodes: list[str]) -> Json:
-    required = "requiredDuringSchedulingIgnoredDuringExecution"
-    preferred = "preferredDuringSchedulingIgnoredDuringExecution"
-
-    def node_term() -> Json:
-        expressions = [
-            draw.one(
-                (
-                    {"key": ZONE, "operator": "In", "values": draw.some(ZONES, 1)},
-                    {"key": "example.com/size", "operator": draw.one(("Gt", "Lt")), "values": ["4"]},
-                    {"key": "app", "operator": "Exists"},
-                )
-            )
-            for _ in range(draw.number(0, 2))
-        ]
-        pin = {
-            "key": "metadata.name",
-            "operator": draw.one(("In", "In", "NotIn")),
-            "values": [draw.one(nodes or ["x"])],
-        }
-        return {
-            **draw.maybe(0.7, lambda: expressions, "matchExpressions"),
-            **draw.maybe(0.4, lambda: [pin], "matchFields"),
-        }
-
-    def pods(has_preferences: bool) -> Json:
-        return {
-            **draw.maybe(0.7, lambda: [_pod_term(draw) for _ in range(draw.number(0, 2))], required),
-            **(
-                draw.maybe(
-                    0.5, lambda: [{"weight": draw.number(1, 100), "podAffinityTerm": _pod_term(draw)}], preferred
-                )
-                if has_preferences
-                else {}
-            ),
-        }
-
-    node = {required: {"nodeSelectorTerms": [node_term() for _ in range(draw.number(1, 3))]}}
-    return {
-        **draw.maybe(0.6, lambda: node if draw.random.random() < 0.9 else {}, "nodeAffinity"),
-        **draw.maybe(0.4, lambda: pods(False), "podAffinity"),
-        **draw.maybe(0.5, lambda: pods(True), "podAntiAffinity"),
-    }
-
-
-def _spread(draw: _Draw) -> Json:
-    selector = draw.maybe(0.8, lambda: _selector(draw), "labelSelector")
-    return {
-        "maxSkew": draw.number(1, 3),
-        "topologyKey": draw.one((ZONE, HOST)),
-        "whenUnsatisfiable": draw.one(("DoNotSchedule", "DoNotSchedule", "ScheduleAnyway")),
-        **selector,
-        **draw.maybe(0.3, lambda: draw.number(1, 3), "minDomains"),
-        **draw.maybe(0.3, lambda: draw.one(("Honor", "Ignore")), "nodeAffinityPolicy"),
-        **draw.maybe(0.3, lambda: draw.one(("Honor", "Ignore")), "nodeTaintsPolicy"),
-        **(draw.maybe(0.4, lambda: draw.some(("tier", "app")), "matchLabelKeys") if selector else {}),
-    }
-
-
-def _toleration(draw: _Draw) -> Json:
-    if draw.random.random() < 0.2:
-        return {"operator": "Exists"}
-    return {
-        "key": draw.one(("dedicated", "gpu", "spot")),
-        **draw.maybe(0.7, lambda: draw.one(("Equal", "Exists", "Gt", "Lt")), "operator"),
-        **draw.maybe(0.6, lambda: draw.one(APPS), "value"),
-        **draw.maybe(0.6, lambda: draw.one(("NoSchedule", "PreferNoSchedule", "NoExecute")), "effect"),
-    }
-
-
-def _pod_spec(draw: _Draw, nodes: list[str]) -> Json:
-    return {
-        "containers": [_container(draw, f"c{i}") for i in range(draw.number(1, 3))],
-        **draw.maybe(
-            0.3, lambda: [_container(draw, f"i{i}", True) for i in range(draw.number(0, 3))], "initContainers"
-        ),
-        **draw.maybe(0.15, lambda: _resources(draw), "resources"),
-        **draw.maybe(0.1, lambda: {"cpu": "10m", "memory": "8Mi"}, "overhead"),
-        **draw.maybe(0.3, lambda: {ZONE: draw.one(ZONES), "app": "x"}, "nodeSelector"),
-        **draw.maybe(0.5, lambda: _affinity(draw, nodes), "affinity"),
-        **draw.maybe(0.4, lambda: [_toleration(draw) for _ in range(draw.number(0, 3))], "tolerations"),
-        **draw.maybe(0.3, lambda: [_spread(draw) for _ in range(draw.number(1, 2))], "topologySpreadConstraints"),
-        **draw.maybe(0.1, lambda: True, "hostNetwork"),
-        **draw.maybe(0.1, lambda: False, "hostUsers"),
-        **draw.maybe(0.3, lambda: draw.number(-5, 2_000_000_000), "priority"),
-        **draw.maybe(0.3, lambda: draw.one(("class-0", "system-node-critical", "unknown")), "priorityClassName"),
-        **draw.maybe(0.5, lambda: draw.one(("default-scheduler", "other")), "schedulerName"),
-        **draw.maybe(0.5, lambda: draw.one(("Always", "OnFailure", "Never")), "restartPolicy"),
-        **draw.maybe(0.4, lambda: draw.one((0, 30, 600)), "terminationGracePeriodSeconds"),
-        **draw.maybe(0.05, lambda: [{"name": "gpu", "resourceClaimName": "c"}], "resourceClaims"),
-        **draw.maybe(0.1, lambda: [{"name": "wait"}], "schedulingGates"),
-        **draw.maybe(0.5, lambda: volumes_of(draw.random, claim_names()), "volumes"),
-    }
-
-
 _ANNOTATIONS = (
     ("cluster-autoscaler.kubernetes.io/safe-to-evict", ("true", "false", "on-completion", "x")),
     ("cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes", ("data", "data,cache", "")),
@@ -330,15 +168,17 @@ _ANNOTATIONS = (
     ("karpenter.sh/do-not-disrupt", ("true", "1h", "90.0000000001s", "never")),
     ("karpenter.sh/disruption-cost", ("1.5", "nan", "0x10", "1_0", " 1", "-3e2", "٣")),
     ("example.com/cost", ("7", "inf", "1e400", "")),
+    ("autoscaling.x-k8s.io/consume-provisioning-request", ("request-0", "")),
+    ("cluster-autoscaler.kubernetes.io/consume-provisioning-request", ("request-1",)),
     ("example.com/unread", ("y",)),
 )
 
 
-def _annotations(draw: _Draw) -> Json:
+def _annotations(draw: Draw) -> Json:
     return {key: draw.one(values) for key, values in _ANNOTATIONS if draw.random.random() < 0.2}
 
 
-def _reference(draw: _Draw, owner: Json) -> Json:
+def _reference(draw: Draw, owner: Json) -> Json:
     meta = owner["metadata"]
     return {
         "apiVersion": owner["apiVersion"],
@@ -349,7 +189,7 @@ def _reference(draw: _Draw, owner: Json) -> Json:
     }
 
 
-def _pod(draw: _Draw, number: int, nodes: list[str], owners: list[Json]) -> Json:
+def _pod(draw: Draw, number: int, nodes: list[str], owners: list[Json]) -> Json:
     namespace = draw.one(NAMESPACES)
     foreign = {
         "apiVersion": "example.com/v1",
@@ -357,8 +197,8 @@ def _pod(draw: _Draw, number: int, nodes: list[str], owners: list[Json]) -> Json
         "metadata": {"name": "o"},
     }
     node = draw.one([*nodes, "gone"]) if draw.random.random() < 0.7 else ""
-    spec = _pod_spec(draw, nodes) | ({"nodeName": node} if node else {})
-    return {
+    spec = pod_spec(draw, nodes) | ({"nodeName": node} if node else {})
+    pod = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": _meta(
@@ -372,9 +212,14 @@ def _pod(draw: _Draw, number: int, nodes: list[str], owners: list[Json]) -> Json
         "spec": spec,
         "status": _pod_status(draw, spec),
     }
+    if draw.random.random() < 0.3:
+        for part, more in zip(("labels", "annotations"), group_of(draw.random), strict=False):
+            pod["metadata"][part] = pod["metadata"].get(part, {}) | more
+        pod["spec"] |= group_of(draw.random)[2]
+    return pod
 
 
-def _pod_status(draw: _Draw, spec: Json) -> Json:
+def _pod_status(draw: Draw, spec: Json) -> Json:
     conditions = draw.some(
         (
             {"type": "Ready", "status": draw.one(("True", "False"))},
@@ -387,7 +232,7 @@ def _pod_status(draw: _Draw, spec: Json) -> Json:
         return [
             {
                 "name": one["name"],
-                **draw.maybe(0.8, lambda one=one: draw.one((one.get("resources", {}), _resources(draw))), "resources"),
+                **draw.maybe(0.8, lambda one=one: draw.one((one.get("resources", {}), resources(draw))), "resources"),
                 **draw.maybe(0.5, lambda: {"cpu": draw.one(CPU)}, "allocatedResources"),
             }
             for one in containers
@@ -399,21 +244,22 @@ def _pod_status(draw: _Draw, spec: Json) -> Json:
         **draw.maybe(0.8, lambda: conditions, "conditions"),
         **draw.maybe(0.3, lambda: statuses(spec["containers"]), "containerStatuses"),
         **draw.maybe(0.1, lambda: statuses(spec.get("initContainers", [])), "initContainerStatuses"),
+        **draw.maybe(0.5, lambda: [draw.one(CLAIMS_MADE)], "resourceClaimStatuses"),
     }
 
 
-def _owner(draw: _Draw, number: int) -> Json:
+def _owner(draw: Draw, number: int) -> Json:
     kind = draw.one((*OWNERS, "Deployment"))
     name, namespace = f"o{number}", draw.one(NAMESPACES)
     template = {
-        "metadata": draw.maybe(0.8, lambda: _labels(draw), "labels"),
-        "spec": _pod_spec(draw, []),
+        "metadata": draw.maybe(0.8, lambda: labels(draw), "labels"),
+        "spec": pod_spec(draw, []),
     }
     spec: Json = {"template": template}
     if kind == "ReplicationController":
-        spec |= draw.maybe(0.8, lambda: _labels(draw), "selector")
+        spec |= draw.maybe(0.8, lambda: labels(draw), "selector")
     else:
-        spec |= draw.maybe(0.9, lambda: _selector(draw), "selector")
+        spec |= draw.maybe(0.9, lambda: selector(draw), "selector")
     count = draw.number(0, 4)
     if kind == "DaemonSet":
         status: Json = {"desiredNumberScheduled": count, "currentNumberScheduled": draw.number(0, 4)}
@@ -446,14 +292,14 @@ def _owner(draw: _Draw, number: int) -> Json:
     }
 
 
-def _budget(draw: _Draw, number: int) -> Json:
+def _budget(draw: Draw, number: int) -> Json:
     limit = draw.one((1, "50%", 0, "3"))
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
         "metadata": _meta(draw, f"b{number}", draw.one(NAMESPACES), generation=draw.number(1, 3)),
         "spec": {
-            **draw.maybe(0.9, lambda: _selector(draw), "selector"),
+            **draw.maybe(0.9, lambda: selector(draw), "selector"),
             draw.one(("minAvailable", "maxUnavailable")): limit,
             **draw.maybe(0.3, lambda: draw.one(("AlwaysAllow", "IfHealthyBudget")), "unhealthyPodEvictionPolicy"),
         },
@@ -468,11 +314,11 @@ def _budget(draw: _Draw, number: int) -> Json:
     }
 
 
-def _namespace(draw: _Draw, name: str) -> Json:
+def _namespace(draw: Draw, name: str) -> Json:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": _meta(draw, name)}
 
 
-def _priority_class(draw: _Draw, number: int) -> Json:
+def _priority_class(draw: Draw, number: int) -> Json:
     return {
         "apiVersion": "scheduling.k8s.io/v1",
         "kind": "PriorityClass",
@@ -482,14 +328,14 @@ def _priority_class(draw: _Draw, number: int) -> Json:
     }
 
 
-def _buffers(draw: _Draw, owners: list[Json]) -> list[Json]:
+def _buffers(draw: Draw, owners: list[Json]) -> list[Json]:
     if draw.random.random() < 0.6:
         return []
     template = {
         "apiVersion": "v1",
         "kind": "PodTemplate",
         "metadata": {"name": "template", "namespace": "default"},
-        "template": {"metadata": {"labels": _labels(draw)}, "spec": _pod_spec(draw, [])},
+        "template": {"metadata": {"labels": labels(draw)}, "spec": pod_spec(draw, [])},
     }
     scalable = [{"kind": one["kind"], "name": one["metadata"]["name"]} for one in owners]
     spec = {

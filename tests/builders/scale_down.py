@@ -62,9 +62,9 @@ class Outcome(NamedTuple):
 
 
 def settings_of(given: Json | None) -> plan_pb2.PlanSettings:
-    """Return settings from JSON: keys of `scaleDown`, plus `nodeGroups`, `planner` and `searchEffort`."""
+    """Return settings from JSON: keys of `scaleDown`, plus `nodeGroups`, `planner`, `searchEffort` and `gangs`."""
     given = dict(given or {})
-    more = {key: given.pop(key) for key in ("nodeGroups", "planner", "searchEffort") if key in given}
+    more = {key: given.pop(key) for key in ("nodeGroups", "planner", "searchEffort", "gangs") if key in given}
     return ParseDict({"scaleDown": given} | more, plan_pb2.PlanSettings())
 
 

@@ -60,9 +60,9 @@ class Outcome(NamedTuple):
 
 
 def settings_of(given: Json | None) -> plan_pb2.PlanSettings:
-    """Return settings from JSON: keys of `scaleUp`, plus `planner`, `scaleDown` and `searchEffort`."""
+    """Return settings from JSON: keys of `scaleUp`, plus `planner`, `scaleDown`, `searchEffort` and `gangs`."""
     given = dict(given or {})
-    more = {key: given.pop(key) for key in ("planner", "scaleDown", "searchEffort") if key in given}
+    more = {key: given.pop(key) for key in ("planner", "scaleDown", "searchEffort", "gangs") if key in given}
     return ParseDict({"scaleUp": given} | more, plan_pb2.PlanSettings())
 
 

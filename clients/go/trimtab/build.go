@@ -43,6 +43,9 @@ func Build(objects Objects) (*Snapshot, error) {
 	if b.snapshot.Owners, err = b.owners(wanted); err != nil {
 		return nil, err
 	}
+	if err := b.addPodGroups(); err != nil {
+		return nil, err
+	}
 	for _, one := range b.objects.PodDisruptionBudgets {
 		row, err := budgetRow(one, b.dictionary)
 		if err != nil {
@@ -52,6 +55,9 @@ func Build(objects Objects) (*Snapshot, error) {
 	}
 	b.addNamespaces()
 	if b.snapshot.SlackRequests, err = slackRequests(&b.objects, b.workloads, b.priorities()); err != nil {
+		return nil, err
+	}
+	if b.snapshot.CapacityRequests, err = capacityRequests(&b.objects, b.priorities()); err != nil {
 		return nil, err
 	}
 	b.dictionary.write(b.snapshot)
@@ -199,7 +205,7 @@ func (b *builder) addNamespaces() {
 // sortedCopy returns all objects checked and sorted by namespace and name.
 func sortedCopy(from Objects) (Objects, error) {
 	out := from
-	var errs [19]error
+	var errs [23]error
 	out.Nodes, errs[0] = checked("Node", false, from.Nodes)
 	out.Pods, errs[1] = checked("Pod", true, from.Pods)
 	out.NodeGroups, errs[2] = checked("NodeGroup", false, from.NodeGroups)
@@ -219,6 +225,10 @@ func sortedCopy(from Objects) (Objects, error) {
 	out.CSIDrivers, errs[16] = checked("CSIDriver", false, from.CSIDrivers)
 	out.CapacityBuffers, errs[17] = checked("CapacityBuffer", true, from.CapacityBuffers)
 	out.PodTemplates, errs[18] = checked("PodTemplate", true, from.PodTemplates)
+	out.PodGroups, errs[19] = checked("PodGroup", true, from.PodGroups)
+	out.Workloads, errs[20] = checked("Workload", true, from.Workloads)
+	out.VolcanoPodGroups, errs[21] = checked(volcanoKind, true, from.VolcanoPodGroups)
+	out.ProvisioningRequests, errs[22] = checked("ProvisioningRequest", true, from.ProvisioningRequests)
 	for _, err := range errs {
 		if err != nil {
 			return Objects{}, err

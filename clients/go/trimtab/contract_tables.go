@@ -137,6 +137,7 @@ var stringFields = map[string]bool{
 	"trimtab.v1.PodAffinityTerm.namespaces":                true,
 	"trimtab.v1.PodAffinityTerm.topology_key":              true,
 	"trimtab.v1.PodGroup.topology_key":                     true,
+	"trimtab.v1.PodSpec.capacity_request":                  true,
 	"trimtab.v1.PodSpec.exclusive_disks":                   true,
 	"trimtab.v1.PodSpec.node_features":                     true,
 	"trimtab.v1.PodSpec.read_only_disks":                   true,

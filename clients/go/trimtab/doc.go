@@ -8,7 +8,7 @@
 // Build changes none of its objects, uses no clock and no environment, and
 // gives equal bytes for equal objects, whatever their order.
 //
-// It reads what Objects names. Kinds that have no field there (NodePool of
-// Karpenter, ResourceClaim, ResourceSlice, PodGroup, ProvisioningRequest) are
-// not read; a pod with resource claims is marked as one that no node fits.
+// It reads what Objects names. Kinds that have no field there (NodePool and
+// NodeClaim of Karpenter, and all of resource.k8s.io) are not read; no node fits
+// a pod that claims devices, and the plan says why.
 package trimtab

@@ -144,7 +144,7 @@ func (b *builder) groupRow(group *NodeGroup, size int) (*pb.NodeGroup, error) {
 
 func (b *builder) templatePod(pod *corev1.Pod) (*pb.TemplatePod, error) {
 	_, affinity := splitPin(pod.Spec.Affinity)
-	spec, err := b.specs.index(pod, affinity, mountsOf(pod))
+	spec, err := b.specs.index(pod, affinity, mountsOf(pod), claimsOf(pod, false))
 	if err != nil {
 		return nil, err
 	}

@@ -44,6 +44,15 @@ type Objects struct {
 	CSINodes               []*storagev1.CSINode
 	CSIDrivers             []*storagev1.CSIDriver
 
+	// Groups of pods that are scheduled together. Pods name their group
+	// themselves; a pod that names a PodGroup which is not given waits.
+	PodGroups        []*PodGroup
+	Workloads        []*Workload
+	VolcanoPodGroups []*VolcanoPodGroup
+
+	// Requests for room, with their PodTemplates below.
+	ProvisioningRequests []*ProvisioningRequest
+
 	// What asks for slack, besides the annotation `trimtab.dev/slack`.
 	CapacityBuffers []*CapacityBuffer
 	PodTemplates    []*corev1.PodTemplate

@@ -1,6 +1,7 @@
 package trimtab
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -23,7 +24,8 @@ const (
 
 var (
 	// specAnnotations are those that a row of a spec depends on.
-	specAnnotations = []string{safeToEvict, enableDSEviction, podScaleUpDelay, topologySpreadTimeout, slackIgnore}
+	specAnnotations = []string{safeToEvict, enableDSEviction, podScaleUpDelay, topologySpreadTimeout, slackIgnore,
+		consumedRequest, oldConsumedRequest}
 
 	safeToEvictValues = map[string]pb.SafeToEvict_Code{
 		"true": pb.SafeToEvict_TRUE, "false": pb.SafeToEvict_FALSE, "on-completion": pb.SafeToEvict_ON_COMPLETION,
@@ -55,9 +57,9 @@ func newSpecTable(d *dictionary, of priorities) *specTable {
 	return &specTable{dictionary: d, priorities: of, known: map[string]int32{}}
 }
 
-// index returns the index of a pod's spec row.
-func (t *specTable) index(pod *corev1.Pod, affinity *corev1.Affinity, own mounts) (int32, error) {
-	key, err := specKey(pod, affinity, own)
+// index returns the index of a pod's spec row. claims : of devices.
+func (t *specTable) index(pod *corev1.Pod, affinity *corev1.Affinity, own mounts, claims []*pb.PodClaim) (int32, error) {
+	key, err := specKey(pod, affinity, own, claims)
 	if err != nil {
 		return 0, err
 	}
@@ -68,6 +70,7 @@ func (t *specTable) index(pod *corev1.Pod, affinity *corev1.Affinity, own mounts
 	if err != nil {
 		return 0, err
 	}
+	row.Claims = claims
 	index, err := t.dictionary.podSpec(row)
 	if err != nil {
 		return 0, err
@@ -79,13 +82,13 @@ func (t *specTable) index(pod *corev1.Pod, affinity *corev1.Affinity, own mounts
 // specKey returns a text that pods have in common only if their spec rows are
 // equal. Fields that no row depends on are left out, or hardly two pods would
 // have the same; a field that is new in Kubernetes stays in.
-func specKey(pod *corev1.Pod, affinity *corev1.Affinity, own mounts) (string, error) {
+func specKey(pod *corev1.Pod, affinity *corev1.Affinity, own mounts, claims []*pb.PodClaim) (string, error) {
 	spec := pod.Spec
 	spec.Affinity = affinity
 	spec.NodeName, spec.Hostname, spec.Subdomain, spec.Volumes = "", "", "", nil
 	spec.ServiceAccountName, spec.DeprecatedServiceAccount, spec.ImagePullSecrets = "", "", nil
 	spec.SecurityContext, spec.HostAliases, spec.DNSConfig, spec.SchedulingGates = nil, nil, nil, nil
-	spec.EphemeralContainers = nil
+	spec.EphemeralContainers, spec.SchedulingGroup, spec.ResourceClaims = nil, nil, nil
 	spec.Containers = withoutPrograms(spec.Containers)
 	spec.InitContainers = withoutPrograms(spec.InitContainers)
 	data, err := spec.Marshal()
@@ -95,6 +98,9 @@ func specKey(pod *corev1.Pod, affinity *corev1.Affinity, own mounts) (string, er
 	for _, name := range specAnnotations {
 		value, ok := pod.Annotations[name]
 		data = fmt.Appendf(data, "\n%t%q", ok, value)
+	}
+	for _, one := range claims {
+		data = fmt.Appendf(data, "\n%q%q%q", one.Name, one.SharedClaim, one.Problem)
 	}
 	if own.localStorage || len(own.exclusiveDisks)+len(own.readOnlyDisks) > 0 {
 		data = fmt.Appendf(data, "\n%t%q%q", own.localStorage, own.exclusiveDisks, own.readOnlyDisks)
@@ -166,9 +172,6 @@ func (t *specTable) placementRow(pod *corev1.Pod, affinity *corev1.Affinity, own
 	if row.RestartPolicy, known = restartPolicies[spec.RestartPolicy]; !known {
 		return nil, badField("restartPolicy", "use one of Always, OnFailure, Never", "%q is unknown", spec.RestartPolicy)
 	}
-	if len(spec.ResourceClaims) > 0 {
-		row.Unsupported = []string{"resourceClaims"}
-	}
 	row.ExclusiveDisks = d.strs(own.exclusiveDisks)
 	row.ReadOnlyDisks = d.strs(own.readOnlyDisks)
 	row.NodeFeatures = d.strs(nodeFeatures(spec))
@@ -239,6 +242,7 @@ func (t *specTable) addAffinity(row *pb.PodSpec, affinity *corev1.Affinity) erro
 func (t *specTable) addAnnotations(row *pb.PodSpec, annotations map[string]string) {
 	row.SafeToEvict = safeToEvictValues[annotations[safeToEvict]]
 	row.IgnoredBySlack = annotations[slackIgnore] == "true"
+	row.CapacityRequest = t.dictionary.string(cmp.Or(annotations[consumedRequest], annotations[oldConsumedRequest]))
 	if value := annotations[enableDSEviction]; value == "true" || value == "false" {
 		row.EnableDsEviction = ptr.To(value == "true")
 	}

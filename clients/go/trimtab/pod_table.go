@@ -37,7 +37,7 @@ func (t *podTable) add(pod *corev1.Pod) error {
 	}
 	pin, affinity := splitPin(pod.Spec.Affinity)
 	own := mountsOf(pod)
-	index, err := t.specs.index(pod, affinity, own)
+	index, err := t.specs.index(pod, affinity, own, claimsOf(pod, false))
 	if err != nil {
 		return err
 	}
@@ -102,6 +102,7 @@ func (t *podTable) write(table *pb.PodTable) {
 	table.DeletionCost = unlessZero(t.column(func(i int) int32 {
 		return deletionCost(t.pods[i].Annotations[corev1.PodDeletionCost])
 	}))
+	table.PodGroup = unlessZero(t.column(func(i int) int32 { return d.string(groupName(t.pods[i])) }))
 	table.PinnedNode = unlessZero(t.column(func(i int) int32 { return d.string(t.pinned[i]) }))
 	table.VolumePod, table.Volume = int32Column(t.volumePod), int32Column(t.volume)
 	table.Created = t.times(func(pod *corev1.Pod) int64 { return unixS(&pod.CreationTimestamp) })

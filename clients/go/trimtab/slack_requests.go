@@ -289,7 +289,7 @@ func (r *slackReader) withTemplate(row *pb.SlackRequest, template *corev1.PodTem
 
 func (r *slackReader) withPod(row *pb.SlackRequest, pod *corev1.Pod, namespace string) *pb.SlackRequest {
 	_, affinity := splitPin(pod.Spec.Affinity)
-	spec, err := r.specs.index(pod, affinity, mountsOf(pod))
+	spec, err := r.specs.index(pod, affinity, mountsOf(pod), claimsOf(pod, true))
 	if err != nil {
 		return &pb.SlackRequest{Object: row.Object, Problem: fmt.Sprintf("its pods cannot be read: %s", err)}
 	}

@@ -6,26 +6,32 @@ Source: cel-go v0.26, parser/macro.go, ext/bindings.go, ext/comprehensions.go.
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from trimtab.planner.devices.cel.syntax import Node
+from trimtab.planner.devices.cel.logic import (
+    EvaluationFrame,
+    ExpressionCompiler,
+    Step,
+    Typed,
+    either,
+    has_field,
+    truth,
+)
+from trimtab.planner.devices.cel.syntax import SyntaxNode
 from trimtab.planner.devices.cel.types import BOOL, DYN, INT, ExpressionTypeError, fits
 from trimtab.planner.devices.cel.values import NO_VALUE, CelType, EvaluationError, OptionalValue, kind_of
 
-if TYPE_CHECKING:
-    from trimtab.planner.devices.cel.program import Compiler, Frame, Step, Typed
-
-Macro = Callable[["Compiler", Node, dict[str, CelType]], "Typed"]
+Macro = Callable[[ExpressionCompiler, SyntaxNode, dict[str, CelType]], Typed]
 
 
-def _variable(node: Node) -> str:
+def _variable(node: SyntaxNode) -> str:
     if node.kind != "name":
         raise ExpressionTypeError("argument must be a simple name")
     return str(node.value)
 
 
 @contextmanager
-def _bound(frame: "Frame", names: tuple[str, ...]) -> Iterator[None]:
+def _bound(frame: EvaluationFrame, names: tuple[str, ...]) -> Iterator[None]:
     kept = {name: frame.names[name] for name in names if name in frame.names}
     try:
         yield
@@ -35,9 +41,7 @@ def _bound(frame: "Frame", names: tuple[str, ...]) -> Iterator[None]:
         frame.names.update(kept)
 
 
-def _has(compiler: "Compiler", node: Node, scope: dict[str, CelType]) -> "Typed":
-    from trimtab.planner.devices.cel.program import has_field
-
+def _has(compiler: ExpressionCompiler, node: SyntaxNode, scope: dict[str, CelType]) -> Typed:
     argument = node.args[0]
     if argument.kind != "select":
         raise ExpressionTypeError("invalid argument to has() macro")
@@ -47,12 +51,12 @@ def _has(compiler: "Compiler", node: Node, scope: dict[str, CelType]) -> "Typed"
     return BOOL, lambda frame: has_field(frame, value_of(frame), name)
 
 
-def _bind(compiler: "Compiler", node: Node, scope: dict[str, CelType]) -> "Typed":
+def _bind(compiler: ExpressionCompiler, node: SyntaxNode, scope: dict[str, CelType]) -> Typed:
     name = _variable(node.args[0])
     kind, value_of = compiler.compile(node.args[1], scope)
     result, body = compiler.compile(node.args[2], {**scope, name: kind})
 
-    def run(frame: "Frame") -> Any:
+    def run(frame: EvaluationFrame) -> Any:
         value = value_of(frame)
         with _bound(frame, (name,)):
             frame.names[name] = value
@@ -64,7 +68,7 @@ def _bind(compiler: "Compiler", node: Node, scope: dict[str, CelType]) -> "Typed
 LIST_COST = 10
 
 
-def _opt_map(compiler: "Compiler", node: Node, scope: dict[str, CelType]) -> "Typed":
+def _opt_map(compiler: ExpressionCompiler, node: SyntaxNode, scope: dict[str, CelType]) -> Typed:
     if node.target is None:
         raise ExpressionTypeError(f"{node.value} needs an optional value")
     kind, value_of = compiler.compile(node.target, scope)
@@ -75,7 +79,7 @@ def _opt_map(compiler: "Compiler", node: Node, scope: dict[str, CelType]) -> "Ty
     result, body = compiler.compile(node.args[1], {**scope, name: inner})
     flat = node.value == "optFlatMap"
 
-    def run(frame: "Frame") -> Any:
+    def run(frame: EvaluationFrame) -> Any:
         value = value_of(frame)
         if not value.has_value:
             return NO_VALUE
@@ -87,10 +91,12 @@ def _opt_map(compiler: "Compiler", node: Node, scope: dict[str, CelType]) -> "Ty
     return (result if flat else CelType("optional", (result,))), run
 
 
-class _Loop:
+class ComprehensionLoop:
     """The range of a comprehension and its variables: one, or two (index or key, and value)."""
 
-    def __init__(self, compiler: "Compiler", node: Node, scope: dict[str, CelType], variables: int) -> None:
+    def __init__(
+        self, compiler: ExpressionCompiler, node: SyntaxNode, scope: dict[str, CelType], variables: int
+    ) -> None:
         if node.target is None:
             raise ExpressionTypeError(f"{node.value} needs a list or a map")
         kind, self._range_of = compiler.compile(node.target, scope)
@@ -111,7 +117,7 @@ class _Loop:
             return (DYN, DYN)[:variables]
         raise ExpressionTypeError(f"expression of type '{kind}' cannot be range of a comprehension")
 
-    def elements(self, frame: "Frame") -> Iterator[None]:
+    def elements(self, frame: EvaluationFrame) -> Iterator[None]:
         """Yield once for each element, with the variables set."""
         values = self._range_of(frame)
         pairs: Iterator[tuple[Any, Any]]
@@ -128,7 +134,7 @@ class _Loop:
                 yield
 
 
-def _test_step(compiler: "Compiler", node: Node, loop: _Loop) -> "Step":
+def _test_step(compiler: ExpressionCompiler, node: SyntaxNode, loop: ComprehensionLoop) -> Step:
     kind, step = compiler.compile(node, loop.scope)
     if not fits(BOOL, kind):
         raise ExpressionTypeError(f"expected type 'bool' but found '{kind}'")
@@ -136,15 +142,13 @@ def _test_step(compiler: "Compiler", node: Node, loop: _Loop) -> "Step":
 
 
 def _quantifier(variables: int) -> Macro:
-    def macro(compiler: "Compiler", node: Node, scope: dict[str, CelType]) -> "Typed":
-        from trimtab.planner.devices.cel.program import either
-
-        loop = _Loop(compiler, node, scope, variables)
+    def macro(compiler: ExpressionCompiler, node: SyntaxNode, scope: dict[str, CelType]) -> Typed:
+        loop = ComprehensionLoop(compiler, node, scope, variables)
         test = _test_step(compiler, node.args[-1], loop)
         wanted = node.value == "exists"
 
-        def run(frame: "Frame") -> bool:
-            def tests() -> Iterator["Step"]:
+        def run(frame: EvaluationFrame) -> bool:
+            def tests() -> Iterator[Step]:
                 for _ in loop.elements(frame):
                     frame.charge(3 if wanted else 2)
                     yield test
@@ -160,13 +164,11 @@ def _quantifier(variables: int) -> Macro:
 
 
 def _exists_one(variables: int) -> Macro:
-    def macro(compiler: "Compiler", node: Node, scope: dict[str, CelType]) -> "Typed":
-        from trimtab.planner.devices.cel.program import truth
-
-        loop = _Loop(compiler, node, scope, variables)
+    def macro(compiler: ExpressionCompiler, node: SyntaxNode, scope: dict[str, CelType]) -> Typed:
+        loop = ComprehensionLoop(compiler, node, scope, variables)
         test = _test_step(compiler, node.args[-1], loop)
 
-        def run(frame: "Frame") -> bool:
+        def run(frame: EvaluationFrame) -> bool:
             count = 0
             for _ in loop.elements(frame):
                 count += truth(test(frame))
@@ -182,15 +184,13 @@ def _exists_one(variables: int) -> Macro:
 def _listing(variables: int, filters: bool, transforms: bool) -> Macro:
     """Return `filter` (filters), `map` (transforms) or both."""
 
-    def macro(compiler: "Compiler", node: Node, scope: dict[str, CelType]) -> "Typed":
-        from trimtab.planner.devices.cel.program import truth
-
-        loop = _Loop(compiler, node, scope, variables)
+    def macro(compiler: ExpressionCompiler, node: SyntaxNode, scope: dict[str, CelType]) -> Typed:
+        loop = ComprehensionLoop(compiler, node, scope, variables)
         test = _test_step(compiler, node.args[variables], loop) if filters else None
-        last = node.args[-1] if transforms else Node("name", loop.names[0])
+        last = node.args[-1] if transforms else SyntaxNode("name", loop.names[0])
         kind, transform = compiler.compile(last, loop.scope)
 
-        def run(frame: "Frame") -> Any:
+        def run(frame: EvaluationFrame) -> Any:
             out: list[Any] = []
             for _ in loop.elements(frame):
                 if test is not None and not truth(test(frame)):
@@ -207,14 +207,12 @@ def _listing(variables: int, filters: bool, transforms: bool) -> Macro:
 
 
 def _transform_map(filters: bool) -> Macro:
-    def macro(compiler: "Compiler", node: Node, scope: dict[str, CelType]) -> "Typed":
-        from trimtab.planner.devices.cel.program import truth
-
-        loop = _Loop(compiler, node, scope, 2)
+    def macro(compiler: ExpressionCompiler, node: SyntaxNode, scope: dict[str, CelType]) -> Typed:
+        loop = ComprehensionLoop(compiler, node, scope, 2)
         test = _test_step(compiler, node.args[2], loop) if filters else None
         kind, transform = compiler.compile(node.args[-1], loop.scope)
 
-        def run(frame: "Frame") -> Any:
+        def run(frame: EvaluationFrame) -> Any:
             out: dict[Any, Any] = {}
             for _ in loop.elements(frame):
                 if test is None or truth(test(frame)):

@@ -5,45 +5,21 @@ reading values costs. At the limit the evaluation ends with a problem, so no exp
 Source: cel-go v0.26, checker and interpreter.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from trimtab.planner.devices.cel.functions import FUNCTIONS
+from trimtab.planner.devices.cel.logic import MISSING, EvaluationFrame, Step, Typed, either, truth
 from trimtab.planner.devices.cel.macros import MACROS, Macro
-from trimtab.planner.devices.cel.syntax import ExpressionSyntaxError, Node, parse
+from trimtab.planner.devices.cel.syntax import SyntaxNode, parse
 from trimtab.planner.devices.cel.texts import compiled
-from trimtab.planner.devices.cel.types import BOOL, DYN, OPEN, STRING, ExpressionTypeError, fits, joined, select
+from trimtab.planner.devices.cel.types import BOOL, DYN, OPEN, ExpressionTypeError, fits, joined, select
 from trimtab.planner.devices.cel.values import NO_VALUE, CelType, EvaluationError, OptionalValue, kind_of
 
 LIST_COST, MAP_COST = 10, 30
 LARGEST_CONSTANT_COST = 10_000
 _CONVERSIONS = frozenset({"bool", "bytes", "double", "dyn", "int", "string", "type", "uint"})
 NAMESPACES = frozenset({"cel", "sets", "strings", "lists", "optional", "math"})
-
-
-class Frame:
-    """What an evaluation may read and how much it has cost. names : variables by name; limit : the highest cost."""
-
-    __slots__ = ("cost", "limit", "names")
-
-    def __init__(self, names: dict[str, Any], limit: int) -> None:
-        self.names = names
-        self.cost = 0
-        self.limit = limit
-
-    def charge(self, cost: int) -> None:
-        """Count a cost. Raises EvaluationError at the limit."""
-        self.cost += cost
-        if self.cost > self.limit:
-            raise EvaluationCostError("operation cancelled: actual cost limit exceeded")
-
-
-class EvaluationCostError(EvaluationError):
-    """Raised when an evaluation costs more than its limit; nothing absorbs it."""
-
-
-Step = Callable[[Frame], Any]
-Typed = tuple[CelType, Step]
 
 
 class Program:
@@ -61,7 +37,7 @@ class Program:
 
     def evaluate(self, names: dict[str, Any], limit: int) -> tuple[Any, int]:
         """Return the value and its cost. Raises EvaluationError."""
-        frame = Frame(names, limit)
+        frame = EvaluationFrame(names, limit)
         try:
             return self._run(frame), frame.cost
         except RecursionError:
@@ -73,7 +49,7 @@ class Compiler:
 
     def __init__(self, fields: Mapping[str, Mapping[str, CelType]]) -> None:
         self._fields = fields
-        self._kinds: dict[str, Callable[[Node, dict[str, CelType]], Typed]] = {
+        self._kinds: dict[str, Callable[[SyntaxNode, dict[str, CelType]], Typed]] = {
             "literal": self._literal,
             "name": self._name,
             "select": self._select,
@@ -83,28 +59,28 @@ class Compiler:
             "map": self._map,
         }
 
-    def compile(self, node: Node, scope: dict[str, CelType]) -> Typed:
+    def compile(self, node: SyntaxNode, scope: dict[str, CelType]) -> Typed:
         """Return the type of a tree and how it is evaluated. Raises ExpressionTypeError."""
         return self._kinds[node.kind](node, scope)
 
-    def _literal(self, node: Node, _scope: dict[str, CelType]) -> Typed:
+    def _literal(self, node: SyntaxNode, _scope: dict[str, CelType]) -> Typed:
         value = node.value
         return CelType(kind_of(value)), lambda _frame: value
 
-    def _name(self, node: Node, scope: dict[str, CelType]) -> Typed:
+    def _name(self, node: SyntaxNode, scope: dict[str, CelType]) -> Typed:
         name = node.value
         if name not in scope:
             if name in _TYPE_NAMES:
                 return CelType("type"), lambda _frame: CelType(name)
             raise ExpressionTypeError(f"undeclared reference to '{name}'")
 
-        def read(frame: Frame) -> Any:
+        def read(frame: EvaluationFrame) -> Any:
             frame.charge(1)
             return frame.names[name]
 
         return scope[name], read
 
-    def _select(self, node: Node, scope: dict[str, CelType]) -> Typed:
+    def _select(self, node: SyntaxNode, scope: dict[str, CelType]) -> Typed:
         kind, value_of = self.compile(node.args[0], scope)
         name = node.value
         inner = kind.parameters[0] if kind.name == "optional" else kind
@@ -126,7 +102,7 @@ class Compiler:
             raise ExpressionTypeError(f"undefined field '{name}'")
         raise ExpressionTypeError(f"type '{kind}' does not support field selection")
 
-    def _index(self, node: Node, scope: dict[str, CelType]) -> Typed:
+    def _index(self, node: SyntaxNode, scope: dict[str, CelType]) -> Typed:
         kind, value_of = self.compile(node.args[0], scope)
         key_kind, key_of = self.compile(node.args[1], scope)
         inner = kind.parameters[0] if kind.name == "optional" else kind
@@ -135,14 +111,14 @@ class Compiler:
             return result, lambda frame: _entry(frame, value_of(frame), key_of(frame))
         return CelType("optional", (result,)), lambda frame: _optional_entry(frame, value_of(frame), key_of(frame))
 
-    def _list(self, node: Node, scope: dict[str, CelType]) -> Typed:
+    def _list(self, node: SyntaxNode, scope: dict[str, CelType]) -> Typed:
         typed = [self.compile(one, scope) for one in node.args]
         optionals = node.optionals
         kinds = [kind.parameters[0] if at in optionals else kind for at, (kind, _) in enumerate(typed)]
         steps = [step for _, step in typed]
         cost = 0 if is_constant(node) else LIST_COST
 
-        def make(frame: Frame) -> Any:
+        def make(frame: EvaluationFrame) -> Any:
             values = [step(frame) for step in steps]
             frame.charge(cost)
             return tuple(
@@ -153,14 +129,14 @@ class Compiler:
 
         return CelType("list", (joined(kinds, is_literal=True),)), make
 
-    def _map(self, node: Node, scope: dict[str, CelType]) -> Typed:
+    def _map(self, node: SyntaxNode, scope: dict[str, CelType]) -> Typed:
         keys = [self.compile(one, scope) for one in node.args[::2]]
         values = [self.compile(one, scope) for one in node.args[1::2]]
         optionals = node.optionals
         kinds = [kind.parameters[0] if at in optionals else kind for at, (kind, _) in enumerate(values)]
         cost = 0 if is_constant(node) else MAP_COST
 
-        def make(frame: Frame) -> Any:
+        def make(frame: EvaluationFrame) -> Any:
             made: dict[Any, Any] = {}
             for at, ((_, key_of), (_, value_of)) in enumerate(zip(keys, values, strict=True)):
                 key, value = key_of(frame), value_of(frame)
@@ -173,7 +149,7 @@ class Compiler:
 
         return CelType("map", (joined([kind for kind, _ in keys], True), joined(kinds, True))), make
 
-    def _call(self, node: Node, scope: dict[str, CelType]) -> Typed:
+    def _call(self, node: SyntaxNode, scope: dict[str, CelType]) -> Typed:
         name, target = node.value, node.target
         if target is None and name in {"&&", "||", "?:"}:
             return self._logic(name, node.args, scope)
@@ -192,7 +168,7 @@ class Compiler:
         steps = [step for _, step in typed]
         free = name == "in" and is_constant(node.args[1])
 
-        def call(frame: Frame) -> Any:
+        def call(frame: EvaluationFrame) -> Any:
             values = [step(frame) for step in steps]
             for one in chosen:
                 if one.takes(values):
@@ -202,7 +178,7 @@ class Compiler:
 
         return result, _folded(name, node.args, call)
 
-    def _logic(self, name: str, args: list[Node], scope: dict[str, CelType]) -> Typed:
+    def _logic(self, name: str, args: list[SyntaxNode], scope: dict[str, CelType]) -> Typed:
         typed = [self.compile(one, scope) for one in args]
         for kind, _ in typed[:1] if name == "?:" else typed:
             if not fits(BOOL, kind):
@@ -214,14 +190,14 @@ class Compiler:
         return BOOL, lambda frame: either(name == "||", frame, steps)
 
 
-def is_constant(node: Node) -> bool:
+def is_constant(node: SyntaxNode) -> bool:
     """Return whether a list, a map or a literal is known before evaluation."""
     if node.kind in {"list", "map"}:
         return not node.optionals and all(map(is_constant, node.args))
     return node.kind == "literal"
 
 
-def _folded(name: str, args: list[Node], call: Step) -> Step:
+def _folded(name: str, args: list[SyntaxNode], call: Step) -> Step:
     """Evaluate what the real compiler evaluates. Raises ExpressionTypeError where that fails."""
     last = args[-1].value if args and args[-1].kind == "literal" else None
     if name == "matches" and isinstance(last, str):
@@ -232,36 +208,13 @@ def _folded(name: str, args: list[Node], call: Step) -> Step:
     if name not in _CONVERSIONS or not args or args[0].kind != "literal":
         return call
     try:
-        value = call(Frame({}, LARGEST_CONSTANT_COST))
+        value = call(EvaluationFrame({}, LARGEST_CONSTANT_COST))
     except EvaluationError as problem:
         raise ExpressionTypeError(str(problem)) from None
     return lambda _frame: value
 
 
-def truth(value: Any) -> bool:
-    """Return a truth value. Raises EvaluationError if the value is none."""
-    if isinstance(value, bool):
-        return value
-    raise EvaluationError(f"no such overload: {kind_of(value)} is no bool")
-
-
-def either(wanted: bool, frame: Frame, steps: Iterable[Step]) -> bool:
-    """Return `wanted` if a step says so, even if another has no value; otherwise raise the first problem, if any."""
-    problem: EvaluationError | None = None
-    for step in steps:
-        try:
-            if truth(step(frame)) is wanted:
-                return wanted
-        except EvaluationCostError:
-            raise
-        except EvaluationError as error:
-            problem = problem or error
-    if problem is not None:
-        raise problem
-    return not wanted
-
-
-def _macro_of(node: Node) -> Macro | None:
+def _macro_of(node: SyntaxNode) -> Macro | None:
     if node.target is not None and node.target.kind == "name" and node.target.value == "cel":
         return MACROS.get((f"cel.{node.value}", len(node.args), False))
     return MACROS.get((node.value, len(node.args), node.target is not None))
@@ -277,21 +230,21 @@ def _element_type(kind: CelType, key: CelType) -> CelType:
     raise ExpressionTypeError(f"found no matching overload for '_[_]' applied to ({kind}, {key})")
 
 
-def _field(frame: Frame, value: Any, name: str) -> Any:
+def _field(frame: EvaluationFrame, value: Any, name: str) -> Any:
     frame.charge(1)
     if not isinstance(value, Mapping):
         raise EvaluationError(f"no such overload: {kind_of(value)}.{name}")
-    found = value.get(name, _MISSING)
-    if found is _MISSING:
+    found = value.get(name, MISSING)
+    if found is MISSING:
         raise EvaluationError(f"no such key: {name}")
     return found
 
 
-def _entry(frame: Frame, value: Any, key: Any) -> Any:
+def _entry(frame: EvaluationFrame, value: Any, key: Any) -> Any:
     frame.charge(1)
     if isinstance(value, Mapping):
-        found = value.get(key, _MISSING)
-        if found is _MISSING:
+        found = value.get(key, MISSING)
+        if found is MISSING:
             raise EvaluationError(f"no such key: {key}")
         return found
     if isinstance(value, tuple) and kind_of(key) in {"int", "uint"}:
@@ -301,30 +254,17 @@ def _entry(frame: Frame, value: Any, key: Any) -> Any:
     raise EvaluationError(f"no such overload: {kind_of(value)}[{kind_of(key)}]")
 
 
-def _optional_entry(frame: Frame, value: Any, key: Any) -> Any:
+def _optional_entry(frame: EvaluationFrame, value: Any, key: Any) -> Any:
     if isinstance(value, OptionalValue):
         if not value.has_value:
             return NO_VALUE
         value = value.value
     if isinstance(value, tuple) and isinstance(key, int) and not 0 <= key < len(value):
         return NO_VALUE
-    if isinstance(value, Mapping) and value.get(key, _MISSING) is _MISSING:
+    if isinstance(value, Mapping) and value.get(key, MISSING) is MISSING:
         frame.charge(1)
         return NO_VALUE
     return OptionalValue(True, _entry(frame, value, key))
 
 
-def has_field(frame: Frame, value: Any, name: str) -> bool:
-    """Return whether a map has a field; nothing is charged."""
-    if isinstance(value, OptionalValue):
-        return value.has_value and has_field(frame, value.value, name)
-    if isinstance(value, tuple):
-        raise EvaluationError("unsupported index type 'string' in list")
-    if not isinstance(value, Mapping):
-        return False
-    return value.get(name, _MISSING) is not _MISSING
-
-
-_MISSING = object()
 _TYPE_NAMES = frozenset({"bool", "int", "uint", "double", "string", "bytes", "list", "map", "null_type", "type"})
-__all__ = ["BOOL", "STRING", "EvaluationCostError", "ExpressionSyntaxError", "ExpressionTypeError", "Program"]

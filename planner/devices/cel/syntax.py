@@ -1,6 +1,6 @@
 """Text of the Common Expression Language to a tree: the grammar alone, no types and no meaning.
 
-A tree is made of `Node`s. Macros (`has`, `exists`, `cel.bind`) are calls here.
+A tree is made of `SyntaxNode`s. Macros (`has`, `exists`, `cel.bind`) are calls here.
 Source: the language definition of cel-spec, `doc/langdef.md`.
 """
 
@@ -27,7 +27,7 @@ class ExpressionSyntaxError(Exception):
 
 
 @dataclass(slots=True)
-class Node:
+class SyntaxNode:
     """A part of an expression. kind : "literal" (value), "name" (value), "select" (args[0], field name in `value`),
     "index" (args), "call" (function in `value`, `target` or None, args), "list" (args), "map" (args in pairs);
     optional : of "select" and "index", written with a question mark; optionals : of "list" and "map", the entries with
@@ -36,8 +36,8 @@ class Node:
 
     kind: str
     value: Any = None
-    args: list["Node"] = field(default_factory=list)
-    target: "Node | None" = None
+    args: list["SyntaxNode"] = field(default_factory=list)
+    target: "SyntaxNode | None" = None
     optional: bool = False
     optionals: frozenset[int] = frozenset()
 
@@ -61,7 +61,7 @@ _LEVELS = (("||",), ("&&",), ("<", "<=", ">=", ">", "==", "!=", "in"), ("+", "-"
 _LITERALS = {"true": True, "false": False, "null": None}
 
 
-def parse(text: str) -> Node:
+def parse(text: str) -> SyntaxNode:
     """Return the tree of an expression. Raises ExpressionSyntaxError."""
     if len(text.encode()) > LARGEST_EXPRESSION:
         raise ExpressionSyntaxError(f"longer than {LARGEST_EXPRESSION} bytes")
@@ -142,7 +142,7 @@ class _Parser:
         self._depth = 0
         self.kind, self.text = tokens[0]
 
-    def expression(self) -> Node:
+    def expression(self) -> SyntaxNode:
         """Parse a ternary expression or what binds stronger."""
         self._depth += 1
         if self._depth > DEEPEST:
@@ -151,7 +151,7 @@ class _Parser:
         if self._skip("?"):
             yes = self._binary(0)
             self._expect(":")
-            tree = Node("call", "?:", [tree, yes, self.expression()])
+            tree = SyntaxNode("call", "?:", [tree, yes, self.expression()])
         self._depth -= 1
         return tree
 
@@ -174,16 +174,16 @@ class _Parser:
         if not self._skip(operator):
             raise ExpressionSyntaxError(f"expected {operator!r}, not {self.text!r}")
 
-    def _binary(self, level: int) -> Node:
+    def _binary(self, level: int) -> SyntaxNode:
         if level == len(_LEVELS):
             return self._unary()
         tree = self._binary(level + 1)
         while self.kind in {"operator", "name"} and self.text in _LEVELS[level]:
             operator = self._next()
-            tree = Node("call", operator, [tree, self._binary(level + 1)])
+            tree = SyntaxNode("call", operator, [tree, self._binary(level + 1)])
         return tree
 
-    def _unary(self) -> Node:
+    def _unary(self) -> SyntaxNode:
         for operator in ("!", "-"):
             count = 0
             while self._is(operator):
@@ -194,33 +194,33 @@ class _Parser:
             if operator == "-" and self.kind in {"int", "float"}:
                 return self._member(self._negative(count))
             tree = self._member(self._primary())
-            return Node("call", operator if operator == "!" else "neg", [tree]) if count % 2 else tree
+            return SyntaxNode("call", operator if operator == "!" else "neg", [tree]) if count % 2 else tree
         return self._member(self._primary())
 
-    def _negative(self, count: int) -> Node:
+    def _negative(self, count: int) -> SyntaxNode:
         number = self._number()
         if count % 2:
             number.value = -number.value
         return self._in_range(number)
 
-    def _member(self, tree: Node) -> Node:
+    def _member(self, tree: SyntaxNode) -> SyntaxNode:
         while True:
             if self._skip("."):
                 tree = self._field(tree)
             elif self._skip("["):
                 optional = self._skip("?")
-                tree = Node("index", None, [tree, self.expression()], optional=optional)
+                tree = SyntaxNode("index", None, [tree, self.expression()], optional=optional)
                 self._expect("]")
             else:
                 return tree
 
-    def _field(self, tree: Node) -> Node:
+    def _field(self, tree: SyntaxNode) -> SyntaxNode:
         optional = self._skip("?")
         name = self._identifier(after_dot=True)
         if self._is("(") and not optional:
             self._next()
-            return Node("call", name, self._arguments(")"), target=tree)
-        return Node("select", name, [tree], optional=optional)
+            return SyntaxNode("call", name, self._arguments(")"), target=tree)
+        return SyntaxNode("select", name, [tree], optional=optional)
 
     def _identifier(self, after_dot: bool = False) -> str:
         if self.kind != "name" or self.text in {"in", "true", "false", "null"}:
@@ -229,13 +229,13 @@ class _Parser:
             raise ExpressionSyntaxError(f"reserved word {self.text!r}")
         return str(self._next())
 
-    def _primary(self) -> Node:
+    def _primary(self) -> SyntaxNode:
         if self.kind in {"string", "bytes"}:
-            return Node("literal", self._next())
+            return SyntaxNode("literal", self._next())
         if self.kind in {"int", "uint", "float"}:
             return self._in_range(self._number())
         if self.kind == "name" and self.text in _LITERALS:
-            return Node("literal", _LITERALS[self._next()])
+            return SyntaxNode("literal", _LITERALS[self._next()])
         if self._skip("("):
             tree = self.expression()
             self._expect(")")
@@ -247,35 +247,35 @@ class _Parser:
         self._skip(".")
         name = self._identifier()
         if self._skip("("):
-            return Node("call", name, self._arguments(")"))
-        return Node("name", name)
+            return SyntaxNode("call", name, self._arguments(")"))
+        return SyntaxNode("name", name)
 
-    def _number(self) -> Node:
+    def _number(self) -> SyntaxNode:
         kind, text = self.kind, self._next()
         if kind == "float":
-            return Node("literal", float(text))
+            return SyntaxNode("literal", float(text))
         digits = text.rstrip("uU") if kind == "uint" else text
         value = int(digits, 16) if digits.startswith("0x") else int(digits)
-        return Node("literal", Unsigned(value) if kind == "uint" else value)
+        return SyntaxNode("literal", Unsigned(value) if kind == "uint" else value)
 
     @staticmethod
-    def _in_range(number: Node) -> Node:
+    def _in_range(number: SyntaxNode) -> SyntaxNode:
         value = number.value
         low, high = (0, 2**64) if isinstance(value, Unsigned) else (-(2**63), 2**63)
         if isinstance(value, int) and not low <= value < high:
             raise ExpressionSyntaxError(f"number {value} is out of range")
         return number
 
-    def _arguments(self, closing: str) -> list[Node]:
-        arguments: list[Node] = []
+    def _arguments(self, closing: str) -> list[SyntaxNode]:
+        arguments: list[SyntaxNode] = []
         while not self._skip(closing):
             if arguments:
                 self._expect(",")
             arguments.append(self.expression())
         return arguments
 
-    def _list(self) -> Node:
-        entries: list[Node] = []
+    def _list(self) -> SyntaxNode:
+        entries: list[SyntaxNode] = []
         optionals: list[int] = []
         while not self._skip("]"):
             if entries:
@@ -285,10 +285,10 @@ class _Parser:
             if self._skip("?"):
                 optionals.append(len(entries))
             entries.append(self.expression())
-        return Node("list", None, entries, optionals=frozenset(optionals))
+        return SyntaxNode("list", None, entries, optionals=frozenset(optionals))
 
-    def _map(self) -> Node:
-        entries: list[Node] = []
+    def _map(self) -> SyntaxNode:
+        entries: list[SyntaxNode] = []
         optionals: list[int] = []
         while not self._skip("}"):
             if entries:
@@ -300,4 +300,4 @@ class _Parser:
             entries.append(self.expression())
             self._expect(":")
             entries.append(self.expression())
-        return Node("map", None, entries, optionals=frozenset(optionals))
+        return SyntaxNode("map", None, entries, optionals=frozenset(optionals))

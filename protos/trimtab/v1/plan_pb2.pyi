@@ -626,8 +626,9 @@ class ScaleUpDecision(_message.Message):
     def after_new_nodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Pods of `on_existing` and `on_upcoming` that the scheduler can bind only
         once the new nodes, or pods on them, are there, because of a topology
-        spread or an affinity; sorted. All other pods of these two fit their nodes
-        both before and after the new nodes register.
+        spread or an affinity, or because their gang needs them for its minimum;
+        sorted. All other pods of these two fit their nodes both before and after
+        the new nodes register.
         """
 
     @_builtins.property
@@ -1380,7 +1381,7 @@ class CapacityAnswer(_message.Message):
     """The room, or a part of it, is on nodes that are ordered by this plan."""
     @_builtins.property
     def places(self) -> _containers.RepeatedCompositeFieldContainer[Global___CapacityPlace]:
-        """Where the room is, on existing nodes first."""
+        """Where the room is: by set, existing nodes first, then by group and number."""
 
     @_builtins.property
     def reasons(self) -> _containers.ScalarMap[_builtins.str, _reason_pb2.NodeGroupReason.Code.ValueType]:
@@ -1419,33 +1420,39 @@ Global___CapacityAnswer: _TypeAlias = CapacityAnswer  # noqa: Y015
 
 @_typing.final
 class CapacityPlace(_message.Message):
-    """Room of a ProvisioningRequest."""
+    """Room of a ProvisioningRequest for pods of one set on one node."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     NODE_FIELD_NUMBER: _builtins.int
     NODE_GROUP_FIELD_NUMBER: _builtins.int
-    NODE_COUNT_FIELD_NUMBER: _builtins.int
+    NUMBER_FIELD_NUMBER: _builtins.int
     POD_COUNT_FIELD_NUMBER: _builtins.int
+    POD_SET_FIELD_NUMBER: _builtins.int
     node: _builtins.str
-    """Name of an existing node; "" = on nodes that are coming or new."""
+    """Name of an existing node; "" = on one that is coming or new."""
     node_group: _builtins.str
-    """Id of the node group of the coming or new nodes."""
-    node_count: _builtins.int
-    """Coming or new nodes with room for it."""
+    """Id of the node group of a coming or new node; "" = it exists."""
+    number: _builtins.int
+    """Number of a coming or new node among those of its group, from 0: those that
+    were requested before, then those of `CapacityRequestsDecision.splits`.
+    """
     pod_count: _builtins.int
     """Pods that have room there."""
+    pod_set: _builtins.int
+    """Number of their set in `spec.podSets`, from 0."""
     def __init__(
         self,
         *,
         node: _builtins.str = ...,
         node_group: _builtins.str = ...,
-        node_count: _builtins.int = ...,
+        number: _builtins.int = ...,
         pod_count: _builtins.int = ...,
+        pod_set: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["node", b"node", "node_count", b"node_count", "node_group", b"node_group", "pod_count", b"pod_count"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["node", b"node", "node_group", b"node_group", "number", b"number", "pod_count", b"pod_count", "pod_set", b"pod_set"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -3690,8 +3697,8 @@ class GangSettings(_message.Message):
     count_missing_members: _builtins.bool
     """Add nodes also for pods of a gang that do not exist yet, up to
     `PodGroup.desired_count`: a gang of which fewer than `min_count` pods exist
-    is then served as if they did. Default false: such a gang is no demand, as
-    the scheduler holds its pods.
+    is then served as if they did. Answers name such pods "GROUP (missing 1)".
+    Default false: such a gang is no demand, as the scheduler holds its pods.
     """
     serve_optional_members: _builtins.bool
     """Add nodes also for the pods of a gang beyond `min_count`. Default true.

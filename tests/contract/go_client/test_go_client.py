@@ -1,5 +1,5 @@
-"""The client in Go makes the snapshots that the Python client makes, byte for byte, and deltas that planners apply. Tests
-that run Go are in the nightly tier, since compiling takes long; the stage `go` of `.ci/run` runs them too.
+"""The client in Go makes the snapshots that the Python client makes, byte for byte, and deltas that planners apply.
+Tests that run Go are in the nightly tier, since compiling takes long; the stage `go` of `.ci/run` runs them too.
 """
 
 import gzip
@@ -27,13 +27,18 @@ CLUSTERS = 300
 ROOT = MODULE.parents[1]
 
 
-def run_go(note: Note, *arguments: str) -> str:
-    """Run the tests of the Go client that the arguments choose; skip where there is no Go."""
+def go_or_skip(note: Note) -> str:
+    """Return the program `go`; skip the test, loudly, where there is none."""
     go = shutil.which("go")
     if go is None:
         note("NOT TESTED: the client in Go, because there is no Go here")
         pytest.skip("NOT TESTED: there is no Go here")
-    command = [go, "test", "-count=1", "-v", "./trimtab", *arguments]
+    return go
+
+
+def run_go(note: Note, *arguments: str) -> str:
+    """Return what the tests of the Go client that the arguments choose print."""
+    command = [go_or_skip(note), "test", "-count=1", "-v", "./trimtab", *arguments]
     done = subprocess.run(command, cwd=MODULE, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
     return done.stdout
@@ -56,7 +61,7 @@ def test_go_and_python_make_the_same_bytes_of_the_same_objects(tmp_path: Path, n
 def test_a_delta_of_go_applied_is_the_whole_snapshot(tmp_path: Path, note: Note) -> None:
     pairs = []
     for seed in range(120):
-        before = [*random_objects(seed), *_many_pods(seed)]
+        before = [*_without_claims(random_objects(seed)), *_many_pods(seed)]
         after = _edited(before, Random(seed))
         pairs.append((snapshot_of(before), snapshot_of(after)))
         for name, snapshot in zip(("before", "after"), pairs[-1], strict=True):
@@ -71,6 +76,30 @@ def test_a_delta_of_go_applied_is_the_whole_snapshot(tmp_path: Path, note: Note)
         assert apply_delta(canonicalize(first), delta).version == canonicalize(second).version, seed
         applied += 1
     assert applied > 60
+
+
+@pytest.mark.nightly
+def test_the_program_of_the_page_compiles(tmp_path: Path, note: Note) -> None:
+    program = re.search(r"^```go\n(package main\n.*?)^```", (ROOT / "docs/go.md").read_text(), re.DOTALL | re.MULTILINE)
+    assert program is not None
+    source, overlay = tmp_path / "main.go", tmp_path / "overlay.json"
+    source.write_text(program[1])
+    # As if the file lay in the module.
+    overlay.write_text(json.dumps({"Replace": {str(MODULE / "program/main.go"): str(source)}}))
+    go = go_or_skip(note)
+    for file in ("go.mod", "go.sum"):  # the program uses modules that the client does not
+        shutil.copy(MODULE / file, tmp_path / file)
+    options = ["-buildvcs=false", "-mod=mod", f"-modfile={tmp_path / 'go.mod'}", f"-overlay={overlay}"]
+    command = [go, "build", *options, "-o", str(tmp_path / "program"), "./program"]
+    done = subprocess.run(command, cwd=MODULE, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    formatted = subprocess.run(["gofmt", "-l", str(source)], capture_output=True, text=True, check=True)
+    assert formatted.stdout == ""
+
+
+def _without_claims(objects: Sequence[Any]) -> list[Any]:
+    """Return objects without pods that claim devices, and without templates of such pods."""
+    return [one for one in objects if "resourceClaims" not in json.dumps(one)]
 
 
 def _many_pods(seed: int) -> list[Any]:

@@ -92,7 +92,13 @@ var readers = map[string]reader{
 	"storage.k8s.io CSIDriver":        into(func(o *trimtab.Objects) *[]*storagev1.CSIDriver { return &o.CSIDrivers }),
 
 	"autoscaling.x-k8s.io CapacityBuffer": into(func(o *trimtab.Objects) *[]*trimtab.CapacityBuffer { return &o.CapacityBuffers }),
-	"trimtab.dev NodeGroup":               into(func(o *trimtab.Objects) *[]*trimtab.NodeGroup { return &o.NodeGroups }),
+	"autoscaling.x-k8s.io ProvisioningRequest": into(func(o *trimtab.Objects) *[]*trimtab.ProvisioningRequest {
+		return &o.ProvisioningRequests
+	}),
+	"scheduling.k8s.io PodGroup":     into(func(o *trimtab.Objects) *[]*trimtab.PodGroup { return &o.PodGroups }),
+	"scheduling.k8s.io Workload":     into(func(o *trimtab.Objects) *[]*trimtab.Workload { return &o.Workloads }),
+	"scheduling.volcano.sh PodGroup": into(func(o *trimtab.Objects) *[]*trimtab.VolcanoPodGroup { return &o.VolcanoPodGroups }),
+	"trimtab.dev NodeGroup":          into(func(o *trimtab.Objects) *[]*trimtab.NodeGroup { return &o.NodeGroups }),
 }
 
 // into returns a reader of objects of one kind.

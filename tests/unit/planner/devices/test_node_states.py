@@ -14,7 +14,7 @@ from tests.parity.device_documents import (
 from tests.parity.device_oracle.clusters import FEATURES, Clusters
 from trimtab.planner.devices.allocator import DeviceAllocator
 from trimtab.planner.devices.model import AllocatedState, DeviceError, DevicesAllocated, PoolId
-from trimtab.planner.devices.node_states import NodeAnswer, NodeDeviceStates
+from trimtab.planner.devices.node_states import DeviceAnswer, NodeDeviceStates
 
 
 @given(seed=st.integers(0, 10**6))
@@ -34,11 +34,11 @@ def test_answers_for_all_nodes_are_those_of_each_node(seed: int) -> None:
         claims = allocator.prepare([device_claim(one) for one in pod])
         outcomes = [allocator.allocate(node, claims, state) for node in nodes]
         expected = [
-            NodeAnswer.FITS
+            DeviceAnswer.FITS
             if isinstance(one, DevicesAllocated)
-            else NodeAnswer.ERROR
+            else DeviceAnswer.ERROR
             if isinstance(one, DeviceError)
-            else NodeAnswer.REFUSED
+            else DeviceAnswer.REFUSED
             for one in outcomes
         ]
         assert states.answers(claims, state).tolist() == expected

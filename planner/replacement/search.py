@@ -1,9 +1,12 @@
-"""The search for a plan: waves, each the best set of nodes found that leave together, in any-time order.
+"""The search for waves, each the best set of nodes found that leave together, in any-time order.
+
+First, a set of nodes is searched as if all waves were one. If that is too large for one wave, it is the target: the
+first waves take their nodes, and as far as possible the new nodes, from it, so that limits on waves cost little.
 
 Candidates are ordered by what a node costs above the worth of room for its pods. Sets of nodes are tried in the
 simulation: the first nodes of several orders in several sizes, then the best one with a node more, a node less, or
 another node. A wave that saves stays in the simulation, and the next one is searched there. A node that has received a
-pod stays. Work is counted (`SearchBudgets.replacement_work`), and time is checked before each trial. Deterministic:
+pod stays, and none of the target gets any. Work is counted (`SearchBudgets.replacement_work`), and time is checked before each trial. Deterministic:
 ties go to the earlier set. Raises MoveLogFullError.
 """
 
@@ -17,10 +20,11 @@ from trimtab.planner.placement.group_bounds import fresh_amounts
 from trimtab.planner.placement.packing import Packer
 from trimtab.planner.placement.waiting import take_out, used_shares
 from trimtab.planner.replacement.cluster_bound import ClusterBound
-from trimtab.planner.replacement.dominance import alike, undominated
+from trimtab.planner.cheapest.dominance import alike, undominated
 from trimtab.planner.replacement.judge import Value, broken_limit, value_of, worth
 from trimtab.planner.replacement.spot import SpotNodes, breaks_spot_rules
 from trimtab.planner.replacement.survey import ReplacementContext
+from trimtab.planner.replacement.target import NOT_OPEN, Target, target_of
 from trimtab.planner.replacement.trial import Bench, Trial, bench_packer, replay, run_trial, simulation_nodes
 from trimtab.planner.replacement.wave_limits import WaveLimits
 from trimtab.planner.simulation.growth import NO_TEMPLATE_NODE
@@ -42,6 +46,8 @@ LEAST_TRIALS: Final = 1 + len(CLEAR_SHARES)
 """Trials of a wave, whatever the budget of work of the wave."""
 POOL: Final = 24
 """Nodes that are tried in exchange for others."""
+WHOLE_SHARE: Final = 2
+"""The search for all waves as one takes one in so many parts of the work."""
 SHARES: Final = 2
 """How much of the remaining work one wave may take, as a multiple of the mean of those that may come."""
 _REPAIRS: Final = 3
@@ -80,6 +86,29 @@ class _Judged(NamedTuple):
     rank: float
 
 
+class _Scale(NamedTuple):
+    """How large a set may be: most_leaving, most_new nodes; waves : for how many waves budgets count."""
+
+    most_leaving: int
+    most_new: int
+    waves: int
+
+
+class _Way(NamedTuple):
+    """How waves follow a target. early : how much more what is saved in this wave counts than in later ones; mismatch :
+    share of a pod's room that is lost if it takes the room of other pods."""
+
+    early: float
+    mismatch: float
+
+
+GREEDY: Final = _Way(0.0, 0.0)
+"""Without a target."""
+WAYS: Final = (_Way(0.1, 0.1), _Way(1.0, 0.1), GREEDY)
+GOOD_ENOUGH: Final = 0.997
+"""Share of what all waves as one would save from which no other way is tried."""
+
+
 class ReplacementSearch:
     """The search of one request. The simulation has the moves of all waves afterwards."""
 
@@ -94,6 +123,11 @@ class ReplacementSearch:
         self._gone = np.zeros(0, np.int32)
         self._fixed = np.zeros(count, bool)
         self._waves: list[Wave] = []
+        settings = request.settings
+        self._one_wave = _Scale(settings.max_leaving_nodes, settings.max_surge_nodes, 1)
+        self._scale = self._one_wave
+        self._target: Target | None = None
+        self._way, self._whole_saving = GREEDY, 0.0
         self._work = request.settings.search.replacement_work
         self._wave_work = self._wave_trials = 0
         self._trials = 0
@@ -110,19 +144,76 @@ class ReplacementSearch:
 
     def run(self) -> SearchOutcome:
         """Find the waves."""
-        settings = self._context.request.settings
-        stopped_by = 0
-        while len(self._waves) < settings.max_waves:
-            wave = self._find_wave()
-            if wave is None:
-                stopped_by = self._broken
+        best: tuple[Wave, ...] | None = None
+        stopped_by, target = 0, self._aim() if self._context.request.settings.max_waves > 1 else None
+        start, first = current_mark(self._packer.simulation.state), len(self._waves)
+        most = self._whole_saving
+        for way in WAYS if target is not None else (GREEDY,):
+            self._target, self._way = target if way is not GREEDY else None, way
+            code = self._follow()
+            found = tuple(self._waves[first:])
+            if best is None or self._sum(found) > self._sum(best) * (1 + _TIE):
+                best, stopped_by = found, code
+            if self._sum(best) >= GOOD_ENOUGH * most or not self._may_begin():
                 break
-            self._adopt(wave)
-        else:
-            stopped_by = ReplacementLimit.SURGE_LIMIT
+            self._undo(first, start)
+        assert best is not None, "there is at least one way"
+        if [id(wave) for wave in self._waves[first:]] != [id(wave) for wave in best]:
+            self._undo(first, start)
+            for wave in best:
+                self._start_wave()
+                self._adopt(wave._replace(start=current_mark(self._packer.simulation.state)))
         return SearchOutcome(
             tuple(self._waves), stopped_by, self._is_out, self._tried, self._trials, frozenset(self._hit)
         )
+
+    def _sum(self, waves: tuple[Wave, ...]) -> float:
+        return sum(worth(self._context, wave.value) for wave in waves)
+
+    def _may_begin(self) -> bool:
+        return self._work > 0 and self._context.request.round.in_time()
+
+    def _undo(self, first: int, start: int) -> None:
+        """Undo the waves from a number on."""
+        revert(self._packer.simulation.state, start)
+        waves = self._waves[:first]
+        self._waves, self._gone = [], self._gone[:0]
+        for array in (self._removed, self._added, self._fixed):
+            array[:] = 0
+        for wave in waves:
+            self._count(wave)
+
+    def _follow(self) -> int:
+        """Find waves until none saves; return the `ReplacementLimit.Code` that stops the plan."""
+        while len(self._waves) < self._context.request.settings.max_waves:
+            wave = self._find_wave()
+            if wave is not None:
+                self._adopt(wave)
+            elif self._target is not None:
+                self._target = None
+            else:
+                return self._broken
+        return ReplacementLimit.SURGE_LIMIT
+
+    def _aim(self) -> Target | None:
+        """Search as if all waves were one. If the result is small enough, it is the first wave; else return it."""
+        one, most_waves = self._one_wave, self._context.request.settings.max_waves
+        self._scale = _Scale(one.most_leaving * most_waves, one.most_new * most_waves, most_waves)
+        whole = self._find_wave()
+        self._scale = self._one_wave
+        if whole is None:
+            return None
+        leaving, new = whole.trial.leaving, whole.trial.group_of
+        is_small = len(leaving) <= one.most_leaving and len(new) <= one.most_new
+        if is_small and self._limits_of_wave().admit(leaving):
+            self._adopt(whole)
+            return None
+        self._whole_saving = worth(self._context, whole.value)
+        goes = np.zeros(len(self._fixed), bool)
+        goes[leaving] = True
+        state, trial = self._packer.simulation.state, whole.trial
+        at = (state.pod_class[trial.pods], trial.node, len(state.node_state))
+        return target_of(goes, new, *at, self._bound.pod_value)
 
     def _may_go_on(self) -> bool:
         self._context.request.limits.check()
@@ -153,29 +244,43 @@ class ReplacementSearch:
 
     def _start_wave(self) -> None:
         """Lay out what the trials of the next wave share."""
-        context, is_first = self._context, not self._waves
+        context = self._context
         self._wave_trials = 0
         waves_left = context.request.settings.max_waves - len(self._waves)
-        self._wave_work = min(self._work, SHARES * self._work // waves_left)
-        disruptions = context.budgets_now if is_first else context.budgets_later
-        self._limits = WaveLimits(context, disruptions, self._removed, self._added, self._gone)
+        is_whole = self._scale is not self._one_wave
+        self._wave_work = self._work // WHOLE_SHARE if is_whole else min(self._work, SHARES * self._work // waves_left)
+        self._limits = self._limits_of_wave()
         price = context.price
         may_go = (context.verdicts.limit == 0) & (price > 0) & ~self._fixed
         may_go[self._gone] = False
+        if self._target is not None:
+            may_go &= self._target.leaving
         self._candidates = np.flatnonzero(may_go).astype(np.int32)
         surplus = price - self._bound.node_value
         self._surplus = np.where(np.isnan(surplus), 0.0, surplus)
         self._bench = self._new_bench(may_go)
         self._first = self._ordered()
-        most = context.request.settings.max_leaving_nodes
-        self._whole = [self._limits.admitted(order, most) for order in self._first]
+        self._whole = [self._limits.admitted(order, self._scale.most_leaving) for order in self._first]
         self._rooms = self._rooms_to_try()
+
+    def _limits_of_wave(self) -> WaveLimits:
+        """Return the limits on the nodes that leave, as the waves so far leave them."""
+        context = self._context
+        first = context.budgets_later if self._waves else context.budgets_now
+        disruptions = first + (self._scale.waves - 1) * context.budgets_later
+        gone = (self._removed, self._added, self._gone)
+        return WaveLimits(context, disruptions, *gone, self._scale.waves)
 
     def _rooms_to_try(self) -> list[Bool]:
         """Return the nodes on which pods may be placed: if more nodes may leave than one wave takes, also without those
         of later waves. bool[N'] each."""
         promising = self._is_candidate & (self._surplus > 0)
-        rooms, is_last = [self._room], len(self._waves) + 1 >= self._context.request.settings.max_waves
+        if self._target is not None:
+            others = self._room.copy()
+            others[np.flatnonzero(self._is_candidate)] = False
+            return [others]
+        is_last = self._scale.waves > 1 or len(self._waves) + 1 >= self._context.request.settings.max_waves
+        rooms = [self._room]
         if not is_last and np.count_nonzero(promising) > max(map(len, self._whole), default=0):
             others = self._room.copy()
             others[np.flatnonzero(promising)] = False
@@ -184,7 +289,6 @@ class ReplacementSearch:
 
     def _new_bench(self, may_go: Bool) -> Bench:
         context, state = self._context, self._packer.simulation.state
-        settings = context.request.settings
         there = context.there & context.ready
         there[self._gone] = False
         stays = np.flatnonzero(there & ~may_go)
@@ -198,7 +302,7 @@ class ReplacementSearch:
         candidates = self._candidates[np.argsort(self._surplus[self._candidates], kind="stable")]
         order = np.concatenate([opened, stays[np.argsort(-used, kind="stable")], candidates]).astype(np.int32)
         limits = context.limits
-        may_add = np.minimum(limits.may_add_after(self._added, self._removed), settings.max_surge_nodes)
+        may_add = np.minimum(limits.may_add_after(self._added, self._removed), self._scale.most_new)
         return Bench(
             context,
             self._packer,
@@ -206,7 +310,7 @@ class ReplacementSearch:
             order,
             np.where(self._is_needed & context.usable, may_add, 0),
             sum(len(wave.trial.group_of) for wave in self._waves),
-            settings.max_surge_nodes,
+            self._scale.most_new,
         )
 
     def _ordered(self) -> list[Int32]:
@@ -227,8 +331,7 @@ class ReplacementSearch:
 
     def _seeds(self) -> Iterator[Int32]:
         """Yield sets of nodes to try, ascending each."""
-        most = self._context.request.settings.max_leaving_nodes
-        nodes = self._candidates
+        most, nodes = self._scale.most_leaving, self._candidates
         for chosen in self._whole[:1]:
             yield np.sort(chosen)
             excess = self._surplus[chosen] / self._context.price[chosen]
@@ -265,20 +368,21 @@ class ReplacementSearch:
         context = self._context
         self._trials += 1
         self._wave_trials += 1
-        spent = len(self._rooms) * (WORK_OF_TRIAL + int(context.pods.evictions[leaving].sum()))
+        targets = [None] if self._target is None else [self._target, None]
+        spent = len(self._rooms) * len(targets) * (WORK_OF_TRIAL + int(context.pods.evictions[leaving].sum()))
         spent += int(context.usable.sum())
         self._work -= spent
         self._wave_work -= spent
         self._tried[leaving] = True
-        tries = [self._judged(leaving, room) for room in self._rooms]
+        tries = [self._judged(leaving, room, target) for target in targets for room in self._rooms]
         found = [one for one, _ in tries if one is not None]
         best = max(found, key=lambda one: one.rank, default=None)
-        return best, tries[0][1]
+        return best, tries[-1][1]
 
-    def _judged(self, leaving: Int32, room: Bool) -> tuple[_Judged | None, Int32]:
+    def _judged(self, leaving: Int32, room: Bool, target: Target | None) -> tuple[_Judged | None, Int32]:
         """Try a set of nodes with the pods on these nodes or new ones. room : bool[N']."""
         context = self._context
-        trial = run_trial(self._bench, leaving, room)
+        trial = run_trial(self._bench, leaving, room, target)
         if len(trial.stuck):
             self._hit.add(ReplacementLimit.NODE_GROUP_LIMIT)
             return None, np.unique(self._home(trial.stuck)).astype(np.int32)
@@ -288,7 +392,33 @@ class ReplacementSearch:
             self._broken = limit if value.saving > 0 or not self._broken else self._broken
             return None, leaving[:0]
         rank = worth(context, value) - self._lost(trial) - self._price_of_cost * value.cost
+        if target is not None:
+            rank = self._promise(target, trial, value, rank)
         return _Judged(trial, value, rank), leaving[:0]
+
+    def _promise(self, target: Target, trial: Trial, value: Value, rank: float) -> float:
+        """Return what a wave and those after it save together, if those follow the target as far as they can, with a
+        preference for what is saved early. Pods that are not where the target has one of their class take room of
+        others, which costs something."""
+        context, state = self._context, self._packer.simulation.state
+        way = self._way
+        node_count = len(state.node_state)
+        node = trial.node.copy()
+        is_new = node >= node_count
+        following = [(new, at) for at, new in enumerate(trial.of_target) if new >= 0]
+        spare = self._bench.spare_nodes
+        node[is_new] = spare[node[is_new] - node_count]
+        opened = target.opened([new for new, _ in following], spare[[at for _, at in following]])
+        pod_class = state.pod_class[trial.pods]
+        kept, elsewhere = opened.in_place(pod_class, node)
+        moved = total(self._bound.pod_value[pod_class])
+        rest = np.flatnonzero(target.leaving)
+        rest = rest[~np.isin(rest, trial.leaving) & ~np.isin(rest, self._gone)]
+        waves_left = context.request.settings.max_waves - len(self._waves) - 1
+        share = min(1.0, waves_left * self._one_wave.most_leaving / max(len(rest), 1))
+        later = total(context.price[rest]) - opened.unopened(context.group_price) + (1 - way.mismatch) * elsewhere
+        lost = way.mismatch * max(moved - kept - elsewhere, 0.0)
+        return (1 + way.early) * rank + share * later - lost
 
     def _lost(self, trial: Trial) -> float:
         """Return part of what later waves cannot save any more because nodes that could leave in them got pods."""
@@ -306,7 +436,7 @@ class ReplacementSearch:
     def _improved(self, best: _Judged, seen: set[bytes]) -> _Judged | None:
         """Return a better wave than the best one with a node less, a node more or another one; None = none is found."""
         before, leaving = best, best.trial.leaving
-        most = self._context.request.settings.max_leaving_nodes
+        most = self._scale.most_leaving
         pool = self._pool(leaving)
         order = leaving[np.argsort(self._surplus[leaving], kind="stable")]
         for node in order.tolist():
@@ -343,6 +473,14 @@ class ReplacementSearch:
             revert(state, wave.start)
             raise RuntimeError(f"{len(stuck)} pods of a wave do not fit where its trial has placed them")
         take_out(self._packer.simulation, wave.trial.leaving)
+        self._count(wave)
+        if self._target is not None:
+            following = [(new, int(row)) for new, row in zip(wave.trial.of_target, wave.new_nodes, strict=True) if new >= 0]
+            opened = self._target.opened([new for new, _ in following], np.array([row for _, row in following]))
+            self._target = opened.filled(state.pod_class[wave.trial.pods], wave.node)
+
+    def _count(self, wave: Wave) -> None:
+        """Count a wave of the plan."""
         np.add.at(self._added, np.array(wave.trial.group_of, np.int64), 1)
         np.add.at(self._removed, self._context.request.snapshot.nodes.group[wave.trial.leaving], 1)
         self._gone = np.concatenate([self._gone, wave.trial.leaving])

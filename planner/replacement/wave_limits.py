@@ -25,17 +25,23 @@ class _ActiveBudget(NamedTuple):
 class WaveLimits:
     """The limits on the nodes that leave in one wave. removed, added : int64[G] nodes of each group that earlier waves
     remove and add; disruptions : int64[B] that PodDisruptionBudgets allow in the wave; gone : int32 nodes that earlier
-    waves remove.
+    waves remove; waves : the limits are those of so many waves together, and disruptions are of all of them.
     """
 
     def __init__(
-        self, context: ReplacementContext, disruptions: Int64, removed: Int64, added: Int64, gone: Int32
+        self,
+        context: ReplacementContext,
+        disruptions: Int64,
+        removed: Int64,
+        added: Int64,
+        gone: Int32,
+        waves: int = 1,
     ) -> None:
-        self._context, self._disruptions = context, disruptions
+        self._context, self._disruptions, self._waves = context, disruptions, waves
         spare = context.spare
         self._group_left = spare.group_left - np.append(removed - added, 0)
         self._amount_left = spare.amount_left - spare.amount[gone].sum(axis=0)
-        self._budgets = _active(context)
+        self._budgets = [_ActiveBudget(one.counted, one.left * waves) for one in _active(context)]
         self.hit = set[int]()
         """`ReplacementLimit.Code`s of the limits that kept a node out of a wave."""
 
@@ -59,7 +65,7 @@ class WaveLimits:
         return self._unused().add(node)
 
     def _unused(self) -> "_Use":
-        return _Use(self._context, self._disruptions, self._group_left, self._amount_left, self._budgets)
+        return _Use(self._context, self._disruptions, self._group_left, self._amount_left, self._budgets, self._waves)
 
     def admit(self, nodes: Int32) -> bool:
         """Return whether all these nodes may leave together."""
@@ -76,11 +82,12 @@ class _Use:
         group_left: Int64,
         amount_left: Int64,
         budgets: list[_ActiveBudget],
+        waves: int,
     ) -> None:
         self._context = context
         self._disruptions, self._group_left = disruptions.copy(), group_left.copy()
         self._amount_left = amount_left.copy()
-        self._is_in_turn = np.zeros(len(disruptions), bool)
+        self._in_turn_left = np.full(len(disruptions), waves)
         self._evicts_in_turn = context.request.settings.scale_down.evict_in_turn
         self._counted, self._budget_left = [one.counted for one in budgets], [one.left for one in budgets]
 
@@ -95,11 +102,11 @@ class _Use:
             return ReplacementLimit.DISRUPTION_BUDGET
         budgets, needs = _disruptions_of(self._context, node)
         in_turn = needs > self._disruptions[budgets]
-        may_wait = (self._disruptions[budgets] > 0) & ~self._is_in_turn[budgets] & self._evicts_in_turn
+        may_wait = (self._disruptions[budgets] > 0) & (self._in_turn_left[budgets] > 0) & self._evicts_in_turn
         if (in_turn & ~may_wait).any():
             return ReplacementLimit.NOT_ENOUGH_PDB
         self._disruptions[budgets] -= np.where(in_turn, 1, needs)
-        self._is_in_turn[budgets] |= in_turn
+        self._in_turn_left[budgets] -= in_turn
         self._group_left[group] -= 1
         self._amount_left -= amount
         self._budget_left = [left - does for does, left in zip(counts, self._budget_left, strict=True)]

@@ -16,18 +16,15 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from trimtab.planner.facts.nodes import total
-from trimtab.planner.placement.group_bounds import fresh_amounts
-from trimtab.planner.placement.packing import Packer
-from trimtab.planner.placement.waiting import take_out, used_shares
+from trimtab.planner.placement.waiting import in_order, take_out, used_shares
 from trimtab.planner.replacement.cluster_bound import ClusterBound
-from trimtab.planner.cheapest.dominance import alike, undominated
 from trimtab.planner.replacement.judge import Value, broken_limit, value_of, worth
+from trimtab.planner.replacement.needed_groups import needed_groups
 from trimtab.planner.replacement.spot import SpotNodes, breaks_spot_rules
 from trimtab.planner.replacement.survey import ReplacementContext
 from trimtab.planner.replacement.target import NOT_OPEN, Target, target_of
 from trimtab.planner.replacement.trial import Bench, Trial, bench_packer, replay, run_trial, simulation_nodes
 from trimtab.planner.replacement.wave_limits import WaveLimits
-from trimtab.planner.simulation.growth import NO_TEMPLATE_NODE
 from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import current_mark
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64
@@ -137,7 +134,10 @@ class ReplacementSearch:
         self._is_out = False
         self._labels = [dict(one.template.labels) if one else {} for one in context.templates]
         self._use = used_shares(request.round.simulation, np.arange(count))
-        self._is_needed = _needed_groups(context, self._packer)
+        self._is_needed = needed_groups(context, self._packer, settings.max_surge_nodes * settings.max_waves)
+        pods = in_order(request.round.simulation, context.pods.pods)
+        self._rank = np.zeros(len(request.round.simulation.state.pod_node), np.int32)
+        self._rank[pods] = np.arange(len(pods))
         # What a set of nodes saves more than another is worth its moves if these save a share of the mean.
         cost = total(context.pods.cost[context.candidates])
         self._price_of_cost = request.settings.min_saving_share * max(bound.may_save, 0.0) / max(cost, 1.0)
@@ -217,9 +217,12 @@ class ReplacementSearch:
 
     def _may_go_on(self) -> bool:
         self._context.request.limits.check()
-        if self._work <= 0 or not self._context.request.round.in_time():
-            self._is_out = True
-        return not self._is_out and (self._wave_work > 0 or self._wave_trials < LEAST_TRIALS)
+        is_due = self._wave_trials < LEAST_TRIALS
+        may_try = self._context.request.round.in_time() and (
+            self._work > 0 or (is_due and self._target is not None)
+        )
+        self._is_out |= not may_try
+        return may_try and (self._wave_work > 0 or is_due)
 
     def _find_wave(self) -> Wave | None:
         """Return the best wave found, None if none saves."""
@@ -311,6 +314,7 @@ class ReplacementSearch:
             np.where(self._is_needed & context.usable, may_add, 0),
             sum(len(wave.trial.group_of) for wave in self._waves),
             self._scale.most_new,
+            self._rank,
         )
 
     def _ordered(self) -> list[Int32]:
@@ -369,12 +373,13 @@ class ReplacementSearch:
         self._trials += 1
         self._wave_trials += 1
         targets = [None] if self._target is None else [self._target, None]
-        spent = len(self._rooms) * len(targets) * (WORK_OF_TRIAL + int(context.pods.evictions[leaving].sum()))
-        spent += int(context.usable.sum())
-        self._work -= spent
-        self._wave_work -= spent
         self._tried[leaving] = True
         tries = [self._judged(leaving, room, target) for target in targets for room in self._rooms]
+        spent = len(tries) * (WORK_OF_TRIAL + int(context.pods.evictions[leaving].sum()))
+        if any(judged is None or judged.trial.group_of for judged, _ in tries):
+            spent += int(self._bench.may_add.astype(bool).sum())
+        self._work -= spent
+        self._wave_work -= spent
         found = [one for one, _ in tries if one is not None]
         best = max(found, key=lambda one: one.rank, default=None)
         return best, tries[-1][1]
@@ -498,26 +503,3 @@ def _is_better(one: _Judged, other: _Judged) -> bool:
     if abs(by) > _TIE * max(abs(other.rank), 1e-6):
         return by > 0
     return (one.value.cost, one.value.new_count) < (other.value.cost, other.value.new_count)
-
-
-def _needed_groups(context: ReplacementContext, packed: Packer) -> Bool:
-    """Return the groups without those for which another admits the same pods, has no less of anything, costs no more,
-    and may grow as far as a wave. bool[G]. All, if pods depend on where others are."""
-    simulation, growth, settings = packed.simulation, packed.growth, context.request.settings
-    state = simulation.state
-    found: Bool = context.usable & (growth.template_node != NO_TEMPLATE_NODE)
-    moving = context.pods.of(context.candidates)
-    classes = np.unique(state.pod_class[moving])
-    if state.local_class[classes].any():
-        return found
-    groups = np.flatnonzero(found)
-    node_class = state.node_class[growth.template_node[groups]]
-    known, of = np.unique(node_class, return_inverse=True)
-    kind = alike(state.blocked[classes][:, known].T != 0)[of.reshape(-1)]
-    most = min(settings.max_surge_nodes, len(moving))
-    none = np.zeros(len(found), np.int64)
-    may_win = context.limits.may_add_after(none, none)[groups] >= most
-    capacity = np.maximum(fresh_amounts(simulation, growth)[groups], 0)
-    found[groups] = False
-    found[groups[undominated(context.group_price[groups], capacity, kind, may_win)]] = True
-    return found

@@ -21,7 +21,7 @@ def needed_groups(context: ReplacementContext, packed: Packer, most_new: int) ->
     groups = np.flatnonzero(found)
     moving = context.pods.of(context.candidates)
     none = np.zeros(len(found), np.int64)
-    may_add = context.limits.may_add_after(none, none)[groups]
+    may_add = context.limits.after(none, none).may_add[groups]
     most = min(most_new, len(moving), int(may_add.max(initial=0)))
     capacity = np.maximum(fresh_amounts(simulation, growth)[groups], 0)
     kind = _kinds(packed, groups, np.unique(simulation.state.pod_class[moving]))
@@ -38,9 +38,10 @@ def _kinds(packed: Packer, groups: Int64, classes: Int64) -> Int64:
     columns = [blocked, _residents(packed, nodes), *counters.own_limits(state.counters, nodes)]
     if not state.local_class[classes].all():
         columns += counters.shared_domains(state.counters, nodes)
-    return alike(
-        np.concatenate([np.ascontiguousarray(one).reshape(len(groups), -1).view(np.uint8) for one in columns if one.size], 1)
-    ) if len(groups) else np.zeros(0, np.int64)
+    if not len(groups):
+        return groups
+    as_bytes = [np.ascontiguousarray(one).reshape(len(groups), -1).view(np.uint8) for one in columns if one.size]
+    return alike(np.concatenate(as_bytes, axis=1))
 
 
 def _residents(packed: Packer, nodes: Int64) -> Int64:

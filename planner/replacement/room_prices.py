@@ -116,9 +116,7 @@ def _starts(problem: RoomProblem) -> list[Float64]:
     return [_normalized(mixed * mixed * mixed * mixed), mixed, _normalized(alone)]
 
 
-def _ascend(
-    problem: RoomProblem, per_unit: Float64, share: Float64, steps: int
-) -> "tuple[_AmountPrices, RoomPrices]":
+def _ascend(problem: RoomProblem, per_unit: Float64, share: Float64, steps: int) -> "tuple[_AmountPrices, RoomPrices]":
     """Return the best prices on the way of an ascent from these shares."""
     kinds, resources = problem.free.shape
     cheapest = _cheapest(problem, _AmountPrices(share, np.zeros((kinds, resources))), per_unit)

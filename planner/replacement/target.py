@@ -5,6 +5,7 @@ class are interchangeable, so a place of the target is one for any pod of its cl
 the target, S pod classes. Pure.
 """
 
+from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 import numpy as np
@@ -32,9 +33,9 @@ class Target(NamedTuple):
         """Return the places on nodes that are there and have room. bool[E]."""
         return (self.node >= 0) & (self.room > 0)
 
-    def chosen_new(self, pod_class: Int32, price: Float64, may_add: Int64, most: int) -> list[int]:
+    def chosen_new(self, pod_class: Int64, price: Float64, may_add: Int64, most: int) -> list[int]:
         """Return new nodes of the target for pods, those first that take most of them for their price, by the worth of
-        room. pod_class : int32[M] of the pods; price : float64[G]; may_add : int64[G]; most : at most so many."""
+        room. pod_class : int64[M] of the pods; price : float64[G]; may_add : int64[G]; most : at most so many."""
         here = np.flatnonzero((self.node < 0) & (self.room > 0))
         classes, need = np.unique(pod_class, return_counts=True)
         column = np.searchsorted(classes, self.pod_class[here])
@@ -46,17 +47,22 @@ class Target(NamedTuple):
         worth = np.maximum(self.value[classes], 1e-12)
         group, left = self.group_of[rows], may_add.copy()
         cost, found = np.maximum(price[group], 1e-12), list[int]()
-        while len(found) < most and len(rows):
-            served = np.minimum(takes, need)
-            gain = (served * worth).sum(axis=1) / cost
-            gain[left[group] <= 0] = 0.0
-            best = int(gain.argmax())
-            if gain[best] <= 0:
-                break
+        # A new node takes no more than before of the pods that are left, so only the first of the queue is valued anew.
+        gains = (np.minimum(takes, need) * worth).sum(axis=1) / cost
+        queue = [(-gain, one) for one, gain in enumerate(gains.tolist()) if gain > 0]
+        heapify(queue)
+        while len(found) < most and queue:
+            _, best = heappop(queue)
+            served = np.minimum(takes[best], need)
+            gain = total(served * worth) / float(cost[best])
+            if gain <= 0 or left[group[best]] <= 0:
+                continue
+            if queue and -gain > queue[0][0]:
+                heappush(queue, (-gain, best))
+                continue
             found.append(int(rows[best]))
             left[group[best]] -= 1
-            need = need - served[best]
-            takes[best] = 0
+            need = need - served
         return found
 
     def opened(self, new: list[int], nodes: Int64) -> "Target":
@@ -65,18 +71,18 @@ class Target(NamedTuple):
         node_of[new] = nodes
         return self._replace(node=np.where(self.node < 0, node_of[self.new], self.node).astype(np.int32))
 
-    def filled(self, pod_class: Int32, node: Int32) -> "Target":
-        """Return the target without places that pods have taken. pod_class, node : int32[M] of the pods."""
+    def filled(self, pod_class: Int64, node: Int32) -> "Target":
+        """Return the target without places that pods have taken. pod_class : int64[M], node : int32[M] of the pods."""
         return self._replace(room=self.room - self._taken(pod_class, node))
 
-    def in_place(self, pod_class: Int32, node: Int32) -> tuple[float, float]:
+    def in_place(self, pod_class: Int64, node: Int32) -> tuple[float, float]:
         """Return the worth of room for pods that are where the target has pods of their class, and for those on other
-        nodes than any of the target. pod_class, node : int32[M] of the pods; new nodes of the target are open."""
+        nodes than any of the target. pod_class : int64[M], node : int32[M] of the pods; its new nodes are open."""
         taken = self._taken(pod_class, node)
         elsewhere = ~np.isin(node, self.node[self.node >= 0])
         return total(self.value[self.pod_class] * taken), total(self.value[pod_class[elsewhere]])
 
-    def _taken(self, pod_class: Int32, node: Int32) -> Int64:
+    def _taken(self, pod_class: Int64, node: Int32) -> Int64:
         """Return how many pods are at each place, as far as it has room. int64[E]."""
         if not len(node):
             return np.zeros(len(self.room), np.int64)
@@ -92,7 +98,7 @@ class Target(NamedTuple):
 
 
 def target_of(
-    leaving: Bool, group_of: tuple[int, ...], pod_class: Int32, node: Int32, node_count: int, value: Float64
+    leaving: Bool, group_of: tuple[int, ...], pod_class: Int64, node: Int32, node_count: int, value: Float64
 ) -> Target:
     """Return the target of a set of moves. leaving : bool[N]; group_of : group of each new node; pod_class, node :
     int32[M] of the pods that move, a new node as node_count + its position; value : float64[S]."""

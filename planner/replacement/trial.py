@@ -32,6 +32,8 @@ from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32, Int64
 
 MANY_PODS: Final = 64
 """Pods above which new nodes are planned quickly: that costs a quarter and is as good within 0.3 %."""
+MANY_CELLS: Final = 2048
+"""Rows of pods times groups, likewise: else a trial with 40 pods and 100 groups takes 0.3 s."""
 QUICK_GROUPS: Final = 24
 MOST_ROWS: Final = 300
 """Rows of pods above which similar ones are joined. That costs some 0.2 % of the price, and saves most of the time."""
@@ -43,7 +45,8 @@ class Trial(NamedTuple):
     """leaving : int32 nodes that go, ascending; group_of : group of each new node, in the order of opening; pods :
     int32[M] that move, in the order of placing; node : int32[M] where each goes, a new node as N' + its position, N' =
     nodes of the simulation; stuck : int32 pods that find no place: then the trial has failed; of_target : new node of
-    the target that each new node is, NOT_OPEN = none.
+    the target that each new node is, NOT_OPEN = none; too_many : how many more new nodes were planned than may come, as
+    a share of those planned.
     """
 
     leaving: Int32
@@ -52,6 +55,7 @@ class Trial(NamedTuple):
     node: Int32
     stuck: Int32
     of_target: tuple[int, ...]
+    too_many: float = 0.0
 
 
 class Bench(NamedTuple):
@@ -101,11 +105,11 @@ def run_trial(bench: Bench, leaving: Int32, uses_room: Bool, target: Target | No
     opened = bench.spare_nodes[: len(group_of)]
     allowed[opened] = True
     _place(state, new_search(state, np.concatenate([opened, bench.order]).astype(np.int32), allowed), pods)
-    left = unplaced(state, pods)
+    left, too_many = unplaced(state, pods), 0.0
     for _ in range(MOST_ORDERS):
         if not len(left):
             break
-        more = _open_nodes(bench, left, group_of)
+        more, too_many = _open_nodes(bench, left, group_of)
         opened = bench.spare_nodes[len(group_of) : len(group_of) + len(more)]
         group_of += more
         allowed[opened] = True
@@ -117,7 +121,7 @@ def run_trial(bench: Bench, leaving: Int32, uses_room: Bool, target: Target | No
         if not more:
             break
     check_log(state)
-    found = _as_trial(bench, leaving, group_of, pods, of_target)
+    found = _as_trial(bench, leaving, group_of, pods, of_target)._replace(too_many=too_many)
     revert(state, start)
     return found
 
@@ -142,14 +146,18 @@ def _fill(state: SimulationState, target: Target, pods: Int32) -> None:
     place_in_slots(
         state,
         PodsInSlots(
-            pods, state.pod_class[pods].astype(np.int32), target.node[there], target.pod_class[there], target.room[there]
+            pods,
+            state.pod_class[pods].astype(np.int32),
+            target.node[there],
+            target.pod_class[there],
+            target.room[there],
         ),
     )
 
 
-def _open_nodes(bench: Bench, left: Int32, before: list[int]) -> list[int]:
-    """Open the cheapest new nodes for pods, and place these as planned; return the group of each node. before : groups
-    of the nodes that the trial has opened already."""
+def _open_nodes(bench: Bench, left: Int32, before: list[int]) -> tuple[list[int], float]:
+    """Open the cheapest new nodes for pods, and place these as planned; return the group of each node, or none and
+    `Trial.too_many`. before : groups of the nodes that the trial has opened already."""
     context, state = bench.context, bench.state
     request, first = context.request, bench.first_spare + len(before)
     spare = bench.spare_nodes[len(before) :]
@@ -159,7 +167,9 @@ def _open_nodes(bench: Bench, left: Int32, before: list[int]) -> list[int]:
     room = RoomToGrow(bench.packer, request.snapshot.groups, bench.labels, may_add, most, first)
     problem, row_of = whole_problem(room, bounds, left)
     search, tries = request.settings.search, request.settings.scale_up.max_improvements
-    if len(left) > MANY_PODS and search.replacement_work < BEST.replacement_work:
+    cells = len(problem.pods) * int(np.count_nonzero(problem.most))
+    is_large = len(left) > MANY_PODS or cells > MANY_CELLS or len(before) > 0
+    if is_large and search.replacement_work < BEST.replacement_work:
         problem, joined = with_similar_rows_joined(problem, MOST_ROWS)
         row_of = joined[row_of]
         few = min(search.detailed_groups, QUICK_GROUPS)
@@ -168,11 +178,11 @@ def _open_nodes(bench: Bench, left: Int32, before: list[int]) -> list[int]:
     until = PlanBounds(request.limits, request.round.work.time_left, tries, search)
     planned = planned_nodes(cheapest_plan(problem, until), by_class(bench.packer.simulation, left), row_of)
     if len(planned.group_of) > most:
-        return []
+        return [], 1 - most / len(planned.group_of)
     place_on_new_nodes(bench.packer, planned.group_of, left[:0], left[:0], first)
     waits = state.pod_node[planned.pods] == NO_NODE
     place_in_slots(state, planned.on(spare, waits))
-    return planned.group_of
+    return planned.group_of, 0.0
 
 
 def _as_trial(bench: Bench, leaving: Int32, group_of: list[int], pods: Int32, of_target: list[int]) -> Trial:

@@ -77,6 +77,11 @@ class Limits:
         return other
 
     @property
+    def nodes_left(self) -> int:
+        """How many nodes the plan may still add at most."""
+        return self._nodes_left
+
+    @property
     def reasons(self) -> Int32:
         """Why each group may get none: `NodeGroupReason.Code`, UNSPECIFIED if it may get some. int32[G]."""
         return self._current().reason

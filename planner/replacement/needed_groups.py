@@ -11,18 +11,19 @@ from trimtab.planner.simulation.growth import NO_TEMPLATE_NODE
 from trimtab.planner.snapshot.columns import Bool, Int64
 
 
-def needed_groups(context: ReplacementContext, packed: Packer, most_new: int) -> Bool:
+def needed_groups(context: ReplacementContext, packed: Packer) -> Bool:
     """Return the groups that may grow without those for which another admits the same pods, has no less of anything,
-    costs no more, and may grow by as many nodes as a plan has. bool[G]. most_new : new nodes of a plan at most. Groups
-    whose nodes differ for pods that depend on where others are, such as those of two zones, are kept beside each other.
+    costs no more, and may grow by as many nodes as a plan has. bool[G]. Groups whose nodes differ for pods that depend
+    on where others are, such as those of two zones, are kept beside each other.
     """
     simulation, growth = packed.simulation, packed.growth
     found: Bool = context.usable & (growth.template_node != NO_TEMPLATE_NODE)
     groups = np.flatnonzero(found)
     moving = context.pods.of(context.candidates)
-    none = np.zeros(len(found), np.int64)
-    may_add = context.limits.after(none, none).may_add[groups]
-    most = min(most_new, len(moving), int(may_add.max(initial=0)))
+    none, settings = np.zeros(len(found), np.int64), context.request.settings
+    limits = context.limits.after(none, none, settings.max_waves)
+    may_add = limits.may_add[groups]
+    most = min(settings.max_surge_nodes * settings.max_waves, len(moving), limits.nodes_left)
     capacity = np.maximum(fresh_amounts(simulation, growth)[groups], 0)
     kind = _kinds(packed, groups, np.unique(simulation.state.pod_class[moving]))
     found[groups] = False

@@ -57,7 +57,7 @@ class Target(NamedTuple):
             gain = total(served * worth) / float(cost[best])
             if gain <= 0 or left[group[best]] <= 0:
                 continue
-            if queue and -gain > queue[0][0]:
+            if queue and (-gain, best) > queue[0]:
                 heappush(queue, (-gain, best))
                 continue
             found.append(int(rows[best]))

@@ -121,7 +121,7 @@ class ReplacementWaves:
         self.is_out = self.is_late = False
         self._labels = [dict(one.template.labels) if one else {} for one in context.templates]
         self._use = used_shares(request.round.simulation, np.arange(count))
-        self._is_needed = needed_groups(context, self.packer, settings.max_surge_nodes * settings.max_waves)
+        self._is_needed = needed_groups(context, self.packer)
         pods = in_order(request.round.simulation, context.pods.pods)
         self._rank = np.zeros(len(request.round.simulation.state.pod_node), np.int32)
         self._rank[pods] = np.arange(len(pods))

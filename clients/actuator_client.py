@@ -98,6 +98,13 @@ class ActuatorClient:
         request = actuator_pb2.ApplyBufferStatusRequest(buffers=buffers)
         return self._invoke(lambda: self._stub.ApplyBufferStatus(request, timeout=self._timeout_s))
 
+    def apply_capacity_status(
+        self, answers: Sequence[plan_pb2.CapacityAnswer]
+    ) -> actuator_pb2.ApplyCapacityStatusResponse:
+        """Write the conditions of ProvisioningRequests."""
+        request = actuator_pb2.ApplyCapacityStatusRequest(requests=answers, epoch=self.epoch())
+        return self._invoke(lambda: self._stub.ApplyCapacityStatus(request, timeout=self._timeout_s))
+
     def get_status(self, without_finished: bool = False, with_instances: bool = False) -> actuator_pb2.ActuatorStatus:
         """Return the whole status; with `with_instances`, also the instances of each node group."""
         request = actuator_pb2.GetStatusRequest(without_finished=without_finished, with_instances=with_instances)

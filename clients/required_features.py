@@ -29,6 +29,13 @@ _BY_FEATURE: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             "BalanceSettings.max_free_difference_ratio",
         ),
         "capacity-buffer-reading": ("SlackSettings.capacity_buffer_reading",),
+        "capacity-requests": (
+            "CapacityRequestSettings.enabled",
+            "CapacityRequestSettings.classes",
+            "CapacityRequestSettings.processor_instance",
+            "CapacityClass.name",
+            "CapacityClass.kind",
+        ),
         "cluster-health": (
             "ScaleDownSettings.max_total_unready_percentage",
             "ScaleDownSettings.ok_total_unready_count",
@@ -50,6 +57,7 @@ _BY_FEATURE: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             "ScaleDownSettings.job_pods_unmovable",
         ),
         "expendable-pods": ("PlannerSettings.expendable_pods_priority_cutoff",),
+        "gangs": ("GangSettings.serve_optional_members", "GangSettings.move_running"),
         "gpu-label": ("PlannerSettings.gpu_label",),
         "max-evaluated-nodes": ("ScaleDownSettings.max_evaluated_nodes",),
         "max-new-unneeded-nodes": ("ScaleDownSettings.max_new_unneeded_nodes",),
@@ -170,9 +178,13 @@ UNRESTRICTING: Final = frozenset(
     (
         # They only contain settings.
         "PlanSettings.scale_up", "PlanSettings.scale_down", "PlanSettings.slack", "PlanSettings.pod_costs",
-        "PlanSettings.replacement", "PlanSettings.simulation", "PlanSettings.planner", "PlannerSettings.balance",
+        "PlanSettings.replacement", "PlanSettings.gangs", "PlanSettings.capacity_requests", "PlanSettings.simulation",
+        "PlanSettings.planner", "PlannerSettings.balance",
         # It chooses among permitted plans.
         "ReplacementSettings.choice",
+        # They say when a condition is written, and how long room is held.
+        "CapacityRequestSettings.provisioned_when", "CapacityRequestSettings.booking_time",
+        "CapacityRequestSettings.max_seek_time",
         # Parts of settings for which a feature is required, or that restrict nothing.
         "Selector.match_labels", "Selector.match_expressions", "SelectorRequirement.key",
         "SelectorRequirement.operator", "SelectorRequirement.values", "PodSelector.namespaces", "PodSelector.labels",
@@ -190,6 +202,7 @@ UNRESTRICTING: Final = frozenset(
         "PodCostTerm.strategy", "PodCostTerm.weight", "PodCostTerm.threshold", "PodCostTerm.topology_key",
         "PodCostTerm.annotation", "PodCostTerm.name",
         # They permit more.
+        "GangSettings.count_missing_members",
         "SimulationSettings.topology_spread_timeout", "ScaleUpSettings.scheduler_names",
         "ScaleDownSettings.ignore_daemonsets_utilization", "ScaleDownSettings.ignore_mirror_pods_utilization",
         "ScaleDownSettings.min_evaluated_nodes", "ScaleDownSettings.delay_type_local", "SlackSettings.ignored_pods",

@@ -253,6 +253,24 @@ class BufferStatus(NamedTuple):
     problem: str = ""
 
 
+class KnownCapacityRequest(NamedTuple):
+    """A ProvisioningRequest that exists. `namespace`, `name`, `uid`, `generation`, `resource_version` : its metadata's;
+    `conditions` : as they are now, as JSON.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    generation: int
+    resource_version: str
+    conditions: Sequence[Mapping[str, Any]]
+
+    @property
+    def key(self) -> str:
+        """Return "namespace/name"."""
+        return f"{self.namespace}/{self.name}"
+
+
 class KnownBuffer(NamedTuple):
     """A CapacityBuffer that exists. `namespace`, `name` : its metadata's; `generation` : likewise, grows with each
     change of its spec.
@@ -413,4 +431,14 @@ class ClusterApi(Protocol):
     def write_buffer_status(self, buffer: KnownBuffer, status: Mapping[str, Any]) -> None:
         """Write the status of a CapacityBuffer. Raises `NotFoundError` when it is gone, `ConflictError` when another
         client writes it, `ClusterError`.
+        """
+
+    def capacity_requests(self) -> Sequence[KnownCapacityRequest]:
+        """Return all ProvisioningRequests, sorted by namespace and name. Raises `NotServedError` where the cluster does
+        not know the kind, `ClusterError`.
+        """
+
+    def write_capacity_conditions(self, one: KnownCapacityRequest, conditions: Sequence[Mapping[str, Any]]) -> None:
+        """Write all conditions of a ProvisioningRequest. Raises `NotFoundError` when it is gone, `ConflictError` when
+        it was changed since it was read, `ClusterError`.
         """

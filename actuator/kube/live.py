@@ -11,6 +11,7 @@ from typing import Any
 from trimtab.actuator.kube import group_costs
 from trimtab.actuator.kube.api import METADATA, METADATA_LIST, Call, KubeApi
 from trimtab.actuator.kube.buffers import Buffers
+from trimtab.actuator.kube.capacity_requests import ProvisioningRequests
 from trimtab.actuator.kube.cluster import (
     ConflictError,
     CostWrite,
@@ -20,6 +21,7 @@ from trimtab.actuator.kube.cluster import (
     GroupCostStatus,
     InvalidError,
     KnownBuffer,
+    KnownCapacityRequest,
     KnownGroupCost,
     NodeView,
     NotFoundError,
@@ -59,6 +61,7 @@ class KubeCluster:
         self._api = api
         self._settings = settings or KubeSettings()
         self._buffers = Buffers(api, self._settings.list_timeout_s)
+        self._capacity_requests = ProvisioningRequests(api, self._settings.list_timeout_s)
 
     def get_node(self, name: str, from_cache: bool = False) -> NodeView:
         """Return one node; with `from_cache`, as the server's cache has it."""
@@ -196,6 +199,14 @@ class KubeCluster:
     def write_buffer_status(self, buffer: KnownBuffer, status: Mapping[str, Any]) -> None:
         """Apply the status of a CapacityBuffer."""
         self._buffers.write_status(buffer, status)
+
+    def capacity_requests(self) -> Sequence[KnownCapacityRequest]:
+        """Return all ProvisioningRequests."""
+        return self._capacity_requests.read_all()
+
+    def write_capacity_conditions(self, one: KnownCapacityRequest, conditions: Sequence[Mapping[str, Any]]) -> None:
+        """Apply the conditions of a ProvisioningRequest."""
+        self._capacity_requests.write_conditions(one, conditions)
 
     def _pods_named(
         self, namespace: str, names: AbstractSet[str], query: Mapping[str, str] = IN_MEMORY

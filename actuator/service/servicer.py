@@ -20,13 +20,14 @@ from trimtab.actuator.cloud.provider import CloudError
 from trimtab.actuator.kube.cluster import ClusterError, ForbiddenError, NotLeaderError
 from trimtab.actuator.service.app import Actuator
 from trimtab.actuator.service.buffer_status import apply_buffer_status
+from trimtab.actuator.service.capacity_status import apply_capacity_status
 from trimtab.actuator.service.deletions import deletion_response
 from trimtab.actuator.service.growth import growth_response
 from trimtab.actuator.service.pod_costs import apply_pod_costs
 from trimtab.actuator.service.replacement_orders import replacement_response
 from trimtab.actuator.service.soft_taints import apply_soft_taints
 from trimtab.actuator.service.status import StatusParts
-from trimtab.actuator.service.validation import buffer_states, check_nodes, cost_orders
+from trimtab.actuator.service.validation import buffer_states, capacity_answers, check_epoch, check_nodes, cost_orders
 from trimtab.actuator.service.watching import Place, SendBudget, SharedStatus, WatcherPlaces
 from trimtab.actuator.store.records import StoreError
 from trimtab.actuator.tracker.replacements import participants
@@ -45,6 +46,7 @@ RPCS = (
     "ApplyTaints",
     "ApplyPodCosts",
     "ApplyBufferStatus",
+    "ApplyCapacityStatus",
     "CancelDeletion",
     "GetStatus",
     "WatchStatus",
@@ -189,6 +191,18 @@ class ActuatorServicer(actuator_pb2_grpc.ActuatorServicer):
         with backend_errors(), self._actuator.metrics.timed("apply_buffer_status", bool(wanted)):
             self._actuator.processor.check_leading()
             return apply_buffer_status(self._actuator.cluster, wanted, self._actuator.settings.buffers, now)
+
+    def ApplyCapacityStatus(  # noqa: N802
+        self, request: actuator_pb2.ApplyCapacityStatusRequest, context: grpc.ServicerContext
+    ) -> actuator_pb2.ApplyCapacityStatusResponse:
+        """Write the conditions of ProvisioningRequests."""
+        del context
+        now = datetime.fromtimestamp(self._actuator.processor.now_ms() / 1000, UTC)
+        answers = capacity_answers(request)
+        with backend_errors(), self._actuator.metrics.timed("apply_capacity_status", bool(answers)):
+            self._actuator.processor.check_leading()
+            self._actuator.processor.read(lambda tracker, _: check_epoch(request.epoch, tracker.data))
+            return apply_capacity_status(self._actuator.cluster, answers, self._actuator.settings.capacity, now)
 
     def GetStatus(  # noqa: N802
         self, request: actuator_pb2.GetStatusRequest, context: grpc.ServicerContext

@@ -47,10 +47,20 @@ class BufferLimits:
 
 
 @dataclass(frozen=True)
+class CapacityLimits:
+    """How many ProvisioningRequests one call writes."""
+
+    # Objects written by one call: a queue of jobs may get its answers at the same time.
+    max_count: int = 200
+    # Time one call may take; a running write is not interrupted.
+    max_s: float = 10.0
+
+
+@dataclass(frozen=True)
 class ActuatorSettings:
     """All settings of the actuator. `work` : drains, deletions and growth; `limits` : on what may be in progress;
-    `retention` : how long results are kept; `soft_taints`, `pod_costs`, `buffers` : what one call of these changes at
-    most; `groups` : upkeep of node groups.
+    `retention` : how long results are kept; `soft_taints`, `pod_costs`, `buffers`, `capacity` : what one call
+    of these changes at most; `groups` : upkeep of node groups.
     """
 
     work: WorkSettings = field(default_factory=WorkSettings)
@@ -59,6 +69,7 @@ class ActuatorSettings:
     soft_taints: SoftTaintSettings = field(default_factory=SoftTaintSettings)
     pod_costs: PodCostLimits = field(default_factory=PodCostLimits)
     buffers: BufferLimits = field(default_factory=BufferLimits)
+    capacity: CapacityLimits = field(default_factory=CapacityLimits)
     groups: GroupSettings = field(default_factory=GroupSettings)
     # How long StartDeletion waits for the taints, and for their roll-back; the work continues after it.
     answer_s: float = 60.0

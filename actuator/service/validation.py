@@ -26,6 +26,7 @@ MAX_NAME_BYTES = 253
 MAX_GROWTH = 10_000
 MAX_COSTS = 200_000
 MAX_BUFFERS = 10_000
+MAX_CAPACITY_REQUESTS = 10_000
 DIGEST_LENGTH = 16
 
 
@@ -157,6 +158,23 @@ def buffer_states(request: actuator_pb2.ApplyBufferStatusRequest) -> dict[str, B
             )
         statuses[key] = BufferStatus(buffer.asked_count, buffer.present_count, buffer.problem)
     return statuses
+
+
+def capacity_answers(request: actuator_pb2.ApplyCapacityStatusRequest) -> Sequence[plan_pb2.CapacityAnswer]:
+    """Return the answers in an `ApplyCapacityStatus`, checked."""
+    if len(request.requests) > MAX_CAPACITY_REQUESTS:
+        message = f"{len(request.requests)} requests; give at most {MAX_CAPACITY_REQUESTS:,}"
+        raise invalid_request(message, field="requests")
+    seen: set[tuple[str, str]] = set()
+    for one in request.requests:
+        if not is_label(one.namespace) or not is_subdomain(one.name):
+            message = f"requests.name: {f'{one.namespace}/{one.name}'[:100]!r} is no name of an object; use {RULE}"
+            raise invalid_request(message, field="requests.name")
+        if (one.namespace, one.name) in seen:
+            message = f"requests.name: {one.namespace}/{one.name} was given before"
+            raise invalid_request(message, field="requests.name")
+        seen.add((one.namespace, one.name))
+    return request.requests
 
 
 def _check_owner(group: GroupOrder) -> None:

@@ -24,11 +24,13 @@ def read_decisions(names: Sequence[str]) -> Codes:
 
 def default_decisions(settings: plan_pb2.PlanSettings, snapshot: snapshot_pb2.ClusterSnapshot) -> Codes:
     """Return the default decisions: scale-up and scale-down, and every other one that has settings. Slack is also
-    requested by workloads and CapacityBuffers.
+    requested by workloads and CapacityBuffers, the answer to requests by ProvisioningRequests.
     """
     decision = plan_pb2.Decision
     chosen: Codes = [decision.SCALE_UP, decision.SCALE_DOWN]
     requested = {decision.SLACK} if snapshot.slack_requests.requests else set()
+    if snapshot.capacity_requests.requests:
+        requested.add(decision.CAPACITY_REQUESTS)
     for field, code in FIELDS.items():
         if code not in chosen and (code in requested or settings.HasField(field)):  # type: ignore[arg-type]
             chosen.append(code)

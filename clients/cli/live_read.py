@@ -10,13 +10,15 @@ from trimtab.clients.cli.live.sources import ClusterSource, cluster_failures
 from trimtab.clients.cli.output import note, stderr_console
 from trimtab.clients.cli.sources import note_some
 from trimtab.clients.rpc.extras import require_extra
-from trimtab.clients.snapshots.live.watched_objects import BUFFERS, POOLS
+from trimtab.clients.snapshots.live.watched_objects import BUFFERS, DEVICES, GROUPS_OF_PODS, POOLS
 from trimtab.clients.snapshots.objects.build import BuiltSnapshot
 from trimtab.clients.snapshots.objects.karpenter.offers import MachineOffer
 
 _PURPOSES = {
-    **dict.fromkeys(BUFFERS, "they only ask for slack"),
+    **dict.fromkeys(BUFFERS, "they only ask for slack or capacity"),
     **dict.fromkeys(POOLS, "without both, the nodes of Karpenter are in no node group"),
+    **dict.fromkeys(DEVICES, "pods with claims of devices are neither placed nor moved without them"),
+    **dict.fromkeys(GROUPS_OF_PODS, "pods that name a group wait for it"),
 }
 
 

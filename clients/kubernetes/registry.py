@@ -14,7 +14,16 @@ from typing import Any, Final, NamedTuple
 from google.protobuf.message import Message
 
 from trimtab.clients.kubernetes.encodings import JSON, PROTOBUF, Encoding
-from trimtab.clients.kubernetes.kinds import controllers, karpenter, nodes, pods, policies, storage
+from trimtab.clients.kubernetes.kinds import (
+    controllers,
+    devices,
+    karpenter,
+    nodes,
+    pod_groups,
+    pods,
+    policies,
+    storage,
+)
 from trimtab.clients.kubernetes.names import object_path
 from trimtab.k8s.v1 import core_pb2, policy_pb2, storage_pb2, workloads_pb2
 
@@ -42,6 +51,7 @@ class User(Enum):
     ACTUATOR = "the actuator with any cloud"
     POD_COSTS = "the actuator, for pod deletion costs; not required at the start"
     BUFFERS = "the actuator, for the status of CapacityBuffers; not required at the start"
+    CAPACITY = "the actuator, for the conditions of ProvisioningRequests; not required at the start"
     KWOK = "the cloud `kwok`: it creates nodes, and keeps its ledger in a ConfigMap"
     CLUSTER_API = "the cloud `clusterapi`, in the management cluster"
     LEADER = "a process that leads by a Lease"
@@ -66,13 +76,17 @@ class Permission(NamedTuple):
 class Resource(NamedTuple):
     """A kind of objects, and where an API server has them. Paths have no trailing slash.
 
-    api_versions : those that files may have, the one for requests first; of a custom kind, requests try all in order
+    kind : as in objects; where another group has a kind of this name, the second one ends in its group, as in
+    "PodGroup.scheduling.volcano.sh"
+    api_versions : those that files may have, the one for requests first; of a kind that clusters may lack, requests
+    try all in order
     struct : to decode the objects of files and snapshots; None = they have none
     message : their protobuf message; None = they come as JSON
     command_name : in `kubectl get` for a whole cluster; "" = not there
     access : who may do what with the objects
     is_namespaced : its objects are in namespaces
-    is_custom : defined by a CustomResourceDefinition, which clusters may lack
+    is_custom : clusters may lack it: it is defined by a CustomResourceDefinition, or not served by all versions and
+    configurations of the API server
     is_controller : pods name it as their controller
     """
 
@@ -89,7 +103,13 @@ class Resource(NamedTuple):
     @property
     def plural(self) -> str:
         """Name of the collection. Source: apimachinery, api/meta, UnsafeGuessKindToResource."""
-        return self.kind.lower() + ("es" if self.kind.endswith("s") else "s")
+        name = self.object_kind.lower()
+        return name + ("es" if name.endswith("s") else "s")
+
+    @property
+    def object_kind(self) -> str:
+        """The kind that objects name."""
+        return self.kind.partition(".")[0]
 
     @property
     def api_version(self) -> str:
@@ -109,7 +129,7 @@ class Resource(NamedTuple):
     @property
     def type_meta(self) -> dict[str, Any]:
         """The first fields of a written object."""
-        return {"apiVersion": self.api_version, "kind": self.kind}
+        return {"apiVersion": self.api_version, "kind": self.object_kind}
 
     @property
     def encoding(self) -> Encoding:
@@ -158,9 +178,22 @@ _APPS = ("apps/v1", "apps/v1beta1", "apps/v1beta2")
 _STORAGE = ("storage.k8s.io/v1", "storage.k8s.io/v1beta1")
 _SCHEDULING = ("scheduling.k8s.io/v1", "scheduling.k8s.io/v1beta1", "scheduling.k8s.io/v1alpha1")
 _BUFFERS = ("autoscaling.x-k8s.io/v1beta1", "autoscaling.x-k8s.io/v1", "autoscaling.x-k8s.io/v1alpha1")
+_PROVISIONING = ("autoscaling.x-k8s.io/v1", "autoscaling.x-k8s.io/v1beta1")
 _CLUSTER_API = ("cluster.x-k8s.io/v1beta1",)
 _KARPENTER = ("karpenter.sh/v1", "karpenter.sh/v1beta1")
 _EXTENSIONS = (*_APPS, "extensions/v1beta1")
+_RESOURCE = ("resource.k8s.io/v1", "resource.k8s.io/v1beta2")
+_DEVICE_TAINTS = (*_RESOURCE, "resource.k8s.io/v1alpha3")
+_POD_GROUPS = ("scheduling.k8s.io/v1beta1", "scheduling.k8s.io/v1alpha3", "scheduling.k8s.io/v1alpha2")
+VOLCANO_POD_GROUP: Final = "PodGroup.scheduling.volcano.sh"
+
+
+def _as_json(kind: str, api_versions: tuple[str, ...], struct: type[Any], *, is_namespaced: bool = True) -> Resource:
+    """Return the row of a kind that snapshots are made of, that clusters may lack, and that comes as JSON.
+
+    Also built-in kinds with large objects: their JSON becomes structs several times faster than their protobuf.
+    """
+    return Resource(kind, api_versions, struct, access=(_WATCHED,), is_namespaced=is_namespaced, is_custom=True)
 
 
 def _in_snapshots(
@@ -196,6 +229,16 @@ RESOURCES: Final = (
     _in_snapshots("PodTemplate", ("v1",), controllers, core_pb2),
     _in_snapshots("CapacityBuffer", _BUFFERS, policies, policy_pb2, is_custom=True,
                   access=(Permission(User.BUFFERS, "list"), Permission(User.BUFFERS, "patch", "status"))),
+    _in_snapshots("ProvisioningRequest", _PROVISIONING, policies, policy_pb2, is_custom=True,
+                  access=(Permission(User.CAPACITY, "list"), Permission(User.CAPACITY, "patch", "status"))),
+    _as_json("DeviceClass", _RESOURCE, devices.ResourceDeviceClass, is_namespaced=False),
+    _as_json("ResourceSlice", _RESOURCE, devices.ResourceSlice, is_namespaced=False),
+    _as_json("DeviceTaintRule", _DEVICE_TAINTS, devices.DeviceTaintRule, is_namespaced=False),
+    _as_json("ResourceClaimTemplate", _RESOURCE, devices.ResourceClaimTemplate),
+    _as_json("ResourceClaim", _RESOURCE, devices.ResourceClaim),
+    _as_json("Workload", (*_POD_GROUPS, "scheduling.k8s.io/v1alpha1"), pod_groups.SchedulingWorkload),
+    _as_json("PodGroup", _POD_GROUPS, pod_groups.SchedulingPodGroup),
+    _as_json(VOLCANO_POD_GROUP, ("scheduling.volcano.sh/v1beta1",), pod_groups.VolcanoPodGroup),
     _in_snapshots("NodePool", _KARPENTER, karpenter, core_pb2, is_namespaced=False, is_custom=True),
     _in_snapshots("NodeClaim", _KARPENTER, karpenter, core_pb2, is_namespaced=False, is_custom=True),
     _in_snapshots("Node", ("v1",), nodes, core_pb2, "nodes", is_namespaced=False,
@@ -238,6 +281,12 @@ EXPORTED_KINDS: Final = ",".join(
     sorted((row.command_name for row in RESOURCES if row.command_name), key=lambda name: name not in ("nodes", "pods"))
 )
 """What `kubectl get` is asked for to have all that a snapshot is made of: nodes and pods first."""
+
+
+def registered_kind(api_version: str, kind: str) -> str:
+    """Return the kind of an object as `Resource.kind` has it."""
+    in_group = f"{kind}.{api_version.rpartition('/')[0]}"
+    return in_group if in_group in BY_KIND else kind
 
 
 def rules_of(user: User, namespace: str = "", name: str = "") -> tuple[PermissionRule, ...]:

@@ -15,6 +15,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from trimtab.clients.kubernetes.errors import KubernetesError, MissingPermissionError
 from trimtab.clients.kubernetes.lease import Lease
 from trimtab.clients.reference_loop.advisory import Advisory
+from trimtab.clients.reference_loop.capacity import request_events
 from trimtab.clients.reference_loop.events import EventWriter, StatusEvents
 from trimtab.clients.reference_loop.growth_events import GrowthEvents
 from trimtab.clients.reference_loop.health import Health
@@ -207,7 +208,7 @@ class Loop:
         if around.events is not None and around.status_events is not None and done.status is not None:
             around.events.put(around.status_events.of(done.status))
         if around.events is not None and around.growth_events is not None:
-            around.events.put(around.growth_events.of(done))
+            around.events.put([*around.growth_events.of(done), *request_events(done.told_requests)])
         self._write_status(done)
 
     def _write_status(self, done: RoundResult | None) -> None:

@@ -17,6 +17,7 @@ from opentelemetry.context import Context
 
 from trimtab.clients.decisions import failed_fields
 from trimtab.clients.kubernetes.kinds.nodes import NodeGroup
+from trimtab.clients.reference_loop.capacity import ToldRequests, all_splits
 from trimtab.clients.reference_loop.planner_session import PlannerSession
 from trimtab.clients.reference_loop.replacing import (
     REPLACEMENT,
@@ -77,6 +78,11 @@ class LoopActuator(Protocol):
     def apply_buffer_status(self, buffers: Sequence[plan_pb2.SlackObject]) -> actuator_pb2.ApplyBufferStatusResponse:
         """Write the status of CapacityBuffers."""
 
+    def apply_capacity_status(
+        self, answers: Sequence[plan_pb2.CapacityAnswer]
+    ) -> actuator_pb2.ApplyCapacityStatusResponse:
+        """Write the conditions of ProvisioningRequests."""
+
 
 REFUSED_REPLACEMENT: Final = "replacement"
 MOST_NOTED = 5
@@ -134,6 +140,8 @@ class RoundResult:
     # Nodes whose deletion has started, and node groups that the cloud has grown.
     accepted: list[str] = field(default_factory=list)
     grown: list[str] = field(default_factory=list)
+    # Answers to ProvisioningRequests that were told in this round.
+    told_requests: list[plan_pb2.CapacityAnswer] = field(default_factory=list)
     # Nodes whose replacement has started.
     replaced: list[str] = field(default_factory=list)
     # Nodes and node groups that were refused, and why; a replacement is `REFUSED_REPLACEMENT`.
@@ -164,6 +172,7 @@ class RoundRunner:
         self._ranked_owners: frozenset[str] | None = None
         # The status of CapacityBuffers as last written.
         self._told_buffers: list[plan_pb2.SlackObject] = []
+        self._told_requests = ToldRequests()
         self._ended_replacements = ReplacementMemory()
 
     def run(self, request_id: str, now: Timestamp, may_act: Callable[[], bool]) -> RoundResult:
@@ -251,7 +260,12 @@ class RoundRunner:
         answer = done.answer
         ranks = self._settings.apply_pod_costs and answer.HasField("pod_costs")
         steps: list[tuple[str, bool, Callable[[], None]]] = [
-            ("ScaleUp", bool(answer.scale_up.splits), lambda: self._grow(actuator, done)),
+            ("ScaleUp", bool(all_splits(answer)), lambda: self._grow(actuator, done)),
+            (
+                "ApplyCapacityStatus",
+                answer.HasField("capacity_requests"),
+                lambda: self._tell_requests(actuator, done),
+            ),
             ("StartDeletion", _removes(answer), lambda: self._remove(actuator, done)),
             (
                 "StartReplacement",
@@ -298,6 +312,17 @@ class RoundRunner:
         for failure in answer.failures[:MOST_NOTED]:
             done.notes.append(f"the status of a CapacityBuffer is not written: {failure}")
 
+    def _tell_requests(self, actuator: LoopActuator, done: RoundResult) -> None:
+        """Have the actuator write the conditions of ProvisioningRequests where they have changed."""
+        decision = done.answer.capacity_requests
+        self._told_requests.forget_others(decision)
+        due = self._told_requests.due(decision, set(done.refused))
+        if due:
+            failures = self._told_requests.tell(actuator, due)
+            done.told_requests.extend(due)
+            for failure in failures[:MOST_NOTED]:
+                done.notes.append(f"the conditions of a ProvisioningRequest are not written: {failure}")
+
     def _clocks_differ(self, done: RoundResult) -> bool:
         """Return whether the clocks differ too much to delete nodes, and log it."""
         skew_s, limit_s = done.clock_skew_s, self._settings.max_clock_skew_s
@@ -323,7 +348,7 @@ class RoundRunner:
             done.refused[REFUSED_REPLACEMENT] = f"{reason} {answer.detail}".rstrip()
 
     def _grow(self, actuator: LoopActuator, done: RoundResult) -> None:
-        for one in actuator.scale_up(done.request.request_id, done.answer.scale_up.splits).splits:
+        for one in actuator.scale_up(done.request.request_id, all_splits(done.answer)).splits:
             if one.accepted:
                 done.grown.append(one.node_group)
             else:
@@ -359,7 +384,7 @@ def _skew_s(status: actuator_pb2.ActuatorStatus | None, now: Timestamp, elapsed_
 
 
 def _removes(answer: plan_pb2.PlanResponse) -> bool:
-    return bool(answer.scale_down.delete_empty or answer.scale_down.drain)
+    return bool(answer.scale_down.delete_empty or answer.scale_down.drain or answer.capacity_requests.give_back)
 
 
 def _ignore(_answer: object) -> None:
@@ -367,16 +392,20 @@ def _ignore(_answer: object) -> None:
 
 
 def deletion_order(request: plan_pb2.PlanRequest, answer: plan_pb2.PlanResponse) -> actuator_pb2.StartDeletionRequest:
-    """Return the nodes to remove now, with the plan's assumptions and limits."""
+    """Return the nodes to remove now, with the plan's assumptions and limits. Nodes that are given back have no pods to
+    move: the actuator refuses one that has meanwhile."""
     decision, limits = answer.scale_down, request.settings.scale_down
     assumptions = {node.node: node.assumption for node in decision.unneeded}
     drained = set(decision.drain)
+    going = {*decision.delete_empty, *decision.drain}
+    give_back = [node for node in answer.capacity_requests.give_back if node not in going]
     return actuator_pb2.StartDeletionRequest(
         request_id=request.request_id,
         nodes=[
             actuator_pb2.NodeToDelete(node=node, drain=node in drained, assumption=assumptions[node])
             for node in (*decision.delete_empty, *decision.drain)
-        ],
+        ]
+        + [actuator_pb2.NodeToDelete(node=node) for node in give_back],
         plan_time=request.now,
         snapshot_version=answer.snapshot_version,
         max_parallelism=limits.max_scale_down_parallelism,

@@ -118,6 +118,14 @@ class LocalActuator:
         with _as_client():
             return self._servicer.ApplyBufferStatus(request, _NO_CALL)
 
+    def apply_capacity_status(
+        self, answers: Sequence[plan_pb2.CapacityAnswer]
+    ) -> actuator_pb2.ApplyCapacityStatusResponse:
+        """Write the conditions of ProvisioningRequests."""
+        with _as_client():
+            request = actuator_pb2.ApplyCapacityStatusRequest(requests=answers)
+            return self._servicer.ApplyCapacityStatus(request, _NO_CALL)
+
     def _wait(self, answers: Callable[[], T | None]) -> T:
         """Run the actuator until it answers."""
         while (found := answers()) is None:

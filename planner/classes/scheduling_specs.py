@@ -31,6 +31,7 @@ _UNUSED: Final = {
         "scale_up_delay_s",
         "preferred_pod_anti_affinity",
         "ignored_by_slack",
+        "capacity_request",
     )
 }
 """Fields for eviction, scoring and decisions. A timeout of spread constraints counts by whether it has expired."""

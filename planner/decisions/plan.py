@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
+from trimtab.planner.decisions.missing_members import with_missing_members
 from trimtab.planner.decisions.notes import PodCountsKey, count_pods, notes
 from trimtab.planner.decisions.requests import RequestError
 from trimtab.planner.decisions.simulations import RoundGrowth, round_growth, simulate
@@ -22,12 +23,13 @@ from trimtab.planner.decisions.table import TABLE, Table
 from trimtab.planner.model.settings import SettingsError, resolve_planner
 from trimtab.planner.model.wire import entry, tag
 from trimtab.planner.round.decision import Decision
-from trimtab.planner.round.round import Round
+from trimtab.planner.round.round import NOTHING_BOOKED, Round, RoundInput
 from trimtab.planner.round.work import Work
 from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.simulation.growth import Growth, GrowthNeed
 from trimtab.planner.simulation.log import commit
 from trimtab.planner.simulation.virtual_rows import NO_KINDS, Kinds, VirtualPod, VirtualRows
+from trimtab.planner.snapshot.caches import UNCACHED, WRITE_ALWAYS
 from trimtab.planner.snapshot.checks import SnapshotError
 from trimtab.planner.snapshot.columns import Int32, Snapshot
 from trimtab.v1 import plan_pb2 as pb
@@ -52,12 +54,13 @@ class DecisionFailure(NamedTuple):
 
 class Planned(NamedTuple):
     """An answer. answer : all of it but `rest`; rest : encoded entries of fields of `PlanResponse`, to be merged into
-    it; failures : of decisions, in their order.
+    it; failures : of decisions, in their order; inputs : what decisions give to those that follow (`Decided.input`).
     """
 
     answer: pb.PlanResponse
     rest: tuple[bytes, ...] = ()
     failures: tuple[DecisionFailure, ...] = ()
+    inputs: tuple[RoundInput | None, ...] = ()
 
     def whole(self) -> pb.PlanResponse:
         """Return the answer with everything merged into it."""
@@ -85,9 +88,28 @@ def plan_in_parts(
     The state of a decision that is not requested is returned unchanged. The caller sets `request_id`, `state_version`
     and the stages of the diagnostics.
     """
+    if resolve_planner(request.settings).gangs.count_missing and snapshot.pod_groups:
+        known, snapshot = snapshot, with_missing_members(snapshot)
+        if snapshot is not known:
+            # Nothing kept with the snapshot, or under its version, is of this one.
+            work = work._replace(cache=UNCACHED, encodings=WRITE_ALWAYS)
     requested = [decision for decision in table if decision.code in request.decisions]
     settings: dict[int, Any] = {decision.code: decision.resolve(request.settings) for decision in requested}
-    call = _PlanCall(snapshot, request, state, work, table, requested, settings, _explained(snapshot, request))
+    call = _PlanCall(
+        snapshot, request, state, work, table, requested, settings, _explained(snapshot, request), snapshot.version
+    )
+    before = [decision for decision in requested if decision.comes_before]
+    if not before:
+        return _taken(call)
+    first = _taken(call._replace(requested=before))
+    rest = [decision for decision in requested if not decision.comes_before]
+    if not rest:
+        return first
+    return _joined(first, _taken(call.after(first)._replace(requested=rest)))
+
+
+def _taken(call: "_PlanCall") -> Planned:
+    """Take decisions in one round."""
     failures: dict[int, DecisionFailure] = {}
     while True:
         try:
@@ -96,6 +118,26 @@ def plan_in_parts(
             # Nothing of a failed decision may stay: neither its moves, which may be incomplete, nor the nodes that it
             # required. So the others are taken again without it.
             failures[failed.failure.decision.code] = failed.failure
+
+
+def _joined(first: Planned, rest: Planned) -> Planned:
+    """Return the answer of two rounds. The diagnostics are those of the second one, with results and notes of both."""
+    own, diagnostics = first.answer.diagnostics, rest.answer.diagnostics
+    decisions, texts = [*own.decisions, *diagnostics.decisions], dict.fromkeys((*own.notes, *diagnostics.notes))
+    answer = pb.PlanResponse()
+    answer.CopyFrom(first.answer)
+    answer.ClearField("diagnostics")
+    answer.MergeFrom(rest.answer)
+    del answer.diagnostics.decisions[:], answer.diagnostics.notes[:]
+    answer.diagnostics.decisions.extend(decisions)
+    answer.diagnostics.notes.extend(texts)
+    answer.state.CopyFrom(rest.answer.state)
+    for field in (one.name for one in pb.PlanState.DESCRIPTOR.fields):
+        if first.answer.state.HasField(field) and any(  # type: ignore[arg-type]
+            one.decision == pb.Decision.Code.Value(field.upper()) for one in own.decisions
+        ):
+            getattr(answer.state, field).CopyFrom(getattr(first.answer.state, field))
+    return Planned(answer, first.rest + rest.rest, first.failures + rest.failures)
 
 
 class _PlanCall(NamedTuple):
@@ -111,6 +153,18 @@ class _PlanCall(NamedTuple):
     requested: list[Decision]
     settings: Mapping[int, Any]
     explained: Int32
+    version: str
+    input: RoundInput | None = None
+
+    def after(self, first: Planned) -> "_PlanCall":
+        """Return the call for the decisions that follow a round of others."""
+        given = next((one for one in first.inputs if one is not None), None)
+        if given is None:
+            return self
+        if given.snapshot is self.snapshot:
+            return self._replace(input=given)
+        # What is cached belongs to the snapshot as it came.
+        return self._replace(input=given, snapshot=given.snapshot, work=self.work._replace(cache=UNCACHED))
 
     @property
     def now_ns(self) -> int:
@@ -134,7 +188,7 @@ class _RoundAttempt:
 
     def __init__(self, call: _PlanCall, failures: Mapping[int, DecisionFailure]) -> None:
         self._call, self._failures = call, dict(failures)
-        self._answer = pb.PlanResponse(snapshot_version=call.snapshot.version)
+        self._answer = pb.PlanResponse(snapshot_version=call.version)
         self._rest: tuple[bytes, ...] = ()
         self._notes: list[str] = []
         self._needs = {code: need for code, need in map(self._need, call.requested) if need is not None}
@@ -148,6 +202,8 @@ class _RoundAttempt:
             work=call.work,
             grow=self._growth_of,
             explained=call.explained,
+            booked=call.input.booked if call.input else NOTHING_BOOKED,
+            requested=call.input.requested if call.input else None,
         )
 
     def run(self) -> Planned:
@@ -162,7 +218,8 @@ class _RoundAttempt:
                 if decision.code in self._failures:
                     self._write_failure(self._failures[decision.code])
         self._describe()
-        return Planned(answer, self._rest, tuple(self._failures.values()))
+        inputs = tuple(one.input for one in self._round.decided.values())
+        return Planned(answer, self._rest, tuple(self._failures.values()), inputs)
 
     def _run_decision(self, decision: Decision, is_last: bool) -> None:
         """Take one decision and write its result."""
@@ -193,15 +250,20 @@ class _RoundAttempt:
             decided = decided._replace(result=result, more=())
         summary = decided.summary or decision.summarize(result)
         this.decided[decision.code] = decided
-        if not is_last:
+        if decision.comes_before or not is_last:
             # Commit before, too, so that the log has room for the remaining moves.
-            commit(this.simulation.state)
+            self._commit(decision)
             decided.finish()
-            commit(this.simulation.state)
+            self._commit(decision)
         getattr(answer.state, field).CopyFrom(decided.state)
         answer.diagnostics.decisions.add(decision=decision.code, result=summary.result, counts=summary.counts)
         self._notes.extend(decided.notes)
         self._rest += rest
+
+    def _commit(self, decision: Decision) -> None:
+        """Make the moves of a decision final. One that comes before the round of the others may not have simulated."""
+        if self._round.is_simulated or not decision.comes_before:
+            commit(self._round.simulation.state)
 
     def _write_failure(self, failure: DecisionFailure) -> None:
         """Write the result of a decision that failed. Its state is still that of the request."""

@@ -1,11 +1,12 @@
 """All decisions of this build, in the order in which a plan takes them. The only place that lists them. Decisions that
-place pods or add room precede those that remove room, and costs come after both: slack, scale-up, scale-down,
-replacement, pod costs, whatever the order in the request.
+place pods or add room precede those that remove room, and costs come after both: ProvisioningRequests, slack,
+scale-up, scale-down, replacement, pod costs, whatever the order in the request.
 """
 
 from collections.abc import Iterable
 from typing import Final
 
+from trimtab.planner.capacity_requests.decision import CAPACITY_REQUESTS
 from trimtab.planner.pod_costs.decision import POD_COSTS
 from trimtab.planner.replacement.decision import REPLACEMENT
 from trimtab.planner.round.decision import Decision
@@ -15,7 +16,7 @@ from trimtab.planner.slack.decision import SLACK
 from trimtab.v1 import plan_pb2 as pb
 
 Table = tuple[Decision, ...]
-TABLE: Final[Table] = (SLACK, SCALE_UP, SCALE_DOWN, REPLACEMENT, POD_COSTS)
+TABLE: Final[Table] = (CAPACITY_REQUESTS, SLACK, SCALE_UP, SCALE_DOWN, REPLACEMENT, POD_COSTS)
 
 
 def codes(table: Table) -> "list[pb.Decision.Code.ValueType]":

@@ -4,7 +4,8 @@ Hashable and comparable by content, independent of the indices in the message. U
 resources in base units, durations in seconds. Enumerations are those of `trimtab.v1`.
 """
 
-from typing import NamedTuple
+from collections.abc import Hashable
+from typing import Final, NamedTuple
 
 
 class LabelRequirement(NamedTuple):
@@ -127,6 +128,39 @@ class MountedVolume(NamedTuple):
     required_driver: str = ""
 
 
+CLASS_RESOURCE: Final = "deviceclass.resource.kubernetes.io/"
+"""The extended resource that a device class always provides begins with this, and ends with the name of the class."""
+DEVICE_RESOURCE: Final = "devices.trimtab.dev/"
+"""Other resources that stand for devices begin with this."""
+
+
+def is_device_resource(name: str) -> bool:
+    """Return whether a resource stands for devices of dynamic resource allocation."""
+    return name.startswith((CLASS_RESOURCE, DEVICE_RESOURCE))
+
+
+class PodClaim(NamedTuple):
+    """A claim of devices by its `name` within the pod. shared : the claim that pods may share, by its name in the pod's
+    namespace, "" = the pod has its own; spec : what it asks for, a `DeviceClaim` of `trimtab.planner.devices.model`,
+    None = as the shared claim says; problem : why it cannot be used, "" = it can; nodes : those that reach the devices
+    that it has already, None = it has none, or all reach them.
+    """
+
+    name: str
+    shared: str
+    spec: Hashable | None
+    problem: str
+    nodes: tuple[NodeAffinityTerm, ...] | None = None
+
+
+class ExtendedDeviceRequest(NamedTuple):
+    """`devices` of them satisfy an extended resource. name : of the request in the claim that would be made."""
+
+    name: str
+    resource: str
+    devices: int
+
+
 class PodRequirements(NamedTuple):
     """One distinct pod spec: the fields of `trimtab.v1.PodSpec` with their names and units, strings resolved.
     requests : sorted by resource name, without zero amounts; node_affinity : None = no
@@ -157,6 +191,9 @@ class PodRequirements(NamedTuple):
     preferred_pod_anti_affinity: tuple[WeightedAffinityTerm, ...] = ()
     ignored_by_slack: bool = False
     node_features: tuple[str, ...] = ()
+    claims: tuple[PodClaim, ...] = ()
+    extended_device_requests: tuple[ExtendedDeviceRequest, ...] = ()
+    capacity_request: str = ""
 
 
 class TemplatePod(NamedTuple):
@@ -206,6 +243,29 @@ class Owner(NamedTuple):
     selector: Selector | None = None
     controller: str = ""
     revision: int = 0
+    pod_template: TemplatePod | None = None
+
+
+class PodGroup(NamedTuple):
+    """A group of pods by namespace and name that are scheduled together; object : "Kind/namespace/name", for people;
+    with a `problem`, all else is empty.
+
+    min_count : fewest pods that must run, 0 = no gang; topology_key : label of the domain of all its pods, "" =
+    anywhere; moves_whole : all its pods are evicted or none; priority : None = that of its pods; created_ns : Unix
+    nanoseconds, 0 = that of its pods; desired_count : pods that its workload makes, -1 = unknown; pod_template : such a
+    pod, None = unknown.
+    """
+
+    namespace: str
+    name: str
+    object: str
+    problem: str = ""
+    min_count: int = 0
+    topology_key: str = ""
+    moves_whole: bool = False
+    priority: int | None = None
+    created_ns: int = 0
+    desired_count: int = -1
     pod_template: TemplatePod | None = None
 
 
@@ -272,3 +332,44 @@ class SlackRequest(NamedTuple):
     replicas: int = -1
     percentage: int = -1
     limits: tuple[tuple[str, int], ...] = ()
+
+
+class CapacityPodSet(NamedTuple):
+    """`pod_count` equal pods of a ProvisioningRequest; `labels` sorted by key."""
+
+    spec: PodRequirements
+    labels: tuple[tuple[str, str], ...]
+    pod_count: int
+
+
+class CapacityRequest(NamedTuple):
+    """A ProvisioningRequest, as in the snapshot. With a `problem`, it has no pod sets.
+
+    created_s, provisioned_s : Unix seconds, 0 = not known, not provisioned; valid_until_s : seconds after its creation,
+    0 = not given; failed, booking_expired, capacity_revoked : conditions that end it.
+    """
+
+    namespace: str
+    name: str
+    uid: str = ""
+    created_s: int = 0
+    class_name: str = ""
+    problem: str = ""
+    pod_sets: tuple[CapacityPodSet, ...] = ()
+    valid_until_s: int = 0
+    no_retry: bool = False
+    processor_instance: str = ""
+    provisioned_s: int = 0
+    failed: bool = False
+    booking_expired: bool = False
+    capacity_revoked: bool = False
+
+    @property
+    def key(self) -> str:
+        """Return "namespace/name"."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether a condition says that nothing more is done for it."""
+        return self.failed or self.booking_expired or self.capacity_revoked

@@ -58,6 +58,9 @@ class WaveLimits:
         self._group_left = (spare.group_left - np.append(removed - added, 0)).tolist()
         self._amount_left = (spare.amount_left - spare.amount[gone].sum(axis=0)).tolist()
         self._evicts_in_turn = context.request.settings.scale_down.evict_in_turn
+        # The eviction API knows budgets, and makes evictions wait for them, but no gangs.
+        budgets = len(context.request.snapshot.budgets)
+        self._in_turn = [waves if row < budgets else 0 for row in range(len(disruptions))]
         self.hit = set[int]()
         """`ReplacementLimit.Code`s of the limits that kept a node out of a wave."""
 
@@ -85,7 +88,7 @@ class WaveLimits:
             self._use,
             self._evicts_in_turn,
             self._disruptions.copy(),
-            [self._waves] * len(self._disruptions),
+            self._in_turn.copy(),
             self._group_left.copy(),
             self._amount_left.copy(),
             [one.left * self._waves for one in self._use.budgets_for_nodes],

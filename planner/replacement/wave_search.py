@@ -44,6 +44,8 @@ MOST_FOLLOWED: Final = 256
 """New nodes of a target up to which waves also try to open these; of more, each wave has enough to choose from."""
 WHOLE_SHARE: Final = 2
 """The search for all waves as one takes one in so many parts of the work."""
+MOST_DISRUPTIONS: Final = 1 << 32
+"""Disruptions of a budget that count of each later wave, so that sums stay numbers of 64 bits."""
 SHARES: Final = 2
 """How much of the remaining work one wave may take, as a multiple of the mean of those that may come."""
 SPARE_SHARE: Final = 0.05
@@ -213,7 +215,7 @@ class ReplacementWaves:
         """Return the limits on the nodes that leave, as the waves so far leave them."""
         context = self.context
         first = context.budgets_later if self.waves else context.budgets_now
-        disruptions = first + (self.scale.waves - 1) * context.budgets_later
+        disruptions = first + (self.scale.waves - 1) * np.minimum(context.budgets_later, MOST_DISRUPTIONS)
         gone = (self._removed, self._added, self._gone)
         return WaveLimits(context, disruptions, *gone, waves=self.scale.waves, use=self._limit_use)
 

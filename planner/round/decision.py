@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from google.protobuf.message import Message
 
-from trimtab.planner.round.round import Round
+from trimtab.planner.round.round import Round, RoundInput
 from trimtab.planner.simulation.growth import GrowthNeed
 from trimtab.planner.snapshot.columns import Snapshot
 from trimtab.v1 import plan_pb2 as pb
@@ -32,7 +32,8 @@ class Decided(NamedTuple):
     the next request; notes : for the caller; finish : makes the remaining moves of the decision in the round's
     simulation, called only if another decision follows; more : the rest of the result as bytes of messages, because
     copying many entries takes as long as parsing them; summary : what `Decision.summarize` returns for the whole
-    result, None = not known before `more` is parsed.
+    result, None = not known before `more` is parsed; input : of the round of the decisions that follow, from one that
+    is taken before it, None = as it is.
     """
 
     result: Message
@@ -41,6 +42,7 @@ class Decided(NamedTuple):
     finish: Callable[[], None] = _nothing
     more: Iterable[bytes] = ()
     summary: Summary | None = None
+    input: RoundInput | None = None
 
     def write(self, result: Message) -> None:
         """Write the whole result into an empty message."""
@@ -64,7 +66,8 @@ class Decision:
     returns the summary of a result; warm_up : changes the settings of the request with which kernels are compiled, so
     that all kernels run; failed : returns the result, whose outcome is "…_ERROR", if the decision fails, given what
     people should know; growth : returns the requirements for groups to grow in the simulation (`Round.growth`), a
-    function of snapshot, settings and Unix nanoseconds; None = no requirements.
+    function of snapshot, settings and Unix nanoseconds; None = no requirements; comes_before : it is
+    taken in a round of its own, before that of the others, whose input it gives (`Decided.input`).
     """
 
     code: "pb.Decision.Code.ValueType"
@@ -74,6 +77,7 @@ class Decision:
     warm_up: Callable[[pb.PlanSettings], None]
     failed: Callable[[str], Message]
     growth: Callable[[Snapshot, Any, int], GrowthNeed | None] | None = None
+    comes_before: bool = False
 
     @property
     def name(self) -> str:

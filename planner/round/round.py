@@ -14,12 +14,13 @@ import numpy as np
 from trimtab.planner.facts.recent_evictions import awaited
 from trimtab.planner.model.settings import PlannerSettings
 from trimtab.planner.model.values import RecentEviction
+from trimtab.planner.placement.waiting import place_where
 from trimtab.planner.round.work import Work
 from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.simulation.growth import NO_GROWTH, Growth
-from trimtab.planner.simulation.log import with_larger_log
+from trimtab.planner.simulation.log import commit, with_larger_log
 from trimtab.planner.simulation.virtual_rows import NO_KINDS, Kinds, VirtualPod, evicted_pods
-from trimtab.planner.snapshot.columns import Int32, Int64, Snapshot
+from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32, Int64, Snapshot
 
 
 class SimulationFactory(Protocol):
@@ -78,6 +79,63 @@ class HeldRoom(NamedTuple):
 _NO_ROOM: Final = HeldRoom((), np.zeros(1, np.int64), _NoDemand())
 
 
+class BookedRoom(NamedTuple):
+    """Room that is held for pods of ProvisioningRequests which have not started. pods : virtual pods, those of a set
+    consecutive and the same object; names : of each; counts : int64[Q] pods of each set; kinds : one pod of each kind;
+    node : int32[M] existing node of each, NO_NODE = on one that is coming; group, number : int32[M] node group, and
+    number among its coming nodes.
+    """
+
+    pods: tuple[VirtualPod, ...]
+    names: tuple[str, ...]
+    counts: Int64
+    kinds: Kinds
+    node: Int32
+    group: Int32
+    number: Int32
+
+
+NOTHING_BOOKED: Final = BookedRoom((), (), np.zeros(0, np.int64), NO_KINDS, *np.zeros((3, 0), np.int32))
+
+
+class RoundInput(NamedTuple):
+    """What decisions that are taken before the round give to it. snapshot : with the nodes that they order as
+    requested; booked : the room that they hold; requested : bool[P] pods that wait for booked room, which no other
+    decision serves.
+    """
+
+    snapshot: Snapshot
+    booked: BookedRoom
+    requested: Bool
+
+
+class _DemandAndBookings:
+    """The demand for placeholders, followed by booked room, which does not depend on nodes."""
+
+    def __init__(self, demand: RoomDemand, counts: Int64) -> None:
+        self._demand, self._counts = demand, counts
+
+    def without(self, nodes: Int32) -> Int64:
+        return np.concatenate([self._demand.without(nodes), self._counts])
+
+    def kind(self, node: int) -> Hashable:
+        return self._demand.kind(node)
+
+
+def fixed_demand(counts: Int64) -> RoomDemand:
+    """Return the demand for sets whose numbers do not depend on nodes. counts : int64[Q]."""
+    return _DemandAndBookings(_NoDemand(), counts)
+
+
+def _with_bookings(room: HeldRoom, booked: BookedRoom) -> HeldRoom:
+    """Return placeholders followed by booked room."""
+    if not booked.pods:
+        return room
+    bounds = np.concatenate([room.bounds, room.bounds[-1] + np.cumsum(booked.counts)])
+    names = [*room.names, *booked.names]
+    return HeldRoom(names, bounds, _DemandAndBookings(room.demand, booked.counts))
+
+
 @dataclass(eq=False)
 class Round:
     """A decision is a function of this, its settings and its state, within the bounds of `work`.
@@ -87,7 +145,7 @@ class Round:
 
     now_ns : Unix nanoseconds; work : bounds and caches; decided : the `Decided` of the decisions taken before in this
     round, by `Decision.Code`; grow : see `GrowthOf`; explained : int32 nodes whose blocking pods are all listed,
-    ascending.
+    ascending; booked, requested : see `RoundInput`, requested None = none.
     """
 
     snapshot: Snapshot
@@ -99,9 +157,14 @@ class Round:
     decided: dict[int, Any] = field(default_factory=dict)
     grow: GrowthOf = no_growth
     explained: Int32 = field(default_factory=lambda: np.zeros(0, np.int32))
+    booked: BookedRoom = NOTHING_BOOKED
+    requested: Bool | None = None
     _room: HeldRoom = field(default=_NO_ROOM, init=False)
     _simulation: Simulation | None = field(default=None, init=False)
     _is_fixed: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        self._room = _with_bookings(_NO_ROOM, self.booked)
 
     def in_time(self) -> bool:
         """Return whether there is time left."""
@@ -117,7 +180,7 @@ class Round:
         """The one simulation of the round, built on first use."""
         self._is_fixed = True
         if self._simulation is None:
-            self._simulation = self.simulate(evicted_pods(self.snapshot, self.evictions))
+            self._simulation = self._simulated((), NO_KINDS)
         return self._simulation
 
     @property
@@ -148,8 +211,35 @@ class Round:
         """
         if self._is_fixed:
             raise RuntimeError("placeholders come before everything that simulates")
-        self._is_fixed, self._room = True, room
-        self._simulation = self.simulate(evicted_pods(self.snapshot, self.evictions) + pods, kinds)
+        self._is_fixed, self._room = True, _with_bookings(room, self.booked)
+        self._simulation = self._simulated(pods, kinds)
+
+    def _simulated(self, placeholders: tuple[VirtualPod, ...], kinds: Kinds) -> Simulation:
+        """Return the simulation with placeholders on no node, followed by booked room on its nodes."""
+        booked = self.booked
+        pods = evicted_pods(self.snapshot, self.evictions) + placeholders + booked.pods
+        simulation = self.simulate(pods, kinds.and_of(booked.kinds))
+        if booked.pods:
+            state, first = simulation.state, len(simulation.state.pod_node) - len(booked.pods)
+            target = np.full(len(state.pod_node), NO_NODE, np.int32)
+            target[first:] = self._booked_nodes()
+            rows = np.arange(first, len(target), dtype=np.int32)
+            place_where(state, np.ones(len(state.node_state), bool), rows, target)
+            commit(state)
+        return simulation
+
+    def _booked_nodes(self) -> Int32:
+        """Return the node of the simulation of each booked pod, NO_NODE = no decision asks for nodes that are coming.
+        int32[M]."""
+        booked, growth = self.booked, self.growth_of(0)
+        node = booked.node.copy()
+        coming = np.flatnonzero((node == NO_NODE) & (booked.group >= 0))
+        if len(coming) and len(growth.template_node):
+            group, number = booked.group[coming], booked.number[coming]
+            first, last = growth.upcoming_offsets[group], growth.upcoming_offsets[group + 1]
+            there = first + number < last
+            node[coming[there]] = growth.upcoming[(first + number)[there]]
+        return node
 
     def enlarge_log(self, mark: int) -> None:
         """Undo all moves since a mark, and give the simulation's log room for several times as many."""

@@ -7,9 +7,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from trimtab.planner.placement.kernels.refusals import refusals
 from trimtab.planner.predicates.counters import is_unlike_its_class
 from trimtab.planner.predicates.order import REASONS
-from trimtab.planner.scale_up.kernels.refusals import refusals
 from trimtab.planner.scale_up.progress import PlanInProgress
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, UInt8
 from trimtab.v1.reason_pb2 import NodeGroupReason

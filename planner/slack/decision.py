@@ -6,17 +6,14 @@ them: those on a node take room there, those on none wait for a new one. Never r
 goes out as state.
 """
 
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain, repeat
 from typing import Final
 
-import numpy as np
-
 from trimtab.planner.facts.nodes import being_deleted, is_ready
 from trimtab.planner.round.decision import Decided, Decision, Summary
 from trimtab.planner.round.round import HeldRoom, Round
-from trimtab.planner.round.waiting import place_waiting_pods
+from trimtab.planner.round.waiting import PendingPodsKey, place_waiting_pods, pods_that_wait
 from trimtab.planner.slack.answer import SlackOutcome, answer, summary_of
 from trimtab.planner.slack.objects import object_requests
 from trimtab.planner.slack.parts import parts
@@ -26,8 +23,7 @@ from trimtab.planner.slack.sets import SetInputs, damped_names, required_sets
 from trimtab.planner.slack.settings import SlackSettings, resolve_slack
 from trimtab.planner.slack.state import recall
 from trimtab.planner.slack.without import RequiredWithout
-from trimtab.planner.snapshot.caches import SnapshotKey
-from trimtab.planner.snapshot.columns import FLAG_GATED, NO_NODE, Bool, Int32, Snapshot
+from trimtab.planner.snapshot.columns import Bool
 from trimtab.planner.snapshot.joined_pods import rows_of_nodes
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.reason_pb2 import SlackResult
@@ -64,23 +60,8 @@ def _place_pods(this: Round, leaving: Bool) -> None:
     there for later decisions. leaving : bool[N], nodes being deleted. O(P).
     """
     least = this.settings.expendable_priority
-    pending = this.work.cache.get(PendingPodsKey(least), this.snapshot, lambda view: _pending(view, least))
+    pending = this.work.cache.get(PendingPodsKey(least), this.snapshot, lambda view: pods_that_wait(view, least))
     place_waiting_pods(this, pb.Decision.SLACK, leaving, pending)
-
-
-@dataclass(frozen=True)
-class PendingPodsKey(SnapshotKey[Int32]):
-    """The pods that wait. least_priority : of these."""
-
-    least_priority: int
-
-
-def _pending(snapshot: Snapshot, least_priority: int) -> Int32:
-    """Return the pods that wait for a node and can be scheduled, whether the scheduler has tried them or not. int32."""
-    pods = snapshot.pods
-    priority = np.array([*(spec.priority for spec in snapshot.specs), 0], np.int64)
-    waits = (pods.node == NO_NODE) & (pods.deletion_s == 0) & ~pods.is_terminal() & ((pods.flags & FLAG_GATED) == 0)
-    return np.flatnonzero(waits & (priority >= least_priority)[pods.spec]).astype(np.int32)
 
 
 def summarize(result: pb.SlackDecision) -> Summary:

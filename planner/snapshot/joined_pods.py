@@ -20,9 +20,11 @@ from trimtab.planner.snapshot.columns import (
 from trimtab.planner.snapshot.joined_dictionaries import JoinedDictionaries, renumbered
 from trimtab.planner.snapshot.joined_rows import JoinedTables
 from trimtab.planner.snapshot.lookup import find_pods, keys_of, locate
+from trimtab.planner.snapshot.pod_groups import GroupedPods
 from trimtab.planner.snapshot.pod_numbers import PodNumbers, sorted_numbers
-from trimtab.planner.snapshot.pods import gather_text, sort_mounts
+from trimtab.planner.snapshot.pods import sort_mounts
 from trimtab.planner.snapshot.references import Followed, dangling, follow
+from trimtab.planner.snapshot.text_columns import gather_text
 
 _Names = tuple[Sequence[str], Sequence[str]]
 """The names of a table, before and in the delta."""
@@ -58,8 +60,9 @@ def join_pods(
     node, no_node = referring("node", (base.nodes.name, changed.nodes.name), nodes)
     pinned, not_pinned = referring("pinned", (base.nodes.name, changed.nodes.name), nodes)
     owners = {owner.uid: i for i, owner in enumerate(tables.owners)}
-    uids = [one.uid for one in base.owners], [one.uid for one in changed.owners]
-    owner, no_owner = referring("owner", uids, owners)
+    owner, no_owner = referring(
+        "owner", ([one.uid for one in base.owners], [one.uid for one in changed.owners]), owners
+    )
     mounts = _mounts(base, changed, rank, dictionaries)
     numbers = _numbers(base, changed, rank, dictionaries)
     pods = PodColumns(
@@ -76,6 +79,7 @@ def join_pods(
         number_pod=numbers.pod,
         number_key=numbers.key,
         number=numbers.value,
+        **_grouped(base, changed, rank, dictionaries)._asdict(),
         **{name: merge.column(getattr(a, name), getattr(b, name)) for name in _PLAIN},
     )
     return pods, DanglingReferences(no_node, no_owner, not_pinned, tables.no_group)
@@ -203,3 +207,15 @@ def _numbers(base: Snapshot, changed: Snapshot, rank: Int32, dictionaries: Joine
     )
     stays = pod >= 0
     return sorted_numbers(PodNumbers(pod[stays], key[stays], np.concatenate((a.number, b.number))[stays]))
+
+
+def _grouped(base: Snapshot, changed: Snapshot, rank: Int32, dictionaries: JoinedDictionaries) -> GroupedPods:
+    """Return the pods in groups that stay."""
+    a, b = base.pods, changed.pods
+    pod = rank[np.concatenate((a.group_pod, b.group_pod + np.int32(len(a.spec))))]
+    name = np.concatenate(
+        (renumbered(dictionaries.base.strings, a.group_name), dictionaries.changed.strings[b.group_name])
+    )
+    order = np.argsort(pod, kind="stable")
+    order = order[pod[order] >= 0]
+    return GroupedPods(pod[order], name[order])

@@ -13,6 +13,7 @@ from trimtab.planner.model.values import (
     DisruptionBudget,
     NodeGroupInfo,
     Owner,
+    PodGroup,
     RecentEviction,
 )
 from trimtab.planner.snapshot.checks import SnapshotError
@@ -28,7 +29,7 @@ _Row = TypeVar("_Row")
 
 class JoinedTables(NamedTuple):
     """All tables but the pods, as in `Snapshot`: nodes, templates, groups, owners, budgets, namespaces, deletions,
-    recent_evictions. no_group : the dangling references of the nodes' column `group`.
+    recent_evictions, pod_groups. no_group : the dangling references of the nodes' column `group`.
     """
 
     nodes: NodeColumns
@@ -39,6 +40,7 @@ class JoinedTables(NamedTuple):
     namespaces: tuple[tuple[str, int], ...]
     deletions: tuple[DeletionInProgress, ...]
     recent_evictions: tuple[RecentEviction, ...]
+    pod_groups: tuple[PodGroup, ...]
     no_group: Dangling
 
 
@@ -71,6 +73,12 @@ def join_tables(
         Deleted("deleted_namespaces", delta.deleted_namespaces),
         lambda row: row[0],
     )
+    pod_groups = _join(
+        base.pod_groups,
+        changed.pod_groups,
+        Deleted("deleted_pod_groups", delta.deleted_pod_groups),
+        lambda one: f"{one.namespace}/{one.name}",
+    )
     acting, numbers = (changed, second) if delta.changed.HasField("actuation_status") else (base, first)
     return JoinedTables(
         nodes=nodes,
@@ -81,6 +89,7 @@ def join_tables(
         namespaces=tuple(namespaces),
         deletions=acting.deletions,
         recent_evictions=tuple(_evictions(acting.recent_evictions, numbers)),
+        pod_groups=tuple(sorted(pod_groups, key=lambda one: (one.namespace, one.name))),
         no_group=no_group,
     )
 

@@ -100,14 +100,18 @@ def _drop_label_sets(s: Snapshot) -> Snapshot:
 
 def _drop_strings(s: Snapshot) -> Snapshot:
     sets = s.label_sets
-    used = _mask(len(s.strings), [s.pods.namespace, sets.keys, sets.values, s.pods.number_key])
+    used = _mask(len(s.strings), [s.pods.namespace, sets.keys, sets.values, s.pods.number_key, s.pods.group_name])
     if used.all():
         return s
     new = _renumber(used)
     return s._replace(
         strings=tuple([text for text, keep in zip(s.strings, used.tolist(), strict=True) if keep]),
         label_sets=sets._replace(keys=new[sets.keys], values=new[sets.values]),
-        pods=s.pods._replace(namespace=new[s.pods.namespace], number_key=new[s.pods.number_key]),
+        pods=s.pods._replace(
+            namespace=new[s.pods.namespace],
+            number_key=new[s.pods.number_key],
+            group_name=new[s.pods.group_name],
+        ),
     )
 
 
@@ -122,6 +126,7 @@ def _drop_resources(s: Snapshot) -> Snapshot:
         *s.specs,
         *(pod.spec for group in s.groups for pod in group.daemonset_pods),
         *(owner.pod_template.spec for owner in s.owners if owner.pod_template is not None),
+        *(group.pod_template.spec for group in s.pod_groups if group.pod_template is not None),
     )
     wanted = {name for spec in specs for name, _ in spec.requests}
     used |= np.array([name in wanted for name in s.resources])
@@ -182,10 +187,10 @@ _STEPS: Final[Sequence[tuple[Sequence[str], Callable[[Snapshot], Snapshot]]]] = 
         _drop_label_sets,
     ),
     (
-        ("strings", "pods.namespace", "label_sets.keys", "label_sets.values", "pods.number_key"),
+        ("strings", "pods.namespace", "label_sets.keys", "label_sets.values", "pods.number_key", "pods.group_name"),
         _drop_strings,
     ),
-    (("resources", "specs", "groups", "owners", "nodes", "templates"), _drop_resources),
+    (("resources", "specs", "groups", "owners", "nodes", "templates", "pod_groups"), _drop_resources),
     (("volumes",), _check_volumes),
     (("nodes.name", "resources", "pods.spec"), _check_sizes),
     (

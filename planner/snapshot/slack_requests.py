@@ -17,7 +17,7 @@ _TABLE: Final = "slack_requests"
 _REQUESTS: Final = f"{_TABLE}.requests"
 
 
-class _RequestDictionary(NamedTuple):
+class RequestDictionary(NamedTuple):
     """The message's dictionary: resources, strings, specs, label_sets, all as numbered in the message."""
 
     resources: Sequence[str]
@@ -30,7 +30,7 @@ def read_slack_requests(message: pb.SlackRequests) -> tuple[SlackRequest, ...]:
     """Return the requests sorted by object."""
     if not message.requests:
         return ()
-    dictionary = _dictionary(message.dictionary)
+    dictionary = read_dictionary(message.dictionary, _TABLE)
     row = Row(_REQUESTS, dictionary.strings)
     check_unique([one.object for one in message.requests], _REQUESTS, "object")
     found = []
@@ -40,24 +40,23 @@ def read_slack_requests(message: pb.SlackRequests) -> tuple[SlackRequest, ...]:
     return tuple(sorted(found, key=lambda one: one.object))
 
 
-def _dictionary(message: pb.PodDictionary) -> _RequestDictionary:
+def read_dictionary(message: pb.PodDictionary, table: str) -> RequestDictionary:
+    """Return the dictionary of a table of requests."""
     whole = pb.ClusterSnapshot(strings=message.strings, resources=message.resources)
     try:
         strings, resources = read_strings(whole), read_resources(whole)
         specs = read_pod_specs(message.pod_specs, strings, resources)
-        return _RequestDictionary(resources, strings, specs, read_label_sets(message.label_sets, strings))
+        return RequestDictionary(resources, strings, specs, read_label_sets(message.label_sets, strings))
     except SnapshotError as error:
-        raise SnapshotError(f"{_TABLE}.dictionary.{error.table}", error.row, error.field, error.problem) from None
+        raise SnapshotError(f"{table}.dictionary.{error.table}", error.row, error.field, error.problem) from None
 
 
-def _request(row: Row, one: pb.SlackRequest, dictionary: _RequestDictionary) -> SlackRequest:
-    if not 0 <= one.spec < len(dictionary.specs):
-        row.refuse("spec", f"{one.spec} is not an index into the specs beside it; there are {len(dictionary.specs)}")
+def _request(row: Row, one: pb.SlackRequest, dictionary: RequestDictionary) -> SlackRequest:
     return SlackRequest(
         object=one.object,
         namespace=row.name(one.namespace, "namespace"),
-        spec=dictionary.specs[one.spec],
-        labels=_labels(row, one.label_set, dictionary),
+        spec=spec_of(row, one.spec, dictionary),
+        labels=labels_of(row, one.label_set, dictionary),
         scale=_given(row, one, "scale"),
         amount=one.amount,
         replicas=_given(row, one, "replicas"),
@@ -71,7 +70,15 @@ def _given(row: Row, one: pb.SlackRequest, field: str) -> int:
     return row.at_least(getattr(one, field), 0, field) if one.HasField(field) else -1  # type: ignore[arg-type]
 
 
-def _labels(row: Row, label_set: int, dictionary: _RequestDictionary) -> tuple[tuple[str, str], ...]:
+def spec_of(row: Row, spec: int, dictionary: RequestDictionary) -> PodRequirements:
+    """Return the spec of an index."""
+    if not 0 <= spec < len(dictionary.specs):
+        row.refuse("spec", f"{spec} is not an index into the specs beside it; there are {len(dictionary.specs)}")
+    return dictionary.specs[spec]
+
+
+def labels_of(row: Row, label_set: int, dictionary: RequestDictionary) -> tuple[tuple[str, str], ...]:
+    """Return the labels of an index, sorted by key."""
     sets = dictionary.label_sets
     if not 0 <= label_set < len(sets.offsets) - 1:
         row.refuse(

@@ -20,6 +20,7 @@ from trimtab.planner.model.values import (
     MountedVolume,
     NodeAffinityTerm,
     Owner,
+    PodGroup,
     PodRequirements,
     SpreadConstraint,
     TaintSpec,
@@ -149,6 +150,7 @@ PODS = st.builds(
     numbers=st.dictionaries(
         st.sampled_from(["idle", "work", "é"]), st.sampled_from([0.0, -0.0, 2.5, -7.0, math.inf, math.nan]), max_size=2
     ).map(lambda found: tuple(sorted(found.items()))),
+    pod_group=st.just("") | NAMES,
 )
 PLAIN_NODES = st.builds(
     NodeRow,
@@ -219,6 +221,20 @@ TABLES: dict[str, st.SearchStrategy[Any]] = {
         st.builds(Eviction, st.just("gone"), st.none() | SPECS, LABEL_PAIRS, st.just("") | OWNERS, TIMES_NS),
         max_size=1,
     ),
+    "pod_groups": st.dictionaries(
+        st.tuples(NAMESPACES, NAMES),
+        st.tuples(
+            st.just("") | TEXTS,
+            st.integers(0, 3),
+            st.just("") | KEYS,
+            st.booleans(),
+            st.sampled_from([None, 0, 7]),
+            TIMES_NS,
+            st.integers(-1, 3),
+            st.none() | st.builds(TemplatePod, NAMESPACES, SPECS, LABEL_PAIRS),
+        ),
+        max_size=2,
+    ),
 }
 FATES = st.sampled_from(["keep", "keep", "other"])
 
@@ -232,6 +248,7 @@ def clusters(draw: st.DrawFn) -> Cluster:
         "owners": {uid: _owner(uid, *rest) for uid, rest in rows["owners"].items()},
         "budgets": {key: _budget(key, *rest) for key, rest in rows["budgets"].items()},
         "deletions": {node: DeletionInProgress(node, *rest) for node, rest in rows["deletions"].items()},
+        "pod_groups": {key: _pod_group(key, *rest) for key, rest in rows["pod_groups"].items()},
     }
     return Cluster(**rows | built)
 
@@ -244,6 +261,11 @@ def _mounted(pods: dict[tuple[str, str], PodRow], volumes: dict[str, MountedVolu
 def _owner(uid: str, desired: int, current: int, selector: Any, template: TemplatePod | None) -> Owner:
     kind, version = ("Job", "batch/v1") if template is None else ("DaemonSet", "apps/v1")
     return Owner(uid, kind, "x", "default", desired, current, version, selector, "Deployment/a/b", 7, template)
+
+
+def _pod_group(key: tuple[str, str], problem: str, *rest: Any) -> PodGroup:
+    object_ = f"PodGroup/{key[0]}/{key[1]}"
+    return PodGroup(*key, object_, problem) if problem else PodGroup(*key, object_, "", *rest)
 
 
 def _budget(key: tuple[str, str], selector: Any, allowed: int) -> DisruptionBudget:
@@ -260,7 +282,7 @@ def changes(draw: st.DrawFn, before: Cluster) -> Cluster:
     """Draw a cluster with some rows of another unchanged, some changed, some deleted and some new."""
     other = draw(CLUSTERS)
     tables = {}
-    for table in ("pods", "volumes", "nodes", "groups", "owners", "budgets", "namespaces"):
+    for table in ("pods", "volumes", "nodes", "groups", "owners", "budgets", "namespaces", "pod_groups"):
         old, new = getattr(before, table), getattr(other, table)
         rows = dict(old)
         for key in sorted(old.keys() | new.keys()):

@@ -61,6 +61,7 @@ class PodRow(NamedTuple):
     owner: str = ""
     deletion_cost: int = 0
     numbers: tuple[tuple[str, float], ...] = ()
+    pod_group: str = ""
 
     @property
     def terminating(self) -> bool:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tests.builders.device_snapshots import NO_WORLD, DeviceWorld, write_devices
 from tests.builders.rows import Labels, NodeRow, PodRow
 from trimtab.planner.model.values import (
     AffinityTerm,
@@ -20,10 +21,12 @@ from trimtab.planner.model.values import (
     MountedVolume,
     NodeAffinityTerm,
     Owner,
+    PodGroup,
     PodRequirements,
     SlackRequest,
     SpreadConstraint,
 )
+from trimtab.planner.slack.claim_specs import add_claims
 from trimtab.planner.slack.specs import SpecWriter
 from trimtab.v1 import snapshot_pb2 as pb
 
@@ -76,6 +79,8 @@ class Cluster:
     deletions: Mapping[str, DeletionInProgress] = field(default_factory=dict)
     evictions: Mapping[tuple[str, str], Eviction] = field(default_factory=dict)
     slack: tuple[SlackRequest, ...] = ()
+    devices: DeviceWorld = NO_WORLD
+    pod_groups: Mapping[tuple[str, str], PodGroup] = field(default_factory=dict)
 
 
 def write(cluster: Cluster, seed: int = 0, in_order: bool = False) -> pb.ClusterSnapshot:
@@ -86,11 +91,13 @@ def write(cluster: Cluster, seed: int = 0, in_order: bool = False) -> pb.Cluster
 def write_delta(before: Cluster, after: Cluster, seed: int = 0) -> pb.SnapshotDelta:
     """Write what turns one cluster into another."""
     tables: dict[str, Any] = {}
-    for table in ("pods", "nodes", "groups", "owners", "budgets", "namespaces"):
+    for table in ("pods", "nodes", "groups", "owners", "budgets", "namespaces", "pod_groups"):
         old, new = getattr(before, table), getattr(after, table)
         tables[table] = {key: row for key, row in new.items() if key not in old or old[key] != row}
     if before.slack != after.slack:
         tables["slack"] = after.slack
+    if before.devices != after.devices:
+        tables["devices"] = after.devices
     acting = (before.deletions, before.evictions) != (after.deletions, after.evictions)
     if acting:
         tables |= {"deletions": after.deletions, "evictions": after.evictions}
@@ -101,6 +108,8 @@ def write_delta(before: Cluster, after: Cluster, seed: int = 0) -> pb.SnapshotDe
         delta.changed.ClearField("actuation_status")
     if before.slack != after.slack:
         delta.changed.slack_requests.SetInParent()
+    if before.devices != after.devices:
+        delta.changed.devices.SetInParent()
     delta.deleted_pods.extend(f"{ns}/{name}" for ns, name in before.pods.keys() - after.pods.keys())
     delta.deleted_nodes.extend(before.nodes.keys() - after.nodes.keys())
     delta.deleted_node_groups.extend(before.groups.keys() - after.groups.keys())
@@ -108,6 +117,7 @@ def write_delta(before: Cluster, after: Cluster, seed: int = 0) -> pb.SnapshotDe
     gone = before.budgets.keys() - after.budgets.keys()
     delta.deleted_pod_disruption_budgets.extend(f"{ns}/{name}" for ns, name in gone)
     delta.deleted_namespaces.extend(before.namespaces.keys() - after.namespaces.keys())
+    delta.deleted_pod_groups.extend(f"{ns}/{name}" for ns, name in before.pod_groups.keys() - after.pod_groups.keys())
     return delta
 
 
@@ -124,7 +134,7 @@ class _Writer:
         rows = [*cluster.pods.values(), *cluster.evictions.values()]
         nodes = [*cluster.nodes.values(), *(g.template for g in cluster.groups.values() if g.template)]
         daemons = [pod for group in cluster.groups.values() for pod in group.daemonset_pods]
-        templates = (owner.pod_template for owner in cluster.owners.values())
+        templates = [one.pod_template for one in (*cluster.owners.values(), *cluster.pod_groups.values())]
         daemons += [(one.namespace, one.spec, one.labels) for one in templates if one is not None]
         sets = (
             {labels for _, _, labels in daemons}
@@ -164,11 +174,14 @@ class _Writer:
         out.node_groups.extend(self._group(*item) for item in self._shuffled([*cluster.groups.items()]))
         out.owners.extend(self._owner(row) for row in self._shuffled([*cluster.owners.values()]))
         out.pod_disruption_budgets.extend(self._budget(row) for row in self._shuffled([*cluster.budgets.values()]))
+        out.pod_groups.extend(self._pod_group(row) for row in self._shuffled([*cluster.pod_groups.values()]))
         for name, labels in self._shuffled([*cluster.namespaces.items()]):
             out.namespaces.add(name=name, label_set=self._label_sets.index(labels))
         self._write_actuation(out.actuation_status)
         if cluster.slack:
             out.slack_requests.CopyFrom(slack_requests(self._shuffled(cluster.slack)))
+        if cluster.devices != NO_WORLD:
+            out.devices.CopyFrom(write_devices(cluster.devices, self._chance.randrange(1 << 30)))
         out.strings.extend(self._strings)
         return out
 
@@ -213,6 +226,8 @@ class _Writer:
         out.flags = bytes(pod.flags for pod in pods)
         out.deletion_cost = int32([pod.deletion_cost for pod in pods])
         out.pinned_node = int32([self._string(pod.pinned) for pod in pods])
+        if any(pod.pod_group for pod in pods):
+            out.pod_group = int32([self._string(pod.pod_group) for pod in pods])
         mounts = [(i, volume) for i, pod in enumerate(pods) for volume in self._shuffled(pod.volumes)]
         out.volume_pod = int32([i for i, _ in mounts])
         out.volume = int32([self._volume_ids.index(volume.id) for _, volume in mounts])
@@ -279,6 +294,7 @@ class _Writer:
             message.term.CopyFrom(holder.pod_affinity[0])
         for constraint in spec.topology_spread:
             self._spread(out.topology_spread.add(), constraint)
+        add_claims(out, spec.claims, tuple(self._shuffled(spec.extended_device_requests)))
         return out
 
     def _affinity(self, out: Any, terms: Iterable[AffinityTerm]) -> None:
@@ -385,6 +401,26 @@ class _Writer:
         self._selector(out.selector, owner.selector)
         if owner.pod_template is not None:
             namespace, spec, labels = owner.pod_template
+            out.pod_template.namespace = namespace
+            out.pod_template.spec, out.pod_template.label_set = self._specs.index(spec), self._label_sets.index(labels)
+        return out
+
+    def _pod_group(self, group: PodGroup) -> pb.PodGroup:
+        out = pb.PodGroup(
+            namespace=group.namespace,
+            name=group.name,
+            object=group.object,
+            problem=group.problem,
+            policy=pb.PodGroupPolicy.GANG if group.min_count else pb.PodGroupPolicy.BASIC,
+            min_count=group.min_count,
+            topology_key=self._string(group.topology_key),
+            disruption_mode=pb.PodGroupDisruptionMode.POD_GROUP if group.moves_whole else 0,
+            priority=group.priority,
+            desired_count=None if group.desired_count < 0 else group.desired_count,
+        )
+        set_time(out.create_time, group.created_ns)
+        if group.pod_template is not None:
+            namespace, spec, labels = group.pod_template
             out.pod_template.namespace = namespace
             out.pod_template.spec, out.pod_template.label_set = self._specs.index(spec), self._label_sets.index(labels)
         return out

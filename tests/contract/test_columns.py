@@ -9,8 +9,10 @@ import pytest
 
 from tests.builders.contract_columns import DTYPES, PROTOS, Column, bytes_fields, columns, fields
 from tests.builders.contract_page import table
+from tests.builders.device_snapshots import ClaimRow, DeviceWorld, gpu_slice
 from tests.builders.rows import NodeRow, PodRow
 from tests.builders.snapshots import Cluster, write
+from trimtab.planner.devices.model import AllocatedDevice, DeviceClaim, DeviceId, NodeSelection
 from trimtab.planner.model.values import MountedVolume
 from trimtab.planner.placement.hints import pod_groups
 from trimtab.planner.scale_down.state import recall as recall_scale_down
@@ -27,6 +29,9 @@ OTHER_BYTES = {
     "ReplacementState.opaque",
 }  # fmt: skip
 VOLUME = MountedVolume("v", 1, "", "", None, (), False, "")
+SHARE = AllocatedDevice("r", DeviceId("d", "n", "x"), shared=True, consumed=(("memory", 1),))
+CLAIM = ClaimRow("ns", "c", DeviceClaim(""), "a", "mine", (SHARE,), NodeSelection("n"), ("a",))
+DEVICES = DeviceWorld(slices=(gpu_slice("m", 1), gpu_slice("n", 1)), claims=(CLAIM, CLAIM._replace(name="e")))
 
 
 def name_of(column: Column) -> str:
@@ -59,17 +64,23 @@ def snapshot() -> snapshot_pb2.ClusterSnapshot:
     pods = {
         ("ns", name): PodRow(
             uid=f"uid-{name}", node="n", owner="o", labels={"app": name}, phase=2, flags=1, created_s=7, pinned="n",
-            volumes=(VOLUME,), numbers=(("idle", 1.5),), deletion_s=9, deletion_cost=-3,
+            volumes=(VOLUME,), numbers=(("idle", 1.5),), deletion_s=9, deletion_cost=-3, pod_group="g",
         )
         for name in ("a", "b")
     }  # fmt: skip
-    message = write(Cluster(pods=pods, nodes={"n": NodeRow()}))
+    message = write(Cluster(pods=pods, nodes={"n": NodeRow()}, devices=DEVICES))
     assert all(getattr(part_of(message, column), column.field) for column in OF_SNAPSHOT)
     return message
 
 
 def part_of(message: snapshot_pb2.ClusterSnapshot, column: Column) -> Any:
-    return message.pods if column.message == "PodTable" else message.label_sets
+    parts = {
+        "PodTable": message.pods,
+        "LabelSets": message.label_sets,
+        "ResourceSliceTable": message.devices.slices,
+        "ResourceClaimTable": message.devices.claims,
+    }
+    return parts[column.message]
 
 
 @pytest.mark.parametrize("column", [pytest.param(one, id=name_of(one)) for one in OF_SNAPSHOT])

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from trimtab.clients.reference_loop.planner_session import GrpcLink
+from trimtab.clients.rpc.channel_security import ChannelSecurity
 
 
 @contextmanager
@@ -35,9 +36,12 @@ def until(what: str, condition: Callable[[], Any], limit_s: float = 240) -> Any:
 
 
 @contextmanager
-def planner_at(address: str, folder: Path, *options: str) -> Iterator[subprocess.Popen[bytes]]:
+def planner_at(
+    address: str, folder: Path, *options: str, security: ChannelSecurity | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a planner that serves. security : what a caller needs, if the options ask for it."""
     with process("trimtab.planner", "--address", address, *options, log=folder / "planner.log") as started:
-        with GrpcLink(address) as link:
+        with GrpcLink(address, security=security) as link:
             until("the planner serves", lambda: started.poll() is not None or _serves(link))
         assert started.poll() is None, (folder / "planner.log").read_text()
         yield started

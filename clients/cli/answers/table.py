@@ -9,6 +9,7 @@ from rich.markup import escape
 
 from trimtab.clients.cli.answers import (
     any_decision,
+    capacity_requests,
     pod_costs,
     remarks,
     replacement,
@@ -23,6 +24,7 @@ from trimtab.v1 import plan_pb2
 
 Render = Callable[[PlanAnswer], Iterator[RenderableType]]
 RENDERERS: Final[Mapping[str, Render]] = {
+    "capacity_requests": capacity_requests.render,
     "slack": slack.render,
     "scale_up": scale_up.render,
     "scale_down": scale_down.render,

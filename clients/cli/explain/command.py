@@ -23,6 +23,7 @@ from trimtab.clients.cli.explain.replacement import (
     replacement_document,
     replacement_lines,
 )
+from trimtab.clients.cli.explain.requests import print_request
 from trimtab.clients.cli.explain.slack import (
     SlackExplanation,
     explain_slack,
@@ -42,7 +43,11 @@ from trimtab.v1 import plan_pb2, reason_pb2, snapshot_pb2
 _MOST_CHECKS = 200_000
 """Most pairs of a pod and a node that the explanation of a node checks."""
 _SLACK, _PLACEHOLDER = "slack", "placeholder"
-_SUBJECTS = "pod/NAMESPACE/NAME, node/NAME, a workload such as deploy/NAMESPACE/NAME, placeholder/NAME, or slack"
+_REQUEST = "provreq"
+_SUBJECTS = (
+    "pod/NAMESPACE/NAME, node/NAME, a workload such as deploy/NAMESPACE/NAME, provreq/NAMESPACE/NAME, "
+    "placeholder/NAME, or slack"
+)
 
 
 def explain(options: CommandOptions) -> None:
@@ -60,6 +65,8 @@ def explain(options: CommandOptions) -> None:
             _print_pod(planner, _fit(planner, snapshot, request, view, pod), request, options.output)
         elif kind in (_SLACK, _PLACEHOLDER):
             _print_slack(explain_slack(planner, view, request, options.prices_of_file), name, options.output)
+        elif kind == _REQUEST:
+            print_request(planner, view, name, request, options.output)
         elif kind == "node":
             _existing_node(view, name)
             _print_node(planner, view, name, request, options.output)
@@ -68,12 +75,13 @@ def explain(options: CommandOptions) -> None:
 
 
 def _subject(text: str) -> tuple[str, str]:
-    """Read "pod/NAMESPACE/NAME", "node/NAME", "deploy/NAMESPACE/NAME", "placeholder/NAME" or "slack"."""
+    """Read "pod/NAMESPACE/NAME", "node/NAME", "deploy/NAMESPACE/NAME", "provreq/NAMESPACE/NAME", "placeholder/NAME" or
+    "slack"."""
     kind, _, name = text.partition("/")
     parts = name.split("/")
     if text == _SLACK or (kind == _PLACEHOLDER and name):
         return kind, name
-    if (kind == "pod" and len(parts) == 2 and all(parts)) or (kind == "node" and len(parts) == 1 and name):
+    if (kind in ("pod", _REQUEST) and len(parts) == 2 and all(parts)) or (kind == "node" and len(parts) == 1 and name):
         return kind, name
     if kind_of(kind) and len(parts) == 2 and all(parts):
         return kind_of(kind), name

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from google.protobuf.message import Message
 
 from trimtab.clients.cli.amounts import counted, percent
-from trimtab.clients.cli.answers import expansion, replacement, scale_down, scale_up, slack
+from trimtab.clients.cli.answers import capacity_requests, expansion, replacement, scale_down, scale_up, slack
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.any_decision import lists_of, words
 from trimtab.clients.cli.answers.blockers import by_reason, offenders, why
@@ -65,6 +65,9 @@ def _headline(answer: PlanAnswer) -> Iterator[str]:
     if response.HasField("scale_up") and not scale_up.is_quiet(response.scale_up):
         yield scale_up.headline(answer)
         yield from scale_up.without_new_nodes(response.scale_up)
+    requests = response.capacity_requests
+    if requests.requests:
+        yield f"ProvisioningRequests: {capacity_requests.RESULTS[requests.result]}."
     if response.HasField("slack"):
         yield f"Slack: {slack.RESULTS[response.slack.result]}."
     if response.HasField("scale_down"):

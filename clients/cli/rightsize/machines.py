@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from trimtab.clients.cli.rightsize.formats import Level
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.clients.kubernetes.kinds.metadata import ObjectMeta, Quantities
-from trimtab.clients.kubernetes.kinds.nodes import Node, NodeGroup, NodeGroupSpec, NodeSpec, NodeStatus, Taint
+from trimtab.clients.kubernetes.kinds.nodes import NodeGroup, NodeGroupSpec, NodeSpec, NodeStatus, Taint, TemplateNode
 from trimtab.clients.kubernetes.quantities import counted_amount
 from trimtab.clients.snapshots.dominated_groups import labels_read
 from trimtab.clients.snapshots.objects.karpenter.offers import (
@@ -91,7 +91,7 @@ class MachineChoice(NamedTuple):
                 max_size=largest,
                 target_size=target,
                 price=self.offer.price,
-                template=Node(
+                template=TemplateNode(
                     ObjectMeta(labels=labels),
                     NodeSpec(taints=taints),
                     NodeStatus(capacity=self.offer.capacity, allocatable=allocatable or self.offer.allocatable),

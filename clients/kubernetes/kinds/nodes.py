@@ -2,6 +2,7 @@
 
 from msgspec import Struct, field
 
+from trimtab.clients.kubernetes.kinds.devices import ResourceSlice
 from trimtab.clients.kubernetes.kinds.metadata import Int, ObjectMeta, Quantities, Time
 
 
@@ -47,6 +48,12 @@ class Node(Struct, gc=False):
     status: NodeStatus | None = None
 
 
+class TemplateNode(Node, gc=False):
+    """The template of a node in a node group, with the slices of devices that drivers publish for each."""
+
+    resource_slices: list[ResourceSlice] | None = field(default=None, name="resourceSlices")
+
+
 class NodeGroupSpec(Struct, rename="camel", gc=False, forbid_unknown_fields=True):
     """`spec` of our node group. It is our own kind, so a field that is not declared is a mistake.
 
@@ -59,7 +66,7 @@ class NodeGroupSpec(Struct, rename="camel", gc=False, forbid_unknown_fields=True
     node_selector: dict[str, str] | None = None
     nodes: list[str] | None = None
     price: float | None = None
-    template: Node | None = None
+    template: TemplateNode | None = None
     zero_or_max: bool | None = None
 
 

@@ -33,7 +33,13 @@ class PodAnnotations(Struct, gc=False, omit_defaults=True):
     slack_ignore: str | None = field(default=None, name="trimtab.dev/slack-ignore")
     do_not_disrupt: str | None = field(default=None, name="karpenter.sh/do-not-disrupt")
     disruption_cost: str | None = field(default=None, name="karpenter.sh/disruption-cost")
+    volcano_group: str | None = field(default=None, name="scheduling.k8s.io/group-name")
+    kueue_total: str | None = field(default=None, name="kueue.x-k8s.io/pod-group-total-count")
     autoscaling_cost: str | None = field(default=None, name="node-autoscaling.kubernetes.io/disruption-cost")
+    capacity_request: str | None = field(default=None, name="autoscaling.x-k8s.io/consume-provisioning-request")
+    old_capacity_request: str | None = field(
+        default=None, name="cluster-autoscaler.kubernetes.io/consume-provisioning-request"
+    )
 
 
 class PodMeta(Struct, rename="camel", gc=False, omit_defaults=True):
@@ -231,6 +237,28 @@ class PodVolume(Struct, rename="camel", gc=False, omit_defaults=True):
     iscsi: Iscsi | None = None
 
 
+class PodResourceClaim(Struct, rename="camel", gc=False, omit_defaults=True):
+    """A claim of devices: a claim or a template, by name."""
+
+    name: str | None = None
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
+class SchedulingGroup(Struct, rename="camel", gc=False, omit_defaults=True):
+    """The group of pods that a pod is scheduled with."""
+
+    pod_group_name: str | None = None
+
+
+class WorkloadReference(Struct, rename="camel", gc=False, omit_defaults=True):
+    """A group of a Workload, as Kubernetes 1.35 has it."""
+
+    name: str | None = None
+    pod_group: str | None = None
+    pod_group_replica_key: str | None = None
+
+
 class PodSpec(Struct, rename="camel", gc=False, omit_defaults=True):
     """`spec` of a pod or of a pod template."""
 
@@ -250,9 +278,11 @@ class PodSpec(Struct, rename="camel", gc=False, omit_defaults=True):
     scheduler_name: str | None = None
     restart_policy: str | None = None
     termination_grace_period_seconds: Int | None = None
-    resource_claims: list[Present] | None = None
+    resource_claims: list[PodResourceClaim] | None = None
     scheduling_gates: list[Present] | None = None
     volumes: list[PodVolume] | None = None
+    scheduling_group: SchedulingGroup | None = None
+    workload_ref: WorkloadReference | None = None
 
 
 class SpecForm:
@@ -295,6 +325,13 @@ class ContainerStatus(Struct, rename="camel", gc=False, omit_defaults=True):
     allocated_resources: Quantities | None = None
 
 
+class ResourceClaimMade(Struct, rename="camel", gc=False, omit_defaults=True):
+    """The claim that was made from a template for a pod; no name = none is needed."""
+
+    name: str | None = None
+    resource_claim_name: str | None = None
+
+
 class PodStatus(Struct, rename="camel", gc=False, omit_defaults=True):
     """`status` of a pod."""
 
@@ -303,6 +340,7 @@ class PodStatus(Struct, rename="camel", gc=False, omit_defaults=True):
     container_statuses: list[ContainerStatus] | None = None
     init_container_statuses: list[ContainerStatus] | None = None
     start_time: Time | None = None
+    resource_claim_statuses: list[ResourceClaimMade] | None = None
 
 
 class Pod(Struct, gc=False, omit_defaults=True):

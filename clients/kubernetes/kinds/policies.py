@@ -1,5 +1,5 @@
-"""Disruption budgets, priority classes and capacity buffers. Source: Kubernetes API, policy/v1, scheduling/v1;
-autoscaling.x-k8s.io/v1beta1.
+"""Disruption budgets, priority classes, capacity buffers and ProvisioningRequests. Source: Kubernetes API, policy/v1,
+scheduling/v1; autoscaling.x-k8s.io/v1beta1 and v1.
 """
 
 from msgspec import Struct, field
@@ -88,6 +88,44 @@ class CapacityBuffer(CapacityBufferRequest, gc=False):
     """A CapacityBuffer."""
 
     status: CapacityBufferStatus | None = None
+
+
+class ProvisioningPodSet(Struct, rename="camel", gc=False):
+    """A set of equal pods of a ProvisioningRequest."""
+
+    pod_template_ref: TemplateReference | None = None
+    count: Int | None = None
+
+
+class ProvisioningRequestSpec(Struct, rename="camel", gc=False):
+    """`spec` of a ProvisioningRequest."""
+
+    pod_sets: list[ProvisioningPodSet] | None = None
+    provisioning_class_name: str | None = None
+    parameters: dict[str, str] | None = None
+
+
+class ProvisioningCondition(Struct, rename="camel", gc=False):
+    """A condition of a ProvisioningRequest."""
+
+    type: str | None = None
+    status: str | None = None
+    reason: str | None = None
+    last_transition_time: Time | None = None
+
+
+class ProvisioningRequestStatus(Struct, rename="camel", gc=False):
+    """`status` of a ProvisioningRequest."""
+
+    conditions: list[ProvisioningCondition] | None = None
+
+
+class ProvisioningRequest(Struct, gc=False):
+    """A ProvisioningRequest."""
+
+    metadata: ObjectMeta | None = None
+    spec: ProvisioningRequestSpec | None = None
+    status: ProvisioningRequestStatus | None = None
 
 
 class PodGroupCostOwner(Struct, gc=False):

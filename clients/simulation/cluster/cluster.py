@@ -18,11 +18,13 @@ from trimtab.actuator.kube.cluster import (
     POD_COST_TIME_ANNOTATION,
     POD_COST_UNFINISHED_ANNOTATION,
     POD_RANK_ANNOTATION,
+    ConflictError,
     CostWrite,
     ForeignCostError,
     GroupCost,
     GroupCostStatus,
     KnownBuffer,
+    KnownCapacityRequest,
     KnownGroupCost,
     NodeView,
     NotFoundError,
@@ -70,6 +72,7 @@ class SimulatedCluster:
         # PodGroupCost objects by namespace and name; not kept in the file: their writer writes them again.
         self._group_costs: dict[tuple[str, str], KnownGroupCost] = {}
         self._buffers: dict[str, KnownBuffer] = {}
+        self._capacity_requests: dict[str, KnownCapacityRequest] = {}
         # The nodes as last listed, and how often nodes had changed by then.
         self._listed: list[NodeView] = []
         self._listed_at = -1
@@ -228,6 +231,29 @@ class SimulatedCluster:
             if buffer.key not in self._buffers:
                 raise NotFoundError(f"CapacityBuffer {buffer.key} does not exist")
             self._buffers[buffer.key] = self._buffers[buffer.key]._replace(status=dict(status))
+
+    def put_capacity_request(self, one: KnownCapacityRequest) -> None:
+        """Create or replace a ProvisioningRequest, as its user does."""
+        with self.transaction("put_capacity_request", one.key):
+            self._capacity_requests[one.key] = one
+
+    def capacity_requests(self) -> Sequence[KnownCapacityRequest]:
+        """Return all ProvisioningRequests."""
+        with self.transaction("capacity_requests"):
+            return [one for _, one in sorted(self._capacity_requests.items())]
+
+    def write_capacity_conditions(self, one: KnownCapacityRequest, conditions: Sequence[Mapping[str, Any]]) -> None:
+        """Write the conditions of a ProvisioningRequest that has not changed since it was read."""
+        with self.transaction("write_capacity_conditions", one.key):
+            stored = self._capacity_requests.get(one.key)
+            if stored is None:
+                raise NotFoundError(f"ProvisioningRequest {one.key} does not exist")
+            if (stored.uid, stored.resource_version) != (one.uid, one.resource_version):
+                raise ConflictError(f"ProvisioningRequest {one.key} has changed")
+            version = str(int(stored.resource_version or "0") + 1)
+            self._capacity_requests[one.key] = stored._replace(
+                conditions=tuple(map(dict, conditions)), resource_version=version
+            )
 
     def scale(self, namespace: str, name: str, replicas: int) -> None:
         """Set a ReplicaSet's number of pods. Raises `NotFoundError`."""

@@ -9,13 +9,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from trimtab.clients.snapshots.deltas.interning import KEYS
+from trimtab.clients.snapshots.deltas.interning import KEYS, WITH_OWN_DICTIONARY
 from trimtab.clients.snapshots.deltas.pod_columns import Int64, Texts
 from trimtab.clients.snapshots.deltas.renumbering import NewIndices, renumber
 from trimtab.v1 import snapshot_pb2 as pb
 
 _INT32: Final = "<i4"
-_STRINGS: Final = ("namespace", "node", "owner", "pinned_node")
+_STRINGS: Final = ("namespace", "node", "owner", "pinned_node", "pod_group")
 _PLAIN: Final = {"created": "<i8", "deletion": "<i8", "phase": "u1", "flags": "u1", "deletion_cost": _INT32}
 
 
@@ -37,6 +37,19 @@ class Application:
 
     def add(self, delta: pb.SnapshotDelta) -> None:
         """Apply one more delta."""
+        self._delete(delta)
+        part = _AppendedIndices(self._whole, delta.changed)
+        for table, key_of in KEYS.items():
+            for row in getattr(delta.changed, table):
+                self._rows[table][key_of(row)] = part.copy(row)
+        if delta.changed.HasField("actuation_status"):
+            self._whole.actuation_status.CopyFrom(part.copy(delta.changed.actuation_status))
+        for field, value in delta.changed.ListFields():
+            if field.name in WITH_OWN_DICTIONARY:
+                getattr(self._whole, field.name).CopyFrom(value)
+        self._add_pods(delta.changed, part)
+
+    def _delete(self, delta: pb.SnapshotDelta) -> None:
         for table, rows in self._rows.items():
             for key in getattr(delta, f"deleted_{table}"):
                 if rows.pop(key, None) is None:
@@ -45,15 +58,6 @@ class Application:
             namespace, _, name = key.partition("/")
             if self._pods.pop((namespace, name.encode()), None) is None:
                 raise ValueError(f"deleted_pods: there is no {key!r}")
-        part = _AppendedIndices(self._whole, delta.changed)
-        for table, key_of in KEYS.items():
-            for row in getattr(delta.changed, table):
-                self._rows[table][key_of(row)] = part.copy(row)
-        if delta.changed.HasField("actuation_status"):
-            self._whole.actuation_status.CopyFrom(part.copy(delta.changed.actuation_status))
-        if delta.changed.HasField("slack_requests"):
-            self._whole.slack_requests.CopyFrom(delta.changed.slack_requests)
-        self._add_pods(delta.changed, part)
 
     def result(self) -> pb.ClusterSnapshot:
         """Return the cluster as it is now, its pods sorted; more deltas may be added afterwards."""

@@ -22,6 +22,7 @@ _DELETED: Final = {
     "owners": "deleted_owners",
     "pod_disruption_budgets": "deleted_pod_disruption_budgets",
     "namespaces": "deleted_namespaces",
+    "pod_groups": "deleted_pod_groups",
 }
 
 
@@ -48,9 +49,10 @@ def difference(before: InternedSnapshot, after: InternedSnapshot, interner: Inte
         writer.add_rows(table, changed)
     if after.actuation != before.actuation:
         writer.add_actuation()
-    if after.slack != before.slack:
-        delta.changed.slack_requests.CopyFrom(after.message.slack_requests)
-        delta.changed.slack_requests.SetInParent()
+    for table, content in after.replaced_whole.items():
+        if content != before.replaced_whole[table]:
+            getattr(delta.changed, table).CopyFrom(getattr(after.message, table))
+            getattr(delta.changed, table).SetInParent()
     gone = before.pods.keys(alignment.gone)
     delta.deleted_pods.extend([f"{names[namespace]}/{name.decode()}" for namespace, name in gone])
     writer.add_pods(rows)

@@ -26,8 +26,9 @@ class InternedSnapshot:
 
     message : the caller's, not copied: do not change it before the next difference is found; rows : by field of
     `ClusterSnapshot`, key to the row's bytes in interned numbers, in the order of the table; actuation : bytes
-    likewise, None where absent; slack : bytes of the requests for slack; spec_strings : string indices, as in the
-    message, of each pod spec. resources : names, in the order of the message; pods : the pod table in interned numbers.
+    likewise, None where absent; replaced_whole : bytes of each message of `WITH_OWN_DICTIONARY`; spec_strings : string
+    indices, as in the message, of each pod spec. resources : names, in the order of the message; pods : the pod table
+    in interned numbers.
     """
 
     message: pb.ClusterSnapshot
@@ -35,16 +36,19 @@ class InternedSnapshot:
     pods: PodTableColumns
     rows: dict[str, dict[str, bytes]]
     actuation: bytes | None
-    slack: bytes
+    replaced_whole: dict[str, bytes]
     spec_strings: list[tuple[int, ...]]
 
 
+WITH_OWN_DICTIONARY: Final = ("slack_requests", "devices", "capacity_requests")
+"""Messages with dictionaries of their own; a delta replaces them whole."""
 KEYS: dict[str, Any] = {
     "nodes": lambda row: row.name,
     "node_groups": lambda row: row.id,
     "owners": lambda row: row.uid,
     "pod_disruption_budgets": lambda row: f"{row.namespace}/{row.name}",
     "namespaces": lambda row: row.name,
+    "pod_groups": lambda row: f"{row.namespace}/{row.name}",
 }
 """The tables of rows, and the key of each."""
 _ACTUATION: Final = "actuation_status"
@@ -149,9 +153,8 @@ class Interner:
         pods = self._pods.read(message.pods, InternedDictionaries(strings, label_sets, specs, volumes))
         self._last = _Numbering(texts, sets, strings, label_sets, specs)
         spec_strings = [one.strings for one in encoded_specs]
-        # Requests for slack have a dictionary of their own.
-        slack = message.slack_requests.SerializeToString(deterministic=True)
-        return InternedSnapshot(message, tuple(message.resources), pods, rows, acting, slack, spec_strings)
+        whole = {table: getattr(message, table).SerializeToString(deterministic=True) for table in WITH_OWN_DICTIONARY}
+        return InternedSnapshot(message, tuple(message.resources), pods, rows, acting, whole, spec_strings)
 
     def _label_sets(self, sets: tuple[bytes, bytes, bytes], strings: Int32, first: int) -> Int32:
         """Return the number of each label set from `first` on; entries are sorted, as their order has no meaning."""

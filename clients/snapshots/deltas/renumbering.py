@@ -11,7 +11,7 @@ from google.protobuf.message import Message
 
 from trimtab.v1 import snapshot_pb2 as pb
 
-_STRINGS: Final[dict[Any, tuple[str, ...]]] = {
+STRING_FIELDS: Final[dict[Any, tuple[str, ...]]] = {
     pb.LabelPair.DESCRIPTOR: ("key", "value"),
     pb.LabelRequirement.DESCRIPTOR: ("key", "values"),
     pb.Taint.DESCRIPTOR: ("key", "value"),
@@ -19,16 +19,28 @@ _STRINGS: Final[dict[Any, tuple[str, ...]]] = {
     pb.HostPort.DESCRIPTOR: ("protocol", "host_ip"),
     pb.PodAffinityTerm.DESCRIPTOR: ("namespaces", "topology_key"),
     pb.TopologySpreadConstraint.DESCRIPTOR: ("topology_key", "match_label_keys"),
-    pb.PodSpec.DESCRIPTOR: ("scheduler_name", "exclusive_disks", "read_only_disks", "node_features"),
+    pb.PodSpec.DESCRIPTOR: (
+        "scheduler_name",
+        "exclusive_disks",
+        "read_only_disks",
+        "node_features",
+        "capacity_request",
+    ),
     pb.Volume.DESCRIPTOR: ("driver", "handle", "required_driver"),
     pb.Node.DESCRIPTOR: ("declared_features",),
     pb.NodeTemplate.DESCRIPTOR: ("declared_features",),
     pb.VolumeDrivers.DESCRIPTOR: ("names",),
     pb.AttachLimit.DESCRIPTOR: ("driver",),
+    pb.PodGroup.DESCRIPTOR: ("topology_key",),
 }
-_SPECS: Final[set[Any]] = {pb.RecentEviction.DESCRIPTOR, pb.TemplatePod.DESCRIPTOR}
+SPEC_MESSAGES: Final[set[Any]] = {pb.RecentEviction.DESCRIPTOR, pb.TemplatePod.DESCRIPTOR}
 _OPTIONAL_SPECS: Final[set[Any]] = {pb.RecentEviction.DESCRIPTOR}
-_LABEL_SETS: Final[set[Any]] = {*_SPECS, pb.Node.DESCRIPTOR, pb.NodeTemplate.DESCRIPTOR, pb.Namespace.DESCRIPTOR}
+LABEL_SET_MESSAGES: Final[set[Any]] = {
+    *SPEC_MESSAGES,
+    pb.Node.DESCRIPTOR,
+    pb.NodeTemplate.DESCRIPTOR,
+    pb.Namespace.DESCRIPTOR,
+}
 
 Number = Callable[[int], int]
 
@@ -90,7 +102,7 @@ def _plan(descriptor: Any) -> _IndexFields:
 
 
 def _make(descriptor: Any) -> _IndexFields:
-    names = _STRINGS.get(descriptor, ())
+    names = STRING_FIELDS.get(descriptor, ())
     many = {field.name for field in descriptor.fields if field.is_repeated}
     inner = [
         (field.name, _plan(field.message_type))
@@ -101,9 +113,9 @@ def _make(descriptor: Any) -> _IndexFields:
     return _IndexFields(
         tuple(name for name in names if name not in many),
         tuple(name for name in names if name in many),
-        descriptor in _LABEL_SETS,
-        descriptor in _SPECS,
-        descriptor in _SPECS or any(plan.may_name_spec for _, plan in useful),
+        descriptor in LABEL_SET_MESSAGES,
+        descriptor in SPEC_MESSAGES,
+        descriptor in SPEC_MESSAGES or any(plan.may_name_spec for _, plan in useful),
         tuple(one for one in useful if one[0] not in many),
         tuple(one for one in useful if one[0] in many),
     )

@@ -9,13 +9,13 @@ from datetime import UTC, datetime
 
 from trimtab.clients.kubernetes.kinds.metadata import ObjectMeta
 from trimtab.clients.kubernetes.kinds.nodes import (
-    Node,
     NodeGroup,
     NodeGroupSpec,
     NodeGroupStatus,
     NodeSpec,
     NodeStatus,
     Taint,
+    TemplateNode,
 )
 from trimtab.clients.snapshots.objects.node_groups import HEALTH
 from trimtab.v1 import actuator_pb2, plan_pb2
@@ -38,7 +38,7 @@ def cloud_groups(groups: Sequence[NodeGroup], status: actuator_pb2.ActuatorStatu
                 node_selector=spec.node_selector,
                 nodes=spec.nodes,
                 price=one.price_per_hour if one.HasField("price_per_hour") else spec.price,
-                template=_template(one.template) if one.HasField("template") else spec.template,
+                template=_template(one.template, spec.template) if one.HasField("template") else spec.template,
                 zero_or_max=one.zero_or_max if one.HasField("zero_or_max") else spec.zero_or_max,
             ),
             NodeGroupStatus(
@@ -97,12 +97,14 @@ def undeclared_groups(groups: Sequence[NodeGroup], status: actuator_pb2.Actuator
     ]
 
 
-def _template(template: actuator_pb2.CloudTemplate) -> Node:
+def _template(template: actuator_pb2.CloudTemplate, declared: TemplateNode | None) -> TemplateNode:
+    """Return the cloud's template; the cloud knows no slices of devices, which files may declare."""
     taints = [Taint(key=one.key, value=one.value or None, effect=one.effect) for one in template.taints]
-    return Node(
+    return TemplateNode(
         ObjectMeta(labels=dict(template.labels)),
         NodeSpec(taints=taints),
         NodeStatus(capacity=dict(template.capacity), allocatable=dict(template.allocatable)),
+        declared.resource_slices if declared is not None else None,
     )
 
 

@@ -1,13 +1,14 @@
 """Convert encoded pods to rows: the parts that the pods of one workload share are converted once.
 
-Some fields of a row are copied from the pod (names, times, labels, the node, names of claims, the one node that a pod
-is pinned to, its deletion cost, numbers in annotations). They are removed from the message, or replaced by
-placeholders. The rest of the message is the key of a cached row, into which the fields are copied.
+Some fields of a row are copied from the pod (names, times, labels, the node, names of claims, the claims of devices
+that were made for it, the one node that a pod is pinned to, its deletion cost, numbers in annotations). They are
+removed from the message, or replaced by placeholders. The rest of the message is the key of a cached row, into which
+the fields are copied.
 `trimtab.clients.snapshots.objects.pod_rows` alone decides what a row contains, as for files; a property test compares
 the two.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from google.protobuf.message import DecodeError
@@ -22,7 +23,9 @@ from trimtab.clients.snapshots.objects.annotated_numbers import (
     number_of,
     pod_struct,
 )
+from trimtab.clients.snapshots.objects.devices.pod_claims import PodClaimEntry
 from trimtab.clients.snapshots.objects.mounts import NOTHING, Claim, Mounts
+from trimtab.clients.snapshots.objects.pod_groups import KUEUE_LABEL, kueue_group
 from trimtab.clients.snapshots.objects.pod_rows import Labels, PodRow, deletion_cost, pod_row
 from trimtab.clients.snapshots.objects.times import usable_s
 from trimtab.k8s.v1 import core_pb2, meta_pb2
@@ -73,6 +76,8 @@ class PodRowBuilder:
         )
         self._rows: dict[_Key, PodRow] = {}
         self._labels: dict[tuple[bytes, ...], Labels] = {}
+        # The groups of labels that name one.
+        self._kueue: dict[tuple[bytes, ...], str] = {}
         self._strings: dict[str, str] = {}
         self._plain_volumes: set[bytes] = set()
         # The part after the name in volumes with tokens.
@@ -80,11 +85,7 @@ class PodRowBuilder:
 
     def read(self, raw: bytes) -> PodRow:
         """Return the row of an encoded pod. Errors: MalformedAnswerError, FieldError."""
-        try:
-            pod = _parse(raw)
-        except DecodeError:
-            pod = parsed(core_pb2.RawPod, raw)  # raises the error that names the problem
-        pod.DiscardUnknownFields()
+        pod = _parsed(raw)
         meta, spec = pod.metadata, pod.spec
         node = spec.node_name
         if node:
@@ -100,7 +101,7 @@ class PodRowBuilder:
             meta.namespace,
         )
         pod.ClearField("metadata")
-        pod.status.ClearField("start_time")
+        made = _take_own_status(pod.status)
         key = (pod.SerializeToString(), namespace, volumes.kept, owners, annotations)
         shared = self._rows.get(key)
         if shared is None:
@@ -123,6 +124,8 @@ class PodRowBuilder:
                 shared.flags,
                 cost,
                 mounts if mounts is NOTHING else _with_claims(mounts, volumes.claims, name),
+                _made(shared.claims, made) if made else shared.claims,
+                shared.group or self._kueue.get(labels, ""),
                 shared.spec_key,
                 shared.pod,
                 numbers,
@@ -134,6 +137,7 @@ class PodRowBuilder:
         if len(self._rows) >= MOST_KEPT:
             self._rows.clear()
             self._labels.clear()
+            self._kueue.clear()
             self._strings.clear()
             self._plain_volumes.clear()
             self._token_sources.clear()
@@ -152,6 +156,8 @@ class PodRowBuilder:
         """Return encoded labels sorted by key, and keep them."""
         pairs = (parsed(meta_pb2.StringEntry, entry) for entry in entries)
         labels = self._labels[entries] = tuple(sorted((pair.key, pair.value) for pair in pairs))
+        if group := kueue_group(dict(labels).get(KUEUE_LABEL)):
+            self._kueue[entries] = group
         return labels
 
     def _take_volumes(self, spec: core_pb2.RawPodSpec) -> _Volumes:
@@ -189,6 +195,16 @@ class PodRowBuilder:
         """Return the row of a pod whose fields cannot be replaced by placeholders."""
         pod = to_struct(parsed(core_pb2.Pod, raw), pod_struct(self._number_keys))
         return pod_row(pod, self._number_keys)
+
+
+def _parsed(raw: bytes) -> core_pb2.RawPod:
+    """Return an encoded pod without unknown fields. Errors: MalformedAnswerError."""
+    try:
+        pod = _parse(raw)
+    except DecodeError:
+        pod = parsed(core_pb2.RawPod, raw)  # raises the error that names the problem
+    pod.DiscardUnknownFields()
+    return pod
 
 
 def _annotations(entries: Iterable[bytes]) -> tuple[tuple[bytes, ...], int]:
@@ -239,6 +255,22 @@ def _take_pin(spec: core_pb2.RawPodSpec) -> str:
     name = field.values[0]
     field.values[0] = PLACEHOLDER
     return name
+
+
+def _take_own_status(status: core_pb2.PodStatus) -> dict[str, str] | None:
+    """Remove what differs in each pod; return the names of the claims that were made for it, by name within the pod."""
+    made = None
+    status.ClearField("start_time")
+    if status.resource_claim_statuses:
+        made = {one.name: one.resource_claim_name for one in status.resource_claim_statuses}
+        status.ClearField("resource_claim_statuses")
+    status.ClearField("extended_resource_claim_status")
+    return made
+
+
+def _made(claims: tuple[PodClaimEntry, ...], made: Mapping[str, str]) -> tuple[PodClaimEntry, ...]:
+    """Insert the names of the claims that were made from templates."""
+    return tuple(entry._replace(made=made.get(entry.name)) if entry.template else entry for entry in claims)
 
 
 def _with_claims(mounts: Mounts, names: tuple[str, ...], pod: str) -> Mounts:

@@ -1,8 +1,8 @@
 """Read a live cluster once, without a watch: each kind is listed, and the objects become one snapshot.
 
-Decides which kinds a snapshot may lack: kinds that only requests for slack use, those of Karpenter, and those that the
-server does not know. The permission to list any other kind is required, because a plan without budgets or volumes would
-be wrong.
+Decides which kinds a snapshot may lack: kinds that only requests for slack use, those of Karpenter, those of devices
+and groups of pods (pods that refer to them then wait, or stay where they are), and those that the server does not know.
+The permission to list any other kind is required, because a plan without budgets or volumes would be wrong.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -15,18 +15,19 @@ from trimtab.clients.kubernetes.kinds.nodes import NodeGroup
 from trimtab.clients.kubernetes.object_errors import InvalidInputError
 from trimtab.clients.kubernetes.permissions import require, rules_yaml
 from trimtab.clients.kubernetes.registry import WATCHED, PermissionRule, Resource
+from trimtab.clients.kubernetes.server_version import server_minor
 from trimtab.clients.rpc.collection import collection_paused
 from trimtab.clients.rpc.retries import with_retries
 from trimtab.clients.snapshots.live.lists import list_page
 from trimtab.clients.snapshots.live.pool_groups import store_pool_groups
 from trimtab.clients.snapshots.live.snapshots import SnapshotMaker
-from trimtab.clients.snapshots.live.watched_objects import BUFFERS, POOLS, WatchedObjects
+from trimtab.clients.snapshots.live.watched_objects import BUFFERS, DEVICES, GROUPS_OF_PODS, POOLS, WatchedObjects
 from trimtab.clients.snapshots.objects.karpenter.offers import MachineOffer
 from trimtab.v1 import plan_pb2, snapshot_pb2
 
 PAGE_LIMIT: Final = 5000
 PAGE_TIMEOUT_S: Final = 60.0
-_OPTIONAL: Final = (*BUFFERS, *POOLS)
+_OPTIONAL: Final = (*BUFFERS, *POOLS, *DEVICES, *GROUPS_OF_PODS)
 
 
 class ClusterRead(NamedTuple):
@@ -69,7 +70,7 @@ def read_once(
                 progress(number + 1, len(WATCHED))
         try:
             pools = store_pool_groups(store, groups, offers)
-            update = SnapshotMaker(store).next_update([*groups, *pools.groups], None)
+            update = SnapshotMaker(store, lambda: server_minor(api)).next_update([*groups, *pools.groups], None)
         except InvalidInputError as error:
             raise KubernetesError(f"no snapshot can be made: {error}") from error
     assert update.snapshot is not None, "the first snapshot is whole"

@@ -8,7 +8,7 @@ Not thread-safe: `LiveCluster` holds the lock.
 """
 
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
@@ -25,10 +25,14 @@ from trimtab.clients.snapshots.objects.build import (
     build_watched_snapshot,
     priority_classes,
 )
+from trimtab.clients.snapshots.objects.capacity_requests import REQUESTS, capacity_requests
 from trimtab.clients.snapshots.objects.csi_drivers import required_drivers
+from trimtab.clients.snapshots.objects.devices.pod_claims import ClaimObjects, provided_resources
+from trimtab.clients.snapshots.objects.devices.table import DeviceObjects, DeviceTables, declared_slices
 from trimtab.clients.snapshots.objects.migration import Migration
 from trimtab.clients.snapshots.objects.node_groups import Membership
 from trimtab.clients.snapshots.objects.objects import Objects
+from trimtab.clients.snapshots.objects.pod_groups import GroupMember, group_objects, member_of
 from trimtab.clients.snapshots.objects.slack_requests import WORKLOADS, slack_requests
 from trimtab.clients.snapshots.objects.volumes import Storage
 from trimtab.v1 import snapshot_pb2 as pb
@@ -37,8 +41,8 @@ K = TypeVar("K", str, Key)
 
 
 class _SentKeys(NamedTuple):
-    """Keys of the rows of the last snapshot. `pods`, `budgets` : (namespace, name); `nodes`, `namespaces` : names;
-    `groups` : declared groups by name; `owners` : the uid of each (kind, key).
+    """Keys of the rows of the last snapshot. `pods`, `budgets`, `pod_groups` : (namespace, name); `nodes`,
+    `namespaces` : names; `groups` : declared groups by name; `owners` : the uid of each (kind, key).
     """
 
     pods: set[Key]
@@ -47,12 +51,13 @@ class _SentKeys(NamedTuple):
     owners: dict[tuple[str, Key], str]
     budgets: set[Key]
     namespaces: set[str]
+    pod_groups: set[Key]
 
 
 class _Before(NamedTuple):
     """The state before a delta: those keys of the last snapshot that the delta touches. `changes` : what the watches
     brought; `sent` : the keys; `groups` : declared groups by name; `group_of` : by node; `group_of_instance` : by
-    provider id; `actuation`, `slack` : as last sent.
+    provider id; `actuation`, `slack`, `devices` (encoded), `capacity` : as last sent.
     """
 
     changes: Changes
@@ -62,13 +67,19 @@ class _Before(NamedTuple):
     group_of_instance: Mapping[str, str]
     actuation: Actuation | None
     slack: pb.SlackRequests
+    devices: bytes
+    capacity: pb.CapacityRequests
 
 
 class SnapshotMaker:
     """Makes one sequence of snapshots: each delta is relative to the one before."""
 
-    def __init__(self, store: WatchedObjects) -> None:
-        self._store = store
+    def __init__(self, store: WatchedObjects, minor: Callable[[], int] = lambda: 0) -> None:
+        """`minor` : returns the minor version of the cluster's Kubernetes, 0 = unknown; called once for each whole
+        snapshot of a cluster with devices.
+        """
+        self._store, self._read_minor = store, minor
+        self._minor: int | None = None
         self._sent: _SentKeys | None = None
         # State before the last delta; None = the last snapshot was whole.
         self._before: _Before | None = None
@@ -78,6 +89,9 @@ class SnapshotMaker:
         self._group_of_instance: Mapping[str, str] = {}
         self._actuation: Actuation | None = None
         self._slack = pb.SlackRequests()
+        self._tables = DeviceTables()
+        self._devices = b""
+        self._capacity = pb.CapacityRequests()
 
     def forget(self) -> None:
         """Make the next `next_update` return a whole snapshot."""
@@ -95,12 +109,14 @@ class SnapshotMaker:
         _restore(sent.budgets, changes.budgets, had.budgets)
         _restore(sent.nodes, changes.nodes, had.nodes)
         _restore(sent.namespaces, changes.namespaces, had.namespaces)
+        _restore(sent.pod_groups, changes.pod_groups, had.pod_groups)
         for key in changes.owners:
             sent.owners.pop(key, None)
         sent.owners.update(had.owners)
         self._sent = sent._replace(groups=had.groups)
         self._groups, self._group_of, self._group_of_instance = before.groups, before.group_of, before.group_of_instance
         self._actuation, self._slack = before.actuation, before.slack
+        self._devices, self._capacity = before.devices, before.capacity
 
     def next_update(
         self,
@@ -115,11 +131,15 @@ class SnapshotMaker:
         self._refuse_problems()
         sent, self._sent, self._before = self._sent, None, None
         changes = self._store.take_changes()
-        held = self._groups, self._group_of, self._group_of_instance, self._actuation, self._slack
+        held = (
+            *(self._groups, self._group_of, self._group_of_instance),
+            *(self._actuation, self._slack, self._devices, self._capacity),
+        )
         by_name = {(group.metadata.name if group.metadata else None) or "": group for group in groups}
         moved = self._moved(group_of_instance)
         if sent is None:
-            whole = self._whole(by_name, actuation)
+            whole, self._minor = self._whole(by_name, actuation), None
+            whole.notes.extend(self._add_devices(whole.snapshot, groups))
             return SnapshotUpdate(whole.snapshot, None, notes=tuple(whole.notes))
         changes.nodes.update(moved)
         if not any(changes) and by_name == self._groups and actuation == self._actuation:
@@ -130,6 +150,9 @@ class SnapshotMaker:
         delta = pb.SnapshotDelta(changed=built.snapshot)
         if changes.owners or changes.buffers:
             self._add_slack(delta.changed)
+            self._add_capacity_requests(delta.changed)
+        if changes.devices or declared_slices(groups) != declared_slices(held[0].values()):
+            built.notes.extend(self._add_devices(delta.changed, groups))
         before = _Before(changes, _touched(sent, changes), *held)
         _add_deleted_keys(delta, sent, changes, self._store)
         delta.deleted_node_groups.extend(sorted(sent.groups.keys() - by_name.keys()))
@@ -169,8 +192,10 @@ class SnapshotMaker:
             owners,
             set(store.objects["PodDisruptionBudget"]),
             {key[1] for key in store.objects["Namespace"]},
+            {(group.namespace, group.name) for group in snapshot.pod_groups},
         )
         self._slack.CopyFrom(snapshot.slack_requests)
+        self._capacity.CopyFrom(snapshot.capacity_requests)
         self._groups, self._actuation = groups, actuation
         self._group_of = {node.name: node.node_group for node in snapshot.nodes if node.node_group}
         return built
@@ -190,11 +215,38 @@ class SnapshotMaker:
         asking = {kind: [objects[kind][key] for key in sorted(objects[kind])] for kind in (*WORKLOADS, *BUFFERS)}
         pods = [self._store.pods[key] for key in sorted(self._store.asking_pods)]
         classes = priority_classes(objects["PriorityClass"].values())
-        found = slack_requests(asking, classes, pods) or pb.SlackRequests()
+        found = slack_requests(asking, classes, pods, self._claim_objects()) or pb.SlackRequests()
         if found != self._slack:
             changed.slack_requests.CopyFrom(found)
             changed.slack_requests.SetInParent()
             self._slack = found
+
+    def _add_devices(self, changed: pb.ClusterSnapshot, groups: Sequence[NodeGroup]) -> list[str]:
+        """Add the devices and claims if they have changed; return notes."""
+        by_kind = self._store.objects
+        found, notes = self._tables.build(DeviceObjects.of(lambda kind: _in_order(by_kind[kind]), groups))
+        if found is not None:
+            self._minor = self._read_minor() if self._minor is None else self._minor
+            found.kubernetes_minor = self._minor
+        encoded = b"" if found is None else found.SerializeToString(deterministic=True)
+        if encoded == self._devices:
+            return []
+        self._devices = encoded
+        changed.devices.SetInParent()
+        if found is not None:
+            changed.devices.CopyFrom(found)
+        return notes
+
+    def _add_capacity_requests(self, changed: pb.ClusterSnapshot) -> None:
+        """Add the ProvisioningRequests if they, or the templates of their pods, have changed."""
+        objects = self._store.objects
+        asking = {kind: [objects[kind][key] for key in sorted(objects[kind])] for kind in REQUESTS}
+        classes = priority_classes(objects["PriorityClass"].values())
+        found = capacity_requests(asking, classes) or pb.CapacityRequests()
+        if found != self._capacity:
+            changed.capacity_requests.CopyFrom(found)
+            changed.capacity_requests.SetInParent()
+            self._capacity = found
 
     def _regroup(self, groups: dict[str, NodeGroup], nodes: set[str]) -> list[NodeGroup]:
         """Update the membership of nodes; return the groups whose rows change. May add to `nodes`."""
@@ -227,17 +279,28 @@ class SnapshotMaker:
         self._groups = groups
         return changed
 
+    def _members(self, groups: Iterable[Key]) -> dict[Key, list[GroupMember]]:
+        store = self._store
+        rows = {key: [store.pods[pod] for pod in sorted(store.pods_in.get(key, ()))] for key in groups}
+        return {key: [member_of(row.pod, row.phase) for row in found] for key, found in rows.items()}
+
+    def _claim_objects(self) -> ClaimObjects:
+        every = self._store.objects
+        resources = provided_resources(every["DeviceClass"].values())
+        return ClaimObjects(every["ResourceClaim"], every["ResourceClaimTemplate"], every["PodGroup"], resources)
+
     def _changed(self, changes: Changes, groups: Iterable[NodeGroup], actuation: Actuation | None) -> BuiltSnapshot:
         """Build the rows that have changed."""
         store = self._store
         every = store.objects
+        made = changes.pods, changes.owners, changes.pod_groups
         chosen: dict[str, list[Any]] = {
             "Node": _present(every["Node"], (("", name) for name in changes.nodes)),
             "CSIDriver": list(every["CSIDriver"].values()),
             "CSINode": _present(every["CSINode"], (("", name) for name in changes.nodes)),
             "Namespace": _present(every["Namespace"], (("", name) for name in changes.namespaces)),
             "PodDisruptionBudget": _present(every["PodDisruptionBudget"], changes.budgets),
-            "PriorityClass": list(every["PriorityClass"].values()) if changes.pods or changes.owners else [],
+            "PriorityClass": list(every["PriorityClass"].values()) if any(made) else [],
         }
         for kind in OWNERS:
             chosen[kind] = _present(every[kind], (key for of, key in changes.owners if of == kind))
@@ -250,6 +313,10 @@ class SnapshotMaker:
                 Migration(_ByName(every["Node"]), _ByName(every["CSINode"])),
                 required_drivers(every["CSIDriver"].values()),
             ),
+            self._claim_objects(),
+            changes.pod_groups,
+            self._members(changes.pod_groups),
+            group_objects(every),
             owners={uid for one in touched if (uid := one.metadata.uid or "") in store.pods_of},
             group_of=self._group_of,
         )
@@ -259,6 +326,10 @@ class SnapshotMaker:
             part=part,
         )
         return build_watched_snapshot(_objects(chosen, groups), known)
+
+
+def _in_order(objects: Mapping[Key, Any]) -> list[Any]:
+    return [objects[key] for key in sorted(objects)]
 
 
 class _ByName(Mapping[str, Any]):
@@ -288,6 +359,9 @@ def _add_deleted_keys(delta: pb.SnapshotDelta, sent: _SentKeys, changes: Changes
         delta.deleted_pod_disruption_budgets.append(f"{namespace}/{name}")
     namespaces = {name for name in changes.namespaces if ("", name) in objects["Namespace"]}
     delta.deleted_namespaces.extend(_gone(sent.namespaces, changes.namespaces, namespaces))
+    groups = {(group.namespace, group.name) for group in delta.changed.pod_groups}
+    for namespace, name in _gone(sent.pod_groups, changes.pod_groups, groups):
+        delta.deleted_pod_groups.append(f"{namespace}/{name}")
     listed = {owner.uid for owner in delta.changed.owners}
     deleted = set()
     for kind, key in changes.owners:
@@ -310,6 +384,7 @@ def _touched(sent: _SentKeys, changes: Changes) -> _SentKeys:
         {key: sent.owners[key] for key in changes.owners if key in sent.owners},
         sent.budgets & changes.budgets,
         sent.namespaces & changes.namespaces,
+        sent.pod_groups & changes.pod_groups,
     )
 
 

@@ -1,8 +1,9 @@
 """The objects of a cluster, and which rows have changed since the last snapshot.
 
 Decides which rows a change touches: a claim touches the pods that mount it; a CSINode touches its node and the pods
-with in-tree volumes; a CSI driver that comes to be required, or not, touches all nodes and the pods with volumes; the
-first and the last pod of a controller touch the controller.
+with in-tree volumes; a claim of devices, and what it is made from, touches the pods that have it; a CSI driver that
+comes to be required, or not, touches all nodes and the pods with volumes; the first and the last pod of a controller
+touch the controller.
 `trimtab.clients.snapshots.objects` alone decides what a row contains. An object whose declared fields are unchanged
 touches nothing.
 
@@ -16,22 +17,30 @@ from typing import Any, NamedTuple
 
 from trimtab.clients.kubernetes.envelope import parsed
 from trimtab.clients.kubernetes.object_errors import FieldError, ObjectError
-from trimtab.clients.kubernetes.registry import BY_KIND, CONTROLLERS, STRUCTS, WATCHED
+from trimtab.clients.kubernetes.registry import BY_KIND, CONTROLLERS, STRUCTS, VOLCANO_POD_GROUP, WATCHED
+from trimtab.clients.snapshots.live.claiming_pods import ClaimingPods, asking_pods
 from trimtab.clients.snapshots.live.objects import custom_object, to_struct
 from trimtab.clients.snapshots.live.pod_history import PodHistory
 from trimtab.clients.snapshots.live.pod_reader import PodRowBuilder
 from trimtab.clients.snapshots.objects.csi_drivers import required_drivers
+from trimtab.clients.snapshots.objects.devices.pod_claims import provided_resources
+from trimtab.clients.snapshots.objects.devices.table import DEVICE_KINDS
 from trimtab.clients.snapshots.objects.migration import migrated_plugins, plugin_of
+from trimtab.clients.snapshots.objects.pod_groups import GROUP_KINDS, VOLCANO, follows_from_pods
 from trimtab.clients.snapshots.objects.pod_rows import PodRow, slack_of
 from trimtab.k8s.v1 import core_pb2, meta_pb2
 
 Key = tuple[str, str]
 """(namespace, name); the namespace is "" for kinds without."""
 OWNERS = tuple(CONTROLLERS)
-BUFFERS = ("CapacityBuffer", "PodTemplate")
-"""Kinds that are used only for requests for slack."""
+BUFFERS = ("CapacityBuffer", "PodTemplate", "ProvisioningRequest")
+"""Kinds that are used only for requests for slack and for ProvisioningRequests."""
 POOLS = ("NodePool", "NodeClaim")
 """Kinds of Karpenter, from which its node groups are made."""
+DEVICES = DEVICE_KINDS
+"""Kinds that decide which pods get which devices."""
+GROUPS_OF_PODS = ("Workload", "PodGroup", VOLCANO_POD_GROUP)
+"""Kinds of groups of pods that are scheduled together."""
 STORAGE = ("PersistentVolumeClaim", "PersistentVolume", "StorageClass", "CSIDriver")
 """Kinds that decide where the volumes of pods can be mounted."""
 _CONTENT = PodRow._fields.index("pod")
@@ -39,7 +48,7 @@ _CONTENT = PodRow._fields.index("pod")
 
 
 class Changes(NamedTuple):
-    """Keys of touched rows: of pods, nodes, owners (with their kind), budgets and namespaces; buffers as below."""
+    """Keys of touched rows: of pods, nodes, owners (with their kind), budgets and namespaces; the others as below."""
 
     pods: set[Key]
     nodes: set[str]
@@ -47,7 +56,12 @@ class Changes(NamedTuple):
     budgets: set[Key]
     namespaces: set[str]
     buffers: set[tuple[str, Key]]
-    """Kinds used only for requests for slack, and pods that request slack by their own annotation."""
+    """Kinds used only for requests for slack and for ProvisioningRequests, and pods that request slack by their own
+    annotation."""
+    devices: set[tuple[str, Key]]
+    """Slices, classes, rules, templates and claims of devices."""
+    pod_groups: set[Key]
+    """Groups of pods, by namespace and name."""
 
 
 class WatchedObjects:
@@ -69,6 +83,9 @@ class WatchedObjects:
         # Pods by mounted claim; claims by the volume that they name ("" = none yet).
         self._mounted: dict[Key, set[Key]] = defaultdict(set)
         self._claims_of: dict[str, set[Key]] = defaultdict(set)
+        self._claiming = ClaimingPods()
+        # Pods by the group that they are in.
+        self.pods_in: dict[Key, set[Key]] = defaultdict(set)
         # Volumes of in-tree plugins: which nodes can reach them depends on the plugins that the nodes have migrated to
         # CSI.
         self._in_tree: set[str] = set()
@@ -112,6 +129,8 @@ class WatchedObjects:
         self.changes.budgets.update(changes.budgets)
         self.changes.namespaces.update(changes.namespaces)
         self.changes.buffers.update(changes.buffers)
+        self.changes.devices.update(changes.devices)
+        self.changes.pod_groups.update(changes.pod_groups)
 
     def _of(self, kind: str) -> dict[Key, Any]:
         return self.pods if kind == "Pod" else self.objects[kind]
@@ -140,6 +159,13 @@ class WatchedObjects:
         if amount is not None:
             self.asking_pods.add(key)
             self.changes.buffers.add(("Pod", key))
+        self._link(key, row)
+        self.changes.pods.add(key)
+        self.revision += 1
+        return key
+
+    def _link(self, key: Key, row: PodRow) -> None:
+        """Add a pod to the indices."""
         if row.owner:
             keys = self.pods_of[row.owner]
             keys.add(key)
@@ -147,9 +173,11 @@ class WatchedObjects:
                 self._touch_owner(row.owner)
         for claim in row.mounts.claims:
             self._mounted[row.namespace, claim.name].add(key)
-        self.changes.pods.add(key)
-        self.revision += 1
-        return key
+        if row.claims:
+            self._claiming.add(row)
+        if row.group:
+            self.pods_in[row.namespace, row.group].add(key)
+            self._touch_group(row)
 
     def _put_object(self, kind: str, raw: bytes) -> Key:
         message = WATCHED[kind].message
@@ -182,6 +210,14 @@ class WatchedObjects:
 
     def _unlink(self, key: Key, old: PodRow) -> None:
         """Remove a pod from the indices."""
+        if old.claims:
+            self._claiming.remove(old)
+        if old.group:
+            members = self.pods_in[old.namespace, old.group]
+            members.discard(key)
+            if not members:
+                del self.pods_in[old.namespace, old.group]
+            self._touch_group(old)
         if slack_of(old) is not None:
             self.asking_pods.discard(key)
             self.changes.buffers.add(("Pod", key))
@@ -210,6 +246,8 @@ class WatchedObjects:
     def _touch(self, kind: str, key: Key, old: Any, new: Any) -> None:
         """Note which rows a changed object touches."""
         self.revision += 1
+        if kind in GROUP_KINDS:
+            self._touch_groups(kind, key)
         if kind in OWNERS:
             self._touch_controller(kind, key, old, new)
         elif kind in ("Node", "CSINode"):
@@ -223,9 +261,17 @@ class WatchedObjects:
             self.changes.buffers.add((kind, key))
         elif kind in STORAGE:
             self._touch_storage(kind, key, old, new)
+        elif kind in (*DEVICES, "PodGroup"):
+            self._touch_devices(kind, key, old, new)
         elif kind == "PriorityClass":
             # The API server sets the priority of a pod when it creates it: only pods to come are touched.
-            self.changes.owners.update(("DaemonSet", key) for key in self.objects["DaemonSet"])
+            self._touch_pods_to_come()
+
+    def _touch_pods_to_come(self) -> None:
+        """Touch the pods that DaemonSets and workloads will make."""
+        self.changes.owners.update(("DaemonSet", key) for key in self.objects["DaemonSet"])
+        if self.objects["Workload"]:
+            self._touch_groups_in()
 
     def _touch_controller(self, kind: str, key: Key, old: Any, new: Any) -> None:
         if old is not None and self._owner_at.get(old.metadata.uid or "") == (kind, key):
@@ -244,6 +290,38 @@ class WatchedObjects:
         elif required_drivers(filter(None, (old,))) != required_drivers(filter(None, (new,))):
             self.changes.nodes.update(name for _, name in self.objects["Node"])
             self.changes.pods.update(key for key, row in self.pods.items() if row.mounts.claims or row.mounts.disks)
+
+    def _touch_group(self, row: PodRow) -> None:
+        """Touch the group of a changed pod, if the group's row follows from its pods."""
+        if follows_from_pods(row.group):
+            self.changes.pod_groups.add((row.namespace, row.group))
+
+    def _touch_groups(self, kind: str, key: Key) -> None:
+        """Touch the groups whose row follows from an object: a group, a workload or a workload's controller."""
+        namespace, name = key
+        if kind == "PodGroup":
+            self.changes.pod_groups.add(key)
+        elif kind == VOLCANO_POD_GROUP:
+            self.changes.pod_groups.add((namespace, VOLCANO + name))
+        elif kind == "Workload" or self.objects["Workload"]:
+            self._touch_groups_in(namespace)
+
+    def _touch_groups_in(self, namespace: str = "") -> None:
+        """Touch the groups of a namespace, "" = all."""
+        keys = (*self.objects["PodGroup"], *self.pods_in)
+        self.changes.pod_groups.update(of for of in keys if namespace in ("", of[0]))
+
+    def _touch_devices(self, kind: str, key: Key, old: Any, new: Any) -> None:
+        """Note a change of devices, and touch the pods whose claims have another content or other uses."""
+        if kind in DEVICES:
+            self.changes.devices.add((kind, key))
+        self.changes.pods.update(self._claiming.touched(kind, key, old, new))
+        if kind == "DeviceClass":
+            resources = provided_resources(filter(None, (old,))) ^ provided_resources(filter(None, (new,)))
+            self.changes.pods.update(asking_pods(self.pods, resources))
+        if kind in ("DeviceClass", "ResourceClaimTemplate"):
+            self._touch_pods_to_come()
+            self.changes.buffers.add((kind, key))
 
     def _touch_claim(self, key: Key, old: Any, new: Any) -> None:
         for claim in (old, new):
@@ -285,4 +363,4 @@ def _key(kind: str, meta: Any) -> Key:
 
 
 def _no_changes() -> Changes:
-    return Changes(set(), set(), set(), set(), set(), set())
+    return Changes(set(), set(), set(), set(), set(), set(), set(), set())

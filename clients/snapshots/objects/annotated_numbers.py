@@ -1,6 +1,6 @@
 """Numbers in annotations of pods; the caller chooses the annotations. Decides what a number is: a finite float as
-Python reads it, without underscores and white space. Anything else in such an annotation is NaN, so that a reader can
-tell it from an annotation that is absent.
+Python reads it, in ASCII, without underscores and white space. Anything else in such an annotation is NaN, so that a
+reader can tell it from an annotation that is absent.
 """
 
 import math
@@ -26,7 +26,7 @@ _SECOND_NS = 1_000_000_000
 
 def number_of(text: str) -> float:
     """Return the number that an annotation holds; NaN for anything else."""
-    if len(text) > _LONGEST or "_" in text or text != text.strip():
+    if len(text) > _LONGEST or not text.isascii() or "_" in text or text != text.strip():
         return math.nan
     try:
         value = float(text)

@@ -15,15 +15,19 @@ from typing import Any, NamedTuple
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from trimtab.clients.kubernetes.kinds.controllers import DaemonSet
+from trimtab.clients.kubernetes.kinds.controllers import DaemonSet, PodTemplateSpec
 from trimtab.clients.kubernetes.kinds.nodes import CSINode, Node
 from trimtab.clients.kubernetes.kinds.pods import Pod
 from trimtab.clients.kubernetes.object_errors import FieldError, ObjectError
 from trimtab.clients.kubernetes.registry import BY_KIND, CONTROLLERS
 from trimtab.clients.rpc.collection import collection_paused
 from trimtab.clients.snapshots.objects.absent import absent_notes
+from trimtab.clients.snapshots.objects.admission import pod_of_template
 from trimtab.clients.snapshots.objects.budgets import budget_row
+from trimtab.clients.snapshots.objects.capacity_requests import capacity_requests
 from trimtab.clients.snapshots.objects.csi_drivers import required_drivers
+from trimtab.clients.snapshots.objects.devices.pod_claims import ClaimObjects, claim_objects
+from trimtab.clients.snapshots.objects.devices.table import DeviceObjects, DeviceTables
 from trimtab.clients.snapshots.objects.dictionary import Dictionary
 from trimtab.clients.snapshots.objects.karpenter.offers import MachineOffer
 from trimtab.clients.snapshots.objects.karpenter.pools import KarpenterObjects, pool_groups
@@ -32,8 +36,16 @@ from trimtab.clients.snapshots.objects.node_groups import Membership, group_row,
 from trimtab.clients.snapshots.objects.nodes import node_notes, node_row, resource_names, unreported_note
 from trimtab.clients.snapshots.objects.object_names import FREELY_NAMED, first_refused
 from trimtab.clients.snapshots.objects.objects import Objects, kind_problem, name_of
-from trimtab.clients.snapshots.objects.owners import owner_row, pod_template
-from trimtab.clients.snapshots.objects.pod_rows import PodRow, pod_row
+from trimtab.clients.snapshots.objects.owners import owner_row, pod_template, template_row
+from trimtab.clients.snapshots.objects.pod_groups import (
+    GROUP_KINDS,
+    GroupMember,
+    PodGroupObjects,
+    PodGroupReader,
+    by_key,
+    group_objects,
+)
+from trimtab.clients.snapshots.objects.pod_rows import PodRow, pod_row, successor_of
 from trimtab.clients.snapshots.objects.pod_specs import PodSpecTable, PriorityClasses
 from trimtab.clients.snapshots.objects.pods import PodColumnsBuilder
 from trimtab.clients.snapshots.objects.slack_requests import slack_requests
@@ -90,11 +102,17 @@ class ChangedPart(NamedTuple):
     """What the rows of a part of a cluster need of the rest of it, as for a delta.
 
     storage : claims and volumes, in place of objects
+    claim_objects : claims of devices and what they refer to, likewise
+    groups : keys of the groups of pods whose rows change; members, group_objects : what they follow from
     owners : uids of controllers that own pods, besides those of the changed pods
     group_of : node to node group, in place of the groups' own selectors; a node not named has none
     """
 
     storage: Storage
+    claim_objects: ClaimObjects
+    groups: Set[tuple[str, str]]
+    members: Mapping[tuple[str, str], Sequence[GroupMember]]
+    group_objects: PodGroupObjects
     owners: Set[str]
     group_of: Mapping[str, str]
 
@@ -138,7 +156,8 @@ class _Builder:
         self._notes = [*objects.notes, *_skipped_notes(objects)]
         templates = [group.spec.template for group in self._of("NodeGroup") if group.spec and group.spec.template]
         self._dictionary = Dictionary(sorted(resource_names([*self._of("Node"), *templates])))
-        self._specs = PodSpecTable(self._dictionary, priority_classes(self._of("PriorityClass")))
+        self._priorities = priority_classes(self._of("PriorityClass"))
+        self._specs = PodSpecTable(self._dictionary, self._priorities, self._claim_objects())
         self._required_drivers = required_drivers(self._of("CSIDriver"))
 
     def build(self, progress: Progress | None) -> BuiltSnapshot:
@@ -146,12 +165,15 @@ class _Builder:
         owners = self._pods(progress)
         self._nodes()
         self._owners(owners)
+        self._pod_groups()
         self._note_specs()
         for budget in self._of("PodDisruptionBudget"):
             with self._naming("PodDisruptionBudget", budget):
                 self._snapshot.pod_disruption_budgets.append(budget_row(budget, self._dictionary))
         self._namespaces()
         self._slack()
+        self._devices()
+        self._capacity_requests()
         self._dictionary.write(self._snapshot)
         self._note_absent_kinds()
         return BuiltSnapshot(self._snapshot, self._notes)
@@ -161,9 +183,23 @@ class _Builder:
         return ()
 
     def _slack(self) -> None:
-        requests = slack_requests(self._sorted, priority_classes(self._of("PriorityClass")), self._rows())
+        requests = slack_requests(self._sorted, self._priorities, self._rows(), self._claim_objects())
         if requests is not None:
             self._snapshot.slack_requests.CopyFrom(requests)
+
+    def _claim_objects(self) -> ClaimObjects:
+        return claim_objects(self._sorted, {"ResourceClaim", "ResourceClaimTemplate"} & self._objects.given)
+
+    def _devices(self) -> None:
+        devices, notes = DeviceTables().build(DeviceObjects.of(self._of, self._of("NodeGroup")))
+        if devices is not None:
+            self._snapshot.devices.CopyFrom(devices)
+        self._notes.extend(notes)
+
+    def _capacity_requests(self) -> None:
+        requests = capacity_requests(self._sorted, priority_classes(self._of("PriorityClass")))
+        if requests is not None:
+            self._snapshot.capacity_requests.CopyFrom(requests)
 
     def _note_absent_kinds(self) -> None:
         self._notes.extend(absent_notes(self._objects, self._snapshot))
@@ -182,6 +218,7 @@ class _Builder:
         builder = PodColumnsBuilder(self._dictionary, self._specs, self._storage())
         self._add_pods(builder, progress)
         owners = builder.write(self._snapshot.pods)
+        self._members = builder.members
         self._actuation()
         self._note_specs()
         if builder.unknown_claims:
@@ -292,6 +329,19 @@ class _Builder:
                 raise self._objects.error(kind, controller, error)
             self._snapshot.owners.append(row)
 
+    def _pod_groups(self) -> None:
+        """Add the groups of pods that exist."""
+        objects = self._group_objects()
+        reader = PodGroupReader(self._members, objects, self._dictionary.string, self._template)
+        self._snapshot.pod_groups.extend(reader.rows([*objects.groups, *self._members]))
+
+    def _group_objects(self) -> PodGroupObjects:
+        return group_objects({kind: by_key(self._of(kind)) for kind in GROUP_KINDS})
+
+    def _template(self, template: PodTemplateSpec, namespace: str, name: str) -> pb.TemplatePod:
+        pod = pod_of_template(template, namespace, name)
+        return template_row(pod, self._dictionary, self._specs, f"a pod of {namespace}/{name}")
+
     def _namespaces(self) -> None:
         for one in self._of("Namespace"):
             name = one.metadata.name
@@ -303,8 +353,8 @@ class _WatchedBuilder(_Builder):
     """The state of one call for a watched cluster: pods are rows, and nodes may be new."""
 
     def __init__(self, objects: Objects, prebuilt: Prebuilt) -> None:
-        super().__init__(objects)
         self._prebuilt = prebuilt
+        super().__init__(objects)
 
     def _rows(self) -> Sequence[PodRow]:
         return self._prebuilt.pods
@@ -312,6 +362,21 @@ class _WatchedBuilder(_Builder):
     def _slack(self) -> None:
         if self._prebuilt.part is None:  # otherwise the workloads are only a part of the cluster
             super()._slack()
+
+    def _claim_objects(self) -> ClaimObjects:
+        part = self._prebuilt.part
+        return super()._claim_objects() if part is None else part.claim_objects
+
+    def _pod_groups(self) -> None:
+        part = self._prebuilt.part
+        if part is None:
+            super()._pod_groups()
+            return
+        reader = PodGroupReader(part.members, part.group_objects, self._dictionary.string, self._template)
+        self._snapshot.pod_groups.extend(reader.rows(part.groups))
+
+    def _devices(self) -> None:
+        """Who watches a cluster keeps the tables from one snapshot to the next."""
 
     def _note_absent_kinds(self) -> None:
         """A watched cluster lacks no kind."""
@@ -363,7 +428,9 @@ class _WatchedBuilder(_Builder):
                 namespace=row.namespace,
                 name=row.name,
                 uid=row.uid,
-                spec=self._specs.index(row.spec_key, row.pod, row.mounts, f"{row.namespace}/{row.name}"),
+                spec=self._specs.index(
+                    row.spec_key, row.pod, row.mounts, f"{row.namespace}/{row.name}", successor_of(row)
+                ),
                 label_set=self._dictionary.label_pairs(row.labels),
                 owner=row.owner or None,
                 evict_time=time,

@@ -22,7 +22,7 @@ from trimtab.clients.documents.strict_json import (
 )
 from trimtab.clients.kubernetes.kinds.nodes import NodeGroupSpec
 from trimtab.clients.kubernetes.object_errors import FieldError, InvalidInputError, ObjectError
-from trimtab.clients.kubernetes.registry import OUR_GROUP
+from trimtab.clients.kubernetes.registry import OUR_GROUP, registered_kind
 from trimtab.clients.snapshots.objects.objects import (
     Objects,
     is_read,
@@ -150,7 +150,7 @@ def _items_kind(api_version: str, kind: str, objects: Objects) -> tuple[str, str
     """Return (apiVersion, kind) of items without `kind`: a PodList has pods, items of a List have their own."""
     item_kind = kind.removesuffix("List") if kind not in ("", "List") else ""
     if item_kind and is_read(api_version, item_kind):
-        objects.given.add(item_kind)
+        objects.given.add(registered_kind(api_version, item_kind))
     return (api_version, item_kind) if item_kind else ("", "")
 
 
@@ -201,6 +201,7 @@ class _ItemReader:
         if not is_read(api_version, kind):
             _skip(api_version, kind, self._file, self._objects)
             return ""
+        kind = registered_kind(api_version, kind)
         _check_version(api_version, kind, self._file, self._objects)
         if head is not None:
             self._heads[head[0]] = kind
@@ -238,6 +239,7 @@ def _convert(item: Any, expected: tuple[str, str], file: str, objects: Objects) 
     if not is_read(api_version, kind):
         _skip(api_version, kind, file, objects)
         return
+    kind = registered_kind(api_version, kind)
     _check_version(api_version, kind, file, objects)
     try:
         decoded = msgspec.convert(item, objects.struct(kind))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trimtab.clients.kubernetes.object_errors import FieldError, ObjectError
-from trimtab.clients.kubernetes.registry import BY_KIND, OUR_GROUP, STRUCTS
+from trimtab.clients.kubernetes.registry import BY_KIND, OUR_GROUP, STRUCTS, registered_kind
 from trimtab.clients.snapshots.objects.annotated_numbers import pod_struct
 
 _NEAR = 0.8
@@ -37,6 +37,7 @@ def kind_problem(api_version: str, kind: str) -> str:
 
 def is_read(api_version: str, kind: str) -> bool:
     """Return whether objects of this kind are read; kinds of the same name in other groups are not."""
+    kind = registered_kind(api_version, kind)
     return kind in STRUCTS and _group(api_version) in BY_KIND[kind].groups
 
 

@@ -18,11 +18,12 @@ from trimtab.clients.kubernetes.kinds.controllers import (
     StatefulSet,
 )
 from trimtab.clients.kubernetes.kinds.metadata import LabelSelector, ObjectMeta, OwnerReference
-from trimtab.clients.kubernetes.kinds.pods import Pod
+from trimtab.clients.kubernetes.kinds.pods import Pod, PodMeta
 from trimtab.clients.kubernetes.object_errors import FieldError, below
 from trimtab.clients.kubernetes.registry import CONTROLLERS
 from trimtab.clients.kubernetes.selectors import Requirements, label_selector
 from trimtab.clients.snapshots.objects.admission import daemon_pod
+from trimtab.clients.snapshots.objects.devices.pod_claims import claimant
 from trimtab.clients.snapshots.objects.dictionary import Dictionary
 from trimtab.clients.snapshots.objects.mounts import mounts_of
 from trimtab.clients.snapshots.objects.pod_specs import PodSpecTable, spec_key
@@ -109,11 +110,17 @@ def pod_template(daemon_set: DaemonSet, dictionary: Dictionary, specs: PodSpecTa
     namespace, name = meta.namespace or "default", meta.name or ""
     pod = daemon_pod(template, namespace, name)
     with below("spec.template"):
-        mounts = mounts_of(pod)
-        key, _ = spec_key(pod, mounts)
-        spec = specs.index(key, pod, mounts, f"DaemonSet {namespace}/{name}")
-    labels = (template.metadata.labels if template.metadata else None) or {}
-    return pb.TemplatePod(namespace=namespace, spec=spec, label_set=dictionary.label_set(labels))
+        return template_row(pod, dictionary, specs, f"DaemonSet {namespace}/{name}")
+
+
+def template_row(pod: Pod, dictionary: Dictionary, specs: PodSpecTable, name: str) -> pb.TemplatePod:
+    """Return the row of a pod that a template makes; `name` is for notes. Errors: FieldError."""
+    meta = pod.metadata or PodMeta()
+    namespace = meta.namespace or "default"
+    mounts = mounts_of(pod)
+    key, _ = spec_key(pod, mounts)
+    spec = specs.index(key, pod, mounts, name, claimant(pod, namespace, meta.name or ""))
+    return pb.TemplatePod(namespace=namespace, spec=spec, label_set=dictionary.label_set(meta.labels or {}))
 
 
 def _selector(controller: Controller) -> Requirements | None:

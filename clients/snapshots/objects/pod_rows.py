@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from trimtab.clients.kubernetes.kinds.pods import Pod, PodMeta, PodStatus
 from trimtab.clients.snapshots.objects.annotated_numbers import Numbers, numbers_of
+from trimtab.clients.snapshots.objects.devices.pod_claims import Claimant, PodClaimEntry, entries_of, kubernetes_group
 from trimtab.clients.snapshots.objects.mounts import Mounts, mounts_of
 from trimtab.clients.snapshots.objects.owners import (
     controller_of,
@@ -20,6 +21,7 @@ from trimtab.clients.snapshots.objects.owners import (
     made_uid,
     owner_uid,
 )
+from trimtab.clients.snapshots.objects.pod_groups import group_name
 from trimtab.clients.snapshots.objects.pod_specs import spec_key
 from trimtab.clients.snapshots.objects.times import unix_s
 from trimtab.v1 import snapshot_pb2 as pb
@@ -45,7 +47,9 @@ class PodRow(NamedTuple):
     created_s, deletion_s : metadata's times; deletion_cost : of its annotation
     phase : `PodPhase.Code`; flags : as in `PodTable.flags`
     numbers : of the annotations about disruption, and of those that the caller asks for
-    spec_key : pods with equal keys share a spec row, which is made of `pod`, any pod with that key, and `mounts`
+    claims : of devices; group : name of its group of pods
+    spec_key : pods with equal keys, and equal claims by content, share a spec row, which is made of `pod`, any pod with
+    that key, `mounts` and the claims
     uid, labels : metadata's
     """
 
@@ -62,6 +66,8 @@ class PodRow(NamedTuple):
     flags: int
     deletion_cost: int
     mounts: Mounts
+    claims: tuple[PodClaimEntry, ...]
+    group: str
     spec_key: bytes
     pod: Pod
     numbers: Numbers = ()
@@ -71,6 +77,21 @@ def slack_of(row: PodRow) -> str | None:
     """Return the slack that a pod's own annotation requests."""
     annotations = row.pod.metadata.annotations if row.pod.metadata else None
     return annotations.slack if annotations else None
+
+
+def claimant_of(row: PodRow) -> Claimant | None:
+    """Return who claims devices; None if the pod claims none."""
+    if not row.claims:
+        return None
+    return Claimant(row.namespace, row.name, row.uid, kubernetes_group(row.pod), row.claims)
+
+
+def successor_of(row: PodRow) -> Claimant | None:
+    """Return who claims devices in place of a pod: a pod like it, for which no claim has been made yet."""
+    if not row.claims:
+        return None
+    entries = tuple(entry._replace(made=None) for entry in row.claims)
+    return Claimant(row.namespace, row.name, row.uid, kubernetes_group(row.pod), entries)
 
 
 def pod_row(pod: Pod, numbers: Sequence[str] = ()) -> PodRow:
@@ -101,6 +122,8 @@ def pod_row(pod: Pod, numbers: Sequence[str] = ()) -> PodRow:
         flags | (FLAG_GATED if pod.spec and pod.spec.scheduling_gates else 0),
         deletion_cost(meta.annotations.deletion_cost if meta.annotations else None),
         mounts,
+        entries_of(pod) if pod.spec and pod.spec.resource_claims else (),
+        group_name(pod),
         key,
         pod,
         _numbers(meta, status, numbers) if meta.annotations else (),

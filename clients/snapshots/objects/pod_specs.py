@@ -6,6 +6,8 @@ microseconds). Only a new form is computed and compared as a row.
 Errors: FieldError with the path below the pod. Source: see the modules that this one calls.
 """
 
+from collections.abc import Iterable
+
 import msgspec
 
 from trimtab.clients.kubernetes.kinds.pods import (
@@ -20,6 +22,16 @@ from trimtab.clients.kubernetes.object_errors import FieldError, below
 from trimtab.clients.kubernetes.pod_requests import is_resize_infeasible, pod_requests
 from trimtab.clients.kubernetes.quantities import MOST_REQUESTED
 from trimtab.clients.kubernetes.selectors import node_selector_terms
+from trimtab.clients.snapshots.objects.devices.extended_resources import extended_requests
+from trimtab.clients.snapshots.objects.devices.pod_claims import (
+    NO_CLAIMS,
+    Claimant,
+    ClaimObjects,
+    ResolvedClaim,
+    content_of,
+    pod_claim,
+    resolve,
+)
 from trimtab.clients.snapshots.objects.dictionary import Dictionary
 from trimtab.clients.snapshots.objects.mounts import NOTHING, Mounts
 from trimtab.clients.snapshots.objects.placement_rules import (
@@ -80,7 +92,7 @@ def spec_key(pod: Pod, mounts: Mounts) -> tuple[bytes, str]:
         mounts[:3],
         (
             kept.safe_to_evict, kept.enable_ds_eviction, kept.topology_spread_timeout, kept.scale_up_delay,
-            kept.slack_ignore,
+            kept.slack_ignore, consumed_request(kept),
         ),
         resized, is_infeasible,
     )  # fmt: skip
@@ -88,7 +100,7 @@ def spec_key(pod: Pod, mounts: Mounts) -> tuple[bytes, str]:
 
 
 _NO_SPEC = PodSpec()
-_NOTHING_BESIDE = (NOTHING[:3], (None,) * 5, None, False)
+_NOTHING_BESIDE = (NOTHING[:3], (None,) * 5 + ("",), None, False)
 
 
 def _own_key(spec: PodSpec) -> tuple[bytes, str]:
@@ -99,7 +111,7 @@ def _own_key(spec: PodSpec) -> tuple[bytes, str]:
             spec.containers, spec.init_containers, spec.resources, spec.overhead, spec.node_selector, affinity,
             spec.tolerations, spec.topology_spread_constraints, spec.host_network, spec.priority,
             spec.priority_class_name, spec.scheduler_name, spec.restart_policy,
-            spec.termination_grace_period_seconds, bool(spec.resource_claims), spec.host_users,
+            spec.termination_grace_period_seconds, spec.host_users,
         )
     )  # fmt: skip
     return key, pinned
@@ -108,22 +120,30 @@ def _own_key(spec: PodSpec) -> tuple[bytes, str]:
 class PodSpecTable:
     """Maps pods to indices of spec rows. `notes` collects invalid values, which upstream ignores too."""
 
-    def __init__(self, dictionary: Dictionary, priorities: PriorityClasses) -> None:
-        self._dictionary = dictionary
+    def __init__(
+        self, dictionary: Dictionary, priorities: PriorityClasses, claim_objects: ClaimObjects = NO_CLAIMS
+    ) -> None:
+        self.dictionary, self._claim_objects = dictionary, claim_objects
         self._priorities = priorities
         # Indices by key of the rows made so far.
         self.known: dict[bytes, int] = {}
         self.notes: list[str] = []
 
-    def index(self, key: bytes, pod: Pod, mounts: Mounts, name: str) -> int:
-        """Return the index of the spec row of a pod with this key; `name` is for notes."""
+    def index(self, key: bytes, pod: Pod, mounts: Mounts, name: str, claimant: Claimant | None = None) -> int:
+        """Return the index of the spec row of a pod with this key; `name` is for notes; `claimant` : the pod, if it
+        claims devices.
+        """
+        claims: list[ResolvedClaim] = []
+        if claimant is not None:
+            claims = list(resolve(claimant, self._claim_objects))
+            key += content_of(claims)
         found = self.known.get(key)
         if found is None:
-            found = self.known[key] = self._dictionary.pod_spec(self._row(pod, mounts, name))
+            found = self.known[key] = self.dictionary.pod_spec(self._row(pod, mounts, name, claims))
         return found
 
-    def _row(self, pod: Pod, mounts: Mounts, name: str) -> pb.PodSpec:
-        dictionary, spec = self._dictionary, pod.spec or PodSpec()
+    def _row(self, pod: Pod, mounts: Mounts, name: str, claims: Iterable[ResolvedClaim]) -> pb.PodSpec:
+        dictionary, spec = self.dictionary, pod.spec or PodSpec()
         affinity = None if spec.affinity is None else split_pin(spec.affinity)[1]
         with below("spec"):
             if not spec.containers:
@@ -140,7 +160,8 @@ class PodSpecTable:
                 priority=self._priority(spec),
                 restart_policy=_restart_policy(spec.restart_policy),
                 local_storage=mounts.local_storage,
-                unsupported=["resourceClaims"] if spec.resource_claims else [],
+                claims=map(pod_claim, claims),
+                extended_device_requests=self._extended_requests(spec),
                 exclusive_disks=[dictionary.string(disk) for disk in mounts.exclusive_disks],
                 read_only_disks=[dictionary.string(disk) for disk in mounts.read_only_disks],
                 node_features=[dictionary.string(name) for name in node_features(spec)],
@@ -154,6 +175,10 @@ class PodSpecTable:
         self._add_annotations(row, pod)
         return row
 
+    def _extended_requests(self, spec: PodSpec) -> list[pb.ExtendedDeviceRequest]:
+        provided = self._claim_objects.resources
+        return extended_requests(spec, provided.__contains__) if provided else []
+
     def _requests(self, pod: Pod, spec: PodSpec, name: str) -> list[pb.ResourceAmount]:
         status = pod.status if _resized(pod) is not None else None
         rows = []
@@ -164,25 +189,26 @@ class PodSpecTable:
                     f"{MOST_REQUESTED}, more than any node has, so they fit nowhere; correct their requests"
                 )
             counted = min(amount, MOST_REQUESTED)
-            rows.append(pb.ResourceAmount(resource=self._dictionary.resource(resource), amount=counted))
+            rows.append(pb.ResourceAmount(resource=self.dictionary.resource(resource), amount=counted))
         return rows
 
     def _add_affinity(self, row: pb.PodSpec, affinity: Affinity) -> None:
         required = affinity.node_affinity.required if affinity.node_affinity else None
         if required is not None:
             with below("nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"):
-                message = self._dictionary.node_selector(node_selector_terms(required))
+                message = self.dictionary.node_selector(node_selector_terms(required))
             row.node_affinity.CopyFrom(message or pb.NodeSelector())
         with below("podAffinity"):
-            row.pod_affinity.extend(pod_affinity_terms(affinity.pod_affinity, self._dictionary))
+            row.pod_affinity.extend(pod_affinity_terms(affinity.pod_affinity, self.dictionary))
         with below("podAntiAffinity"):
-            row.pod_anti_affinity.extend(pod_affinity_terms(affinity.pod_anti_affinity, self._dictionary))
-            row.preferred_pod_anti_affinity.extend(preferred_terms(affinity.pod_anti_affinity, self._dictionary))
+            row.pod_anti_affinity.extend(pod_affinity_terms(affinity.pod_anti_affinity, self.dictionary))
+            row.preferred_pod_anti_affinity.extend(preferred_terms(affinity.pod_anti_affinity, self.dictionary))
 
     def _add_annotations(self, row: pb.PodSpec, pod: Pod) -> None:
         annotations = (pod.metadata and pod.metadata.annotations) or _NO_ANNOTATIONS
         row.safe_to_evict = _SAFE_TO_EVICT.get(annotations.safe_to_evict or "", pb.SafeToEvict.UNSPECIFIED)
         row.ignored_by_slack = annotations.slack_ignore == "true"
+        row.capacity_request = self.dictionary.string(consumed_request(annotations))
         if annotations.enable_ds_eviction in ("true", "false"):
             row.enable_ds_eviction = annotations.enable_ds_eviction == "true"
         if annotations.topology_spread_timeout is not None:
@@ -210,6 +236,11 @@ class PodSpecTable:
         if not -(2**31) <= value < 2**31:
             raise FieldError("priority", f"{value} is out of range", "give a 32-bit integer")
         return value
+
+
+def consumed_request(annotations: PodAnnotations) -> str:
+    """Return the ProvisioningRequest whose room a pod takes, "" = none. The older prefix counts, too, as upstream."""
+    return annotations.capacity_request or annotations.old_capacity_request or ""
 
 
 def node_features(spec: PodSpec) -> list[str]:

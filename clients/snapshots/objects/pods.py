@@ -15,7 +15,8 @@ from trimtab.clients.kubernetes.object_errors import FieldError
 from trimtab.clients.snapshots.objects.csi_drivers import NO_DRIVERS
 from trimtab.clients.snapshots.objects.dictionary import Dictionary
 from trimtab.clients.snapshots.objects.mounts import NOTHING, Mounts
-from trimtab.clients.snapshots.objects.pod_rows import PodRow
+from trimtab.clients.snapshots.objects.pod_groups import GroupMember, member_of
+from trimtab.clients.snapshots.objects.pod_rows import PodRow, claimant_of
 from trimtab.clients.snapshots.objects.pod_specs import PodSpecTable
 from trimtab.clients.snapshots.objects.volumes import Mounter, Storage, claim_row, disk_row
 from trimtab.v1 import snapshot_pb2 as pb
@@ -38,18 +39,23 @@ class PodColumnsBuilder:
         self._spec = array("i")
         self._volume_pod, self._volume = array("i"), array("i")
         self.unknown_claims = 0
+        # The pods of each group.
+        self.members: dict[tuple[str, str], list[GroupMember]] = {}
 
     def add(self, row: PodRow) -> None:
         """Append a pod."""
         if len(row.uid) > _SHORT and len(row.uid.encode()) > _LONGEST_UID:
             problem = f"{row.uid[:60]}… is longer than {_LONGEST_UID} bytes"
             raise FieldError("metadata.uid", problem, "give the pod a proper one")
-        index = self._specs.known.get(row.spec_key)
+        index = None if row.claims else self._specs.known.get(row.spec_key)
         if index is None:
-            index = self._specs.index(row.spec_key, row.pod, row.mounts, f"{row.namespace}/{row.name}")
+            claimant = claimant_of(row)
+            index = self._specs.index(row.spec_key, row.pod, row.mounts, f"{row.namespace}/{row.name}", claimant)
         self._spec.append(index)
         if row.mounts is not NOTHING and (row.mounts.claims or row.mounts.disks):
             self._add_mounts(row.mounts, Mounter(row.namespace, row.uid))
+        if row.group:
+            self.members.setdefault((row.namespace, row.group), []).append(member_of(row.pod, row.phase))
         self._rows.append(row)
 
     def _add_mounts(self, mounts: Mounts, mounter: Mounter) -> None:
@@ -80,6 +86,7 @@ class PodColumnsBuilder:
         table.label_set = _unless_zero(_indices(columns.labels, dictionary.label_pairs))
         table.owner = _unless_zero(_indices(columns.owner, dictionary.string))
         table.deletion_cost = _unless_zero(_bytes(array("i", columns.deletion_cost)))
+        table.pod_group = _unless_zero(_indices(columns.group, dictionary.string))
         table.pinned_node = _unless_zero(_indices(columns.pinned_node, dictionary.string))
         table.volume_pod, table.volume = _bytes(self._volume_pod), _bytes(self._volume)
         table.created = _bytes(array("q", columns.created_s))

@@ -14,9 +14,10 @@ from trimtab.clients.kubernetes.object_errors import FieldError
 from trimtab.clients.kubernetes.pod_requests import amounts
 from trimtab.clients.kubernetes.quantities import MILLI, NANO
 from trimtab.clients.snapshots.objects.admission import pod_of_template
+from trimtab.clients.snapshots.objects.devices.pod_claims import NO_CLAIMS, ClaimObjects
 from trimtab.clients.snapshots.objects.dictionary import Dictionary
 from trimtab.clients.snapshots.objects.owners import controller_of, replicas
-from trimtab.clients.snapshots.objects.pod_rows import PodRow, pod_row, slack_of
+from trimtab.clients.snapshots.objects.pod_rows import PodRow, pod_row, slack_of, successor_of
 from trimtab.clients.snapshots.objects.pod_specs import PodSpecTable, PriorityClasses
 from trimtab.v1 import snapshot_pb2 as pb
 
@@ -30,13 +31,17 @@ Sorted = Mapping[str, Sequence[Any]]
 
 
 def slack_requests(
-    objects: Sorted, priorities: PriorityClasses, rows: Iterable[PodRow] = ()
+    objects: Sorted,
+    priorities: PriorityClasses,
+    rows: Iterable[PodRow] = (),
+    claim_objects: ClaimObjects = NO_CLAIMS,
 ) -> pb.SlackRequests | None:
     """Return the requests of all objects, by kind and sorted by name; None if there are none.
 
     rows : pods that are known as rows, sorted by namespace and name.
     """
-    reader = _SlackReader(objects, priorities, [row for row in rows if slack_of(row) is not None])
+    specs = PodSpecTable(Dictionary(), priorities, claim_objects)
+    reader = _SlackReader(objects, specs, [row for row in rows if slack_of(row) is not None])
     found = {row.object: row for row in reader.buffers()}
     for row in (*reader.workloads(), *reader.pods()):
         found.setdefault(row.object, row)
@@ -48,10 +53,9 @@ def slack_requests(
 class _SlackReader:
     """Reads one collection of objects; specs and labels go into one dictionary."""
 
-    def __init__(self, objects: Sorted, priorities: PriorityClasses, rows: Sequence[PodRow]) -> None:
+    def __init__(self, objects: Sorted, specs: PodSpecTable, rows: Sequence[PodRow]) -> None:
         self._objects, self._rows = objects, rows
-        self._dictionary = Dictionary()
-        self._specs = PodSpecTable(self._dictionary, priorities)
+        self._specs, self._dictionary = specs, specs.dictionary
         self._by_key = {(kind, *_key(one)): one for kind in WORKLOADS for one in objects.get(kind, ())}
 
     def dictionary(self) -> pb.PodDictionary:
@@ -127,7 +131,7 @@ class _SlackReader:
                 raise FieldError(f"spec.{field}", f"{count} is not a count", "give a number of at least 0")
             if count is not None:
                 setattr(row, field, count)
-        for resource, amount in amounts(spec.limits).items():
+        for resource, amount in sorted(amounts(spec.limits).items()):
             # Rounded down: a limit is not to be exceeded.
             whole = amount // (MILLI if resource == "cpu" else NANO)
             row.limits.add(resource=self._dictionary.resource(resource), amount=min(whole, 2**53))
@@ -167,7 +171,8 @@ class _SlackReader:
             return pb.SlackRequest(object=row.object, problem=f"its pods cannot be read: {error}")
 
     def _with_content(self, row: pb.SlackRequest, content: PodRow, namespace: str) -> pb.SlackRequest:
-        row.spec = self._specs.index(content.spec_key, content.pod, content.mounts, row.object)
+        claimant = successor_of(content)
+        row.spec = self._specs.index(content.spec_key, content.pod, content.mounts, row.object, claimant)
         row.namespace = namespace
         row.label_set = self._dictionary.label_pairs(content.labels)
         return row

@@ -6,8 +6,9 @@ from typing import Final
 
 import numpy as np
 
+from trimtab.planner.new_nodes.sentences import why_pending
 from trimtab.planner.scale_up.plan import ScaleUpPlan
-from trimtab.planner.scale_up.report.sentences import growth_in_plan, reasons_of, why_pending
+from trimtab.planner.scale_up.report.sentences import growth_in_plan, reasons_of
 from trimtab.v1 import plan_pb2 as pb
 
 MOST_NOTES: Final = 3
@@ -30,7 +31,7 @@ def add_waiting_placeholders(decision: pb.ScaleUpDecision, plan: ScaleUpPlan) ->
     by_reason: dict[str, pb.WaitingPlaceholders] = {}
     growth = growth_in_plan(plan)
     for kind in sorted(by_kind):
-        reasons, failed = reasons_of(plan, kind)
+        reasons, failed = reasons_of(plan, refusals, kind)
         one = by_reason.setdefault(
             repr((reasons, failed)),
             pb.WaitingPlaceholders(

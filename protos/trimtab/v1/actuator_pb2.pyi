@@ -78,6 +78,82 @@ class GetActuatorInfoResponse(_message.Message):
 Global___GetActuatorInfoResponse: _TypeAlias = GetActuatorInfoResponse  # noqa: Y015
 
 @_typing.final
+class ApplyCapacityStatusRequest(_message.Message):
+    """The answers to ProvisioningRequests, from which their conditions follow."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUESTS_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
+    epoch: _builtins.int
+    """Epoch of the caller's leadership, as in `ScaleUpRequest`. OPTIONAL: 0 = not
+    checked.
+    """
+    @_builtins.property
+    def requests(self) -> _containers.RepeatedCompositeFieldContainer[_plan_pb2.CapacityAnswer]:
+        """Those of `CapacityRequestsDecision.requests`, none twice; without those
+        whose new nodes the cloud has refused. At most 10,000.
+        """
+
+    def __init__(
+        self,
+        *,
+        requests: _abc.Iterable[_plan_pb2.CapacityAnswer] | None = ...,
+        epoch: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "requests", b"requests"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ApplyCapacityStatusRequest: _TypeAlias = ApplyCapacityStatusRequest  # noqa: Y015
+
+@_typing.final
+class ApplyCapacityStatusResponse(_message.Message):
+    """The result. The counts add up to the answers of the request."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WRITTEN_COUNT_FIELD_NUMBER: _builtins.int
+    UNCHANGED_COUNT_FIELD_NUMBER: _builtins.int
+    FAILED_COUNT_FIELD_NUMBER: _builtins.int
+    LEFT_COUNT_FIELD_NUMBER: _builtins.int
+    FAILURES_FIELD_NUMBER: _builtins.int
+    written_count: _builtins.int
+    """Requests whose status was written."""
+    unchanged_count: _builtins.int
+    """Requests that had the status already, that no longer exist, or that are
+    another object of the same name.
+    """
+    failed_count: _builtins.int
+    """Requests that could not be written."""
+    left_count: _builtins.int
+    """Requests left for the next call by the limit of one call."""
+    @_builtins.property
+    def failures(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Why requests could not be written, for people, as "namespace/name: why"; the
+        first 100.
+        """
+
+    def __init__(
+        self,
+        *,
+        written_count: _builtins.int = ...,
+        unchanged_count: _builtins.int = ...,
+        failed_count: _builtins.int = ...,
+        left_count: _builtins.int = ...,
+        failures: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["failed_count", b"failed_count", "failures", b"failures", "left_count", b"left_count", "unchanged_count", b"unchanged_count", "written_count", b"written_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ApplyCapacityStatusResponse: _TypeAlias = ApplyCapacityStatusResponse  # noqa: Y015
+
+@_typing.final
 class StartDeletionRequest(_message.Message):
     """Nodes to remove."""
 

@@ -65,6 +65,11 @@ class ActuatorStub:
                 request_serializer=trimtab_dot_v1_dot_actuator__pb2.ApplyBufferStatusRequest.SerializeToString,
                 response_deserializer=trimtab_dot_v1_dot_actuator__pb2.ApplyBufferStatusResponse.FromString,
                 _registered_method=True)
+        self.ApplyCapacityStatus = channel.unary_unary(
+                '/trimtab.v1.Actuator/ApplyCapacityStatus',
+                request_serializer=trimtab_dot_v1_dot_actuator__pb2.ApplyCapacityStatusRequest.SerializeToString,
+                response_deserializer=trimtab_dot_v1_dot_actuator__pb2.ApplyCapacityStatusResponse.FromString,
+                _registered_method=True)
         self.CancelDeletion = channel.unary_unary(
                 '/trimtab.v1.Actuator/CancelDeletion',
                 request_serializer=trimtab_dot_v1_dot_actuator__pb2.CancelDeletionRequest.SerializeToString,
@@ -152,6 +157,16 @@ class ActuatorServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ApplyCapacityStatus(self, request, context):
+        """Writes the conditions of ProvisioningRequests, by server-side apply under a
+        field manager of its own. Idempotent: what is there already is not written
+        again. Nothing is kept: the objects are the record. A request that cannot be
+        written is a result, not an error.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def CancelDeletion(self, request, context):
         """Cancels deletions that were not requested from the cloud yet, and removes
         their taints. Idempotent.
@@ -233,6 +248,11 @@ def add_ActuatorServicer_to_server(servicer, server):
                     servicer.ApplyBufferStatus,
                     request_deserializer=trimtab_dot_v1_dot_actuator__pb2.ApplyBufferStatusRequest.FromString,
                     response_serializer=trimtab_dot_v1_dot_actuator__pb2.ApplyBufferStatusResponse.SerializeToString,
+            ),
+            'ApplyCapacityStatus': grpc.unary_unary_rpc_method_handler(
+                    servicer.ApplyCapacityStatus,
+                    request_deserializer=trimtab_dot_v1_dot_actuator__pb2.ApplyCapacityStatusRequest.FromString,
+                    response_serializer=trimtab_dot_v1_dot_actuator__pb2.ApplyCapacityStatusResponse.SerializeToString,
             ),
             'CancelDeletion': grpc.unary_unary_rpc_method_handler(
                     servicer.CancelDeletion,
@@ -423,6 +443,33 @@ class Actuator:
             '/trimtab.v1.Actuator/ApplyBufferStatus',
             trimtab_dot_v1_dot_actuator__pb2.ApplyBufferStatusRequest.SerializeToString,
             trimtab_dot_v1_dot_actuator__pb2.ApplyBufferStatusResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ApplyCapacityStatus(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/trimtab.v1.Actuator/ApplyCapacityStatus',
+            trimtab_dot_v1_dot_actuator__pb2.ApplyCapacityStatusRequest.SerializeToString,
+            trimtab_dot_v1_dot_actuator__pb2.ApplyCapacityStatusResponse.FromString,
             options,
             channel_credentials,
             insecure,

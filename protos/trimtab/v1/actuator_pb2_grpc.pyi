@@ -63,6 +63,12 @@ class ActuatorStub:
     and reported. Idempotent: what is there already is not written again. A
     buffer that cannot be written is a result, not an error.
     """
+    ApplyCapacityStatus: _grpc.UnaryUnaryMultiCallable[_actuator_pb2.ApplyCapacityStatusRequest, _actuator_pb2.ApplyCapacityStatusResponse]
+    """Writes the conditions of ProvisioningRequests, by server-side apply under a
+    field manager of its own. Idempotent: what is there already is not written
+    again. Nothing is kept: the objects are the record. A request that cannot be
+    written is a result, not an error.
+    """
     CancelDeletion: _grpc.UnaryUnaryMultiCallable[_actuator_pb2.CancelDeletionRequest, _actuator_pb2.CancelDeletionResponse]
     """Cancels deletions that were not requested from the cloud yet, and removes
     their taints. Idempotent.
@@ -126,6 +132,12 @@ class ActuatorAsyncStub(ActuatorStub):
     manager of its own: a status that another controller writes is left alone
     and reported. Idempotent: what is there already is not written again. A
     buffer that cannot be written is a result, not an error.
+    """
+    ApplyCapacityStatus: _aio.UnaryUnaryMultiCallable[_actuator_pb2.ApplyCapacityStatusRequest, _actuator_pb2.ApplyCapacityStatusResponse]  # type: ignore[assignment]
+    """Writes the conditions of ProvisioningRequests, by server-side apply under a
+    field manager of its own. Idempotent: what is there already is not written
+    again. Nothing is kept: the objects are the record. A request that cannot be
+    written is a result, not an error.
     """
     CancelDeletion: _aio.UnaryUnaryMultiCallable[_actuator_pb2.CancelDeletionRequest, _actuator_pb2.CancelDeletionResponse]  # type: ignore[assignment]
     """Cancels deletions that were not requested from the cloud yet, and removes
@@ -223,6 +235,18 @@ class ActuatorServicer(metaclass=_abc_1.ABCMeta):
         manager of its own: a status that another controller writes is left alone
         and reported. Idempotent: what is there already is not written again. A
         buffer that cannot be written is a result, not an error.
+        """
+
+    @_abc_1.abstractmethod
+    def ApplyCapacityStatus(
+        self,
+        request: _actuator_pb2.ApplyCapacityStatusRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_actuator_pb2.ApplyCapacityStatusResponse, _abc.Awaitable[_actuator_pb2.ApplyCapacityStatusResponse]]:
+        """Writes the conditions of ProvisioningRequests, by server-side apply under a
+        field manager of its own. Idempotent: what is there already is not written
+        again. Nothing is kept: the objects are the record. A request that cannot be
+        written is a result, not an error.
         """
 
     @_abc_1.abstractmethod

@@ -47,6 +47,10 @@ class Decision(_message.Message):
         """Pod deletion costs."""
         REPLACEMENT: Decision._Code.ValueType  # 5
         """Which nodes are replaced by cheaper new ones."""
+        CAPACITY_REQUESTS: Decision._Code.ValueType  # 6
+        """Which ProvisioningRequests have room, or get new nodes. It is taken before
+        all others, which count its new nodes as requested and its room as taken.
+        """
 
     class Code(_Code, metaclass=_CodeEnumTypeWrapper):
         """The values; their meaning is that of the message."""
@@ -63,6 +67,10 @@ class Decision(_message.Message):
     """Pod deletion costs."""
     REPLACEMENT: Decision.Code.ValueType  # 5
     """Which nodes are replaced by cheaper new ones."""
+    CAPACITY_REQUESTS: Decision.Code.ValueType  # 6
+    """Which ProvisioningRequests have room, or get new nodes. It is taken before
+    all others, which count its new nodes as requested and its room as taken.
+    """
 
     def __init__(
         self,
@@ -258,6 +266,7 @@ class PlanResponse(_message.Message):
     STATE_VERSION_FIELD_NUMBER: _builtins.int
     DIAGNOSTICS_FIELD_NUMBER: _builtins.int
     REPLACEMENT_FIELD_NUMBER: _builtins.int
+    CAPACITY_REQUESTS_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """`request_id` of the request."""
     snapshot_version: _builtins.str
@@ -294,6 +303,10 @@ class PlanResponse(_message.Message):
     def replacement(self) -> Global___ReplacementDecision:
         """Present if REPLACEMENT was requested."""
 
+    @_builtins.property
+    def capacity_requests(self) -> Global___CapacityRequestsDecision:
+        """Present if CAPACITY_REQUESTS was requested."""
+
     def __init__(
         self,
         *,
@@ -307,10 +320,11 @@ class PlanResponse(_message.Message):
         state_version: _builtins.str = ...,
         diagnostics: Global___Diagnostics | None = ...,
         replacement: Global___ReplacementDecision | None = ...,
+        capacity_requests: Global___CapacityRequestsDecision | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["diagnostics", b"diagnostics", "pod_costs", b"pod_costs", "replacement", b"replacement", "scale_down", b"scale_down", "scale_up", b"scale_up", "slack", b"slack", "state", b"state"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["capacity_requests", b"capacity_requests", "diagnostics", b"diagnostics", "pod_costs", b"pod_costs", "replacement", b"replacement", "scale_down", b"scale_down", "scale_up", b"scale_up", "slack", b"slack", "state", b"state"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["diagnostics", b"diagnostics", "pod_costs", b"pod_costs", "replacement", b"replacement", "request_id", b"request_id", "scale_down", b"scale_down", "scale_up", b"scale_up", "slack", b"slack", "snapshot_version", b"snapshot_version", "state", b"state", "state_version", b"state_version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacity_requests", b"capacity_requests", "diagnostics", b"diagnostics", "pod_costs", b"pod_costs", "replacement", b"replacement", "request_id", b"request_id", "scale_down", b"scale_down", "scale_up", b"scale_up", "slack", b"slack", "snapshot_version", b"snapshot_version", "state", b"state", "state_version", b"state_version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -548,6 +562,7 @@ class ScaleUpDecision(_message.Message):
     WAITING_PLACEHOLDERS_FIELD_NUMBER: _builtins.int
     INCOMPLETE_FIELD_NUMBER: _builtins.int
     OBJECTIVE_FIELD_NUMBER: _builtins.int
+    GANGS_FIELD_NUMBER: _builtins.int
     result: _reason_pb2.ScaleUpResult.Code.ValueType
     """Outcome."""
     detail: _builtins.str
@@ -611,14 +626,23 @@ class ScaleUpDecision(_message.Message):
     def after_new_nodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Pods of `on_existing` and `on_upcoming` that the scheduler can bind only
         once the new nodes, or pods on them, are there, because of a topology
-        spread or an affinity; sorted. All other pods of these two fit their nodes
-        both before and after the new nodes register.
+        spread or an affinity, or because their gang needs them for its minimum;
+        sorted. All other pods of these two fit their nodes both before and after
+        the new nodes register.
         """
 
     @_builtins.property
     def waiting_placeholders(self) -> _containers.RepeatedCompositeFieldContainer[Global___WaitingPlaceholders]:
         """Placeholders of slack that have no node after this plan, not even a new
         one, by reason. A note of the answer's diagnostics counts them.
+        """
+
+    @_builtins.property
+    def gangs(self) -> _containers.RepeatedCompositeFieldContainer[Global___GangResult]:
+        """One entry per pod group with pending pods that is a gang, is bound to one
+        domain, or cannot be read; sorted by group. A gang has places for
+        `min_count` of its pods, or its pending pods have no place at all: they are
+        in `unschedulable`, or in `skipped` while fewer than `min_count` exist.
         """
 
     def __init__(
@@ -640,14 +664,130 @@ class ScaleUpDecision(_message.Message):
         waiting_placeholders: _abc.Iterable[Global___WaitingPlaceholders] | None = ...,
         incomplete: _builtins.bool = ...,
         objective: Global___Objective.Code.ValueType = ...,
+        gangs: _abc.Iterable[Global___GangResult] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_new_nodes", b"after_new_nodes", "detail", b"detail", "evaluated", b"evaluated", "excluded", b"excluded", "incomplete", b"incomplete", "not_evaluated", b"not_evaluated", "objective", b"objective", "on_existing", b"on_existing", "on_upcoming", b"on_upcoming", "options", b"options", "price_per_hour", b"price_per_hour", "result", b"result", "skipped", b"skipped", "splits", b"splits", "unschedulable", b"unschedulable", "waiting_placeholders", b"waiting_placeholders"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_new_nodes", b"after_new_nodes", "detail", b"detail", "evaluated", b"evaluated", "excluded", b"excluded", "gangs", b"gangs", "incomplete", b"incomplete", "not_evaluated", b"not_evaluated", "objective", b"objective", "on_existing", b"on_existing", "on_upcoming", b"on_upcoming", "options", b"options", "price_per_hour", b"price_per_hour", "result", b"result", "skipped", b"skipped", "splits", b"splits", "unschedulable", b"unschedulable", "waiting_placeholders", b"waiting_placeholders"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ScaleUpDecision: _TypeAlias = ScaleUpDecision  # noqa: Y015
+
+@_typing.final
+class GangResult(_message.Message):
+    """What a plan does for one pod group."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class UselessUpcomingEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    GROUP_FIELD_NUMBER: _builtins.int
+    MIN_COUNT_FIELD_NUMBER: _builtins.int
+    EXISTING_COUNT_FIELD_NUMBER: _builtins.int
+    BOUND_COUNT_FIELD_NUMBER: _builtins.int
+    PLACED_COUNT_FIELD_NUMBER: _builtins.int
+    ON_NEW_NODES_COUNT_FIELD_NUMBER: _builtins.int
+    AHEAD_COUNT_FIELD_NUMBER: _builtins.int
+    DOMAIN_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    NODE_GROUPS_FIELD_NUMBER: _builtins.int
+    LACKING_COUNT_FIELD_NUMBER: _builtins.int
+    DETAIL_FIELD_NUMBER: _builtins.int
+    USELESS_NODES_FIELD_NUMBER: _builtins.int
+    USELESS_UPCOMING_FIELD_NUMBER: _builtins.int
+    group: _builtins.str
+    """The group, as "namespace/name"."""
+    min_count: _builtins.int
+    """Fewest pods that must run: `PodGroup.min_count`, 1 without the policy GANG, 0
+    if the group cannot be read.
+    """
+    existing_count: _builtins.int
+    """Its pods that exist, without those that have ended or are terminating."""
+    bound_count: _builtins.int
+    """Those of them that are on nodes."""
+    placed_count: _builtins.int
+    """Pending pods with a place in this plan: on existing, upcoming or new nodes.
+    0, or with `bound_count` and `ahead_count` at least `min_count`.
+    """
+    on_new_nodes_count: _builtins.int
+    """Those of them on nodes that this plan adds."""
+    ahead_count: _builtins.int
+    """Pods that do not exist yet and have a place
+    (`GangSettings.count_missing_members`).
+    """
+    domain: _builtins.str
+    """Value of its topology key for all its places; "" = none, or not bound."""
+    reason: _reason_pb2.GangReason.Code.ValueType
+    """Why it has no places; UNSPECIFIED if it has."""
+    lacking_count: _builtins.int
+    """How many more pods must find a place for `min_count`, with the places that
+    were found; 0 if it has places, or if places were not looked for.
+    """
+    detail: _builtins.str
+    """What it lacks, or what follows from a `problem`; one sentence, for people."""
+    @_builtins.property
+    def node_groups(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Node groups that would complete it if their limits were larger, sorted by
+        id; with the reasons that are about limits.
+        """
+
+    @_builtins.property
+    def useless_nodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Registered nodes that were added for it and are of no use, as it cannot be
+        completed: nodes without pods to move, which SCALE_DOWN removes without
+        waiting. Sorted.
+        """
+
+    @_builtins.property
+    def useless_upcoming(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """Node group id to the number of nodes that were requested for it, have not
+        registered, and are of no use. The target size may be reduced by as many.
+        """
+
+    def __init__(
+        self,
+        *,
+        group: _builtins.str = ...,
+        min_count: _builtins.int = ...,
+        existing_count: _builtins.int = ...,
+        bound_count: _builtins.int = ...,
+        placed_count: _builtins.int = ...,
+        on_new_nodes_count: _builtins.int = ...,
+        ahead_count: _builtins.int = ...,
+        domain: _builtins.str = ...,
+        reason: _reason_pb2.GangReason.Code.ValueType = ...,
+        node_groups: _abc.Iterable[_builtins.str] | None = ...,
+        lacking_count: _builtins.int = ...,
+        detail: _builtins.str = ...,
+        useless_nodes: _abc.Iterable[_builtins.str] | None = ...,
+        useless_upcoming: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ahead_count", b"ahead_count", "bound_count", b"bound_count", "detail", b"detail", "domain", b"domain", "existing_count", b"existing_count", "group", b"group", "lacking_count", b"lacking_count", "min_count", b"min_count", "node_groups", b"node_groups", "on_new_nodes_count", b"on_new_nodes_count", "placed_count", b"placed_count", "reason", b"reason", "useless_nodes", b"useless_nodes", "useless_upcoming", b"useless_upcoming"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GangResult: _TypeAlias = GangResult  # noqa: Y015
 
 @_typing.final
 class ScaleUpSplit(_message.Message):
@@ -1098,6 +1238,331 @@ class Expander(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Expander: _TypeAlias = Expander  # noqa: Y015
+
+@_typing.final
+class CapacityRequestsDecision(_message.Message):
+    """What is answered to ProvisioningRequests. Real pods that wait come before
+    requests without booking, as the scheduler binds them at once; of requests,
+    those of higher priority come first, then older ones.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RESULT_FIELD_NUMBER: _builtins.int
+    DETAIL_FIELD_NUMBER: _builtins.int
+    REQUESTS_FIELD_NUMBER: _builtins.int
+    SPLITS_FIELD_NUMBER: _builtins.int
+    GIVE_BACK_FIELD_NUMBER: _builtins.int
+    PRICE_PER_HOUR_FIELD_NUMBER: _builtins.int
+    result: _reason_pb2.CapacityRequestsResult.Code.ValueType
+    """Outcome."""
+    detail: _builtins.str
+    """More about `result`, for people."""
+    price_per_hour: _builtins.float
+    """Hourly cost of the new nodes, without those of unknown price, in the
+    currency of the prices.
+    """
+    @_builtins.property
+    def requests(self) -> _containers.RepeatedCompositeFieldContainer[Global___CapacityAnswer]:
+        """The requests of the classes that are answered, sorted by namespace and name;
+        none that has ended (Failed, BookingExpired, CapacityRevoked).
+        """
+
+    @_builtins.property
+    def splits(self) -> _containers.RepeatedCompositeFieldContainer[Global___ScaleUpSplit]:
+        """Growth of node groups for all requests together, sorted by node group;
+        `pods` are requests, as "namespace/name". Other decisions of the same answer
+        count these nodes as requested: `current_size` of their splits is `new_size`
+        of these.
+        """
+
+    @_builtins.property
+    def give_back(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Nodes that were ordered for a request which now can no longer be completed,
+        without pods and needed by none: to be deleted at once, sorted by name.
+        """
+
+    def __init__(
+        self,
+        *,
+        result: _reason_pb2.CapacityRequestsResult.Code.ValueType = ...,
+        detail: _builtins.str = ...,
+        requests: _abc.Iterable[Global___CapacityAnswer] | None = ...,
+        splits: _abc.Iterable[Global___ScaleUpSplit] | None = ...,
+        give_back: _abc.Iterable[_builtins.str] | None = ...,
+        price_per_hour: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["detail", b"detail", "give_back", b"give_back", "price_per_hour", b"price_per_hour", "requests", b"requests", "result", b"result", "splits", b"splits"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CapacityRequestsDecision: _TypeAlias = CapacityRequestsDecision  # noqa: Y015
+
+@_typing.final
+class CapacityAnswer(_message.Message):
+    """What is answered to one ProvisioningRequest."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class ReasonsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _reason_pb2.NodeGroupReason.Code.ValueType
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _reason_pb2.NodeGroupReason.Code.ValueType = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class FailedPredicatesEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _reason_pb2.PredicateReason.Code.ValueType
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _reason_pb2.PredicateReason.Code.ValueType = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    NAMESPACE_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    UID_FIELD_NUMBER: _builtins.int
+    OUTCOME_FIELD_NUMBER: _builtins.int
+    DETAIL_FIELD_NUMBER: _builtins.int
+    POD_COUNT_FIELD_NUMBER: _builtins.int
+    STARTED_COUNT_FIELD_NUMBER: _builtins.int
+    BOOKED_COUNT_FIELD_NUMBER: _builtins.int
+    PLACES_FIELD_NUMBER: _builtins.int
+    BOOKED_UNTIL_FIELD_NUMBER: _builtins.int
+    REASONS_FIELD_NUMBER: _builtins.int
+    FAILED_PREDICATES_FIELD_NUMBER: _builtins.int
+    NEEDS_NEW_NODES_FIELD_NUMBER: _builtins.int
+    namespace: _builtins.str
+    """Namespace."""
+    name: _builtins.str
+    """Name."""
+    uid: _builtins.str
+    """Uid."""
+    outcome: Global___CapacityOutcome.Code.ValueType
+    """Outcome."""
+    detail: _builtins.str
+    """One sentence, for people: what it lacks, or where its room is."""
+    pod_count: _builtins.int
+    """Pods of all its sets."""
+    started_count: _builtins.int
+    """Pods that name it and have started; they take room themselves."""
+    booked_count: _builtins.int
+    """Pods for which room is held after this plan."""
+    booked_until: _builtins.int
+    """When the booking ends, Unix seconds; 0 = nothing is booked."""
+    needs_new_nodes: _builtins.bool
+    """The room, or a part of it, is on nodes that are ordered by this plan."""
+    @_builtins.property
+    def places(self) -> _containers.RepeatedCompositeFieldContainer[Global___CapacityPlace]:
+        """Where the room is: by set, existing nodes first, then by group and number."""
+
+    @_builtins.property
+    def reasons(self) -> _containers.ScalarMap[_builtins.str, _reason_pb2.NodeGroupReason.Code.ValueType]:
+        """Why no node of a group helps the pods without room: node group id to reason."""
+
+    @_builtins.property
+    def failed_predicates(self) -> _containers.ScalarMap[_builtins.str, _reason_pb2.PredicateReason.Code.ValueType]:
+        """With PREDICATE_FAILED: node group id to the first predicate, in the
+        scheduler's order, that refuses a pod on a new node of that group.
+        """
+
+    def __init__(
+        self,
+        *,
+        namespace: _builtins.str = ...,
+        name: _builtins.str = ...,
+        uid: _builtins.str = ...,
+        outcome: Global___CapacityOutcome.Code.ValueType = ...,
+        detail: _builtins.str = ...,
+        pod_count: _builtins.int = ...,
+        started_count: _builtins.int = ...,
+        booked_count: _builtins.int = ...,
+        places: _abc.Iterable[Global___CapacityPlace] | None = ...,
+        booked_until: _builtins.int = ...,
+        reasons: _abc.Mapping[_builtins.str, _reason_pb2.NodeGroupReason.Code.ValueType] | None = ...,
+        failed_predicates: _abc.Mapping[_builtins.str, _reason_pb2.PredicateReason.Code.ValueType] | None = ...,
+        needs_new_nodes: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["booked_count", b"booked_count", "booked_until", b"booked_until", "detail", b"detail", "failed_predicates", b"failed_predicates", "name", b"name", "namespace", b"namespace", "needs_new_nodes", b"needs_new_nodes", "outcome", b"outcome", "places", b"places", "pod_count", b"pod_count", "reasons", b"reasons", "started_count", b"started_count", "uid", b"uid"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CapacityAnswer: _TypeAlias = CapacityAnswer  # noqa: Y015
+
+@_typing.final
+class CapacityPlace(_message.Message):
+    """Room of a ProvisioningRequest for pods of one set on one node."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NODE_FIELD_NUMBER: _builtins.int
+    NODE_GROUP_FIELD_NUMBER: _builtins.int
+    NUMBER_FIELD_NUMBER: _builtins.int
+    POD_COUNT_FIELD_NUMBER: _builtins.int
+    POD_SET_FIELD_NUMBER: _builtins.int
+    node: _builtins.str
+    """Name of an existing node; "" = on one that is coming or new."""
+    node_group: _builtins.str
+    """Id of the node group of a coming or new node; "" = it exists."""
+    number: _builtins.int
+    """Number of a coming or new node among those of its group, from 0: those that
+    were requested before, then those of `CapacityRequestsDecision.splits`.
+    """
+    pod_count: _builtins.int
+    """Pods that have room there."""
+    pod_set: _builtins.int
+    """Number of their set in `spec.podSets`, from 0."""
+    def __init__(
+        self,
+        *,
+        node: _builtins.str = ...,
+        node_group: _builtins.str = ...,
+        number: _builtins.int = ...,
+        pod_count: _builtins.int = ...,
+        pod_set: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["node", b"node", "node_group", b"node_group", "number", b"number", "pod_count", b"pod_count", "pod_set", b"pod_set"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CapacityPlace: _TypeAlias = CapacityPlace  # noqa: Y015
+
+@_typing.final
+class CapacityOutcome(_message.Message):
+    """What is answered to a ProvisioningRequest."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Code:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _CodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[CapacityOutcome._Code.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        UNSPECIFIED: CapacityOutcome._Code.ValueType  # 0
+        """Never sent."""
+        FOUND: CapacityOutcome._Code.ValueType  # 1
+        """There is room; it is booked. Provisioned, CapacityIsFound."""
+        PROVISIONED: CapacityOutcome._Code.ValueType  # 2
+        """New nodes are ordered, with which there is room; it is booked.
+        Provisioned, CapacityIsProvisioned.
+        """
+        COMING: CapacityOutcome._Code.ValueType  # 3
+        """With `ProvisionedWhen.READY`: there will be room once nodes that are
+        coming are ready; it is held. Not Provisioned, CapacityIsOrdered.
+        """
+        BOOKED: CapacityOutcome._Code.ValueType  # 4
+        """It is provisioned, and its room is still held."""
+        NOT_FOUND: CapacityOutcome._Code.ValueType  # 5
+        """There is not enough room now; it is tried again. Not Provisioned,
+        CapacityIsNotFound.
+        """
+        INVALID: CapacityOutcome._Code.ValueType  # 6
+        """It cannot be read; it is tried again. Not Provisioned, FailedToCreatePods."""
+        FAILED: CapacityOutcome._Code.ValueType  # 7
+        """There is not enough room, and it asks for no second try. Failed,
+        CapacityIsNotFound.
+        """
+        EXPIRED: CapacityOutcome._Code.ValueType  # 8
+        """Room was sought for as long as it says. Failed, Expired."""
+        BOOKING_EXPIRED: CapacityOutcome._Code.ValueType  # 9
+        """The time of its booking is over. BookingExpired,
+        CapacityReservationTimeExpired.
+        """
+        CONSUMED: CapacityOutcome._Code.ValueType  # 10
+        """As many pods as it has have started. BookingExpired,
+        CapacityBookingConsumed.
+        """
+        REVOKED: CapacityOutcome._Code.ValueType  # 11
+        """Nodes with its room are gone or did not come, and no others can be had.
+        CapacityRevoked, CapacityIsLost.
+        """
+
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
+        """The values; their meaning is that of the message. The conditions that follow
+        are named behind them.
+        """
+
+    UNSPECIFIED: CapacityOutcome.Code.ValueType  # 0
+    """Never sent."""
+    FOUND: CapacityOutcome.Code.ValueType  # 1
+    """There is room; it is booked. Provisioned, CapacityIsFound."""
+    PROVISIONED: CapacityOutcome.Code.ValueType  # 2
+    """New nodes are ordered, with which there is room; it is booked.
+    Provisioned, CapacityIsProvisioned.
+    """
+    COMING: CapacityOutcome.Code.ValueType  # 3
+    """With `ProvisionedWhen.READY`: there will be room once nodes that are
+    coming are ready; it is held. Not Provisioned, CapacityIsOrdered.
+    """
+    BOOKED: CapacityOutcome.Code.ValueType  # 4
+    """It is provisioned, and its room is still held."""
+    NOT_FOUND: CapacityOutcome.Code.ValueType  # 5
+    """There is not enough room now; it is tried again. Not Provisioned,
+    CapacityIsNotFound.
+    """
+    INVALID: CapacityOutcome.Code.ValueType  # 6
+    """It cannot be read; it is tried again. Not Provisioned, FailedToCreatePods."""
+    FAILED: CapacityOutcome.Code.ValueType  # 7
+    """There is not enough room, and it asks for no second try. Failed,
+    CapacityIsNotFound.
+    """
+    EXPIRED: CapacityOutcome.Code.ValueType  # 8
+    """Room was sought for as long as it says. Failed, Expired."""
+    BOOKING_EXPIRED: CapacityOutcome.Code.ValueType  # 9
+    """The time of its booking is over. BookingExpired,
+    CapacityReservationTimeExpired.
+    """
+    CONSUMED: CapacityOutcome.Code.ValueType  # 10
+    """As many pods as it has have started. BookingExpired,
+    CapacityBookingConsumed.
+    """
+    REVOKED: CapacityOutcome.Code.ValueType  # 11
+    """Nodes with its room are gone or did not come, and no others can be had.
+    CapacityRevoked, CapacityIsLost.
+    """
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CapacityOutcome: _TypeAlias = CapacityOutcome  # noqa: Y015
 
 @_typing.final
 class SlackDecision(_message.Message):
@@ -2554,6 +3019,7 @@ class PlanState(_message.Message):
     SCALE_DOWN_FIELD_NUMBER: _builtins.int
     POD_COSTS_FIELD_NUMBER: _builtins.int
     REPLACEMENT_FIELD_NUMBER: _builtins.int
+    CAPACITY_REQUESTS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def scale_up(self) -> Global___ScaleUpState:
         """Scale-up's part. OPTIONAL."""
@@ -2574,6 +3040,10 @@ class PlanState(_message.Message):
     def replacement(self) -> Global___ReplacementState:
         """Replacement's part. OPTIONAL."""
 
+    @_builtins.property
+    def capacity_requests(self) -> Global___CapacityRequestsState:
+        """The part of ProvisioningRequests. OPTIONAL."""
+
     def __init__(
         self,
         *,
@@ -2582,14 +3052,80 @@ class PlanState(_message.Message):
         scale_down: Global___ScaleDownState | None = ...,
         pod_costs: Global___PodCostsState | None = ...,
         replacement: Global___ReplacementState | None = ...,
+        capacity_requests: Global___CapacityRequestsState | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["pod_costs", b"pod_costs", "replacement", b"replacement", "scale_down", b"scale_down", "scale_up", b"scale_up", "slack", b"slack"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["capacity_requests", b"capacity_requests", "pod_costs", b"pod_costs", "replacement", b"replacement", "scale_down", b"scale_down", "scale_up", b"scale_up", "slack", b"slack"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["pod_costs", b"pod_costs", "replacement", b"replacement", "scale_down", b"scale_down", "scale_up", b"scale_up", "slack", b"slack"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacity_requests", b"capacity_requests", "pod_costs", b"pod_costs", "replacement", b"replacement", "scale_down", b"scale_down", "scale_up", b"scale_up", "slack", b"slack"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PlanState: _TypeAlias = PlanState  # noqa: Y015
+
+@_typing.final
+class CapacityRequestsState(_message.Message):
+    """What the decision on ProvisioningRequests remembers: the nodes that it has
+    ordered, so that those which cannot complete a request are given back. What
+    is booked is not here: that follows from the conditions of the objects.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ORDERS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def orders(self) -> _containers.RepeatedCompositeFieldContainer[Global___CapacityOrder]:
+        """Orders, the oldest first."""
+
+    def __init__(
+        self,
+        *,
+        orders: _abc.Iterable[Global___CapacityOrder] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["orders", b"orders"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CapacityRequestsState: _TypeAlias = CapacityRequestsState  # noqa: Y015
+
+@_typing.final
+class CapacityOrder(_message.Message):
+    """New nodes that were ordered for a ProvisioningRequest."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_FIELD_NUMBER: _builtins.int
+    UID_FIELD_NUMBER: _builtins.int
+    NODE_GROUP_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
+    TIME_FIELD_NUMBER: _builtins.int
+    request: _builtins.str
+    """"namespace/name" of the request."""
+    uid: _builtins.str
+    """Uid of the request."""
+    node_group: _builtins.str
+    """Id of the node group."""
+    count: _builtins.int
+    """Number of nodes."""
+    time: _builtins.int
+    """When, Unix seconds."""
+    def __init__(
+        self,
+        *,
+        request: _builtins.str = ...,
+        uid: _builtins.str = ...,
+        node_group: _builtins.str = ...,
+        count: _builtins.int = ...,
+        time: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "node_group", b"node_group", "request", b"request", "time", b"time", "uid", b"uid"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CapacityOrder: _TypeAlias = CapacityOrder  # noqa: Y015
 
 @_typing.final
 class ReplacementState(_message.Message):
@@ -2661,6 +3197,7 @@ class ScaleUpState(_message.Message):
     LAYOUT_VERSION_FIELD_NUMBER: _builtins.int
     STRINGS_FIELD_NUMBER: _builtins.int
     OPAQUE_FIELD_NUMBER: _builtins.int
+    GANG_ORDERS_FIELD_NUMBER: _builtins.int
     layout_version: _builtins.int
     """Layout of `opaque`: 2. REQUIRED with it."""
     opaque: _builtins.bytes
@@ -2673,20 +3210,63 @@ class ScaleUpState(_message.Message):
         "".
         """
 
+    @_builtins.property
+    def gang_orders(self) -> _containers.RepeatedCompositeFieldContainer[Global___GangOrder]:
+        """Nodes requested for gangs that have not been whole since. OPTIONAL."""
+
     def __init__(
         self,
         *,
         layout_version: _builtins.int = ...,
         strings: _abc.Iterable[_builtins.str] | None = ...,
         opaque: _builtins.bytes = ...,
+        gang_orders: _abc.Iterable[Global___GangOrder] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["layout_version", b"layout_version", "opaque", b"opaque", "strings", b"strings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["gang_orders", b"gang_orders", "layout_version", b"layout_version", "opaque", b"opaque", "strings", b"strings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ScaleUpState: _TypeAlias = ScaleUpState  # noqa: Y015
+
+@_typing.final
+class GangOrder(_message.Message):
+    """Nodes of one group requested for a gang. If the gang cannot be whole in the
+    end, they are of no use, and go at once.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GANG_FIELD_NUMBER: _builtins.int
+    NODE_GROUP_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
+    ORDER_TIME_FIELD_NUMBER: _builtins.int
+    gang: _builtins.str
+    """The gang, as "namespace/name". REQUIRED."""
+    node_group: _builtins.str
+    """Id of the node group. REQUIRED."""
+    count: _builtins.int
+    """Number of nodes, >= 1. REQUIRED."""
+    @_builtins.property
+    def order_time(self) -> _timestamp_pb2.Timestamp:
+        """When they were requested: nodes created before are others. REQUIRED."""
+
+    def __init__(
+        self,
+        *,
+        gang: _builtins.str = ...,
+        node_group: _builtins.str = ...,
+        count: _builtins.int = ...,
+        order_time: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["order_time", b"order_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "gang", b"gang", "node_group", b"node_group", "order_time", b"order_time"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GangOrder: _TypeAlias = GangOrder  # noqa: Y015
 
 @_typing.final
 class SlackState(_message.Message):
@@ -3038,6 +3618,8 @@ class PlanSettings(_message.Message):
     PLANNER_FIELD_NUMBER: _builtins.int
     SEARCH_EFFORT_FIELD_NUMBER: _builtins.int
     REPLACEMENT_FIELD_NUMBER: _builtins.int
+    GANGS_FIELD_NUMBER: _builtins.int
+    CAPACITY_REQUESTS_FIELD_NUMBER: _builtins.int
     search_effort: Global___SearchEffort.Code.ValueType
     """How much scale-up and scale-down search for a better plan. Default USUAL."""
     @_builtins.property
@@ -3072,6 +3654,14 @@ class PlanSettings(_message.Message):
     def replacement(self) -> Global___ReplacementSettings:
         """Replacement. OPTIONAL."""
 
+    @_builtins.property
+    def gangs(self) -> Global___GangSettings:
+        """Pod groups, for all decisions. OPTIONAL."""
+
+    @_builtins.property
+    def capacity_requests(self) -> Global___CapacityRequestSettings:
+        """ProvisioningRequests. OPTIONAL."""
+
     def __init__(
         self,
         *,
@@ -3084,14 +3674,244 @@ class PlanSettings(_message.Message):
         planner: Global___PlannerSettings | None = ...,
         search_effort: Global___SearchEffort.Code.ValueType = ...,
         replacement: Global___ReplacementSettings | None = ...,
+        gangs: Global___GangSettings | None = ...,
+        capacity_requests: Global___CapacityRequestSettings | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["planner", b"planner", "pod_costs", b"pod_costs", "replacement", b"replacement", "scale_down", b"scale_down", "scale_up", b"scale_up", "simulation", b"simulation", "slack", b"slack"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["capacity_requests", b"capacity_requests", "gangs", b"gangs", "planner", b"planner", "pod_costs", b"pod_costs", "replacement", b"replacement", "scale_down", b"scale_down", "scale_up", b"scale_up", "simulation", b"simulation", "slack", b"slack"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["node_groups", b"node_groups", "planner", b"planner", "pod_costs", b"pod_costs", "replacement", b"replacement", "scale_down", b"scale_down", "scale_up", b"scale_up", "search_effort", b"search_effort", "simulation", b"simulation", "slack", b"slack"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacity_requests", b"capacity_requests", "gangs", b"gangs", "node_groups", b"node_groups", "planner", b"planner", "pod_costs", b"pod_costs", "replacement", b"replacement", "scale_down", b"scale_down", "scale_up", b"scale_up", "search_effort", b"search_effort", "simulation", b"simulation", "slack", b"slack"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PlanSettings: _TypeAlias = PlanSettings  # noqa: Y015
+
+@_typing.final
+class GangSettings(_message.Message):
+    """Pod groups that are scheduled together (`ClusterSnapshot.pod_groups`)."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COUNT_MISSING_MEMBERS_FIELD_NUMBER: _builtins.int
+    SERVE_OPTIONAL_MEMBERS_FIELD_NUMBER: _builtins.int
+    MOVE_RUNNING_FIELD_NUMBER: _builtins.int
+    count_missing_members: _builtins.bool
+    """Add nodes also for pods of a gang that do not exist yet, up to
+    `PodGroup.desired_count`: a gang of which fewer than `min_count` pods exist
+    is then served as if they did. Answers name such pods "GROUP (missing 1)".
+    Default false: such a gang is no demand, as the scheduler holds its pods.
+    """
+    serve_optional_members: _builtins.bool
+    """Add nodes also for the pods of a gang beyond `min_count`. Default true.
+    False: they take room on nodes that are there, or that the gang gets anyway.
+    """
+    move_running: _builtins.bool
+    """Move the pods of running gangs: one by one as long as `min_count` of them
+    run, or the whole gang at once. Default true. False: nodes with a pod of a
+    gang that runs are neither drained nor replaced.
+    """
+    def __init__(
+        self,
+        *,
+        count_missing_members: _builtins.bool | None = ...,
+        serve_optional_members: _builtins.bool | None = ...,
+        move_running: _builtins.bool | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_count_missing_members", b"_count_missing_members", "_move_running", b"_move_running", "_serve_optional_members", b"_serve_optional_members", "count_missing_members", b"count_missing_members", "move_running", b"move_running", "serve_optional_members", b"serve_optional_members"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_count_missing_members", b"_count_missing_members", "_move_running", b"_move_running", "_serve_optional_members", b"_serve_optional_members", "count_missing_members", b"count_missing_members", "move_running", b"move_running", "serve_optional_members", b"serve_optional_members"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__count_missing_members: _TypeAlias = _typing.Literal["count_missing_members"]  # noqa: Y015
+    _WhichOneofArgType__count_missing_members: _TypeAlias = _typing.Literal["_count_missing_members", b"_count_missing_members"]  # noqa: Y015
+    _WhichOneofReturnType__move_running: _TypeAlias = _typing.Literal["move_running"]  # noqa: Y015
+    _WhichOneofArgType__move_running: _TypeAlias = _typing.Literal["_move_running", b"_move_running"]  # noqa: Y015
+    _WhichOneofReturnType__serve_optional_members: _TypeAlias = _typing.Literal["serve_optional_members"]  # noqa: Y015
+    _WhichOneofArgType__serve_optional_members: _TypeAlias = _typing.Literal["_serve_optional_members", b"_serve_optional_members"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__count_missing_members) -> _WhichOneofReturnType__count_missing_members | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__move_running) -> _WhichOneofReturnType__move_running | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__serve_optional_members) -> _WhichOneofReturnType__serve_optional_members | None: ...
+
+Global___GangSettings: _TypeAlias = GangSettings  # noqa: Y015
+
+@_typing.final
+class CapacityRequestSettings(_message.Message):
+    """ProvisioningRequests. New nodes are those of scale-up
+    (`ScaleUpSettings.template_source`, limits, maximum sizes, back-off).
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ENABLED_FIELD_NUMBER: _builtins.int
+    CLASSES_FIELD_NUMBER: _builtins.int
+    PROVISIONED_WHEN_FIELD_NUMBER: _builtins.int
+    BOOKING_TIME_FIELD_NUMBER: _builtins.int
+    MAX_SEEK_TIME_FIELD_NUMBER: _builtins.int
+    PROCESSOR_INSTANCE_FIELD_NUMBER: _builtins.int
+    enabled: _builtins.bool
+    """Take the decision at all. Default true. If false, nothing is booked, and
+    pods that name a request are served like any others.
+    """
+    provisioned_when: Global___ProvisionedWhen.Code.ValueType
+    """When the condition Provisioned of a request that gets new nodes becomes
+    true. Default ORDERED, as upstream.
+    """
+    processor_instance: _builtins.str
+    """Only requests with this parameter `processorInstance` are answered. OPTIONAL:
+    "" = those without the parameter.
+    `--check-capacity-processor-instance`.
+    """
+    @_builtins.property
+    def classes(self) -> _containers.RepeatedCompositeFieldContainer[Global___CapacityClass]:
+        """The classes that are answered; requests of others are left alone, for
+        another controller. OPTIONAL: empty = `check-capacity.autoscaling.x-k8s.io`
+        and `best-effort-atomic-scale-up.autoscaling.x-k8s.io`. Name only classes
+        that no Cluster Autoscaler answers.
+        """
+
+    @_builtins.property
+    def booking_time(self) -> _duration_pb2.Duration:
+        """How long room stays booked after a request is provisioned, as far as its
+        pods have not started. > 0 s, default 600 s: a constant upstream.
+        """
+
+    @_builtins.property
+    def max_seek_time(self) -> _duration_pb2.Duration:
+        """How long after its creation room is sought for a request that does not say
+        it (`ValidUntilSeconds`). > 0 s, default 7 days: a constant upstream, which
+        ignores the parameter.
+        """
+
+    def __init__(
+        self,
+        *,
+        enabled: _builtins.bool | None = ...,
+        classes: _abc.Iterable[Global___CapacityClass] | None = ...,
+        provisioned_when: Global___ProvisionedWhen.Code.ValueType = ...,
+        booking_time: _duration_pb2.Duration | None = ...,
+        max_seek_time: _duration_pb2.Duration | None = ...,
+        processor_instance: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_enabled", b"_enabled", "booking_time", b"booking_time", "enabled", b"enabled", "max_seek_time", b"max_seek_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_enabled", b"_enabled", "booking_time", b"booking_time", "classes", b"classes", "enabled", b"enabled", "max_seek_time", b"max_seek_time", "processor_instance", b"processor_instance", "provisioned_when", b"provisioned_when"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__enabled: _TypeAlias = _typing.Literal["enabled"]  # noqa: Y015
+    _WhichOneofArgType__enabled: _TypeAlias = _typing.Literal["_enabled", b"_enabled"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__enabled) -> _WhichOneofReturnType__enabled | None: ...
+
+Global___CapacityRequestSettings: _TypeAlias = CapacityRequestSettings  # noqa: Y015
+
+@_typing.final
+class CapacityClass(_message.Message):
+    """A class of ProvisioningRequests."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """`spec.provisioningClassName`. REQUIRED, unique."""
+    kind: Global___CapacityClassKind.Code.ValueType
+    """What is done for its requests. REQUIRED."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        kind: Global___CapacityClassKind.Code.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CapacityClass: _TypeAlias = CapacityClass  # noqa: Y015
+
+@_typing.final
+class CapacityClassKind(_message.Message):
+    """What is done for the requests of a class."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Code:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _CodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[CapacityClassKind._Code.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        UNSPECIFIED: CapacityClassKind._Code.ValueType  # 0
+        """Refused."""
+        CHECK_CAPACITY: CapacityClassKind._Code.ValueType  # 1
+        """Room on nodes that exist or are coming is booked; no node is added."""
+        ATOMIC_SCALE_UP: CapacityClassKind._Code.ValueType  # 2
+        """The same, and if the room does not suffice, nodes of as many groups as
+        needed are added, so that all pods have room; or none at all.
+        """
+
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
+        """The values; their meaning is that of the message."""
+
+    UNSPECIFIED: CapacityClassKind.Code.ValueType  # 0
+    """Refused."""
+    CHECK_CAPACITY: CapacityClassKind.Code.ValueType  # 1
+    """Room on nodes that exist or are coming is booked; no node is added."""
+    ATOMIC_SCALE_UP: CapacityClassKind.Code.ValueType  # 2
+    """The same, and if the room does not suffice, nodes of as many groups as
+    needed are added, so that all pods have room; or none at all.
+    """
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CapacityClassKind: _TypeAlias = CapacityClassKind  # noqa: Y015
+
+@_typing.final
+class ProvisionedWhen(_message.Message):
+    """When a request that gets new nodes is provisioned."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Code:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _CodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[ProvisionedWhen._Code.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        UNSPECIFIED: ProvisionedWhen._Code.ValueType  # 0
+        """ORDERED."""
+        ORDERED: ProvisionedWhen._Code.ValueType  # 1
+        """Once the cloud has accepted the order."""
+        READY: ProvisionedWhen._Code.ValueType  # 2
+        """Once all its pods fit nodes that are ready."""
+
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
+        """The values; their meaning is that of the message."""
+
+    UNSPECIFIED: ProvisionedWhen.Code.ValueType  # 0
+    """ORDERED."""
+    ORDERED: ProvisionedWhen.Code.ValueType  # 1
+    """Once the cloud has accepted the order."""
+    READY: ProvisionedWhen.Code.ValueType  # 2
+    """Once all its pods fit nodes that are ready."""
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ProvisionedWhen: _TypeAlias = ProvisionedWhen  # noqa: Y015
 
 @_typing.final
 class ReplacementSettings(_message.Message):

@@ -26,7 +26,7 @@ from trimtab.v1 import plan_pb2 as trimtab_dot_v1_dot_plan__pb2
 from trimtab.v1 import reason_pb2 as trimtab_dot_v1_dot_reason__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18trimtab/v1/planner.proto\x12\ntrimtab.v1\x1a\x15trimtab/v1/plan.proto\x1a\x17trimtab/v1/reason.proto\"\x17\n\x15GetPlannerInfoRequest\"\xac\x01\n\x16GetPlannerInfoResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12,\n\tdecisions\x18\x02 \x03(\x0e\x32\x19.trimtab.v1.Decision.Code\x12\x0c\n\x04rpcs\x18\x03 \x03(\t\x12\x12\n\npredicates\x18\x04 \x03(\t\x12\x1f\n\x17max_snapshot_size_bytes\x18\x05 \x01(\x03\x12\x10\n\x08\x66\x65\x61tures\x18\x06 \x03(\t\"C\n\x10\x43heckFitResponse\x12\x0b\n\x03pod\x18\x01 \x01(\t\x12\"\n\x05nodes\x18\x02 \x03(\x0b\x32\x13.trimtab.v1.NodeFit\"n\n\x07NodeFit\x12\x0c\n\x04node\x18\x01 \x01(\t\x12\x0c\n\x04\x66its\x18\x02 \x01(\x08\x12\x31\n\x07reasons\x18\x03 \x03(\x0e\x32 .trimtab.v1.PredicateReason.Code\x12\x14\n\x0cinsufficient\x18\x04 \x03(\t\"Z\n\x15\x42\x61lanceScaleUpRequest\x12.\n\x0bnode_groups\x18\x01 \x03(\x0b\x32\x19.trimtab.v1.NodeGroupSize\x12\x11\n\tnew_nodes\x18\x02 \x01(\x05\"K\n\rNodeGroupSize\x12\x12\n\nnode_group\x18\x01 \x01(\t\x12\x14\n\x0c\x63urrent_size\x18\x02 \x01(\x05\x12\x10\n\x08max_size\x18\x03 \x01(\x05\"B\n\x16\x42\x61lanceScaleUpResponse\x12(\n\x06splits\x18\x01 \x03(\x0b\x32\x18.trimtab.v1.ScaleUpSplit2\xc0\x02\n\x07Planner\x12P\n\x07GetInfo\x12!.trimtab.v1.GetPlannerInfoRequest\x1a\".trimtab.v1.GetPlannerInfoResponse\x12?\n\x04Plan\x12\x1b.trimtab.v1.PlanRequestPart\x1a\x18.trimtab.v1.PlanResponse(\x01\x12I\n\x08\x43heckFit\x12\x1b.trimtab.v1.PlanRequestPart\x1a\x1c.trimtab.v1.CheckFitResponse(\x01\x30\x01\x12W\n\x0e\x42\x61lanceScaleUp\x12!.trimtab.v1.BalanceScaleUpRequest\x1a\".trimtab.v1.BalanceScaleUpResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18trimtab/v1/planner.proto\x12\ntrimtab.v1\x1a\x15trimtab/v1/plan.proto\x1a\x17trimtab/v1/reason.proto\"\x17\n\x15GetPlannerInfoRequest\"\xac\x01\n\x16GetPlannerInfoResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12,\n\tdecisions\x18\x02 \x03(\x0e\x32\x19.trimtab.v1.Decision.Code\x12\x0c\n\x04rpcs\x18\x03 \x03(\t\x12\x12\n\npredicates\x18\x04 \x03(\t\x12\x1f\n\x17max_snapshot_size_bytes\x18\x05 \x01(\x03\x12\x10\n\x08\x66\x65\x61tures\x18\x06 \x03(\t\"C\n\x10\x43heckFitResponse\x12\x0b\n\x03pod\x18\x01 \x01(\t\x12\"\n\x05nodes\x18\x02 \x03(\x0b\x32\x13.trimtab.v1.NodeFit\"\x9a\x01\n\x07NodeFit\x12\x0c\n\x04node\x18\x01 \x01(\t\x12\x0c\n\x04\x66its\x18\x02 \x01(\x08\x12\x31\n\x07reasons\x18\x03 \x03(\x0e\x32 .trimtab.v1.PredicateReason.Code\x12\x14\n\x0cinsufficient\x18\x04 \x03(\t\x12*\n\x07\x64\x65vices\x18\x05 \x03(\x0b\x32\x19.trimtab.v1.DeviceRefusal\"\x8c\x01\n\rDeviceRefusal\x12\r\n\x05\x63laim\x18\x01 \x01(\t\x12\x0f\n\x07request\x18\x02 \x01(\t\x12\x0e\n\x06\x64river\x18\x03 \x01(\t\x12\x0c\n\x04pool\x18\x04 \x01(\t\x12-\n\x06reason\x18\x05 \x01(\x0e\x32\x1d.trimtab.v1.DeviceReason.Code\x12\x0e\n\x06\x64\x65tail\x18\x06 \x01(\t\"Z\n\x15\x42\x61lanceScaleUpRequest\x12.\n\x0bnode_groups\x18\x01 \x03(\x0b\x32\x19.trimtab.v1.NodeGroupSize\x12\x11\n\tnew_nodes\x18\x02 \x01(\x05\"K\n\rNodeGroupSize\x12\x12\n\nnode_group\x18\x01 \x01(\t\x12\x14\n\x0c\x63urrent_size\x18\x02 \x01(\x05\x12\x10\n\x08max_size\x18\x03 \x01(\x05\"B\n\x16\x42\x61lanceScaleUpResponse\x12(\n\x06splits\x18\x01 \x03(\x0b\x32\x18.trimtab.v1.ScaleUpSplit2\xc0\x02\n\x07Planner\x12P\n\x07GetInfo\x12!.trimtab.v1.GetPlannerInfoRequest\x1a\".trimtab.v1.GetPlannerInfoResponse\x12?\n\x04Plan\x12\x1b.trimtab.v1.PlanRequestPart\x1a\x18.trimtab.v1.PlanResponse(\x01\x12I\n\x08\x43heckFit\x12\x1b.trimtab.v1.PlanRequestPart\x1a\x1c.trimtab.v1.CheckFitResponse(\x01\x30\x01\x12W\n\x0e\x42\x61lanceScaleUp\x12!.trimtab.v1.BalanceScaleUpRequest\x1a\".trimtab.v1.BalanceScaleUpResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -39,14 +39,16 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETPLANNERINFORESPONSE']._serialized_end=286
   _globals['_CHECKFITRESPONSE']._serialized_start=288
   _globals['_CHECKFITRESPONSE']._serialized_end=355
-  _globals['_NODEFIT']._serialized_start=357
-  _globals['_NODEFIT']._serialized_end=467
-  _globals['_BALANCESCALEUPREQUEST']._serialized_start=469
-  _globals['_BALANCESCALEUPREQUEST']._serialized_end=559
-  _globals['_NODEGROUPSIZE']._serialized_start=561
-  _globals['_NODEGROUPSIZE']._serialized_end=636
-  _globals['_BALANCESCALEUPRESPONSE']._serialized_start=638
-  _globals['_BALANCESCALEUPRESPONSE']._serialized_end=704
-  _globals['_PLANNER']._serialized_start=707
-  _globals['_PLANNER']._serialized_end=1027
+  _globals['_NODEFIT']._serialized_start=358
+  _globals['_NODEFIT']._serialized_end=512
+  _globals['_DEVICEREFUSAL']._serialized_start=515
+  _globals['_DEVICEREFUSAL']._serialized_end=655
+  _globals['_BALANCESCALEUPREQUEST']._serialized_start=657
+  _globals['_BALANCESCALEUPREQUEST']._serialized_end=747
+  _globals['_NODEGROUPSIZE']._serialized_start=749
+  _globals['_NODEGROUPSIZE']._serialized_end=824
+  _globals['_BALANCESCALEUPRESPONSE']._serialized_start=826
+  _globals['_BALANCESCALEUPRESPONSE']._serialized_end=892
+  _globals['_PLANNER']._serialized_start=895
+  _globals['_PLANNER']._serialized_end=1215
 # @@protoc_insertion_point(module_scope)

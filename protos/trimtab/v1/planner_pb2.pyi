@@ -125,6 +125,7 @@ class NodeFit(_message.Message):
     FITS_FIELD_NUMBER: _builtins.int
     REASONS_FIELD_NUMBER: _builtins.int
     INSUFFICIENT_FIELD_NUMBER: _builtins.int
+    DEVICES_FIELD_NUMBER: _builtins.int
     node: _builtins.str
     """Name of the node."""
     fits: _builtins.bool
@@ -137,6 +138,12 @@ class NodeFit(_message.Message):
     def insufficient(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Names of insufficient resources, with INSUFFICIENT_RESOURCES."""
 
+    @_builtins.property
+    def devices(self) -> _containers.RepeatedCompositeFieldContainer[Global___DeviceRefusal]:
+        """What stands in the way of the pod's claims of devices, with CLAIM_UNUSABLE
+        and DEVICES_NOT_AVAILABLE.
+        """
+
     def __init__(
         self,
         *,
@@ -144,14 +151,57 @@ class NodeFit(_message.Message):
         fits: _builtins.bool = ...,
         reasons: _abc.Iterable[_reason_pb2.PredicateReason.Code.ValueType] | None = ...,
         insufficient: _abc.Iterable[_builtins.str] | None = ...,
+        devices: _abc.Iterable[Global___DeviceRefusal] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["fits", b"fits", "insufficient", b"insufficient", "node", b"node", "reasons", b"reasons"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["devices", b"devices", "fits", b"fits", "insufficient", b"insufficient", "node", b"node", "reasons", b"reasons"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___NodeFit: _TypeAlias = NodeFit  # noqa: Y015
+
+@_typing.final
+class DeviceRefusal(_message.Message):
+    """Why a request of devices is not satisfied."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CLAIM_FIELD_NUMBER: _builtins.int
+    REQUEST_FIELD_NUMBER: _builtins.int
+    DRIVER_FIELD_NUMBER: _builtins.int
+    POOL_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    DETAIL_FIELD_NUMBER: _builtins.int
+    claim: _builtins.str
+    """Name of the claim within the pod, "" = the claim of extended resources."""
+    request: _builtins.str
+    """Name of the request, "main" or "main/sub"; "" = the claim as a whole."""
+    driver: _builtins.str
+    """Driver of the pool; "" = no single pool is the cause."""
+    pool: _builtins.str
+    """Name of the pool; likewise."""
+    reason: _reason_pb2.DeviceReason.Code.ValueType
+    """Why."""
+    detail: _builtins.str
+    """What is wrong, for people: the object and the field. OPTIONAL."""
+    def __init__(
+        self,
+        *,
+        claim: _builtins.str = ...,
+        request: _builtins.str = ...,
+        driver: _builtins.str = ...,
+        pool: _builtins.str = ...,
+        reason: _reason_pb2.DeviceReason.Code.ValueType = ...,
+        detail: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["claim", b"claim", "detail", b"detail", "driver", b"driver", "pool", b"pool", "reason", b"reason", "request", b"request"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeviceRefusal: _TypeAlias = DeviceRefusal  # noqa: Y015
 
 @_typing.final
 class BalanceScaleUpRequest(_message.Message):

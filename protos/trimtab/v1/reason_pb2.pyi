@@ -125,6 +125,14 @@ class PredicateReason(_message.Message):
         """The node lacks the CSI driver of a volume, which asks that no pod is
         scheduled without it.
         """
+        CLAIM_UNUSABLE: PredicateReason._Code.ValueType  # 20
+        """A claim of devices cannot be used: it or its template or a device class is
+        missing, or it asks for what the allocator refuses on every node.
+        """
+        CLAIM_ALLOCATED_ELSEWHERE: PredicateReason._Code.ValueType  # 21
+        """A claim has devices that the node does not reach."""
+        DEVICES_NOT_AVAILABLE: PredicateReason._Code.ValueType  # 22
+        """Not all devices that the pod's claims ask for can be allocated there."""
 
     class Code(_Code, metaclass=_CodeEnumTypeWrapper):
         """The values; their meaning is that of the message."""
@@ -181,6 +189,14 @@ class PredicateReason(_message.Message):
     """The node lacks the CSI driver of a volume, which asks that no pod is
     scheduled without it.
     """
+    CLAIM_UNUSABLE: PredicateReason.Code.ValueType  # 20
+    """A claim of devices cannot be used: it or its template or a device class is
+    missing, or it asks for what the allocator refuses on every node.
+    """
+    CLAIM_ALLOCATED_ELSEWHERE: PredicateReason.Code.ValueType  # 21
+    """A claim has devices that the node does not reach."""
+    DEVICES_NOT_AVAILABLE: PredicateReason.Code.ValueType  # 22
+    """Not all devices that the pod's claims ask for can be allocated there."""
 
     def __init__(
         self,
@@ -192,6 +208,86 @@ class PredicateReason(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PredicateReason: _TypeAlias = PredicateReason  # noqa: Y015
+
+@_typing.final
+class DeviceReason(_message.Message):
+    """Why a request of devices is not satisfied on a node."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Code:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _CodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[DeviceReason._Code.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        UNSPECIFIED: DeviceReason._Code.ValueType  # 0
+        """It is satisfied."""
+        NO_MATCH: DeviceReason._Code.ValueType  # 1
+        """No device of the node is of the class and satisfies the selectors."""
+        SELECTOR_FAILED: DeviceReason._Code.ValueType  # 2
+        """A selector of the class or the request cannot be evaluated."""
+        INVALID_REQUEST: DeviceReason._Code.ValueType  # 3
+        """The class does not exist, or the request breaks a rule of the allocator."""
+        IN_USE: DeviceReason._Code.ValueType  # 4
+        """The devices that match are in use."""
+        TAINTED: DeviceReason._Code.ValueType  # 5
+        """The devices that match and are free have taints that are not tolerated."""
+        COUNTERS: DeviceReason._Code.ValueType  # 6
+        """Counters that devices share do not suffice."""
+        CAPACITY: DeviceReason._Code.ValueType  # 7
+        """A capacity does not suffice."""
+        CONSTRAINT: DeviceReason._Code.ValueType  # 8
+        """A constraint over requests is not satisfied."""
+        POOL_INCOMPLETE: DeviceReason._Code.ValueType  # 9
+        """The driver has not published all slices of the pool."""
+        POOL_INVALID: DeviceReason._Code.ValueType  # 10
+        """The slices of the pool contradict each other."""
+        TOO_MANY_DEVICES: DeviceReason._Code.ValueType  # 11
+        """A claim may have 32 devices."""
+        SEARCH_ENDED: DeviceReason._Code.ValueType  # 12
+        """The search took too long."""
+
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
+        """The values; their meaning is that of the message."""
+
+    UNSPECIFIED: DeviceReason.Code.ValueType  # 0
+    """It is satisfied."""
+    NO_MATCH: DeviceReason.Code.ValueType  # 1
+    """No device of the node is of the class and satisfies the selectors."""
+    SELECTOR_FAILED: DeviceReason.Code.ValueType  # 2
+    """A selector of the class or the request cannot be evaluated."""
+    INVALID_REQUEST: DeviceReason.Code.ValueType  # 3
+    """The class does not exist, or the request breaks a rule of the allocator."""
+    IN_USE: DeviceReason.Code.ValueType  # 4
+    """The devices that match are in use."""
+    TAINTED: DeviceReason.Code.ValueType  # 5
+    """The devices that match and are free have taints that are not tolerated."""
+    COUNTERS: DeviceReason.Code.ValueType  # 6
+    """Counters that devices share do not suffice."""
+    CAPACITY: DeviceReason.Code.ValueType  # 7
+    """A capacity does not suffice."""
+    CONSTRAINT: DeviceReason.Code.ValueType  # 8
+    """A constraint over requests is not satisfied."""
+    POOL_INCOMPLETE: DeviceReason.Code.ValueType  # 9
+    """The driver has not published all slices of the pool."""
+    POOL_INVALID: DeviceReason.Code.ValueType  # 10
+    """The slices of the pool contradict each other."""
+    TOO_MANY_DEVICES: DeviceReason.Code.ValueType  # 11
+    """A claim may have 32 devices."""
+    SEARCH_ENDED: DeviceReason.Code.ValueType  # 12
+    """The search took too long."""
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeviceReason: _TypeAlias = DeviceReason  # noqa: Y015
 
 @_typing.final
 class UnremovableReason(_message.Message):
@@ -415,6 +511,10 @@ class BlockingPodReason(_message.Message):
         """More than one PodDisruptionBudget matches the pod: the eviction API
         refuses every eviction of it.
         """
+        GANG: BlockingPodReason._Code.ValueType  # 60
+        """The pod belongs to a gang that runs: fewer than its minimum would run
+        without it, and the gang cannot be moved as a whole.
+        """
 
     class Code(_Code, metaclass=_CodeEnumTypeWrapper):
         """The values; their meaning is that of the message."""
@@ -448,6 +548,10 @@ class BlockingPodReason(_message.Message):
     SEVERAL_BUDGETS: BlockingPodReason.Code.ValueType  # 13
     """More than one PodDisruptionBudget matches the pod: the eviction API
     refuses every eviction of it.
+    """
+    GANG: BlockingPodReason.Code.ValueType  # 60
+    """The pod belongs to a gang that runs: fewer than its minimum would run
+    without it, and the gang cannot be moved as a whole.
     """
 
     def __init__(
@@ -540,6 +644,166 @@ class ScaleDownResult(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ScaleDownResult: _TypeAlias = ScaleDownResult  # noqa: Y015
+
+@_typing.final
+class GangReason(_message.Message):
+    """Why a gang has no places in a plan, or which limit keeps it from being whole."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Code:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _CodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[GangReason._Code.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        UNSPECIFIED: GangReason._Code.ValueType  # 0
+        """It has places for at least its minimum."""
+        TOO_FEW_PODS: GangReason._Code.ValueType  # 1
+        """Fewer pods exist than its minimum: the scheduler holds them, and no node
+        is added for them.
+        """
+        POD_GROUP_MISSING: GangReason._Code.ValueType  # 2
+        """The pod group that its pods name does not exist; the scheduler holds them."""
+        POD_GROUP_INVALID: GangReason._Code.ValueType  # 3
+        """The pod group cannot be read; its pods wait."""
+        PODS_NOT_SERVED: GangReason._Code.ValueType  # 4
+        """Enough pods exist, but scale-up serves fewer of them than the minimum:
+        `skipped` says why.
+        """
+        SEVERAL_SCHEDULERS: GangReason._Code.ValueType  # 5
+        """Its pods name more than one scheduler, which no scheduler accepts."""
+        SEVERAL_DOMAINS: GangReason._Code.ValueType  # 6
+        """Its running pods are in several domains of its topology key, or on a node
+        without it: the scheduler places no further pod.
+        """
+        NO_NODE_GROUP_FITS: GangReason._Code.ValueType  # 7
+        """Some of its pods fit neither a node nor a new node of any node group."""
+        NO_DOMAIN_FITS: GangReason._Code.ValueType  # 8
+        """No domain of its topology key has or gets room for the minimum."""
+        MAX_SIZE_REACHED: GangReason._Code.ValueType  # 9
+        """The node groups that would help are at their maximum sizes."""
+        RESOURCE_LIMIT_REACHED: GangReason._Code.ValueType  # 10
+        """A maximum of a resource or of a number of nodes would be exceeded."""
+        MAX_NEW_NODES_REACHED: GangReason._Code.ValueType  # 11
+        """The plan would add more nodes than one plan may."""
+        BACKED_OFF: GangReason._Code.ValueType  # 12
+        """Node groups that would help are in back-off after a failed scale-up."""
+        UNHEALTHY: GangReason._Code.ValueType  # 13
+        """Node groups that would help are not healthy."""
+        NOT_EVALUATED: GangReason._Code.ValueType  # 14
+        """The time or the bound was used up before its turn."""
+        NOT_WHOLE: GangReason._Code.ValueType  # 15
+        """A node group that would help grows to its maximum or not at all, and a
+        limit leaves room for a part of it only.
+        """
+
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
+        """The values; their meaning is that of the message."""
+
+    UNSPECIFIED: GangReason.Code.ValueType  # 0
+    """It has places for at least its minimum."""
+    TOO_FEW_PODS: GangReason.Code.ValueType  # 1
+    """Fewer pods exist than its minimum: the scheduler holds them, and no node
+    is added for them.
+    """
+    POD_GROUP_MISSING: GangReason.Code.ValueType  # 2
+    """The pod group that its pods name does not exist; the scheduler holds them."""
+    POD_GROUP_INVALID: GangReason.Code.ValueType  # 3
+    """The pod group cannot be read; its pods wait."""
+    PODS_NOT_SERVED: GangReason.Code.ValueType  # 4
+    """Enough pods exist, but scale-up serves fewer of them than the minimum:
+    `skipped` says why.
+    """
+    SEVERAL_SCHEDULERS: GangReason.Code.ValueType  # 5
+    """Its pods name more than one scheduler, which no scheduler accepts."""
+    SEVERAL_DOMAINS: GangReason.Code.ValueType  # 6
+    """Its running pods are in several domains of its topology key, or on a node
+    without it: the scheduler places no further pod.
+    """
+    NO_NODE_GROUP_FITS: GangReason.Code.ValueType  # 7
+    """Some of its pods fit neither a node nor a new node of any node group."""
+    NO_DOMAIN_FITS: GangReason.Code.ValueType  # 8
+    """No domain of its topology key has or gets room for the minimum."""
+    MAX_SIZE_REACHED: GangReason.Code.ValueType  # 9
+    """The node groups that would help are at their maximum sizes."""
+    RESOURCE_LIMIT_REACHED: GangReason.Code.ValueType  # 10
+    """A maximum of a resource or of a number of nodes would be exceeded."""
+    MAX_NEW_NODES_REACHED: GangReason.Code.ValueType  # 11
+    """The plan would add more nodes than one plan may."""
+    BACKED_OFF: GangReason.Code.ValueType  # 12
+    """Node groups that would help are in back-off after a failed scale-up."""
+    UNHEALTHY: GangReason.Code.ValueType  # 13
+    """Node groups that would help are not healthy."""
+    NOT_EVALUATED: GangReason.Code.ValueType  # 14
+    """The time or the bound was used up before its turn."""
+    NOT_WHOLE: GangReason.Code.ValueType  # 15
+    """A node group that would help grows to its maximum or not at all, and a
+    limit leaves room for a part of it only.
+    """
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GangReason: _TypeAlias = GangReason  # noqa: Y015
+
+@_typing.final
+class CapacityRequestsResult(_message.Message):
+    """Outcome of the decision on ProvisioningRequests."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Code:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _CodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[CapacityRequestsResult._Code.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        UNSPECIFIED: CapacityRequestsResult._Code.ValueType  # 0
+        """Not decided."""
+        CAPACITY_REQUESTS_NONE: CapacityRequestsResult._Code.ValueType  # 1
+        """There are no requests of the classes that are answered."""
+        CAPACITY_REQUESTS_MET: CapacityRequestsResult._Code.ValueType  # 2
+        """Every request has its room, or its nodes are ordered."""
+        CAPACITY_REQUESTS_LACKING: CapacityRequestsResult._Code.ValueType  # 3
+        """Some requests lack room."""
+        CAPACITY_REQUESTS_NOT_TRIED: CapacityRequestsResult._Code.ValueType  # 4
+        """Switched off in the settings."""
+        CAPACITY_REQUESTS_ERROR: CapacityRequestsResult._Code.ValueType  # 5
+        """The decision failed (`DecisionSummary.failed`)."""
+
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
+        """The values; their meaning is that of the message."""
+
+    UNSPECIFIED: CapacityRequestsResult.Code.ValueType  # 0
+    """Not decided."""
+    CAPACITY_REQUESTS_NONE: CapacityRequestsResult.Code.ValueType  # 1
+    """There are no requests of the classes that are answered."""
+    CAPACITY_REQUESTS_MET: CapacityRequestsResult.Code.ValueType  # 2
+    """Every request has its room, or its nodes are ordered."""
+    CAPACITY_REQUESTS_LACKING: CapacityRequestsResult.Code.ValueType  # 3
+    """Some requests lack room."""
+    CAPACITY_REQUESTS_NOT_TRIED: CapacityRequestsResult.Code.ValueType  # 4
+    """Switched off in the settings."""
+    CAPACITY_REQUESTS_ERROR: CapacityRequestsResult.Code.ValueType  # 5
+    """The decision failed (`DecisionSummary.failed`)."""
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CapacityRequestsResult: _TypeAlias = CapacityRequestsResult  # noqa: Y015
 
 @_typing.final
 class SlackResult(_message.Message):
@@ -899,6 +1163,10 @@ class NodeGroupReason(_message.Message):
         """The time or the bound was used up before the group was evaluated, or
         there are very many groups and others were more promising.
         """
+        GANG_INCOMPLETE: NodeGroupReason._Code.ValueType  # 60
+        """The pod fits a new node of the group, but its gang cannot be whole:
+        `ScaleUpDecision.gangs` says why.
+        """
 
     class Code(_Code, metaclass=_CodeEnumTypeWrapper):
         """The values; their meaning is that of the message."""
@@ -937,6 +1205,10 @@ class NodeGroupReason(_message.Message):
     """The time or the bound was used up before the group was evaluated, or
     there are very many groups and others were more promising.
     """
+    GANG_INCOMPLETE: NodeGroupReason.Code.ValueType  # 60
+    """The pod fits a new node of the group, but its gang cannot be whole:
+    `ScaleUpDecision.gangs` says why.
+    """
 
     def __init__(
         self,
@@ -973,6 +1245,15 @@ class SkippedPodReason(_message.Message):
         """Another scheduler places it."""
         UNSUPPORTED_CONSTRAINT: SkippedPodReason._Code.ValueType  # 5
         """It carries a constraint this build cannot decide."""
+        HELD_WITH_GANG: SkippedPodReason._Code.ValueType  # 60
+        """The scheduler holds it: its pod group does not exist or cannot be read, or
+        fewer pods of the gang exist than its minimum; `ScaleUpDecision.gangs`
+        says which.
+        """
+        CAPACITY_REQUESTED: SkippedPodReason._Code.ValueType  # 80
+        """It names a ProvisioningRequest that holds room for it, or for which room is
+        sought.
+        """
 
     class Code(_Code, metaclass=_CodeEnumTypeWrapper):
         """The values; their meaning is that of the message."""
@@ -989,6 +1270,15 @@ class SkippedPodReason(_message.Message):
     """Another scheduler places it."""
     UNSUPPORTED_CONSTRAINT: SkippedPodReason.Code.ValueType  # 5
     """It carries a constraint this build cannot decide."""
+    HELD_WITH_GANG: SkippedPodReason.Code.ValueType  # 60
+    """The scheduler holds it: its pod group does not exist or cannot be read, or
+    fewer pods of the gang exist than its minimum; `ScaleUpDecision.gangs`
+    says which.
+    """
+    CAPACITY_REQUESTED: SkippedPodReason.Code.ValueType  # 80
+    """It names a ProvisioningRequest that holds room for it, or for which room is
+    sought.
+    """
 
     def __init__(
         self,

@@ -52,8 +52,13 @@ class ControlPlane:
         kcm_flags: Sequence[str] = (),
         audited: Sequence[str] = (),
         audits_reads: bool = False,
+        feature_gates: Sequence[str] = (),
+        served: Sequence[str] = (),
     ) -> None:
-        """`audit_log` gets what users in `audited` change, with `audits_reads` also what they read, as JSON lines."""
+        """`audit_log` gets what users in `audited` change, with `audits_reads` also what they read, as JSON lines.
+
+        feature_gates : to switch on in all components; served : API versions to serve beyond the default ones
+        """
         self.binaries = binaries
         self.state = state
         self.stages = list(stages)
@@ -61,6 +66,10 @@ class ControlPlane:
         self.audited = list(audited)
         self.audits_reads = audits_reads
         self.audit_log = state / "audit.jsonl"
+        self.gate_flags = (
+            [f"--feature-gates={','.join(f'{one}=true' for one in feature_gates)}"] if feature_gates else []
+        )
+        self.served_flags = [f"--runtime-config={','.join(f'{one}=true' for one in served)}"] if served else []
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.etcd_port, self.peer_port, self.api_port, self.kcm_port, self.sched_port, self.kwok_port = free_ports(6)
 
@@ -196,6 +205,8 @@ class ControlPlane:
             *("--token-auth-file=tokens.csv", "--authorization-mode=Node,RBAC"),
             *("--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file=sa.key"),
             *("--service-account-signing-key-file=sa.key", "--profiling=false"),
+            *self.gate_flags,
+            *self.served_flags,
             *self._audit_flags(),
         )
         self._until(f"{self.server}/readyz", "kube-apiserver")
@@ -218,6 +229,7 @@ class ControlPlane:
             *("--leader-elect=false", "--use-service-account-credentials=true", "--root-ca-file=ca.crt"),
             *("--service-account-private-key-file=sa.key", "--concurrent-replicaset-syncs=20"),
             *("--kube-api-qps=1000", "--kube-api-burst=2000"),  # the default rate makes thousands of pods take minutes
+            *self.gate_flags,
             *self.kcm_flags,
         )
         (self.state / "scheduler.yaml").write_text(
@@ -230,6 +242,7 @@ class ControlPlane:
             "--config=scheduler.yaml",
             *(f"--{flag}={self.kubeconfig('sched')}" for flag in _KUBECONFIG_FLAGS[1:]),
             *("--bind-address=127.0.0.1", f"--secure-port={self.sched_port}", f"--cert-dir={self.state}/scheduler"),
+            *self.gate_flags,
         )
         self._until(f"https://127.0.0.1:{self.kcm_port}/healthz", "kube-controller-manager")
         self._until(f"https://127.0.0.1:{self.sched_port}/healthz", "kube-scheduler")
@@ -247,7 +260,15 @@ class ControlPlane:
         self._until(f"http://127.0.0.1:{self.kwok_port}/healthz", "kwok")
 
 
+DEVICE_GATES = ("DRADeviceTaintRules",)
+GANG_GATES = ("GenericWorkload", "GangScheduling")
+SERVED = ("resource.k8s.io/v1beta2", "scheduling.k8s.io/v1alpha2")
+"""What Kubernetes 1.36 has for devices and groups of pods beyond its defaults: `feature_gates` and `served`."""
 _KUBECONFIG_FLAGS = ("kubeconfig", "authentication-kubeconfig", "authorization-kubeconfig")
+
+
+def _switched_on(flag: str, names: Sequence[str]) -> list[str]:
+    return [f"--{flag}={','.join(f'{name}=true' for name in names)}"] if names else []
 
 
 def cached_binaries() -> Path:

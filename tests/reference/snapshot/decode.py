@@ -17,6 +17,7 @@ from trimtab.planner.model.values import (
     MountedVolume,
     NodeAffinityTerm,
     Owner,
+    PodGroup,
     PodRequirements,
     SpreadConstraint,
     TaintSpec,
@@ -46,6 +47,7 @@ class Reader:
             "owners": sorted(self._owner(one) for one in m.owners),
             "budgets": sorted((self._budget(one) for one in m.pod_disruption_budgets), key=lambda one: one[:2]),
             "namespaces": sorted((one.name, self._labels(one.label_set)) for one in m.namespaces),
+            "pod_groups": sorted((self._pod_group(one) for one in m.pod_groups), key=lambda one: one[:2]),
             "deletions": sorted(
                 DeletionInProgress(one.node, one.node_group, one.drain, time_ns(one.start_time))
                 for one in m.actuation_status.deletions
@@ -71,7 +73,7 @@ class Reader:
         label_set, owner = int32(table.label_set, count), int32(table.owner, count)
         created, deletion = int64(table.created, count), int64(table.deletion, count)
         flags, cost = table.flags or bytes(count), int32(table.deletion_cost, count)
-        pinned = int32(table.pinned_node, count)
+        pinned, group = int32(table.pinned_node, count), int32(table.pod_group, count)
         mounts: list[set[MountedVolume]] = [set() for _ in range(count)]
         for pod, volume in zip(int32(table.volume_pod), int32(table.volume), strict=True):
             mounts[pod].add(self._volume(self._m.volumes[volume]))
@@ -96,6 +98,7 @@ class Reader:
                 self._text[pinned[i]],
                 tuple(sorted(mounts[i], key=lambda volume: volume.id)),
                 tuple(sorted(numbers[i])),
+                self._text[group[i]],
             )
             for i in range(count)
         ]
@@ -166,6 +169,27 @@ class Reader:
             spec = self._spec(self._m.pod_specs[m.pod_template.spec])
             template = TemplatePod(m.pod_template.namespace, spec, self._labels(m.pod_template.label_set))
         return Owner(m.uid, m.kind, m.name, m.namespace, *counts, m.api_version, selector, *above, template)
+
+    def _pod_group(self, m: pb.PodGroup) -> PodGroup:
+        if m.problem:
+            return PodGroup(m.namespace, m.name, m.object, m.problem)
+        template = None
+        if m.HasField("pod_template"):
+            spec = self._spec(self._m.pod_specs[m.pod_template.spec])
+            template = TemplatePod(m.pod_template.namespace, spec, self._labels(m.pod_template.label_set))
+        return PodGroup(
+            m.namespace,
+            m.name,
+            m.object,
+            "",
+            m.min_count if m.policy == pb.PodGroupPolicy.GANG else 0,
+            self._text[m.topology_key],
+            m.disruption_mode == pb.PodGroupDisruptionMode.POD_GROUP,
+            m.priority if m.HasField("priority") else None,
+            time_ns(m.create_time),
+            m.desired_count if m.HasField("desired_count") else -1,
+            template,
+        )
 
     def _budget(self, m: pb.PodDisruptionBudget) -> DisruptionBudget:
         return DisruptionBudget(

@@ -54,6 +54,7 @@ def test_the_actuator_is_granted_exactly_what_it_asks_for() -> None:
     assert granted(*roles) == asked([*rules_of(User.ACTUATOR), *rules_of(User.LEADER, NAMESPACE, "trimtab-actuator")])
     assert granted(("ClusterRole", "trimtab-actuator-pod-costs")) == asked(rules_of(User.POD_COSTS))
     assert granted(("ClusterRole", "trimtab-actuator-capacity-buffers")) == asked(rules_of(User.BUFFERS))
+    assert granted(("ClusterRole", "trimtab-actuator-capacity-requests")) == asked(rules_of(User.CAPACITY))
 
 
 def test_the_cloud_kwok_is_granted_exactly_what_it_asks_for() -> None:

@@ -78,6 +78,11 @@ def _visit_times(times: Any, new: Replacements) -> None:
     times.time_ns = new.column(times.time_ns, _SECOND_NS)
 
 
+def _visit_class(one: pb.DeviceClass, new: Replacements) -> None:
+    if one.created > 0:
+        one.created = max(one.created - new.earlier_s, 1)
+
+
 def _visit_score(score: plan_pb2.ExpanderScore, _: Replacements) -> None:
     if score.expander in (plan_pb2.Expander.PRICE, plan_pb2.Expander.CHEAPEST_PLAN):
         score.score = 0
@@ -102,6 +107,7 @@ def _visit_replacement(settings: plan_pb2.ReplacementSettings, new: Replacements
 _SPECIAL: Final[dict[str, Callable[[Any, Replacements], None]]] = {
     "PlanRequest": _visit_request,
     "PodTable": _visit_pods,
+    "DeviceClass": _visit_class,
     "NodeTimes": _visit_times,
     "FailedNodes": _visit_times,
     "ExpanderScore": _visit_score,

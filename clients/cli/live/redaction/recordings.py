@@ -13,7 +13,7 @@ import numpy as np
 
 from trimtab.clients.cli.live.redaction.integers import ComparedIntegers
 from trimtab.clients.cli.live.redaction.numbers import FIRST_NOW_S, Replacements
-from trimtab.clients.cli.live.redaction.strings import REDACTED, texts_of, walk
+from trimtab.clients.cli.live.redaction.strings import REDACTED, DeviceNames, texts_of, walk
 from trimtab.clients.cli.live.redaction.tokens import atoms, replaced, tokens_of
 from trimtab.clients.recording import RecordingReader, RecordingWriter
 from trimtab.v1 import plan_pb2, recording_pb2
@@ -28,7 +28,7 @@ _NO_REQUEST_S: Final = 1 << 33
 def redact_file(source: Path, target: Path) -> None:
     """Write `source`, a recording, to `target` redacted. Errors: RecordingError."""
     strings, nodes = set[str](), set[str]()
-    integers, first_now_s = ComparedIntegers(), _NO_REQUEST_S
+    integers, first_now_s, devices = ComparedIntegers(), _NO_REQUEST_S, DeviceNames(set(), set())
 
     def collect(text: str) -> str:
         strings.update(atoms(text))
@@ -42,8 +42,11 @@ def redact_file(source: Path, target: Path) -> None:
                 if isinstance(snapshot, pb.ClusterSnapshot):
                     integers.see(snapshot)
                     nodes.update(node.name for node in snapshot.nodes)
+                    devices.see(snapshot.devices)
             walk(message, collect)
-    tokens = tokens_of(strings, integers.tokens(), nodes)
+    known = integers.tokens() | {name: name for name in devices.kept}
+    # Pools are compared with one another, and most have the name of their node.
+    tokens = tokens_of(strings | devices.kept, known, nodes if devices.pools <= nodes else ())
     replacements = Replacements(2.0 ** random.SystemRandom().choice(_EXPONENTS), first_now_s - FIRST_NOW_S)
     uids: dict[str, str] = {}
     with source.open("rb") as opened:

@@ -1,11 +1,11 @@
 """Passes the strings of a frame through a function, in place. Decides which fields hold strings of the recorded
-cluster, and which texts are left out altogether: texts for people, digests of the planner, and texts that no decision
-reads.
+cluster, which describe its devices and stay, and which texts are left out altogether: texts for people, digests of the
+planner, and texts that no decision reads.
 """
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from google.protobuf.descriptor import FieldDescriptor
@@ -24,6 +24,17 @@ UNTOUCHED = frozenset(
     )
 )
 """Fields whose strings are words of the contract, or are recomputed elsewhere."""
+HARDWARE = frozenset(
+    (
+        "DeviceAttribute.name", "DeviceAttribute.string_value", "DeviceAttribute.version_value",
+        "DeviceAttributeList.strings", "DeviceAttributeList.versions", "DeviceCapacity.name", "DeviceCapacity.value",
+        "DeviceCapacity.default_request", "DeviceCapacity.valid_values", "CapacityRange.min", "CapacityRange.max",
+        "CapacityRange.step", "NamedQuantity.name", "NamedQuantity.value", "DeviceTaint.effect",
+        "DeviceToleration.operator", "DeviceToleration.effect", "DeviceClass.selectors", "DeviceSubRequest.selectors",
+        "DeviceConstraint.match_attribute", "DeviceConstraint.distinct_attribute", "Devices.feature_gates",
+    )
+)  # fmt: skip
+"""Fields that describe devices: expressions read them, so they stay as they are, and so do the expressions."""
 CLEARED = frozenset(
     (
         "detail", "problems", "notes", "comment", "opaque", "stages", "provider_id", "min_available",
@@ -40,7 +51,10 @@ DIGESTS = frozenset(
         "PlanResponse.snapshot_version",
         "PlanResponse.state_version",
         "SlackRequest.problem",
+        "CapacityRequest.problem",
         "SlackObject.problem",
+        "PodClaim.problem",
+        "PodGroup.problem",
     )
 )
 """Digests of recorded data, which could confirm a guess, and texts with names. Only their presence is kept.
@@ -50,11 +64,19 @@ AMOUNT = re.compile(r"[0-9]+%?")
 """Readable values of `SlackRequest.amount`; unreadable ones may contain anything."""
 
 
+_TEXT_COLUMNS: Final = {
+    "PodTable": (("names", "name_lengths"), ("uids", "uid_lengths")),
+    "ResourceSliceTable": (("names", "name_lengths"),),
+    "ResourceClaimTable": (("names", "name_lengths"), ("pods", "pod_lengths"), ("consumers", "consumer_lengths")),
+}
+"""Columns of texts, and those of their lengths."""
+
+
 def walk(message: Message, replace: Replace) -> None:
     """Pass every string through `replace`, in place, and clear the fields that are left out."""
     kind = message.DESCRIPTOR.name
-    if isinstance(message, pb.PodTable):
-        _walk_texts(message, replace)
+    for data, lengths in _TEXT_COLUMNS.get(kind, ()):
+        _walk_texts(message, data, lengths, replace)
     for field, value in message.ListFields():
         if field.name in CLEARED:
             message.ClearField(field.name)
@@ -62,7 +84,7 @@ def walk(message: Message, replace: Replace) -> None:
             message.amount = value if AMOUNT.fullmatch(value) else REDACTED  # type: ignore[attr-defined]
         elif f"{kind}.{field.name}" in DIGESTS:
             setattr(message, field.name, REDACTED)
-        elif f"{kind}.{field.name}" not in UNTOUCHED:
+        elif f"{kind}.{field.name}" not in UNTOUCHED and f"{kind}.{field.name}" not in HARDWARE:
             _walk_field(message, field, value, replace)
 
 
@@ -95,12 +117,29 @@ def _walk_map(field: FieldDescriptor, value: Any, replace: Replace, is_message: 
             value[replace(key)] = item
 
 
-def _walk_texts(table: pb.PodTable, replace: Replace) -> None:
-    """Replace names and uids of pods."""
-    for data, lengths in (("names", "name_lengths"), ("uids", "uid_lengths")):
-        texts = [replace(text).encode() for text in texts_of(getattr(table, data), getattr(table, lengths))]
-        setattr(table, data, b"".join(texts))
-        setattr(table, lengths, np.array([len(text) for text in texts], dtype="<i4").tobytes())
+def _walk_texts(table: Message, data: str, lengths: str, replace: Replace) -> None:
+    """Replace the texts of a column. data, lengths : the fields of both."""
+    texts = [replace(text).encode() for text in texts_of(getattr(table, data), getattr(table, lengths))]
+    setattr(table, data, b"".join(texts))
+    setattr(table, lengths, np.array([len(text) for text in texts], dtype="<i4").tobytes())
+
+
+class DeviceNames(NamedTuple):
+    """Names in the devices of a recording. kept : of drivers and capacities, and quantities, which stay as they are;
+    pools : of pools.
+    """
+
+    kept: set[str]
+    pools: set[str]
+
+    def see(self, devices: pb.Devices) -> None:
+        """Take the names of a message."""
+        slices, claims = devices.slices, devices.claims
+        columns = (slices.driver, claims.result_driver, claims.capacity_name, claims.capacity_amount)
+        for column, names in (*((one, self.kept) for one in columns), (slices.pool, self.pools)):
+            names.update(devices.strings[index] for index in np.unique(np.frombuffer(column, "<i4")).tolist())
+        self.kept.update(one.driver for one in devices.taint_rules)
+        self.kept.update(one.driver for template in devices.templates for one in template.slices)
 
 
 def texts_of(data: bytes, lengths: bytes) -> list[str]:

@@ -14,7 +14,7 @@ KEPT = frozenset((
     "cpu", "memory", "pods", "ephemeral-storage", "gpu", "cloud.google.com", "gke-accelerator",
     "ToBeDeletedByClusterAutoscaler", "DeletionCandidateOfClusterAutoscaler",
     "ReplicaSet", "StatefulSet", "Deployment", "DaemonSet", "ReplicationController", "Job", "v1", "apps", "batch",
-    "resourceClaims",
+    "PodGroup", "PodGroup.scheduling.volcano.sh", "Workload", "Pod", "deviceclass.resource.kubernetes.io",
     # Domains of keys; the part after a domain is replaced, except in the keys below.
     "kubernetes.io", "k8s.io", "topology.kubernetes.io", "failure-domain.beta.kubernetes.io", "beta.kubernetes.io",
     "node.kubernetes.io", "node-role.kubernetes.io", "node-restriction.kubernetes.io", "app.kubernetes.io",

@@ -22,7 +22,15 @@ from trimtab.clients.kubernetes.kinds.karpenter import (
     PoolDisruption,
 )
 from trimtab.clients.kubernetes.kinds.metadata import ObjectMeta
-from trimtab.clients.kubernetes.kinds.nodes import Node, NodeGroup, NodeGroupSpec, NodeSpec, NodeStatus, Taint
+from trimtab.clients.kubernetes.kinds.nodes import (
+    Node,
+    NodeGroup,
+    NodeGroupSpec,
+    NodeSpec,
+    NodeStatus,
+    Taint,
+    TemplateNode,
+)
 from trimtab.clients.kubernetes.object_errors import FieldError, below
 from trimtab.clients.snapshots.dominated_groups import ROOM
 from trimtab.clients.snapshots.objects.karpenter.offers import (
@@ -217,7 +225,7 @@ class _PoolReader:
                 target_size=len(nodes) + waiting,
                 nodes=nodes or None,
                 price=offer.price,
-                template=Node(
+                template=TemplateNode(
                     ObjectMeta(labels=labels),
                     NodeSpec(taints=list(pool.spec.taints or ())),
                     NodeStatus(capacity=offer.capacity, allocatable=offer.allocatable),

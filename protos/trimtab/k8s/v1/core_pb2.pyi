@@ -149,6 +149,8 @@ class PodSpec(_message.Message):
     SCHEDULING_GATES_FIELD_NUMBER: _builtins.int
     RESOURCE_CLAIMS_FIELD_NUMBER: _builtins.int
     RESOURCES_FIELD_NUMBER: _builtins.int
+    WORKLOAD_REF_FIELD_NUMBER: _builtins.int
+    SCHEDULING_GROUP_FIELD_NUMBER: _builtins.int
     restart_policy: _builtins.str
     """"Always", "OnFailure" or "Never"."""
     termination_grace_period_seconds: _builtins.int
@@ -211,6 +213,14 @@ class PodSpec(_message.Message):
     def resources(self) -> Global___ResourceRequirements:
         """Resources of the pod as a whole."""
 
+    @_builtins.property
+    def workload_ref(self) -> Global___WorkloadReference:
+        """Group of a Workload, in Kubernetes 1.35."""
+
+    @_builtins.property
+    def scheduling_group(self) -> Global___PodSchedulingGroup:
+        """Group of pods."""
+
     def __init__(
         self,
         *,
@@ -234,10 +244,12 @@ class PodSpec(_message.Message):
         scheduling_gates: _abc.Iterable[Global___PodSchedulingGate] | None = ...,
         resource_claims: _abc.Iterable[Global___PodResourceClaim] | None = ...,
         resources: Global___ResourceRequirements | None = ...,
+        workload_ref: Global___WorkloadReference | None = ...,
+        scheduling_group: Global___PodSchedulingGroup | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_host_users", b"_host_users", "_priority", b"_priority", "_runtime_class_name", b"_runtime_class_name", "_termination_grace_period_seconds", b"_termination_grace_period_seconds", "affinity", b"affinity", "host_users", b"host_users", "priority", b"priority", "resources", b"resources", "runtime_class_name", b"runtime_class_name", "termination_grace_period_seconds", b"termination_grace_period_seconds"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_host_users", b"_host_users", "_priority", b"_priority", "_runtime_class_name", b"_runtime_class_name", "_termination_grace_period_seconds", b"_termination_grace_period_seconds", "affinity", b"affinity", "host_users", b"host_users", "priority", b"priority", "resources", b"resources", "runtime_class_name", b"runtime_class_name", "scheduling_group", b"scheduling_group", "termination_grace_period_seconds", b"termination_grace_period_seconds", "workload_ref", b"workload_ref"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_host_users", b"_host_users", "_priority", b"_priority", "_runtime_class_name", b"_runtime_class_name", "_termination_grace_period_seconds", b"_termination_grace_period_seconds", "affinity", b"affinity", "containers", b"containers", "host_network", b"host_network", "host_users", b"host_users", "init_containers", b"init_containers", "node_name", b"node_name", "node_selector", b"node_selector", "overhead", b"overhead", "priority", b"priority", "priority_class_name", b"priority_class_name", "resource_claims", b"resource_claims", "resources", b"resources", "restart_policy", b"restart_policy", "runtime_class_name", b"runtime_class_name", "scheduler_name", b"scheduler_name", "scheduling_gates", b"scheduling_gates", "termination_grace_period_seconds", b"termination_grace_period_seconds", "tolerations", b"tolerations", "topology_spread_constraints", b"topology_spread_constraints", "volumes", b"volumes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_host_users", b"_host_users", "_priority", b"_priority", "_runtime_class_name", b"_runtime_class_name", "_termination_grace_period_seconds", b"_termination_grace_period_seconds", "affinity", b"affinity", "containers", b"containers", "host_network", b"host_network", "host_users", b"host_users", "init_containers", b"init_containers", "node_name", b"node_name", "node_selector", b"node_selector", "overhead", b"overhead", "priority", b"priority", "priority_class_name", b"priority_class_name", "resource_claims", b"resource_claims", "resources", b"resources", "restart_policy", b"restart_policy", "runtime_class_name", b"runtime_class_name", "scheduler_name", b"scheduler_name", "scheduling_gates", b"scheduling_gates", "scheduling_group", b"scheduling_group", "termination_grace_period_seconds", b"termination_grace_period_seconds", "tolerations", b"tolerations", "topology_spread_constraints", b"topology_spread_constraints", "volumes", b"volumes", "workload_ref", b"workload_ref"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__host_users: _TypeAlias = _typing.Literal["host_users"]  # noqa: Y015
     _WhichOneofArgType__host_users: _TypeAlias = _typing.Literal["_host_users", b"_host_users"]  # noqa: Y015
@@ -284,6 +296,8 @@ class RawPodSpec(_message.Message):
     SCHEDULING_GATES_FIELD_NUMBER: _builtins.int
     RESOURCE_CLAIMS_FIELD_NUMBER: _builtins.int
     RESOURCES_FIELD_NUMBER: _builtins.int
+    WORKLOAD_REF_FIELD_NUMBER: _builtins.int
+    SCHEDULING_GROUP_FIELD_NUMBER: _builtins.int
     restart_policy: _builtins.str
     """"Always", "OnFailure" or "Never"."""
     termination_grace_period_seconds: _builtins.int
@@ -346,6 +360,14 @@ class RawPodSpec(_message.Message):
     def resources(self) -> Global___ResourceRequirements:
         """Resources of the pod as a whole."""
 
+    @_builtins.property
+    def workload_ref(self) -> Global___WorkloadReference:
+        """Group of a Workload, in Kubernetes 1.35."""
+
+    @_builtins.property
+    def scheduling_group(self) -> Global___PodSchedulingGroup:
+        """Group of pods."""
+
     def __init__(
         self,
         *,
@@ -369,10 +391,12 @@ class RawPodSpec(_message.Message):
         scheduling_gates: _abc.Iterable[Global___PodSchedulingGate] | None = ...,
         resource_claims: _abc.Iterable[Global___PodResourceClaim] | None = ...,
         resources: Global___ResourceRequirements | None = ...,
+        workload_ref: Global___WorkloadReference | None = ...,
+        scheduling_group: Global___PodSchedulingGroup | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_host_users", b"_host_users", "_priority", b"_priority", "_runtime_class_name", b"_runtime_class_name", "_termination_grace_period_seconds", b"_termination_grace_period_seconds", "affinity", b"affinity", "host_users", b"host_users", "priority", b"priority", "resources", b"resources", "runtime_class_name", b"runtime_class_name", "termination_grace_period_seconds", b"termination_grace_period_seconds"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_host_users", b"_host_users", "_priority", b"_priority", "_runtime_class_name", b"_runtime_class_name", "_termination_grace_period_seconds", b"_termination_grace_period_seconds", "affinity", b"affinity", "host_users", b"host_users", "priority", b"priority", "resources", b"resources", "runtime_class_name", b"runtime_class_name", "scheduling_group", b"scheduling_group", "termination_grace_period_seconds", b"termination_grace_period_seconds", "workload_ref", b"workload_ref"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_host_users", b"_host_users", "_priority", b"_priority", "_runtime_class_name", b"_runtime_class_name", "_termination_grace_period_seconds", b"_termination_grace_period_seconds", "affinity", b"affinity", "containers", b"containers", "host_network", b"host_network", "host_users", b"host_users", "init_containers", b"init_containers", "node_name", b"node_name", "node_selector", b"node_selector", "overhead", b"overhead", "priority", b"priority", "priority_class_name", b"priority_class_name", "resource_claims", b"resource_claims", "resources", b"resources", "restart_policy", b"restart_policy", "runtime_class_name", b"runtime_class_name", "scheduler_name", b"scheduler_name", "scheduling_gates", b"scheduling_gates", "termination_grace_period_seconds", b"termination_grace_period_seconds", "tolerations", b"tolerations", "topology_spread_constraints", b"topology_spread_constraints", "volumes", b"volumes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_host_users", b"_host_users", "_priority", b"_priority", "_runtime_class_name", b"_runtime_class_name", "_termination_grace_period_seconds", b"_termination_grace_period_seconds", "affinity", b"affinity", "containers", b"containers", "host_network", b"host_network", "host_users", b"host_users", "init_containers", b"init_containers", "node_name", b"node_name", "node_selector", b"node_selector", "overhead", b"overhead", "priority", b"priority", "priority_class_name", b"priority_class_name", "resource_claims", b"resource_claims", "resources", b"resources", "restart_policy", b"restart_policy", "runtime_class_name", b"runtime_class_name", "scheduler_name", b"scheduler_name", "scheduling_gates", b"scheduling_gates", "scheduling_group", b"scheduling_group", "termination_grace_period_seconds", b"termination_grace_period_seconds", "tolerations", b"tolerations", "topology_spread_constraints", b"topology_spread_constraints", "volumes", b"volumes", "workload_ref", b"workload_ref"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__host_users: _TypeAlias = _typing.Literal["host_users"]  # noqa: Y015
     _WhichOneofArgType__host_users: _TypeAlias = _typing.Literal["_host_users", b"_host_users"]  # noqa: Y015
@@ -407,6 +431,8 @@ class PodStatus(_message.Message):
     INIT_CONTAINER_STATUSES_FIELD_NUMBER: _builtins.int
     NOMINATED_NODE_NAME_FIELD_NUMBER: _builtins.int
     RESIZE_FIELD_NUMBER: _builtins.int
+    RESOURCE_CLAIM_STATUSES_FIELD_NUMBER: _builtins.int
+    EXTENDED_RESOURCE_CLAIM_STATUS_FIELD_NUMBER: _builtins.int
     RESOURCES_FIELD_NUMBER: _builtins.int
     phase: _builtins.str
     """"Pending", "Running", "Succeeded", "Failed" or "Unknown"."""
@@ -435,6 +461,14 @@ class PodStatus(_message.Message):
         """State of the init containers."""
 
     @_builtins.property
+    def resource_claim_statuses(self) -> _containers.RepeatedCompositeFieldContainer[Global___PodResourceClaimStatus]:
+        """Claims made from templates."""
+
+    @_builtins.property
+    def extended_resource_claim_status(self) -> Global___PodExtendedResourceClaimStatus:
+        """Claim made for extended resources."""
+
+    @_builtins.property
     def resources(self) -> Global___ResourceRequirements:
         """Resources of the pod as a whole that are in force."""
 
@@ -449,11 +483,13 @@ class PodStatus(_message.Message):
         init_container_statuses: _abc.Iterable[Global___ContainerStatus] | None = ...,
         nominated_node_name: _builtins.str = ...,
         resize: _builtins.str = ...,
+        resource_claim_statuses: _abc.Iterable[Global___PodResourceClaimStatus] | None = ...,
+        extended_resource_claim_status: Global___PodExtendedResourceClaimStatus | None = ...,
         resources: Global___ResourceRequirements | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["resources", b"resources", "start_time", b"start_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["extended_resource_claim_status", b"extended_resource_claim_status", "resources", b"resources", "start_time", b"start_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["conditions", b"conditions", "container_statuses", b"container_statuses", "init_container_statuses", b"init_container_statuses", "nominated_node_name", b"nominated_node_name", "phase", b"phase", "reason", b"reason", "resize", b"resize", "resources", b"resources", "start_time", b"start_time"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conditions", b"conditions", "container_statuses", b"container_statuses", "extended_resource_claim_status", b"extended_resource_claim_status", "init_container_statuses", b"init_container_statuses", "nominated_node_name", b"nominated_node_name", "phase", b"phase", "reason", b"reason", "resize", b"resize", "resource_claim_statuses", b"resource_claim_statuses", "resources", b"resources", "start_time", b"start_time"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1558,20 +1594,175 @@ class PodResourceClaim(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     NAME_FIELD_NUMBER: _builtins.int
+    RESOURCE_CLAIM_NAME_FIELD_NUMBER: _builtins.int
+    RESOURCE_CLAIM_TEMPLATE_NAME_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Name within the pod."""
+    resource_claim_name: _builtins.str
+    """The claim, in the pod's namespace."""
+    resource_claim_template_name: _builtins.str
+    """The template that makes a claim for this pod."""
     def __init__(
         self,
         *,
         name: _builtins.str = ...,
+        resource_claim_name: _builtins.str | None = ...,
+        resource_claim_template_name: _builtins.str | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_resource_claim_name", b"_resource_claim_name", "_resource_claim_template_name", b"_resource_claim_template_name", "resource_claim_name", b"resource_claim_name", "resource_claim_template_name", b"resource_claim_template_name"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_resource_claim_name", b"_resource_claim_name", "_resource_claim_template_name", b"_resource_claim_template_name", "name", b"name", "resource_claim_name", b"resource_claim_name", "resource_claim_template_name", b"resource_claim_template_name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__resource_claim_name: _TypeAlias = _typing.Literal["resource_claim_name"]  # noqa: Y015
+    _WhichOneofArgType__resource_claim_name: _TypeAlias = _typing.Literal["_resource_claim_name", b"_resource_claim_name"]  # noqa: Y015
+    _WhichOneofReturnType__resource_claim_template_name: _TypeAlias = _typing.Literal["resource_claim_template_name"]  # noqa: Y015
+    _WhichOneofArgType__resource_claim_template_name: _TypeAlias = _typing.Literal["_resource_claim_template_name", b"_resource_claim_template_name"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__resource_claim_name) -> _WhichOneofReturnType__resource_claim_name | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__resource_claim_template_name) -> _WhichOneofReturnType__resource_claim_template_name | None: ...
+
+Global___PodResourceClaim: _TypeAlias = PodResourceClaim  # noqa: Y015
+
+@_typing.final
+class PodSchedulingGroup(_message.Message):
+    """The group of pods that a pod is scheduled with."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    POD_GROUP_NAME_FIELD_NUMBER: _builtins.int
+    pod_group_name: _builtins.str
+    """Name of the PodGroup, in the pod's namespace."""
+    def __init__(
+        self,
+        *,
+        pod_group_name: _builtins.str | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_pod_group_name", b"_pod_group_name", "pod_group_name", b"pod_group_name"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_pod_group_name", b"_pod_group_name", "pod_group_name", b"pod_group_name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__pod_group_name: _TypeAlias = _typing.Literal["pod_group_name"]  # noqa: Y015
+    _WhichOneofArgType__pod_group_name: _TypeAlias = _typing.Literal["_pod_group_name", b"_pod_group_name"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__pod_group_name) -> _WhichOneofReturnType__pod_group_name | None: ...
+
+Global___PodSchedulingGroup: _TypeAlias = PodSchedulingGroup  # noqa: Y015
+
+@_typing.final
+class WorkloadReference(_message.Message):
+    """A group of a Workload, as Kubernetes 1.35 has it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    POD_GROUP_FIELD_NUMBER: _builtins.int
+    POD_GROUP_REPLICA_KEY_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Name of the Workload, in the pod's namespace."""
+    pod_group: _builtins.str
+    """Name of the group."""
+    pod_group_replica_key: _builtins.str
+    """Which of several like it."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        pod_group: _builtins.str = ...,
+        pod_group_replica_key: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "pod_group", b"pod_group", "pod_group_replica_key", b"pod_group_replica_key"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___PodResourceClaim: _TypeAlias = PodResourceClaim  # noqa: Y015
+Global___WorkloadReference: _TypeAlias = WorkloadReference  # noqa: Y015
+
+@_typing.final
+class PodResourceClaimStatus(_message.Message):
+    """The claim that was made for a pod from a template."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    RESOURCE_CLAIM_NAME_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Name within the pod."""
+    resource_claim_name: _builtins.str
+    """The claim; absent = none was needed."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        resource_claim_name: _builtins.str | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_resource_claim_name", b"_resource_claim_name", "resource_claim_name", b"resource_claim_name"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_resource_claim_name", b"_resource_claim_name", "name", b"name", "resource_claim_name", b"resource_claim_name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__resource_claim_name: _TypeAlias = _typing.Literal["resource_claim_name"]  # noqa: Y015
+    _WhichOneofArgType__resource_claim_name: _TypeAlias = _typing.Literal["_resource_claim_name", b"_resource_claim_name"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__resource_claim_name) -> _WhichOneofReturnType__resource_claim_name | None: ...
+
+Global___PodResourceClaimStatus: _TypeAlias = PodResourceClaimStatus  # noqa: Y015
+
+@_typing.final
+class PodExtendedResourceClaimStatus(_message.Message):
+    """The claim that the scheduler made for extended resources of a pod."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_MAPPINGS_FIELD_NUMBER: _builtins.int
+    RESOURCE_CLAIM_NAME_FIELD_NUMBER: _builtins.int
+    resource_claim_name: _builtins.str
+    """The claim."""
+    @_builtins.property
+    def request_mappings(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContainerExtendedResourceRequest]:
+        """Which container asks for what."""
+
+    def __init__(
+        self,
+        *,
+        request_mappings: _abc.Iterable[Global___ContainerExtendedResourceRequest] | None = ...,
+        resource_claim_name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["request_mappings", b"request_mappings", "resource_claim_name", b"resource_claim_name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PodExtendedResourceClaimStatus: _TypeAlias = PodExtendedResourceClaimStatus  # noqa: Y015
+
+@_typing.final
+class ContainerExtendedResourceRequest(_message.Message):
+    """An extended resource of a container that devices satisfy."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONTAINER_NAME_FIELD_NUMBER: _builtins.int
+    RESOURCE_NAME_FIELD_NUMBER: _builtins.int
+    REQUEST_NAME_FIELD_NUMBER: _builtins.int
+    container_name: _builtins.str
+    """Container."""
+    resource_name: _builtins.str
+    """Extended resource."""
+    request_name: _builtins.str
+    """Request of the claim."""
+    def __init__(
+        self,
+        *,
+        container_name: _builtins.str = ...,
+        resource_name: _builtins.str = ...,
+        request_name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["container_name", b"container_name", "request_name", b"request_name", "resource_name", b"resource_name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ContainerExtendedResourceRequest: _TypeAlias = ContainerExtendedResourceRequest  # noqa: Y015
 
 @_typing.final
 class PodTemplateSpec(_message.Message):

@@ -116,7 +116,7 @@ def test_every_command_is_checked_in_one_way_and_each_way_is_used() -> None:
 
 
 def test_every_fenced_block_has_a_language_that_is_checked_here_or_is_the_picture() -> None:
-    assert {block.language for block in blocks()} == {"", "bash", "console", "csv", "json", "python", "yaml"}
+    assert {block.language for block in blocks()} == {"", "bash", "console", "csv", "go", "json", "python", "yaml"}
     assert [(block.page, "PLANNER" in block.text) for block in blocks("")] == [("README.md", True)]
 
 

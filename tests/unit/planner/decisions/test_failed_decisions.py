@@ -10,6 +10,8 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from structlog.testing import capture_logs
 
+from tests.builders.capacity_requests import pod_template
+from tests.builders.capacity_requests import request as capacity_request
 from tests.builders.kubernetes import Json, node, node_group, pod, replica_set, snapshot_of
 from trimtab.clients.planner_client import CHUNK_BYTES
 from trimtab.clients.rpc.client import connect
@@ -43,6 +45,8 @@ CLUSTER: list[Json] = [
     pod("b", "2", node="n2", owner=WEB),
     pod("c", "1", node="n3", owner=WEB),
     *(pod(name, "3500m", owner=OTHER) for name in ("large", "larger")),
+    pod_template("gang", "1"),
+    capacity_request("train", ("gang", 2)),
 ]
 ALL = [decision.code for decision in TABLE]
 SECRET = "detail that stays inside"
@@ -169,6 +173,7 @@ def test_every_decision_has_something_to_decide() -> None:
     answer = decide(request())
     results = {one.decision: one.result for one in answer.diagnostics.decisions}
     assert results == {
+        pb.Decision.CAPACITY_REQUESTS: "CAPACITY_REQUESTS_MET",
         pb.Decision.SLACK: "SLACK_PRESENT",
         pb.Decision.SCALE_UP: "SCALE_UP_NEEDED",
         pb.Decision.SCALE_DOWN: results[pb.Decision.SCALE_DOWN],

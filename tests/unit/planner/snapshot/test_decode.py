@@ -46,6 +46,7 @@ def rows_of(s: Snapshot) -> dict[str, list[Any]]:
     owners = texts_of(s.pods.owner, [owner.uid for owner in s.owners], d.owner)
     pinned = texts_of(s.pods.pinned, node_names, d.pinned)
     mounts, numbers = mounts_of(s), numbers_of(s)
+    groups_of_pods = dict(zip(s.pods.group_pod.tolist(), s.pods.group_name.tolist(), strict=True))
     pods = [
         (
             s.strings[s.pods.namespace[i]],
@@ -59,6 +60,7 @@ def rows_of(s: Snapshot) -> dict[str, list[Any]]:
             pinned[i],
             tuple(sorted(mounts.get(i, []), key=lambda volume: volume.id)),
             tuple(sorted(numbers.get(i, []))),
+            s.strings[groups_of_pods[i]] if i in groups_of_pods else "",
         )
         for i in range(len(s.pods.spec))
     ]
@@ -79,6 +81,7 @@ def rows_of(s: Snapshot) -> dict[str, list[Any]]:
         "owners": list(s.owners),
         "budgets": list(s.budgets),
         "namespaces": [(name, labels_of(s, i)) for name, i in s.namespaces],
+        "pod_groups": list(s.pod_groups),
         "deletions": list(s.deletions),
         "evictions": [
             (e.namespace, e.name, e.uid, spec_of(s, e.spec), labels_of(s, e.label_set), e.owner, e.evict_ns)
@@ -161,7 +164,7 @@ def test_equal_content_has_equal_columns_however_it_was_numbered(cluster: Cluste
 def test_dictionaries_are_sorted_without_duplicates_and_hold_only_what_is_used(cluster: Cluster) -> None:
     s = canonicalize(write(cluster))
     assert list(s.strings) == sorted(set(s.strings))
-    columns = (s.pods.namespace, s.label_sets.keys, s.label_sets.values, s.pods.number_key)
+    columns = (s.pods.namespace, s.label_sets.keys, s.label_sets.values, s.pods.number_key, s.pods.group_name)
     used = {s.strings[i] for column in columns for i in column}
     assert used == set(s.strings)
     sets = [labels_of(s, i) for i in range(len(s.label_sets.offsets) - 1)]

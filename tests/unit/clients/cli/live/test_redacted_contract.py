@@ -10,6 +10,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 from trimtab.clients.cli.live.redaction import redact_file
+from trimtab.clients.cli.live.redaction.strings import HARDWARE
 from trimtab.clients.recording import RecordingReader, RecordingWriter
 from trimtab.v1 import plan_pb2, recording_pb2, snapshot_pb2
 
@@ -37,6 +38,8 @@ NO_NAMES = {
     "NodeAssumption.pods_to_move_digest": "a digest, made again",
     "DecisionSummary.result": "a word of ours",
     "DecisionSummary.counts": "words of ours",
+    **dict.fromkeys(HARDWARE, "what devices are like, which expressions read"),
+    **dict.fromkeys(("DeviceTaintRule.driver", "TemplateSlice.driver"), "names of drivers"),
 }
 """Fields that contain no names of a cluster; every other string of the contract must be replaced."""
 
@@ -65,12 +68,13 @@ class Filler:
         for field in message.DESCRIPTOR.fields:
             if field.containing_oneof is None or message.WhichOneof(field.containing_oneof.name) is None:
                 self._fill_field(message, field, depth)
+        columns = [field.name for field in message.DESCRIPTOR.fields if field.name.endswith("_lengths")]
+        for lengths in columns:
+            data, text = f"{lengths.removesuffix('_lengths')}s", self.name().replace("/", "-").encode()
+            setattr(message, data, text)
+            setattr(message, lengths, len(text).to_bytes(4, "little"))
         if isinstance(message, snapshot_pb2.PodTable):
             message.count = 1
-            for data, lengths in (("names", "name_lengths"), ("uids", "uid_lengths")):
-                text = self.name().replace("/", "-").encode()
-                setattr(message, data, text)
-                setattr(message, lengths, len(text).to_bytes(4, "little"))
             message.namespace = (1).to_bytes(4, "little")
         return message
 

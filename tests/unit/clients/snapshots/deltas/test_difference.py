@@ -12,7 +12,7 @@ from tests.builders.random_clusters import clusters
 from tests.builders.rows import NodeRow, PodRow
 from tests.builders.snapshots import Cluster, Group, slack_requests, write
 from trimtab.clients.snapshots.deltas import Interner, application, difference, writing
-from trimtab.clients.snapshots.deltas.interning import KEYS
+from trimtab.clients.snapshots.deltas.interning import KEYS, WITH_OWN_DICTIONARY
 from trimtab.planner.model.values import Owner, PodRequirements, SlackRequest, TemplatePod
 from trimtab.planner.service.version_cache import CachedSnapshot
 from trimtab.planner.snapshot.checks import SnapshotError
@@ -28,6 +28,7 @@ COLUMNS = {
     "node": INT32,
     "owner": INT32,
     "pinned_node": INT32,
+    "pod_group": INT32,
     "created": "<i8",
     "deletion": "<i8",
     "phase": "u1",
@@ -133,6 +134,22 @@ def ask_for_slack(cluster: pb.ClusterSnapshot, a: int, b: int) -> None:
         cluster.slack_requests.CopyFrom(slack_requests([room]))
 
 
+def publish_devices(cluster: pb.ClusterSnapshot, a: int, b: int) -> None:
+    """Have a device class with another selector; 0 = no devices at all."""
+    cluster.ClearField("devices")
+    if b:
+        cluster.devices.classes.add(name=f"class-{a}", selectors=[f"device.driver == {b}"])
+
+
+def ask_for_capacity(cluster: pb.ClusterSnapshot, a: int, b: int) -> None:
+    """Have a ProvisioningRequest for `b` pods; 0 = none at all."""
+    cluster.ClearField("capacity_requests")
+    if b:
+        request = cluster.capacity_requests.requests.add(namespace="n", name=f"request-{a}", class_name="c")
+        request.pod_sets.add(count=b)
+        cluster.capacity_requests.dictionary.pod_specs.add()
+
+
 def turn_specs_around(cluster: pb.ClusterSnapshot, a: int, b: int) -> None:
     """Reverse the dictionary of specs; its references then have another spec."""
     del a, b
@@ -170,6 +187,7 @@ def number_strings_anew(cluster: pb.ClusterSnapshot, a: int, b: int) -> None:
 Edit = Callable[[pb.ClusterSnapshot, int, int], None]
 EDITS: tuple[Edit, ...] = (
     *(move, respecify, create_again, leave, turn_unready, remove_node, taint, relabel, evict, ask_for_slack),
+    *(publish_devices, ask_for_capacity),
     *(turn_specs_around, number_specs_anew, number_strings_anew),
 )
 LINES = st.lists(
@@ -349,7 +367,7 @@ def test_no_field_of_a_snapshot_is_left_out() -> None:
         columns = {*strings, *plain, *texts, *entries, "count", "spec", "label_set"}
         assert columns == {field.name for field in pb.PodTable.DESCRIPTOR.fields}
     dictionaries = {"strings", "resources", "label_sets", "pod_specs", "volumes"}
-    tables = {*KEYS, *dictionaries, "pods", "actuation_status", "slack_requests"}
+    tables = {*KEYS, *dictionaries, *WITH_OWN_DICTIONARY, "pods", "actuation_status"}
     assert tables == {field.name for field in pb.ClusterSnapshot.DESCRIPTOR.fields}
     deleted = {field.name for field in pb.SnapshotDelta.DESCRIPTOR.fields} - {"changed", "deleted_pods"}
     assert deleted == {f"deleted_{table}" for table in KEYS}

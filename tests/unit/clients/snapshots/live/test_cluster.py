@@ -23,6 +23,7 @@ from trimtab.clients.kubernetes.object_errors import FieldError
 from trimtab.clients.kubernetes.registry import WATCHED
 from trimtab.clients.snapshots.live.cloud_groups import cloud_groups
 from trimtab.clients.snapshots.live.cluster import LiveCluster
+from trimtab.clients.snapshots.live.watched_objects import DEVICES, GROUPS_OF_PODS, POOLS
 from trimtab.clients.snapshots.objects import decode_objects
 from trimtab.clients.snapshots.objects.dictionary import Dictionary
 from trimtab.clients.snapshots.objects.node_groups import group_row
@@ -283,6 +284,7 @@ def test_annotated_workloads_ask_for_slack_with_the_snapshot_and_with_later_delt
 
 
 BUFFERS = WATCHED["CapacityBuffer"]
+LACKED = {"CapacityBuffer", "ProvisioningRequest", *POOLS, *DEVICES, *GROUPS_OF_PODS}
 
 
 def asked(cluster: LiveCluster) -> dict[str, int]:
@@ -295,12 +297,12 @@ def asked(cluster: LiveCluster) -> dict[str, int]:
 
 def test_without_the_kind_there_are_no_buffers_which_is_not_a_note(cluster: LiveCluster) -> None:
     seen = cluster.next_update([])
-    assert (seen.absent, seen.notes) == (("CapacityBuffer", "NodeClaim", "NodePool"), [])
+    assert (seen.absent, seen.notes) == (tuple(sorted(LACKED)), [])
     assert asked(cluster) == {}
 
 
-def test_only_capacity_buffers_and_pools_of_karpenter_are_missing_in_most_clusters() -> None:
-    assert [kind for kind, one in WATCHED.items() if one.is_custom] == ["CapacityBuffer", "NodePool", "NodeClaim"]
+def test_only_buffers_requests_devices_pod_groups_and_pools_of_karpenter_are_missing_in_some_clusters() -> None:
+    assert {kind for kind, one in WATCHED.items() if one.is_custom} == LACKED
 
 
 @pytest.mark.parametrize(("is_custom", "warned"), [(True, []), (False, ["CapacityBuffer"])])

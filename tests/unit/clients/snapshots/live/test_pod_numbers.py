@@ -43,7 +43,7 @@ def test_an_annotation_that_means_something_else_as_well_may_hold_a_number() -> 
         assert (row.deletion_cost, row.numbers) == (-5, ((cost, -5.0),))
 
 
-@pytest.mark.parametrize("text", ["", "x", "1_000", " 1", "nan", "inf", "-inf", "1e999", "0x10", "9" * 65])
+@pytest.mark.parametrize("text", ["", "x", "1_000", " 1", "nan", "inf", "-inf", "1e999", "0x10", "٣", "9" * 65])
 def test_an_invalid_number_is_not_a_number(text: str) -> None:
     assert math.isnan(number_of(text))
 

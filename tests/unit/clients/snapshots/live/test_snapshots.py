@@ -1,6 +1,5 @@
 """A watcher makes the same snapshots of encoded objects as files do, at once and change by change."""
 
-import json
 import random
 from typing import Any
 
@@ -12,12 +11,13 @@ from tests.builders import kubernetes as k8s
 from tests.builders.capacity_buffers import buffer, template
 from tests.builders.expanded_snapshot import applied, expand
 from tests.builders.kubernetes_protobuf import encoded
+from tests.builders.watched_objects import filled, from_files, raw, whole
 from trimtab.clients.kubernetes.errors import KubernetesError, MalformedAnswerError
 from trimtab.clients.kubernetes.kinds.nodes import NodeGroup
 from trimtab.clients.kubernetes.registry import WATCHED
 from trimtab.clients.snapshots.live.snapshots import SnapshotMaker
 from trimtab.clients.snapshots.live.watched_objects import WatchedObjects
-from trimtab.clients.snapshots.objects import build_snapshot, decode_objects
+from trimtab.clients.snapshots.objects import decode_objects
 from trimtab.clients.snapshots.objects.build import Actuation, Eviction
 from trimtab.clients.snapshots.objects.objects import Objects
 from trimtab.k8s.v1 import core_pb2
@@ -36,35 +36,6 @@ def priority_class(value: int) -> Json:
 
 
 STATUS: Json = {"status": {"replicas": 7, "conditions": []}}
-
-
-def whole(store: WatchedObjects, groups: list[NodeGroup] | None = None, actuation: Actuation | None = None) -> bytes:
-    """Return a whole snapshot of a store, made separately."""
-    snapshot = SnapshotMaker(store).next_update(groups or [], actuation).snapshot
-    assert snapshot is not None
-    return snapshot.SerializeToString(deterministic=True)
-
-
-def from_files(objects: list[Json]) -> bytes:
-    """Return the snapshot of the same objects from files."""
-    decoded = decode_objects(objects)
-    decoded.given = set(WATCHED)
-    return build_snapshot(decoded).snapshot.SerializeToString(deterministic=True)
-
-
-def raw(one: Json) -> bytes:
-    """Return an object as the API server sends it."""
-    if WATCHED[one["kind"]].message is None:
-        return json.dumps(one).encode()
-    return encoded(one).SerializeToString()
-
-
-def filled(objects: list[Json]) -> WatchedObjects:
-    """Return a store that has received objects."""
-    store = WatchedObjects()
-    for one in objects:
-        store.put(one["kind"], [raw(one)])
-    return store
 
 
 def some_pods(seed: int, count: int = 60) -> list[Json]:

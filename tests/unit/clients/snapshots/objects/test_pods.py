@@ -354,12 +354,6 @@ def test_pods_that_only_an_annotation_distinguishes_have_different_specs(annotat
     assert spec_of(snapshot, 0) != spec_of(snapshot, 1)
 
 
-def test_resource_claims_are_reported_as_unsupported() -> None:
-    built = pod(spec={"resourceClaims": [{"name": "gpu"}]})
-    assert list(build(built).pod_specs[0].unsupported) == ["resourceClaims"]
-    assert list(build(pod(spec={"resourceClaims": []})).pod_specs[0].unsupported) == []
-
-
 @pytest.mark.parametrize(
     ("spec", "classes", "priority"),
     [

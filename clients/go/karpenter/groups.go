@@ -1,0 +1,169 @@
+package karpenter
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/karpenter/pkg/cloudprovider"
+	pscheduling "sigs.k8s.io/karpenter/pkg/controllers/provisioning/scheduling"
+	"sigs.k8s.io/karpenter/pkg/scheduling"
+)
+
+// room is how many nodes a group may get beyond those that it has: more than any plan asks for.
+const room = 1000
+
+// Group is an offering of an instance type for a NodePool: what a planner knows as a node group.
+type Group struct {
+	// ID is "pool/instance type/zone/capacity type", with the reservation where there is one.
+	ID   string
+	Pool string
+	// Price is that of one node for one hour; NaN = not known.
+	Price float64
+	// Template is a new node; nil = the group gets none, only has nodes.
+	Template *corev1.Node
+	// Nodes are the names of the nodes that it has.
+	Nodes []string
+	// Upcoming counts the nodes that are ordered and not there yet.
+	Upcoming int
+	// Most is the largest number of nodes.
+	Most int
+}
+
+// Size is how many nodes the group has or has ordered.
+func (g *Group) Size() int { return len(g.Nodes) + g.Upcoming }
+
+// offeringKey names the offering that labels of a node or NodeClaim are of.
+func offeringKey(labels map[string]string) string {
+	parts := []string{
+		labels[v1.NodePoolLabelKey], labels[corev1.LabelInstanceTypeStable], labels[corev1.LabelTopologyZone], labels[v1.CapacityTypeLabelKey],
+	}
+	if reservation := labels[cloudprovider.ReservationIDLabel]; reservation != "" {
+		parts = append(parts, reservation)
+	}
+	return strings.Join(parts, "/")
+}
+
+// poolGroups returns a group for each offering that a NodePool may launch, and whose price is known. Requirements on
+// labels of the NodePool's own count with their value if they allow one, else new nodes are planned without it.
+func poolGroups(pool *v1.NodePool, types map[string]*cloudprovider.InstanceType) []*Group {
+	if pool.DeletionTimestamp != nil || pool.Spec.Replicas != nil || !pool.StatusConditions().Root().IsTrue() {
+		return nil
+	}
+	template := pscheduling.NewNodeClaimTemplate(pool)
+	found := []*Group{}
+	for _, instanceType := range types {
+		if instanceType.Requirements.Intersects(template.Requirements) != nil {
+			continue
+		}
+		for _, offering := range instanceType.Offerings.Launchable().Compatible(template.Requirements) {
+			found = append(found, newGroup(template, instanceType, offering))
+		}
+	}
+	slices.SortFunc(found, func(a, b *Group) int { return cmp.Compare(a.ID, b.ID) })
+	return slices.CompactFunc(found, func(a, b *Group) bool { return a.ID == b.ID })
+}
+
+func newGroup(template *pscheduling.NodeClaimTemplate, instanceType *cloudprovider.InstanceType, offering *cloudprovider.Offering) *Group {
+	labels := map[string]string{}
+	for _, requirements := range []scheduling.Requirements{template.Requirements, instanceType.Requirements, offering.Requirements} {
+		for key, requirement := range requirements {
+			if key != corev1.LabelHostname && requirement.Operator() == corev1.NodeSelectorOpIn && requirement.Len() == 1 {
+				labels[key] = requirement.Any()
+			}
+		}
+	}
+	both := scheduling.NewRequirements(template.Requirements.Values()...)
+	both.Add(instanceType.Requirements.Values()...)
+	for _, key := range []string{corev1.LabelOSStable, corev1.LabelArchStable} {
+		if values := both.Get(key).Values(); labels[key] == "" && len(values) > 0 {
+			slices.Sort(values)
+			labels[key] = values[0]
+			if slices.Contains(values, "linux") {
+				labels[key] = "linux"
+			}
+		}
+	}
+	for key, value := range template.Labels {
+		labels[key] = value
+	}
+	labels[corev1.LabelInstanceTypeStable] = instanceType.Name
+	most := room
+	if offering.CapacityType() == v1.CapacityTypeReserved {
+		most = offering.ReservationCapacity
+	}
+	return &Group{
+		ID: offeringKey(labels), Pool: template.NodePoolName, Price: offering.Price, Most: most,
+		Template: templateNode(template, instanceType, offering, labels),
+	}
+}
+
+func templateNode(template *pscheduling.NodeClaimTemplate, instanceType *cloudprovider.InstanceType, offering *cloudprovider.Offering, labels map[string]string) *corev1.Node {
+	node := &corev1.Node{}
+	node.Labels = labels
+	node.Spec.Taints = template.Spec.Taints
+	node.Status.Capacity = instanceType.Capacity
+	node.Status.Allocatable = instanceType.Allocatable()
+	for _, one := range instanceType.AllocatableOfferingsList() {
+		if slices.Contains(one.Offerings, offering) {
+			node.Status.Allocatable = one.Allocatable
+		}
+	}
+	return node
+}
+
+// nodeGroups are all groups, and those of nodes whose offering no NodePool may launch any more.
+type nodeGroups struct {
+	byID  map[string]*Group
+	types map[string]map[string]*cloudprovider.InstanceType
+}
+
+func newNodeGroups(pools map[string]*v1.NodePool, types map[string]map[string]*cloudprovider.InstanceType) *nodeGroups {
+	found := &nodeGroups{byID: map[string]*Group{}, types: types}
+	for name, pool := range pools {
+		for _, group := range poolGroups(pool, types[name]) {
+			found.byID[group.ID] = group
+		}
+	}
+	return found
+}
+
+// of returns the group that a node with these labels is of; nil = it is in no NodePool.
+func (g *nodeGroups) of(labels map[string]string) *Group {
+	if labels[v1.NodePoolLabelKey] == "" || labels[corev1.LabelInstanceTypeStable] == "" {
+		return nil
+	}
+	id := offeringKey(labels)
+	if g.byID[id] == nil {
+		g.byID[id] = &Group{ID: id, Pool: labels[v1.NodePoolLabelKey], Price: g.price(labels)}
+	}
+	return g.byID[id]
+}
+
+func (g *nodeGroups) price(labels map[string]string) float64 {
+	instanceType := g.types[labels[v1.NodePoolLabelKey]][labels[corev1.LabelInstanceTypeStable]]
+	if instanceType == nil {
+		return math.NaN()
+	}
+	price, known := instanceType.OfferingPrice(labels[corev1.LabelTopologyZone], labels[v1.CapacityTypeLabelKey])
+	if !known {
+		return math.NaN()
+	}
+	return price
+}
+
+// sorted returns the groups by id, with room for what they have.
+func (g *nodeGroups) sorted() []*Group {
+	found := make([]*Group, 0, len(g.byID))
+	for _, group := range g.byID {
+		group.Most += group.Size()
+		slices.Sort(group.Nodes)
+		found = append(found, group)
+	}
+	slices.SortFunc(found, func(a, b *Group) int { return cmp.Compare(a.ID, b.ID) })
+	return found
+}

@@ -1,0 +1,197 @@
+package karpenter
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+	v1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/karpenter/pkg/controllers/disruption"
+
+	"trimtab.dev/clients/go/trimtab"
+	"trimtab.dev/clients/go/trimtabv1"
+)
+
+// snapshotOf returns the cluster in the form for the planner.
+func snapshotOf(cluster *Cluster) (*trimtabv1.ClusterSnapshot, error) {
+	objects := trimtab.Objects{
+		Nodes: cluster.Nodes, Pods: cluster.Pods, Namespaces: cluster.Namespaces, PodDisruptionBudgets: cluster.Budgets,
+		DaemonSets: cluster.DaemonSets, PersistentVolumeClaims: cluster.Claims, PersistentVolumes: cluster.Volumes,
+		StorageClasses: cluster.Classes, CSINodes: cluster.CSINodes,
+	}
+	addControllers(&objects)
+	for _, group := range cluster.Groups {
+		objects.NodeGroups = append(objects.NodeGroups, nodeGroup(group))
+	}
+	built, err := trimtab.Build(objects)
+	if err != nil {
+		return nil, fmt.Errorf("building the snapshot, %w", err)
+	}
+	return built.Message, nil
+}
+
+func nodeGroup(group *Group) *trimtab.NodeGroup {
+	made := &trimtab.NodeGroup{}
+	made.Name = group.ID
+	made.Spec.MaxSize, made.Spec.TargetSize = proto.Int32(int32(group.Most)), proto.Int32(int32(group.Size()))
+	made.Spec.Nodes, made.Spec.Template = group.Nodes, group.Template
+	if !math.IsNaN(group.Price) {
+		made.Spec.Price = proto.Float64(group.Price)
+	}
+	return made
+}
+
+// addControllers adds the controllers that pods name. Karpenter does not watch them, so each counts as having as many
+// replicas as it has pods: it is there, and will create its pods again.
+func addControllers(objects *trimtab.Objects) {
+	counts, owners := map[types.UID]int32{}, map[types.UID]owner{}
+	for _, pod := range objects.Pods {
+		if reference := metav1.GetControllerOf(pod); reference != nil {
+			counts[reference.UID]++
+			owners[reference.UID] = owner{pod.Namespace, *reference}
+		}
+	}
+	uids := make([]types.UID, 0, len(owners))
+	for uid := range owners {
+		uids = append(uids, uid)
+	}
+	slices.SortFunc(uids, func(a, b types.UID) int { return cmp.Compare(a, b) })
+	for _, uid := range uids {
+		owners[uid].add(objects, counts[uid])
+	}
+}
+
+type owner struct {
+	namespace string
+	reference metav1.OwnerReference
+}
+
+func (o owner) add(objects *trimtab.Objects, count int32) {
+	meta := metav1.ObjectMeta{Namespace: o.namespace, Name: o.reference.Name, UID: o.reference.UID}
+	group, _, _ := strings.Cut(o.reference.APIVersion, "/")
+	switch group + "/" + o.reference.Kind {
+	case "apps/ReplicaSet":
+		objects.ReplicaSets = append(objects.ReplicaSets, &appsv1.ReplicaSet{
+			ObjectMeta: meta, Spec: appsv1.ReplicaSetSpec{Replicas: &count}, Status: appsv1.ReplicaSetStatus{Replicas: count},
+		})
+	case "apps/StatefulSet":
+		objects.StatefulSets = append(objects.StatefulSets, &appsv1.StatefulSet{
+			ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Replicas: &count}, Status: appsv1.StatefulSetStatus{Replicas: count},
+		})
+	case "batch/Job":
+		objects.Jobs = append(objects.Jobs, &batchv1.Job{ObjectMeta: meta, Spec: batchv1.JobSpec{Parallelism: &count}})
+	case "v1/ReplicationController":
+		objects.ReplicationControllers = append(objects.ReplicationControllers, &corev1.ReplicationController{
+			ObjectMeta: meta, Spec: corev1.ReplicationControllerSpec{Replicas: &count}, Status: corev1.ReplicationControllerStatus{Replicas: count},
+		})
+	}
+}
+
+// requestOf returns the request for a replacement in one wave, by Karpenter's rules: it evicts pods with local storage
+// and of kube-system, and acts on any saving of at least `leastSaving`, as its prices do not change by themselves.
+func requestOf(cluster *Cluster, clusterName string, leastSaving float64, now time.Time) *trimtabv1.PlanRequest {
+	return &trimtabv1.PlanRequest{
+		Cluster: clusterName, Now: timestamppb.New(now), Decisions: []trimtabv1.Decision_Code{trimtabv1.Decision_REPLACEMENT},
+		Settings: &trimtabv1.PlanSettings{
+			ScaleDown: &trimtabv1.ScaleDownSettings{
+				SkipNodesWithLocalStorage: proto.Bool(false), SkipNodesWithSystemPods: proto.Bool(false),
+				SkipNodesWithCustomControllerPods: proto.Bool(false),
+			},
+			Planner: &trimtabv1.PlannerSettings{Limits: limitsOf(cluster), RecentEvictionTtl: durationpb.New(0)},
+			Replacement: &trimtabv1.ReplacementSettings{
+				MinSavingShare: proto.Float64(leastSaving), StabilityMargin: proto.Float64(0), MaxWaves: proto.Int32(1),
+				MaxLeavingNodes: proto.Int32(int32(cluster.MostLeaving)), MaxSurgeNodes: proto.Int32(int32(cluster.MostLeaving)),
+				Budgets: budgetsOf(cluster),
+				Spot: &trimtabv1.SpotReplacementSettings{
+					Enabled: proto.Bool(cluster.SpotToSpot), MinAlternatives: proto.Int32(disruption.MinInstanceTypesForSpotToSpotConsolidation),
+				},
+			},
+		},
+	}
+}
+
+// budgetsOf returns how many nodes of each NodePool may leave. The planner takes nodes that are not ready off a budget,
+// which Karpenter has done already.
+func budgetsOf(cluster *Cluster) []*trimtabv1.DisruptionBudget {
+	unready := map[string]int{}
+	for _, node := range cluster.Nodes {
+		if !isReady(node) {
+			unready[node.Labels[v1.NodePoolLabelKey]]++
+		}
+	}
+	found := []*trimtabv1.DisruptionBudget{}
+	for _, name := range sortedKeys(cluster.MayLeave) {
+		most := cluster.MayLeave[name]
+		if most > 0 {
+			most += unready[name]
+		}
+		found = append(found, &trimtabv1.DisruptionBudget{MaxNodes: fmt.Sprint(most), Nodes: nodesOf(name)})
+	}
+	return found
+}
+
+func limitsOf(cluster *Cluster) []*trimtabv1.ResourceLimit {
+	found := []*trimtabv1.ResourceLimit{}
+	for _, name := range sortedKeys(cluster.Pools) {
+		for _, resource := range sortedKeys(cluster.Pools[name].Spec.Limits) {
+			amount := cluster.Pools[name].Spec.Limits[resource]
+			most := amount.Value()
+			if resource == corev1.ResourceCPU {
+				most = amount.MilliValue()
+			}
+			found = append(found, &trimtabv1.ResourceLimit{Resource: string(resource), Maximum: &most, Nodes: nodesOf(name)})
+		}
+	}
+	return found
+}
+
+func nodesOf(pool string) *trimtabv1.Selector {
+	return &trimtabv1.Selector{MatchLabels: map[string]string{v1.NodePoolLabelKey: pool}}
+}
+
+func isReady(node *corev1.Node) bool {
+	for _, condition := range node.Status.Conditions {
+		if condition.Type == corev1.NodeReady {
+			return condition.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+func sortedKeys[K cmp.Ordered, V any](from map[K]V) []K {
+	keys := make([]K, 0, len(from))
+	for key := range from {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// planOf returns the first wave of an answer.
+func planOf(decision *trimtabv1.ReplacementDecision) *Plan {
+	found := &Plan{Detail: decision.GetDetail(), Limited: decision.GetResult() == trimtabv1.ReplacementResult_REPLACEMENT_LIMITED || decision.GetIncomplete()}
+	if len(decision.GetWaves()) == 0 {
+		return found
+	}
+	wave := decision.GetWaves()[0]
+	for _, one := range wave.GetLeaving() {
+		found.Leaving = append(found.Leaving, one.GetNode())
+	}
+	for _, one := range wave.GetNewNodes() {
+		found.Coming = append(found.Coming, one.GetNodeGroup())
+	}
+	found.SavingPerHour = wave.GetSavingPerHour()
+	return found
+}

@@ -1,0 +1,238 @@
+package trimtab
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	pb "trimtab.dev/clients/go/trimtabv1"
+)
+
+// systemPriorities are those of the classes that every cluster has.
+var systemPriorities = map[string]int32{
+	"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000,
+}
+
+// Snapshot is a cluster in the form for the planner.
+type Snapshot struct {
+	// Message may be sent to a planner; do not change it.
+	Message *pb.ClusterSnapshot
+	// Notes are remarks for people about the objects.
+	Notes []string
+}
+
+// Build returns the snapshot of a cluster's objects. The error is an
+// *ObjectError for an object that Kubernetes would refuse, for two objects of
+// one kind and name, and for a node in two groups.
+func Build(objects Objects) (*Snapshot, error) {
+	b := &builder{snapshot: &pb.ClusterSnapshot{}}
+	if err := b.take(objects); err != nil {
+		return nil, err
+	}
+	wanted, err := b.addPods()
+	if err != nil {
+		return nil, err
+	}
+	if err := b.addNodes(); err != nil {
+		return nil, err
+	}
+	if b.snapshot.Owners, err = b.owners(wanted); err != nil {
+		return nil, err
+	}
+	if err := b.addPodGroups(); err != nil {
+		return nil, err
+	}
+	for _, one := range b.objects.PodDisruptionBudgets {
+		row, err := budgetRow(one, b.dictionary)
+		if err != nil {
+			return nil, ofObject("PodDisruptionBudget", keyOf(one), err)
+		}
+		b.snapshot.PodDisruptionBudgets = append(b.snapshot.PodDisruptionBudgets, row)
+	}
+	b.addNamespaces()
+	if b.snapshot.SlackRequests, err = slackRequests(&b.objects, b.workloads, b.priorities()); err != nil {
+		return nil, err
+	}
+	if b.snapshot.CapacityRequests, err = capacityRequests(&b.objects, b.priorities()); err != nil {
+		return nil, err
+	}
+	b.dictionary.write(b.snapshot)
+	return &Snapshot{b.snapshot, append(b.notes, sortedUnique(b.specs.notes)...)}, nil
+}
+
+// builder is the state of one call.
+type builder struct {
+	objects    Objects
+	workloads  [][]workload
+	snapshot   *pb.ClusterSnapshot
+	dictionary *dictionary
+	specs      *specTable
+	csiNodes   map[string]*storagev1.CSINode
+	required   map[string]bool
+	notes      []string
+}
+
+// take checks and sorts the objects, and prepares the dictionaries.
+func (b *builder) take(objects Objects) error {
+	var err error
+	if b.objects, err = sortedCopy(objects); err != nil {
+		return err
+	}
+	b.workloads = workloadsOf(&b.objects)
+	nodes := slices.Clone(b.objects.Nodes)
+	for _, group := range b.objects.NodeGroups {
+		if group.Spec.Template != nil {
+			nodes = append(nodes, group.Spec.Template)
+		}
+	}
+	b.dictionary = newDictionary(resourceNames(nodes))
+	b.specs = newSpecTable(b.dictionary, b.priorities())
+	b.required = requiredDrivers(b.objects.CSIDrivers)
+	b.csiNodes = map[string]*storagev1.CSINode{}
+	for _, one := range b.objects.CSINodes {
+		b.csiNodes[one.Name] = one
+	}
+	return nil
+}
+
+func (b *builder) priorities() priorities {
+	return prioritiesOf(b.objects.PriorityClasses)
+}
+
+func prioritiesOf(classes []*schedulingv1.PriorityClass) priorities {
+	out := priorities{byClass: maps.Clone(systemPriorities)}
+	for _, one := range classes {
+		out.byClass[one.Name] = one.Value
+		if one.GlobalDefault {
+			out.none = one.Value
+		}
+	}
+	return out
+}
+
+// addPods writes the pod table, and returns the uids of the pods' owners.
+func (b *builder) addPods() (map[string]bool, error) {
+	table := &podTable{
+		dictionary: b.dictionary, specs: b.specs, storage: b.storage(), keys: b.objects.NumberAnnotations,
+	}
+	for _, pod := range b.objects.Pods {
+		if err := table.add(pod); err != nil {
+			return nil, ofObject("Pod", keyOf(pod), err)
+		}
+	}
+	b.snapshot.Pods = &pb.PodTable{}
+	table.write(b.snapshot.Pods)
+	if table.unknownClaims > 0 {
+		b.notes = append(b.notes, fmt.Sprintf(
+			"%d mounts of PersistentVolumeClaims count as usable on every node, because no claims are given",
+			table.unknownClaims))
+	}
+	owners := map[string]bool{}
+	for _, uid := range table.owners {
+		owners[uid] = uid != ""
+	}
+	return owners, nil
+}
+
+func (b *builder) storage() *storage {
+	if b.objects.PersistentVolumeClaims == nil {
+		return nil
+	}
+	out := &storage{
+		claims:    map[string]*corev1.PersistentVolumeClaim{},
+		volumes:   map[string]*corev1.PersistentVolume{},
+		classes:   map[string]*storagev1.StorageClass{},
+		migration: &migration{csiNodes: b.csiNodes},
+		required:  b.required,
+	}
+	for _, one := range b.objects.PersistentVolumeClaims {
+		out.claims[keyOf(one)] = one
+	}
+	for _, one := range b.objects.PersistentVolumes {
+		out.volumes[one.Name] = one
+		out.names = append(out.names, one.Name)
+	}
+	for _, one := range b.objects.StorageClasses {
+		out.classes[one.Name] = one
+	}
+	for _, node := range b.objects.Nodes {
+		out.migration.nodes = append(out.migration.nodes, node.Name)
+	}
+	return out
+}
+
+func (b *builder) addNodes() error {
+	groupOf, err := groupsOfNodes(b.objects.NodeGroups, b.objects.Nodes)
+	if err != nil {
+		return err
+	}
+	sizes := map[string]int{}
+	for _, group := range groupOf {
+		sizes[group]++
+	}
+	for _, group := range b.objects.NodeGroups {
+		row, err := b.groupRow(group, sizes[group.Name])
+		if err != nil {
+			return ofObject("NodeGroup", group.Name, err)
+		}
+		b.snapshot.NodeGroups = append(b.snapshot.NodeGroups, row)
+	}
+	for _, node := range b.objects.Nodes {
+		row, err := nodeRow(node, b.csiNodes[node.Name], b.dictionary, b.required)
+		if err != nil {
+			return ofObject("Node", node.Name, err)
+		}
+		row.NodeGroup = groupOf[node.Name]
+		b.snapshot.Nodes = append(b.snapshot.Nodes, row)
+	}
+	return nil
+}
+
+func (b *builder) addNamespaces() {
+	for _, one := range b.objects.Namespaces {
+		labels := map[string]string{corev1.LabelMetadataName: one.Name}
+		maps.Copy(labels, one.Labels)
+		b.snapshot.Namespaces = append(b.snapshot.Namespaces, &pb.Namespace{
+			Name: one.Name, LabelSet: b.dictionary.labelSet(labels),
+		})
+	}
+}
+
+// sortedCopy returns all objects checked and sorted by namespace and name.
+func sortedCopy(from Objects) (Objects, error) {
+	out := from
+	var errs [23]error
+	out.Nodes, errs[0] = checked("Node", false, from.Nodes)
+	out.Pods, errs[1] = checked("Pod", true, from.Pods)
+	out.NodeGroups, errs[2] = checked("NodeGroup", false, from.NodeGroups)
+	out.Namespaces, errs[3] = checked("Namespace", false, from.Namespaces)
+	out.PodDisruptionBudgets, errs[4] = checked("PodDisruptionBudget", true, from.PodDisruptionBudgets)
+	out.PriorityClasses, errs[5] = checked("PriorityClass", false, from.PriorityClasses)
+	out.ReplicaSets, errs[6] = checked("ReplicaSet", true, from.ReplicaSets)
+	out.StatefulSets, errs[7] = checked("StatefulSet", true, from.StatefulSets)
+	out.ReplicationControllers, errs[8] = checked("ReplicationController", true, from.ReplicationControllers)
+	out.Deployments, errs[9] = checked("Deployment", true, from.Deployments)
+	out.Jobs, errs[10] = checked("Job", true, from.Jobs)
+	out.DaemonSets, errs[11] = checked("DaemonSet", true, from.DaemonSets)
+	out.PersistentVolumeClaims, errs[12] = checked("PersistentVolumeClaim", true, from.PersistentVolumeClaims)
+	out.PersistentVolumes, errs[13] = checked("PersistentVolume", false, from.PersistentVolumes)
+	out.StorageClasses, errs[14] = checked("StorageClass", false, from.StorageClasses)
+	out.CSINodes, errs[15] = checked("CSINode", false, from.CSINodes)
+	out.CSIDrivers, errs[16] = checked("CSIDriver", false, from.CSIDrivers)
+	out.CapacityBuffers, errs[17] = checked("CapacityBuffer", true, from.CapacityBuffers)
+	out.PodTemplates, errs[18] = checked("PodTemplate", true, from.PodTemplates)
+	out.PodGroups, errs[19] = checked("PodGroup", true, from.PodGroups)
+	out.Workloads, errs[20] = checked("Workload", true, from.Workloads)
+	out.VolcanoPodGroups, errs[21] = checked(volcanoKind, true, from.VolcanoPodGroups)
+	out.ProvisioningRequests, errs[22] = checked("ProvisioningRequest", true, from.ProvisioningRequests)
+	for _, err := range errs {
+		if err != nil {
+			return Objects{}, err
+		}
+	}
+	return out, nil
+}

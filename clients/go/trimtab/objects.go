@@ -1,0 +1,118 @@
+package trimtab
+
+import (
+	"cmp"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// Objects are the objects of a cluster. Build reads them and changes none, so
+// they may come from informers. A kind that the caller does not have may be
+// empty; what that means is said where it is not obvious.
+type Objects struct {
+	Nodes      []*corev1.Node
+	Pods       []*corev1.Pod
+	NodeGroups []*NodeGroup
+	// Without Namespaces, selectors of namespaces by label match none.
+	Namespaces           []*corev1.Namespace
+	PodDisruptionBudgets []*policyv1.PodDisruptionBudget
+	PriorityClasses      []*schedulingv1.PriorityClass
+
+	// Controllers of pods. A pod whose controller is missing here is not moved:
+	// its controller counts as gone.
+	ReplicaSets            []*appsv1.ReplicaSet
+	StatefulSets           []*appsv1.StatefulSet
+	ReplicationControllers []*corev1.ReplicationController
+	Deployments            []*appsv1.Deployment
+	Jobs                   []*batchv1.Job
+	DaemonSets             []*appsv1.DaemonSet
+
+	// Claims and volumes. nil PersistentVolumeClaims means that claims are not
+	// known, and every claim counts as usable on every node; an empty slice means
+	// that there are none.
+	PersistentVolumeClaims []*corev1.PersistentVolumeClaim
+	PersistentVolumes      []*corev1.PersistentVolume
+	StorageClasses         []*storagev1.StorageClass
+	CSINodes               []*storagev1.CSINode
+	CSIDrivers             []*storagev1.CSIDriver
+
+	// Groups of pods that are scheduled together. Pods name their group
+	// themselves; a pod that names a PodGroup which is not given waits.
+	PodGroups        []*PodGroup
+	Workloads        []*Workload
+	VolcanoPodGroups []*VolcanoPodGroup
+
+	// Requests for room, with their PodTemplates below.
+	ProvisioningRequests []*ProvisioningRequest
+
+	// What asks for slack, besides the annotation `trimtab.dev/slack`.
+	CapacityBuffers []*CapacityBuffer
+	PodTemplates    []*corev1.PodTemplate
+
+	// NumberAnnotations are keys of annotations of pods that hold numbers, as
+	// settings of pod deletion costs name them.
+	NumberAnnotations []string
+}
+
+// sortedObjects returns objects sorted by namespace and name.
+func sortedObjects[T metav1.Object](from []T) []T {
+	compare := func(a, b T) int {
+		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
+	}
+	if slices.IsSortedFunc(from, compare) && !hasDefaulted(from) {
+		return from
+	}
+	out := slices.Clone(from)
+	slices.SortStableFunc(out, func(a, b T) int {
+		return cmp.Or(cmp.Compare(namespaceOf(a), namespaceOf(b)), cmp.Compare(a.GetName(), b.GetName()))
+	})
+	return out
+}
+
+// hasDefaulted says whether objects without a namespace are among others.
+func hasDefaulted[T metav1.Object](from []T) bool {
+	return len(from) > 0 && from[0].GetNamespace() == "" && from[len(from)-1].GetNamespace() != ""
+}
+
+// checked returns objects of a kind sorted by namespace and name. Names are
+// checked as the API server does; two of the same name are an error.
+func checked[T metav1.Object](kind string, isNamespaced bool, from []T) ([]T, error) {
+	sorted := sortedObjects(from)
+	for i, one := range sorted {
+		name := one.GetName()
+		if isNamespaced {
+			name = keyOf(one)
+		}
+		if err := nameError(kind, isNamespaced, one); err != nil {
+			return nil, ofObject(kind, name, err)
+		}
+		if i > 0 && sorted[i-1].GetName() == one.GetName() &&
+			(!isNamespaced || namespaceOf(sorted[i-1]) == namespaceOf(one)) {
+			return nil, ofObject(kind, name, badField("", "leave one of the two out", "it is given twice"))
+		}
+	}
+	return sorted, nil
+}
+
+func nameError(kind string, isNamespaced bool, object metav1.Object) error {
+	const remedy = "use lower-case letters, digits, '-' and '.', a letter or digit first and last"
+	name := object.GetName()
+	if name == "" {
+		return badField("metadata.name", "give every object a name", "it is missing")
+	}
+	if kind != "NodeGroup" && len(validation.IsDNS1123Subdomain(name)) > 0 {
+		return badField("metadata.name", remedy, "%.100q is not a name that Kubernetes allows", name)
+	}
+	if isNamespaced && len(validation.IsDNS1123Label(namespaceOf(object))) > 0 {
+		return badField("metadata.namespace", remedy, "%.100q is not a name that Kubernetes allows", object.GetNamespace())
+	}
+	return nil
+}

@@ -1,0 +1,88 @@
+"""ProvisioningRequests in a round: one order for the new nodes of requests and of scale-up, the conditions that are
+told, the nodes that are given back.
+
+The order of the steps makes a crash harmless: nodes are ordered first, conditions written afterwards. A loop that ends
+in between leaves nodes that are coming, and the next plan finds room there; it orders nothing again. Conditions are
+told only of requests none of whose node groups the cloud has refused.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final, Protocol
+
+from trimtab.clients.reference_loop.events import NORMAL, WARNING, ClusterEvent, Subject
+from trimtab.v1 import actuator_pb2, plan_pb2
+
+Outcome = plan_pb2.CapacityOutcome
+_GOOD: Final = frozenset((Outcome.FOUND, Outcome.PROVISIONED, Outcome.COMING, Outcome.CONSUMED))
+
+
+class CapacityActuator(Protocol):
+    """What an actuator does for ProvisioningRequests."""
+
+    def apply_capacity_status(
+        self, answers: Sequence[plan_pb2.CapacityAnswer]
+    ) -> actuator_pb2.ApplyCapacityStatusResponse:
+        """Write the conditions of ProvisioningRequests."""
+
+
+def all_splits(answer: plan_pb2.PlanResponse) -> list[plan_pb2.ScaleUpSplit]:
+    """Return the growth of each node group by requests and scale-up together. What scale-up adds comes on top of what
+    requests get."""
+    found: dict[str, plan_pb2.ScaleUpSplit] = {}
+    for split in (*answer.capacity_requests.splits, *answer.scale_up.splits):
+        known = found.get(split.node_group)
+        if known is None:
+            found[split.node_group] = plan_pb2.ScaleUpSplit()
+            found[split.node_group].CopyFrom(split)
+            continue
+        known.new_size = split.new_size
+        known.pods.extend(split.pods)
+        known.new_nodes.extend(split.new_nodes)
+        known.price_per_hour += split.price_per_hour
+    return [found[group] for group in sorted(found)]
+
+
+class ToldRequests:
+    """The answers that were told last, so that an unchanged one is not told again."""
+
+    def __init__(self) -> None:
+        self._told: dict[str, tuple[str, int, str]] = {}
+
+    def due(self, answer: plan_pb2.CapacityRequestsDecision, refused: set[str]) -> list[plan_pb2.CapacityAnswer]:
+        """Return the answers to tell. refused : node groups that did not grow."""
+        return [
+            one
+            for one in answer.requests
+            if one.outcome != Outcome.BOOKED
+            and self._told.get(_key(one)) != _content(one)
+            and not any(place.node_group in refused for place in one.places)
+        ]
+
+    def tell(self, actuator: CapacityActuator, due: Sequence[plan_pb2.CapacityAnswer]) -> Sequence[str]:
+        """Have the answers written; return the failures."""
+        answer = actuator.apply_capacity_status(due)
+        if not answer.left_count and not answer.failed_count:
+            self._told.update({_key(one): _content(one) for one in due})
+        return answer.failures
+
+    def forget_others(self, answer: plan_pb2.CapacityRequestsDecision) -> None:
+        """Forget requests that are gone, or whose answer is another one now."""
+        present = {_key(one): _content(one) for one in answer.requests}
+        self._told = {key: content for key, content in self._told.items() if present.get(key) == content}
+
+
+def request_events(told: Sequence[plan_pb2.CapacityAnswer]) -> Iterator[ClusterEvent]:
+    """Yield an event on each request whose outcome was told."""
+    for one in told:
+        kind = NORMAL if one.outcome in _GOOD else WARNING
+        reason = "".join(word.capitalize() for word in Outcome.Code.Name(one.outcome).split("_"))
+        subject = Subject("ProvisioningRequest", one.name, one.namespace, one.uid)
+        yield ClusterEvent(subject, kind, f"Capacity{reason}", one.detail)
+
+
+def _key(one: plan_pb2.CapacityAnswer) -> str:
+    return f"{one.namespace}/{one.name}"
+
+
+def _content(one: plan_pb2.CapacityAnswer) -> tuple[str, int, str]:
+    return one.uid, one.outcome, one.detail

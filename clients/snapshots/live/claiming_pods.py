@@ -1,0 +1,82 @@
+"""Which pods have claims of devices, by what their claims refer to.
+
+Decides which pods a changed object touches: a claim that is allocated or reserved touches none, as the rows of pods
+have its spec alone.
+
+Not thread-safe: `LiveCluster` holds the lock.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Set
+from typing import Any
+
+from trimtab.clients.snapshots.objects.devices.extended_resources import extended_requests
+from trimtab.clients.snapshots.objects.devices.pod_claims import kubernetes_group
+from trimtab.clients.snapshots.objects.pod_rows import PodRow
+
+Key = tuple[str, str]
+"""(namespace, name)."""
+
+
+class ClaimingPods:
+    """The pods with claims, by kind and key of the objects that their claims refer to."""
+
+    def __init__(self) -> None:
+        self._pods: dict[tuple[str, Key], set[Key]] = defaultdict(set)
+
+    def add(self, row: PodRow) -> None:
+        """Add a pod with claims."""
+        for reference in _references(row):
+            self._pods[reference].add((row.namespace, row.name))
+
+    def remove(self, row: PodRow) -> None:
+        """Remove a pod with claims."""
+        for reference in _references(row):
+            pods = self._pods[reference]
+            pods.discard((row.namespace, row.name))
+            if not pods:
+                del self._pods[reference]
+
+    def touched(self, kind: str, key: Key, old: Any, new: Any) -> Set[Key]:
+        """Return the pods whose claims have another content after a change of an object."""
+        pods = self._pods.get((kind, key))
+        if pods is None or _content(kind, old) == _content(kind, new):
+            return frozenset()
+        return pods
+
+
+def asking_pods(pods: Mapping[Key, PodRow], resources: Set[str]) -> Iterator[Key]:
+    """Yield the pods that request one of these extended resources. O(pods)."""
+    known: dict[int, bool] = {}
+    for key, row in pods.items() if resources else ():
+        asks = known.get(id(row.pod))
+        if asks is None:
+            spec = row.pod.spec
+            asks = known[id(row.pod)] = spec is not None and bool(extended_requests(spec, resources.__contains__))
+        if asks:
+            yield key
+
+
+def _references(row: PodRow) -> set[tuple[str, Key]]:
+    found = set()
+    group = kubernetes_group(row.pod)
+    for entry in row.claims:
+        for kind, name in (
+            ("ResourceClaim", entry.claim),
+            ("ResourceClaim", entry.made),
+            ("ResourceClaimTemplate", entry.template),
+            ("PodGroup", group if entry.template else ""),
+        ):
+            if name:
+                found.add((kind, (row.namespace, name)))
+    return found
+
+
+def _content(kind: str, one: Any) -> Any:
+    """Return the part of an object that claims of pods follow from; None if it does not exist."""
+    if one is None:
+        return None
+    if kind == "PodGroup":
+        return ((one.spec and one.spec.resource_claims) or (),)
+    meta = one.metadata
+    return one.spec, meta.deletion_timestamp is None, meta.owner_references

@@ -1,0 +1,253 @@
+"""The answer to ProvisioningRequests as a message, the next state, and what the round of the other decisions gets."""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+from typing import Final
+
+import numpy as np
+
+from trimtab.planner.capacity_requests.give_back import next_orders, nodes_to_give_back
+from trimtab.planner.capacity_requests.loop import CapacityLoop, ServedRequest
+from trimtab.planner.capacity_requests.settings import CapacityRequestSettings
+from trimtab.planner.model.settings import SECOND_NS
+from trimtab.planner.round.decision import Decided, Summary
+from trimtab.planner.round.round import BookedRoom, RoundInput
+from trimtab.planner.simulation.virtual_rows import VirtualPod, kinds_of
+from trimtab.planner.snapshot.columns import FLAG_GATED, NO_NODE, Bool, Int32, Snapshot
+from trimtab.v1 import plan_pb2 as pb
+from trimtab.v1.reason_pb2 import CapacityRequestsResult as Result
+
+Outcome = pb.CapacityOutcome
+Coming = dict[int, tuple[int, int]]
+"""Node group, and number among its coming nodes, of virtual nodes."""
+HOLDS_ROOM: Final = frozenset((Outcome.FOUND, Outcome.PROVISIONED, Outcome.COMING, Outcome.BOOKED))
+_LACKS_ROOM: Final = frozenset((Outcome.NOT_FOUND, Outcome.INVALID, Outcome.FAILED, Outcome.EXPIRED, Outcome.REVOKED))
+SEEKS_ROOM: Final = HOLDS_ROOM | {Outcome.NOT_FOUND, Outcome.INVALID}
+"""Outcomes of requests whose pods wait for their room."""
+_DETAILS: Final = {
+    Outcome.FAILED: "it asks for no second try",
+    Outcome.EXPIRED: "room was sought for as long as it says, and not found",
+    Outcome.BOOKING_EXPIRED: "the time of its booking is over",
+    Outcome.CONSUMED: "all its pods have started",
+}
+
+
+def nothing_asked(settings: CapacityRequestSettings) -> Decided:
+    """Return the answer if there are no requests, or the decision is switched off."""
+    if not settings.enabled:
+        detail = "the decision on ProvisioningRequests is switched off"
+        result = pb.CapacityRequestsDecision(result=Result.CAPACITY_REQUESTS_NOT_TRIED, detail=detail)
+    else:
+        result = pb.CapacityRequestsDecision(result=Result.CAPACITY_REQUESTS_NONE)
+    return Decided(result, pb.CapacityRequestsState())
+
+
+def summary_of(result: pb.CapacityRequestsDecision) -> Summary:
+    """Return the figures of a result."""
+    outcomes = Counter(one.outcome for one in result.requests)
+    counts = {
+        "requests": len(result.requests),
+        "holding": sum(outcomes[code] for code in HOLDS_ROOM),
+        "lacking": sum(outcomes[code] for code in _LACKS_ROOM),
+        "ended": outcomes[Outcome.BOOKING_EXPIRED] + outcomes[Outcome.CONSUMED],
+        "booked_pods": sum(one.booked_count for one in result.requests),
+        "new_nodes": sum(split.new_size - split.current_size for split in result.splits),
+        "given_back": len(result.give_back),
+    }
+    return Summary(Result.Code.Name(result.result), counts)
+
+
+def answer_of(loop: CapacityLoop, served: Sequence[ServedRequest], state: pb.CapacityRequestsState | None) -> Decided:
+    """Return the answer and the next state. O(requests + pods)."""
+    result = pb.CapacityRequestsDecision()
+    coming = groups_of_coming(loop)
+    for one in served:
+        result.requests.append(_answer(loop, one, coming))
+    _add_splits(loop, served, result)
+    lacking = any(one.outcome in _LACKS_ROOM for one in served)
+    result.result = Result.CAPACITY_REQUESTS_LACKING if lacking else Result.CAPACITY_REQUESTS_MET
+    if not served:
+        result.result = Result.CAPACITY_REQUESTS_NONE
+    orders = list(state.orders) if state is not None else []
+    kept = frozenset(one.request.request.key for one in served if one.outcome in HOLDS_ROOM)
+    result.give_back.extend(nodes_to_give_back(loop, orders, kept))
+    new = [
+        pb.CapacityOrder(
+            request=one.request.request.key,
+            uid=one.request.request.uid,
+            node_group=loop.this.snapshot.groups[group].id,
+            count=count,
+            time=loop.this.now_ns // SECOND_NS,
+        )
+        for one in served
+        for group, count in sorted(Counter(loop.group_of[at] for at in one.new_nodes).items())
+    ]
+    return Decided(result, pb.CapacityRequestsState(orders=next_orders(loop, orders, new)))
+
+
+def _answer(loop: CapacityLoop, one: ServedRequest, coming_at: Coming) -> pb.CapacityAnswer:
+    """Return the answer to one request."""
+    request = one.request.request
+    holds = one.outcome in HOLDS_ROOM
+    answer = pb.CapacityAnswer(
+        namespace=request.namespace,
+        name=request.name,
+        uid=request.uid,
+        outcome=one.outcome,  # type: ignore[arg-type]
+        pod_count=one.request.pod_count,
+        started_count=one.request.started,
+        booked_count=len(one.pods) if holds else 0,
+        needs_new_nodes=len(one.new_nodes) > 0,
+    )
+    if holds and one.outcome != Outcome.COMING:
+        since = request.provisioned_s or loop.this.now_ns // SECOND_NS
+        answer.booked_until = since + loop.settings.booking_s
+    answer.places.extend(_places(loop, one, coming_at))
+    answer.reasons.update(one.lack.reasons)  # type: ignore[arg-type]
+    answer.failed_predicates.update(one.lack.failed)  # type: ignore[arg-type]
+    answer.detail = _detail(one, answer)
+    return answer
+
+
+def _detail(one: ServedRequest, answer: pb.CapacityAnswer) -> str:
+    """Return one sentence."""
+    if one.outcome == Outcome.INVALID:
+        return one.request.request.problem
+    if one.outcome in HOLDS_ROOM:
+        existing = len({place.node for place in answer.places if place.node})
+        coming = len({(place.node_group, place.number) for place in answer.places if not place.node})
+        where = [f"{existing} that {'exists' if existing == 1 else 'exist'}"] if existing else []
+        where += [f"{coming} that {'is' if coming == 1 else 'are'} coming"] if coming else []
+        started = f"; {answer.started_count} of {answer.pod_count} have started" if answer.started_count else ""
+        pods = "1 pod" if answer.booked_count == 1 else f"{answer.booked_count} pods"
+        return f"room for {pods} on nodes: {', '.join(where) or 'none'}{started}"
+    own = _DETAILS.get(one.outcome, "")  # type: ignore[call-overload]
+    return "; ".join(text for text in (one.lack.detail, own) if text)
+
+
+def _places(loop: CapacityLoop, one: ServedRequest, coming_at: Coming) -> Iterator[pb.CapacityPlace]:
+    """Yield where the pods of each set have room."""
+    snapshot, known, first = loop.this.snapshot, loop.simulation.node_count, 0
+    for number, missing in enumerate(one.request.missing if len(one.pods) else ()):
+        pods = one.pods[first : first + missing]
+        first += missing
+        at, counts = np.unique(loop.state.pod_node[pods], return_counts=True)
+        pairs = list(zip(at.tolist(), counts.tolist(), strict=True))
+        for node, count in pairs:
+            if node < known:
+                yield pb.CapacityPlace(node=snapshot.nodes.name[node], pod_count=count, pod_set=number)
+        coming = sorted((coming_at[node], count) for node, count in pairs if node >= known)
+        for (group, place), count in coming:
+            yield pb.CapacityPlace(node_group=snapshot.groups[group].id, number=place, pod_count=count, pod_set=number)
+
+
+def groups_of_coming(loop: CapacityLoop) -> Coming:
+    """Return group and number, among the group's coming nodes, of each virtual node of the simulation."""
+    found, growth = {}, loop.growth
+    bounds = growth.upcoming_offsets.tolist()
+    for group in range(len(bounds) - 1):
+        for number, node in enumerate(growth.upcoming[bounds[group] : bounds[group + 1]].tolist()):
+            found[node] = (group, number)
+    count = Counter({group: bounds[group + 1] - bounds[group] for group in range(len(bounds) - 1)})
+    for node, group in zip(growth.spare_nodes.tolist(), loop.group_of, strict=False):
+        found[node] = (group, count[group])
+        count[group] += 1
+    return found
+
+
+def _add_splits(loop: CapacityLoop, served: Sequence[ServedRequest], result: pb.CapacityRequestsDecision) -> None:
+    """Add the growth of each group. A new node names the requests that have room on it."""
+    spare = loop.growth.spare_nodes[: len(loop.group_of)]
+    position = {node: at for at, node in enumerate(spare.tolist())}
+    users: list[set[str]] = [set() for _ in loop.group_of]
+    for one in served if position else ():
+        for node in np.unique(loop.state.pod_node[one.pods]).tolist():
+            if node in position:
+                users[position[node]].add(one.request.request.key)
+    for group in sorted(set(loop.group_of)):
+        row = loop.this.snapshot.groups[group]
+        members = [at for at, of in enumerate(loop.group_of) if of == group]
+        price = None if math.isnan(row.price_per_hour) else row.price_per_hour * len(members)
+        split = result.splits.add(
+            node_group=row.id,
+            current_size=row.target_size,
+            new_size=row.target_size + len(members),
+            max_size=row.max_size,
+            pods=sorted(set().union(*(users[at] for at in members))),
+            price_per_hour=price,
+        )
+        for at in members:
+            split.new_nodes.add(pods=sorted(users[at]))
+        result.price_per_hour += price or 0.0
+
+
+def input_of(loop: CapacityLoop, served: Sequence[ServedRequest], waiting: Bool) -> RoundInput:
+    """Return what the other decisions get."""
+    held = [one for one in served if one.outcome in HOLDS_ROOM and len(one.pods)]
+    keys = {one.request.request.key for one in served if one.outcome in SEEKS_ROOM}
+    requested = _still_waiting(loop.this.snapshot, waiting, keys)
+    snapshot = _with_orders(loop.this.snapshot, loop.group_of, loop.this.now_ns)
+    return RoundInput(_with_gates(snapshot, requested), _booked(loop, held), requested)
+
+
+def _booked(loop: CapacityLoop, held: Sequence[ServedRequest]) -> BookedRoom:
+    pods: list[VirtualPod] = []
+    names: list[str] = []
+    counts: list[int] = []
+    rows: list[Int32] = []
+    first = loop.simulation.pod_count
+    for one in held:
+        key = f"ProvisioningRequest/{one.request.request.key}"
+        virtual = [loop.simulation.virtual.pods[row - first] for row in one.pods.tolist()]
+        pods += virtual
+        names += [f"{key}-{number}" for number in range(len(virtual))]
+        counts += [count for count in one.request.missing if count]
+        rows.append(one.pods)
+    at = loop.state.pod_node[np.concatenate(rows)].astype(np.int32) if rows else np.zeros(0, np.int32)
+    coming = groups_of_coming(loop) if (at >= loop.simulation.node_count).any() else {}
+    places = [coming.get(node, (-1, 0)) for node in at.tolist()]
+    return BookedRoom(
+        pods=tuple(pods),
+        names=tuple(names),
+        counts=np.array(counts, np.int64),
+        kinds=kinds_of(tuple({id(pod): pod for pod in pods}.values())),
+        node=np.where(at < loop.simulation.node_count, at, NO_NODE).astype(np.int32),
+        group=np.array([group for group, _ in places], np.int32),
+        number=np.array([number for _, number in places], np.int32),
+    )
+
+
+def _still_waiting(snapshot: Snapshot, waiting: Bool, keys: set[str]) -> Bool:
+    """Return the pods that wait for requests that hold or seek room. bool[P]."""
+    found = waiting.copy()
+    for row in np.flatnonzero(waiting).tolist():
+        name = snapshot.specs[snapshot.pods.spec[row]].capacity_request
+        found[row] = f"{snapshot.strings[snapshot.pods.namespace[row]]}/{name}" in keys
+    return found
+
+
+def _with_orders(snapshot: Snapshot, group_of: Sequence[int], now_ns: int) -> Snapshot:
+    """Return the snapshot with these nodes of groups as requested from the cloud."""
+    if not group_of:
+        return snapshot
+    added = Counter(group_of)
+    groups = tuple(
+        group._replace(target_size=group.target_size + added[at], last_scale_up_ns=now_ns) if at in added else group
+        for at, group in enumerate(snapshot.groups)
+    )
+    return snapshot._replace(groups=groups, version=_version(snapshot.version, f"orders {sorted(added.items())}"))
+
+
+def _with_gates(snapshot: Snapshot, requested: Bool) -> Snapshot:
+    """Return the snapshot with pods : bool[P] held back, as if they had a scheduling gate."""
+    if not requested.any():
+        return snapshot
+    flags = np.where(requested, snapshot.pods.flags | FLAG_GATED, snapshot.pods.flags).astype(snapshot.pods.flags.dtype)
+    version = _version(snapshot.version, f"held back {blake2b(requested.tobytes()).hexdigest()}")
+    return snapshot._replace(pods=snapshot.pods._replace(flags=flags), version=version)
+
+
+def _version(before: str, change: str) -> str:
+    return blake2b(f"{before} {change}".encode(), digest_size=16).hexdigest()

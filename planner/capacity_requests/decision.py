@@ -1,0 +1,120 @@
+"""ProvisioningRequests as one of the decisions of a plan: its entry in the table.
+
+It is taken in a round of its own, before that of the others: these get the snapshot with the ordered nodes as requested
+from the cloud, the booked room as taken, and without the pods that wait for it. What is booked follows from the
+conditions of the objects and from the snapshot alone, so a lost state or another replica changes nothing; the state
+only remembers which nodes were ordered, to give back those that turn out useless.
+"""
+
+from functools import partial
+from itertools import chain, repeat
+from typing import Final
+
+import numpy as np
+
+from trimtab.planner.capacity_requests.answer import answer_of, input_of, nothing_asked, summary_of
+from trimtab.planner.capacity_requests.loop import SPARE, CapacityLoop, RequestRows, ServedRequest
+from trimtab.planner.capacity_requests.requests import AnsweredRequest, answered_requests, waiting_consumers
+from trimtab.planner.capacity_requests.settings import CapacityRequestSettings, Kind, resolve_capacity_requests
+from trimtab.planner.facts.nodes import being_deleted
+from trimtab.planner.facts.upcoming import upcoming
+from trimtab.planner.model.settings import SECOND_NS
+from trimtab.planner.placement.group_templates import group_templates, templates_key
+from trimtab.planner.round.decision import Decided, Decision, Summary
+from trimtab.planner.round.round import HeldRoom, Round, fixed_demand
+from trimtab.planner.simulation.growth import GrowthNeed
+from trimtab.planner.simulation.virtual_rows import VirtualPod, kinds_of
+from trimtab.planner.snapshot.caches import UNCACHED
+from trimtab.planner.snapshot.columns import Snapshot
+from trimtab.v1 import plan_pb2 as pb
+from trimtab.v1.reason_pb2 import CapacityRequestsResult
+
+Outcome = pb.CapacityOutcome
+
+
+def decide(this: Round, settings: CapacityRequestSettings, state: pb.CapacityRequestsState | None) -> Decided:
+    """Take the decision. Raises MoveLogFullError."""
+    answered = answered_requests(this.snapshot, settings, this.now_ns // SECOND_NS)
+    if not answered and not (state is not None and state.orders):
+        return nothing_asked(settings)
+    sets = [(one, at) for one in answered if one.needs_room for at in range(len(one.missing))]
+    kinds = [_pod(one, at) for one, at in sets]
+    counts = [one.missing[at] for one, at in sets]
+    pods = tuple(chain.from_iterable(repeat(pod, count) for pod, count in zip(kinds, counts, strict=True)))
+    bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.array(counts, np.int64))])
+    names = [""] * len(pods)
+    this.hold_room(HeldRoom(names, bounds, fixed_demand(np.diff(bounds))), pods, kinds_of(tuple(dict.fromkeys(kinds))))
+    first = this.simulation.pod_count + len(this.evictions)
+    waiting = waiting_consumers(this.snapshot, answered)
+    loop = CapacityLoop(this, settings, _rows(answered, first), waiting)
+    served = _in_order(answered, loop.run())
+    given = input_of(loop, served, waiting)
+    return answer_of(loop, served, state)._replace(input=given)
+
+
+def _pod(one: AnsweredRequest, at: int) -> VirtualPod:
+    each = one.request.pod_sets[at]
+    return VirtualPod(one.request.namespace, each.spec, each.labels, one.request.created_s)
+
+
+def _rows(answered: tuple[AnsweredRequest, ...], first: int) -> list[RequestRows]:
+    """Return the virtual pods of the requests that need room. first : number of the first of them."""
+    rows = []
+    for one in answered:
+        if one.needs_room:
+            bounds = np.concatenate([[first], first + np.cumsum(one.missing)]).tolist()
+            rows.append(RequestRows(one, tuple(bounds)))
+            first = bounds[-1]
+    return rows
+
+
+def _in_order(answered: tuple[AnsweredRequest, ...], served: list[ServedRequest]) -> list[ServedRequest]:
+    """Return all requests by namespace and name, those included for which no room was sought."""
+    nobody = np.zeros(0, np.int32)
+    rest = [ServedRequest(one, one.outcome, nobody, range(0)) for one in answered if not one.needs_room]
+    return sorted([*served, *rest], key=lambda one: (one.request.request.namespace, one.request.request.name))
+
+
+def growth_need(snapshot: Snapshot, settings: CapacityRequestSettings, now_ns: int) -> GrowthNeed | None:
+    """Return the requirements; None if no request asks for nodes."""
+    answered = answered_requests(snapshot, settings, now_ns // SECOND_NS)
+    if not answered or not snapshot.groups:
+        return None
+    scale_up, leaving = settings.scale_up, being_deleted(snapshot, now_ns)
+    may_add = [max(group.max_size - group.target_size, 0) for group in snapshot.groups]
+    whole = sum(most for most, group in zip(may_add, snapshot.groups, strict=True) if group.zero_or_max)
+    wanted = sum(sum(one.missing) for one in answered if one.needs_room and one.kind == Kind.ATOMIC_SCALE_UP)
+    most = min(wanted + whole, sum(may_add), scale_up.max_new_nodes)
+    return GrowthNeed(
+        key=templates_key(snapshot, scale_up, leaving, now_ns),
+        templates=partial(group_templates, snapshot, scale_up, leaving, now_ns, UNCACHED),
+        upcoming=tuple(upcoming(snapshot, leaving, now_ns, scale_up.not_ready_taints).tolist()),
+        spare_nodes=lambda virtual_pod_count: most + SPARE,  # noqa: ARG005
+    )
+
+
+def summarize(result: pb.CapacityRequestsDecision) -> Summary:
+    """Return the figures of a whole result for logs and metrics."""
+    return summary_of(result)
+
+
+def warm_up(settings: pb.PlanSettings) -> None:
+    """Choose settings with which requests are answered: the defaults."""
+    settings.capacity_requests.enabled = True
+
+
+def failed(detail: str) -> pb.CapacityRequestsDecision:
+    """Return the result if the decision fails."""
+    return pb.CapacityRequestsDecision(result=CapacityRequestsResult.CAPACITY_REQUESTS_ERROR, detail=detail)
+
+
+CAPACITY_REQUESTS: Final = Decision(
+    pb.Decision.CAPACITY_REQUESTS,
+    resolve_capacity_requests,
+    decide,
+    summarize,
+    warm_up,
+    failed,
+    growth_need,
+    comes_before=True,
+)

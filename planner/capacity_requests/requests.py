@@ -1,0 +1,144 @@
+"""The ProvisioningRequests that are answered, in the order in which they are served, and what is left of each.
+
+What a request is follows from its object's conditions and the pods that name it, so nothing is remembered between
+loops. A pod that names a request and is on a node has started; it takes room itself, so that much less is booked.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from trimtab.planner.capacity_requests.settings import CapacityRequestSettings
+from trimtab.planner.model.values import CapacityRequest, PodRequirements
+from trimtab.planner.snapshot.columns import NO_NODE, Bool, Snapshot
+from trimtab.v1 import plan_pb2 as pb
+
+Outcome = pb.CapacityOutcome
+
+
+class AnsweredRequest(NamedTuple):
+    """A request that is answered. kind : `CapacityClassKind.Code`; started : its pods on nodes; missing : pods of each
+    set that have not started; outcome : `CapacityOutcome.Code` that follows from its conditions and the time alone,
+    UNSPECIFIED = room has to be found, BOOKED = it has to be held.
+    """
+
+    request: CapacityRequest
+    kind: int
+    started: int
+    missing: tuple[int, ...]
+    outcome: int
+
+    @property
+    def priority(self) -> int:
+        """The highest priority of its pods."""
+        return max((one.spec.priority for one in self.request.pod_sets), default=0)
+
+    @property
+    def pod_count(self) -> int:
+        """Pods of all its sets."""
+        return sum(one.pod_count for one in self.request.pod_sets)
+
+    @property
+    def needs_room(self) -> bool:
+        """Whether room is found or held for it."""
+        return self.outcome in (Outcome.UNSPECIFIED, Outcome.BOOKED)
+
+
+def answered_requests(snapshot: Snapshot, settings: CapacityRequestSettings, now_s: int) -> tuple[AnsweredRequest, ...]:
+    """Return the requests that have not ended, of the classes that are answered: those that are booked first, then by
+    priority, age, namespace and name. O(P) if there are any.
+    """
+    served = [
+        one
+        for one in snapshot.capacity_requests
+        if not one.has_ended and settings.kind(one.class_name) and one.processor_instance == settings.processor_instance
+    ]
+    if not settings.enabled or not served:
+        return ()
+    consumers = _consumers(snapshot, {one.key for one in served})
+    found = [_answered(one, settings, consumers.get(one.key, {}), now_s) for one in served]
+    return tuple(
+        sorted(
+            found,
+            key=lambda one: (
+                one.outcome != Outcome.BOOKED, -one.priority, one.request.created_s, one.request.key,
+            ),
+        )
+    )  # fmt: skip
+
+
+def _consumers(snapshot: Snapshot, keys: set[str]) -> Mapping[str, Mapping[PodRequirements, int]]:
+    """Return how many pods with each spec have started, by the request that they name."""
+    pods, named = snapshot.pods, _names_request(snapshot)
+    rows = np.flatnonzero(named[pods.spec] & (pods.node != NO_NODE)) if named.any() else np.zeros(0, np.int64)
+    pairs, counts = np.unique(
+        pods.namespace[rows].astype(np.int64) * (len(snapshot.specs) + 1) + pods.spec[rows], return_counts=True
+    )
+    found: dict[str, dict[PodRequirements, int]] = {}
+    for pair, count in zip(pairs.tolist(), counts.tolist(), strict=True):
+        namespace, at = divmod(pair, len(snapshot.specs) + 1)
+        spec = snapshot.specs[at]
+        key = f"{snapshot.strings[namespace]}/{spec.capacity_request}"
+        if key in keys:
+            found.setdefault(key, {})[spec] = count
+    return found
+
+
+def _names_request(snapshot: Snapshot) -> Bool:
+    """Return which specs name a request. bool[specs + 1]; the last entry is for snapshots without specs."""
+    return np.array([*(bool(spec.capacity_request) for spec in snapshot.specs), False], bool)
+
+
+def waiting_consumers(snapshot: Snapshot, held: Sequence[AnsweredRequest]) -> Bool:
+    """Return the pods that wait for room which a request holds, or seeks, for them. bool[P]."""
+    pods, named = snapshot.pods, _names_request(snapshot)
+    found = np.zeros(len(pods.spec), bool)
+    if not named.any() or not held:
+        return found
+    keys = {one.request.key for one in held}
+    rows = np.flatnonzero(named[pods.spec] & (pods.node == NO_NODE) & (pods.deletion_s == 0) & ~pods.is_terminal())
+    for row in rows.tolist():
+        name = snapshot.specs[pods.spec[row]].capacity_request
+        found[row] = f"{snapshot.strings[pods.namespace[row]]}/{name}" in keys
+    return found
+
+
+def _answered(
+    one: CapacityRequest, settings: CapacityRequestSettings, consumers: Mapping[PodRequirements, int], now_s: int
+) -> AnsweredRequest:
+    started = sum(consumers.values())
+    missing = _missing(one, consumers)
+    return AnsweredRequest(
+        one, settings.kind(one.class_name), started, missing, _outcome(one, settings, started, now_s)
+    )
+
+
+def _outcome(one: CapacityRequest, settings: CapacityRequestSettings, started: int, now_s: int) -> int:
+    """Return what follows from conditions, time and pods alone."""
+    if one.provisioned_s:
+        if one.pod_sets and started >= sum(each.pod_count for each in one.pod_sets):
+            return Outcome.CONSUMED
+        return Outcome.BOOKING_EXPIRED if one.provisioned_s + settings.booking_s <= now_s else Outcome.BOOKED
+    if one.created_s and one.created_s + (one.valid_until_s or settings.max_seek_s) <= now_s:
+        return Outcome.EXPIRED
+    return Outcome.INVALID if one.problem else Outcome.UNSPECIFIED
+
+
+def _missing(one: CapacityRequest, consumers: Mapping[PodRequirements, int]) -> tuple[int, ...]:
+    """Return how many pods of each set have not started. Started pods count for a set with their requests first: their
+    other fields may differ from the template, such as selectors that a queue has added."""
+    missing, others = [each.pod_count for each in one.pod_sets], 0
+    for spec, count in sorted(consumers.items(), key=lambda item: item[0].requests):
+        left = count
+        for at, each in enumerate(one.pod_sets):
+            if each.spec.requests == spec.requests:
+                taken = min(left, missing[at])
+                missing[at] -= taken
+                left -= taken
+        others += left
+    for at in range(len(missing)):
+        taken = min(others, missing[at])
+        missing[at] -= taken
+        others -= taken
+    return tuple(missing)

@@ -1,0 +1,1 @@
+"""Karpenter with its kwok provider on a real control plane, alone and with a planner."""

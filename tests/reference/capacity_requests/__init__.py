@@ -1,0 +1,1 @@
+"""Naive twins of the kernels of ProvisioningRequests."""

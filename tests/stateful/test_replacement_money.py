@@ -1,8 +1,7 @@
 """What clusters cost after a replacement, beside the optimum of an independent mixed-integer programme, on clusters of
 8 to 25 nodes (`tests/builders/mid_size_clusters.py`). Each plan is checked by the certificate.
 
-The programme knows no waves, so waves are as large as need be; what waves of the usual size cost more is measured beside
-it.
+The programme knows no waves, so waves are as large as need be; what those of the usual size cost more is measured, too.
 """
 
 from collections.abc import Iterator, Sequence

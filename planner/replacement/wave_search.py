@@ -41,7 +41,7 @@ LEAST_TRIALS: Final = 1 + len(CLEAR_SHARES)
 POOL: Final = 24
 """Nodes that are tried in exchange for others."""
 MOST_FOLLOWED: Final = 256
-"""New nodes of a target up to which waves also try to open these; of more, each wave has enough to choose from."""
+"""New nodes of a target up to which waves open these, if that saves; of more, each wave has enough to choose from."""
 WHOLE_SHARE: Final = 2
 """The search for all waves as one takes one in so many parts of the work."""
 MOST_DISRUPTIONS: Final = 1 << 32
@@ -67,7 +67,8 @@ class Wave(NamedTuple):
 
 class _Judged(NamedTuple):
     """A valid wave. rank : its worth, less `min_saving_share` of what moves as costly as its own save on the mean, and
-    less part of what later waves lose because nodes that could leave got pods."""
+    less part of what later waves lose because nodes that could leave got pods; if it follows a target, with what later
+    waves save."""
 
     trial: Trial
     value: Value
@@ -317,10 +318,12 @@ class ReplacementWaves:
         context = self.context
         self.trials += 1
         self._wave_trials += 1
-        target = self.target
-        targets = [None] if target is None or len(target.group_of) > MOST_FOLLOWED else [target, None]
         self.tried[leaving] = True
-        tries = [self._judged(leaving, room, target) for target in targets for room in self._rooms]
+        target, tries = self.target, list[tuple[_Judged | None, Int32]]()
+        if target is not None and len(target.group_of) <= MOST_FOLLOWED:
+            tries = [self._judged(leaving, room, target) for room in self._rooms]
+        if all(judged is None for judged, _ in tries):
+            tries += [self._judged(leaving, room, None) for room in self._rooms]
         spent = len(tries) * (WORK_OF_TRIAL + int(context.pods.evictions[leaving].sum()))
         if any(judged is None or judged.trial.group_of for judged, _ in tries):
             spent += int(self._bench.may_add.astype(bool).sum())

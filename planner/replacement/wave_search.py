@@ -42,8 +42,6 @@ POOL: Final = 24
 """Nodes that are tried in exchange for others."""
 MOST_FOLLOWED: Final = 256
 """New nodes of a target up to which waves open these, if that saves; of more, each wave has enough to choose from."""
-WHOLE_SHARE: Final = 2
-"""The search for all waves as one takes one in so many parts of the work."""
 MOST_DISRUPTIONS: Final = 1 << 32
 """Disruptions of a budget that count of each later wave, so that sums stay numbers of 64 bits."""
 SHARES: Final = 2
@@ -184,8 +182,7 @@ class ReplacementWaves:
         context = self.context
         self._wave_trials = 0
         waves_left = context.request.settings.max_waves - len(self.waves)
-        is_whole = self.scale is not self.one_wave
-        self._wave_work = self._work // WHOLE_SHARE if is_whole else min(self._work, SHARES * self._work // waves_left)
+        self._wave_work = min(self._work, SHARES * self._work // waves_left)
         self._limits = self.limits_of_wave()
         price = context.price
         may_go = (context.verdicts.limit == 0) & (price > 0) & ~self.fixed

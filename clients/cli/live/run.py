@@ -156,8 +156,7 @@ def _run(
     if options.health_address:
         log.info("health", address=_open_health(options, health, stack))
     cluster = stack.enter_context(LiveCluster(api, needs=_needs(options), numbers=annotations_read(settings.plan)))
-    labels = read_labels(options.group_by)
-    settings = completed(settings, cluster, lambda kind, text: log.info(kind, text=text), labels, prices)
+    settings = completed(settings, cluster, _tell, read_labels(options.group_by), prices)
     wait_until_listed(cluster, health)
     advisory = Advisory(telemetry.meter) if options.advise_only else None
     around = _services(options, api, health, stack, advisory)
@@ -195,6 +194,10 @@ def _run(
         last.print_table(prices)
     if advisory is not None:
         log.info("advisory", text=advisory.sentence(), **advisory.document())
+
+
+def _tell(kind: str, text: str) -> None:
+    log.info(kind, text=text)
 
 
 def _open_telemetry(options: RunOptions) -> Telemetry:

@@ -73,10 +73,7 @@ class StatusMap:
         cost = costs(done)
         if cost is not None:
             document["cost"] = cost
-        if done.answer.HasField("slack"):
-            document["slack"] = _slack(done)
-        if done.answer.capacity_requests.requests:
-            document["provisioningRequests"] = _requests(done)
+        document |= _held_room(done)
         if status is not None and status.replacements:
             document["replacements"] = _replacements(status)
         if self._advisory is not None:
@@ -107,6 +104,12 @@ class StatusMap:
     def _put(self, text: str, now: str) -> None:
         fields = {"metadata": {"annotations": {"trimtab.dev/last-updated": now}}, "data": {KEY: text}}
         self._api.merge_or_create(BY_KIND["ConfigMap"], self._namespace, self._name, fields)
+
+
+def _held_room(done: RoundResult) -> dict[str, Any]:
+    """Return what is told of slack and of ProvisioningRequests, as far as there are any."""
+    found = {"slack": _slack(done)} if done.answer.HasField("slack") else {}
+    return found | ({"provisioningRequests": _requests(done)} if done.answer.capacity_requests.requests else {})
 
 
 def _slack(done: RoundResult) -> dict[str, Any]:

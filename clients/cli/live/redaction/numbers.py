@@ -85,7 +85,7 @@ def _visit_class(one: pb.DeviceClass, new: Replacements) -> None:
 
 def _visit_capacity_request(one: pb.CapacityRequest, new: Replacements) -> None:
     for name in ("created", "provisioned"):
-        if one.HasField(name):  # type: ignore[arg-type]
+        if one.HasField(name):
             setattr(one, name, max(getattr(one, name) - new.earlier_s, 1))
 
 

@@ -4,7 +4,8 @@ A pool that more than one node may reach has no place in a profile; its devices 
 incomplete or invalid count for nothing. O(nodes) with some microseconds each; nothing is done for each device.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -48,6 +49,7 @@ class NodePoolReader:
         self._number_of: dict[int, int] = {}
         self._by_content: dict[object, int] = {}
         self._profiles: dict[Profile, int] = {(): 0}
+        self._listed: tuple[Profile, ...] = ((),)
         self._shared: set[DriverTable] = set()
         self.tables: list[DeviceTable] = []
         # Their tables are known by identity, so they stay.
@@ -60,26 +62,41 @@ class NodePoolReader:
         self._indexes.append(index)
         by_label = any(_selects_by_label(one) for one in slices)
         elsewhere = any(not one.nodes.node_name or one.counter_sets for one in slices)
-        having = {one.nodes.node_name for one in slices}
+        by_node: dict[str, list[DeviceSlice]] = {}
+        for one in slices:
+            by_node.setdefault(one.nodes.node_name, []).append(one)
+        count_of = Counter((one.driver, one.pool) for one in slices)
         profile, place, error = np.zeros(len(names), np.int32), dict[PoolId, tuple[int, int]](), ""
+        known: dict[tuple[tuple[str, int], ...], int] = {}
         for node, name in enumerate(names):
-            if not elsewhere and name not in having:
+            if not elsewhere and name not in by_node:
+                continue
+            kind = () if elsewhere else _kind(by_node[name], count_of)
+            if kind in known:
+                profile[node] = known[kind]
+                of_driver = dict(self._listed[known[kind]])
+                for one in by_node[name]:
+                    if one.driver in of_driver:
+                        place[PoolId(one.driver, one.pool)] = node, of_driver[one.driver]
                 continue
             try:
                 pools = index.pools(DeviceNode(name, labels_of(node) if by_label else ()))
             except DeviceInputError as found:
                 error = str(found)
                 continue
-            own = [pool for pool in pools if pool.problem is None and self._is_own(pool, name)]
+            own = [pool for pool in pools if pool.problem is None and pool.table.names and self._is_own(pool, name)]
             for pool in own:
                 place[pool.id] = node, self._table(pool.table)
             key = tuple([DriverTable(pool.id.driver, self._table(pool.table)) for pool in own])
             profile[node] = self._profiles.setdefault(key, len(self._profiles))
+            self._listed = tuple(self._profiles)
+            if kind:
+                known[kind] = int(profile[node])
         return NodePools(profile, tuple(self._profiles), tuple(self.tables), frozenset(self._shared), place, error)
 
     def _is_own(self, pool: DevicePool, name: str) -> bool:
         """Return whether only this node reaches a pool; note the devices of one that others reach."""
-        if all(one.nodes.node_name == name for one in (*pool.slices, *pool.elsewhere)) and not pool.counter_sets:
+        if all(one.nodes.node_name == name for one in (*pool.slices, *pool.elsewhere)):
             return True
         self._shared.add(DriverTable(pool.id.driver, self._table(pool.table)))
         return False
@@ -93,6 +110,16 @@ class NodePoolReader:
             if number == len(self.tables):
                 self.tables.append(table)
         return number
+
+
+def _kind(slices: Sequence[DeviceSlice], count_of: Mapping[tuple[str, str], int]) -> tuple[tuple[str, int], ...]:
+    """Return what nodes have in common that have one slice for each driver, all of its pool, with the same devices; ()
+    = such a node has to be looked at by itself. Device sets are the same objects if they are equal."""
+    plain = len({one.driver for one in slices}) == len(slices) and not any(
+        one.slice_count != 1 or one.per_device_nodes or one.counter_sets or count_of[one.driver, one.pool] != 1
+        for one in slices
+    )
+    return tuple(sorted((one.driver, id(one.devices)) for one in slices)) if plain else ()
 
 
 def _selects_by_label(one: DeviceSlice) -> bool:

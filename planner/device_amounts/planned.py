@@ -18,6 +18,14 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from trimtab.planner.device_amounts.asks import Ask, CountedClaims
+from trimtab.planner.device_amounts.bundles import (
+    Bundle,
+    BundleCounter,
+    BundleUsers,
+    NodeOfKind,
+    bundle_resource,
+    used_on,
+)
 from trimtab.planner.device_amounts.cluster_devices import (
     class_by_resource,
     classes_of,
@@ -30,7 +38,8 @@ from trimtab.planner.device_amounts.columns import Column, DeviceTotals, columns
 from trimtab.planner.device_amounts.groups import EligibleByAsk, ask_groups
 from trimtab.planner.device_amounts.node_pools import NodePoolReader, NodePools, expected_drivers
 from trimtab.planner.device_amounts.shared_claims import with_own_claims
-from trimtab.planner.devices.model import DeviceClaim
+from trimtab.planner.devices.allocator import DeviceAllocator
+from trimtab.planner.devices.model import DeviceClaim, DeviceNode
 from trimtab.planner.model.values import Owner, PodClaim, PodGroup, PodRequirements
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, NodeColumns, Snapshot
 from trimtab.planner.snapshot.dictionaries import FIRST_RESOURCES
@@ -61,18 +70,23 @@ class _FactInputs(NamedTuple):
 @dataclass(frozen=True)
 class _Facts:
     """pools : of nodes; declared : of the new nodes of node groups that declare them; columns : of resources;
-    groups : number of groups of asks; requested : the columns of each ask that can be counted; problem_of : why none
-    can be allocated, by ask; totals : devices of nodes.
+    group_of : number of the group of each ask; requested : the columns of each ask that can be counted; problem_of :
+    why none can be allocated, by ask; totals : devices of nodes; kinds : a node of each profile, for the allocator;
+    bundles : counts of these.
     """
 
     inputs: _FactInputs
     pools: NodePools
     declared: Mapping[str, int]
     columns: tuple[Column, ...]
-    groups: int
+    group_of: Mapping[Ask, int]
     requested: Mapping[Ask, tuple[str, ...]]
     problem_of: Mapping[Ask, str]
     totals: DeviceTotals
+    eligible: EligibleByAsk
+    allocator: DeviceAllocator
+    declared_kinds: Mapping[int, NodeOfKind]
+    bundles: BundleCounter
 
     def is_of(self, inputs: _FactInputs) -> bool:
         """Return whether these are the facts of some inputs."""
@@ -124,6 +138,7 @@ class _Planner:
         self._claims = CountedClaims(self._classes, self._features)
         self._specs: dict[PodRequirements, PodRequirements] = {}
         self._plugins = resources_of_plugins(sent)
+        self._bundles: dict[Bundle, tuple[Ask, ...]] = {}
 
     def planned(self) -> PlannedDevices:
         """Return the snapshot."""
@@ -132,7 +147,8 @@ class _Planner:
             spec for table, specs_of in _SPECS_OF.items() for row in getattr(sent, table) for spec in specs_of(row)
         ]
         facts = self._facts([*own.specs, *others])
-        names = tuple([one.name for one in facts.columns])
+        self._bundles = self._countable_bundles([*own.specs, *others], facts)
+        names = (*(one.name for one in facts.columns), *map(bundle_resource, self._bundles))
         specs = tuple([self._spec(one, facts) for one in own.specs])
         ready, capacity = self._nodes(facts)
         amounts = self._amounts(facts, specs, own.spec, ready.missing)
@@ -182,10 +198,14 @@ class _Planner:
         devices = self._devices
         reader = NodePoolReader(self._features)
         declared = {}
-        for group, slices in devices.templates:
-            found = reader.read(template_slices(devices, slices, group), (group,), lambda _: ())
-            declared[group] = int(found.profile[0])
-        pools = reader.read(slices_of(devices), self._sent.nodes.name, self._labels)
+        kinds = {}
+        for group, templates in devices.templates:
+            made = template_slices(devices, templates, group)
+            declared[group] = int(reader.read(made, (group,), lambda _: ()).profile[0])
+            allocator = DeviceAllocator(made, self._classes.values(), self._features)
+            kinds[declared[group]] = NodeOfKind(allocator, DeviceNode(group))
+        slices = slices_of(devices)
+        pools = reader.read(slices, self._sent.nodes.name, self._labels)
         eligible = EligibleByAsk(self._classes, self._features, pools.tables)
         groups = ask_groups(inputs.asks, pools, eligible)
         columns = columns_of(groups, self._classes)
@@ -199,7 +219,12 @@ class _Planner:
         if pools.error:
             problems = dict.fromkeys(inputs.asks, pools.error)
         totals = DeviceTotals(columns, groups, eligible)
-        return _Facts(inputs, pools, declared, columns, len(groups), requested, problems, totals)
+        group_of = {ask: number for number, group in enumerate(groups) for ask in group.asks}
+        allocator = DeviceAllocator(slices, self._classes.values(), self._features)
+        return _Facts(
+            inputs, pools, declared, columns, group_of, requested, problems, totals, eligible, allocator, kinds,
+            BundleCounter(),
+        )  # fmt: skip
 
     def _labels(self, node: int) -> tuple[tuple[str, str], ...]:
         sets, strings = self._sent.label_sets, self._sent.strings
@@ -234,7 +259,11 @@ class _Planner:
                 return spec._replace(claims=(PodClaim(claim.name, claim.shared, None, problem),))
         counts = self._counts(spec, facts)
         if counts is None:
-            return spec._replace(unsupported=(*spec.unsupported, NOT_COUNTED))
+            bundle = self._bundle(spec)
+            if bundle not in self._bundles:
+                return spec._replace(unsupported=(*spec.unsupported, NOT_COUNTED))
+            more = (*spec.requests, (bundle_resource(bundle), 1))
+            return spec._replace(requests=tuple(sorted(more)), claims=())
         gone = {one.resource for one in spec.extended_device_requests if self._is_delegated(one.resource)}
         requests = {name: amount for name, amount in spec.requests if name not in gone}
         for ask, count in counts.items():
@@ -259,6 +288,26 @@ class _Planner:
                 counts[Ask(self._by_resource[one.resource])] += one.devices
         return counts if all(ask in facts.requested for ask in counts) else None
 
+    def _bundle(self, spec: PodRequirements) -> Bundle:
+        """Return the claims of a pod as one, () = they are not all its own."""
+        own = [claim.spec for claim in spec.claims if not claim.shared]
+        claims = tuple([one for one in own if isinstance(one, DeviceClaim)])
+        delegated = any(self._is_delegated(one.resource) for one in spec.extended_device_requests)
+        return () if delegated or len(claims) < len(spec.claims) else claims
+
+    def _countable_bundles(self, specs: Iterable[PodRequirements], facts: _Facts) -> dict[Bundle, tuple[Ask, ...]]:
+        """Return the bundles that can be counted, with what they ask for."""
+        users, found = BundleUsers(facts.group_of), dict[Bundle, tuple[Ask, ...]]()
+        for spec in dict.fromkeys(specs):
+            asks = tuple(dict.fromkeys(self._asks(spec)))
+            if not asks:
+                continue
+            bundle = self._bundle(spec) if self._counts(spec, facts) is None else ()
+            users.add(bundle or spec, asks)
+            if bundle and not any(facts.eligible.of(ask, pool).bits for ask in asks for pool in facts.pools.shared):
+                found[bundle] = asks
+        return {bundle: asks for bundle, asks in found.items() if users.is_alone(bundle, asks)}
+
     def _problem(self, claim: PodClaim, facts: _Facts) -> str:
         if not isinstance(claim.spec, DeviceClaim):
             return ""
@@ -266,13 +315,38 @@ class _Planner:
         found = next((facts.problem_of[ask] for ask in demand.asks if ask in facts.problem_of), "")
         return demand.problem or found
 
+    def _further(self, facts: _Facts) -> Int64:
+        """Return how many more of each bundle nodes can have : int64[N, bundles]."""
+        pools, out = facts.pools, np.zeros((len(facts.pools.profile), len(self._bundles)), np.int64)
+        for at, (bundle, asks) in enumerate(self._bundles.items()):
+            having = [any(facts.eligible.of(ask, one).bits for ask in asks for one in kind) for kind in pools.profiles]
+            nodes = [node for node, kind in enumerate(pools.profile.tolist()) if having[kind]]
+            used = used_on(self._devices, pools, frozenset(nodes))
+            for node in nodes:
+                kind = NodeOfKind(facts.allocator, DeviceNode(self._sent.nodes.name[node], self._labels(node)))
+                profile = pools.profiles[pools.profile[node]]
+                out[node, at] = facts.bundles.count(bundle, profile, kind, used.get(node, ()))
+        return out
+
+    def _of_profile(self, facts: _Facts, profile: int) -> list[int]:
+        """Return the devices, and the bundles, of a node of which none is in use."""
+        kind = facts.declared_kinds.get(profile)
+        if kind is None:
+            node = int(np.argmax(facts.pools.profile == profile))
+            name = self._sent.nodes.name[node] if len(facts.pools.profile) else ""
+            kind = NodeOfKind(facts.allocator, DeviceNode(name, self._labels(node) if name else ()))
+        pools = facts.pools.profiles[profile]
+        counts = [facts.bundles.count(bundle, pools, kind, ()) if pools else 0 for bundle in self._bundles]
+        return [*facts.totals.of(pools), *counts]
+
     def _nodes(self, facts: _Facts) -> tuple["_Published", Int64]:
         """Return which nodes lack devices that they will have, and the devices of each : int64[N, columns]."""
         published = _published(self._sent, facts)
-        capacity = facts.totals.by_node(facts.pools)
-        rows = np.array([facts.totals.of(facts.pools.profiles[at]) for at in published.expected], np.int64)
+        kinds = [self._of_profile(facts, profile) for profile in range(len(facts.pools.profiles))]
+        rows = np.array(kinds, np.int64).reshape(len(kinds), -1)
+        capacity: Int64 = rows[facts.pools.profile]
         for node in np.flatnonzero(published.missing).tolist():
-            capacity[node] = rows[self._sent.nodes.group[node]]
+            capacity[node] = rows[published.expected[self._sent.nodes.group[node]]]
         return published, capacity
 
     def _amounts(self, facts: _Facts, specs: Sequence[PodRequirements], spec_of: Int32, missing: Bool) -> Int64:
@@ -280,13 +354,14 @@ class _Planner:
         sent, columns, count = self._sent, facts.columns, len(self._sent.nodes.name)
         totals = facts.totals.by_node(facts.pools)
         totals[missing] = 0
-        used = used_devices(self._devices, facts.pools, facts.totals, max(facts.groups, 1), count)
-        amounts = totals.copy()
+        used = used_devices(self._devices, facts.pools, facts.totals, max(len(facts.group_of), 1), count)
+        amounts = np.concatenate([totals, self._further(facts)], axis=1)
         for at, one in enumerate(columns):
             if one.group >= 0:
                 amounts[:, at] -= np.where(totals[:, at] > 0, used[:, one.group], 0)
-        place = {one.name: at for at, one in enumerate(columns)}
-        demands = np.zeros((len(specs), len(columns)), np.int64)
+        names = (*(one.name for one in columns), *map(bundle_resource, self._bundles))
+        place = {name: at for at, name in enumerate(names)}
+        demands = np.zeros((len(specs), len(names)), np.int64)
         for row, spec in enumerate(specs):
             for name, amount in spec.requests:
                 if name in place:
@@ -295,15 +370,16 @@ class _Planner:
         having: Bool = demands.sum(axis=1) > 0
         rows = np.flatnonzero((pods.node >= 0) & ~pods.is_terminal() & having[spec_of])
         np.add.at(amounts, pods.node[rows], demands[spec_of[rows]])
-        return np.maximum(amounts, 0)
+        found: Int64 = np.maximum(amounts, 0)
+        return found
 
     def _templates(self, facts: _Facts, expected: Sequence[int]) -> Int64:
         """Return the devices of new nodes, by row of the templates : int64[T, columns]."""
         rows = [at for group, at in zip(self._sent.groups, expected, strict=True) if group.template >= 0]
         order = [group.template for group in self._sent.groups if group.template >= 0]
-        out = np.zeros((len(self._sent.templates.label_set), len(facts.columns)), np.int64)
+        out = np.zeros((len(self._sent.templates.label_set), len(facts.columns) + len(self._bundles)), np.int64)
         for row, profile in zip(order, rows, strict=True):
-            out[row] = facts.totals.of(facts.pools.profiles[profile])
+            out[row] = self._of_profile(facts, profile)
         return out
 
 

@@ -43,7 +43,7 @@ class DeviceClaims:
             {name for name in published if name not in held and self._is_eligible(request, name, published[name])}
             for pod in claiming
             if pod.key not in {key for key, _ in self._held(node)}
-            for request in self._requests(pod)
+            for request in self._requests(pod, published)
         ]
         return "" if _can_all_have(wanted) else f"{len(wanted)} devices cannot be given on {node}"
 
@@ -126,12 +126,14 @@ class DeviceClaims:
         bounds = [0, *accumulate(_ints(lengths, count))]
         return [data[first:last].decode() for first, last in pairwise(bounds)]
 
-    def _requests(self, pod: Pod) -> Iterator[pb.DeviceSubRequest]:
-        """Yield the request of each device that a pod claims."""
+    def _requests(self, pod: Pod, published: dict[Device, pb.DeviceContent]) -> Iterator[pb.DeviceSubRequest]:
+        """Yield the request of each device that a pod claims on a node."""
         for claim in pod.spec.claims:
             for request in claim.spec.requests if not claim.shared_claim else ():
                 (one,) = request.alternatives
-                for _ in range(one.count or 1):
+                every = sum(self._is_eligible(one, *device) for device in published.items())
+                # One more than there is, if there is none, so that it is missed.
+                for _ in range(max(every, 1) if one.mode == pb.DeviceAllocationMode.ALL else one.count or 1):
                     yield one
 
     def _is_eligible(self, request: pb.DeviceSubRequest, device: Device, content: pb.DeviceContent) -> bool:

@@ -65,6 +65,7 @@ var requiredFeatures = map[string]string{
 	"ScaleDownSettings.delay_after_add":                        "cool-downs",
 	"ScaleDownSettings.delay_after_delete":                     "cool-downs",
 	"ScaleDownSettings.delay_after_failure":                    "cool-downs",
+	"ScaleDownSettings.device_utilization_only":                "device-utilization",
 	"ScaleDownSettings.enabled":                                "decision-switches",
 	"ScaleDownSettings.evict_in_turn":                          "evict-in-turn",
 	"ScaleDownSettings.gpu_utilization_threshold":              "utilization-thresholds",

@@ -8107,9 +8107,13 @@ type ScaleDownSettings struct {
 	// or now, if that is more; pods are never evicted in turn. Nodes of later
 	// waves are unneeded, so they get the soft taint at once, and pods that are
 	// evicted before go where they can stay.
-	MaxWaves      *int32 `protobuf:"varint,35,opt,name=max_waves,json=maxWaves,proto3,oneof" json:"max_waves,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	MaxWaves *int32 `protobuf:"varint,35,opt,name=max_waves,json=maxWaves,proto3,oneof" json:"max_waves,omitempty"`
+	// The utilization of a node that has devices of dynamic resource allocation of
+	// its own is their share alone, as for the Cluster Autoscaler; false = the
+	// largest of the shares of cpu, memory and devices. Default true.
+	DeviceUtilizationOnly *bool `protobuf:"varint,36,opt,name=device_utilization_only,json=deviceUtilizationOnly,proto3,oneof" json:"device_utilization_only,omitempty"`
+	unknownFields         protoimpl.UnknownFields
+	sizeCache             protoimpl.SizeCache
 }
 
 func (x *ScaleDownSettings) Reset() {
@@ -8385,6 +8389,13 @@ func (x *ScaleDownSettings) GetMaxWaves() int32 {
 		return *x.MaxWaves
 	}
 	return 0
+}
+
+func (x *ScaleDownSettings) GetDeviceUtilizationOnly() bool {
+	if x != nil && x.DeviceUtilizationOnly != nil {
+		return *x.DeviceUtilizationOnly
+	}
+	return false
 }
 
 // Overrides for one node group; absent fields are taken from the general
@@ -10015,7 +10026,7 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\x05label\x18\x01 \x01(\tR\x05label\"c\n" +
 	"\x1cCheapestPlanExpanderSettings\x12.\n" +
 	"\x10max_improvements\x18\x01 \x01(\x05H\x00R\x0fmaxImprovements\x88\x01\x01B\x13\n" +
-	"\x11_max_improvements\"\xff\x15\n" +
+	"\x11_max_improvements\"\xd8\x16\n" +
 	"\x11ScaleDownSettings\x12\x1d\n" +
 	"\aenabled\x18\x01 \x01(\bH\x00R\aenabled\x88\x01\x01\x128\n" +
 	"\x15utilization_threshold\x18\x02 \x01(\x01H\x01R\x14utilizationThreshold\x88\x01\x01\x12?\n" +
@@ -10053,7 +10064,8 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\x1cmax_total_unready_percentage\x18  \x01(\x01H\x16R\x19maxTotalUnreadyPercentage\x88\x01\x01\x128\n" +
 	"\x16ok_total_unready_count\x18! \x01(\x05H\x17R\x13okTotalUnreadyCount\x88\x01\x01\x12)\n" +
 	"\x0etry_list_order\x18\" \x01(\bH\x18R\ftryListOrder\x88\x01\x01\x12 \n" +
-	"\tmax_waves\x18# \x01(\x05H\x19R\bmaxWaves\x88\x01\x01B\n" +
+	"\tmax_waves\x18# \x01(\x05H\x19R\bmaxWaves\x88\x01\x01\x12;\n" +
+	"\x17device_utilization_only\x18$ \x01(\bH\x1aR\x15deviceUtilizationOnly\x88\x01\x01B\n" +
 	"\n" +
 	"\b_enabledB\x18\n" +
 	"\x16_utilization_thresholdB\x1c\n" +
@@ -10082,7 +10094,8 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\x17_ok_total_unready_countB\x11\n" +
 	"\x0f_try_list_orderB\f\n" +
 	"\n" +
-	"_max_waves\"\xf9\x03\n" +
+	"_max_wavesB\x1a\n" +
+	"\x18_device_utilization_only\"\xf9\x03\n" +
 	"\x11NodeGroupSettings\x128\n" +
 	"\x15utilization_threshold\x18\x01 \x01(\x01H\x00R\x14utilizationThreshold\x88\x01\x01\x12?\n" +
 	"\x19gpu_utilization_threshold\x18\x02 \x01(\x01H\x01R\x17gpuUtilizationThreshold\x88\x01\x01\x12>\n" +

@@ -169,3 +169,11 @@ def test_claims_that_plans_do_not_count_are_decided_by_the_allocator(spec: Json,
     found = fit(*objects, dra.claiming_pod("p", templates={"x": "odd"}), pod="default/p")
     assert [node for node, reasons in found.items() if not reasons] == fitting
     assert {reason for reasons in found.values() for reason in reasons} == {"DEVICES_NOT_AVAILABLE"}
+
+
+def test_a_group_grows_by_a_node_for_each_pod_that_claims_all_devices_of_one() -> None:
+    template = dra.claim_template("all", ALL)
+    pods = [dra.claiming_pod(f"p{at}", templates={"x": "all"}) for at in range(3)]
+    group = k8s.node_group("gpu", nodes=["g-1"], max_size=9)
+    plan = scale_up.plan(distinct(CLASS, template, *gpu_node("g-1", 4), *pods, group))
+    assert plan.growth == {"gpu": 2}

@@ -12,7 +12,9 @@ from trimtab.planner.devices.model import (
     AllocatedDevice,
     AttributeKind,
     ClaimRequest,
+    CounterSet,
     DeviceAttribute,
+    DeviceCapacity,
     DeviceClaim,
     DeviceConstraint,
     DeviceContent,
@@ -151,9 +153,83 @@ def test_asks_that_compete_on_a_node_share_a_resource_and_one_without_devices_ha
         DeviceClaim("", claim(2).requests, (DeviceConstraint((), "model"),)),
     ],
 )
-def test_pods_with_claims_that_cannot_be_counted_are_not_placed(one: DeviceClaim) -> None:
-    cluster = Cluster(pods=pods(p=claiming(one)), nodes={"a": NodeRow()}, devices=world(gpu_slice("a", 4)))
-    assert spec_of(planned(cluster), "p").unsupported == (NOT_COUNTED,)
+def test_pods_whose_claims_cannot_be_counted_beside_those_of_others_are_not_placed(one: DeviceClaim) -> None:
+    both = pods(p=claiming(one), q=claiming(claim()))
+    found = planned(Cluster(pods=both, nodes={"a": NodeRow()}, devices=world(gpu_slice("a", 4))))
+    assert spec_of(found, "p").unsupported == (NOT_COUNTED,)
+    assert requests(found, "q") == {GPU: 1}
+
+
+ONE_GPU = DeviceSubRequest("gpu", "b")
+MODEL = DeviceAttribute("model", AttributeKind.STRING, "big")
+PARTS = (CounterSet("chip", (("memory", 40),)),)
+
+
+def partitioned(node: str) -> tuple[DeviceSlice, ...]:
+    """Return the slices of a node with a whole device and two halves of it."""
+    sizes = {"whole": 40, "left": 20, "right": 20}
+    contents = tuple(
+        DeviceContent(
+            attributes=(DeviceAttribute("size", AttributeKind.INT, size),),
+            consumes_counters=(("chip", (("memory", size),)),),
+        )
+        for size in sizes.values()
+    )
+    here = NodeSelection(node)
+    return (
+        DeviceSlice(f"{node}-1", DRIVER, node, 1, 2, here, devices=DeviceSet(tuple(sizes), contents)),
+        DeviceSlice(f"{node}-2", DRIVER, node, 1, 2, here, counter_sets=PARTS),
+    )
+
+
+MEMORY = DeviceContent(capacities=(DeviceCapacity("memory", 40 * 10**9),), allow_multiple_allocations=True)
+HALF = (f'device.attributes["{DRIVER}"].size == 20',)
+
+
+@pytest.mark.parametrize(
+    ("one", "slices", "count"),
+    [
+        pytest.param(
+            DeviceClaim("", (ClaimRequest("all", DeviceSubRequest("gpu", mode="All")),)), (gpu_slice("a", 4),), 1,
+            id="all devices",
+        ),
+        pytest.param(
+            DeviceClaim("", (ClaimRequest("x", None, (DeviceSubRequest("gpu", "a", count=3), ONE_GPU)),)),
+            (gpu_slice("a", 5),), 3, id="the first alternative that there is",
+        ),
+        pytest.param(
+            DeviceClaim("", claim(2).requests, (DeviceConstraint((), "model"),)),
+            (gpu_slice("a", 5, DeviceContent(attributes=(MODEL,))),), 2, id="devices of one model",
+        ),
+        pytest.param(claim(selectors=HALF), partitioned("a"), 2, id="partitions with counters"),
+        pytest.param(claim(), partitioned("a"), 1, id="the first partition takes all of it"),
+        pytest.param(
+            claim(capacity=(("memory", 15 * 10**9),)), (gpu_slice("a", 2, MEMORY),), 4, id="shares of a capacity"
+        ),
+    ],
+)  # fmt: skip
+def test_claims_of_one_kind_are_counted_by_asking_the_allocator(
+    one: DeviceClaim, slices: tuple[DeviceSlice, ...], count: int
+) -> None:
+    found = planned(Cluster(pods=pods(p=claiming(one)), nodes={"a": NodeRow(), "b": NodeRow()}, devices=world(*slices)))
+    ((name, amount),) = requests(found, "p").items()
+    assert (amount, amounts(found, "a")[name], amounts(found, "b").get(name, 0)) == (1, count, 0)
+
+
+def test_what_claims_of_one_kind_hold_is_free_when_their_pods_go() -> None:
+    everything = DeviceClaim("", (ClaimRequest("all", DeviceSubRequest("gpu", mode="All")),))
+    devices = tuple(device("a", at, "all") for at in range(2))
+    held = ClaimRow("ns", "p-gpu", everything, "p", "c0", devices, NodeSelection("a"), ("p",))
+    cluster = Cluster(
+        pods={("ns", "p"): PodRow(node="a", spec=claiming(everything))},
+        nodes={"a": NodeRow(), "b": NodeRow()},
+        devices=world(gpu_slice("a", 2), gpu_slice("b", 2), claims=(held,)),
+    )
+    found = planned(cluster)
+    (name,) = requests(found, "p")
+    assert [amounts(found, node)[name] for node in "ab"] == [1, 1]
+    alone = planned(replace(cluster, pods={("ns", "p"): PodRow(spec=claiming(everything))}))
+    assert amounts(alone, "a").get(name, 0) == 0
 
 
 @pytest.mark.parametrize(
@@ -250,7 +326,7 @@ def test_what_has_not_changed_is_taken_over_from_the_snapshot_before() -> None:
     assert second.snapshot.specs is first.snapshot.specs
 
 
-def test_tolerations_and_shares_of_devices_are_told_apart() -> None:
+def test_tolerations_are_told_apart_and_devices_that_are_gone_do_not_count() -> None:
     tainted = DeviceContent(taints=(DeviceTaint("broken", "", "NoSchedule"),))
     mixed = DeviceSlice(
         "a-s", DRIVER, "a", 1, 1, NodeSelection("a"), devices=DeviceSet(("x", "y"), (DeviceContent(), tainted))
@@ -262,9 +338,6 @@ def test_tolerations_and_shares_of_devices_are_told_apart() -> None:
     assert spec_of(planned(cluster), "p").unsupported == (NOT_COUNTED,)
     alone = replace(cluster, pods=pods(p=claiming(tolerant)))
     assert 2 in amounts(planned(alone), "a").values()
-    shares = DeviceContent(allow_multiple_allocations=True)
-    cluster = Cluster(pods=pods(p=claiming(claim())), nodes={"a": NodeRow()}, devices=world(gpu_slice("a", 2, shares)))
-    assert spec_of(planned(cluster), "p").unsupported == (NOT_COUNTED,)
     taken = AllocatedDevice("gpu", DeviceId(DRIVER, "gone", "x"))
     lost = ClaimRow("ns", "lost", claim(), devices=(taken,), nodes=NodeSelection("gone"))
     cluster = Cluster(

@@ -57,6 +57,7 @@ _BY_FEATURE: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             "ScaleDownSettings.job_pods_unmovable",
         ),
         "expendable-pods": ("PlannerSettings.expendable_pods_priority_cutoff",),
+        "device-utilization": ("ScaleDownSettings.device_utilization_only",),
         "gangs": ("GangSettings.serve_optional_members", "GangSettings.move_running"),
         "gpu-label": ("PlannerSettings.gpu_label",),
         "max-evaluated-nodes": ("ScaleDownSettings.max_evaluated_nodes",),

@@ -61,6 +61,7 @@ POD_SENTENCES = {
     _Pod.JOB_POD_UNMOVABLE: "belongs to a Job, and the settings keep Job pods in place",
     _Pod.WAITING_FOR_COMPLETION: "is annotated safe-to-evict: on-completion and still runs",
     _Pod.NO_PLACE: "fits no node that stays",
+    _Pod.GANG: "belongs to a gang of which too few pods would run without it",
 }
 RESULT_SENTENCES = {
     _Result.UNSPECIFIED: "nothing was decided",
@@ -113,6 +114,7 @@ NODE_GROUP_SENTENCES = {
     _NodeGroup.PRIORITY_INVALID: "its priority is not a number",
     _NodeGroup.NODE_GROUP_INVALID: "its description contradicts itself, such as a target size above the maximum",
     _NodeGroup.NOT_EVALUATED: "the time or the bound ended before it was looked at",
+    _NodeGroup.GANG_INCOMPLETE: "a new node of it would take the pod, but its gang cannot start whole",
 }
 REPLACEMENT_SENTENCES = {
     _Replacement.UNSPECIFIED: "nothing was decided",
@@ -150,6 +152,7 @@ SKIPPED_SENTENCES = {
     _Skipped.TOO_YOUNG: "younger than the delay for new pods",
     _Skipped.OTHER_SCHEDULER: "placed by another scheduler",
     _Skipped.UNSUPPORTED_CONSTRAINT: "a constraint that this build does not support",
+    _Skipped.HELD_WITH_GANG: "the scheduler holds it until its gang is complete",
 }
 EXPANDER_NAMES = {
     _Expander.UNSPECIFIED: "no expander",

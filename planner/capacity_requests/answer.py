@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from typing import Final
 
@@ -89,7 +89,7 @@ def answer_of(loop: CapacityLoop, served: Sequence[ServedRequest], state: pb.Cap
 
 def _answer(loop: CapacityLoop, one: ServedRequest, coming_at: Coming) -> pb.CapacityAnswer:
     """Return the answer to one request."""
-    request, snapshot = one.request.request, loop.this.snapshot
+    request = one.request.request
     holds = one.outcome in HOLDS_ROOM
     answer = pb.CapacityAnswer(
         namespace=request.namespace,
@@ -104,11 +104,7 @@ def _answer(loop: CapacityLoop, one: ServedRequest, coming_at: Coming) -> pb.Cap
     if holds and one.outcome != Outcome.COMING:
         since = request.provisioned_s or loop.this.now_ns // SECOND_NS
         answer.booked_until = since + loop.settings.booking_s
-    nodes, coming = _places(loop, one.pods, coming_at)
-    for node, count in nodes:
-        answer.places.add(node=snapshot.nodes.name[node], pod_count=count)
-    for group, node_count, count in coming:
-        answer.places.add(node_group=snapshot.groups[group].id, node_count=node_count, pod_count=count)
+    answer.places.extend(_places(loop, one, coming_at))
     answer.reasons.update(one.lack.reasons)  # type: ignore[arg-type]
     answer.failed_predicates.update(one.lack.failed)  # type: ignore[arg-type]
     answer.detail = _detail(one, answer)
@@ -120,30 +116,31 @@ def _detail(one: ServedRequest, answer: pb.CapacityAnswer) -> str:
     if one.outcome == Outcome.INVALID:
         return one.request.request.problem
     if one.outcome in HOLDS_ROOM:
-        new = sum(place.node_count for place in answer.places)
-        existing = sum(1 for place in answer.places if place.node)
-        where = [f"{existing} existing"] if existing else []
-        where += [f"{new} coming"] if new else []
-        started = f"; {answer.started_count} have started" if answer.started_count else ""
-        return f"room for {answer.booked_count} pods on {' and '.join(where) or 'no'} nodes{started}"
+        existing = len({place.node for place in answer.places if place.node})
+        coming = len({(place.node_group, place.number) for place in answer.places if not place.node})
+        where = [f"{existing} that {'exists' if existing == 1 else 'exist'}"] if existing else []
+        where += [f"{coming} that {'is' if coming == 1 else 'are'} coming"] if coming else []
+        started = f"; {answer.started_count} of {answer.pod_count} have started" if answer.started_count else ""
+        pods = "1 pod" if answer.booked_count == 1 else f"{answer.booked_count} pods"
+        return f"room for {pods} on nodes: {', '.join(where) or 'none'}{started}"
     own = _DETAILS.get(one.outcome, "")  # type: ignore[call-overload]
     return "; ".join(text for text in (one.lack.detail, own) if text)
 
 
-def _places(
-    loop: CapacityLoop, pods: Int32, coming_at: Coming
-) -> tuple[list[tuple[int, int]], list[tuple[int, int, int]]]:
-    """Return existing nodes with the number of pods on each, and groups with their coming nodes and the pods there."""
-    at, counts = np.unique(loop.state.pod_node[pods], return_counts=True)
-    pairs, known = list(zip(at.tolist(), counts.tolist(), strict=True)), loop.simulation.node_count
-    existing = [(node, count) for node, count in pairs if node < known]
-    by_group: dict[int, tuple[int, int]] = {}
-    for node, count in pairs:
-        if node >= known:
-            group = coming_at[node][0]
-            nodes, total = by_group.get(group, (0, 0))
-            by_group[group] = (nodes + 1, total + count)
-    return existing, [(group, *by_group[group]) for group in sorted(by_group)]
+def _places(loop: CapacityLoop, one: ServedRequest, coming_at: Coming) -> Iterator[pb.CapacityPlace]:
+    """Yield where the pods of each set have room."""
+    snapshot, known, first = loop.this.snapshot, loop.simulation.node_count, 0
+    for number, missing in enumerate(one.request.missing if len(one.pods) else ()):
+        pods = one.pods[first : first + missing]
+        first += missing
+        at, counts = np.unique(loop.state.pod_node[pods], return_counts=True)
+        pairs = list(zip(at.tolist(), counts.tolist(), strict=True))
+        for node, count in pairs:
+            if node < known:
+                yield pb.CapacityPlace(node=snapshot.nodes.name[node], pod_count=count, pod_set=number)
+        coming = sorted((coming_at[node], count) for node, count in pairs if node >= known)
+        for (group, place), count in coming:
+            yield pb.CapacityPlace(node_group=snapshot.groups[group].id, number=place, pod_count=count, pod_set=number)
 
 
 def groups_of_coming(loop: CapacityLoop) -> Coming:

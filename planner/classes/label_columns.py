@@ -11,6 +11,7 @@ import numpy as np
 
 from trimtab.planner.classes.grouping import Grouping, group_rows
 from trimtab.planner.model.execution import UNLIMITED, RequestLimits
+from trimtab.planner.model.label_syntax import parse_integer
 from trimtab.planner.model.values import LabelRequirement
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, LabelSets
 from trimtab.planner.snapshot.lookup import string_index
@@ -24,8 +25,6 @@ UNSEEN = -1
 
 _BYTES_OF_LABEL = 48
 """Memory of a label while labels are sorted by column."""
-_MOST_DIGITS = len(str(1 << 63))
-"""Most digits of a 64-bit integer, leading zeros apart."""
 _PRESENCE = (LabelOperator.EXISTS, LabelOperator.DOES_NOT_EXIST)
 _ORDER = (LabelOperator.GT, LabelOperator.LT)
 
@@ -114,18 +113,6 @@ class LabelMatrix(NamedTuple):
         """Return the value of a key all of whose values count, or None where the label is absent."""
         column = self.columns[key]
         return self.value_of[column].get(int(self.codes[group, column]))
-
-
-def parse_integer(text: str) -> int | None:
-    """Parse as Go's ParseInt(text, 10, 64) does; None if that fails."""
-    digits = text[1:] if text[:1] in ("+", "-") else text
-    if not (digits.isascii() and digits.isdigit()):
-        return None
-    significant = digits.lstrip("0")
-    if len(significant) > _MOST_DIGITS:
-        return None
-    number = int(significant or "0") * (-1 if text[0] == "-" else 1)
-    return number if -(1 << 63) <= number < (1 << 63) else None
 
 
 def label_entries(sets: LabelSets, rows: Int32) -> tuple[Int64, Int32, Int32]:

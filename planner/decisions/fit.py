@@ -8,9 +8,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from trimtab.planner.decisions.device_fit import DeviceFit
 from trimtab.planner.decisions.kernels.fit import explain
 from trimtab.planner.decisions.requests import RequestError
 from trimtab.planner.decisions.simulations import simulate
+from trimtab.planner.model.values import is_device_resource
 from trimtab.planner.predicates.order import reasons_of
 from trimtab.planner.predicates.resources import POD_ROOM
 from trimtab.planner.round.work import Work
@@ -24,9 +26,12 @@ _LACKS: Final = 1 << reason_pb2.PredicateReason.INSUFFICIENT_RESOURCES
 _TERMINAL: Final = (snapshot_pb2.PodPhase.SUCCEEDED, snapshot_pb2.PodPhase.FAILED)
 
 
-def check_fit(snapshot: Snapshot, request: plan_pb2.PlanRequest, work: Work) -> Iterator[planner_pb2.CheckFitResponse]:
-    """Yield one answer for each pod, in the order of the snapshot."""
+def check_fit(
+    snapshot: Snapshot, request: plan_pb2.PlanRequest, work: Work, sent: Snapshot | None = None
+) -> Iterator[planner_pb2.CheckFitResponse]:
+    """Yield one answer for each pod, in the order of the snapshot. sent : the snapshot before devices were counted."""
     pods = chosen_pods(snapshot, request.fit_pods)
+    devices = DeviceFit(sent) if sent is not None and sent is not snapshot else None
     with work.stage("classes"):
         simulation = simulate(snapshot, request, work.cache, limits=work.limits)
     nodes, names = snapshot.nodes.name, simulation.resources
@@ -39,8 +44,12 @@ def check_fit(snapshot: Snapshot, request: plan_pb2.PlanRequest, work: Work) -> 
             count = explain(simulation.state, pods, masks, lacking, first)
         check_log(simulation.state)
         for q in range(count):
-            key = snapshot.pod_key(int(pods[first + q]))
-            yield planner_pb2.CheckFitResponse(pod=key, nodes=_node_fits(nodes, masks[q], lacking[q], names))
+            pod = int(pods[first + q])
+            found = devices.decided(pod, masks[q]) if devices is not None else {}
+            answers = _node_fits(nodes, masks[q], lacking[q], names)
+            for node, refusals in found.items():
+                answers[node].devices.extend(refusals)
+            yield planner_pb2.CheckFitResponse(pod=snapshot.pod_key(pod), nodes=answers)
 
 
 def chosen_pods(snapshot: Snapshot, keys: Sequence[str]) -> Int32:
@@ -63,6 +72,7 @@ def _node_fits(
     for node, (name, mask) in enumerate(zip(nodes, masks.tolist(), strict=True)):
         fit = planner_pb2.NodeFit(node=name, fits=mask == 0, reasons=reasons[mask])
         if mask & _LACKS:
-            fit.insufficient.extend(resources[r] for r in np.flatnonzero(lacking[node]).tolist() if r != POD_ROOM)
+            short = [resources[r] for r in np.flatnonzero(lacking[node]).tolist() if r != POD_ROOM]
+            fit.insufficient.extend(name for name in short if not is_device_resource(name))
         fits.append(fit)
     return fits

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
+from trimtab.planner.decisions.missing_members import with_missing_members
 from trimtab.planner.decisions.notes import PodCountsKey, count_pods, notes
 from trimtab.planner.decisions.requests import RequestError
 from trimtab.planner.decisions.simulations import RoundGrowth, round_growth, simulate
@@ -28,7 +29,7 @@ from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.simulation.growth import Growth, GrowthNeed
 from trimtab.planner.simulation.log import commit
 from trimtab.planner.simulation.virtual_rows import NO_KINDS, Kinds, VirtualPod, VirtualRows
-from trimtab.planner.snapshot.caches import UNCACHED
+from trimtab.planner.snapshot.caches import UNCACHED, WRITE_ALWAYS
 from trimtab.planner.snapshot.checks import SnapshotError
 from trimtab.planner.snapshot.columns import Int32, Snapshot
 from trimtab.v1 import plan_pb2 as pb
@@ -87,6 +88,11 @@ def plan_in_parts(
     The state of a decision that is not requested is returned unchanged. The caller sets `request_id`, `state_version`
     and the stages of the diagnostics.
     """
+    if resolve_planner(request.settings).gangs.count_missing and snapshot.pod_groups:
+        known, snapshot = snapshot, with_missing_members(snapshot)
+        if snapshot is not known:
+            # Nothing kept with the snapshot, or under its version, is of this one.
+            work = work._replace(cache=UNCACHED, encodings=WRITE_ALWAYS)
     requested = [decision for decision in table if decision.code in request.decisions]
     settings: dict[int, Any] = {decision.code: decision.resolve(request.settings) for decision in requested}
     call = _PlanCall(

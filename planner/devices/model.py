@@ -45,15 +45,24 @@ class AttributeKind(IntEnum):
     BOOL = 2
     STRING = 3
     VERSION = 4
+    INTS = 5
+    BOOLS = 6
+    STRINGS = 7
+    VERSIONS = 8
+
+
+SCALAR_KINDS = frozenset({AttributeKind.INT, AttributeKind.BOOL, AttributeKind.STRING, AttributeKind.VERSION})
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceAttribute:
-    """An attribute by `name`; `value` is an int, a bool or, for STRING and VERSION, a str, and None for UNKNOWN."""
+    """An attribute by `name`; `value` is an int, a bool or, for STRING and VERSION, a str; a tuple of these for lists;
+    None for UNKNOWN.
+    """
 
     name: str
     kind: AttributeKind
-    value: int | bool | str | None
+    value: int | bool | str | tuple[int | bool | str, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +134,8 @@ class DeviceContent:
     """All of a device but its name. attributes, capacities : each name once, in any order; consumes_counters : the name
     of a counter set with (counter, nano); taints : its own and those of taint rules (`taint_rules.with_taint_rules`);
     nodes : of the device, None = those of its slice; allow_multiple_allocations : shares of it can be given away;
-    has_binding_conditions, binds_to_node : as published.
+    has_binding_conditions, binds_to_node : as published; in_compatibility_groups : some consumption of counters names
+    such groups, so that schedulers from 1.37 on do not see the slice of the device.
     """
 
     attributes: tuple[DeviceAttribute, ...] = ()
@@ -136,6 +146,7 @@ class DeviceContent:
     allow_multiple_allocations: bool = False
     has_binding_conditions: bool = False
     binds_to_node: bool = False
+    in_compatibility_groups: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,16 +243,20 @@ class DeviceClaim:
 
 @dataclass(frozen=True, slots=True)
 class DeviceClass:
-    """A DeviceClass: `selectors` are CEL expressions, None = of a kind that is not known."""
+    """A DeviceClass: `selectors` are CEL expressions, None = of a kind that is not known. extended_resource_name : of
+    the resource that pods may ask for instead, "" = not given; created_ns : Unix nanoseconds, 0 = not known.
+    """
 
     name: str
     selectors: tuple[str | None, ...] = ()
+    extended_resource_name: str = ""
+    created_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceFeatures:
     """What the cluster's scheduler can do. version : its minor version (36 for 1.36), which decides how it behaves
-    where versions differ; the rest are feature gates, on by default in 1.36.
+    where versions differ; the rest are feature gates, on by default in 1.36; fractional_capacity_range : from 1.37 on.
     """
 
     version: int = 36
@@ -251,6 +266,7 @@ class DeviceFeatures:
     device_taints: bool = True
     consumable_capacity: bool = True
     binding_conditions: bool = True
+    fractional_capacity_range: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,8 +381,20 @@ class PoolUse:
     shares: dict[str, int] = field(default_factory=dict)
     capacity_shares: dict[str, int] = field(default_factory=dict)
     consumed: dict[str, dict[str, int]] = field(default_factory=dict)
-    edition: int = 0
-    """Grows with each change, so that what is derived of this object knows whether it still holds."""
+
+    def content(self) -> tuple[tuple[object, ...], ...]:
+        """Return what is in use, hashable."""
+        return (
+            tuple(sorted(self.exclusive.items())),
+            tuple(sorted(self.shares.items())),
+            tuple(sorted(self.capacity_shares.items())),
+            tuple(
+                (device, name, amount)
+                for device, sums in sorted(self.consumed.items())
+                for name, amount in sorted(sums.items())
+                if amount
+            ),
+        )
 
 
 class AllocatedState:
@@ -402,20 +430,15 @@ class AllocatedState:
         for one in allocations:
             self.remove(one.devices)
 
-    def content(self) -> dict[PoolId, tuple[dict[str, int], ...]]:
+    def content(self) -> dict[PoolId, tuple[tuple[object, ...], ...]]:
         """Return what is in use, comparable; pools without any use are left out."""
-        return {
-            pool: (dict(use.exclusive), dict(use.shares), dict(use.capacity_shares), _sums(use.consumed))
-            for pool, use in self.pools.items()
-            if use.exclusive or use.shares
-        }
+        return {pool: use.content() for pool, use in self.pools.items() if use.exclusive or use.shares}
 
     def _change(self, one: AllocatedDevice, sign: int) -> None:
         pool = PoolId(one.device.driver, one.device.pool)
         use = self.pools.get(pool)
         if use is None:
             use = self.pools[pool] = PoolUse()
-        use.edition += 1
         name = one.device.device
         if not one.shared:
             _count(use.exclusive, name, sign)
@@ -439,7 +462,3 @@ def _count(counts: dict[str, int], name: str, sign: int) -> None:
         counts[name] = count
     else:
         counts.pop(name, None)
-
-
-def _sums(consumed: dict[str, dict[str, int]]) -> dict[str, int]:
-    return {f"{device}/{name}": amount for device, sums in consumed.items() for name, amount in sums.items() if amount}

@@ -10,6 +10,7 @@ import numpy as np
 from trimtab.planner.drainability import pod_columns
 from trimtab.planner.drainability.pod_columns import PodDrainColumns
 from trimtab.planner.facts import pdb
+from trimtab.planner.facts.gang_budgets import gang_budgets, with_gangs
 from trimtab.planner.facts.nodes import eviction_ratings
 from trimtab.planner.facts.pdb import BudgetMembership
 from trimtab.planner.facts.utilization import Float64, NodeUse, node_use
@@ -19,8 +20,8 @@ from trimtab.planner.snapshot.columns import Int64, Snapshot
 
 
 class DrainFacts(NamedTuple):
-    """under : budgets by pod; pods : the input of the rules, before settings and time; priority : int64[S]; rating :
-    float64[P] of the eviction of each pod."""
+    """under : budgets by pod, those of gangs included; pods : the input of the rules, before settings and time;
+    priority : int64[S]; rating : float64[P] of the eviction of each pod."""
 
     under: BudgetMembership
     pods: PodDrainColumns
@@ -49,7 +50,8 @@ def facts_of(snapshot: Snapshot, cache: SnapshotCache, limits: RequestLimits = U
     """Return the facts, each from the cache or computed."""
     rating = cache.get(RatingsKey(), snapshot, _rated)
     use = cache.get(NodeUseKey(), snapshot, lambda view: _use(view, limits))
-    under, columns = _membership(snapshot, cache, limits), drain_columns(snapshot, cache, limits)
+    under = with_gangs(_membership(snapshot, cache, limits), snapshot, gang_budgets(snapshot, cache))
+    columns = drain_columns(snapshot, cache, limits)
     return DrainFacts(under, columns, rating.priority, rating.of_pods, use)
 
 

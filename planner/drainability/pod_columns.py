@@ -42,8 +42,9 @@ class PodDrainColumns(NamedTuple):
     """The pods as the rules see them; every array has length P.
 
     now_s : Unix seconds; phase, restart_policy, safe_to_evict, owner_kind : uint8; mirror, daemon, local_storage,
-    system, budgeted, several_budgets (always refused by the eviction API), budget_exhausted, unsupported, job_unmovable
-    : bool; created_s, deletion_s, grace_s, desired_replicas (-1 = unknown) : int64.
+    system, budgeted, several_budgets (always refused by the eviction API), budget_exhausted, gang_exhausted (fewer than
+    its minimum would run), unsupported, job_unmovable : bool; created_s, deletion_s, grace_s, desired_replicas (-1 =
+    unknown) : int64.
     """
 
     settings: ScaleDownSettings
@@ -59,6 +60,7 @@ class PodDrainColumns(NamedTuple):
     budgeted: Bool
     several_budgets: Bool
     budget_exhausted: Bool
+    gang_exhausted: Bool
     unsupported: Bool
     job_unmovable: Bool
     created_s: Int64
@@ -80,7 +82,7 @@ class SpecColumns(NamedTuple):
 def of_snapshot(snapshot: Snapshot, under: BudgetMembership) -> PodDrainColumns:
     """Gather the columns that depend on the snapshot only, to be completed by `at`. O(P + S).
 
-    `budget_exhausted` is all false: which budgets are used up is known only later.
+    `budget_exhausted` and `gang_exhausted` are all false: which budgets are used up is known only later.
     """
     pods = snapshot.pods
     specs = _spec_columns(snapshot)
@@ -95,6 +97,7 @@ def of_snapshot(snapshot: Snapshot, under: BudgetMembership) -> PodDrainColumns:
         budgeted=pdb.budgeted(under),
         several_budgets=pdb.never_evicted(snapshot, under),
         budget_exhausted=np.zeros(len(pods.spec), bool),
+        gang_exhausted=np.zeros(len(pods.spec), bool),
         job_unmovable=np.zeros(len(pods.spec), bool),
         phase=pods.phase,
         restart_policy=specs.restart_policy[pods.spec],

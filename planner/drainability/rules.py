@@ -138,6 +138,11 @@ def several_budgets(pods: PodDrainColumns) -> UInt8:
     return outcome.where(evicted, outcome.block(BlockingPodReason.SEVERAL_BUDGETS))
 
 
+def gang(pods: PodDrainColumns) -> UInt8:
+    """Block for a pod without which fewer pods of its gang would run than its minimum; no rule upstream."""
+    return outcome.where(pods.gang_exhausted, outcome.block(BlockingPodReason.GANG))
+
+
 def unsupported(pods: PodDrainColumns) -> UInt8:
     """Block for a pod with a constraint that this build cannot decide: no place for it can be proven."""
     needs_place = pods.unsupported & ~pods.daemon & ~pods.mirror & ~is_terminal(pods)
@@ -172,11 +177,13 @@ def judge(pods: PodDrainColumns) -> UInt8:
 def judge_budgets(pods: PodDrainColumns, codes: UInt8) -> UInt8:
     """Return the codes of `judge`, completed with the current budgets. uint8[P].
 
-    `several_budgets` and `unsupported` override every outcome by which a pod can be moved: no annotation changes them.
+    `several_budgets`, `gang` and `unsupported` override every outcome by which a pod can be moved: no annotation
+    changes them.
     """
     judged = codes.copy()
     _override(judged, several_budgets(pods))
     outcome.put(judged, disruption_budget(pods), judged == outcome.UNDEFINED)
+    _override(judged, gang(pods))
     _override(judged, unsupported(pods))
     return judged
 
@@ -199,6 +206,7 @@ def every_reason(pods: PodDrainColumns) -> list[list[int]]:
     add(disruption_budget(pods))
     undecided[:] = True
     add(several_budgets(pods))
+    add(gang(pods))
     add(unsupported(pods))
     return found
 

@@ -157,12 +157,20 @@ def _exempts_unhealthy(budget: DisruptionBudget) -> bool:
     return status_known and budget.desired_healthy > 0 and budget.current_healthy >= budget.desired_healthy
 
 
-def exhausted(under: BudgetMembership, remaining: Int64) -> Bool:
-    """Return for each pod whether one of its budgets lacks the disruption that it needs. bool[P]. remaining :
-    int64[budgets], disruptions that each still allows.
+class Exhausted(NamedTuple):
+    """Pods one of whose budgets lacks the disruption that it needs: bool[P] each, by PodDisruptionBudgets and gangs."""
+
+    by_budgets: Bool
+    by_gangs: Bool
+
+
+def exhausted(under: BudgetMembership, remaining: Int64, budget_count: int) -> Exhausted:
+    """Return for each pod whether a budget lacks the disruption that it needs. remaining : int64[budgets], disruptions
+    that each still allows; budget_count : PodDisruptionBudgets, which come first among them.
     """
     lacking = (under.needs > 0) & (remaining[under.budgets] < 1)
-    return _any_by_pod(under, lacking)
+    of_gang = under.budgets >= budget_count
+    return Exhausted(_any_by_pod(under, lacking & ~of_gang), _any_by_pod(under, lacking & of_gang))
 
 
 def budgeted(under: BudgetMembership) -> Bool:

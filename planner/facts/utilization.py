@@ -1,4 +1,5 @@
-"""Utilization of nodes: the larger of the cpu and memory shares; on a GPU node, the share of its GPUs.
+"""Utilization of nodes: the larger of the cpu and memory shares; on a GPU node, the share of its GPUs; on a node with
+devices of dynamic resource allocation, their share, alone or if it is larger.
 
 Requests over allocatable. Pods whose deletion is overdue and expendable pods do not count. DaemonSet and mirror pods
 may be ignored; their requests are then subtracted from both sides. A node without allocatable cpu or memory has no
@@ -11,6 +12,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab.planner.device_amounts.shares import device_shares
 from trimtab.planner.facts.label_index import LabelIndex
 from trimtab.planner.model.settings import ScaleDownSettings
 from trimtab.planner.model.values import LabelRequirement
@@ -78,6 +80,11 @@ def measure(
     for resource in np.unique(gpu_resource[gpu_resource >= 0]).tolist():
         mine = gpu_resource == resource
         share[mine] = _share(snapshot, not_counted, use, resource)[mine]
+    of_devices = device_shares(snapshot)
+    if settings.device_utilization_only:
+        share = np.where(np.isnan(of_devices), share, of_devices)
+    else:
+        share = np.fmax(share, of_devices)
     return Utilization(share, is_gpu, gpu_resource == NO_GPU_YET)
 
 

@@ -4,7 +4,8 @@ Hashable and comparable by content, independent of the indices in the message. U
 resources in base units, durations in seconds. Enumerations are those of `trimtab.v1`.
 """
 
-from typing import NamedTuple
+from collections.abc import Hashable
+from typing import Final, NamedTuple
 
 
 class LabelRequirement(NamedTuple):
@@ -127,6 +128,39 @@ class MountedVolume(NamedTuple):
     required_driver: str = ""
 
 
+CLASS_RESOURCE: Final = "deviceclass.resource.kubernetes.io/"
+"""The extended resource that a device class always provides begins with this, and ends with the name of the class."""
+DEVICE_RESOURCE: Final = "devices.trimtab.dev/"
+"""Other resources that stand for devices begin with this."""
+
+
+def is_device_resource(name: str) -> bool:
+    """Return whether a resource stands for devices of dynamic resource allocation."""
+    return name.startswith((CLASS_RESOURCE, DEVICE_RESOURCE))
+
+
+class PodClaim(NamedTuple):
+    """A claim of devices by its `name` within the pod. shared : the claim that pods may share, by its name in the pod's
+    namespace, "" = the pod has its own; spec : what it asks for, a `DeviceClaim` of `trimtab.planner.devices.model`,
+    None = as the shared claim says; problem : why it cannot be used, "" = it can; nodes : those that reach the devices
+    that it has already, None = it has none, or all reach them.
+    """
+
+    name: str
+    shared: str
+    spec: Hashable | None
+    problem: str
+    nodes: tuple[NodeAffinityTerm, ...] | None = None
+
+
+class ExtendedDeviceRequest(NamedTuple):
+    """`devices` of them satisfy an extended resource. name : of the request in the claim that would be made."""
+
+    name: str
+    resource: str
+    devices: int
+
+
 class PodRequirements(NamedTuple):
     """One distinct pod spec: the fields of `trimtab.v1.PodSpec` with their names and units, strings resolved.
     requests : sorted by resource name, without zero amounts; node_affinity : None = no
@@ -157,6 +191,8 @@ class PodRequirements(NamedTuple):
     preferred_pod_anti_affinity: tuple[WeightedAffinityTerm, ...] = ()
     ignored_by_slack: bool = False
     node_features: tuple[str, ...] = ()
+    claims: tuple[PodClaim, ...] = ()
+    extended_device_requests: tuple[ExtendedDeviceRequest, ...] = ()
     capacity_request: str = ""
 
 

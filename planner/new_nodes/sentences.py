@@ -20,6 +20,7 @@ _OF_GROUP: Final = {
     NodeGroupReason.PRIORITY_INVALID: "with a priority that is not a number",
     NodeGroupReason.NODE_GROUP_INVALID: "with contradictory values",
     NodeGroupReason.NOT_EVALUATED: "not evaluated",
+    NodeGroupReason.GANG_INCOMPLETE: "of use only if the pod's gang could be whole",
 }
 _OF_GROWN_GROUP: Final = {
     NodeGroupReason.MAX_SIZE_REACHED: "filled by this plan up to the maximum size",

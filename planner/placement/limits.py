@@ -85,6 +85,21 @@ class Limits:
         needed = self._needed()[group]
         return next((self._limits[q] for q in np.flatnonzero(self._by_limit()[:, group] < needed).tolist()), None)
 
+    def closed(self, groups: Bool) -> "Limits":
+        """Return limits within which these groups, bool[G], get no node; see `reopened`."""
+        other = self.copy()
+        is_able = groups & (self._unable == NodeGroupReason.UNSPECIFIED)
+        other._unable = np.where(is_able, np.int32(NodeGroupReason.NOT_CHOSEN), self._unable)
+        other._rooms = None
+        return other
+
+    def reopened(self, before: "Limits") -> "Limits":
+        """Return limits within which the groups may get nodes that might before `closed`; nodes count that were added
+        since."""
+        other = self.copy()
+        other._unable, other._rooms = before._unable, None
+        return other
+
     def copy(self) -> "Limits":
         """Return limits that count further nodes on their own."""
         other = copy(self)

@@ -7,6 +7,7 @@ decide the others. Source: kube-scheduler v1.37.2, apis/config/v1/default_plugin
 from typing import Final
 
 from trimtab.planner.classes.scheduling_specs import PodsLookedAt, SchedulingSpec
+from trimtab.planner.predicates.claims import CLAIMS_REACHED, CLAIMS_USABLE
 from trimtab.planner.predicates.counter_kind import CountedPredicate, CounterKind
 from trimtab.planner.predicates.csi_drivers import CSI_DRIVER
 from trimtab.planner.predicates.disks import DISKS
@@ -16,7 +17,7 @@ from trimtab.planner.predicates.node_affinity import NODE_AFFINITY
 from trimtab.planner.predicates.node_declared_features import NODE_DECLARED_FEATURES
 from trimtab.planner.predicates.node_unschedulable import NODE_UNSCHEDULABLE
 from trimtab.planner.predicates.pod_volumes import ATTACH_LIMITS, EXCLUSIVE_CLAIMS
-from trimtab.planner.predicates.resources import RESOURCES_FIT
+from trimtab.planner.predicates.resources import DEVICES_FIT, RESOURCES_FIT
 from trimtab.planner.predicates.static import BITS, StaticPredicate
 from trimtab.planner.predicates.taints import TAINT_TOLERATION
 from trimtab.planner.predicates.topology_spread import TOPOLOGY_SPREAD
@@ -40,6 +41,9 @@ PREDICATES: Final[tuple[StaticPredicate | CountedPredicate, ...]] = (
     VOLUME_ZONE,
     TOPOLOGY_SPREAD,
     INTER_POD_AFFINITY,
+    CLAIMS_USABLE,
+    CLAIMS_REACHED,
+    DEVICES_FIT,
     NODE_DECLARED_FEATURES,
     UNSUPPORTED_CONSTRAINT,
     SCHEDULING_GATED,

@@ -11,6 +11,7 @@ import numpy as np
 
 from trimtab.planner.classes.pod_classes import PodClasses
 from trimtab.planner.classes.scheduling_specs import SchedulingSpecs
+from trimtab.planner.model.values import is_device_resource
 from trimtab.planner.predicates.counter_kind import CountedPredicate
 from trimtab.planner.snapshot.columns import Int64
 from trimtab.v1.reason_pb2 import PredicateReason
@@ -22,14 +23,18 @@ _PLAIN = ("cpu", "memory", "ephemeral-storage")
 NOT_CHECKED = -(1 << 63)
 RESOURCES_FIT: Final = CountedPredicate((PredicateReason.TOO_MANY_PODS, PredicateReason.INSUFFICIENT_RESOURCES))
 """Without a kind: free amounts are a part of the simulation's state of their own."""
+DEVICES_FIT: Final = CountedPredicate((PredicateReason.DEVICES_NOT_AVAILABLE,))
+"""Likewise: of devices that can be counted, as much is free as of a resource (`trimtab.planner.device_amounts`)."""
 
 
 class ResourceCounters(NamedTuple):
-    """free : int64[N, R]; request : int64[S, R] what a pod takes; need : int64[S, R] the same, NOT_CHECKED where 0."""
+    """free : int64[N, R]; request : int64[S, R] what a pod takes; need : int64[S, R] the same, NOT_CHECKED where 0;
+    first_device : int64[1] the resources from here on stand for devices."""
 
     free: Int64
     request: Int64
     need: Int64
+    first_device: Int64
 
 
 def is_counted(name: str) -> bool:
@@ -40,11 +45,12 @@ def is_counted(name: str) -> bool:
 
 
 def checked_resources(resources: tuple[str, ...], specs: SchedulingSpecs) -> tuple[str, ...]:
-    """Return the names of the R resources to count: cpu, memory, pods, then all others that are requested."""
+    """Return the names of the R resources to count: cpu, memory, pods, then all others that are requested, those that
+    stand for devices last."""
     asked = {name for spec in specs.rows for name, amount in spec.requests if amount > 0 and is_counted(name)}
     first = ("cpu", "memory", PODS)
     known = [name for name in resources if name in asked and name not in first]
-    return (*first, *known, *sorted(asked - set(first) - set(resources)))
+    return tuple(sorted((*first, *known, *sorted(asked - set(first) - set(resources))), key=is_device_resource))
 
 
 def resource_counters(
@@ -64,4 +70,5 @@ def resource_counters(
                 by_spec[at, column[name]] = amount
     by_spec[:, POD_ROOM] = 1
     request = np.ascontiguousarray(by_spec[classes.spec])
-    return ResourceCounters(free, request, np.where(request > 0, request, NOT_CHECKED))
+    first_device = np.array([len(names) - sum(map(is_device_resource, names))], np.int64)
+    return ResourceCounters(free, request, np.where(request > 0, request, NOT_CHECKED), first_device)

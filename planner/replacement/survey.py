@@ -11,9 +11,10 @@ import numpy as np
 
 from trimtab.planner.drainability import outcome, pod_columns, rules
 from trimtab.planner.drainability.facts import DrainFacts, facts_of
-from trimtab.planner.facts import pdb
+from trimtab.planner.facts import gang_budgets, pdb
 from trimtab.planner.facts.minimums import Spare, spare
 from trimtab.planner.facts.nodes import being_deleted, is_ready, may_start, prices, unhealthy
+from trimtab.planner.facts.pdb import Exhausted
 from trimtab.planner.model.settings import SECOND_NS
 from trimtab.planner.placement.group_templates import GroupTemplates, group_templates
 from trimtab.planner.placement.limits import LimitInputs, Limits
@@ -118,11 +119,12 @@ def survey(request: ReplacementRequest, known: KnownState) -> ReplacementContext
     group_price = np.array([group.price_per_hour for group in snapshot.groups], np.float64)
     excluded = _excluded(request, limits, group_price, known)
     under = facts.under
-    budgets_now = pdb.remaining_disruptions(snapshot.budgets)
-    budgets_later = pdb.refilled_disruptions(snapshot.budgets)
+    moves = this.settings.gangs.move_running
+    budgets_now = gang_budgets.remaining(snapshot, request.cache, move_running=moves)
+    budgets_later = gang_budgets.refilled(snapshot, request.cache, move_running=moves)
     drawn = _moved_pods(request)
     pdb.use_up(under, budgets_now, drawn)
-    codes = _judged(request, facts, pdb.exhausted(under, budgets_later))
+    codes = _judged(request, facts, pdb.exhausted(under, budgets_later, len(snapshot.budgets)))
     pods = _movable(request, facts, codes)
     left = spare(snapshot, this.settings.limits, leaving)
     by_scale_down = np.flatnonzero(~there & ~leaving & (snapshot.nodes.group >= 0))
@@ -193,11 +195,11 @@ def _moved_pods(request: ReplacementRequest) -> Int64:
     return found
 
 
-def _judged(request: ReplacementRequest, facts: DrainFacts, exhausted: Bool) -> UInt8:
-    """Return the outcome of the rules for each pod. uint8[P]. exhausted : bool[P], no wave has room in its budgets."""
+def _judged(request: ReplacementRequest, facts: DrainFacts, exhausted: Exhausted) -> UInt8:
+    """Return the outcome of the rules for each pod. uint8[P]. exhausted : no wave has room in its budgets."""
     snapshot, settings = request.snapshot, request.settings
     columns = pod_columns.at(snapshot, facts.pods, settings.scale_down, request.now_ns)
-    columns = columns._replace(budget_exhausted=exhausted)
+    columns = columns._replace(budget_exhausted=exhausted.by_budgets, gang_exhausted=exhausted.by_gangs)
     codes = rules.judge(columns)
     cutoff = request.round.settings.expendable_priority
     skipped = (facts.priority < cutoff)[snapshot.pods.spec] | snapshot.pods.is_terminal()

@@ -95,7 +95,9 @@ class _Use:
             return ReplacementLimit.DISRUPTION_BUDGET
         budgets, needs = _disruptions_of(self._context, node)
         in_turn = needs > self._disruptions[budgets]
-        may_wait = (self._disruptions[budgets] > 0) & ~self._is_in_turn[budgets] & self._evicts_in_turn
+        # The eviction API knows budgets, and makes evictions wait for them, but no gangs.
+        is_known = budgets < len(self._context.request.snapshot.budgets)
+        may_wait = (self._disruptions[budgets] > 0) & ~self._is_in_turn[budgets] & self._evicts_in_turn & is_known
         if (in_turn & ~may_wait).any():
             return ReplacementLimit.NOT_ENOUGH_PDB
         self._disruptions[budgets] -= np.where(in_turn, 1, needs)

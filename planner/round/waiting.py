@@ -1,11 +1,15 @@
 """Places the pods of a round that wait, before a decision looks at the room that is left. The moves stay."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from trimtab.planner.facts.gangs import Gang, gangs_of
 from trimtab.planner.placement.waiting import close_leaving, place_waiting, places, pods_to_move
 from trimtab.planner.round.round import Round
+from trimtab.planner.simulation.kernels import remove
+from trimtab.planner.simulation.state import SimulationState
 from trimtab.planner.snapshot.caches import SnapshotKey
 from trimtab.planner.snapshot.columns import FLAG_GATED, NO_NODE, Bool, Int32, Snapshot
 from trimtab.v1 import plan_pb2 as pb
@@ -13,8 +17,12 @@ from trimtab.v1 import plan_pb2 as pb
 
 def place_waiting_pods(this: Round, code: "pb.Decision.Code.ValueType", leaving: Bool, pending: Int32) -> None:
     """Place the pods of nodes being deleted, recently evicted pods and pending ones, as far as they have room on nodes,
-    upcoming ones included. code : of the decision; leaving : bool[N], nodes being deleted; pending : int32. O(P).
+    upcoming ones included. A gang has places for its minimum, or none. code : of the decision; leaving : bool[N], nodes
+    being deleted; pending : int32. O(P).
     """
+    gangs = gangs_of(this.snapshot, this.work.cache)
+    if gangs:
+        pending = pending[~np.isin(pending, _placed_elsewhere(gangs))]
     simulation, settings = this.simulation, this.settings
     moving = pods_to_move(this.snapshot, leaving, settings.expendable_priority)
     close_leaving(simulation, leaving, moving)
@@ -24,6 +32,22 @@ def place_waiting_pods(this: Round, code: "pb.Decision.Code.ValueType", leaving:
         return
     where = places(simulation, leaving, settings.not_ready_taints, this.growth_of(code).upcoming)
     place_waiting(simulation, where, evicted, pending, np.zeros(0, np.int32), moving)
+    _take_off_broken(simulation.state, gangs)
+
+
+def _placed_elsewhere(gangs: Sequence[Gang]) -> Int32:
+    """Return the pods that the scheduler holds with their gangs, and those that a domain binds. int32."""
+    found = [gang.pending for gang in gangs if gang.held or gang.topology_key]
+    return np.concatenate([np.zeros(0, np.int32), *found])
+
+
+def _take_off_broken(state: SimulationState, gangs: Sequence[Gang]) -> None:
+    """Remove the pods of gangs that do not have places for their minimum from their nodes."""
+    for gang in gangs:
+        placed = gang.pending[state.pod_node[gang.pending] != NO_NODE]
+        if gang.is_bound_together and 0 < len(placed) < gang.need:
+            for pod in placed.tolist():
+                remove(state, pod)
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,9 @@ import numpy as np
 from trimtab.planner.drainability import outcome, pod_columns, rules
 from trimtab.planner.drainability.facts import DrainFacts, facts_of
 from trimtab.planner.drainability.pod_columns import PodDrainColumns
-from trimtab.planner.facts import pdb
 from trimtab.planner.facts.balanced_parts import divide
+from trimtab.planner.facts.gang_budgets import remaining
+from trimtab.planner.facts.gangs import gangs_of
 from trimtab.planner.facts.minimums import Spare, spare
 from trimtab.planner.facts.nodes import being_deleted, eviction_costs, is_ready, may_start, unhealthy
 from trimtab.planner.facts.pdb import BudgetMembership
@@ -57,7 +58,8 @@ class NodeContext(NamedTuple):
 class PodContext(NamedTuple):
     """Pods before any is moved. columns : the input of the drainability rules; codes : uint8[P] their outcomes, without
     budgets; needs_place : bool[P], has to be placed elsewhere when its node goes; pending : int32 pods for which room
-    is kept; under : budgets of the pods, of P' pods and placeholders; remaining : int64[B] disruptions left.
+    is kept; under : budgets of the pods, of P' pods and placeholders, those of
+    gangs last; remaining : int64[B] disruptions left.
     """
 
     columns: PodDrainColumns
@@ -134,10 +136,24 @@ def _pods(request: ScaleDownRequest, facts: DrainFacts, skipped: Bool) -> PodCon
         columns=columns,
         codes=codes,
         needs_place=_needs_place(snapshot, columns, codes),
-        pending=pods_with_room(snapshot, general, skipped),
+        pending=_pending(request, skipped),
         under=_widened(facts.under, len(request.round.evictions) + len(request.round.placeholders)),
-        remaining=pdb.remaining_disruptions(snapshot.budgets),
+        remaining=remaining(snapshot, request.cache, move_running=general.gangs.move_running),
     )
+
+
+def _pending(request: ScaleDownRequest, skipped: Bool) -> Int32:
+    """Return the pending pods for which room is kept: of gangs, only those that scale-up has placed, if it was asked.
+    int32."""
+    pending = pods_with_room(request.snapshot, request.round.settings, skipped)
+    gangs = gangs_of(request.snapshot, request.cache)
+    if not gangs:
+        return pending
+    placed = request.round.simulation.state.pod_node[pending] >= 0
+    was_asked = pb.Decision.SCALE_UP in request.round.decided
+    waits = [gang.pending for gang in gangs if gang.held or (gang.is_bound_together and was_asked)]
+    found: Int32 = pending[placed | ~np.isin(pending, np.concatenate([pending[:0], *waits]))]
+    return found
 
 
 def _nodes(request: ScaleDownRequest, facts: DrainFacts, pods: PodContext, skipped: Bool) -> NodeContext:

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, TypeVar
 import numpy as np
 
 from trimtab.planner.drainability import outcome, rules
-from trimtab.planner.facts import pdb
+from trimtab.planner.facts import gang_budgets, pdb
 from trimtab.planner.facts.nodes import prices
 from trimtab.planner.facts.utilization import Float64
 from trimtab.planner.placement.kernels.search import Search
@@ -44,7 +44,7 @@ from trimtab.planner.scale_down.search.headroom import CapacityUse, capacity_use
 from trimtab.planner.scale_down.search.kernels.drain_sets import COUNTS, DisruptionsLeft, DrainProblem, Minimums
 from trimtab.planner.scale_down.search.orders import NodeScores
 from trimtab.planner.scale_down.search.waves import NONE, LaterCandidates
-from trimtab.planner.scale_down.selection.removal import Removal, select, since
+from trimtab.planner.scale_down.selection.removal import Removal, of_no_use, select, since
 from trimtab.planner.scale_down.selection.whole_groups import whole_size, without_parts
 from trimtab.planner.scale_down.state import is_recent
 from trimtab.planner.simulation.build import Simulation
@@ -140,7 +140,9 @@ def _later_candidates(context: ScaleDownContext, reasons: UInt8, but_budgets: UI
 
     reasons, but_budgets : uint8[N] why a node is not eligible, with budgets and without.
     """
-    refilled = pdb.refilled_disruptions(context.request.snapshot.budgets)
+    request = context.request
+    moves = request.round.settings.gangs.move_running
+    refilled = gang_budgets.refilled(request.snapshot, request.cache, move_running=moves)
     if context.request.settings.max_waves < 2:
         return LaterCandidates(NONE, NONE, refilled)
     first, later = context.previous.unneeded, context.previous.later
@@ -234,8 +236,11 @@ def _judge(context: ScaleDownContext, problem: DrainProblem) -> UInt8:
     """Complete the rules' outcomes for the pods with the current budgets. uint8[P]."""
     under = context.pods.under
     known = len(context.pods.codes)
-    exhausted = pdb.exhausted(under, problem.budgets.left)[:known]
-    return rules.judge_budgets(context.pods.columns._replace(budget_exhausted=exhausted), context.pods.codes)
+    found = pdb.exhausted(under, problem.budgets.left, len(context.request.snapshot.budgets))
+    columns = context.pods.columns._replace(
+        budget_exhausted=found.by_budgets[:known], gang_exhausted=found.by_gangs[:known]
+    )
+    return rules.judge_budgets(columns, context.pods.codes)
 
 
 def _blocked(context: ScaleDownContext, codes: UInt8) -> Bool:
@@ -249,7 +254,8 @@ def _ineligible(context: ScaleDownContext, blocked: Bool) -> UInt8:
     failed = context.previous.failed
     recent = np.zeros(len(context.nodes.leaving), bool)
     recent[failed.node[is_recent(failed.time_ns, request.now_ns, request.settings)]] = True
-    cooling = context.cooldown.of_nodes(request.snapshot.nodes.group)
+    every = np.arange(len(recent), dtype=np.int32)
+    cooling = context.cooldown.of_nodes(request.snapshot.nodes.group) & ~of_no_use(request.round, every)
     findings = NodeFindings(
         recent,
         context.nodes.leaving,
@@ -291,6 +297,13 @@ def _real_moves(context: ScaleDownContext) -> Int64:
     known = len(context.request.snapshot.pods.spec)
     upto = np.concatenate([np.zeros(1, np.int64), np.cumsum(moving.pods < known, dtype=np.int64)])
     return np.diff(upto[moving.offsets])
+
+
+def _evictable_in_turn(context: ScaleDownContext) -> Bool:
+    """Return for each node whether no gang limits the evictions of its pods. bool[N]."""
+    under, limited = context.pods.under, np.zeros(len(context.pods.codes), bool)
+    limited[under.pods[under.budgets >= len(context.request.snapshot.budgets)]] = True
+    return ~nodes_with(context, limited)
 
 
 def _budget_use(context: ScaleDownContext, problem: DrainProblem) -> Float64:
@@ -356,7 +369,6 @@ def _simulate(
     eligible = np.flatnonzero(candidates).astype(np.int32)
     candidates[later.nodes] = True
     may_go = np.flatnonzero(candidates).astype(np.int32)
-    staying = _staying(context, may_go)
     unneeded_before = np.zeros(len(reasons), bool)
     unneeded_before[context.previous.unneeded] = True
     use = cache(partial(_capacity_use, context, simulation, problem))
@@ -372,13 +384,14 @@ def _simulate(
     )
     nodes = TaskNodes(
         # Pods of the first wave go to nodes of later waves last of all nodes that stay in it.
-        staying=np.concatenate([staying, later.nodes[::-1]]),
+        staying=np.concatenate([_staying(context, may_go), later.nodes[::-1]]),
         eligible=eligible,
         may_go=may_go,
         scores=scores,
         unneeded_before=unneeded_before,
         atomic_size=whole_size(context),
         waits=nodes_with(context, context.pods.codes == outcome.WAIT),
+        evictable_in_turn=_evictable_in_turn(context),
     )
     task = DrainTask(
         state=simulation.state,

@@ -16,6 +16,7 @@ from trimtab.planner.placement.limits import LimitInputs, Limits
 from trimtab.planner.round.request import DecisionRequest
 from trimtab.planner.scale_up.default_expanders import with_default_expanders
 from trimtab.planner.scale_up.options import ExpanderContext, describe
+from trimtab.planner.scale_up.pending import NO_GANGS, PodsInGangs
 from trimtab.planner.scale_up.similar_groups import similar_groups
 from trimtab.planner.scale_up.state import recall
 from trimtab.planner.simulation.growth import NO_TEMPLATE_NODE, Growth
@@ -39,7 +40,7 @@ class ScaleUpContext(NamedTuple):
     notes : on the state; leaving : bool[N] being deleted; templates : by group; similarity : of the groups; sizes :
     int64[G] target size of each group; limits : before any node is added; expanders : their input; compared_by : the
     `Expander.Code` that plans are compared by; new_domains : int64, template nodes whose zones count for topology
-    spread although they may have no node."""
+    spread although they may have no node; gangs : pods that wait with their gangs."""
 
     request: ScaleUpRequest
     pods: PodGroups
@@ -53,6 +54,7 @@ class ScaleUpContext(NamedTuple):
     expanders: ExpanderContext
     compared_by: int
     new_domains: Int64
+    gangs: PodsInGangs = NO_GANGS
 
 
 def survey(request: ScaleUpRequest) -> ScaleUpContext:

@@ -8,10 +8,13 @@ from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple
 
+from trimtab.planner.facts.gangs import gangs_of
 from trimtab.planner.placement.attempts import Attempt, Attempts, best_of
 from trimtab.planner.scale_up.cheaper_groups import in_cheaper_groups
 from trimtab.planner.scale_up.context import ScaleUpContext, ScaleUpRequest, survey
 from trimtab.planner.scale_up.draft import GivenNodes, PlanAttempt
+from trimtab.planner.scale_up.gangs.demand import waiting_gangs
+from trimtab.planner.scale_up.gangs.plan import plan_with_gangs
 from trimtab.planner.scale_up.plan import PlanHistory, ScaleUpPlan
 from trimtab.planner.scale_up.preference import Worth, is_better, worth
 from trimtab.planner.scale_up.repacking import may_shrink, repackings
@@ -33,7 +36,10 @@ def best_plan(request: ScaleUpRequest) -> ScaleUpPlan:
     while True:
         simulation = request.round.simulation
         try:
-            return _best(context, simulation, start)
+            gangs = waiting_gangs(gangs_of(request.snapshot, request.cache))
+            if not gangs:
+                return _best(context, simulation, start)
+            return plan_with_gangs(context, simulation, start, gangs, _best)
         except MoveLogFullError:
             request.round.enlarge_log(start)
 

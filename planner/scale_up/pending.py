@@ -37,17 +37,34 @@ class Pending(NamedTuple):
     skipped_reason: UInt8
 
 
+class PodsInGangs(NamedTuple):
+    """held : int32 pods that the scheduler holds with their gangs; rejected : int32 pods of gangs that cannot be whole,
+    which count neither as pending nor as skipped."""
+
+    held: Int32
+    rejected: Int32
+
+
+NO_GANGS: Final = PodsInGangs(np.zeros(0, np.int32), np.zeros(0, np.int32))
+
+
 def pending_pods(
     snapshot: Snapshot,
     settings: ScaleUpSettings,
     general: PlannerSettings,
     now_ns: int,
     requested: Bool | None = None,
+    gangs: PodsInGangs = NO_GANGS,
 ) -> Pending:
-    """Return the pending pods. requested : bool[P] those that wait for room of a ProvisioningRequest, None = none."""
+    """Return the pending pods. requested : bool[P] those that wait for room of a ProvisioningRequest, None = none;
+    gangs : those that wait with their gangs."""
     pods = snapshot.pods
     waits = np.flatnonzero((pods.node == NO_NODE) & (pods.deletion_s == 0) & ~pods.is_terminal())
+    if len(gangs.rejected):
+        waits = waits[~np.isin(waits, gangs.rejected)]
     reason = _reasons(snapshot, settings, general, waits, now_ns)
+    if len(gangs.held):
+        reason[np.isin(waits, gangs.held) & (reason != Reason.SCHEDULING_GATED)] = Reason.HELD_WITH_GANG
     if requested is not None:
         reason[requested[waits]] = Reason.CAPACITY_REQUESTED
     is_daemon = (pods.flags[waits] & FLAG_DAEMON) != 0

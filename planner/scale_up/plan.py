@@ -9,6 +9,7 @@ from trimtab.planner.new_nodes.planned_nodes import PlannedNodes
 from trimtab.planner.placement.waiting import place_where
 from trimtab.planner.scale_up.context import ScaleUpContext
 from trimtab.planner.scale_up.estimate import GroupChoice
+from trimtab.planner.scale_up.gang_outcome import GangOutcome
 from trimtab.planner.scale_up.progress import PlanInProgress
 from trimtab.planner.scale_up.reasons import Refusals
 from trimtab.planner.scale_up.waiting_pods import UnplacedPods
@@ -29,7 +30,7 @@ class PlanHistory(NamedTuple):
 
 class ScaleUpPlan(NamedTuple):
     """The result of the loop. refusals : why pods are left; is_complete : False if the plan reached its bound while
-    node groups might still help."""
+    node groups might still help; gangs : None if no pod is in one."""
 
     context: ScaleUpContext
     unplaced: UnplacedPods
@@ -37,11 +38,27 @@ class ScaleUpPlan(NamedTuple):
     history: PlanHistory
     refusals: Refusals
     is_complete: bool
+    gangs: GangOutcome | None = None
 
     def bound_after_new_nodes(self) -> Int32:
-        """Return the pods on existing and upcoming nodes that only fit once the new nodes, or pods on them, are there.
-        int32. To be called while the simulation contains the plan's moves.
+        """Return the pods on existing and upcoming nodes that are bound only once the new nodes, or pods on them, are
+        there. int32. To be called while the simulation contains the plan's moves.
         """
+        return np.union1d(self._fitting_after_new_nodes(), self._with_gangs_on_new_nodes()).astype(np.int32)
+
+    def _with_gangs_on_new_nodes(self) -> Int32:
+        """Return the pods on other nodes than new ones whose gangs need new nodes for their minimum. int32."""
+        state, found = self.progress.state, [np.zeros(0, np.int32)]
+        for gang in () if self.gangs is None else self.gangs.gangs:
+            on_others = gang.pending[state.pod_node[gang.pending] != NO_NODE]
+            on_others = on_others[~np.isin(state.pod_node[on_others], self.progress.opened)]
+            if len(on_others) < gang.need:
+                found.append(on_others)
+        return np.concatenate(found)
+
+    def _fitting_after_new_nodes(self) -> Int32:
+        """Return the pods on existing and upcoming nodes that only fit once the new nodes, or pods on them, are there.
+        int32."""
         progress, existing, state = self.progress, self.unplaced.on_existing, self.progress.state
         is_new = np.zeros(len(state.node_state), bool)
         is_new[progress.opened] = True

@@ -5,8 +5,10 @@ limits.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,8 +20,27 @@ from trimtab.planner.placement.slots import PodsInSlots, place_in_slots
 from trimtab.planner.placement.waiting import Places
 from trimtab.planner.scale_up.growth_need import SPARE
 from trimtab.planner.simulation.kernels import revert
+from trimtab.planner.simulation.log import current_mark
 from trimtab.planner.simulation.state import SimulationState
-from trimtab.planner.snapshot.columns import NO_NODE, Int32, Int64
+from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32, Int64
+
+
+class Checkpoint(NamedTuple):
+    """A plan in progress to which one may go back. mark : in the log of moves; others as in `PlanInProgress`."""
+
+    mark: int
+    pods: Int32
+    nodes: Int32
+    group_of: tuple[int, ...]
+    limits: Limits
+
+
+class Reach(NamedTuple):
+    """A part of the cluster. nodes : bool[N'] its nodes, but for new ones; groups : bool[G] the groups whose new nodes
+    are in it."""
+
+    nodes: Bool
+    groups: Bool
 
 
 @dataclass
@@ -27,7 +48,7 @@ class PlanInProgress:
     """packer : simulation and virtual nodes; groups : of the snapshot; limits : what groups may still get; other_nodes
     : existing and upcoming nodes where pods may be placed; start : mark from which `replay` repeats the moves; pods,
     nodes : int32 pods placed since then, in order, and int32 the node of each; group_of : group of each new node, in
-    the order of opening.
+    the order of opening; reach : where pods are placed without a given node, None = everywhere.
     """
 
     packer: Packer
@@ -38,9 +59,29 @@ class PlanInProgress:
     pods: Int32
     nodes: Int32
     group_of: list[int] = field(default_factory=list)
+    reach: Reach | None = None
 
     def __post_init__(self) -> None:
         self._limits_at_start, self.limits = self.limits, self.limits.copy()
+
+    def checkpoint(self) -> Checkpoint:
+        """Return the plan as it is, to go back to."""
+        return Checkpoint(current_mark(self.state), self.pods, self.nodes, tuple(self.group_of), self.limits.copy())
+
+    @contextmanager
+    def within(self, reach: Reach) -> Iterator[None]:
+        """Let pods be placed, and groups grow, only within reach meanwhile."""
+        before, self.reach, self.limits = self.limits, reach, self.limits.closed(~reach.groups)
+        try:
+            yield
+        finally:
+            self.reach, self.limits = None, self.limits.reopened(before)
+
+    def return_to(self, before: Checkpoint) -> None:
+        """Undo everything since a checkpoint."""
+        revert(self.state, before.mark)
+        self.pods, self.nodes = before.pods, before.nodes
+        self.group_of, self.limits = list(before.group_of), before.limits.copy()
 
     @property
     def state(self) -> SimulationState:
@@ -101,7 +142,7 @@ class PlanInProgress:
         pods, on = self.pods, self.nodes
         revert(self.state, self.start)
         place_on_new_nodes(self.packer, self.group_of, pods[:0], pods[:0], 0)
-        self.pods = pods[:0]
+        self.pods, self.nodes = pods[:0], on[:0]
         return self.place_as_admitted(pods, on)
 
     def _drop_all_but(self, nodes: Int64) -> None:
@@ -123,16 +164,30 @@ class PlanInProgress:
 
     def fill(self, pods: Int32) -> Int32:
         """Place pods wherever a node admits them, new ones first; return those that find no place. int32."""
-        order = np.concatenate([self.opened, self.other_nodes.order]).astype(np.int32)
-        return self._place(pods, np.zeros(0, np.int32), order)
+        return self._place(pods, np.zeros(0, np.int32), np.concatenate([self._new(), self._others()]))
 
     def fill_new(self, pods: Int32) -> Int32:
         """Place pods on new nodes that admit them; return those that find no place. int32."""
-        return self._place(pods, np.zeros(0, np.int32), self.opened.astype(np.int32))
+        return self._place(pods, np.zeros(0, np.int32), self._new())
+
+    def fill_others_first(self, pods: Int32) -> Int32:
+        """Place pods wherever a node admits them, new ones last; return those that find no place. int32."""
+        return self._place(pods, np.zeros(0, np.int32), np.concatenate([self._others(), self._new()]))
 
     def fill_other_nodes(self, pods: Int32) -> Int32:
         """Place pods wherever a node that is not new admits them; return those that find no place. int32."""
-        return self._place(pods, np.zeros(0, np.int32), self.other_nodes.order)
+        return self._place(pods, np.zeros(0, np.int32), self._others())
+
+    def _new(self) -> Int32:
+        """Return the new nodes within reach. int32."""
+        if self.reach is None:
+            return self.opened.astype(np.int32)
+        return self.opened[self.reach.groups[np.array(self.group_of, np.int64)]].astype(np.int32)
+
+    def _others(self) -> Int32:
+        """Return the other nodes within reach. int32."""
+        order = self.other_nodes.order
+        return order if self.reach is None else order[self.reach.nodes[order]]
 
     def place_in_slots(self, pods: PodsInSlots) -> None:
         """Place pods on the nodes on which there is a slot for them, if the nodes admit them."""
@@ -167,4 +222,4 @@ class PlanInProgress:
     def _note(self, pods: Int32) -> None:
         """Record placed pods."""
         self.pods = np.concatenate([self.pods, pods])
-        self.nodes = self.state.pod_node[self.pods].astype(np.int32)
+        self.nodes = np.concatenate([self.nodes, self.state.pod_node[pods].astype(np.int32)])

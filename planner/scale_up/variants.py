@@ -86,7 +86,7 @@ def _without_lost_places(usual: ScaleUpPlan) -> list[Variant]:
 def _by_priority(usual: ScaleUpPlan) -> list[Variant]:
     """Return the plan in which groups grow for the most important pods first, if limits keep some of these waiting
     while less important ones get new nodes; it is made for any number of pods."""
-    progress, left = usual.progress, _left_by(usual, LIMITED)
+    progress, left = usual.progress, left_by(usual, LIMITED)
     if not len(left) or not progress.group_of:
         return []
     served = progress.pods[np.isin(progress.nodes, progress.opened)]
@@ -98,7 +98,7 @@ def _by_priority(usual: ScaleUpPlan) -> list[Variant]:
     return [Variant(USUAL, usual.context.request.settings.expanders, by_priority=True)]
 
 
-def _left_by(usual: ScaleUpPlan, reasons: tuple[int, ...]) -> Int32:
+def left_by(usual: ScaleUpPlan, reasons: tuple[int, ...]) -> Int32:
     """Return the pods left that one more node of some group would take, if it were not for these reasons. int32."""
     refusals = usual.refusals
     limited = np.isin(refusals.reason, reasons).sum(axis=1, dtype=np.int64)
@@ -138,7 +138,7 @@ def _otherwise(usual: ScaleUpPlan, *, too_many_nodes: bool) -> list[Variant]:
         for placement_order in PLACEMENT_ORDERS
         if left < waiting and (some_left or too_many_nodes or by_price)
     ]
-    if progress.group_of and len(_left_by(usual, SHARED_LIMITS)):
+    if progress.group_of and len(left_by(usual, SHARED_LIMITS)):
         found += [Variant(USUAL, expanders, by_priority=by, smallest_first=True) for by in (False, True)]
     price = np.array([group.price_per_hour for group in progress.groups], np.float64)
     is_priced, grows = not np.isnan(price).any(), bool(progress.group_of)

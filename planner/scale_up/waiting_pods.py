@@ -69,7 +69,8 @@ def place_on_existing_nodes(
     """
     request, leaving = context.request, context.leaving
     snapshot, settings, general = request.snapshot, request.settings, request.round.settings
-    pending = pending_pods(snapshot, settings, general, request.now_ns, request.round.requested)
+    requested, gangs = request.round.requested, context.gangs
+    pending = pending_pods(snapshot, settings, general, request.now_ns, requested, gangs)
     moving = pods_to_move(snapshot, leaving, general.expendable_priority)
     close_leaving(simulation, leaving, moving)
     start = current_mark(simulation.state)

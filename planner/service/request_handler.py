@@ -75,13 +75,14 @@ class RequestHandler:
             check_decisions(request, self._table)
             state = self._state(request, scope)
             kept = self._snapshot(request, payload, scope, watch)
-            work = _work(watch, caller, kept, self._cache.parts(scope))._replace(parallel=self._lanes)
-            planned = plan_in_parts(kept.snapshot, request, state, work, self._table)
+            used = kept.planned()
+            work = _work(watch, caller, used, self._cache.parts(scope))._replace(parallel=self._lanes)
+            planned = plan_in_parts(used.snapshot, request, state, work, self._table)
         answer = planned.answer
         answer.request_id = request.request_id
         answer.state_version = self._cache.keep_state(scope, answer.state)
         self._cache.keep_snapshot(scope, kept)
-        self.on_plan(request, kept.snapshot)
+        self.on_plan(request, used.snapshot)
         caller.bounds.check()
         watch.write(answer.diagnostics)
         self._log_decisions(request, answer, watch)
@@ -97,8 +98,10 @@ class RequestHandler:
         with _contract_errors():
             check_request(request)
             kept = self._snapshot(request, payload, scope, watch)
+            used = kept.planned()
             self._cache.keep_snapshot(scope, kept)
-            for answer in check_fit(kept.snapshot, request, _work(watch, caller, kept, self._cache.parts(scope))):
+            work = _work(watch, caller, used, self._cache.parts(scope))
+            for answer in check_fit(used.snapshot, request, work, kept.snapshot):
                 caller.bounds.check()
                 yield answer
         watch.write(plan_pb2.Diagnostics())

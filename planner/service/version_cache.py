@@ -10,6 +10,7 @@ from hashlib import blake2b
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
+from trimtab.planner.device_amounts.planned import PlannedDevices, planned_snapshot
 from trimtab.planner.snapshot.cache import LeastRecentlyUsed, Sizes
 from trimtab.planner.snapshot.caches import ContentKey, KeyedCache, LatestKey, SnapshotKey, SuccessorKey
 from trimtab.planner.snapshot.columns import Snapshot
@@ -39,6 +40,13 @@ class _CachedValue(NamedTuple):
     reads: frozenset[str]
 
 
+class _PlannedWith(NamedTuple):
+    """What decisions are made with, and its values."""
+
+    planned: PlannedDevices
+    kept: "CachedSnapshot"
+
+
 class CachedSnapshot:
     """A snapshot with its values: a `SnapshotCache`. Values are never written once computed.
 
@@ -56,6 +64,21 @@ class CachedSnapshot:
         # Those of the base, until this snapshot has its own.
         self._of_base: dict[object, object] = base.values_for_next() if base else {}
         self._computing: list[Reads] = []
+        self._planned: _PlannedWith | None = None
+        self._planned_before = base._planned if base else None
+
+    def planned(self) -> "CachedSnapshot":
+        """Return the snapshot with which decisions are made, with its values: this one if it has no devices."""
+        with self._lock:
+            if self._planned is None:
+                before, self._planned_before = self._planned_before, None
+                found = planned_snapshot(self.snapshot, before.planned if before else None)
+                if found.snapshot is self.snapshot:
+                    kept = self
+                else:
+                    kept = CachedSnapshot(found.snapshot, before.kept if before else None)
+                self._planned = _PlannedWith(found, kept)
+            return self._planned.kept
 
     def get(self, key: SnapshotKey[T], snapshot: Snapshot, compute: Callable[[Snapshot], T]) -> T:
         """Return the value of a key, computed once. snapshot : this one, or the view of it given to a computation."""
@@ -112,7 +135,9 @@ class CachedSnapshot:
         with self._lock:
             values = (one.value for one in self._values.values())
             latest = (part for one in self._latest.values() for part in one)
-            return self._sizes.size_of(self.snapshot, *values, *latest, *self._put.values())
+            own = self._sizes.size_of(self.snapshot, *values, *latest, *self._put.values())
+            planned = self._planned.kept if self._planned is not None else self
+            return own if planned is self else own + planned.size()
 
     def sizes(self) -> Sizes:
         """Return a copy of what has been measured."""
@@ -123,6 +148,7 @@ class CachedSnapshot:
         """Drop all values; keep the snapshot."""
         with self._lock:
             self._values, self._latest, self._put, self._of_base = {}, {}, {}, {}
+            self._planned = self._planned_before = None
 
 
 def _is_same(path: str, one: Snapshot, other: Snapshot) -> bool:

@@ -10,7 +10,14 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from trimtab.planner.model.values import NO_TRAITS, NodeTraits, PodRequirements, RecentEviction, TaintSpec
+from trimtab.planner.model.values import (
+    NO_TRAITS,
+    NodeTraits,
+    PodRequirements,
+    RecentEviction,
+    TaintSpec,
+    is_device_resource,
+)
 from trimtab.planner.predicates.topologies import HOSTNAME
 from trimtab.planner.snapshot.columns import NO_NODE, Int64, NodeColumns, Snapshot
 
@@ -147,11 +154,22 @@ def amounts_of(snapshot: Snapshot, row: Int64) -> tuple[tuple[str, int], ...]:
     return tuple([pair for pair in zip(snapshot.resources, row.tolist(), strict=True) if pair[1]])
 
 
+def _allocatable(snapshot: Snapshot, nodes: NodeColumns, row: int) -> Int64:
+    """Return what a new node like one would offer: all of its devices, also those that others use there : int64[R]."""
+    row_of: Int64 = nodes.allocatable[row]
+    of_devices = [at for at, name in enumerate(snapshot.resources) if is_device_resource(name)]
+    if not of_devices:
+        return row_of
+    new = row_of.copy()
+    new[of_devices] = nodes.capacity[row, of_devices]
+    return new
+
+
 def template_of(snapshot: Snapshot, nodes: NodeColumns, row: int) -> NodeTemplate:
     """Return a row of the snapshot's nodes, or of its node groups' templates, as a template."""
     return NodeTemplate(
         labels_of(snapshot, int(nodes.label_set[row])),
-        amounts_of(snapshot, nodes.allocatable[row]),
+        amounts_of(snapshot, _allocatable(snapshot, nodes, row)),
         nodes.taint_sets[nodes.taint_set[row]],
         bool(nodes.unschedulable[row]),
         nodes.traits[row],

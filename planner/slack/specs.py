@@ -18,6 +18,7 @@ from trimtab.planner.model.values import (
     SpreadConstraint,
 )
 from trimtab.planner.simulation.virtual_rows import Labels
+from trimtab.planner.slack.claim_specs import add_claims
 from trimtab.v1 import snapshot_pb2
 
 
@@ -103,6 +104,7 @@ class SpecWriter:
 
     def _add_rest(self, out: snapshot_pb2.PodSpec, spec: PodRequirements) -> None:
         """Add fields that few specs have."""
+        add_claims(out, spec.claims, spec.extended_device_requests)
         out.local_storage = spec.local_storage
         out.priority = spec.priority
         if spec.scheduler_name:

@@ -16,11 +16,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab.planner.devices.model import CounterSet, DeviceClaim, DeviceSet, DeviceTaint
 from trimtab.planner.model.values import (
     CapacityRequest,
     DeletionInProgress,
     DisruptionBudget,
     MountedVolume,
+    NodeAffinityTerm,
     NodeGroupInfo,
     NodeTraits,
     Owner,
@@ -141,6 +143,120 @@ class NodeColumns(NamedTuple):
     traits: tuple[NodeTraits, ...]
 
 
+class SliceColumns(NamedTuple):
+    """S slices of devices, sorted by name. driver, pool, node : int32[S] into `DeviceColumns.strings`, node "" = not of
+    one node; generation, slice_count : int64[S] of the pool; selector : int32[S] into `node_selectors`, device_set,
+    counter_set : int32[S] into the tables of their names, -1 = none; flags : uint8[S].
+    """
+
+    name: Text
+    driver: Int32
+    pool: Int32
+    generation: Int64
+    slice_count: Int64
+    node: Int32
+    selector: Int32
+    flags: UInt8
+    device_set: Int32
+    counter_set: Int32
+
+
+class ClaimColumns(NamedTuple):
+    """C claims sorted by (namespace, name), with D results, E amounts of capacities and F consumers.
+
+    namespace, pod_claim, node : int32[C] into `DeviceColumns.strings`, "" = none; spec : int32[C] into `claim_specs`;
+    pod : C texts, the pod that owns the claim, "" = none; flags : uint8[C]; selector : int32[C] into `node_selectors`,
+    -1 = none. result_claim : int32[D] ascending; result_driver, result_pool, result_device, result_request : int32[D]
+    into the strings; result_flags : uint8[D]. capacity_result : int32[E] ascending; capacity_name : int32[E] into the
+    strings; capacity_amount : int32[E] into `quantities`. consumer_claim : int32[F] ascending; consumer : F texts, the
+    names of pods, "" = no pod.
+    """
+
+    namespace: Int32
+    name: Text
+    spec: Int32
+    pod: Text
+    pod_claim: Int32
+    flags: UInt8
+    node: Int32
+    selector: Int32
+    result_claim: Int32
+    result_driver: Int32
+    result_pool: Int32
+    result_device: Int32
+    result_request: Int32
+    result_flags: UInt8
+    capacity_result: Int32
+    capacity_name: Int32
+    capacity_amount: Int32
+    consumer_claim: Int32
+    consumer: Text
+
+
+ALL_NODES, PER_DEVICE = 1, 2
+"""Bits of the slices' column `flags`, as on the wire."""
+ALLOCATED, BEING_DELETED, BINDING_FAILED = 1, 2, 4
+"""Bits of the claims' column `flags`, as on the wire."""
+ADMIN_ACCESS, SHARE = 1, 2
+"""Bits of the claims' column `result_flags`, as on the wire."""
+
+
+class ClassOfDevices(NamedTuple):
+    """A device class. selectors : expressions, None = of an unknown kind; extended_resource : "" = none but the one
+    that follows from its name; created_s : Unix seconds."""
+
+    name: str
+    selectors: tuple[str | None, ...]
+    extended_resource: str
+    created_s: int
+
+
+class TaintOfDevices(NamedTuple):
+    """A taint that a rule gives to devices by name; None = all."""
+
+    driver: str | None
+    pool: str | None
+    device: str | None
+    taint: DeviceTaint
+
+
+class TemplateSlice(NamedTuple):
+    """A slice of a new node; its pool has the node's name, with `pool` before it."""
+
+    driver: str
+    pool: str
+    devices: DeviceSet
+    counter_sets: tuple[CounterSet, ...]
+    per_device_nodes: bool
+
+
+class DeviceColumns(NamedTuple):
+    """Devices of dynamic resource allocation, in canonical form. kubernetes_minor : 0 = not known; feature_gates :
+    sorted, as written; strings : sorted, those in use and ""; device_sets, counter_sets, node_selectors, claim_specs,
+    quantities (nano-units) : dictionaries without duplicates; classes : by name; taint_rules : sorted; templates :
+    slices of new nodes by node group, sorted by its id.
+    """
+
+    kubernetes_minor: int
+    feature_gates: tuple[str, ...]
+    strings: tuple[str, ...]
+    device_sets: tuple[DeviceSet, ...]
+    counter_sets: tuple[tuple[CounterSet, ...], ...]
+    node_selectors: tuple[tuple[NodeAffinityTerm, ...], ...]
+    claim_specs: tuple[DeviceClaim, ...]
+    quantities: tuple[int, ...]
+    slices: SliceColumns
+    classes: tuple[ClassOfDevices, ...]
+    claims: ClaimColumns
+    taint_rules: tuple[TaintOfDevices, ...]
+    templates: tuple[tuple[str, tuple[TemplateSlice, ...]], ...]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the cluster has no slices, classes and claims."""
+        return not (len(self.slices.driver) or self.classes or len(self.claims.spec) or self.templates)
+
+
 class Dangling(NamedTuple):
     """Rows of one column whose reference is not in the snapshot, and the names they refer to.
 
@@ -191,6 +307,7 @@ class Snapshot(NamedTuple):
     deletions: tuple[DeletionInProgress, ...]
     recent_evictions: tuple[RecentEviction, ...]
     slack_requests: tuple[SlackRequest, ...]
+    devices: DeviceColumns
     capacity_requests: tuple[CapacityRequest, ...]
     pod_groups: tuple[PodGroup, ...]
     dangling: DanglingReferences

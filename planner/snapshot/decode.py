@@ -16,6 +16,7 @@ from trimtab.planner.model.values import NodeGroupInfo, PodRequirements, Templat
 from trimtab.planner.snapshot.capacity_requests import read_capacity_requests
 from trimtab.planner.snapshot.checks import Row, SnapshotError, SnapshotMalformedError
 from trimtab.planner.snapshot.columns import Dangling, DanglingReferences, Int32, LabelSets, NodeColumns, Snapshot
+from trimtab.planner.snapshot.devices import read_devices
 from trimtab.planner.snapshot.dictionaries import (
     canonical_label_sets,
     canonical_resources,
@@ -109,13 +110,11 @@ def draft(
     strings, resources = read_strings(message), read_resources(message)
     namespace = read_namespace(message.pods, strings)
     wire_sets = read_label_sets(message.label_sets, strings)
-    annotated, grouped = number_keys(message.pods, strings), group_names(message.pods, strings)
-    texts, moved = canonical_strings(strings, [namespace, wire_sets.keys, wire_sets.values, annotated, grouped])
+    named = [namespace, number_keys(message.pods, strings), group_names(message.pods, strings)]
+    texts, moved = canonical_strings(strings, [*named, wire_sets.keys, wire_sets.values])
     label_sets, moved_sets = canonical_label_sets(wire_sets, moved)
     specs, moved_specs = canonical_values(read_specs(message.pod_specs, strings, resources))
-    wire_volumes = read_volumes(message.volumes, strings)
-    check_volumes(wire_volumes)
-    volumes, moved_volumes = canonical_values(wire_volumes)
+    volumes, moved_volumes = canonical_values(check_volumes(read_volumes(message.volumes, strings)))
     columns = _columns(message, resources, specs, limits)
     dictionaries = _Dictionaries(
         strings, moved, moved_sets, moved_specs, resources, columns, specs, partial(_labels, texts, label_sets)
@@ -123,9 +122,8 @@ def draft(
     groups, templates = _node_groups(message, dictionaries)
     nodes, no_group = _nodes(message, dictionaries, groups)
     owners = read_owners(message.owners, strings, partial(_pod_template, dictionaries))
-    index_of_node = {name: i for i, name in enumerate(nodes.name)}
-    index_of_owner = {owner.uid: i for i, owner in enumerate(owners)}
-    of_pods = PodDictionaries(strings, moved, moved_sets, moved_specs, moved_volumes, index_of_node, index_of_owner)
+    indices = _index_of(nodes.name), _index_of([owner.uid for owner in owners])
+    of_pods = PodDictionaries(strings, moved, moved_sets, moved_specs, moved_volumes, *indices)
     pods, missing = read_pods(message.pods, namespace, of_pods)
     sizes = DictionarySizes(len(moved_sets), len(moved_specs))
     return Snapshot(
@@ -148,10 +146,15 @@ def draft(
             for one in read_evictions(message.actuation_status.recent_evictions, sizes)
         ),
         slack_requests=read_slack_requests(message.slack_requests),
+        devices=read_devices(message.devices),
         capacity_requests=read_capacity_requests(message.capacity_requests),
         pod_groups=read_pod_groups(message.pod_groups, strings, partial(_pod_template, dictionaries)),
         dangling=DanglingReferences(missing.node, missing.owner, missing.pinned, no_group),
     )
+
+
+def _index_of(keys: Sequence[str]) -> dict[str, int]:
+    return {key: i for i, key in enumerate(keys)}
 
 
 def _row_bytes(message: pb.ClusterSnapshot) -> int:

@@ -78,6 +78,7 @@ def apply_delta(
         deletions=tables.deletions,
         recent_evictions=tables.recent_evictions,
         slack_requests=(changed if delta.changed.HasField("slack_requests") else base).slack_requests,
+        devices=(changed if delta.changed.HasField("devices") else base).devices,
         capacity_requests=(changed if delta.changed.HasField("capacity_requests") else base).capacity_requests,
         pod_groups=tables.pod_groups,
         dangling=dangling,

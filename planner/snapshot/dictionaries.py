@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TypeVar
 
-import msgspec
 import numpy as np
 
 from trimtab.planner.model.values import MountedVolume, PodRequirements
 from trimtab.planner.snapshot.checks import SnapshotError, check_index, read_column
 from trimtab.planner.snapshot.columns import Int32, Int64, LabelSets
+from trimtab.planner.snapshot.encoding import encoded
 from trimtab.planner.snapshot.offsets import find_offsets_fault
 from trimtab.v1 import snapshot_pb2 as pb
 
@@ -101,23 +101,23 @@ def canonical_label_sets(sets: LabelSets, moved: Int32) -> tuple[LabelSets, Int3
 
 def canonical_values(values: Sequence[_Value]) -> tuple[tuple[_Value, ...], Int32]:
     """Return (the distinct values in the order of their encodings; the new index of each old one)."""
-    encode = msgspec.msgpack.Encoder().encode
-    encoded = [encode(value) for value in values]
-    by_code = dict(zip(encoded, values, strict=True))
+    codes = [encoded(value) for value in values]
+    by_code = dict(zip(codes, values, strict=True))
     distinct = sorted(by_code)
     rank = dict(zip(distinct, range(len(distinct)), strict=True))
-    moved = np.fromiter((rank[code] for code in encoded), np.int32, len(encoded))
+    moved = np.fromiter((rank[code] for code in codes), np.int32, len(codes))
     return tuple(by_code[code] for code in distinct), moved
 
 
-def check_volumes(volumes: Sequence[MountedVolume], table: str = "volumes") -> None:
-    """Refuse two volumes that have one id but differ."""
+def check_volumes(volumes: Sequence[MountedVolume], table: str = "volumes") -> Sequence[MountedVolume]:
+    """Return the same volumes. Refuses two that have one id but differ."""
     known: dict[str, MountedVolume] = {}
     for row, volume in enumerate(volumes):
         if known.setdefault(volume.id, volume) != volume:
             raise SnapshotError(
                 table, row, "id", f"{volume.id!r} is given before with different content; give each volume once"
             )
+    return volumes
 
 
 def read_resources(message: pb.ClusterSnapshot) -> list[str]:

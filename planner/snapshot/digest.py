@@ -10,23 +10,27 @@ from collections.abc import Callable, Iterator
 from hashlib import sha256
 from typing import Any, Final
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.planner.snapshot.columns import (
+    ClaimColumns,
     Dangling,
     DanglingReferences,
+    DeviceColumns,
     LabelSets,
     NodeColumns,
     PodColumns,
+    SliceColumns,
     Snapshot,
     Text,
 )
+from trimtab.planner.snapshot.encoding import encoded
 
-_encode = msgspec.msgpack.Encoder().encode
 _WORTH_NARROWING = 1024
-_NESTED: Final = (LabelSets, NodeColumns, PodColumns, DanglingReferences, Dangling)
+_NESTED: Final = (
+    LabelSets, NodeColumns, PodColumns, DanglingReferences, Dangling, DeviceColumns, SliceColumns, ClaimColumns,
+)  # fmt: skip
 Kept = Callable[[str, object], bytes]
 """Returns the digest of a field, given its path and value, cached or computed."""
 
@@ -43,7 +47,7 @@ def digest(snapshot: Snapshot, kept: Kept = compute_uncached) -> str:
     """
     sink = sha256()
     for path, value in _fields(snapshot, ""):
-        sink.update(_encode((path, kept(path, value))))
+        sink.update(encoded((path, kept(path, value))))
     return str(sink.hexdigest())[:32]
 
 
@@ -61,15 +65,15 @@ def digest_of(value: Any) -> bytes:
     sink: Any
     if isinstance(value, np.ndarray):
         narrow = _narrowed(value)
-        sink = sha256(_encode((narrow.dtype.str, value.shape, narrow.size)))
+        sink = sha256(encoded((narrow.dtype.str, value.shape, narrow.size)))
         sink.update(narrow)
     elif isinstance(value, Text):
         # Lengths of one byte replace offsets of eight: names and uids have at most 255 bytes.
-        sink = sha256(_encode((len(value.offsets), len(value.data))))
+        sink = sha256(encoded((len(value.offsets), len(value.data))))
         sink.update(np.diff(value.offsets).astype(np.uint8))
         sink.update(value.data)
     else:
-        sink = sha256(_encode(value))
+        sink = sha256(encoded(value))
     return bytes(sink.digest())
 
 

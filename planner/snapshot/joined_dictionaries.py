@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-import msgspec
 import numpy as np
 
 from trimtab.planner.model.values import MountedVolume, PodRequirements
 from trimtab.planner.snapshot.caches import UNCACHED, SnapshotCache, SnapshotKey
 from trimtab.planner.snapshot.columns import Int32, LabelSets, Snapshot
 from trimtab.planner.snapshot.dictionaries import canonical_resources, offsets_of
+from trimtab.planner.snapshot.encoding import encoded
 from trimtab.planner.snapshot.references import is_identity
 
 
@@ -57,12 +57,11 @@ def join_dictionaries(base: Snapshot, changed: Snapshot, cache: SnapshotCache = 
     ranks = cache.get(RanksKey("strings"), base, lambda view: _ranks(view.strings))
     strings, string_numbers = _join(base.strings, changed.strings, ranks, changed.strings)
     label_sets, set_numbers = _join_label_sets(base, changed, *string_numbers, cache)
-    encode = msgspec.msgpack.Encoder().encode
-    ranks_of_specs = cache.get(RanksKey("specs"), base, lambda view: _ranks(list(map(encode, view.specs))))
-    specs, spec_numbers = _join(base.specs, changed.specs, ranks_of_specs, [encode(one) for one in changed.specs])
-    ranks_of_volumes = cache.get(RanksKey("volumes"), base, lambda view: _ranks(list(map(encode, view.volumes))))
+    ranks_of_specs = cache.get(RanksKey("specs"), base, lambda view: _ranks(list(map(encoded, view.specs))))
+    specs, spec_numbers = _join(base.specs, changed.specs, ranks_of_specs, [encoded(one) for one in changed.specs])
+    ranks_of_volumes = cache.get(RanksKey("volumes"), base, lambda view: _ranks(list(map(encoded, view.volumes))))
     volumes, volume_numbers = _join(
-        base.volumes, changed.volumes, ranks_of_volumes, [encode(one) for one in changed.volumes]
+        base.volumes, changed.volumes, ranks_of_volumes, [encoded(one) for one in changed.volumes]
     )
     resources = canonical_resources((*base.resources, *changed.resources))
     place = {name: i for i, name in enumerate(resources)}

@@ -22,8 +22,9 @@ from trimtab.planner.snapshot.joined_rows import JoinedTables
 from trimtab.planner.snapshot.lookup import find_pods, keys_of, locate
 from trimtab.planner.snapshot.pod_groups import GroupedPods
 from trimtab.planner.snapshot.pod_numbers import PodNumbers, sorted_numbers
-from trimtab.planner.snapshot.pods import gather_text, sort_mounts
+from trimtab.planner.snapshot.pods import sort_mounts
 from trimtab.planner.snapshot.references import Followed, dangling, follow
+from trimtab.planner.snapshot.text_columns import gather_text
 
 _Names = tuple[Sequence[str], Sequence[str]]
 """The names of a table, before and in the delta."""
@@ -39,11 +40,10 @@ def join_pods(
     cache: SnapshotCache = UNCACHED,
 ) -> tuple[PodColumns, DanglingReferences]:
     """Return the pods in canonical order, and the new dangling references. cache : that of the base."""
-    first, second = dictionaries.base, dictionaries.changed
+    first, second, a, b = dictionaries.base, dictionaries.changed, base.pods, changed.pods
     merge = _merge(base, changed, deleted, dictionaries)
     rank = np.full(len(base.pods.spec) + len(changed.pods.spec), -1, np.int32)
     rank[merge.source] = np.arange(len(merge.source), dtype=np.int32)
-    a, b = base.pods, changed.pods
 
     def stacked(name: str, numbers: str) -> Int32:
         sides = (renumbered(getattr(first, numbers), getattr(a, name)), getattr(second, numbers)[getattr(b, name)])
@@ -63,7 +63,6 @@ def join_pods(
     owner, no_owner = referring("owner", uids, owners)
     mounts = _mounts(base, changed, rank, dictionaries)
     numbers = _numbers(base, changed, rank, dictionaries)
-    grouped = _grouped(base, changed, rank, dictionaries)
     pods = PodColumns(
         namespace=stacked("namespace", "strings"),
         name=merge.text(a.name, b.name),
@@ -78,8 +77,7 @@ def join_pods(
         number_pod=numbers.pod,
         number_key=numbers.key,
         number=numbers.value,
-        group_pod=grouped.pod,
-        group_name=grouped.name,
+        **_grouped(base, changed, rank, dictionaries)._asdict(),
         **{name: merge.column(getattr(a, name), getattr(b, name)) for name in _PLAIN},
     )
     return pods, DanglingReferences(no_node, no_owner, not_pinned, tables.no_group)

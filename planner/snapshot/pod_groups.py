@@ -19,10 +19,11 @@ _MODES: Final = frozenset(pb.PodGroupDisruptionMode.Code.values())
 
 
 class GroupedPods(NamedTuple):
-    """The pods that name a group. pod : int32[B] ascending; name : int32[B] index of its name in the strings."""
+    """The pods that name a group. group_pod : int32[B] ascending; group_name : int32[B] index of its name in the
+    strings."""
 
-    pod: Int32
-    name: Int32
+    group_pod: Int32
+    group_name: Int32
 
 
 def read_pod_groups(
@@ -69,9 +70,9 @@ def group_names(table: pb.PodTable, strings: Sequence[str]) -> Int32:
     return names
 
 
-def read_grouped_pods(names: Int32, strings: Sequence[str], moved: Int32, order: Int64 | None) -> GroupedPods:
-    """Return the pods in groups. names : from `group_names`; moved : int32[strings], the canonical numbers; order :
-    int64[P] new row to old one."""
+def read_grouped_pods(table: pb.PodTable, strings: Sequence[str], moved: Int32, order: Int64 | None) -> GroupedPods:
+    """Return the pods in groups. moved : int32[strings], the canonical numbers; order : int64[P] new row to old one."""
+    names = group_names(table, strings)
     if not len(names):
         return GroupedPods(names, names)
     names = names if order is None else names[order]

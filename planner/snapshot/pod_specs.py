@@ -19,6 +19,7 @@ from trimtab.planner.model.values import (
     WeightedAffinityTerm,
 )
 from trimtab.planner.snapshot.checks import Row
+from trimtab.planner.snapshot.device_values import read_extended_requests, read_pod_claims
 from trimtab.planner.snapshot.selectors import read_selector, read_terms
 from trimtab.v1 import snapshot_pb2 as pb
 
@@ -233,6 +234,8 @@ _READ: Final[dict[str, Callable[[_SpecRow, Any], Any]]] = {
     "scale_up_delay_s": lambda row, delay_s: row.at_least(delay_s, 0, "scale_up_delay_s"),
     "ignored_by_slack": lambda _, ignored: ignored,
     "node_features": lambda row, names: _texts(row, names, "node_features"),
+    "claims": read_pod_claims,
+    "extended_device_requests": read_extended_requests,
     "capacity_request": lambda row, index: row.text(index, "capacity_request"),
 }
 """Readers of the message's fields except `requests`, for the fields of `PodRequirements` with the same names."""

@@ -12,23 +12,21 @@ import numpy as np
 from trimtab.planner.snapshot.checks import (
     MAX_PODS,
     MAX_TIME_S,
-    WHOLE_TABLE,
     SnapshotError,
     check_index,
     check_range,
     read_column,
     read_optional,
 )
-from trimtab.planner.snapshot.columns import Dangling, Int32, Int64, PodColumns, Text, UInt8
-from trimtab.planner.snapshot.dictionaries import offsets_of
-from trimtab.planner.snapshot.kernels import text as kernels
-from trimtab.planner.snapshot.pod_groups import group_names, read_grouped_pods
+from trimtab.planner.snapshot.columns import Dangling, Int32, Int64, PodColumns, UInt8
+from trimtab.planner.snapshot.pod_groups import read_grouped_pods
 from trimtab.planner.snapshot.pod_numbers import read_numbers
 from trimtab.planner.snapshot.references import resolve
+from trimtab.planner.snapshot.text_columns import TextColumn, take_text
 from trimtab.v1 import snapshot_pb2 as pb
 
 TABLE: Final = "pods"
-_MAX_NAME, _MAX_UID = 253, 255
+_MAX_UID: Final = 255
 _KNOWN_FLAGS: Final = 127
 _LAST_PHASE: Final = max(pb.PodPhase.Code.values())
 
@@ -74,29 +72,23 @@ def read_namespace(table: pb.PodTable, strings: Sequence[str]) -> Int32:
 def read_pods(table: pb.PodTable, namespace: Int32, dictionaries: PodDictionaries) -> tuple[PodColumns, DanglingPods]:
     """Return the pods in canonical order, and the dangling references. namespace : int32[P], from `read_namespace`."""
     rank = dictionaries.moved[namespace]
-    names = _read_text(table.names, table.name_lengths, table.count, "names", _MAX_NAME)
-    uids = _read_text(table.uids, table.uid_lengths, table.count, "uids", _MAX_UID)
+    of_names = TextColumn(TABLE, "names", "name_lengths", table.count)
+    names = of_names.read(table.names, table.name_lengths)
+    uids = TextColumn(TABLE, "uids", "uid_lengths", table.count).read(table.uids, table.uid_lengths, _MAX_UID)
     if b"/" in table.names:
         offset = table.names.index(b"/")
         row = int(np.searchsorted(names.offsets, offset, "right")) - 1
         raise SnapshotError(TABLE, row, "names", f"{names.get(row)!r} has a slash; names of pods have none")
-    order = _order(rank, names)
+    order = of_names.order(rank, names, "of the same namespace; give each pod once")
     columns = _read_indices(table, dictionaries)
     plain = _read_plain(table)
     mounts = _read_mounts(table, dictionaries, order)
     numbers = read_numbers(table, dictionaries.strings, dictionaries.moved, order)
-    names_of_groups = group_names(table, dictionaries.strings)
-    grouped = read_grouped_pods(names_of_groups, dictionaries.strings, dictionaries.moved, order)
+    grouped = read_grouped_pods(table, dictionaries.strings, dictionaries.moved, order)
     if order is not None:
         rank, names, uids = rank[order], take_text(names, order), take_text(uids, order)
         columns = _Indices(*(column[order] for column in columns))
-        plain = _Plain(
-            plain.created_s[order],
-            plain.deletion_s[order],
-            plain.phase[order],
-            plain.flags[order],
-            plain.deletion_cost[order],
-        )
+        plain = _Plain._make(column[order] for column in plain)
     node, no_node = resolve(columns.node, dictionaries.strings, dictionaries.nodes)
     owner, no_owner = resolve(columns.owner, dictionaries.strings, dictionaries.owners)
     pinned, not_pinned = resolve(columns.pinned, dictionaries.strings, dictionaries.nodes)
@@ -119,24 +111,9 @@ def read_pods(table: pb.PodTable, namespace: Int32, dictionaries: PodDictionarie
         number_pod=numbers.pod,
         number_key=numbers.key,
         number=numbers.value,
-        group_pod=grouped.pod,
-        group_name=grouped.name,
+        **grouped._asdict(),
     )
     return pods, DanglingPods(no_node, no_owner, not_pinned)
-
-
-def take_text(text: Text, order: Int64) -> Text:
-    """Return the strings in another order. order : int64[Q]."""
-    return gather_text(text, Text(text.data[:0], text.offsets[:1]), order)
-
-
-def gather_text(first: Text, second: Text, source: Int64) -> Text:
-    """Return string source[i] of `first`, or of `second` for those from len(first) on. source : int64[Q]."""
-    sizes = np.concatenate((np.diff(first.offsets), np.diff(second.offsets)))[source]
-    offsets = offsets_of(sizes)
-    out = Text(np.empty(offsets[-1], np.uint8), offsets)
-    kernels.gather(first, second, source, out)
-    return out
 
 
 class _Indices(NamedTuple):
@@ -159,48 +136,6 @@ class _Plain(NamedTuple):
     phase: UInt8
     flags: UInt8
     deletion_cost: Int32
-
-
-def _read_text(data: bytes, sizes: bytes, count: int, field: str, longest: int) -> Text:
-    """Return checked texts: sizes in range, their sum the number of bytes, valid UTF-8 in each."""
-    lengths = read_column(sizes, np.int32, count, TABLE, f"{field[:-1]}_lengths")
-    check_range(lengths, 1, longest, TABLE, f"{field[:-1]}_lengths", "length in bytes")
-    offsets = offsets_of(lengths)
-    if offsets[-1] != len(data):
-        problem = f"there are {len(data)} bytes; the lengths add up to {offsets[-1]}"
-        raise SnapshotError(TABLE, WHOLE_TABLE, field, problem)
-    text = Text(np.frombuffer(data, np.uint8).copy(), offsets)
-    if not data.isascii():
-        _check_utf8(text, data, field)
-    return text
-
-
-def _check_utf8(text: Text, data: bytes, field: str) -> None:
-    """Refuse the first text that is not valid UTF-8 on its own."""
-    try:
-        data.decode()
-        bad = np.flatnonzero((text.data[text.offsets[:-1]] & 0xC0) == 0x80)
-        row = int(bad[0]) if bad.size else WHOLE_TABLE
-    except UnicodeDecodeError as error:
-        row = int(np.searchsorted(text.offsets, error.start, "right")) - 1
-    if row != WHOLE_TABLE:
-        raise SnapshotError(TABLE, row, field, "this is not UTF-8; check the lengths")
-
-
-def _order(rank: Int32, names: Text) -> Int64 | None:
-    """Return the rows in canonical order, or None where they already are. Refuses duplicates."""
-    keys = kernels.Keys(rank, names.data, names.offsets)
-    if kernels.first_not_ascending(keys) < 0:
-        return None
-    order = np.empty(len(rank), np.int64)
-    kernels.sort(keys, order, np.empty(len(rank), np.int64))
-    ordered = take_text(names, order)
-    twice = kernels.first_not_ascending(kernels.Keys(rank[order], ordered.data, ordered.offsets))
-    if twice >= 0:
-        first, second = int(order[twice - 1]), int(order[twice])
-        problem = f"{names.get(second)!r} is also row {first} of the same namespace; give each pod once"
-        raise SnapshotError(TABLE, second, "names", problem)
-    return order
 
 
 def _read_indices(table: pb.PodTable, dictionaries: PodDictionaries) -> _Indices:

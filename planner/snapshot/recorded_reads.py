@@ -13,11 +13,19 @@ from collections.abc import Iterator
 from types import FunctionType, MethodType
 from typing import Any, Final, cast
 
-from trimtab.planner.snapshot.columns import DanglingReferences, NodeColumns, PodColumns, Snapshot
+from trimtab.planner.snapshot.columns import (
+    ClaimColumns,
+    DanglingReferences,
+    DeviceColumns,
+    NodeColumns,
+    PodColumns,
+    SliceColumns,
+    Snapshot,
+)
 
 EVERYTHING: Final = "version"
 """The field that differs between any two snapshots that differ."""
-_TABLES: Final = (PodColumns, NodeColumns, DanglingReferences)
+_TABLES: Final = (PodColumns, NodeColumns, DanglingReferences, DeviceColumns, SliceColumns, ClaimColumns)
 """Tables whose columns are noted one by one. Label sets go to kernels and indexes as one value."""
 
 

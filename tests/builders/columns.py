@@ -23,6 +23,7 @@ from trimtab.planner.snapshot.columns import (
     Snapshot,
     Text,
 )
+from trimtab.planner.snapshot.devices import NO_DEVICES
 
 _NOTHING = Dangling(np.zeros(0, np.int32), np.zeros(0, np.int32), ())
 RESOURCES = ("cpu", "memory", "ephemeral-storage", "pods")
@@ -154,6 +155,7 @@ def snapshot(
         deletions=(),
         recent_evictions=(),
         slack_requests=(),
+        devices=NO_DEVICES,
         capacity_requests=(),
         pod_groups=(),
         dangling=DanglingReferences(_NOTHING, _NOTHING, _NOTHING, _NOTHING),

@@ -4,6 +4,7 @@ from random import Random
 from typing import Any
 
 Json = dict[str, Any]
+_COUNTS = (0, 1, 7, 7, 7)
 _TOTAL = "kueue.x-k8s.io/pod-group-total-count"
 CLAIMS: tuple[Json, ...] = (
     {"name": "gpu", "resourceClaimName": "shared"},
@@ -26,20 +27,17 @@ def group_of(random: Random) -> tuple[Json, Json, Json]:
     )
 
 
-def group_objects(random: Random, namespaces: tuple[str, ...]) -> list[Json]:
-    """Return PodGroups, Workloads and PodGroups of Volcano."""
+def group_objects(random: Random, namespaces: tuple[str, ...], controllers: list[tuple[str, str]]) -> list[Json]:
+    """Return PodGroups, Workloads of some controllers (kind and name), and PodGroups of Volcano."""
     out = []
     for namespace in namespaces:
         out += [_pod_group(random, name, namespace) for name in ("gang", "basic") if random.random() < 0.5]
-        if random.random() < 0.5:
-            reference = {
-                "kind": random.choice(("Deployment", "Job", "ReplicaSet", "Rollout")),
-                "name": f"o{random.randrange(6)}",
-            }
-            templates = [{"name": "workers"}, {"name": "more"}][: random.randint(1, 2)]
-            spec: Json = {"podGroupTemplates": templates} | (
-                {"controllerRef": reference} if random.random() < 0.8 else {}
-            )
+        if random.random() < 0.7:
+            kind, name = random.choice([*controllers, ("Rollout", "r")])
+            templates = [{"name": "workers"}, {"name": "more"}][: random.choice((1, 1, 2))]
+            spec: Json = {"podGroupTemplates": templates}
+            if random.random() < 0.9:
+                spec["controllerRef"] = {"kind": kind, "name": name}
             out.append(_object("scheduling.k8s.io/v1beta1", "Workload", "w", namespace, spec))
         if random.random() < 0.5:
             spec = {"minMember": random.choice((0, 2, 5, -1))}
@@ -74,22 +72,15 @@ def provisioning_requests(random: Random, templates: list[str], namespace: str) 
     out = []
     for i in range(random.randint(0, 3)):
         sets = [
-            {"podTemplateRef": {"name": random.choice([*templates, "absent"])}, "count": random.choice((0, 1, 7))}
-            for _ in range(random.randint(0, 2))
+            {
+                "podTemplateRef": {"name": random.choice([*templates * 3, "absent"])},
+                "count": random.choice(_COUNTS),
+            }
+            for _ in range(random.choice((0, 1, 1, 2)))
         ]
-        parameters = random.choice(
-            (
-                {},
-                {"noRetry": "true"},
-                {"ValidUntilSeconds": random.choice(("600", "x", "0"))},
-                {"processorInstance": "p"},
-            )
-        )
-        spec = {
-            "podSets": sets,
-            "provisioningClassName": "check-capacity.autoscaling.x-k8s.io",
-            "parameters": parameters,
-        }
+        seconds = {"ValidUntilSeconds": random.choice(("600", "600", "x", "0"))}
+        parameters = random.choice(({}, {"noRetry": "true"}, seconds, {"processorInstance": "p"}))
+        spec = {"podSets": sets, "provisioningClassName": "check-capacity", "parameters": parameters}
         one = _object("autoscaling.x-k8s.io/v1", "ProvisioningRequest", f"request-{i}", namespace, spec)
         one["status"] = {
             "conditions": [

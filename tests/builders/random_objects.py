@@ -42,7 +42,8 @@ def random_objects(seed: int) -> list[Json]:
         objects += storage_objects(draw.random, names, NAMESPACES, ZONES)
     objects += _buffers(draw, owners)
     if draw.random.random() < 0.5:
-        objects += group_objects(draw.random, NAMESPACES)
+        controllers = [(one["kind"], one["metadata"]["name"]) for one in owners if one["kind"] != "DaemonSet"]
+        objects += group_objects(draw.random, tuple({one["metadata"]["namespace"]: 1 for one in owners}), controllers)
     if draw.random.random() < 0.3:
         objects += provisioning_requests(draw.random, ["template"], "default")
     draw.random.shuffle(objects)

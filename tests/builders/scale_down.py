@@ -7,13 +7,14 @@ from google.protobuf.json_format import ParseDict
 
 from tests.builders.kubernetes import Json, snapshot_of
 from tests.certificates.scale_down import offences
+from trimtab.planner.device_amounts.planned import planned_snapshot
 from trimtab.planner.model.settings import resolve_planner, resolve_scale_down
 from trimtab.planner.round.round import Round
 from trimtab.planner.round.work import Work
 from trimtab.planner.scale_down.context import ScaleDownRequest
 from trimtab.planner.scale_down.decision import decide_scale_down
 from trimtab.planner.simulation.build import build_simulation
-from trimtab.planner.simulation.virtual_rows import VirtualRows
+from trimtab.planner.simulation.virtual_rows import NO_KINDS, VirtualRows
 from trimtab.planner.snapshot.columns import Snapshot
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2, reason_pb2, snapshot_pb2
@@ -61,9 +62,9 @@ class Outcome(NamedTuple):
 
 
 def settings_of(given: Json | None) -> plan_pb2.PlanSettings:
-    """Return settings from JSON: keys of `scaleDown`, plus `nodeGroups`, `planner` and `searchEffort`."""
+    """Return settings from JSON: keys of `scaleDown`, plus `nodeGroups`, `planner`, `searchEffort` and `gangs`."""
     given = dict(given or {})
-    more = {key: given.pop(key) for key in ("nodeGroups", "planner", "searchEffort") if key in given}
+    more = {key: given.pop(key) for key in ("nodeGroups", "planner", "searchEffort", "gangs") if key in given}
     return ParseDict({"scaleDown": given} | more, plan_pb2.PlanSettings())
 
 
@@ -82,7 +83,7 @@ def scale_down_request(
     """Return a request for a snapshot in its own round."""
     this = Round(
         snapshot,
-        lambda pods: build_simulation(snapshot, VirtualRows(pods)),
+        lambda pods, _=NO_KINDS: build_simulation(snapshot, VirtualRows(pods)),
         now_s * 10**9,
         settings=resolve_planner(settings),
         work=Work(time_left=time_left),
@@ -98,7 +99,7 @@ def plan_message(
     time_left: Callable[[], bool] | None = None,
 ) -> Outcome:
     """Decide on a snapshot, and verify the plan."""
-    snapshot = canonicalize(message)
+    snapshot = planned_snapshot(canonicalize(message)).snapshot
     given = settings_of(settings)
     result = decide_scale_down(scale_down_request(snapshot, given, now_s, state, time_left)).whole()
     assert offences(message, given, result.result, now_s) == []

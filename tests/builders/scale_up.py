@@ -10,6 +10,7 @@ from google.protobuf.json_format import ParseDict
 from tests.builders.kubernetes import Json, snapshot_of
 from tests.certificates.scale_up import offences
 from trimtab.planner.decisions.plan import plan as take_decisions
+from trimtab.planner.device_amounts.planned import planned_snapshot
 from trimtab.planner.model.settings import search
 from trimtab.planner.round.work import Work
 from trimtab.planner.snapshot.decode import canonicalize
@@ -59,9 +60,9 @@ class Outcome(NamedTuple):
 
 
 def settings_of(given: Json | None) -> plan_pb2.PlanSettings:
-    """Return settings from JSON: keys of `scaleUp`, plus `planner`, `scaleDown` and `searchEffort`."""
+    """Return settings from JSON: keys of `scaleUp`, plus `planner`, `scaleDown`, `searchEffort` and `gangs`."""
     given = dict(given or {})
-    more = {key: given.pop(key) for key in ("planner", "scaleDown", "searchEffort") if key in given}
+    more = {key: given.pop(key) for key in ("planner", "scaleDown", "searchEffort", "gangs") if key in given}
     return ParseDict({"scaleUp": given} | more, plan_pb2.PlanSettings())
 
 
@@ -83,7 +84,7 @@ def plan_message(
     given = settings_of(settings)
     request = plan_pb2.PlanRequest(decisions=decisions, settings=given, seed=seed)
     request.now.seconds = now_s
-    answer = take_decisions(canonicalize(message), request, state, Work(time_left=time_left))
+    answer = take_decisions(planned_snapshot(canonicalize(message)).snapshot, request, state, Work(time_left=time_left))
     bounded = (
         time_left is not None
         or given.scale_up.max_evaluated_node_groups > 0

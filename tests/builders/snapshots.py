@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tests.builders.device_snapshots import NO_WORLD, DeviceWorld, write_devices
 from tests.builders.rows import Labels, NodeRow, PodRow
 from trimtab.planner.model.values import (
     AffinityTerm,
@@ -25,6 +26,7 @@ from trimtab.planner.model.values import (
     SlackRequest,
     SpreadConstraint,
 )
+from trimtab.planner.slack.claim_specs import add_claims
 from trimtab.planner.slack.specs import SpecWriter
 from trimtab.v1 import snapshot_pb2 as pb
 
@@ -77,6 +79,7 @@ class Cluster:
     deletions: Mapping[str, DeletionInProgress] = field(default_factory=dict)
     evictions: Mapping[tuple[str, str], Eviction] = field(default_factory=dict)
     slack: tuple[SlackRequest, ...] = ()
+    devices: DeviceWorld = NO_WORLD
     pod_groups: Mapping[tuple[str, str], PodGroup] = field(default_factory=dict)
 
 
@@ -93,6 +96,8 @@ def write_delta(before: Cluster, after: Cluster, seed: int = 0) -> pb.SnapshotDe
         tables[table] = {key: row for key, row in new.items() if key not in old or old[key] != row}
     if before.slack != after.slack:
         tables["slack"] = after.slack
+    if before.devices != after.devices:
+        tables["devices"] = after.devices
     acting = (before.deletions, before.evictions) != (after.deletions, after.evictions)
     if acting:
         tables |= {"deletions": after.deletions, "evictions": after.evictions}
@@ -103,6 +108,8 @@ def write_delta(before: Cluster, after: Cluster, seed: int = 0) -> pb.SnapshotDe
         delta.changed.ClearField("actuation_status")
     if before.slack != after.slack:
         delta.changed.slack_requests.SetInParent()
+    if before.devices != after.devices:
+        delta.changed.devices.SetInParent()
     delta.deleted_pods.extend(f"{ns}/{name}" for ns, name in before.pods.keys() - after.pods.keys())
     delta.deleted_nodes.extend(before.nodes.keys() - after.nodes.keys())
     delta.deleted_node_groups.extend(before.groups.keys() - after.groups.keys())
@@ -173,6 +180,8 @@ class _Writer:
         self._write_actuation(out.actuation_status)
         if cluster.slack:
             out.slack_requests.CopyFrom(slack_requests(self._shuffled(cluster.slack)))
+        if cluster.devices != NO_WORLD:
+            out.devices.CopyFrom(write_devices(cluster.devices, self._chance.randrange(1 << 30)))
         out.strings.extend(self._strings)
         return out
 
@@ -285,6 +294,7 @@ class _Writer:
             message.term.CopyFrom(holder.pod_affinity[0])
         for constraint in spec.topology_spread:
             self._spread(out.topology_spread.add(), constraint)
+        add_claims(out, spec.claims, tuple(self._shuffled(spec.extended_device_requests)))
         return out
 
     def _affinity(self, out: Any, terms: Iterable[AffinityTerm]) -> None:

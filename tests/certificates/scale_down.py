@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from tests.certificates.cluster import Cluster, Pod
 from tests.certificates.disruption import blocks, goes_with_its_node, overdrawn, overdrawn_later, waits_for_completion
 from tests.certificates.evenness import too_uneven
+from tests.certificates.gangs import torn_apart
 from tests.certificates.new_nodes import is_ready
 from tests.certificates.scheduling import PREDICATES, Placement
 from trimtab.v1 import plan_pb2, reason_pb2, snapshot_pb2
@@ -94,7 +95,7 @@ def offences(
     plan = Plan(snapshot, settings, decision, now_s)
     checks = (
         lists, eligible, moves, places, order, budgets, waves, minimums, resource_minimums, limits, timers, cooldowns,
-        health, evenness, no_place,
+        health, evenness, no_place, gangs,
     )  # fmt: skip
     return [f"{check.__name__}: {problem}" for check in checks for problem in check(plan)]
 
@@ -235,6 +236,13 @@ def budgets(plan: Plan) -> Iterator[str]:
     then = [pod for node in plan.up_to(1).unneeded for pod in plan.to_move(node)]
     in_turn = plan.settings.evict_in_turn or not plan.settings.HasField("evict_in_turn")
     yield from overdrawn(plan.cluster, first, then, in_turn)
+
+
+def gangs(plan: Plan) -> Iterator[str]:
+    """Check that each wave leaves every gang its minimum, or moves it whole."""
+    for wave in sorted({entry.wave for entry in plan.unneeded.values()}):
+        now = {node for node, entry in plan.unneeded.items() if entry.wave == wave and plan.to_move(node)}
+        yield from torn_apart(plan.cluster.message, now)
 
 
 def waves(plan: Plan) -> Iterator[str]:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from random import Random
 
+from tests.certificates import gangs
 from tests.certificates.cluster import GATED, Cluster, Pod
 from tests.certificates.growth_limits import Limits
 from tests.certificates.new_nodes import HOSTNAME, NewNode, is_ready, new_node_of
@@ -151,6 +152,7 @@ def offences(
     plan = Plan(snapshot, settings, decision, now_s)
     checks = (lists, splits, prices, skipped, places, order, arrival, limits, results, options)
     problems = [f"{check.__name__}: {problem}" for check in checks for problem in check(plan)]
+    problems += [f"gangs: {problem}" for problem in gangs.offences(snapshot, decision)]
     return problems + [f"reasons: {problem}" for problem in reasons(plan, bounded or decision.incomplete)]
 
 
@@ -251,6 +253,8 @@ def _is_skipped_for(plan: Plan, pod: Pod, reason: int) -> bool:
     if reason == Skipped.OTHER_SCHEDULER:
         served = {"", "default-scheduler", *plan.settings.scheduler_names}
         return plan.cluster.text(pod.spec.scheduler_name) not in served
+    if reason == Skipped.HELD_WITH_GANG:
+        return any(gang.held and pod.key in gang.pods for gang in gangs.gangs_in(plan.cluster.message).values())
     if reason == Skipped.UNSUPPORTED_CONSTRAINT:
         return bool(pod.spec.unsupported)
     return reason == Skipped.TOO_YOUNG and pod.created_s > 0
@@ -391,6 +395,7 @@ def options(plan: Plan) -> Iterator[str]:
 def reasons(plan: Plan, bounded: bool) -> Iterator[str]:
     """Check that no group could help a pod reported as unschedulable, and that every reason is true."""
     end = plan.end()
+    in_gangs = {pod for gang in gangs.gangs_in(plan.cluster.message).values() for pod in gang.pods}
     for key, reason in sorted(plan.decision.excluded.items()):
         if key not in plan.cluster.groups or not holds(plan, plan.cluster.groups[key], reason, bounded):
             yield f"{key} is not {Group.Code.Name(reason)}"
@@ -403,7 +408,10 @@ def reasons(plan: Plan, bounded: bool) -> Iterator[str]:
             group = plan.cluster.groups.get(key)
             if group is None or entry.pod not in plan.pods:
                 continue
-            if reason == Group.PREDICATE_FAILED:
+            if reason == Group.GANG_INCOMPLETE:
+                if entry.pod not in in_gangs:
+                    yield f"{entry.pod}: {key} is said to be of no use to its gang, and it is in none"
+            elif reason == Group.PREDICATE_FAILED:
                 yield from _wrong_predicate(plan, end, entry, key)
             elif not holds(plan, group, reason, bounded):
                 yield f"{entry.pod}: {key} is not {Group.Code.Name(reason)}"

@@ -6,8 +6,10 @@ Each returns the violation, "" = none. Source: Kubernetes' documentation; kube-s
 
 from collections import Counter
 from collections.abc import Callable
+from functools import lru_cache
 
 from tests.certificates.cluster import Cluster, Labels, Pod
+from tests.certificates.device_claims import DeviceClaims
 from trimtab.v1 import snapshot_pb2 as pb
 
 CORDON = ("node.kubernetes.io/unschedulable", "", pb.TaintEffect.NO_SCHEDULE)
@@ -403,6 +405,25 @@ def _attached(cluster: Cluster, pod: Pod, driver: int) -> set[str]:
     return {cluster.text(one.handle) or one.id for one in pod.volumes if one.driver and one.driver == driver}
 
 
+def devices(placement: Placement, pod: Pod, node: str) -> str:
+    if not pod.spec.claims:
+        return ""
+    return _claims(placement.cluster).offence([*placement.others(pod, node), pod], node)
+
+
+def usable_claims(placement: Placement, pod: Pod, node: str) -> str:
+    return _claims(placement.cluster).problem(pod) if pod.spec.claims else ""
+
+
+def reached_claims(placement: Placement, pod: Pod, node: str) -> str:
+    return _claims(placement.cluster).elsewhere(pod, node) if pod.spec.claims else ""
+
+
+@lru_cache(maxsize=4)
+def _claims(cluster: Cluster) -> DeviceClaims:
+    return DeviceClaims(cluster)
+
+
 def supported(placement: Placement, pod: Pod, node: str) -> str:
     return f"{list(pod.spec.unsupported)} cannot be decided" if pod.spec.unsupported else ""
 
@@ -423,6 +444,9 @@ REASONS: dict[str, Rule] = {
     "POD_AFFINITY_NOT_MATCHED": affinity,
     "POD_ANTI_AFFINITY_VIOLATED": anti_affinity,
     "EXISTING_POD_ANTI_AFFINITY_VIOLATED": existing_anti_affinity,
+    "CLAIM_UNUSABLE": usable_claims,
+    "CLAIM_ALLOCATED_ELSEWHERE": reached_claims,
+    "DEVICES_NOT_AVAILABLE": devices,
     "NODE_FEATURE_NOT_DECLARED": declared_features,
     "UNSUPPORTED_CONSTRAINT": supported,
 }

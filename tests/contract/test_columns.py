@@ -9,8 +9,10 @@ import pytest
 
 from tests.builders.contract_columns import DTYPES, PROTOS, Column, bytes_fields, columns, fields
 from tests.builders.contract_page import table
+from tests.builders.device_snapshots import ClaimRow, DeviceWorld, gpu_slice
 from tests.builders.rows import NodeRow, PodRow
 from tests.builders.snapshots import Cluster, write
+from trimtab.planner.devices.model import AllocatedDevice, DeviceClaim, DeviceId, NodeSelection
 from trimtab.planner.model.values import MountedVolume
 from trimtab.planner.placement.hints import pod_groups
 from trimtab.planner.scale_down.state import recall as recall_scale_down
@@ -21,14 +23,15 @@ from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2, snapshot_pb2
 
 FILES = ("snapshot.proto", "plan.proto")
-DEVICE_TABLES = {"ResourceSliceTable", "ResourceClaimTable"}
-OF_WHOLE_SNAPSHOT, OF_STATE = (columns(file) for file in FILES)
-OF_SNAPSHOT = [one for one in OF_WHOLE_SNAPSHOT if one.message not in DEVICE_TABLES]
+OF_SNAPSHOT, OF_STATE = (columns(file) for file in FILES)
 OTHER_BYTES = {
     "SnapshotPart.data", "ScaleUpState.opaque", "SlackState.opaque", "PodCostsState.opaque", "ScaleDownState.opaque",
     "ReplacementState.opaque",
 }  # fmt: skip
 VOLUME = MountedVolume("v", 1, "", "", None, (), False, "")
+SHARE = AllocatedDevice("r", DeviceId("d", "n", "x"), shared=True, consumed=(("memory", 1),))
+CLAIM = ClaimRow("ns", "c", DeviceClaim(""), "a", "mine", (SHARE,), NodeSelection("n"), ("a",))
+DEVICES = DeviceWorld(slices=(gpu_slice("m", 1), gpu_slice("n", 1)), claims=(CLAIM, CLAIM._replace(name="e")))
 
 
 def name_of(column: Column) -> str:
@@ -36,12 +39,12 @@ def name_of(column: Column) -> str:
 
 
 def test_the_page_of_the_contract_has_the_layout_that_the_comments_state() -> None:
-    assert table("Columns") == [column.row for column in (*OF_WHOLE_SNAPSHOT, *OF_STATE)]
+    assert table("Columns") == [column.row for column in (*OF_SNAPSHOT, *OF_STATE)]
 
 
 def test_every_field_of_bytes_is_a_column_or_known_to_be_something_else() -> None:
     every = {".".join(name) for file in FILES for name in bytes_fields(file)}
-    assert {name_of(column) for column in (*OF_WHOLE_SNAPSHOT, *OF_STATE)} == every - OTHER_BYTES
+    assert {name_of(column) for column in (*OF_SNAPSHOT, *OF_STATE)} == every - OTHER_BYTES
     opaque = {".".join(name) for name in bytes_fields("opaque_state.proto")}
     assert {name_of(column) for column in columns("opaque_state.proto")} == opaque
 
@@ -65,13 +68,19 @@ def snapshot() -> snapshot_pb2.ClusterSnapshot:
         )
         for name in ("a", "b")
     }  # fmt: skip
-    message = write(Cluster(pods=pods, nodes={"n": NodeRow()}))
+    message = write(Cluster(pods=pods, nodes={"n": NodeRow()}, devices=DEVICES))
     assert all(getattr(part_of(message, column), column.field) for column in OF_SNAPSHOT)
     return message
 
 
 def part_of(message: snapshot_pb2.ClusterSnapshot, column: Column) -> Any:
-    return message.pods if column.message == "PodTable" else message.label_sets
+    parts = {
+        "PodTable": message.pods,
+        "LabelSets": message.label_sets,
+        "ResourceSliceTable": message.devices.slices,
+        "ResourceClaimTable": message.devices.claims,
+    }
+    return parts[column.message]
 
 
 @pytest.mark.parametrize("column", [pytest.param(one, id=name_of(one)) for one in OF_SNAPSHOT])

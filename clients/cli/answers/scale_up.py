@@ -11,6 +11,7 @@ from trimtab.clients.cli.amounts import counted, shown_of, some
 from trimtab.clients.cli.answers import expansion
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.costs import DEFAULT_ASSUMPTION, money
+from trimtab.clients.cli.answers.gangs import lacking_lines
 from trimtab.clients.cli.answers.savings import assumed_growth, is_growth_assumed
 from trimtab.clients.cli.sentences import SCALE_UP_SENTENCES, SKIPPED_SENTENCES
 from trimtab.clients.cluster_view import alone
@@ -29,6 +30,7 @@ def render(answer: PlanAnswer) -> Iterator[RenderableType]:
         return
     yield f"[bold]{escape(headline(answer))}[/bold]"
     yield from map(escape, without_new_nodes(decision))
+    yield from map(escape, lacking_lines(decision, every=answer.verbose))
     if decision.splits:
         yield ""
         yield _growth(answer)
@@ -105,7 +107,7 @@ def without_new_nodes(decision: plan_pb2.ScaleUpDecision) -> Iterator[str]:
     if decision.after_new_nodes:
         yield (
             f"Of these, {counted(len(decision.after_new_nodes), 'pod')} can be bound only after pods run on the new "
-            "nodes: topology spread or affinity depends on them."
+            "nodes: topology spread, affinity or their gangs depend on them."
         )
     skipped: dict[int, list[str]] = defaultdict(list)
     for one in decision.skipped:

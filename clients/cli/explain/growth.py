@@ -15,6 +15,7 @@ from rich.markup import escape
 from trimtab.clients.cli.amounts import amount, counted, named_amount, some
 from trimtab.clients.cli.answers.costs import money
 from trimtab.clients.cli.answers.expansion import chosen_because, lost_because
+from trimtab.clients.cli.answers.gangs import gang_of, gang_sentence
 from trimtab.clients.cli.causes import cause
 from trimtab.clients.cli.decisions import default_decisions
 from trimtab.clients.cli.output import as_document
@@ -84,6 +85,7 @@ def _refusals(decision: plan_pb2.ScaleUpDecision, pod: ShownPod) -> plan_pb2.Uns
 def growth_document(explanation: GrowthExplanation) -> dict[str, Any]:
     """Return the explanation for programs."""
     split, key = explanation.split, explanation.pod.key
+    gang = gang_of(explanation.view, explanation.pod, explanation.decision)
     return {
         "onExisting": explanation.decision.on_existing.get(key, ""),
         "onUpcoming": explanation.decision.on_upcoming.get(key, ""),
@@ -91,6 +93,7 @@ def growth_document(explanation: GrowthExplanation) -> dict[str, Any]:
         "skipped": reason_pb2.SkippedPodReason.Code.Name(explanation.skipped),  # type: ignore[arg-type]
         "split": as_document(split) if split else None,
         "helping": list(explanation.helping),
+        "gang": as_document(gang) if gang else None,
         "nodeGroups": [
             {
                 "nodeGroup": group,
@@ -108,13 +111,16 @@ def growth_lines(explanation: GrowthExplanation) -> Iterator[str]:
     """Yield the explanation as lines of rich text."""
     decision, key = explanation.decision, explanation.pod.key
     split = explanation.split
+    gang = gang_of(explanation.view, explanation.pod, decision)
+    if gang is not None:
+        yield escape(f"Gang {gang_sentence(gang)}")
     if key in decision.on_existing:
         node = escape(decision.on_existing[key])
         yield f"[green]No node is added for it[/green]: with all pending pods placed, it fits [cyan]{node}[/cyan]."
         if key in decision.after_new_nodes:
             yield (
-                "It can be bound there only after pods run on the nodes added for others: its topology spread or "
-                "affinity depends on them."
+                "It can be bound there only after pods run on the nodes added for others: its topology spread, "
+                "affinity or gang depends on them."
             )
     elif key in decision.on_upcoming:
         group = escape(decision.on_upcoming[key])

@@ -56,8 +56,8 @@ def request_lines(one: plan_pb2.CapacityAnswer) -> Iterator[str]:
     if one.pod_count:
         yield f"  {one.pod_count:,} pods, {one.started_count:,} have started, room is held for {one.booked_count:,}."
     for place in one.places:
-        where = place.node or f"{place.node_count:,} nodes of {place.node_group} that are coming"
-        yield escape(f"  {place.pod_count:,} pods on {where}")
+        where = place.node or f"node {place.number + 1} of those that are coming in {place.node_group}"
+        yield escape(f"  {place.pod_count:,} of set {place.pod_set} on {where}")
     for group, reason in sorted(one.reasons.items()):
         failed = one.failed_predicates.get(group)
         why = PREDICATE_TEXTS[failed].on_new_node if failed else reason_pb2.NodeGroupReason.Code.Name(reason)

@@ -1752,8 +1752,9 @@ type ScaleUpDecision struct {
 	NotEvaluated int32 `protobuf:"varint,12,opt,name=not_evaluated,json=notEvaluated,proto3" json:"not_evaluated,omitempty"`
 	// Pods of `on_existing` and `on_upcoming` that the scheduler can bind only
 	// once the new nodes, or pods on them, are there, because of a topology
-	// spread or an affinity; sorted. All other pods of these two fit their nodes
-	// both before and after the new nodes register.
+	// spread or an affinity, or because their gang needs them for its minimum;
+	// sorted. All other pods of these two fit their nodes both before and after
+	// the new nodes register.
 	AfterNewNodes []string `protobuf:"bytes,13,rep,name=after_new_nodes,json=afterNewNodes,proto3" json:"after_new_nodes,omitempty"`
 	// Placeholders of slack that have no node after this plan, not even a new
 	// one, by reason. A note of the answer's diagnostics counts them.
@@ -2783,7 +2784,7 @@ type CapacityAnswer struct {
 	StartedCount int32 `protobuf:"varint,7,opt,name=started_count,json=startedCount,proto3" json:"started_count,omitempty"`
 	// Pods for which room is held after this plan.
 	BookedCount int32 `protobuf:"varint,8,opt,name=booked_count,json=bookedCount,proto3" json:"booked_count,omitempty"`
-	// Where the room is, on existing nodes first.
+	// Where the room is: by set, existing nodes first, then by group and number.
 	Places []*CapacityPlace `protobuf:"bytes,9,rep,name=places,proto3" json:"places,omitempty"`
 	// When the booking ends, Unix seconds; 0 = nothing is booked.
 	BookedUntil int64 `protobuf:"varint,10,opt,name=booked_until,json=bookedUntil,proto3" json:"booked_until,omitempty"`
@@ -2919,17 +2920,20 @@ func (x *CapacityAnswer) GetNeedsNewNodes() bool {
 	return false
 }
 
-// Room of a ProvisioningRequest.
+// Room of a ProvisioningRequest for pods of one set on one node.
 type CapacityPlace struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name of an existing node; "" = on nodes that are coming or new.
+	// Name of an existing node; "" = on one that is coming or new.
 	Node string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
-	// Id of the node group of the coming or new nodes.
+	// Id of the node group of a coming or new node; "" = it exists.
 	NodeGroup string `protobuf:"bytes,2,opt,name=node_group,json=nodeGroup,proto3" json:"node_group,omitempty"`
-	// Coming or new nodes with room for it.
-	NodeCount int32 `protobuf:"varint,3,opt,name=node_count,json=nodeCount,proto3" json:"node_count,omitempty"`
+	// Number of a coming or new node among those of its group, from 0: those that
+	// were requested before, then those of `CapacityRequestsDecision.splits`.
+	Number int32 `protobuf:"varint,3,opt,name=number,proto3" json:"number,omitempty"`
 	// Pods that have room there.
-	PodCount      int32 `protobuf:"varint,4,opt,name=pod_count,json=podCount,proto3" json:"pod_count,omitempty"`
+	PodCount int32 `protobuf:"varint,4,opt,name=pod_count,json=podCount,proto3" json:"pod_count,omitempty"`
+	// Number of their set in `spec.podSets`, from 0.
+	PodSet        int32 `protobuf:"varint,5,opt,name=pod_set,json=podSet,proto3" json:"pod_set,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2978,9 +2982,9 @@ func (x *CapacityPlace) GetNodeGroup() string {
 	return ""
 }
 
-func (x *CapacityPlace) GetNodeCount() int32 {
+func (x *CapacityPlace) GetNumber() int32 {
 	if x != nil {
-		return x.NodeCount
+		return x.Number
 	}
 	return 0
 }
@@ -2988,6 +2992,13 @@ func (x *CapacityPlace) GetNodeCount() int32 {
 func (x *CapacityPlace) GetPodCount() int32 {
 	if x != nil {
 		return x.PodCount
+	}
+	return 0
+}
+
+func (x *CapacityPlace) GetPodSet() int32 {
+	if x != nil {
+		return x.PodSet
 	}
 	return 0
 }
@@ -6196,8 +6207,8 @@ type GangSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Add nodes also for pods of a gang that do not exist yet, up to
 	// `PodGroup.desired_count`: a gang of which fewer than `min_count` pods exist
-	// is then served as if they did. Default false: such a gang is no demand, as
-	// the scheduler holds its pods.
+	// is then served as if they did. Answers name such pods "GROUP (missing 1)".
+	// Default false: such a gang is no demand, as the scheduler holds its pods.
 	CountMissingMembers *bool `protobuf:"varint,1,opt,name=count_missing_members,json=countMissingMembers,proto3,oneof" json:"count_missing_members,omitempty"`
 	// Add nodes also for the pods of a gang beyond `min_count`. Default true.
 	// False: they take room on nodes that are there, or that the gang gets anyway.
@@ -8096,9 +8107,13 @@ type ScaleDownSettings struct {
 	// or now, if that is more; pods are never evicted in turn. Nodes of later
 	// waves are unneeded, so they get the soft taint at once, and pods that are
 	// evicted before go where they can stay.
-	MaxWaves      *int32 `protobuf:"varint,35,opt,name=max_waves,json=maxWaves,proto3,oneof" json:"max_waves,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	MaxWaves *int32 `protobuf:"varint,35,opt,name=max_waves,json=maxWaves,proto3,oneof" json:"max_waves,omitempty"`
+	// The utilization of a node that has devices of dynamic resource allocation of
+	// its own is their share alone, as for the Cluster Autoscaler; false = the
+	// largest of the shares of cpu, memory and devices. Default true.
+	DeviceUtilizationOnly *bool `protobuf:"varint,36,opt,name=device_utilization_only,json=deviceUtilizationOnly,proto3,oneof" json:"device_utilization_only,omitempty"`
+	unknownFields         protoimpl.UnknownFields
+	sizeCache             protoimpl.SizeCache
 }
 
 func (x *ScaleDownSettings) Reset() {
@@ -8374,6 +8389,13 @@ func (x *ScaleDownSettings) GetMaxWaves() int32 {
 		return *x.MaxWaves
 	}
 	return 0
+}
+
+func (x *ScaleDownSettings) GetDeviceUtilizationOnly() bool {
+	if x != nil && x.DeviceUtilizationOnly != nil {
+		return *x.DeviceUtilizationOnly
+	}
+	return false
 }
 
 // Overrides for one node group; absent fields are taken from the general
@@ -9456,14 +9478,14 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\x0e2 .trimtab.v1.NodeGroupReason.CodeR\x05value:\x028\x01\x1ae\n" +
 	"\x15FailedPredicatesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x126\n" +
-	"\x05value\x18\x02 \x01(\x0e2 .trimtab.v1.PredicateReason.CodeR\x05value:\x028\x01\"~\n" +
+	"\x05value\x18\x02 \x01(\x0e2 .trimtab.v1.PredicateReason.CodeR\x05value:\x028\x01\"\x90\x01\n" +
 	"\rCapacityPlace\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x1d\n" +
 	"\n" +
-	"node_group\x18\x02 \x01(\tR\tnodeGroup\x12\x1d\n" +
-	"\n" +
-	"node_count\x18\x03 \x01(\x05R\tnodeCount\x12\x1b\n" +
-	"\tpod_count\x18\x04 \x01(\x05R\bpodCount\"\xc4\x01\n" +
+	"node_group\x18\x02 \x01(\tR\tnodeGroup\x12\x16\n" +
+	"\x06number\x18\x03 \x01(\x05R\x06number\x12\x1b\n" +
+	"\tpod_count\x18\x04 \x01(\x05R\bpodCount\x12\x17\n" +
+	"\apod_set\x18\x05 \x01(\x05R\x06podSet\"\xc4\x01\n" +
 	"\x0fCapacityOutcome\"\xb0\x01\n" +
 	"\x04Code\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\t\n" +
@@ -10004,7 +10026,7 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\x05label\x18\x01 \x01(\tR\x05label\"c\n" +
 	"\x1cCheapestPlanExpanderSettings\x12.\n" +
 	"\x10max_improvements\x18\x01 \x01(\x05H\x00R\x0fmaxImprovements\x88\x01\x01B\x13\n" +
-	"\x11_max_improvements\"\xff\x15\n" +
+	"\x11_max_improvements\"\xd8\x16\n" +
 	"\x11ScaleDownSettings\x12\x1d\n" +
 	"\aenabled\x18\x01 \x01(\bH\x00R\aenabled\x88\x01\x01\x128\n" +
 	"\x15utilization_threshold\x18\x02 \x01(\x01H\x01R\x14utilizationThreshold\x88\x01\x01\x12?\n" +
@@ -10042,7 +10064,8 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\x1cmax_total_unready_percentage\x18  \x01(\x01H\x16R\x19maxTotalUnreadyPercentage\x88\x01\x01\x128\n" +
 	"\x16ok_total_unready_count\x18! \x01(\x05H\x17R\x13okTotalUnreadyCount\x88\x01\x01\x12)\n" +
 	"\x0etry_list_order\x18\" \x01(\bH\x18R\ftryListOrder\x88\x01\x01\x12 \n" +
-	"\tmax_waves\x18# \x01(\x05H\x19R\bmaxWaves\x88\x01\x01B\n" +
+	"\tmax_waves\x18# \x01(\x05H\x19R\bmaxWaves\x88\x01\x01\x12;\n" +
+	"\x17device_utilization_only\x18$ \x01(\bH\x1aR\x15deviceUtilizationOnly\x88\x01\x01B\n" +
 	"\n" +
 	"\b_enabledB\x18\n" +
 	"\x16_utilization_thresholdB\x1c\n" +
@@ -10071,7 +10094,8 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\x17_ok_total_unready_countB\x11\n" +
 	"\x0f_try_list_orderB\f\n" +
 	"\n" +
-	"_max_waves\"\xf9\x03\n" +
+	"_max_wavesB\x1a\n" +
+	"\x18_device_utilization_only\"\xf9\x03\n" +
 	"\x11NodeGroupSettings\x128\n" +
 	"\x15utilization_threshold\x18\x01 \x01(\x01H\x00R\x14utilizationThreshold\x88\x01\x01\x12?\n" +
 	"\x19gpu_utilization_threshold\x18\x02 \x01(\x01H\x01R\x17gpuUtilizationThreshold\x88\x01\x01\x12>\n" +

@@ -22,6 +22,7 @@ from trimtab.clients.kubernetes.kinds.nodes import Node, NodeGroup
 from trimtab.clients.kubernetes.object_errors import InvalidInputError
 from trimtab.clients.kubernetes.permissions import require, rules_yaml
 from trimtab.clients.kubernetes.registry import WATCHED, PermissionRule, Resource, User
+from trimtab.clients.kubernetes.server_version import server_minor
 from trimtab.clients.rpc.collection import collection_paused
 from trimtab.clients.snapshots.live.actuation import Read, read_status
 from trimtab.clients.snapshots.live.cloud_groups import cloud_groups, group_of_instance, undeclared_groups
@@ -59,7 +60,7 @@ class LiveCluster:
         """
         self.store = WatchedObjects(numbers)
         self._api, self._needs = api, needs
-        self._maker = SnapshotMaker(self.store)
+        self._maker = SnapshotMaker(self.store, lambda: server_minor(api))
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
         self._listed: set[str] = set()

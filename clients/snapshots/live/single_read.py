@@ -15,6 +15,7 @@ from trimtab.clients.kubernetes.kinds.nodes import NodeGroup
 from trimtab.clients.kubernetes.object_errors import InvalidInputError
 from trimtab.clients.kubernetes.permissions import require, rules_yaml
 from trimtab.clients.kubernetes.registry import WATCHED, PermissionRule, Resource
+from trimtab.clients.kubernetes.server_version import server_minor
 from trimtab.clients.rpc.collection import collection_paused
 from trimtab.clients.rpc.retries import with_retries
 from trimtab.clients.snapshots.live.lists import list_page
@@ -69,7 +70,7 @@ def read_once(
                 progress(number + 1, len(WATCHED))
         try:
             pools = store_pool_groups(store, groups, offers)
-            update = SnapshotMaker(store).next_update([*groups, *pools.groups], None)
+            update = SnapshotMaker(store, lambda: server_minor(api)).next_update([*groups, *pools.groups], None)
         except InvalidInputError as error:
             raise KubernetesError(f"no snapshot can be made: {error}") from error
     assert update.snapshot is not None, "the first snapshot is whole"

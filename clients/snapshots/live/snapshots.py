@@ -8,7 +8,7 @@ Not thread-safe: `LiveCluster` holds the lock.
 """
 
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
@@ -74,8 +74,12 @@ class _Before(NamedTuple):
 class SnapshotMaker:
     """Makes one sequence of snapshots: each delta is relative to the one before."""
 
-    def __init__(self, store: WatchedObjects) -> None:
-        self._store = store
+    def __init__(self, store: WatchedObjects, minor: Callable[[], int] = lambda: 0) -> None:
+        """`minor` : returns the minor version of the cluster's Kubernetes, 0 = unknown; called once for each whole
+        snapshot of a cluster with devices.
+        """
+        self._store, self._read_minor = store, minor
+        self._minor: int | None = None
         self._sent: _SentKeys | None = None
         # State before the last delta; None = the last snapshot was whole.
         self._before: _Before | None = None
@@ -134,7 +138,7 @@ class SnapshotMaker:
         by_name = {(group.metadata.name if group.metadata else None) or "": group for group in groups}
         moved = self._moved(group_of_instance)
         if sent is None:
-            whole = self._whole(by_name, actuation)
+            whole, self._minor = self._whole(by_name, actuation), None
             whole.notes.extend(self._add_devices(whole.snapshot, groups))
             return SnapshotUpdate(whole.snapshot, None, notes=tuple(whole.notes))
         changes.nodes.update(moved)
@@ -221,6 +225,9 @@ class SnapshotMaker:
         """Add the devices and claims if they have changed; return notes."""
         by_kind = self._store.objects
         found, notes = self._tables.build(DeviceObjects.of(lambda kind: _in_order(by_kind[kind]), groups))
+        if found is not None:
+            self._minor = self._read_minor() if self._minor is None else self._minor
+            found.kubernetes_minor = self._minor
         encoded = b"" if found is None else found.SerializeToString(deterministic=True)
         if encoded == self._devices:
             return []

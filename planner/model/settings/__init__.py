@@ -7,6 +7,7 @@ An absent field means the default; an invalid value is an error. No file and no 
 from trimtab.planner.model.settings.planner import (
     DEFAULT_GPU_LABEL,
     NODES,
+    GangSettings,
     PlannerSettings,
     ResourceLimit,
     SimilaritySettings,
@@ -35,6 +36,7 @@ __all__ = [
     "DEFAULT_PRIORITY_LABEL",
     "NODES",
     "SECOND_NS",
+    "GangSettings",
     "GroupScaleDownSettings",
     "PlannerSettings",
     "PriorityRank",

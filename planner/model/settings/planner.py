@@ -53,6 +53,18 @@ class SimilaritySettings:
 
 
 @dataclass(frozen=True)
+class GangSettings:
+    """Pod groups that are scheduled together, resolved from `PlanSettings.gangs`. No autoscaler upstream has them."""
+
+    count_missing: bool = False
+    """Serve pods of gangs that do not exist yet, up to the number that their workload makes."""
+    serve_optional: bool = True
+    """Add nodes for pods of a gang beyond its minimum, too."""
+    move_running: bool = True
+    """Move the pods of gangs that run, as long as each keeps its minimum or moves whole."""
+
+
+@dataclass(frozen=True)
 class PlannerSettings:
     """Planner-wide settings, resolved from `PlanSettings.planner`."""
 
@@ -78,6 +90,8 @@ class PlannerSettings:
     """Taints that make a node not ready, besides the built-in ones. `--startup-taint`, `--status-taint`."""
     similarity: SimilaritySettings = field(default_factory=SimilaritySettings)
     """Which node groups are similar."""
+    gangs: GangSettings = field(default_factory=GangSettings)
+    """Pod groups that are scheduled together."""
 
 
 def resolve_planner(message: pb.PlanSettings) -> PlannerSettings:
@@ -97,6 +111,16 @@ def resolve_planner(message: pb.PlanSettings) -> PlannerSettings:
         max_balance_difference=count(given.balance, "max_difference", 0, _BALANCE_PATH),
         not_ready_taints=resolve_not_ready_taints(message),
         similarity=_similarity(given.balance),
+        gangs=_gangs(message.gangs),
+    )
+
+
+def _gangs(given: pb.GangSettings) -> GangSettings:
+    defaults = GangSettings()
+    return GangSettings(
+        count_missing=flag(given, "count_missing_members", defaults.count_missing),
+        serve_optional=flag(given, "serve_optional_members", defaults.serve_optional),
+        move_running=flag(given, "move_running", defaults.move_running),
     )
 
 

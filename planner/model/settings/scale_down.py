@@ -102,6 +102,8 @@ class ScaleDownSettings:
     max_waves: int = 10
     """Waves to plan, each within what disruption budgets allow once the pods of the waves before run again. Upstream
     plans one. Ten, because nodes that go much later keep the soft taint until then."""
+    device_utilization_only: bool = True
+    """The utilization of a node with devices is their share alone, as upstream; else the largest of all shares."""
     search: SearchBudgets = USUAL
     """How much is searched for a better plan."""
 
@@ -163,6 +165,7 @@ _SWITCHES: Final = {
     "delay_type_local": "delay_type_local",
     "evict_in_turn": "evict_in_turn",
     "try_list_order": "try_list_order",
+    "device_utilization_only": "device_utilization_only",
 }
 """Fields taken unchanged: name in the contract to name here."""
 

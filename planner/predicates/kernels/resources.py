@@ -24,10 +24,21 @@ def has_pod_room(resources: ResourceCounters, node: int) -> bool:
 
 @inlined_kernel
 def has_amounts(resources: ResourceCounters, pod_class: int, node: int) -> bool:
-    """Return whether the amounts that a pod of the class requests are free; pod slots are not checked. O(R)."""
+    """Return whether the amounts that a pod of the class requests are free; pod slots and devices are not checked.
+    O(R)."""
     free, need = resources.free, resources.need
-    for resource in range(free.shape[1]):
+    for resource in range(resources.first_device[0]):
         if resource != POD_ROOM and free[node, resource] < need[pod_class, resource]:
+            return False
+    return True
+
+
+@inlined_kernel
+def has_devices(resources: ResourceCounters, pod_class: int, node: int) -> bool:
+    """Return whether the devices that a pod of the class claims are free. O(R)."""
+    free, need = resources.free, resources.need
+    for resource in range(resources.first_device[0], free.shape[1]):
+        if free[node, resource] < need[pod_class, resource]:
             return False
     return True
 

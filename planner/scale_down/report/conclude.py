@@ -104,9 +104,13 @@ def _blocking(context: ScaleDownContext, found: LoopResult) -> Blocking:
     nodes = context.request.snapshot.pods.node[stopping]
     pods.put(nodes, names_of(context, stopping))
     why[nodes] = [blocking_code(outcome.blocking_reason(code)) for code in found.staying.codes[stopping].tolist()]
+    budgeted = context.pods.columns.budgeted
+    by_gang = {node: pod for node, pod in found.staying.explanation.over_budget.items() if not budgeted[pod]}
+    by_budget = {node: pod for node, pod in found.staying.explanation.over_budget.items() if budgeted[pod]}
     for unplaceable, reason in (
         (found.staying.explanation.no_place, Blocked.NO_PLACE),
-        (found.staying.explanation.over_budget, Blocked.NOT_ENOUGH_PDB),
+        (by_budget, Blocked.NOT_ENOUGH_PDB),
+        (by_gang, Blocked.GANG),
     ):
         nodes = _numbers(unplaceable)
         pods.put(nodes, names_of(context, np.fromiter(unplaceable.values(), np.int64, len(unplaceable))))
@@ -121,8 +125,10 @@ def _add_blockers(decision: pb.ScaleDownDecision, context: ScaleDownContext, fou
         return
     snapshot, under = context.request.snapshot, context.pods.under
     pods = np.flatnonzero(outcome.blocks(codes) & np.isin(snapshot.pods.node[: len(codes)], explained))
-    exhausted = pdb.exhausted(under, context.pods.remaining)[: len(codes)]
-    columns = context.pods.columns._replace(budget_exhausted=exhausted)
+    exhausted = pdb.exhausted(under, context.pods.remaining, len(snapshot.budgets))
+    columns = context.pods.columns._replace(
+        budget_exhausted=exhausted.by_budgets[: len(codes)], gang_exhausted=exhausted.by_gangs[: len(codes)]
+    )
     every = rules.every_reason(of_rows(columns, pods))
     named = sorted(zip(names_of(context, pods), pods.tolist(), every, strict=True))
     entries = {node: decision.blockers.add(node=snapshot.nodes.name[node]) for node in explained.tolist()}

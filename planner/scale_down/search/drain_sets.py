@@ -66,7 +66,8 @@ class TaskNodes(NamedTuple):
     staying : int32 nodes that are not candidates, in search order; eligible : int32[E] candidates ascending; may_go :
     int32 those and the ones of later waves, ascending; scores : what orders compare; unneeded_before : bool[N],
     unneeded in the last loop; atomic_size : int32[N] how many nodes of its group have to go with a node, 0 = none;
-    waits : bool[N], some pod has to complete before the node goes.
+    waits : bool[N], some pod has to complete before the node goes; evictable_in_turn : bool[N], no gang limits the
+    evictions of its pods, which no eviction API would make wait.
     """
 
     staying: Int32
@@ -76,6 +77,7 @@ class TaskNodes(NamedTuple):
     unneeded_before: Bool
     atomic_size: Int32
     waits: Bool
+    evictable_in_turn: Bool
 
 
 class DrainTask(NamedTuple):
@@ -294,7 +296,7 @@ def _pass(task: DrainTask, every: Int32, left_out: Bool, options: DrainOptions) 
         drain_candidates(task.state, problem, tried, 0, len(tried), known, cursor.bounds, PATIENCE)
     if options.rule == BudgetRule.IN_TURN_LAST:
         blocked = tried[problem.outcome[tried] == BLOCKED]
-        problem.budgets.in_turn[:] = True
+        problem.budgets.in_turn[:] = task.nodes.evictable_in_turn
         problem.blocking_pod[blocked] = -1
         drain_candidates(task.state, problem, blocked, 0, len(blocked), known, cursor.bounds, 0)
     stopped_at = cursor.stopped_at
@@ -340,7 +342,8 @@ def prepared(task: DrainTask, search_order: Int32, options: DrainOptions) -> Dra
         problem = problem._replace(hint=options.proposed)
     # A node may have been unneeded last time only because its pods are evicted in turn.
     unneeded_before = task.nodes.unneeded_before & task.settings.evict_in_turn
-    np.logical_or(unneeded_before, options.rule == BudgetRule.IN_TURN, out=problem.budgets.in_turn)
+    in_turn = (unneeded_before | (options.rule == BudgetRule.IN_TURN)) & task.nodes.evictable_in_turn
+    problem.budgets.in_turn[:] = in_turn
     if len(task.pending):
         if not options.hinted:
             problem = problem._replace(hint=problem.hint.copy())

@@ -261,6 +261,8 @@ def _of(pods: Int32, destination: Int32) -> Int32:
 def _ranks(state: SimulationState, pods: Int32) -> Int64:
     """Return the place of each row of pods in the order in which pods are placed: those that depend on other pods
     first, then the largest. int64[M]."""
+    if not len(pods):
+        return np.zeros(0, np.int64)
     request = state.resources.request[:, :2].astype(np.float64)
     size = (request / np.maximum(request.mean(axis=0), 1.0)).max(axis=1)
     of_class = state.pod_class[pods]

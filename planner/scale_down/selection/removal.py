@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from trimtab.planner.model.settings import ScaleDownSettings
+from trimtab.planner.round.round import Round
 from trimtab.planner.scale_down.balance import level, uneven
 from trimtab.planner.scale_down.context import ScaleDownContext
 from trimtab.planner.scale_down.search.fewer_placeholders import SlackDependentNodes
@@ -22,6 +23,7 @@ from trimtab.planner.scale_down.selection.deletion_limits import Bucket, Crop, R
 from trimtab.planner.scale_down.selection.whole_groups import sizes
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, Snapshot, UInt8
 from trimtab.planner.snapshot.references import take_or
+from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1 import reason_pb2
 
 Reason = reason_pb2.UnremovableReason
@@ -60,6 +62,8 @@ def select(context: ScaleDownContext, unneeded: UnneededNodes, since_ns: Int64) 
     snapshot, settings = request.snapshot, request.settings
     ready = context.nodes.ready & ~context.nodes.utilization.awaits_gpu
     not_now = too_early(snapshot, settings, unneeded.nodes, ready, since_ns, request.now_ns)
+    useless = of_no_use(request.round, unneeded.nodes) & (np.diff(unneeded.bounds) == 0)
+    not_now[useless] = 0
     _mark(not_now, unneeded.wave > 1, Reason.LATER_WAVE)
     whole = _whole_groups(context, unneeded, not_now == 0)
     _mark(not_now, ~whole, Reason.ATOMIC_SCALE_DOWN_FAILED)
@@ -73,7 +77,7 @@ def select(context: ScaleDownContext, unneeded: UnneededNodes, since_ns: Int64) 
     if context.unhealthy:
         _mark(not_now, not_now == 0, Reason.CLUSTER_UNHEALTHY)
     if context.cooldown.cluster:
-        _mark(not_now, not_now == 0, Reason.IN_COOLDOWN)
+        _mark(not_now, (not_now == 0) & ~useless, Reason.IN_COOLDOWN)
     chosen = _even_crop(context, unneeded, since_ns, not_now, left)
     goes = np.isin(unneeded.nodes, np.array(chosen.empty + chosen.drain, np.int32))
     if leaves_too_little(context, unneeded.nodes[goes], unneeded.slack_dependent):
@@ -82,6 +86,16 @@ def select(context: ScaleDownContext, unneeded: UnneededNodes, since_ns: Int64) 
         goes = np.isin(unneeded.nodes, np.array(chosen.empty + chosen.drain, np.int32))
     _mark(not_now, ~goes, Reason.NOT_UNNEEDED_OTHER_REASON)
     return Removal(not_now, tuple(sorted(chosen.empty)), tuple(sorted(chosen.drain)), left)
+
+
+def of_no_use(this: Round, nodes: Int32) -> Bool:
+    """Return which nodes : int32[U] scale-up has named as added for a gang that cannot be whole: they go without
+    waiting. bool[U]."""
+    decided = this.decided.get(pb.Decision.SCALE_UP)
+    names = {name for gang in decided.result.gangs for name in gang.useless_nodes} if decided is not None else set()
+    if not names:
+        return np.zeros(len(nodes), bool)
+    return np.array([this.snapshot.nodes.name[node] in names for node in nodes.tolist()], bool)
 
 
 def room_left(context: ScaleDownContext) -> Room:

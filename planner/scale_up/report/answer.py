@@ -15,7 +15,10 @@ from trimtab.planner.new_nodes.sentences import GrowthInPlan, why_pending
 from trimtab.planner.round.decision import Decided, Summary
 from trimtab.planner.scale_up.context import ScaleUpRequest
 from trimtab.planner.scale_up.estimate import GroupChoice
+from trimtab.planner.scale_up.gangs.orders import add_useless, next_orders
 from trimtab.planner.scale_up.plan import ScaleUpPlan
+from trimtab.planner.scale_up.reasons import Refusals
+from trimtab.planner.scale_up.report.gangs import add_gangs, gang_notes
 from trimtab.planner.scale_up.report.placeholders import add_waiting_placeholders, placeholder_notes
 from trimtab.planner.scale_up.report.sentences import growth_in_plan, reasons_of
 from trimtab.planner.scale_up.report.splits import add_splits
@@ -52,13 +55,16 @@ def conclude(plan: ScaleUpPlan) -> Decided:
     _add_skipped(decision, plan)
     left = np.flatnonzero(np.isin(plan.refusals.pods, plan.unplaced.pending.pods))
     _add_options(decision, plan)
+    add_gangs(decision, plan)
+    add_useless(decision, plan)
     add_waiting_placeholders(decision, plan)
-    decision.result = _result(decision, len(left) > 0)
+    with_gangs = 0 if plan.gangs is None else len(plan.gangs.refusals.pods)
+    decision.result = _result(decision, len(left) + with_gangs > 0)
     decision.objective = _OBJECTIVES.get(plan.context.compared_by, pb.Objective.UNSPECIFIED)
-    summary = summary_of(decision, len(left))
+    summary = summary_of(decision, len(left) + with_gangs)
     more = (_unschedulable(plan, left),)
     incomplete = [f"scale-up: {_INCOMPLETE}"] if decision.incomplete else []
-    notes = (*plan.context.notes, *incomplete, *placeholder_notes(decision))
+    notes = (*plan.context.notes, *incomplete, *placeholder_notes(decision), *gang_notes(decision))
     return Decided(decision, _state(plan), notes, more=more, summary=summary)
 
 
@@ -82,7 +88,9 @@ def summary_of(decision: pb.ScaleUpDecision, unschedulable_count: int) -> Summar
 def _state(plan: ScaleUpPlan) -> pb.ScaleUpState:
     context, packer = plan.context, plan.progress.packer
     added = np.array(plan.progress.group_of, np.int32)
-    return remember(packer.simulation, packer.growth, context.pods, plan.unplaced.pods, added)
+    state = remember(packer.simulation, packer.growth, context.pods, plan.unplaced.pods, added)
+    state.gang_orders.extend(next_orders(plan))
+    return state
 
 
 def _add_placed(decision: pb.ScaleUpDecision, plan: ScaleUpPlan) -> None:
@@ -125,6 +133,8 @@ def _unschedulable(plan: ScaleUpPlan, served: Int64) -> bytes:
     served : rows of the refusals.
     """
     refusals, request = plan.refusals, plan.context.request
+    if plan.gangs is not None and len(plan.gangs.refusals.pods):
+        return _write_unschedulable(plan, served, growth_in_plan(plan))
     if not len(served):
         return b""
     content = hashlib.sha256(f"{refusals.reason.shape} {len(served)}".encode())
@@ -138,19 +148,26 @@ def _unschedulable(plan: ScaleUpPlan, served: Int64) -> bytes:
 
 def _write_unschedulable(plan: ScaleUpPlan, served: Int64, growth: GrowthInPlan) -> bytes:
     """Return the encoded entries. The text for a kind is encoded once and used for all its pods."""
-    refusals = plan.refusals
-    named = sorted(zip(plan.names_of(refusals.pods[served]), refusals.kind[served].tolist(), strict=True))
-    said = {kind: _said(plan, kind, growth) for kind in {kind for _, kind in named}}
-    rows = [pb.UnschedulablePod(pod=name).SerializeToString() + said[kind] for name, kind in named]
-    return b"".join(entry(_UNSCHEDULABLE, row) for row in rows)
+    rows = _rows(plan, plan.refusals, served, growth)
+    if plan.gangs is not None:
+        with_gangs = plan.gangs.refusals
+        rows += _rows(plan, with_gangs, np.arange(len(with_gangs.pods)), growth)
+    return b"".join(entry(_UNSCHEDULABLE, row) for _, row in sorted(rows))
+
+
+def _rows(plan: ScaleUpPlan, refusals: Refusals, served: Int64, growth: GrowthInPlan) -> list[tuple[str, bytes]]:
+    """Return the names of pods and their encoded entries. served : rows of the refusals."""
+    named = list(zip(plan.names_of(refusals.pods[served]), refusals.kind[served].tolist(), strict=True))
+    said = {kind: _said(plan, refusals, kind, growth) for kind in {kind for _, kind in named}}
+    return [(name, pb.UnschedulablePod(pod=name).SerializeToString() + said[kind]) for name, kind in named]
 
 
 _UNSCHEDULABLE: Final = tag(pb.ScaleUpDecision, "unschedulable")
 
 
-def _said(plan: ScaleUpPlan, kind: int, growth: GrowthInPlan) -> bytes:
+def _said(plan: ScaleUpPlan, refusals: Refusals, kind: int, growth: GrowthInPlan) -> bytes:
     """Return the content common to all pods of a kind."""
-    reasons, failed = reasons_of(plan, kind)
+    reasons, failed = reasons_of(plan, refusals, kind)
     entry = pb.UnschedulablePod(reasons=reasons, failed_predicates=failed, detail=why_pending(reasons, failed, growth))
     return entry.SerializeToString(deterministic=True)
 

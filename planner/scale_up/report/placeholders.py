@@ -31,7 +31,7 @@ def add_waiting_placeholders(decision: pb.ScaleUpDecision, plan: ScaleUpPlan) ->
     by_reason: dict[str, pb.WaitingPlaceholders] = {}
     growth = growth_in_plan(plan)
     for kind in sorted(by_kind):
-        reasons, failed = reasons_of(plan, kind)
+        reasons, failed = reasons_of(plan, refusals, kind)
         one = by_reason.setdefault(
             repr((reasons, failed)),
             pb.WaitingPlaceholders(

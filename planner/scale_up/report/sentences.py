@@ -4,6 +4,7 @@ import numpy as np
 
 from trimtab.planner.new_nodes.sentences import GrowthInPlan
 from trimtab.planner.scale_up.plan import ScaleUpPlan
+from trimtab.planner.scale_up.reasons import Refusals
 from trimtab.v1.reason_pb2 import NodeGroupReason, PredicateReason
 
 
@@ -17,11 +18,11 @@ def growth_in_plan(plan: ScaleUpPlan) -> GrowthInPlan:
 
 
 def reasons_of(
-    plan: ScaleUpPlan, kind: int
+    plan: ScaleUpPlan, refusals: Refusals, kind: int
 ) -> tuple[dict[str, "NodeGroupReason.Code.ValueType"], dict[str, "PredicateReason.Code.ValueType"]]:
     """Return why pods of a kind are left: `NodeGroupReason.Code` by node group, and `PredicateReason.Code` by those of
     the groups whose new nodes refuse them.
     """
-    refusals, ids = plan.refusals, [group.id for group in plan.progress.groups]
+    ids = [group.id for group in plan.progress.groups]
     reasons = dict(zip(ids, refusals.reason[kind].tolist(), strict=True))
     return reasons, {key: code for key, code in zip(ids, refusals.predicate[kind].tolist(), strict=True) if code}

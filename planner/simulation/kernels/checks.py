@@ -5,13 +5,14 @@ from trimtab.planner.predicates.kernels import compose, resources
 from trimtab.planner.predicates.node_affinity import NODE_AFFINITY
 from trimtab.planner.predicates.node_unschedulable import NODE_UNSCHEDULABLE
 from trimtab.planner.predicates.order import STATIC
-from trimtab.planner.predicates.resources import RESOURCES_FIT
+from trimtab.planner.predicates.resources import DEVICES_FIT, RESOURCES_FIT
 from trimtab.planner.simulation.state import OPEN, SimulationState
 from trimtab.planner.snapshot.columns import Int64
 
 _NOT_OPEN = int(NODE_UNSCHEDULABLE.reason)
 _PINNED = int(NODE_AFFINITY.reason)
 _NO_POD_ROOM, _NO_AMOUNTS = map(int, RESOURCES_FIT.reasons)
+(_NO_DEVICES,) = map(int, DEVICES_FIT.reasons)
 _STATIC = tuple(int(one.reason) for one in STATIC)
 
 
@@ -58,6 +59,8 @@ def failing(sim: SimulationState, pod: int, node: int) -> int:
         mask |= 1 << _NO_POD_ROOM
     if not resources.has_amounts(sim.resources, pod_class, node):
         mask |= 1 << _NO_AMOUNTS
+    if not resources.has_devices(sim.resources, pod_class, node):
+        mask |= 1 << _NO_DEVICES
     mask |= compose.because(sim.counters, pod, pod_class, node)
     return mask
 

@@ -626,8 +626,9 @@ class ScaleUpDecision(_message.Message):
     def after_new_nodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Pods of `on_existing` and `on_upcoming` that the scheduler can bind only
         once the new nodes, or pods on them, are there, because of a topology
-        spread or an affinity; sorted. All other pods of these two fit their nodes
-        both before and after the new nodes register.
+        spread or an affinity, or because their gang needs them for its minimum;
+        sorted. All other pods of these two fit their nodes both before and after
+        the new nodes register.
         """
 
     @_builtins.property
@@ -1380,7 +1381,7 @@ class CapacityAnswer(_message.Message):
     """The room, or a part of it, is on nodes that are ordered by this plan."""
     @_builtins.property
     def places(self) -> _containers.RepeatedCompositeFieldContainer[Global___CapacityPlace]:
-        """Where the room is, on existing nodes first."""
+        """Where the room is: by set, existing nodes first, then by group and number."""
 
     @_builtins.property
     def reasons(self) -> _containers.ScalarMap[_builtins.str, _reason_pb2.NodeGroupReason.Code.ValueType]:
@@ -1419,33 +1420,39 @@ Global___CapacityAnswer: _TypeAlias = CapacityAnswer  # noqa: Y015
 
 @_typing.final
 class CapacityPlace(_message.Message):
-    """Room of a ProvisioningRequest."""
+    """Room of a ProvisioningRequest for pods of one set on one node."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     NODE_FIELD_NUMBER: _builtins.int
     NODE_GROUP_FIELD_NUMBER: _builtins.int
-    NODE_COUNT_FIELD_NUMBER: _builtins.int
+    NUMBER_FIELD_NUMBER: _builtins.int
     POD_COUNT_FIELD_NUMBER: _builtins.int
+    POD_SET_FIELD_NUMBER: _builtins.int
     node: _builtins.str
-    """Name of an existing node; "" = on nodes that are coming or new."""
+    """Name of an existing node; "" = on one that is coming or new."""
     node_group: _builtins.str
-    """Id of the node group of the coming or new nodes."""
-    node_count: _builtins.int
-    """Coming or new nodes with room for it."""
+    """Id of the node group of a coming or new node; "" = it exists."""
+    number: _builtins.int
+    """Number of a coming or new node among those of its group, from 0: those that
+    were requested before, then those of `CapacityRequestsDecision.splits`.
+    """
     pod_count: _builtins.int
     """Pods that have room there."""
+    pod_set: _builtins.int
+    """Number of their set in `spec.podSets`, from 0."""
     def __init__(
         self,
         *,
         node: _builtins.str = ...,
         node_group: _builtins.str = ...,
-        node_count: _builtins.int = ...,
+        number: _builtins.int = ...,
         pod_count: _builtins.int = ...,
+        pod_set: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["node", b"node", "node_count", b"node_count", "node_group", b"node_group", "pod_count", b"pod_count"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["node", b"node", "node_group", b"node_group", "number", b"number", "pod_count", b"pod_count", "pod_set", b"pod_set"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -3690,8 +3697,8 @@ class GangSettings(_message.Message):
     count_missing_members: _builtins.bool
     """Add nodes also for pods of a gang that do not exist yet, up to
     `PodGroup.desired_count`: a gang of which fewer than `min_count` pods exist
-    is then served as if they did. Default false: such a gang is no demand, as
-    the scheduler holds its pods.
+    is then served as if they did. Answers name such pods "GROUP (missing 1)".
+    Default false: such a gang is no demand, as the scheduler holds its pods.
     """
     serve_optional_members: _builtins.bool
     """Add nodes also for the pods of a gang beyond `min_count`. Default true.
@@ -5061,6 +5068,7 @@ class ScaleDownSettings(_message.Message):
     OK_TOTAL_UNREADY_COUNT_FIELD_NUMBER: _builtins.int
     TRY_LIST_ORDER_FIELD_NUMBER: _builtins.int
     MAX_WAVES_FIELD_NUMBER: _builtins.int
+    DEVICE_UTILIZATION_ONLY_FIELD_NUMBER: _builtins.int
     enabled: _builtins.bool
     """Take the decision at all. Default true. `--scale-down-enabled`."""
     utilization_threshold: _builtins.float
@@ -5197,6 +5205,11 @@ class ScaleDownSettings(_message.Message):
     waves are unneeded, so they get the soft taint at once, and pods that are
     evicted before go where they can stay.
     """
+    device_utilization_only: _builtins.bool
+    """The utilization of a node that has devices of dynamic resource allocation of
+    its own is their share alone, as for the Cluster Autoscaler; false = the
+    largest of the shares of cpu, memory and devices. Default true.
+    """
     @_builtins.property
     def unneeded_time(self) -> _duration_pb2.Duration:
         """How long a node must be unneeded before it is removed. Default 600 s.
@@ -5284,15 +5297,18 @@ class ScaleDownSettings(_message.Message):
         ok_total_unready_count: _builtins.int | None = ...,
         try_list_order: _builtins.bool | None = ...,
         max_waves: _builtins.int | None = ...,
+        device_utilization_only: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_balance", b"_balance", "_delay_type_local", b"_delay_type_local", "_enabled", b"_enabled", "_evict_in_turn", b"_evict_in_turn", "_gpu_utilization_threshold", b"_gpu_utilization_threshold", "_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization", "_ignore_mirror_pods_utilization", b"_ignore_mirror_pods_utilization", "_job_pods_unmovable", b"_job_pods_unmovable", "_max_drain_parallelism", b"_max_drain_parallelism", "_max_empty_bulk_delete", b"_max_empty_bulk_delete", "_max_evaluated_nodes", b"_max_evaluated_nodes", "_max_new_unneeded_nodes", b"_max_new_unneeded_nodes", "_max_scale_down_parallelism", b"_max_scale_down_parallelism", "_max_total_unready_percentage", b"_max_total_unready_percentage", "_max_waves", b"_max_waves", "_min_evaluated_nodes", b"_min_evaluated_nodes", "_min_replica_count", b"_min_replica_count", "_min_saving_per_eviction", b"_min_saving_per_eviction", "_ok_total_unready_count", b"_ok_total_unready_count", "_skip_nodes_with_custom_controller_pods", b"_skip_nodes_with_custom_controller_pods", "_skip_nodes_with_local_storage", b"_skip_nodes_with_local_storage", "_skip_nodes_with_system_pods", b"_skip_nodes_with_system_pods", "_stability_margin", b"_stability_margin", "_try_list_order", b"_try_list_order", "_unready_enabled", b"_unready_enabled", "_utilization_threshold", b"_utilization_threshold", "balance", b"balance", "blocking_system_pod_disruption_timeout", b"blocking_system_pod_disruption_timeout", "delay_after_add", b"delay_after_add", "delay_after_delete", b"delay_after_delete", "delay_after_failure", b"delay_after_failure", "delay_type_local", b"delay_type_local", "enabled", b"enabled", "evict_in_turn", b"evict_in_turn", "gpu_utilization_threshold", b"gpu_utilization_threshold", "ignore_daemonsets_utilization", b"ignore_daemonsets_utilization", "ignore_mirror_pods_utilization", b"ignore_mirror_pods_utilization", "job_pods_unmovable", b"job_pods_unmovable", "max_drain_parallelism", b"max_drain_parallelism", "max_empty_bulk_delete", b"max_empty_bulk_delete", "max_evaluated_nodes", b"max_evaluated_nodes", "max_new_unneeded_nodes", b"max_new_unneeded_nodes", "max_scale_down_parallelism", b"max_scale_down_parallelism", "max_total_unready_percentage", b"max_total_unready_percentage", "max_waves", b"max_waves", "min_evaluated_nodes", b"min_evaluated_nodes", "min_replica_count", b"min_replica_count", "min_saving_per_eviction", b"min_saving_per_eviction", "ok_total_unready_count", b"ok_total_unready_count", "skip_nodes_with_custom_controller_pods", b"skip_nodes_with_custom_controller_pods", "skip_nodes_with_local_storage", b"skip_nodes_with_local_storage", "skip_nodes_with_system_pods", b"skip_nodes_with_system_pods", "stability_margin", b"stability_margin", "try_list_order", b"try_list_order", "unneeded_time", b"unneeded_time", "unready_enabled", b"unready_enabled", "unready_time", b"unready_time", "unremovable_node_recheck_timeout", b"unremovable_node_recheck_timeout", "utilization_threshold", b"utilization_threshold"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_balance", b"_balance", "_delay_type_local", b"_delay_type_local", "_device_utilization_only", b"_device_utilization_only", "_enabled", b"_enabled", "_evict_in_turn", b"_evict_in_turn", "_gpu_utilization_threshold", b"_gpu_utilization_threshold", "_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization", "_ignore_mirror_pods_utilization", b"_ignore_mirror_pods_utilization", "_job_pods_unmovable", b"_job_pods_unmovable", "_max_drain_parallelism", b"_max_drain_parallelism", "_max_empty_bulk_delete", b"_max_empty_bulk_delete", "_max_evaluated_nodes", b"_max_evaluated_nodes", "_max_new_unneeded_nodes", b"_max_new_unneeded_nodes", "_max_scale_down_parallelism", b"_max_scale_down_parallelism", "_max_total_unready_percentage", b"_max_total_unready_percentage", "_max_waves", b"_max_waves", "_min_evaluated_nodes", b"_min_evaluated_nodes", "_min_replica_count", b"_min_replica_count", "_min_saving_per_eviction", b"_min_saving_per_eviction", "_ok_total_unready_count", b"_ok_total_unready_count", "_skip_nodes_with_custom_controller_pods", b"_skip_nodes_with_custom_controller_pods", "_skip_nodes_with_local_storage", b"_skip_nodes_with_local_storage", "_skip_nodes_with_system_pods", b"_skip_nodes_with_system_pods", "_stability_margin", b"_stability_margin", "_try_list_order", b"_try_list_order", "_unready_enabled", b"_unready_enabled", "_utilization_threshold", b"_utilization_threshold", "balance", b"balance", "blocking_system_pod_disruption_timeout", b"blocking_system_pod_disruption_timeout", "delay_after_add", b"delay_after_add", "delay_after_delete", b"delay_after_delete", "delay_after_failure", b"delay_after_failure", "delay_type_local", b"delay_type_local", "device_utilization_only", b"device_utilization_only", "enabled", b"enabled", "evict_in_turn", b"evict_in_turn", "gpu_utilization_threshold", b"gpu_utilization_threshold", "ignore_daemonsets_utilization", b"ignore_daemonsets_utilization", "ignore_mirror_pods_utilization", b"ignore_mirror_pods_utilization", "job_pods_unmovable", b"job_pods_unmovable", "max_drain_parallelism", b"max_drain_parallelism", "max_empty_bulk_delete", b"max_empty_bulk_delete", "max_evaluated_nodes", b"max_evaluated_nodes", "max_new_unneeded_nodes", b"max_new_unneeded_nodes", "max_scale_down_parallelism", b"max_scale_down_parallelism", "max_total_unready_percentage", b"max_total_unready_percentage", "max_waves", b"max_waves", "min_evaluated_nodes", b"min_evaluated_nodes", "min_replica_count", b"min_replica_count", "min_saving_per_eviction", b"min_saving_per_eviction", "ok_total_unready_count", b"ok_total_unready_count", "skip_nodes_with_custom_controller_pods", b"skip_nodes_with_custom_controller_pods", "skip_nodes_with_local_storage", b"skip_nodes_with_local_storage", "skip_nodes_with_system_pods", b"skip_nodes_with_system_pods", "stability_margin", b"stability_margin", "try_list_order", b"try_list_order", "unneeded_time", b"unneeded_time", "unready_enabled", b"unready_enabled", "unready_time", b"unready_time", "unremovable_node_recheck_timeout", b"unremovable_node_recheck_timeout", "utilization_threshold", b"utilization_threshold"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_balance", b"_balance", "_delay_type_local", b"_delay_type_local", "_enabled", b"_enabled", "_evict_in_turn", b"_evict_in_turn", "_gpu_utilization_threshold", b"_gpu_utilization_threshold", "_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization", "_ignore_mirror_pods_utilization", b"_ignore_mirror_pods_utilization", "_job_pods_unmovable", b"_job_pods_unmovable", "_max_drain_parallelism", b"_max_drain_parallelism", "_max_empty_bulk_delete", b"_max_empty_bulk_delete", "_max_evaluated_nodes", b"_max_evaluated_nodes", "_max_new_unneeded_nodes", b"_max_new_unneeded_nodes", "_max_scale_down_parallelism", b"_max_scale_down_parallelism", "_max_total_unready_percentage", b"_max_total_unready_percentage", "_max_waves", b"_max_waves", "_min_evaluated_nodes", b"_min_evaluated_nodes", "_min_replica_count", b"_min_replica_count", "_min_saving_per_eviction", b"_min_saving_per_eviction", "_ok_total_unready_count", b"_ok_total_unready_count", "_skip_nodes_with_custom_controller_pods", b"_skip_nodes_with_custom_controller_pods", "_skip_nodes_with_local_storage", b"_skip_nodes_with_local_storage", "_skip_nodes_with_system_pods", b"_skip_nodes_with_system_pods", "_stability_margin", b"_stability_margin", "_try_list_order", b"_try_list_order", "_unready_enabled", b"_unready_enabled", "_utilization_threshold", b"_utilization_threshold", "balance", b"balance", "blocking_system_pod_disruption_timeout", b"blocking_system_pod_disruption_timeout", "candidate_orders", b"candidate_orders", "delay_after_add", b"delay_after_add", "delay_after_delete", b"delay_after_delete", "delay_after_failure", b"delay_after_failure", "delay_type_local", b"delay_type_local", "enabled", b"enabled", "evict_in_turn", b"evict_in_turn", "gpu_utilization_threshold", b"gpu_utilization_threshold", "ignore_daemonsets_utilization", b"ignore_daemonsets_utilization", "ignore_mirror_pods_utilization", b"ignore_mirror_pods_utilization", "job_pods_unmovable", b"job_pods_unmovable", "max_drain_parallelism", b"max_drain_parallelism", "max_empty_bulk_delete", b"max_empty_bulk_delete", "max_evaluated_nodes", b"max_evaluated_nodes", "max_new_unneeded_nodes", b"max_new_unneeded_nodes", "max_scale_down_parallelism", b"max_scale_down_parallelism", "max_total_unready_percentage", b"max_total_unready_percentage", "max_waves", b"max_waves", "min_evaluated_nodes", b"min_evaluated_nodes", "min_replica_count", b"min_replica_count", "min_saving_per_eviction", b"min_saving_per_eviction", "objective", b"objective", "ok_total_unready_count", b"ok_total_unready_count", "skip_nodes_with_custom_controller_pods", b"skip_nodes_with_custom_controller_pods", "skip_nodes_with_local_storage", b"skip_nodes_with_local_storage", "skip_nodes_with_system_pods", b"skip_nodes_with_system_pods", "stability_margin", b"stability_margin", "try_list_order", b"try_list_order", "unneeded_time", b"unneeded_time", "unready_enabled", b"unready_enabled", "unready_time", b"unready_time", "unremovable_node_recheck_timeout", b"unremovable_node_recheck_timeout", "utilization_threshold", b"utilization_threshold"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_balance", b"_balance", "_delay_type_local", b"_delay_type_local", "_device_utilization_only", b"_device_utilization_only", "_enabled", b"_enabled", "_evict_in_turn", b"_evict_in_turn", "_gpu_utilization_threshold", b"_gpu_utilization_threshold", "_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization", "_ignore_mirror_pods_utilization", b"_ignore_mirror_pods_utilization", "_job_pods_unmovable", b"_job_pods_unmovable", "_max_drain_parallelism", b"_max_drain_parallelism", "_max_empty_bulk_delete", b"_max_empty_bulk_delete", "_max_evaluated_nodes", b"_max_evaluated_nodes", "_max_new_unneeded_nodes", b"_max_new_unneeded_nodes", "_max_scale_down_parallelism", b"_max_scale_down_parallelism", "_max_total_unready_percentage", b"_max_total_unready_percentage", "_max_waves", b"_max_waves", "_min_evaluated_nodes", b"_min_evaluated_nodes", "_min_replica_count", b"_min_replica_count", "_min_saving_per_eviction", b"_min_saving_per_eviction", "_ok_total_unready_count", b"_ok_total_unready_count", "_skip_nodes_with_custom_controller_pods", b"_skip_nodes_with_custom_controller_pods", "_skip_nodes_with_local_storage", b"_skip_nodes_with_local_storage", "_skip_nodes_with_system_pods", b"_skip_nodes_with_system_pods", "_stability_margin", b"_stability_margin", "_try_list_order", b"_try_list_order", "_unready_enabled", b"_unready_enabled", "_utilization_threshold", b"_utilization_threshold", "balance", b"balance", "blocking_system_pod_disruption_timeout", b"blocking_system_pod_disruption_timeout", "candidate_orders", b"candidate_orders", "delay_after_add", b"delay_after_add", "delay_after_delete", b"delay_after_delete", "delay_after_failure", b"delay_after_failure", "delay_type_local", b"delay_type_local", "device_utilization_only", b"device_utilization_only", "enabled", b"enabled", "evict_in_turn", b"evict_in_turn", "gpu_utilization_threshold", b"gpu_utilization_threshold", "ignore_daemonsets_utilization", b"ignore_daemonsets_utilization", "ignore_mirror_pods_utilization", b"ignore_mirror_pods_utilization", "job_pods_unmovable", b"job_pods_unmovable", "max_drain_parallelism", b"max_drain_parallelism", "max_empty_bulk_delete", b"max_empty_bulk_delete", "max_evaluated_nodes", b"max_evaluated_nodes", "max_new_unneeded_nodes", b"max_new_unneeded_nodes", "max_scale_down_parallelism", b"max_scale_down_parallelism", "max_total_unready_percentage", b"max_total_unready_percentage", "max_waves", b"max_waves", "min_evaluated_nodes", b"min_evaluated_nodes", "min_replica_count", b"min_replica_count", "min_saving_per_eviction", b"min_saving_per_eviction", "objective", b"objective", "ok_total_unready_count", b"ok_total_unready_count", "skip_nodes_with_custom_controller_pods", b"skip_nodes_with_custom_controller_pods", "skip_nodes_with_local_storage", b"skip_nodes_with_local_storage", "skip_nodes_with_system_pods", b"skip_nodes_with_system_pods", "stability_margin", b"stability_margin", "try_list_order", b"try_list_order", "unneeded_time", b"unneeded_time", "unready_enabled", b"unready_enabled", "unready_time", b"unready_time", "unremovable_node_recheck_timeout", b"unremovable_node_recheck_timeout", "utilization_threshold", b"utilization_threshold"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__balance: _TypeAlias = _typing.Literal["balance"]  # noqa: Y015
     _WhichOneofArgType__balance: _TypeAlias = _typing.Literal["_balance", b"_balance"]  # noqa: Y015
     _WhichOneofReturnType__delay_type_local: _TypeAlias = _typing.Literal["delay_type_local"]  # noqa: Y015
     _WhichOneofArgType__delay_type_local: _TypeAlias = _typing.Literal["_delay_type_local", b"_delay_type_local"]  # noqa: Y015
+    _WhichOneofReturnType__device_utilization_only: _TypeAlias = _typing.Literal["device_utilization_only"]  # noqa: Y015
+    _WhichOneofArgType__device_utilization_only: _TypeAlias = _typing.Literal["_device_utilization_only", b"_device_utilization_only"]  # noqa: Y015
     _WhichOneofReturnType__enabled: _TypeAlias = _typing.Literal["enabled"]  # noqa: Y015
     _WhichOneofArgType__enabled: _TypeAlias = _typing.Literal["_enabled", b"_enabled"]  # noqa: Y015
     _WhichOneofReturnType__evict_in_turn: _TypeAlias = _typing.Literal["evict_in_turn"]  # noqa: Y015
@@ -5345,6 +5361,8 @@ class ScaleDownSettings(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__balance) -> _WhichOneofReturnType__balance | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__delay_type_local) -> _WhichOneofReturnType__delay_type_local | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__device_utilization_only) -> _WhichOneofReturnType__device_utilization_only | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__enabled) -> _WhichOneofReturnType__enabled | None: ...
     @_typing.overload

@@ -97,7 +97,7 @@ def test_a_state_may_be_named_by_its_version(stub: planner_pb2_grpc.PlannerStub)
 def test_info_lists_what_this_build_can_do(stub: planner_pb2_grpc.PlannerStub) -> None:
     info = stub.GetInfo(planner_pb2.GetPlannerInfoRequest(), timeout=LIMIT_S)
     kinds = plan_pb2.Decision
-    every = [kinds.SCALE_UP, kinds.SLACK, kinds.SCALE_DOWN, kinds.POD_COSTS, kinds.REPLACEMENT]
+    every = [kinds.SCALE_UP, kinds.SLACK, kinds.SCALE_DOWN, kinds.POD_COSTS, kinds.REPLACEMENT, kinds.CAPACITY_REQUESTS]
     assert list(info.decisions) == every
     assert list(info.rpcs) == ["GetInfo", "Plan", "CheckFit", "BalanceScaleUp"]
     assert "NodeResourcesFit" in info.predicates

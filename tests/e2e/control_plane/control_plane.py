@@ -267,6 +267,10 @@ SERVED = ("resource.k8s.io/v1beta2", "scheduling.k8s.io/v1alpha2")
 _KUBECONFIG_FLAGS = ("kubeconfig", "authentication-kubeconfig", "authorization-kubeconfig")
 
 
+def _switched_on(flag: str, names: Sequence[str]) -> list[str]:
+    return [f"--{flag}={','.join(f'{name}=true' for name in names)}"] if names else []
+
+
 def cached_binaries() -> Path:
     """Where `.ci/e2e` builds the binaries: outside the checkout, thrown away at will."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")

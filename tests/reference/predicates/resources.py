@@ -2,6 +2,7 @@
 
 from tests.builders.rows import NodeRow, PodRow
 from tests.reference.simulation.moves import Cluster
+from trimtab.planner.model.values import is_device_resource
 from trimtab.v1.reason_pb2 import PredicateReason as Reason
 
 
@@ -21,8 +22,8 @@ def refused_beside(pod: PodRow, node: NodeRow, there: list[PodRow]) -> set[int]:
     out = set[int]()
     if len(there) + 1 > node.allocatable.get("pods", 0):
         out.add(Reason.TOO_MANY_PODS)
-    if short(pod, node, there):
-        out.add(Reason.INSUFFICIENT_RESOURCES)
+    for name in short(pod, node, there):
+        out.add(Reason.DEVICES_NOT_AVAILABLE if is_device_resource(name) else Reason.INSUFFICIENT_RESOURCES)
     return out
 
 

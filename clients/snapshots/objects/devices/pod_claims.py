@@ -72,6 +72,7 @@ class ClaimObjects(NamedTuple):
 
 
 NO_CLAIMS: Final = ClaimObjects()
+_UNREADABLE: Final = "it is missing, or cannot be read"
 ASKED: Final = "kubectl get resourceclaims,resourceclaimtemplates,resourceslices,deviceclasses -A"
 """The command that lists what plans need of devices."""
 
@@ -185,7 +186,9 @@ def _own(entry: PodClaimEntry, pod: Claimant, objects: ClaimObjects) -> Resolved
     is_own = owner is not None and owner.name == pod.name and owner.uid in (None, "", pod.uid)
     if not problem and not is_own:
         problem = f"ResourceClaim {'/'.join(key)} exists, but is not of this pod"
-    return ResolvedClaim(entry.name, "", found.spec or ResourceClaimSpec(), problem)
+    if not problem and found.spec is None:
+        problem = f"ResourceClaim {'/'.join(key)}: spec: {_UNREADABLE}"
+    return ResolvedClaim(entry.name, "", found.spec, problem)
 
 
 def _of_template(entry: PodClaimEntry, pod: Claimant, objects: ClaimObjects) -> ResolvedClaim:
@@ -196,7 +199,9 @@ def _of_template(entry: PodClaimEntry, pod: Claimant, objects: ClaimObjects) -> 
     if found is None:
         missing = f"ResourceClaimTemplate {'/'.join(key)} does not exist"
         return ResolvedClaim(entry.name, shared, None, missing if objects.are_known else _unknown(missing))
-    return ResolvedClaim(entry.name, shared, _template_spec(found) or ResourceClaimSpec(), "")
+    spec = _template_spec(found)
+    problem = "" if spec is not None else f"ResourceClaimTemplate {'/'.join(key)}: spec.spec: {_UNREADABLE}"
+    return ResolvedClaim(entry.name, shared, spec, problem)
 
 
 def _is_of_group(entry: PodClaimEntry, group: SchedulingPodGroup | None) -> bool:
@@ -229,7 +234,9 @@ def _broken(name: str, claim: ResourceClaim | None) -> str:
     """Return why the spec of a claim that pods share cannot be used; "" if it can."""
     try:
         with below(f"ResourceClaim {name}.spec"):
-            claim_spec(claim.spec if claim else None)
+            if claim is None or claim.spec is None:
+                raise FieldError("", _UNREADABLE)
+            claim_spec(claim.spec)
     except FieldError as error:
         return str(error)
     return ""

@@ -30,8 +30,8 @@ from trimtab.planner.snapshot.caches import SnapshotKey
 from trimtab.planner.snapshot.columns import FLAG_DAEMON, Snapshot, Text
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.planner.snapshot.delta import apply_delta
-from trimtab.planner.snapshot.pods import take_text
 from trimtab.planner.snapshot.sharing import share
+from trimtab.planner.snapshot.text_columns import take_text
 from trimtab.v1 import plan_pb2
 from trimtab.v1.snapshot_pb2 import ClusterSnapshot, PodPhase
 

@@ -1,5 +1,5 @@
-"""A redacted recording keeps which devices, claims and groups of pods belong together, and what expressions read, but no
-name of a cluster.
+"""A redacted recording keeps which devices, claims and groups of pods belong together, and what expressions read, but
+no name of a cluster.
 """
 
 from pathlib import Path

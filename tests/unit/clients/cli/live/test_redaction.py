@@ -27,7 +27,7 @@ from trimtab.clients.recording import RecordingReader
 from trimtab.clients.reference_loop.planner_session import PlannerSession
 from trimtab.clients.snapshots.live.snapshot_update import SnapshotUpdate
 from trimtab.clients.snapshots.objects.files import read_files
-from trimtab.planner.classes.node_requirements import is_label_key, is_label_value
+from trimtab.planner.model.label_syntax import is_label_key, is_label_value
 from trimtab.v1 import plan_pb2, snapshot_pb2
 
 NOW_S = 1_790_000_000

@@ -284,7 +284,7 @@ def test_annotated_workloads_ask_for_slack_with_the_snapshot_and_with_later_delt
 
 
 BUFFERS = WATCHED["CapacityBuffer"]
-LACKED = {"CapacityBuffer", *POOLS, *DEVICES, *GROUPS_OF_PODS}
+LACKED = {"CapacityBuffer", "ProvisioningRequest", *POOLS, *DEVICES, *GROUPS_OF_PODS}
 
 
 def asked(cluster: LiveCluster) -> dict[str, int]:
@@ -301,7 +301,7 @@ def test_without_the_kind_there_are_no_buffers_which_is_not_a_note(cluster: Live
     assert asked(cluster) == {}
 
 
-def test_only_buffers_devices_pod_groups_and_pools_of_karpenter_are_missing_in_some_clusters() -> None:
+def test_only_buffers_requests_devices_pod_groups_and_pools_of_karpenter_are_missing_in_some_clusters() -> None:
     assert {kind for kind, one in WATCHED.items() if one.is_custom} == LACKED
 
 

@@ -100,6 +100,16 @@ def test_an_entry_for_which_no_claim_is_needed_is_left_out() -> None:
             id="a broken template",
         ),
         pytest.param(
+            [dra.claiming_pod("web", claims={"gpu": "c"}), {**dra.resource_claim("c"), "spec": None}],
+            "ResourceClaim c.spec: it is missing, or cannot be read",
+            id="a claim without content",
+        ),
+        pytest.param(
+            [web(), {**TEMPLATE, "spec": {}}],
+            "ResourceClaimTemplate default/one-gpu: spec.spec: it is missing, or cannot be read",
+            id="a template without content",
+        ),
+        pytest.param(
             [dra.claiming_pod("web", spec={}, templates={"gpu": ""})],
             "spec.resourceClaims, gpu: it names neither a ResourceClaim nor a ResourceClaimTemplate",
             id="no name",

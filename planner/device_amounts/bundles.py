@@ -1,0 +1,116 @@
+"""Bundles: all claims of a pod, counted as one where only pods with the same claims compete for the devices.
+
+What the allocator gives to a bundle depends on constraints, alternatives, counters and shares; but as long as no other
+claim may get the same devices, a node is described by how many more such bundles it can have. That is found by asking
+the allocator until it refuses. O(bundles of a node) searches, for each distinct use of each kind of node.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from hashlib import blake2b
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from trimtab.planner.device_amounts.asks import Ask
+from trimtab.planner.device_amounts.node_pools import NodePools, Profile
+from trimtab.planner.devices.allocator import DeviceAllocator
+from trimtab.planner.devices.model import (
+    AllocatedDevice,
+    AllocatedState,
+    DeviceClaim,
+    DeviceId,
+    DeviceNode,
+    DevicesAllocated,
+    PoolId,
+)
+from trimtab.planner.model.values import DEVICE_RESOURCE
+from trimtab.planner.snapshot.columns import ADMIN_ACCESS, ALLOCATED, SHARE, DeviceColumns
+
+Bundle = tuple[DeviceClaim, ...]
+"""The claims of a pod by content, in their order."""
+_MOST: Final = 512
+"""More bundles than pods fit on any node."""
+
+
+class NodeOfKind(NamedTuple):
+    """A node of a profile. allocator : of the cluster, or of the slices that a group declares."""
+
+    allocator: DeviceAllocator
+    node: DeviceNode
+
+
+class BundleCounter:
+    """Counts bundles, each distinct case once."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Bundle, Profile, frozenset[object]], int] = {}
+
+    def count(self, bundle: Bundle, profile: Profile, at: NodeOfKind, used: Sequence[AllocatedDevice]) -> int:
+        """Return how many more bundles a node can have. used : devices of its own pools."""
+        key = bundle, profile, frozenset(_relative(used))
+        if key not in self._known:
+            self._known[key] = self._counted(bundle, at, used)
+        return self._known[key]
+
+    def _counted(self, bundle: Bundle, at: NodeOfKind, used: Sequence[AllocatedDevice]) -> int:
+        prepared, state = at.allocator.prepare(bundle), AllocatedState()
+        state.add(tuple(used))
+        for count in range(_MOST):
+            outcome = at.allocator.allocate(at.node, prepared, state)
+            if not isinstance(outcome, DevicesAllocated):
+                return count
+            state.add_all(outcome.claims)
+            if not any(not device.admin_access for claim in outcome.claims for device in claim.devices):
+                return _MOST
+        return _MOST
+
+
+def _relative(used: Iterable[AllocatedDevice]) -> Iterable[object]:
+    """Yield what is in use in terms that do not depend on the names of pools; the same twice is numbered."""
+    seen: dict[object, int] = {}
+    for one in used:
+        key = one.device.driver, one.device.device, one.shared, one.admin_access, one.consumed
+        seen[key] = seen.get(key, 0) + 1
+        yield (*key, seen[key])
+
+
+def bundle_resource(bundle: Bundle) -> str:
+    """Return the name of the resource that stands for a bundle."""
+    return f"{DEVICE_RESOURCE}{blake2b(repr(bundle).encode(), digest_size=6).hexdigest()}"
+
+
+class BundleUsers:
+    """Which pods compete for the devices of each group of asks."""
+
+    def __init__(self, group_of: Mapping[Ask, int]) -> None:
+        self._group_of = group_of
+        self._users: dict[int, set[object]] = {}
+
+    def add(self, user: object, asks: Iterable[Ask]) -> None:
+        """Note pods with the same claims, as `user`, and what they ask for."""
+        for ask in asks:
+            self._users.setdefault(self._group_of[ask], set()).add(user)
+
+    def is_alone(self, user: object, asks: Iterable[Ask]) -> bool:
+        """Return whether no other pods ask for these devices."""
+        return all(self._users[self._group_of[ask]] == {user} for ask in asks)
+
+
+def used_on(devices: DeviceColumns, pools: NodePools, nodes: Collection[int]) -> dict[int, list[AllocatedDevice]]:
+    """Return the devices in use of the own pools of some nodes. O(results)."""
+    claims, text, found = devices.claims, devices.strings, dict[int, list[AllocatedDevice]]()
+    first = np.searchsorted(claims.capacity_result, np.arange(len(claims.result_claim) + 1)).tolist()
+    allocated = ((claims.flags & ALLOCATED) != 0)[claims.result_claim].tolist()
+    columns = (claims.result_driver, claims.result_pool, claims.result_device, claims.result_flags)
+    for at, (driver, pool, device, flags) in enumerate(zip(*(one.tolist() for one in columns), strict=True)):
+        node, _ = pools.place.get(PoolId(text[driver], text[pool]), (-1, -1))
+        if node not in nodes or not allocated[at]:
+            continue
+        consumed = sorted(
+            (text[claims.capacity_name[one]], devices.quantities[claims.capacity_amount[one]])
+            for one in range(first[at], first[at + 1])
+        )
+        id = DeviceId(text[driver], text[pool], text[device])
+        one_device = AllocatedDevice("", id, bool(flags & ADMIN_ACCESS), bool(flags & SHARE), tuple(consumed))
+        found.setdefault(node, []).append(one_device)
+    return found

@@ -1,0 +1,143 @@
+"""The device objects of a snapshot as values of the allocator: slices with the taints of rules, classes, features.
+
+Device sets are the same objects wherever they are equal, so that what is known of one is known of all. O(slices).
+"""
+
+from typing import Final
+
+from trimtab.planner.devices.model import DeviceClass, DeviceFeatures, DeviceSet, DeviceSlice, NodeSelection
+from trimtab.planner.devices.taint_rules import DeviceTaintRule, with_taint_rules
+from trimtab.planner.model.values import CLASS_RESOURCE
+from trimtab.planner.snapshot.columns import (
+    ALL_NODES,
+    PER_DEVICE,
+    ClassOfDevices,
+    DeviceColumns,
+    Snapshot,
+    TemplateSlice,
+)
+
+LATEST_MINOR: Final = 37
+"""The newest version of Kubernetes whose allocator is known, 1.37."""
+_GATES: Final = {
+    "DRAAdminAccess": ("admin_access", 34),
+    "DRAPrioritizedList": ("prioritized_list", 34),
+    "DRAPartitionableDevices": ("partitionable_devices", 36),
+    "DRADeviceTaints": ("device_taints", 36),
+    "DRAConsumableCapacity": ("consumable_capacity", 36),
+    "DRADeviceBindingConditions": ("binding_conditions", 36),
+}
+"""The field of each feature gate, and the minor version from which on it is on by default."""
+_TAINT_RULES: Final = ("DRADeviceTaintRules", 37)
+
+
+def features_of(devices: DeviceColumns) -> DeviceFeatures:
+    """Return what the cluster's scheduler can do."""
+    minor = _minor(devices)
+    fields = {field: _is_on(devices, gate, first) for gate, (field, first) in _GATES.items()}
+    return DeviceFeatures(version=minor, **fields)
+
+
+def _minor(devices: DeviceColumns) -> int:
+    return min(devices.kubernetes_minor or LATEST_MINOR, LATEST_MINOR)
+
+
+def _is_on(devices: DeviceColumns, gate: str, first: int) -> bool:
+    given = dict(one.partition("=")[::2] for one in devices.feature_gates)
+    return given.get(gate, "true" if _minor(devices) >= first else "false").lower() == "true"
+
+
+def slices_of(devices: DeviceColumns) -> tuple[DeviceSlice, ...]:
+    """Return the slices with the taints of rules, in the order of their names."""
+    columns, text = devices.slices, devices.strings
+    rows = zip(
+        *(
+            column.tolist()
+            for column in (
+                columns.driver, columns.pool, columns.generation, columns.slice_count, columns.node, columns.selector,
+                columns.flags, columns.device_set, columns.counter_set,
+            )
+        ),
+        strict=True,
+    )  # fmt: skip
+    nothing = DeviceSet()
+    found = [
+        DeviceSlice(
+            columns.name.get(at),
+            text[driver],
+            text[pool],
+            generation,
+            count,
+            NodeSelection(
+                text[node], bool(flags & ALL_NODES), devices.node_selectors[selector] if selector >= 0 else None
+            ),
+            bool(flags & PER_DEVICE),
+            devices.device_sets[device_set] if device_set >= 0 else nothing,
+            devices.counter_sets[counters] if counters >= 0 else (),
+        )
+        for at, (driver, pool, generation, count, node, selector, flags, device_set, counters) in enumerate(rows)
+    ]
+    return _tainted(devices, found)
+
+
+def template_slices(devices: DeviceColumns, slices: tuple[TemplateSlice, ...], node: str) -> tuple[DeviceSlice, ...]:
+    """Return the declared slices of a new node. node : its name."""
+    count_of: dict[tuple[str, str], int] = {}
+    for one in slices:
+        count_of[one.driver, one.pool] = count_of.get((one.driver, one.pool), 0) + 1
+    found = [
+        DeviceSlice(
+            f"{node}-{at}",
+            one.driver,
+            f"{one.pool}-{node}" if one.pool else node,
+            1,
+            count_of[one.driver, one.pool],
+            NodeSelection(node),
+            one.per_device_nodes,
+            one.devices,
+            one.counter_sets,
+        )
+        for at, one in enumerate(slices)
+    ]
+    return _tainted(devices, found)
+
+
+def _tainted(devices: DeviceColumns, slices: list[DeviceSlice]) -> tuple[DeviceSlice, ...]:
+    if not devices.taint_rules or not _is_on(devices, *_TAINT_RULES):
+        return tuple(slices)
+    rules = [
+        DeviceTaintRule(f"{at:06}", one.taint, one.driver, one.pool, one.device)
+        for at, one in enumerate(devices.taint_rules)
+    ]
+    return with_taint_rules(slices, rules)
+
+
+def classes_of(devices: DeviceColumns) -> dict[str, DeviceClass]:
+    """Return the classes by name."""
+    return {one.name: DeviceClass(one.name, one.selectors) for one in devices.classes}
+
+
+def class_by_resource(devices: DeviceColumns) -> dict[str, str]:
+    """Return the class that provides each extended resource: the newest, among equals the first by name."""
+    found: dict[str, ClassOfDevices] = {}
+    for one in devices.classes:
+        if one.extended_resource:
+            other = found.get(one.extended_resource)
+            if other is None or (-one.created_s, one.name) < (-other.created_s, other.name):
+                found[one.extended_resource] = one
+    implicit = {resource_of_class(one.name): one.name for one in devices.classes}
+    return implicit | {resource: one.name for resource, one in found.items()}
+
+
+def resource_of_class(name: str) -> str:
+    """Return the extended resource that a class always provides."""
+    return f"{CLASS_RESOURCE}{name}"
+
+
+def resources_of_plugins(snapshot: Snapshot) -> frozenset[str]:
+    """Return the resources that some node or template offers by itself, such as those of device plugins."""
+    return frozenset(
+        name
+        for at, name in enumerate(snapshot.resources)
+        if snapshot.nodes.allocatable[:, at].any() or snapshot.templates.allocatable[:, at].any()
+    )

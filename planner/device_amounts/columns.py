@@ -1,0 +1,134 @@
+"""Columns of amounts for asks that can be counted, and for device classes.
+
+A group with one ask has one column. With several, each has a column, 0 where no device is eligible for it, and they
+share one more, which is what they compete for.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+
+import numpy as np
+
+from trimtab.planner.device_amounts.asks import Ask
+from trimtab.planner.device_amounts.cluster_devices import resource_of_class
+from trimtab.planner.device_amounts.groups import AskGroup, EligibleByAsk
+from trimtab.planner.device_amounts.node_pools import DriverTable, NodePools, Profile
+from trimtab.planner.devices.model import PoolId
+from trimtab.planner.model.values import DEVICE_RESOURCE
+from trimtab.planner.snapshot.columns import ADMIN_ACCESS, ALLOCATED, DeviceColumns, Int64
+
+
+def resource_of(ask: Ask) -> str:
+    """Return the name of the resource of an ask: that of its class if it takes every device of it."""
+    if ask == Ask(ask.device_class):
+        return resource_of_class(ask.device_class)
+    return f"{DEVICE_RESOURCE}{ask.device_class}-{_digest(ask)}"
+
+
+def _digest(value: object) -> str:
+    return blake2b(repr(value).encode(), digest_size=4).hexdigest()
+
+
+@dataclass(frozen=True)
+class Column:
+    """A resource. asks : whose eligible devices are counted; group : number of the group whose devices in use count, -1
+    = none of them do."""
+
+    name: str
+    asks: tuple[Ask, ...]
+    group: int
+
+
+def columns_of(groups: Sequence[AskGroup], classes: Iterable[str]) -> tuple[Column, ...]:
+    """Return the columns of exact groups, by the number of each, and of classes that have none of their own."""
+    found: dict[str, Column] = {}
+    for number, group in enumerate(groups):
+        if group.is_exact:
+            for ask in group.asks:
+                found[resource_of(ask)] = Column(resource_of(ask), (ask,), number)
+            if len(group.asks) > 1:
+                name = f"{DEVICE_RESOURCE}{_digest(group.asks)}"
+                found[name] = Column(name, group.asks, number)
+    for name in classes:
+        found.setdefault(resource_of_class(name), Column(resource_of_class(name), (Ask(name),), -1))
+    return tuple(sorted(found.values(), key=lambda one: one.name))
+
+
+class DeviceTotals:
+    """How many devices of each column nodes have, and which group each device belongs to."""
+
+    def __init__(self, columns: Sequence[Column], groups: Sequence[AskGroup], eligible: EligibleByAsk) -> None:
+        self._columns, self._groups, self._eligible = columns, groups, eligible
+        self._known: dict[Profile, list[int]] = {}
+        self._group_of: dict[DriverTable, Int64] = {}
+
+    def of(self, profile: Profile) -> list[int]:
+        """Return the eligible devices of a node by column."""
+        if profile not in self._known:
+            self._known[profile] = [self._count(column, profile) for column in self._columns]
+        return self._known[profile]
+
+    def _count(self, column: Column, profile: Profile) -> int:
+        return sum(_union(self._eligible, column.asks, pool).bit_count() for pool in profile)
+
+    def by_node(self, pools: NodePools) -> Int64:
+        """Return the eligible devices of each node : int64[N, columns]."""
+        rows = np.array([self.of(profile) for profile in pools.profiles], np.int64).reshape(-1, len(self._columns))
+        return rows[pools.profile]
+
+    def group_of(self, pool: DriverTable, size: int) -> Int64:
+        """Return the exact group that each device of a pool belongs to, -1 = none : int64[size]."""
+        if pool not in self._group_of:
+            found = self._group_of[pool] = np.full(size, -1, np.int64)
+            for number, group in enumerate(self._groups):
+                if group.is_exact:
+                    bits = _union(self._eligible, group.asks, pool)
+                    found[[at for at in range(size) if bits >> at & 1]] = number
+        return self._group_of[pool]
+
+
+def _union(eligible: EligibleByAsk, asks: Iterable[Ask], pool: DriverTable) -> int:
+    bits = 0
+    for ask in asks:
+        bits |= eligible.of(ask, pool).bits
+    return bits
+
+
+def used_devices(devices: DeviceColumns, pools: NodePools, totals: DeviceTotals, groups: int, nodes: int) -> Int64:
+    """Return how many devices of each group are in use on each node : int64[nodes, groups]. O(results)."""
+    claims = devices.claims
+    counted = (claims.result_flags & ADMIN_ACCESS) == 0
+    counted &= (claims.flags[claims.result_claim] & ALLOCATED) != 0
+    driver, pool, device = (
+        column[counted].astype(np.int64) for column in (claims.result_driver, claims.result_pool, claims.result_device)
+    )
+    strings = devices.strings
+    pairs, of = np.unique(driver * len(strings) + pool, return_inverse=True)
+    node_of, table_of = np.full(len(pairs), -1, np.int64), np.full(len(pairs), -1, np.int64)
+    driver_of = pairs // max(len(strings), 1)
+    for row, pair in enumerate(pairs.tolist()):
+        place = pools.place.get(PoolId(strings[pair // len(strings)], strings[pair % len(strings)]))
+        if place is not None:
+            node_of[row], table_of[row] = place
+    node, table = node_of[of], table_of[of]
+    # The same device of the same kind of pool is looked up once.
+    keys = np.stack([driver_of[of], table, device])[:, node >= 0]
+    if not keys.shape[1]:
+        return np.zeros((nodes, groups), np.int64)
+    kinds, kind = np.unique(keys, axis=1, return_inverse=True)
+    group = np.array([_group_at(totals, pools, strings, *one) for one in kinds.T.tolist()], np.int64)[kind.reshape(-1)]
+    inside = group >= 0
+    return np.bincount(node[node >= 0][inside] * groups + group[inside], minlength=nodes * groups).reshape(
+        nodes, groups
+    )
+
+
+def _group_at(
+    totals: DeviceTotals, pools: NodePools, strings: Sequence[str], driver: int, table: int, device: int
+) -> int:
+    names = pools.tables[table].position_of
+    position = names.get(strings[device], -1)
+    if position < 0:
+        return -1
+    return int(totals.group_of(DriverTable(strings[driver], table), len(names))[position])

@@ -1,0 +1,141 @@
+"""Pools of nodes by kind: nodes whose own pools consist of the same devices share a profile.
+
+A pool that more than one node may reach has no place in a profile; its devices are listed apart. Pools that are
+incomplete or invalid count for nothing. O(nodes) with some microseconds each; nothing is done for each device.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from trimtab.planner.devices.model import DeviceFeatures, DeviceInputError, DeviceNode, DeviceSlice, PoolId
+from trimtab.planner.devices.pools import DevicePool, DeviceTable, PoolIndex
+from trimtab.planner.snapshot.columns import Int32
+
+
+class DriverTable(NamedTuple):
+    """The devices of a pool by driver and number of the table."""
+
+    driver: str
+    table: int
+
+
+Profile = tuple[DriverTable, ...]
+"""The own pools of a node, in the order of the search."""
+LabelsOf = Callable[[int], tuple[tuple[str, str], ...]]
+
+
+class NodePools(NamedTuple):
+    """The pools of N nodes. profile : int32[N] into `profiles`; tables : the distinct devices of pools; shared : those
+    that several nodes may reach; place : node and table of each own pool; error : why no claim can be allocated, "" =
+    there is no reason.
+    """
+
+    profile: Int32
+    profiles: tuple[Profile, ...]
+    tables: tuple[DeviceTable, ...]
+    shared: frozenset[DriverTable]
+    place: dict[PoolId, tuple[int, int]]
+    error: str
+
+
+class NodePoolReader:
+    """Numbers tables and profiles, of nodes and of templates."""
+
+    def __init__(self, features: DeviceFeatures) -> None:
+        self._features = features
+        self._number_of: dict[int, int] = {}
+        self._by_content: dict[object, int] = {}
+        self._profiles: dict[Profile, int] = {(): 0}
+        self._listed: tuple[Profile, ...] = ((),)
+        self._shared: set[DriverTable] = set()
+        self.tables: list[DeviceTable] = []
+        # Their tables are known by identity, so they stay.
+        self._indexes: list[PoolIndex] = []
+
+    def read(self, slices: Sequence[DeviceSlice], names: Sequence[str], labels_of: LabelsOf) -> NodePools:
+        """Return the pools of nodes. labels_of : returns the labels of a node, asked only if some slice selects nodes
+        by label."""
+        index = PoolIndex(slices, self._features)
+        self._indexes.append(index)
+        by_label = any(_selects_by_label(one) for one in slices)
+        elsewhere = any(not one.nodes.node_name or one.counter_sets for one in slices)
+        by_node: dict[str, list[DeviceSlice]] = {}
+        for one in slices:
+            by_node.setdefault(one.nodes.node_name, []).append(one)
+        count_of = Counter((one.driver, one.pool) for one in slices)
+        profile, place, error = np.zeros(len(names), np.int32), dict[PoolId, tuple[int, int]](), ""
+        known: dict[tuple[tuple[str, int], ...], int] = {}
+        for node, name in enumerate(names):
+            if not elsewhere and name not in by_node:
+                continue
+            kind = () if elsewhere else _kind(by_node[name], count_of)
+            if kind in known:
+                profile[node] = known[kind]
+                of_driver = dict(self._listed[known[kind]])
+                for one in by_node[name]:
+                    if one.driver in of_driver:
+                        place[PoolId(one.driver, one.pool)] = node, of_driver[one.driver]
+                continue
+            try:
+                pools = index.pools(DeviceNode(name, labels_of(node) if by_label else ()))
+            except DeviceInputError as found:
+                error = str(found)
+                continue
+            own = [pool for pool in pools if pool.problem is None and pool.table.names and self._is_own(pool, name)]
+            for pool in own:
+                place[pool.id] = node, self._table(pool.table)
+            key = tuple([DriverTable(pool.id.driver, self._table(pool.table)) for pool in own])
+            profile[node] = self._profiles.setdefault(key, len(self._profiles))
+            self._listed = tuple(self._profiles)
+            if kind:
+                known[kind] = int(profile[node])
+        return NodePools(profile, tuple(self._profiles), tuple(self.tables), frozenset(self._shared), place, error)
+
+    def _is_own(self, pool: DevicePool, name: str) -> bool:
+        """Return whether only this node reaches a pool; note the devices of one that others reach."""
+        if all(one.nodes.node_name == name for one in (*pool.slices, *pool.elsewhere)):
+            return True
+        self._shared.add(DriverTable(pool.id.driver, self._table(pool.table)))
+        return False
+
+    def _table(self, table: DeviceTable) -> int:
+        number = self._number_of.get(id(table))
+        if number is None:
+            key = table.names, table.contents
+            number = self._by_content.setdefault(key, len(self.tables))
+            self._number_of[id(table)] = number
+            if number == len(self.tables):
+                self.tables.append(table)
+        return number
+
+
+def _kind(slices: Sequence[DeviceSlice], count_of: Mapping[tuple[str, str], int]) -> tuple[tuple[str, int], ...]:
+    """Return what nodes have in common that have one slice for each driver, all of its pool, with the same devices; ()
+    = such a node has to be looked at by itself. Device sets are the same objects if they are equal."""
+    plain = len({one.driver for one in slices}) == len(slices) and not any(
+        one.slice_count != 1 or one.per_device_nodes or one.counter_sets or count_of[one.driver, one.pool] != 1
+        for one in slices
+    )
+    return tuple(sorted((one.driver, id(one.devices)) for one in slices)) if plain else ()
+
+
+def _selects_by_label(one: DeviceSlice) -> bool:
+    if one.nodes.selector is not None:
+        return True
+    return one.per_device_nodes and any(
+        content.nodes is not None and content.nodes.selector is not None for content in one.devices.contents
+    )
+
+
+def expected_drivers(pools: NodePools, nodes: Iterable[int]) -> frozenset[str]:
+    """Return the drivers of which at least half of some nodes have a pool of their own."""
+    count, found = 0, dict[str, int]()
+    drivers = [{one.driver for one in profile} for profile in pools.profiles]
+    for node in nodes:
+        count += 1
+        for driver in drivers[pools.profile[node]]:
+            found[driver] = found.get(driver, 0) + 1
+    return frozenset(driver for driver, having in found.items() if 2 * having >= count)

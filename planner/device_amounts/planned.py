@@ -1,0 +1,436 @@
+"""The snapshot with which decisions are made: devices that can be counted have become resources.
+
+Each ask for countable devices is a resource: nodes offer as many as are eligible, less those that claims other than the
+placed pods' have, and pods request what their claims count. So whatever is decided with amounts is decided with devices
+too: where pods fit, how many nodes they need, the cheapest ones, what limits allow. Each class is a resource as well,
+which limits may name. Pods with claims that cannot be counted are not placed. A node whose drivers have not published
+what they publish elsewhere in its group is not ready.
+
+Nothing else of a snapshot changes, and nothing at all if it has no devices. Cost: O(nodes) with some microseconds each
+if slices have changed, else columns of claims and pods; see `PlannedSnapshot`.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from trimtab.planner.device_amounts.asks import Ask, CountedClaims
+from trimtab.planner.device_amounts.bundles import (
+    Bundle,
+    BundleCounter,
+    BundleUsers,
+    NodeOfKind,
+    bundle_resource,
+    used_on,
+)
+from trimtab.planner.device_amounts.cluster_devices import (
+    class_by_resource,
+    classes_of,
+    features_of,
+    resources_of_plugins,
+    slices_of,
+    template_slices,
+)
+from trimtab.planner.device_amounts.columns import Column, DeviceTotals, columns_of, used_devices
+from trimtab.planner.device_amounts.groups import EligibleByAsk, ask_groups
+from trimtab.planner.device_amounts.node_pools import NodePoolReader, NodePools, expected_drivers
+from trimtab.planner.device_amounts.shared_claims import with_own_claims
+from trimtab.planner.devices.allocator import DeviceAllocator
+from trimtab.planner.devices.model import DeviceClaim, DeviceNode
+from trimtab.planner.model.values import Owner, PodClaim, PodGroup, PodRequirements
+from trimtab.planner.snapshot.columns import Bool, Int32, Int64, NodeColumns, Snapshot
+from trimtab.planner.snapshot.dictionaries import FIRST_RESOURCES
+from trimtab.planner.snapshot.sharing import share
+
+NOT_COUNTED: Final = "resourceClaims"
+"""In `PodRequirements.unsupported`: claims that only the allocator decides."""
+
+
+@dataclass(frozen=True)
+class PlannedDevices:
+    """The snapshot with which decisions are made. sent : the one that was sent; resources : names of those that stand
+    for devices, sorted; facts : what slices and asks say, for the next one."""
+
+    snapshot: Snapshot
+    sent: Snapshot
+    resources: tuple[str, ...] = ()
+    facts: "_Facts | None" = None
+
+
+class _FactInputs(NamedTuple):
+    """All that `_Facts` depend on. parts : fields of the snapshot, compared by identity."""
+
+    parts: tuple[Any, ...]
+    asks: tuple[Ask, ...]
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """pools : of nodes; declared : of the new nodes of node groups that declare them; columns : of resources;
+    group_of : number of the group of each ask; requested : the columns of each ask that can be counted; problem_of :
+    why none can be allocated, by ask; totals : devices of nodes; kinds : a node of each profile, for the allocator;
+    bundles : counts of these.
+    """
+
+    inputs: _FactInputs
+    pools: NodePools
+    declared: Mapping[str, int]
+    columns: tuple[Column, ...]
+    group_of: Mapping[Ask, int]
+    requested: Mapping[Ask, tuple[str, ...]]
+    problem_of: Mapping[Ask, str]
+    totals: DeviceTotals
+    eligible: EligibleByAsk
+    allocator: DeviceAllocator
+    declared_kinds: Mapping[int, NodeOfKind]
+    bundles: BundleCounter
+
+    def is_of(self, inputs: _FactInputs) -> bool:
+        """Return whether these are the facts of some inputs."""
+        same = all(one is other for one, other in zip(self.inputs.parts, inputs.parts, strict=True))
+        return same and self.inputs.asks == inputs.asks
+
+
+def planned_snapshot(sent: Snapshot, before: PlannedDevices | None = None) -> PlannedDevices:
+    """Return the snapshot with which decisions are made. before : that of an earlier snapshot, of which what has not
+    changed is taken over."""
+    if sent.devices.is_empty and not any(spec.claims for spec in sent.specs):
+        return PlannedDevices(sent, sent)
+    return _Planner(sent, before).planned()
+
+
+def _of_template(row: Owner | PodGroup) -> list[PodRequirements]:
+    return [] if row.pod_template is None else [row.pod_template.spec]
+
+
+_SPECS_OF: Final[dict[str, Callable[[Any], list[PodRequirements]]]] = {
+    "groups": lambda row: [pod.spec for pod in row.daemonset_pods],
+    "owners": _of_template,
+    "pod_groups": _of_template,
+    "slack_requests": lambda row: [row.spec],
+    "capacity_requests": lambda row: [one.spec for one in row.pod_sets],
+}
+"""The specs in rows of other tables than the pods."""
+
+
+def _mapped(value: Any, replaced: Callable[[PodRequirements], PodRequirements]) -> Any:
+    """Return a row, or what it consists of, with its specs replaced."""
+    if isinstance(value, PodRequirements):
+        return replaced(value)
+    if not isinstance(value, tuple):
+        return value
+    parts = [_mapped(one, replaced) for one in value]
+    return type(value)._make(parts) if hasattr(value, "_make") else tuple(parts)
+
+
+class _Planner:
+    """Derives one snapshot."""
+
+    def __init__(self, sent: Snapshot, before: PlannedDevices | None) -> None:
+        self._sent, self._before = sent, before
+        self._devices = sent.devices
+        self._features = features_of(self._devices)
+        self._classes = classes_of(self._devices)
+        self._by_resource = class_by_resource(self._devices)
+        self._claims = CountedClaims(self._classes, self._features)
+        self._specs: dict[PodRequirements, PodRequirements] = {}
+        self._plugins = resources_of_plugins(sent)
+        self._bundles: dict[Bundle, tuple[Ask, ...]] = {}
+
+    def planned(self) -> PlannedDevices:
+        """Return the snapshot."""
+        sent, own = self._sent, with_own_claims(self._sent)
+        others = [
+            spec for table, specs_of in _SPECS_OF.items() for row in getattr(sent, table) for spec in specs_of(row)
+        ]
+        facts = self._facts([*own.specs, *others])
+        self._bundles = self._countable_bundles([*own.specs, *others], facts)
+        names = (*(one.name for one in facts.columns), *map(bundle_resource, self._bundles))
+        specs = tuple([self._spec(one, facts) for one in own.specs])
+        ready, capacity = self._nodes(facts)
+        amounts = self._amounts(facts, specs, own.spec, ready.missing)
+        resources = FIRST_RESOURCES + tuple(sorted({*sent.resources, *names} - set(FIRST_RESOURCES)))
+        templates = self._templates(facts, ready.expected)
+        replaced: dict[str, Any] = {
+            table: tuple([self._row(row, specs_of(row), facts) for row in getattr(sent, table)])
+            for table, specs_of in _SPECS_OF.items()
+        }
+        snapshot = sent._replace(
+            resources=resources,
+            specs=specs,
+            pods=sent.pods._replace(spec=own.spec),
+            nodes=_with_columns(sent, sent.nodes, resources, names, amounts, capacity)._replace(
+                ready=sent.nodes.ready & ~ready.missing
+            ),
+            templates=_with_columns(sent, sent.templates, resources, names, templates, templates),
+            **replaced,
+        )
+        if self._before is not None:
+            snapshot = share(self._before.snapshot, snapshot)
+        return PlannedDevices(snapshot, sent, names, facts)
+
+    def _row(self, row: Any, specs: Sequence[PodRequirements], facts: _Facts) -> Any:
+        """Return a row with its specs replaced; most have no claims and stay the same object."""
+        if all(spec is self._spec(spec, facts) for spec in specs):
+            return row
+        return _mapped(row, lambda spec: self._spec(spec, facts))
+
+    def _facts(self, specs: Iterable[PodRequirements]) -> _Facts:
+        sent, devices = self._sent, self._devices
+        asks = {ask for spec in dict.fromkeys(specs) for ask in self._asks(spec)}
+        labels = (sent.strings, sent.label_sets, sent.nodes.label_set) if len(devices.node_selectors) else ()
+        inputs = _FactInputs(
+            (
+                devices.slices, devices.device_sets, devices.counter_sets, devices.classes, devices.taint_rules,
+                devices.templates, devices.strings, sent.nodes.name, *labels,
+            ),
+            tuple(sorted(asks, key=repr)),
+        )  # fmt: skip
+        known = self._before.facts if self._before is not None else None
+        if known is not None and len(known.inputs.parts) == len(inputs.parts) and known.is_of(inputs):
+            return known
+        return self._new_facts(inputs)
+
+    def _new_facts(self, inputs: _FactInputs) -> _Facts:
+        devices = self._devices
+        reader = NodePoolReader(self._features)
+        declared = {}
+        kinds = {}
+        for group, templates in devices.templates:
+            made = template_slices(devices, templates, group)
+            declared[group] = int(reader.read(made, (group,), lambda _: ()).profile[0])
+            allocator = DeviceAllocator(made, self._classes.values(), self._features)
+            kinds[declared[group]] = NodeOfKind(allocator, DeviceNode(group))
+        slices = slices_of(devices)
+        pools = reader.read(slices, self._sent.nodes.name, self._labels)
+        eligible = EligibleByAsk(self._classes, self._features, pools.tables)
+        groups = ask_groups(inputs.asks, pools, eligible)
+        columns = columns_of(groups, self._classes)
+        requested = {
+            ask: tuple([one.name for one in columns if one.group == number and ask in one.asks])
+            for number, group in enumerate(groups)
+            if group.is_exact
+            for ask in group.asks
+        }
+        problems = {ask: text for group in groups for ask, text in group.problems}
+        if pools.error:
+            problems = dict.fromkeys(inputs.asks, pools.error)
+        totals = DeviceTotals(columns, groups, eligible)
+        group_of = {ask: number for number, group in enumerate(groups) for ask in group.asks}
+        allocator = DeviceAllocator(slices, self._classes.values(), self._features)
+        return _Facts(
+            inputs, pools, declared, columns, group_of, requested, problems, totals, eligible, allocator, kinds,
+            BundleCounter(),
+        )  # fmt: skip
+
+    def _labels(self, node: int) -> tuple[tuple[str, str], ...]:
+        sets, strings = self._sent.label_sets, self._sent.strings
+        at = int(self._sent.nodes.label_set[node])
+        entries = range(int(sets.offsets[at]), int(sets.offsets[at + 1]))
+        return tuple([(strings[sets.keys[entry]], strings[sets.values[entry]]) for entry in entries])
+
+    def _asks(self, spec: PodRequirements) -> Iterable[Ask]:
+        for claim in spec.claims:
+            if isinstance(claim.spec, DeviceClaim):
+                yield from self._claims.read(claim.spec).asks
+        for one in spec.extended_device_requests:
+            if self._is_delegated(one.resource):
+                yield Ask(self._by_resource[one.resource])
+
+    def _is_delegated(self, resource: str) -> bool:
+        """Return whether devices satisfy an extended resource: a class provides it, and no node has it by itself."""
+        return resource in self._by_resource and resource not in self._plugins
+
+    def _spec(self, spec: PodRequirements, facts: _Facts) -> PodRequirements:
+        """Return a spec that requests resources in place of the claims that count."""
+        if not spec.claims and not spec.extended_device_requests:
+            return spec
+        if spec not in self._specs:
+            self._specs[spec] = self._counted(spec, facts)
+        return self._specs[spec]
+
+    def _counted(self, spec: PodRequirements, facts: _Facts) -> PodRequirements:
+        for claim in spec.claims:
+            problem = claim.problem or self._problem(claim, facts)
+            if problem:
+                return spec._replace(claims=(PodClaim(claim.name, claim.shared, None, problem),))
+        counts = self._counts(spec, facts)
+        if counts is None:
+            bundle = self._bundle(spec)
+            if bundle not in self._bundles:
+                return spec._replace(unsupported=(*spec.unsupported, NOT_COUNTED))
+            more = (*spec.requests, (bundle_resource(bundle), 1))
+            return spec._replace(requests=tuple(sorted(more)), claims=())
+        gone = {one.resource for one in spec.extended_device_requests if self._is_delegated(one.resource)}
+        requests = {name: amount for name, amount in spec.requests if name not in gone}
+        for ask, count in counts.items():
+            for name in facts.requested[ask]:
+                requests[name] = requests.get(name, 0) + count
+        reached = tuple([claim for claim in spec.claims if claim.nodes is not None])
+        return spec._replace(requests=tuple(sorted(requests.items())), claims=reached, extended_device_requests=())
+
+    def _counts(self, spec: PodRequirements, facts: _Facts) -> dict[Ask, int] | None:
+        """Return how many devices of each ask the pods of a spec take, None if that cannot be counted."""
+        counts: Counter[Ask] = Counter()
+        for claim in spec.claims:
+            if claim.shared:
+                return None
+            if isinstance(claim.spec, DeviceClaim):
+                demand = self._claims.read(claim.spec)
+                if not demand.is_counting:
+                    return None
+                counts.update(dict(demand.counts))
+        for one in spec.extended_device_requests:
+            if self._is_delegated(one.resource):
+                counts[Ask(self._by_resource[one.resource])] += one.devices
+        return counts if all(ask in facts.requested for ask in counts) else None
+
+    def _bundle(self, spec: PodRequirements) -> Bundle:
+        """Return the claims of a pod as one, () = they are not all its own."""
+        own = [claim.spec for claim in spec.claims if not claim.shared]
+        claims = tuple([one for one in own if isinstance(one, DeviceClaim)])
+        delegated = any(self._is_delegated(one.resource) for one in spec.extended_device_requests)
+        return () if delegated or len(claims) < len(spec.claims) else claims
+
+    def _countable_bundles(self, specs: Iterable[PodRequirements], facts: _Facts) -> dict[Bundle, tuple[Ask, ...]]:
+        """Return the bundles that can be counted, with what they ask for."""
+        users, found = BundleUsers(facts.group_of), dict[Bundle, tuple[Ask, ...]]()
+        for spec in dict.fromkeys(specs):
+            asks = tuple(dict.fromkeys(self._asks(spec)))
+            if not asks:
+                continue
+            bundle = self._bundle(spec) if self._counts(spec, facts) is None else ()
+            users.add(bundle or spec, asks)
+            if bundle and not any(facts.eligible.of(ask, pool).bits for ask in asks for pool in facts.pools.shared):
+                found[bundle] = asks
+        return {bundle: asks for bundle, asks in found.items() if users.is_alone(bundle, asks)}
+
+    def _problem(self, claim: PodClaim, facts: _Facts) -> str:
+        if not isinstance(claim.spec, DeviceClaim):
+            return ""
+        demand = self._claims.read(claim.spec)
+        found = next((facts.problem_of[ask] for ask in demand.asks if ask in facts.problem_of), "")
+        return demand.problem or found
+
+    def _further(self, facts: _Facts) -> Int64:
+        """Return how many more of each bundle nodes can have : int64[N, bundles]."""
+        pools, out = facts.pools, np.zeros((len(facts.pools.profile), len(self._bundles)), np.int64)
+        for at, (bundle, asks) in enumerate(self._bundles.items()):
+            having = [any(facts.eligible.of(ask, one).bits for ask in asks for one in kind) for kind in pools.profiles]
+            nodes = [node for node, kind in enumerate(pools.profile.tolist()) if having[kind]]
+            used = used_on(self._devices, pools, frozenset(nodes))
+            for node in nodes:
+                kind = NodeOfKind(facts.allocator, DeviceNode(self._sent.nodes.name[node], self._labels(node)))
+                profile = pools.profiles[pools.profile[node]]
+                out[node, at] = facts.bundles.count(bundle, profile, kind, used.get(node, ()))
+        return out
+
+    def _of_profile(self, facts: _Facts, profile: int) -> list[int]:
+        """Return the devices, and the bundles, of a node of which none is in use."""
+        kind = facts.declared_kinds.get(profile)
+        if kind is None:
+            node = int(np.argmax(facts.pools.profile == profile))
+            name = self._sent.nodes.name[node] if len(facts.pools.profile) else ""
+            kind = NodeOfKind(facts.allocator, DeviceNode(name, self._labels(node) if name else ()))
+        pools = facts.pools.profiles[profile]
+        counts = [facts.bundles.count(bundle, pools, kind, ()) if pools else 0 for bundle in self._bundles]
+        return [*facts.totals.of(pools), *counts]
+
+    def _nodes(self, facts: _Facts) -> tuple["_Published", Int64]:
+        """Return which nodes lack devices that they will have, and the devices of each : int64[N, columns]."""
+        published = _published(self._sent, facts)
+        kinds = [self._of_profile(facts, profile) for profile in range(len(facts.pools.profiles))]
+        rows = np.array(kinds, np.int64).reshape(len(kinds), -1)
+        capacity: Int64 = rows[facts.pools.profile]
+        for node in np.flatnonzero(published.missing).tolist():
+            capacity[node] = rows[published.expected[self._sent.nodes.group[node]]]
+        return published, capacity
+
+    def _amounts(self, facts: _Facts, specs: Sequence[PodRequirements], spec_of: Int32, missing: Bool) -> Int64:
+        """Return the amounts that nodes offer : int64[N, columns]."""
+        sent, columns, count = self._sent, facts.columns, len(self._sent.nodes.name)
+        totals = facts.totals.by_node(facts.pools)
+        totals[missing] = 0
+        used = used_devices(self._devices, facts.pools, facts.totals, max(len(facts.group_of), 1), count)
+        amounts = np.concatenate([totals, self._further(facts)], axis=1)
+        for at, one in enumerate(columns):
+            if one.group >= 0:
+                amounts[:, at] -= np.where(totals[:, at] > 0, used[:, one.group], 0)
+        names = (*(one.name for one in columns), *map(bundle_resource, self._bundles))
+        place = {name: at for at, name in enumerate(names)}
+        demands = np.zeros((len(specs), len(names)), np.int64)
+        for row, spec in enumerate(specs):
+            for name, amount in spec.requests:
+                if name in place:
+                    demands[row, place[name]] = amount
+        pods = sent.pods
+        having: Bool = demands.sum(axis=1) > 0
+        rows = np.flatnonzero((pods.node >= 0) & ~pods.is_terminal() & having[spec_of])
+        np.add.at(amounts, pods.node[rows], demands[spec_of[rows]])
+        found: Int64 = np.maximum(amounts, 0)
+        return found
+
+    def _templates(self, facts: _Facts, expected: Sequence[int]) -> Int64:
+        """Return the devices of new nodes, by row of the templates : int64[T, columns]."""
+        rows = [at for group, at in zip(self._sent.groups, expected, strict=True) if group.template >= 0]
+        order = [group.template for group in self._sent.groups if group.template >= 0]
+        out = np.zeros((len(self._sent.templates.label_set), len(facts.columns) + len(self._bundles)), np.int64)
+        for row, profile in zip(order, rows, strict=True):
+            out[row] = self._of_profile(facts, profile)
+        return out
+
+
+class _Published(NamedTuple):
+    """missing : bool[N], nodes whose drivers have not published what they publish on others of the group;
+    expected : the profile of a new node of each group."""
+
+    missing: Bool
+    expected: tuple[int, ...]
+
+
+def _published(sent: Snapshot, facts: _Facts) -> _Published:
+    group, pools = sent.nodes.group, facts.pools
+    missing = np.zeros(len(group), np.bool_)
+    expected = []
+    drivers = [frozenset(one.driver for one in profile) for profile in pools.profiles]
+    order = np.argsort(group, kind="stable")
+    bounds = np.searchsorted(group[order], np.arange(len(sent.groups) + 1))
+    for at, one in enumerate(sent.groups):
+        members = order[bounds[at] : bounds[at + 1]]
+        profile = facts.declared.get(one.id, -1)
+        found = np.bincount(pools.profile[members], minlength=len(pools.profiles))
+        if profile < 0:
+            found[0] = 0
+            profile = int(found.argmax())
+            wanted = expected_drivers(pools, members.tolist()) if found.any() else frozenset()
+        else:
+            wanted = drivers[profile]
+        expected.append(profile)
+        if wanted:
+            lacking = [not wanted <= one for one in drivers]
+            missing[members] = [lacking[at] for at in pools.profile[members].tolist()]
+    return _Published(missing, tuple(expected))
+
+
+def _with_columns(
+    sent: Snapshot,
+    nodes: NodeColumns,
+    resources: tuple[str, ...],
+    names: Sequence[str],
+    allocatable: Int64,
+    capacity: Int64,
+) -> NodeColumns:
+    """Return nodes with amounts of further resources. allocatable, capacity : int64[N, names]."""
+    place = {name: at for at, name in enumerate(resources)}
+    old = [place[name] for name in sent.resources]
+    new = [place[name] for name in names]
+    found = []
+    for before, more in ((nodes.allocatable, allocatable), (nodes.capacity, capacity)):
+        out = np.zeros((len(before), len(resources)), np.int64)
+        out[:, old] = before
+        out[:, new] = more
+        found.append(out)
+    return nodes._replace(allocatable=found[0], capacity=found[1])

@@ -1,0 +1,144 @@
+"""The device allocator: which devices the claims of a pod get on a node, as the scheduler would choose them.
+
+The answer is the same yes or no, and the same devices, as that of the structured allocator of Kubernetes
+`DeviceFeatures.version`, except that long searches end after a fixed number of steps. It depends on the arguments
+alone: what is kept between calls is derived from them.
+
+One `DeviceAllocator` serves a cluster whose slices and classes do not change; `prepare` the claims of a pod once, and
+ask for each node. Allocations become use by `AllocatedState.add_all`.
+"""
+
+from collections.abc import Hashable, Iterable, Sequence
+
+from trimtab.planner.devices.demands import DeviceDemand, PreparedClaims, prepared
+from trimtab.planner.devices.eligibility import Eligibility
+from trimtab.planner.devices.model import (
+    AllocatedDevice,
+    AllocatedState,
+    AllocationOutcome,
+    ClaimAllocation,
+    DeviceClaim,
+    DeviceClass,
+    DeviceError,
+    DeviceFeatures,
+    DeviceId,
+    DeviceInputError,
+    DeviceNode,
+    DeviceRefusal,
+    DevicesAllocated,
+    DeviceSlice,
+    DevicesRefused,
+    NodeSelection,
+    PoolId,
+    RefusalKind,
+)
+from trimtab.planner.devices.pool_view import PoolView, pool_signature
+from trimtab.planner.devices.pools import PoolIndex
+from trimtab.planner.devices.refusals import refusals_of
+from trimtab.planner.devices.search import DeviceSearch, Pick, StepLimitError
+from trimtab.planner.model.values import LabelRequirement, NodeAffinityTerm
+
+DEFAULT_FEATURES = DeviceFeatures()
+"""Kubernetes 1.36 with its default feature gates."""
+
+
+class DeviceAllocator:
+    """Allocates devices of a cluster. slices : with the taints of rules, `taint_rules.with_taint_rules`."""
+
+    def __init__(
+        self,
+        slices: Iterable[DeviceSlice],
+        classes: Iterable[DeviceClass],
+        features: DeviceFeatures = DEFAULT_FEATURES,
+    ) -> None:
+        self._features = features
+        self._index = PoolIndex(slices, features)
+        self._classes = {one.name: one for one in classes}
+        self._eligibility = Eligibility(features)
+
+    def prepare(self, claims: Sequence[DeviceClaim]) -> PreparedClaims:
+        """Return the claims of a pod as `allocate` takes them; for any number of nodes and states."""
+        return prepared(claims, self._classes, self._features)
+
+    def allocate(self, node: DeviceNode, claims: PreparedClaims, state: AllocatedState) -> AllocationOutcome:
+        """Return what the claims get on a node, beside what is in use; the state is not changed."""
+        try:
+            search = DeviceSearch(claims, node, self._index.pools(node), state, self._eligibility, self._features)
+            if not search.run():
+                return DevicesRefused(refusals_of(search, claims))
+            return self._allocated(search, claims, node)
+        except DeviceInputError as error:
+            return error.error
+        except StepLimitError:
+            claim = claims.claims[0].name if claims.claims else ""
+            return DevicesRefused((DeviceRefusal(claim, "", None, RefusalKind.STEPS),))
+
+    def signature(self, node: DeviceNode, state: AllocatedState) -> Hashable:
+        """Return a value that is equal for nodes on which all claims have equal answers, apart from names: the devices
+        of the pools in order, and what is in use of them.
+        """
+        try:
+            pools = self._index.pools(node)
+        except DeviceInputError as error:
+            return error.error
+        parts = tuple(pool_signature(one, state.pools.get(one.id), node, self._features) for one in pools)
+        if len(pools) == 1 or not any(one.table.consumes_counters for one in pools):
+            return parts
+        # Up to 1.36 pools of one name share counters.
+        first: dict[str, int] = {}
+        return parts, tuple(first.setdefault(one.id.pool, at) for at, one in enumerate(pools))
+
+    def pools_of(self, node: DeviceNode) -> tuple[PoolId, ...]:
+        """Return the pools that a node reaches; none if one of its node selectors cannot be parsed."""
+        try:
+            return tuple(one.id for one in self._index.pools(node))
+        except DeviceInputError:
+            return ()
+
+    def _allocated(self, search: DeviceSearch, claims: PreparedClaims, node: DeviceNode) -> AllocationOutcome:
+        allocations = []
+        for claim, picks in zip(claims.claims, search.picks, strict=True):
+            devices = tuple(_device(search.views[pick.pool], pick) for pick in picks)
+            nodes = _nodes([(search.views[pick.pool], pick) for pick in picks], node)
+            allocations.append(ClaimAllocation(claim.name, devices, nodes))
+        return DevicesAllocated(tuple(allocations))
+
+
+def _device(view: PoolView, pick: Pick) -> AllocatedDevice:
+    id = view.pool.id
+    device = DeviceId(id.driver, id.pool, view.pool.table.names[pick.position])
+    demand: DeviceDemand = pick.demand
+    consumed = tuple(sorted((pick.consumed or {}).items()))
+    return AllocatedDevice(demand.name, device, demand.has_admin_access, pick.consumed is not None, consumed)
+
+
+def _nodes(picks: list[tuple[PoolView, Pick]], node: DeviceNode) -> NodeSelection | None:
+    """Return from where the devices of a claim can be reached: this node, one term, or everywhere."""
+    expressions: list[LabelRequirement] = []
+    fields: list[LabelRequirement] = []
+    for view, pick in picks:
+        table = view.pool.table
+        content, one = table.contents[pick.position], view.pool.slices[table.slice_of[pick.position]]
+        nodes = (content.nodes or NodeSelection()) if one.per_device_nodes else one.nodes
+        if nodes.node_name or content.binds_to_node:
+            return NodeSelection(node_name=node.name)
+        terms = nodes.selector or ()
+        if len(terms) > 1:
+            text = f"unsupported ResourceSlice.NodeSelector with {len(terms)} terms"
+            raise DeviceInputError(DeviceError(f"ResourceSlice {one.name}", "spec.nodeSelector", text))
+        for term in terms:
+            _add_new(term.match_fields, fields)
+            _add_new(term.match_expressions, expressions)
+    if not (expressions or fields):
+        return None
+    return NodeSelection(selector=(NodeAffinityTerm(tuple(expressions), tuple(fields)),))
+
+
+def _add_new(requirements: tuple[LabelRequirement, ...], found: list[LabelRequirement]) -> None:
+    for one in requirements:
+        known = any(
+            (one.key, one.operator, set(one.values)) == (other.key, other.operator, set(other.values))
+            for other in found
+        )
+        if not known:
+            found.append(one)

@@ -1,0 +1,256 @@
+"""The pools that a node reaches: which slices belong to each, whether they are all there, and whether they agree.
+
+A pool that misses slices, or whose slices contradict each other, stays in the list: nothing is allocated from it, and a
+request for all devices is an error while there is one. Order: pools without binding conditions first, then by driver
+and name; slices by name; devices as published.
+Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating/pools_incubating.go, v0.36.3, and v0.37.2.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from trimtab.planner.devices.model import (
+    CounterSet,
+    DeviceContent,
+    DeviceError,
+    DeviceFeatures,
+    DeviceInputError,
+    DeviceNode,
+    DeviceSet,
+    DeviceSlice,
+    NodeSelection,
+    PoolId,
+    RefusalKind,
+)
+from trimtab.planner.devices.node_matching import NodeSelectorError, is_given, reaches
+
+identity = id
+"""What tells objects apart; `id` names a pool here."""
+
+COUNTER_SETS_BY_NODE_VERSION = 37
+"""From here on, slices with counter sets are found like all others; before, they concern every node."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DeviceTable:
+    """The devices of a pool for a node, of all its slices, in the order of the search: by position. slice_of : index
+    of the slice; position_of : by device name; group_of : index in `groups`, which has each distinct content with the
+    bits of its positions. Shared by pools that consist of the same device sets.
+    """
+
+    names: tuple[str, ...]
+    contents: tuple[DeviceContent, ...]
+    slice_of: tuple[int, ...]
+    position_of: dict[str, int]
+    group_of: tuple[int, ...]
+    groups: tuple[tuple[DeviceContent, int], ...]
+    consumes_counters: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DevicePool:
+    """A pool as a node sees it. problem : why nothing is allocated from it (INCOMPLETE_POOL, INVALID_POOL) with
+    `detail`, or None; slices : those with devices for the node, in order; elsewhere : slices of the pool for other
+    nodes, whose devices consume the same counters; counter_sets : of the pool.
+    """
+
+    id: PoolId
+    table: DeviceTable
+    slices: tuple[DeviceSlice, ...] = ()
+    elsewhere: tuple[DeviceSlice, ...] = ()
+    counter_sets: tuple[CounterSet, ...] = ()
+    problem: RefusalKind | None = None
+    detail: str = ""
+
+    @property
+    def is_local(self) -> bool:
+        """Whether all its slices belong to one node, so that nothing but use tells it from a pool with equal
+        devices.
+        """
+        return not self.elsewhere and all(one.nodes.node_name and not one.per_device_nodes for one in self.slices)
+
+    @property
+    def has_binding_conditions(self) -> bool:
+        """Whether some device needs conditions before it can be bound."""
+        return any(one.has_binding_conditions for one in self.table.contents)
+
+
+class PoolIndex:
+    """All slices of a cluster, by node and pool, and the pools of each node, kept once they are asked for."""
+
+    def __init__(self, slices: Iterable[DeviceSlice], features: DeviceFeatures) -> None:
+        self._features = features
+        self._everywhere: list[DeviceSlice] = []
+        self._by_node: dict[str, list[DeviceSlice]] = {}
+        self._by_pool: dict[PoolId, list[DeviceSlice]] = {}
+        for one in slices:
+            self._by_pool.setdefault(PoolId(one.driver, one.pool), []).append(one)
+            name = one.nodes.node_name
+            if not name or (one.counter_sets and features.version < COUNTER_SETS_BY_NODE_VERSION):
+                self._everywhere.append(one)
+            else:
+                self._by_node.setdefault(name, []).append(one)
+        self._tables: dict[tuple[int, ...], DeviceTable] = {}
+        self._built_pools: dict[tuple[PoolId, tuple[int, ...]], DevicePool | None] = {}
+        self._pools: dict[DeviceNode, tuple[DevicePool, ...] | DeviceInputError] = {}
+
+    def pools(self, node: DeviceNode) -> tuple[DevicePool, ...]:
+        """Return the pools of a node in the order of the search. Raises DeviceInputError for a node selector that
+        cannot be parsed.
+        """
+        found = self._pools.get(node)
+        if found is None:
+            try:
+                found = self._gathered(node)
+            except DeviceInputError as error:
+                found = error
+            self._pools[node] = found
+        if isinstance(found, DeviceInputError):
+            raise found
+        return found
+
+    def _gathered(self, node: DeviceNode) -> tuple[DevicePool, ...]:
+        labels = dict(node.labels)
+        collected: dict[PoolId, list[DeviceSlice]] = {}
+        for one in (*self._by_node.get(node.name, ()), *self._everywhere):
+            if self._is_relevant(one, node, labels):
+                _collect(collected, one)
+        pools = [pool for id, slices in collected.items() if (pool := self._pool(id, slices)) is not None]
+        return tuple(sorted(pools, key=lambda pool: (pool.has_binding_conditions, pool.id)))
+
+    def _is_relevant(self, one: DeviceSlice, node: DeviceNode, labels: dict[str, str]) -> bool:
+        if not self._features.partitionable_devices and (one.per_device_nodes or one.counter_sets):
+            return False
+        if one.counter_sets and self._features.version < COUNTER_SETS_BY_NODE_VERSION:
+            return True
+        if self._is_hidden(one):
+            return False
+        if is_given(one.nodes):
+            return _reaches(one.nodes, node, labels, one.name, "spec.nodeSelector")
+        if not one.per_device_nodes:
+            return False
+        return any(
+            _reaches(content.nodes or NodeSelection(), node, labels, one.name, f"spec.devices[{at}].nodeSelector")
+            for at, content in enumerate(one.devices.contents)
+        )
+
+    def _is_hidden(self, one: DeviceSlice) -> bool:
+        return self._features.version >= COUNTER_SETS_BY_NODE_VERSION and any(
+            content.in_compatibility_groups for content in one.devices.contents
+        )
+
+    def _pool(self, id: PoolId, slices: list[DeviceSlice]) -> DevicePool | None:
+        """Return the pool, one object for all nodes that reach the same slices, or None if a newer generation of it
+        replaces these slices.
+        """
+        # The slices live as long as this object.
+        key = (id, tuple(map(identity, slices)))
+        if key not in self._built_pools:
+            self._built_pools[key] = self._completed(id, slices)
+        return self._built_pools[key]
+
+    def _completed(self, id: PoolId, slices: list[DeviceSlice]) -> DevicePool | None:
+        first = slices[0]
+        if len(slices) == first.slice_count:
+            return self._built(id, slices, [])
+        same: list[DeviceSlice] = []
+        for one in self._by_pool[id]:
+            if one.generation > first.generation:
+                return None
+            if one.generation == first.generation and not self._is_hidden(one):
+                same.append(one)
+        if len(same) != first.slice_count:
+            detail = f"{len(same)} of {first.slice_count} slices"
+            return DevicePool(id, self._table([]), problem=RefusalKind.INCOMPLETE_POOL, detail=detail)
+        return self._built(id, slices, same)
+
+    def _built(self, id: PoolId, slices: list[DeviceSlice], same: list[DeviceSlice]) -> DevicePool:
+        slices = sorted(slices, key=lambda one: one.name)
+        here = {one.name for one in slices}
+        others = [one for one in same if one.name not in here] if len(slices) < len(same) else []
+        if not self._features.partitionable_devices:
+            return self._checked(id, slices, [], [])
+        with_counters = [one for one in slices if one.counter_sets]
+        if self._features.version >= COUNTER_SETS_BY_NODE_VERSION:
+            with_counters += [one for one in others if one.counter_sets]
+            others = [one for one in others if not one.counter_sets]
+        return self._checked(id, [one for one in slices if not one.counter_sets], others, with_counters)
+
+    def _checked(
+        self, id: PoolId, slices: list[DeviceSlice], others: list[DeviceSlice], with_counters: list[DeviceSlice]
+    ) -> DevicePool:
+        counter_sets = [one for found in with_counters for one in found.counter_sets]
+        problem = _duplicate("device name", [name for one in slices for name in one.devices.names])
+        if self._features.partitionable_devices:
+            problem = problem or _duplicate("counter set name", [one.name for one in counter_sets])
+            problem = problem or _unknown_counter([*slices, *others], counter_sets)
+        if problem:
+            return DevicePool(id, self._table([]), problem=RefusalKind.INVALID_POOL, detail=problem)
+        return DevicePool(id, self._table(slices), tuple(slices), tuple(others), tuple(counter_sets))
+
+    def _table(self, slices: Sequence[DeviceSlice]) -> DeviceTable:
+        # The sets live as long as the slices, which this object holds.
+        key = tuple(identity(one.devices) for one in slices)
+        table = self._tables.get(key)
+        if table is None:
+            table = self._tables[key] = table_of([one.devices for one in slices])
+        return table
+
+
+def table_of(sets: Sequence[DeviceSet]) -> DeviceTable:
+    """Return the table of the devices of some slices, given in order."""
+    names = tuple(name for one in sets for name in one.names)
+    contents = tuple(content for one in sets for content in one.contents)
+    slice_of = tuple(at for at, one in enumerate(sets) for _ in one.names)
+    consuming = any(one.consumes_counters for one in contents)
+    index: dict[DeviceContent, int] = {}
+    group_of = tuple(index.setdefault(content, len(index)) for content in contents)
+    bits = [0] * len(index)
+    for at, group in enumerate(group_of):
+        bits[group] |= 1 << at
+    position_of = {name: at for at, name in enumerate(names)}
+    return DeviceTable(
+        names, contents, slice_of, position_of, group_of, tuple(zip(index, bits, strict=True)), consuming
+    )
+
+
+def _collect(collected: dict[PoolId, list[DeviceSlice]], one: DeviceSlice) -> None:
+    """Add a slice to its pool: an older generation is dropped, a newer one replaces what was collected."""
+    id = PoolId(one.driver, one.pool)
+    slices = collected.get(id)
+    if slices is None or one.generation > slices[0].generation:
+        collected[id] = [one]
+    elif one.generation == slices[0].generation:
+        slices.append(one)
+
+
+def _reaches(nodes: NodeSelection, node: DeviceNode, labels: dict[str, str], slice_name: str, field: str) -> bool:
+    try:
+        return reaches(nodes, node, labels)
+    except NodeSelectorError as error:
+        raise DeviceInputError(DeviceError(f"ResourceSlice {slice_name}", field, str(error))) from None
+
+
+def _duplicate(what: str, names: list[str]) -> str:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return f"duplicate {what} {name}"
+        seen.add(name)
+    return ""
+
+
+def _unknown_counter(slices: list[DeviceSlice], counter_sets: list[CounterSet]) -> str:
+    known = {one.name: {name for name, _ in one.counters} for one in counter_sets}
+    checked: set[int] = set()
+    for content in (content for one in slices for content in one.devices.contents):
+        if id(content) in checked or not content.consumes_counters:
+            continue
+        checked.add(id(content))
+        for name, counters in content.consumes_counters:
+            if name not in known:
+                return f"counter set {name} not found"
+            for counter, _ in counters:
+                if counter not in known[name]:
+                    return f"counter {counter} not found in counter set {name}"
+    return ""

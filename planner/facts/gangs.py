@@ -1,0 +1,139 @@
+"""Pod groups as kube-scheduler treats them: which pods are scheduled together, in which order, and how many must run.
+
+A pod waits until the pod group that it names exists and, if that is a gang, until as many pods exist as its minimum.
+From then on its pods are placed one by one, by priority and age, on one state; those without a place are passed over.
+The group is scheduled if, with the pods already on nodes, its minimum is reached, and otherwise nothing of it is. With
+a topology key, all its pods are in one domain. A group with the policy BASIC and without a topology key is no more than
+its pods. Pods that have ended or are terminating do not count. Never decides where pods go. O(pods in groups).
+Source: kube-scheduler 1.36.3, plugins/gangscheduling PreEnqueue, Permit; schedule_one_podgroup.go
+podGroupSchedulingDefaultAlgorithm, podGroupSchedulingPlacementAlgorithm; 1.36's groups take their turn by their pods.
+"""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from trimtab.planner.model.values import PodGroup
+from trimtab.planner.snapshot.caches import SnapshotCache, SnapshotKey
+from trimtab.planner.snapshot.columns import NO_NODE, Int32, Snapshot
+from trimtab.v1 import reason_pb2
+
+Reason = reason_pb2.GangReason
+_SECOND_NS: Final = 1_000_000_000
+_DEFAULT_SCHEDULER: Final = "default-scheduler"
+MISSING_UID: Final = "missing/"
+"""What the uids of pods begin with that their workload has not made yet; no uid of a pod that exists does."""
+
+
+class Gang(NamedTuple):
+    """A pod group whose pods are scheduled together. group : its object, None = it does not exist; pending : int32 its
+    pods on no node, in the order in which the scheduler places them; bound : int32 those on nodes; priority, since_ns :
+    by which it takes its turn, the larger priority first, then the earlier time; schedulers : that its pending pods
+    name, sorted.
+    """
+
+    namespace: str
+    name: str
+    group: PodGroup | None
+    pending: Int32
+    bound: Int32
+    priority: int
+    since_ns: int
+    schedulers: tuple[str, ...]
+
+    @property
+    def key(self) -> str:
+        """Return "namespace/name"."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def min_count(self) -> int:
+        """Fewest pods that must run: 1 for a group that is no gang, 0 if the object is missing or unreadable."""
+        return 0 if self.group is None or self.group.problem else max(self.group.min_count, 1)
+
+    @property
+    def topology_key(self) -> str:
+        """Label whose value all its nodes share, "" = none."""
+        return "" if self.group is None else self.group.topology_key
+
+    @property
+    def existing_count(self) -> int:
+        """How many of its pods exist."""
+        return len(self.pending) + len(self.bound)
+
+    @property
+    def need(self) -> int:
+        """How many more pods must be on nodes."""
+        return max(self.min_count - len(self.bound), 0)
+
+    @property
+    def held(self) -> int:
+        """Why the scheduler holds its pending pods : `GangReason.Code`, UNSPECIFIED = it does not."""
+        if self.group is None:
+            return Reason.POD_GROUP_MISSING
+        if self.group.problem:
+            return Reason.POD_GROUP_INVALID
+        return Reason.TOO_FEW_PODS if self.existing_count < self.group.min_count else Reason.UNSPECIFIED
+
+    @property
+    def is_bound_together(self) -> bool:
+        """Whether its pending pods are placed as one: its minimum does not run yet, or a domain binds them."""
+        return not self.held and (self.need > 0 or bool(self.topology_key))
+
+
+class GangsKey(SnapshotKey[tuple[Gang, ...]]):
+    """The pod groups of a snapshot that have pods."""
+
+
+def gangs_of(snapshot: Snapshot, cache: SnapshotCache) -> tuple[Gang, ...]:
+    """Return the groups that have pods, by namespace and name, without those that are no more than their pods."""
+    if not len(snapshot.pods.group_pod):
+        return ()
+    return cache.get(GangsKey(), snapshot, _find)
+
+
+def _find(snapshot: Snapshot) -> tuple[Gang, ...]:
+    pods = snapshot.pods
+    counts = (pods.deletion_s == 0) & ~pods.is_terminal()
+    present = counts[pods.group_pod]
+    pod, name = pods.group_pod[present], pods.group_name[present]
+    place = (pods.namespace[pod].astype(np.int64) << 32) | name
+    priority = np.array([spec.priority for spec in snapshot.specs], np.int64)[pods.spec[pod]]
+    order = np.lexsort((pod, pods.created_s[pod], -priority, place))
+    starts = np.flatnonzero(np.diff(place[order], prepend=-1))
+    objects = {(one.namespace, one.name): one for one in snapshot.pod_groups}
+    found = [_gang(snapshot, objects, pod[rows]) for rows in np.split(order, starts[1:])] if len(order) else []
+    gangs = [one for one in found if one is not None]
+    return tuple(sorted(gangs, key=lambda one: (one.namespace, one.name)))
+
+
+def _gang(snapshot: Snapshot, objects: Mapping[tuple[str, str], PodGroup], members: Int32) -> Gang | None:
+    """Return the group of some pods, all of it, in the scheduler's order; None if it is no more than its pods."""
+    pods = snapshot.pods
+    at = int(np.searchsorted(pods.group_pod, members[0]))
+    namespace, name = snapshot.strings[pods.namespace[members[0]]], snapshot.strings[pods.group_name[at]]
+    group = objects.get((namespace, name))
+    if group is not None and not group.problem and not group.min_count and not group.topology_key:
+        return None
+    is_pending = pods.node[members] == NO_NODE
+    pending = members[is_pending].astype(np.int32)
+    first = pending if len(pending) else members
+    since_ns = group.created_ns if group is not None and group.created_ns else 0
+    own = None if group is None else group.priority
+    return Gang(
+        namespace,
+        name,
+        group,
+        pending,
+        members[~is_pending].astype(np.int32),
+        snapshot.specs[pods.spec[first[0]]].priority if own is None else own,
+        since_ns or int(pods.created_s[first[0]]) * _SECOND_NS,
+        _schedulers(snapshot, pending),
+    )
+
+
+def _schedulers(snapshot: Snapshot, pods: Int32) -> tuple[str, ...]:
+    """Return the schedulers that some pods name, sorted."""
+    specs = np.unique(snapshot.pods.spec[pods]).tolist()
+    return tuple(sorted({snapshot.specs[spec].scheduler_name or _DEFAULT_SCHEDULER for spec in specs}))

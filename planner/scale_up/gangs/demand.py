@@ -1,0 +1,65 @@
+"""Which gangs wait for places, and in which turn gangs and single pods get them: as kube-scheduler pops them, by
+priority, then by age. Decides no places. O(pods log pods).
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from trimtab.planner.facts.gangs import Gang
+from trimtab.planner.model.settings import SECOND_NS
+from trimtab.planner.placement.waiting import priorities
+from trimtab.planner.scale_up.pending import PodsInGangs
+from trimtab.planner.simulation.build import Simulation
+from trimtab.planner.snapshot.columns import Int32, Snapshot
+
+MOST_RUNS: Final = 16
+"""Most turns of single pods of one priority between gangs; the last one has all others of the priority."""
+NOBODY: Final = np.zeros(0, np.int32)
+
+
+class Turn(NamedTuple):
+    """Pods that take their turn together. gang : position among the gangs, -1 = single pods; pods : int32."""
+
+    gang: int
+    pods: Int32
+
+
+def waiting_gangs(gangs: Sequence[Gang]) -> list[Gang]:
+    """Return the gangs with pending pods."""
+    return [gang for gang in gangs if len(gang.pending)]
+
+
+def pods_in_gangs(gangs: Sequence[Gang]) -> PodsInGangs:
+    """Return the pods that the scheduler holds."""
+    return PodsInGangs(_pods(gang for gang in gangs if gang.held), NOBODY)
+
+
+def turns(snapshot: Snapshot, simulation: Simulation, gangs: Sequence[Gang], pending: Int32) -> list[Turn]:
+    """Return the turns of all pending : int32 pods, first the one that comes first."""
+    together = [(at, gang) for at, gang in enumerate(gangs) if gang.is_bound_together]
+    units = sorted((-gang.priority, gang.since_ns, gang.key, at) for at, gang in together)
+    single = pending[~np.isin(pending, _pods(gang for _, gang in together))]
+    priority, since_ns = priorities(simulation, single), snapshot.pods.created_s[single] * SECOND_NS
+    found, taken = list[Turn](), np.zeros(len(single), bool)
+    is_pending = np.zeros(len(simulation.state.pod_node), bool)
+    is_pending[pending] = True
+    runs_of: dict[int, int] = {}
+    for minus_priority, at_ns, _, at in units:
+        level = -minus_priority
+        more_important = ~taken & (priority > level)
+        older = ~taken & (priority == level) & (since_ns < at_ns)
+        if older.any():
+            runs_of[level] = runs_of.get(level, 0) + 1
+            more_important |= older & (runs_of[level] < MOST_RUNS)
+        if more_important.any():
+            found.append(Turn(-1, single[more_important]))
+            taken |= more_important
+        found.append(Turn(at, gangs[at].pending[is_pending[gangs[at].pending]]))
+    return [*found, Turn(-1, single[~taken])]
+
+
+def _pods(gangs: Iterable[Gang]) -> Int32:
+    """Return the pending pods of several gangs."""
+    return np.concatenate([NOBODY, *(gang.pending for gang in gangs)]).astype(np.int32)

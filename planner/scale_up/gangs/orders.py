@@ -1,0 +1,99 @@
+"""Nodes requested for gangs: which were, and which of them are of no use because their gang cannot be whole.
+
+A cloud may deliver fewer nodes than a gang needs. The plan then looks for others in other groups; if there are none,
+the nodes that came, or are still to come, cost money for nothing. They are named, so that they can be given back at
+once. An order is forgotten once the gang's minimum runs, or the gang is gone. Of a group, nodes count that were created
+since the order, no more than it asked for, on which no pod is and none is planned.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from trimtab.planner.facts.gangs import Gang
+from trimtab.planner.model.settings import SECOND_NS
+from trimtab.planner.scale_up.plan import ScaleUpPlan
+from trimtab.planner.snapshot.columns import FLAG_DAEMON, FLAG_MIRROR, Bool, Int64
+from trimtab.v1 import plan_pb2 as pb
+
+
+def next_orders(plan: ScaleUpPlan) -> list[pb.GangOrder]:
+    """Return the orders to remember, those of this plan included, by gang and group. To be called while the simulation
+    contains the plan's moves."""
+    if plan.gangs is None:
+        return []
+    found = {(one.gang, one.node_group): one for one in _earlier(plan)}
+    for gang in plan.gangs.gangs:
+        for group, count in _opened_for(plan, gang):
+            key = (gang.key, plan.progress.groups[group].id)
+            order = found.setdefault(key, pb.GangOrder(gang=key[0], node_group=key[1]))
+            if not order.count:
+                order.order_time.seconds = plan.context.request.now_ns // SECOND_NS
+            order.count += count
+    return [found[key] for key in sorted(found)]
+
+
+def _earlier(plan: ScaleUpPlan) -> Iterator[pb.GangOrder]:
+    """Yield copies of the earlier orders of gangs whose minimum does not run yet."""
+    state = plan.context.request.state
+    assert plan.gangs is not None
+    waiting = {gang.key for gang in plan.gangs.gangs if gang.need > 0}
+    for one in state.gang_orders if state is not None else ():
+        if one.gang in waiting and one.count > 0:
+            order = pb.GangOrder()
+            order.CopyFrom(one)
+            yield order
+
+
+def _opened_for(plan: ScaleUpPlan, gang: Gang) -> Iterator[tuple[int, int]]:
+    """Yield the groups with new nodes that have pods of a gang which needs them, and how many such nodes."""
+    if gang.need <= 0:
+        return
+    progress = plan.progress
+    at = np.isin(progress.opened, progress.state.pod_node[gang.pending])
+    groups, counts = np.unique(np.array(progress.group_of, np.int64)[at], return_counts=True)
+    yield from zip(groups.tolist(), counts.tolist(), strict=True)
+
+
+def add_useless(decision: pb.ScaleUpDecision, plan: ScaleUpPlan) -> None:
+    """Name the nodes that were requested for gangs and are of no use. To be called likewise."""
+    state = plan.context.request.state
+    if plan.gangs is None or state is None or not state.gang_orders:
+        return
+    rejected = {plan.gangs.gangs[at].key for at in plan.gangs.rejections}
+    results = {one.group: one for one in decision.gangs if one.group in rejected}
+    taken = _in_use(plan)
+    for order in sorted(state.gang_orders, key=lambda one: (one.gang, one.node_group)):
+        if order.gang in results:
+            _add_order(results[order.gang], plan, order, taken)
+
+
+def _add_order(result: pb.GangResult, plan: ScaleUpPlan, order: pb.GangOrder, taken: Bool) -> None:
+    """Name the nodes of one order, and mark them as taken : bool[N'], in place."""
+    snapshot, growth = plan.context.request.snapshot, plan.context.request.growth
+    ids = [group.id for group in plan.progress.groups]
+    if order.node_group not in ids:
+        return
+    group, nodes = ids.index(order.node_group), snapshot.nodes
+    since = (nodes.group == group) & (nodes.created_ns >= order.order_time.seconds * SECOND_NS)
+    here: Int64 = np.flatnonzero(since & ~plan.context.leaving & ~taken[: len(nodes.name)])[: order.count]
+    coming = growth.upcoming_of(group)
+    coming = coming[~taken[coming]][: order.count - len(here)]
+    taken[here] = taken[coming] = True
+    result.useless_nodes.extend(nodes.name[node] for node in here.tolist())
+    result.useless_nodes.sort()
+    if len(coming):
+        result.useless_upcoming[order.node_group] = len(coming)
+
+
+def _in_use(plan: ScaleUpPlan) -> Bool:
+    """Return which nodes have pods other than those that belong to each node. bool[N']."""
+    state, pods = plan.progress.state, plan.context.request.snapshot.pods
+    counts = np.ones(len(state.pod_node), bool)
+    counts[: len(pods.flags)] = ((pods.flags & (FLAG_DAEMON | FLAG_MIRROR)) == 0) & ~pods.is_terminal()
+    real = len(pods.flags) + len(plan.context.request.round.evictions) + len(plan.context.request.round.placeholders)
+    counts[real:] = False
+    at = state.pod_node[counts]
+    found = np.zeros(len(state.node_state), bool)
+    found[at[at >= 0]] = True
+    return found

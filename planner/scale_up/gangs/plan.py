@@ -1,0 +1,126 @@
+"""The best plan in which every gang has places for its minimum, or none at all.
+
+First, all pods are planned together, as if there were no gangs: if limits leave none of them, every gang is whole, at
+the least price. Otherwise, and for gangs that must be in one domain, a plan is made in turn, which decides which gangs
+are served; all pods that are to be served are then planned together once more, if that is cheaper and leaves every gang
+whole. A gang that is no longer whole once all new nodes are present is dropped, and the plan is made again.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from trimtab.planner.facts.gangs import Gang
+from trimtab.planner.scale_up.context import ScaleUpContext
+from trimtab.planner.scale_up.draft import PlanAttempt
+from trimtab.planner.scale_up.gang_outcome import GangOutcome
+from trimtab.planner.scale_up.gangs.demand import NOBODY, pods_in_gangs
+from trimtab.planner.scale_up.gangs.domains import GangDomains
+from trimtab.planner.scale_up.gangs.turns import TurnDraft, left_pods
+from trimtab.planner.scale_up.pending import pending_pods
+from trimtab.planner.scale_up.plan import ScaleUpPlan
+from trimtab.planner.scale_up.preference import is_better, worth
+from trimtab.planner.scale_up.reasons import refuse
+from trimtab.planner.scale_up.variants import LIMITED, left_by, usual
+from trimtab.planner.simulation.build import Simulation
+from trimtab.planner.simulation.fresh import branch, go_over_to
+from trimtab.planner.simulation.kernels import revert
+from trimtab.planner.simulation.log import check_log
+from trimtab.planner.snapshot.columns import Int32
+
+BestPlan = Callable[[ScaleUpContext, Simulation, int], ScaleUpPlan]
+"""Returns the best plan for all pending pods, as if there were no gangs."""
+
+
+def plan_with_gangs(
+    context: ScaleUpContext, simulation: Simulation, start: int, gangs: Sequence[Gang], best: BestPlan
+) -> ScaleUpPlan:
+    """Return the best plan, with its moves in the simulation. gangs : those with pending pods; start : mark before
+    anything is placed. Raises MoveLogFullError."""
+    context = context._replace(gangs=pods_in_gangs(gangs))
+    domains = GangDomains(context, len(simulation.state.node_state))
+    together = [gang for gang in gangs if gang.is_bound_together]
+    if not any(gang.topology_key or len(gang.schedulers) > 1 for gang in together):
+        plan = best(context, simulation, start)
+        if not _broken(plan, together, domains) and not len(left_by(plan, LIMITED)):
+            return plan._replace(gangs=_nothing_rejected(plan, gangs))
+    plan = _in_turn(context, simulation, start, gangs, domains)
+    return _planned_together(plan, simulation, start, domains, best) or plan
+
+
+def _nothing_rejected(plan: ScaleUpPlan, gangs: Sequence[Gang]) -> GangOutcome:
+    return GangOutcome(gangs, {}, refuse(plan.progress, NOBODY, plan.history.reasons), [""] * len(gangs))
+
+
+def _broken(plan: ScaleUpPlan, gangs: Sequence[Gang], domains: GangDomains) -> list[Gang]:
+    """Return the gangs that do not have places for their minimum, or are in several domains, or in none. To be called
+    while the simulation contains the plan's moves."""
+    found = []
+    for gang in gangs:
+        values = domains.of_pods(gang, np.concatenate([gang.pending, gang.bound]), plan.progress)
+        if len(gang.pending) - len(left_pods(plan, gang)) < gang.need or len(values) > 1 or "" in values:
+            found.append(gang)
+    return found
+
+
+def _in_turn(
+    context: ScaleUpContext, simulation: Simulation, start: int, gangs: Sequence[Gang], domains: GangDomains
+) -> ScaleUpPlan:
+    """Return the plan made in turn in which every gang is whole or has no place."""
+    request, general = context.request, context.request.round.settings
+    requested, gangs_now = request.round.requested, context.gangs
+    pending = pending_pods(request.snapshot, request.settings, general, request.now_ns, requested, gangs_now)
+    variant = usual(context)._replace(held_back=pending.pods)
+    dropped: set[int] = set()
+    while True:
+        revert(simulation.state, start)
+        plan = TurnDraft(PlanAttempt(context, simulation, variant), gangs, dropped, domains).run()
+        check_log(simulation.state)
+        assert plan.gangs is not None
+        served = {at for at, gang in enumerate(gangs) if gang.is_bound_together and at not in plan.gangs.rejections}
+        broken = {at for at in served if _broken(plan, [gangs[at]], domains)}
+        if not broken:
+            return _without_rejected(plan)
+        dropped |= broken
+
+
+def _without_rejected(plan: ScaleUpPlan) -> ScaleUpPlan:
+    """Return a plan in which the pods of rejected gangs no longer count as pending."""
+    assert plan.gangs is not None
+    rejected = _rejected_pods(plan)
+    unplaced, pending = plan.unplaced, plan.unplaced.pending
+    keep = ~np.isin(pending.pods, rejected)
+    unplaced = unplaced._replace(
+        pending=pending._replace(pods=pending.pods[keep], may_add=pending.may_add[keep]),
+        pods=unplaced.pods[~np.isin(unplaced.pods, rejected)],
+        left=unplaced.left[~np.isin(unplaced.left, rejected)],
+    )
+    return plan._replace(unplaced=unplaced)
+
+
+def _rejected_pods(plan: ScaleUpPlan) -> Int32:
+    """Return the pods that have no place because of their gangs. int32."""
+    assert plan.gangs is not None
+    return plan.gangs.refusals.pods
+
+
+def _planned_together(
+    plan: ScaleUpPlan, simulation: Simulation, start: int, domains: GangDomains, best: BestPlan
+) -> ScaleUpPlan | None:
+    """Return the plan for all pods that a plan serves, made together, with its moves in the simulation; None if it is
+    not better, or a gang would not be whole."""
+    assert plan.gangs is not None
+    context, outcome = plan.context, plan.gangs
+    served = [gang for at, gang in enumerate(outcome.gangs) if gang.is_bound_together and at not in outcome.rejections]
+    if any(gang.topology_key for gang in served) or not plan.progress.group_of or not context.request.round.in_time():
+        return None
+    named = context.request.settings.expanders
+    context = context._replace(gangs=context.gangs._replace(rejected=_rejected_pods(plan)))
+    before = worth(plan)
+    other = simulation._replace(state=branch(simulation.state))
+    revert(other.state, start)
+    found = best(context, other, start)
+    if _broken(found, served, domains) or not is_better(worth(found), before, named):
+        return None
+    go_over_to(simulation.state, other.state)
+    return found._replace(gangs=outcome)

@@ -1,0 +1,79 @@
+"""What a plan does for each gang, and why pods stay pending with theirs: for programs and, in sentences, for people."""
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from trimtab.planner.facts.gangs import MISSING_UID, Gang, Reason
+from trimtab.planner.scale_up.gang_outcome import GangOutcome, Rejection
+from trimtab.planner.scale_up.plan import ScaleUpPlan
+from trimtab.planner.snapshot.columns import NO_NODE, Bool, Snapshot
+from trimtab.v1 import plan_pb2 as pb
+
+_NO_REJECTION: Final = Rejection(-1, Reason.UNSPECIFIED)
+
+
+def add_gangs(decision: pb.ScaleUpDecision, plan: ScaleUpPlan) -> None:
+    """Add an entry for each gang with pending pods. To be called while the simulation contains the plan's moves."""
+    if plan.gangs is not None:
+        decision.gangs.extend(_result(plan, plan.gangs, at, gang) for at, gang in enumerate(plan.gangs.gangs))
+
+
+def gang_notes(decision: pb.ScaleUpDecision) -> Iterator[str]:
+    """Yield a note for each pod group that is missing or cannot be read."""
+    for one in decision.gangs:
+        if one.reason in (Reason.POD_GROUP_MISSING, Reason.POD_GROUP_INVALID):
+            yield f"pod group {one.group}: {one.detail}"
+
+
+def _result(plan: ScaleUpPlan, outcome: GangOutcome, at: int, gang: Gang) -> pb.GangResult:
+    state, count = plan.progress.state, len(gang.pending)
+    is_missing = _missing(plan.context.request.snapshot, gang)
+    result = pb.GangResult(
+        group=gang.key,
+        min_count=gang.min_count,
+        existing_count=gang.existing_count - int(is_missing.sum()),
+        bound_count=len(gang.bound),
+    )
+    if gang.held:
+        result.reason, result.detail = gang.held, _held(gang, result.existing_count)  # type: ignore[assignment]
+        return result
+    on = state.pod_node[gang.pending]
+    result.ahead_count = int((is_missing & (on != NO_NODE)).sum())
+    on = on[on != NO_NODE]
+    result.placed_count = len(on) - result.ahead_count
+    result.on_new_nodes_count = int(np.isin(on, plan.progress.opened).sum())
+    rejection = outcome.rejections.get(at, _NO_REJECTION)
+    result.reason, result.detail = rejection.reason, rejection.detail
+    result.lacking_count = rejection.lacking
+    result.node_groups.extend(rejection.node_groups)
+    result.domain = outcome.domains[at]
+    if not rejection.reason and len(on) < count:
+        result.detail = f"{count - len(on)} pods beyond its minimum have no place"
+    return result
+
+
+def _missing(snapshot: Snapshot, gang: Gang) -> Bool:
+    """Return which pending pods of a gang do not exist yet. bool[pending]."""
+    uid = snapshot.pods.uid
+    found = [uid.get(pod).startswith(MISSING_UID) for pod in gang.pending.tolist()] if len(snapshot.pod_groups) else []
+    return np.array(found, bool)
+
+
+def _held(gang: Gang, existing_count: int) -> str:
+    """Return why the scheduler holds the pods of a gang. existing_count : of its pods."""
+    waiting = existing_count - len(gang.bound)
+    pods = f"its {waiting} pods wait" if waiting > 1 else "its pod waits"
+    if gang.group is None:
+        return (
+            f"PodGroup/{gang.key}, which spec.schedulingGroup.podGroupName names, does not exist: {pods} until it does"
+        )
+    if gang.group.problem:
+        return f"{gang.group.object}: {gang.group.problem}: {pods}"
+    lacking = gang.group.min_count - existing_count
+    exist = "exists" if existing_count == 1 else "exist"
+    return (
+        f"{gang.group.object} has minCount {gang.group.min_count}, and {existing_count} of its pods {exist}: "
+        f"{pods} for {lacking} more"
+    )

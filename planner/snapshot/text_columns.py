@@ -1,0 +1,81 @@
+"""Columns of texts: lengths and bytes checked, and rows in the order of a number and a text.
+
+Raises SnapshotError with the row of the message. Loops over rows only in kernels.
+"""
+
+import numpy as np
+
+from trimtab.planner.snapshot.checks import WHOLE_TABLE, SnapshotError, check_range, read_column, read_optional
+from trimtab.planner.snapshot.columns import Int32, Int64, Text
+from trimtab.planner.snapshot.dictionaries import offsets_of
+from trimtab.planner.snapshot.kernels import text as kernels
+
+LONGEST_NAME = 253
+
+
+class TextColumn:
+    """A column of `count` texts of a table, in the fields `field` and `lengths_field`."""
+
+    def __init__(self, table: str, field: str, lengths_field: str, count: int) -> None:
+        self._table, self._field, self._lengths_field, self._count = table, field, lengths_field, count
+
+    def read(self, data: bytes, sizes: bytes, longest: int = LONGEST_NAME, *, may_be_empty: bool = False) -> Text:
+        """Return checked texts: sizes in range, their sum the number of bytes, valid UTF-8 in each.
+
+        may_be_empty : each text, and the column of lengths.
+        """
+        table, lengths_field = self._table, self._lengths_field
+        read = read_optional if may_be_empty else read_column
+        lengths = read(sizes, np.int32, self._count, table, lengths_field)
+        check_range(lengths, 0 if may_be_empty else 1, longest, table, lengths_field, "length in bytes")
+        offsets = offsets_of(lengths)
+        if offsets[-1] != len(data):
+            problem = f"there are {len(data)} bytes; the lengths add up to {offsets[-1]}"
+            raise SnapshotError(table, WHOLE_TABLE, self._field, problem)
+        text = Text(np.frombuffer(data, np.uint8).copy(), offsets)
+        if not data.isascii():
+            self._check_utf8(text, data)
+        return text
+
+    def _check_utf8(self, text: Text, data: bytes) -> None:
+        """Refuse the first text that is not valid UTF-8 on its own."""
+        try:
+            data.decode()
+            starts = text.offsets[:-1][np.diff(text.offsets) > 0]
+            bad = np.flatnonzero((text.data[starts] & 0xC0) == 0x80)
+            at = int(starts[bad[0]]) if bad.size else WHOLE_TABLE
+        except UnicodeDecodeError as error:
+            at = error.start
+        if at != WHOLE_TABLE:
+            row = int(np.searchsorted(text.offsets, at, "right")) - 1
+            raise SnapshotError(self._table, row, self._field, "this is not UTF-8; check the lengths")
+
+    def order(self, rank: Int32, names: Text, unique: str) -> Int64 | None:
+        """Return the rows in the order of (rank, name), or None where they already are. Refuses duplicates. unique :
+        ends the sentence about them, such as "of the same namespace; give each pod once"."""
+        keys = kernels.Keys(rank, names.data, names.offsets)
+        if kernels.first_not_ascending(keys) < 0:
+            return None
+        order = np.empty(len(rank), np.int64)
+        kernels.sort(keys, order, np.empty(len(rank), np.int64))
+        ordered = take_text(names, order)
+        twice = kernels.first_not_ascending(kernels.Keys(rank[order], ordered.data, ordered.offsets))
+        if twice >= 0:
+            first, second = int(order[twice - 1]), int(order[twice])
+            problem = f"{names.get(second)!r} is also row {first} {unique}"
+            raise SnapshotError(self._table, second, self._field, problem)
+        return order
+
+
+def take_text(text: Text, order: Int64) -> Text:
+    """Return the strings in another order. order : int64[Q]."""
+    return gather_text(text, Text(text.data[:0], text.offsets[:1]), order)
+
+
+def gather_text(first: Text, second: Text, source: Int64) -> Text:
+    """Return string source[i] of `first`, or of `second` for those from len(first) on. source : int64[Q]."""
+    sizes = np.concatenate((np.diff(first.offsets), np.diff(second.offsets)))[source]
+    offsets = offsets_of(sizes)
+    out = Text(np.empty(offsets[-1], np.uint8), offsets)
+    kernels.gather(first, second, source, out)
+    return out

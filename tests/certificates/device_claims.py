@@ -1,0 +1,179 @@
+"""Whether the devices that pods of a node claim can be given to all of them, from the snapshot alone.
+
+Counted claims only: exact numbers of devices of a node's own pools, without constraints, of classes whose selectors
+compare the driver or an attribute with a text. A pod that is where it was keeps its devices; devices of a pod that has
+gone are free. Everybody else's devices are found by matching, whatever the order in which the scheduler would try them.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import cached_property
+from itertools import accumulate, pairwise
+
+from tests.certificates.cluster import Cluster, Pod
+from trimtab.v1 import snapshot_pb2 as pb
+
+Device = tuple[str, str]
+"""Driver and name: of one node, since each pool is a node's own."""
+_BY_DRIVER = re.compile(r'device\.driver == "([^"]*)"')
+_BY_ATTRIBUTE = re.compile(r'device\.attributes\["([^"]*)"\]\.(\w+) == "([^"]*)"')
+
+
+class DeviceClaims:
+    """The devices and claims of a snapshot."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster, self._devices = cluster, cluster.message.devices
+        self._text = self._devices.strings
+
+    def offence(self, there: list[Pod], node: str) -> str:
+        """Return why the pods of a node cannot all have what they claim, "" = they can."""
+        claiming = [pod for pod in there if pod.spec.claims]
+        if not claiming:
+            return ""
+        published = self._published(node)
+        staying = {pod.key for pod in claiming if pod.node == node}
+        present = {pod.key for pod in there}
+        held = {
+            device
+            for key, device in self._held(node)
+            if key in staying or key not in self._cluster.pods or key in present
+        }
+        wanted = [
+            {name for name in published if name not in held and self._is_eligible(request, name, published[name])}
+            for pod in claiming
+            if pod.key not in {key for key, _ in self._held(node)}
+            for request in self._requests(pod, published)
+        ]
+        return "" if _can_all_have(wanted) else f"{len(wanted)} devices cannot be given on {node}"
+
+    def problem(self, pod: Pod) -> str:
+        """Return why a claim of a pod cannot be used."""
+        classes = {one.name for one in self._devices.classes}
+        for claim in pod.spec.claims:
+            missing = {one.device_class for request in claim.spec.requests for one in request.alternatives} - classes
+            if claim.problem or missing:
+                return claim.problem or f"classes {sorted(missing)} are missing"
+        return ""
+
+    def elsewhere(self, pod: Pod, node: str) -> str:
+        """Return why the devices of a claim that pods share cannot be reached."""
+        for claim in pod.spec.claims:
+            at = self._nodes_of_named.get((pod.namespace, claim.shared_claim), "")
+            if claim.shared_claim and at and at != node:
+                return f"claim {claim.shared_claim} has devices of {at}"
+        return ""
+
+    def _published(self, node: str) -> dict[Device, pb.DeviceContent]:
+        """Return the devices of a node's complete pools; of a new node, those that its group's nodes have."""
+        if node in self._cluster.message_nodes():
+            return self._of_node.get(node, {})
+        group = self._cluster.nodes[node].node_group
+        for declared in self._devices.templates:
+            if declared.node_group == group:
+                return {
+                    (one.driver, self._text[name]): self._devices.contents[content]
+                    for one in declared.slices
+                    if one.device_set
+                    for name, content in self._entries(one.device_set - 1)
+                }
+        members = [name for name, row in self._cluster.message_nodes().items() if row.node_group == group]
+        return max((self._of_node.get(name, {}) for name in members), key=len, default={})
+
+    @cached_property
+    def _of_node(self) -> dict[str, dict[Device, pb.DeviceContent]]:
+        table, found = self._devices.slices, dict[str, dict[Device, pb.DeviceContent]]()
+        nodes, drivers, sets = (_ints(getattr(table, name), table.count) for name in ("node", "driver", "device_set"))
+        pools, counts = _ints(table.pool, table.count), _longs(table.slice_count)
+        of_pool = [(drivers[at], pools[at]) for at in range(table.count)]
+        for at in range(table.count):
+            if of_pool.count(of_pool[at]) == counts[at] and sets[at]:
+                devices = found.setdefault(self._text[nodes[at]], {})
+                for name, content in self._entries(sets[at] - 1):
+                    devices[self._text[drivers[at]], self._text[name]] = self._devices.contents[content]
+        return found
+
+    def _entries(self, device_set: int) -> Iterator[tuple[int, int]]:
+        one = self._devices.device_sets[device_set]
+        return zip(one.names, one.contents, strict=True)
+
+    def _held(self, node: str) -> Iterator[tuple[str, Device]]:
+        """Yield the pod that owns each device in use on a node, "" = none does, and the device."""
+        yield from self._held_by_node.get(node, ())
+
+    @cached_property
+    def _held_by_node(self) -> dict[str, list[tuple[str, Device]]]:
+        claims, found = self._devices.claims, dict[str, list[tuple[str, Device]]]()
+        owners = self._texts(claims.pods, claims.pod_lengths, claims.count)
+        namespace = _ints(claims.namespace, claims.count)
+        rows = _ints(claims.result_claim, len(claims.result_flags))
+        columns = [_ints(getattr(claims, f"result_{name}"), len(rows)) for name in ("driver", "pool", "device")]
+        for at, row in enumerate(rows):
+            driver, pool, name = (self._text[column[at]] for column in columns)
+            if not claims.result_flags[at] & 1:
+                key = f"{self._text[namespace[row]]}/{owners[row]}" if owners[row] else ""
+                found.setdefault(pool, []).append((key, (driver, name)))
+        return found
+
+    @cached_property
+    def _nodes_of_named(self) -> dict[tuple[str, str], str]:
+        claims = self._devices.claims
+        names = self._texts(claims.names, claims.name_lengths, claims.count)
+        columns = (_ints(claims.namespace, claims.count), names, _ints(claims.node, claims.count))
+        return {(self._text[space], name): self._text[node] for space, name, node in zip(*columns, strict=True)}
+
+    def _texts(self, data: bytes, lengths: bytes, count: int) -> list[str]:
+        bounds = [0, *accumulate(_ints(lengths, count))]
+        return [data[first:last].decode() for first, last in pairwise(bounds)]
+
+    def _requests(self, pod: Pod, published: dict[Device, pb.DeviceContent]) -> Iterator[pb.DeviceSubRequest]:
+        """Yield the request of each device that a pod claims on a node."""
+        for claim in pod.spec.claims:
+            for request in claim.spec.requests if not claim.shared_claim else ():
+                (one,) = request.alternatives
+                every = sum(self._is_eligible(one, *device) for device in published.items())
+                # One more than there is, if there is none, so that it is missed.
+                for _ in range(max(every, 1) if one.mode == pb.DeviceAllocationMode.ALL else one.count or 1):
+                    yield one
+
+    def _is_eligible(self, request: pb.DeviceSubRequest, device: Device, content: pb.DeviceContent) -> bool:
+        (found,) = (one for one in self._devices.classes if one.name == request.device_class)
+        if any(taint.effect in {"NoSchedule", "NoExecute"} for taint in content.taints):
+            return False
+        return all(_holds(text, device[0], content) for text in (*found.selectors, *request.selectors))
+
+
+def _holds(expression: str, driver: str, content: pb.DeviceContent) -> bool:
+    if match := _BY_DRIVER.fullmatch(expression):
+        return match[1] == driver
+    match = _BY_ATTRIBUTE.fullmatch(expression)
+    assert match is not None, f"{expression} is none of the certificate's"
+    values = {one.name: one.string_value for one in content.attributes}
+    return values.get(f"{match[1]}/{match[2]}", values.get(match[2] if match[1] == driver else "")) == match[3]
+
+
+def _can_all_have(wanted: list[set[Device]]) -> bool:
+    """Return whether each can have another device: augmenting paths."""
+    holder: dict[Device, int] = {}
+
+    def gives(at: int, tried: set[Device]) -> bool:
+        for device in wanted[at] - tried:
+            tried.add(device)
+            if device not in holder or gives(holder[device], tried):
+                holder[device] = at
+                return True
+        return False
+
+    return all(gives(at, set()) for at in range(len(wanted)))
+
+
+def _ints(data: bytes, count: int) -> list[int]:
+    return (
+        [int.from_bytes(data[4 * at : 4 * at + 4], "little", signed=True) for at in range(count)]
+        if data
+        else [0] * count
+    )
+
+
+def _longs(data: bytes) -> list[int]:
+    return [int.from_bytes(data[at : at + 8], "little", signed=True) for at in range(0, len(data), 8)]

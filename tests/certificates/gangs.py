@@ -1,0 +1,166 @@
+"""Proof that a scale-up decision treats gangs as wholes, from only the snapshot and the answer.
+
+A plan never has places for some pods of a gang while fewer than its minimum would run; the places of a gang are in one
+domain of its topology key; pods that the scheduler holds have none. Shares no code with the planner.
+"""
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from trimtab.v1 import plan_pb2, reason_pb2
+from trimtab.v1 import snapshot_pb2 as pb
+
+Reason = reason_pb2.GangReason
+HOSTNAME = "kubernetes.io/hostname"
+
+
+@dataclass
+class Gang:
+    """A pod group: its row, None if it has none; pods by name: "" = on no node."""
+
+    key: str
+    row: pb.PodGroup | None
+    pods: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def least(self) -> int:
+        """Fewest pods that must run."""
+        if self.row is None or self.row.problem:
+            return 0
+        return self.row.min_count if self.row.policy == pb.PodGroupPolicy.GANG else 1
+
+    @property
+    def pending(self) -> set[str]:
+        return {name for name, node in self.pods.items() if not node}
+
+    @property
+    def held(self) -> bool:
+        """Whether the scheduler holds its pods."""
+        return self.row is None or bool(self.row.problem) or len(self.pods) < self.least
+
+
+def gangs_in(message: pb.ClusterSnapshot) -> dict[str, Gang]:
+    """Return the groups of a snapshot that have pods, by "namespace/name"."""
+    table, rows = message.pods, {f"{one.namespace}/{one.name}": one for one in message.pod_groups}
+    if not table.pod_group:
+        return {}
+    groups, spaces, nodes = (_int32(column) for column in (table.pod_group, table.namespace, table.node))
+    deletion = [one for (one,) in struct.iter_unpack("<q", table.deletion)] or [0] * table.count
+    found: dict[str, Gang] = {}
+    offset = 0
+    for i, length in enumerate(_int32(table.name_lengths)):
+        name = table.names[offset : offset + length].decode()
+        offset += length
+        if not groups[i] or deletion[i] or table.phase[i] in (pb.PodPhase.SUCCEEDED, pb.PodPhase.FAILED):
+            continue
+        if not message.strings[groups[i]]:
+            continue
+        space = message.strings[spaces[i]]
+        key = f"{space}/{message.strings[groups[i]]}"
+        gang = found.setdefault(key, Gang(key, rows.get(key)))
+        gang.pods[f"{space}/{name}"] = message.strings[nodes[i]]
+    return found
+
+
+def _int32(column: bytes) -> list[int]:
+    return [one for (one,) in struct.iter_unpack("<i", column)]
+
+
+def offences(message: pb.ClusterSnapshot, decision: plan_pb2.ScaleUpDecision) -> list[str]:
+    """Return every violation of a decision."""
+    return [problem for gang in gangs_in(message).values() for problem in _of_gang(message, decision, gang)]
+
+
+def _of_gang(message: pb.ClusterSnapshot, decision: plan_pb2.ScaleUpDecision, gang: Gang) -> Iterator[str]:
+    new = {pod: split.node_group for split in decision.splits for node in split.new_nodes for pod in node.pods}
+    placed = gang.pending & {*decision.on_existing, *decision.on_upcoming, *new}
+    bound = len(gang.pods) - len(gang.pending)
+    if gang.held and placed:
+        yield f"{gang.key}: {sorted(placed)} have places, but the scheduler holds them"
+    if placed and bound + len(placed) < gang.least:
+        yield f"{gang.key}: {bound} + {len(placed)} pods would run, {gang.least} must"
+    if placed and gang.row is not None and gang.row.topology_key:
+        yield from _domains(message, decision, gang, new)
+    lonely = gang.row is not None and not gang.row.problem and gang.least == 1 and not gang.row.topology_key
+    told = {one.group: one for one in decision.gangs}
+    if gang.pending and gang.key not in told and not (lonely and gang.row.policy == pb.PodGroupPolicy.BASIC):  # type: ignore[union-attr]
+        yield f"{gang.key} is not reported"
+    if gang.key in told:
+        yield from _told(told[gang.key], decision, gang, placed, new)
+
+
+def _told(
+    row: plan_pb2.GangResult, decision: plan_pb2.ScaleUpDecision, gang: Gang, placed: set[str], new: dict[str, str]
+) -> Iterator[str]:
+    """Check what is said of a gang."""
+    bound = len(gang.pods) - len(gang.pending)
+    right = (gang.least, len(gang.pods), bound, len(placed), len(placed & new.keys()))
+    said = (row.min_count, row.existing_count, row.bound_count, row.placed_count, row.on_new_nodes_count)
+    if said != right:
+        yield f"{gang.key}: said {said}, is {right}"
+    is_whole = bound + len(placed) >= gang.least and not gang.held
+    if is_whole == bool(row.reason) and not (bound >= gang.least and not placed):
+        yield f"{gang.key}: whole is {is_whole}, said {Reason.Code.Name(row.reason)}"
+    if row.reason and not row.detail:
+        yield f"{gang.key}: no sentence"
+    skipped = {one.pod for one in decision.skipped}
+    for pod in sorted(gang.pending - placed - skipped - {one.pod for one in decision.unschedulable}):
+        yield f"{gang.key}: {pod} is in no list"
+    needs_new = bound + len(placed - new.keys()) < gang.least
+    if needs_new and not placed - new.keys() <= {*decision.after_new_nodes}:
+        yield f"{gang.key}: pods on existing nodes are bound only with those on new ones, which is not said"
+
+
+def _domains(
+    message: pb.ClusterSnapshot, decision: plan_pb2.ScaleUpDecision, gang: Gang, new: dict[str, str]
+) -> Iterator[str]:
+    """Check that all pods of a gang are in one domain."""
+    assert gang.row is not None
+    key = message.strings[gang.row.topology_key]
+    of_node = {node.name: _labels(message, node.label_set).get(key, "") for node in message.nodes}
+    of_group = {group.id: _labels(message, group.template.label_set).get(key, "") for group in message.node_groups}
+    values = {of_node.get(node, "") for node in gang.pods.values() if node}
+    values |= {of_node.get(decision.on_existing[pod], "") for pod in gang.pending & {*decision.on_existing}}
+    for pod in gang.pending & {*decision.on_upcoming, *new}:
+        group = decision.on_upcoming[pod] if pod in decision.on_upcoming else new[pod]
+        values.add("" if key == HOSTNAME else of_group[group])
+    if len(values) != 1 or "" in values:
+        yield f"{gang.key}: its pods are in the domains {sorted(values)} of {key}"
+    told = [one.domain for one in decision.gangs if one.group == gang.key]
+    if told and told != sorted(values):
+        yield f"{gang.key}: said to be in {told}, is in {sorted(values)}"
+
+
+def _labels(message: pb.ClusterSnapshot, label_set: int) -> dict[str, str]:
+    offsets, keys, values = (
+        _int32(column) for column in (message.label_sets.offsets, message.label_sets.keys, message.label_sets.values)
+    )
+    if not offsets:
+        return {}
+    entries = range(offsets[label_set], offsets[label_set + 1])
+    return {message.strings[keys[at]]: message.strings[values[at]] for at in entries}
+
+
+def torn_apart(message: pb.ClusterSnapshot, now: set[str]) -> Iterator[str]:
+    """Check that a gang is drained only as far as its minimum runs, or with the one node that has all of it.
+
+    now : the nodes of one wave.
+    """
+    for gang in gangs_in(message).values():
+        on = [node for node in gang.pods.values() if node]
+        leaves = [node for node in on if node in now]
+        if gang.least == 0 or gang.row is None or not leaves or not _counts(gang.row):
+            continue
+        bound = message.strings[gang.row.topology_key] if gang.row.topology_key else ""
+        if len(set(on)) == 1 and not bound:
+            continue
+        if bound or gang.row.disruption_mode == pb.PodGroupDisruptionMode.POD_GROUP:
+            yield f"{gang.key}: {len(leaves)} of its pods leave, and it is not moved whole"
+        elif len(on) - len(leaves) < gang.least:
+            yield f"{gang.key}: {len(on) - len(leaves)} of its pods stay, {gang.least} must run"
+
+
+def _counts(row: pb.PodGroup) -> bool:
+    """Return whether a group is more than its pods."""
+    return row.policy == pb.PodGroupPolicy.GANG or bool(row.topology_key)

@@ -1,0 +1,179 @@
+"""Pods with claims of devices, from Kubernetes objects to the answers of all decisions."""
+
+from typing import Any
+
+import pytest
+
+from tests.builders import device_objects as dra
+from tests.builders import kubernetes as k8s
+from tests.builders import scale_down, scale_up
+from trimtab.planner.decisions.fit import check_fit
+from trimtab.planner.device_amounts.planned import planned_snapshot
+from trimtab.planner.round.work import Work
+from trimtab.planner.snapshot.decode import canonicalize
+from trimtab.v1 import plan_pb2, planner_pb2
+from trimtab.v1 import snapshot_pb2 as pb
+from trimtab.v1.reason_pb2 import DeviceReason, PredicateReason
+
+Json = dict[str, Any]
+CLASS = dra.device_class("gpu", f'device.driver == "{dra.DRIVER}"')
+BASE: list[Json] = [CLASS, dra.claim_template()]
+
+
+def gpu_node(name: str, count: int = 2, **more: Any) -> list[Json]:
+    return [k8s.node(name, **more), dra.gpus(name, count)]
+
+
+def holder(name: str, node: str, *devices: int, owner: Json | None = None) -> list[Json]:
+    """Return a pod on a node with the claim that was made for it."""
+    template = "one-gpu" if len(devices) == 1 else f"{len(devices)}-gpus"
+    pod = dra.claiming_pod(name, templates={"gpu": template}, made={"gpu": f"{name}-gpu"}, node=node, owner=owner)
+    spec = dra.claim_spec(dra.request(count=len(devices)))
+    held = [f"{node}/gpu-{at}" for at in devices]
+    return [
+        pod,
+        dra.resource_claim(f"{name}-gpu", spec, of=pod, entry="gpu", devices=held, node=node, users=[name]),
+        dra.claim_template(template, spec),
+    ]
+
+
+def waiting(name: str, **more: Any) -> Json:
+    return dra.claiming_pod(name, templates={"gpu": "one-gpu"}, **more)
+
+
+def fit(*objects: Json, pod: str = "") -> dict[str, list[str]]:
+    """Return why each node refuses a pod, [] = it fits."""
+    distinct = {(one["kind"], one["metadata"]["name"]): one for one in objects}
+    message = k8s.snapshot_of(*distinct.values())
+    request = plan_pb2.PlanRequest(fit_pods=[pod] if pod else [])
+    (answer,) = answers(message, request)
+    return {one.node: [PredicateReason.Code.Name(reason) for reason in one.reasons] for one in answer.nodes}
+
+
+def answers(message: pb.ClusterSnapshot, request: plan_pb2.PlanRequest) -> list[planner_pb2.CheckFitResponse]:
+    sent = canonicalize(message)
+    return list(check_fit(planned_snapshot(sent).snapshot, request, Work(), sent))
+
+
+def told(*objects: Json) -> dict[str, list[tuple[str, str, str, str]]]:
+    """Return claim, request, pool and reason of what stands in the way, by node."""
+    (answer,) = answers(k8s.snapshot_of(*distinct(*objects)), plan_pb2.PlanRequest())
+    return {
+        one.node: [(r.claim, r.request, r.pool, DeviceReason.Code.Name(r.reason)) for r in one.devices]
+        for one in answer.nodes
+    }
+
+
+def distinct(*objects: Json) -> list[Json]:
+    return list({(one["kind"], one["metadata"]["name"]): one for one in objects}.values())
+
+
+def test_a_pod_fits_where_a_device_is_free() -> None:
+    objects = [*BASE, *gpu_node("free"), *gpu_node("full", 1), k8s.node("none"), *holder("h", "full", 0), waiting("p")]
+    lacking = ["DEVICES_NOT_AVAILABLE"]
+    assert fit(*objects) == {"free": [], "full": lacking, "none": lacking}
+
+
+def test_a_pod_on_a_node_is_checked_without_its_own_devices() -> None:
+    objects = [*BASE, *gpu_node("a", 1), *gpu_node("b", 1), *holder("h", "a", 0), *holder("i", "b", 0)]
+    assert fit(*objects, pod="default/h") == {"a": [], "b": ["DEVICES_NOT_AVAILABLE"]}
+
+
+def test_a_claim_of_a_class_that_is_missing_is_refused_everywhere() -> None:
+    template = dra.claim_template("odd", dra.claim_spec(dra.request(of_class="missing")))
+    pod = dra.claiming_pod("p", templates={"x": "odd"})
+    assert fit(*BASE, *gpu_node("a"), template, pod) == {"a": ["CLAIM_UNUSABLE"]}
+
+
+def test_pods_that_share_an_allocated_claim_go_where_its_devices_are() -> None:
+    shared = dra.resource_claim("shared", devices=["a/gpu-0"], node="a", users=["h"])
+    holding = dra.claiming_pod("h", claims={"x": "shared"}, node="a")
+    joining = dra.claiming_pod("p", claims={"x": "shared"})
+    objects = [*BASE, *gpu_node("a", 1), *gpu_node("b", 1), shared, holding, joining]
+    assert fit(*objects) == {"a": [], "b": ["CLAIM_ALLOCATED_ELSEWHERE"]}
+
+
+def test_a_group_grows_by_the_nodes_that_the_devices_need() -> None:
+    held = [one for at in range(2) for one in holder(f"h{at}", "g-1", at)]
+    plan = scale_up.plan(
+        distinct(
+            *BASE, *gpu_node("g-1"), *held, k8s.node("c-1"), *(waiting(f"p{at}") for at in range(5)),
+            k8s.node_group("gpu", nodes=["g-1"], max_size=9), k8s.node_group("cpu", nodes=["c-1"], max_size=9),
+        )
+    )  # fmt: skip
+    assert plan.growth == {"gpu": 3}
+    assert sorted(plan.on_new["gpu"]) == [f"default/p{at}" for at in range(5)]
+
+
+def test_a_group_without_devices_says_that_it_has_none() -> None:
+    plan = scale_up.plan([*BASE, k8s.node("c-1"), waiting("p"), k8s.node_group("cpu", nodes=["c-1"])])
+    assert plan.pending == {"default/p": {"cpu": "DEVICES_NOT_AVAILABLE"}}
+
+
+def test_a_node_goes_when_its_pods_get_devices_elsewhere_and_stays_when_they_do_not() -> None:
+    owner = k8s.replica_set("web", 3)
+    objects = [
+        *BASE, *gpu_node("a", 2), *gpu_node("b", 2), *holder("h", "a", 0, owner=owner),
+        *holder("i", "b", 1, owner=owner), owner, k8s.node_group("gpu", nodes=["a", "b"]),
+    ]  # fmt: skip
+    assert len(scale_down.plan(distinct(*objects)).unneeded) == 1
+    full = [*objects, *holder("j", "a", 1, owner=owner)]
+    assert scale_down.plan(distinct(*full)).unneeded == []
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_the_cheapest_plan_counts_devices(count: int) -> None:
+    template = dra.claim_template("one-gpu", dra.claim_spec(dra.request(count=count)))
+    plan = scale_up.plan(
+        distinct(
+            CLASS, template, *gpu_node("s-1", 2), *gpu_node("b-1", 8), *(waiting(f"p{at}") for at in range(4)),
+            *holder("x", "s-1", 0, 1), *holder("y", "b-1", *range(8)),
+            k8s.node_group("small", nodes=["s-1"], price=1.0, max_size=9),
+            k8s.node_group("big", nodes=["b-1"], price=3.0, max_size=9),
+        ),
+        settings={"expanders": ["CHEAPEST_PLAN"]},
+    )  # fmt: skip
+    assert plan.growth == ({"small": 2} if count == 1 else {"big": 1})
+
+
+def test_an_answer_names_the_request_the_pool_and_the_reason() -> None:
+    odd = dra.device_class("odd", 'device.driver == "other.example.com"')
+    template = dra.claim_template("odd", dra.claim_spec(dra.request("wanted", of_class="odd")))
+    objects = [*BASE, odd, template, *gpu_node("full", 1), *holder("h", "full", 0), k8s.node("none")]
+    assert told(*objects, waiting("p")) == {
+        "full": [("gpu", "main", "full", "IN_USE")], "none": [("gpu", "main", "", "NO_MATCH")],
+    }  # fmt: skip
+    pod = dra.claiming_pod("p", templates={"x": "odd"})
+    assert told(*objects, *gpu_node("free"), pod)["free"] == [("x", "wanted", "free", "NO_MATCH")]
+
+
+ALL = dra.claim_spec(dra.request(allocationMode="All"))
+FIRST = dra.claim_spec(
+    {"name": "main", "firstAvailable": [{"name": "many", "deviceClassName": "gpu", "count": 9},
+                                        {"name": "one", "deviceClassName": "gpu"}]}
+)  # fmt: skip
+SAME = dra.claim_spec(dra.request(count=2), constraints=[{"matchAttribute": f"{dra.DRIVER}/model"}])
+
+
+@pytest.mark.parametrize(
+    ("spec", "fitting"),
+    [
+        pytest.param(ALL, ["free"], id="all devices"),
+        pytest.param(FIRST, ["free", "half"], id="the first alternative that there is"),
+        pytest.param(SAME, ["free"], id="devices of one model"),
+    ],
+)
+def test_claims_that_plans_do_not_count_are_decided_by_the_allocator(spec: Json, fitting: list[str]) -> None:
+    template = dra.claim_template("odd", spec)
+    objects = [*BASE, template, *gpu_node("free", 2), *gpu_node("half", 2), *holder("h", "half", 0), k8s.node("none")]
+    found = fit(*objects, dra.claiming_pod("p", templates={"x": "odd"}), pod="default/p")
+    assert [node for node, reasons in found.items() if not reasons] == fitting
+    assert {reason for reasons in found.values() for reason in reasons} == {"DEVICES_NOT_AVAILABLE"}
+
+
+def test_a_group_grows_by_a_node_for_each_pod_that_claims_all_devices_of_one() -> None:
+    template = dra.claim_template("all", ALL)
+    pods = [dra.claiming_pod(f"p{at}", templates={"x": "all"}) for at in range(3)]
+    group = k8s.node_group("gpu", nodes=["g-1"], max_size=9)
+    plan = scale_up.plan(distinct(CLASS, template, *gpu_node("g-1", 4), *pods, group))
+    assert plan.growth == {"gpu": 2}

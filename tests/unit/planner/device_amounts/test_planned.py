@@ -1,0 +1,346 @@
+"""Devices that can be counted become resources of the snapshot with which decisions are made."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.builders.device_snapshots import DRIVER, GPU_CLASS, ClaimRow, DeviceWorld, device, gpu_slice
+from tests.builders.rows import NodeRow, PodRow
+from tests.builders.snapshots import Cluster, Group, write
+from trimtab.planner.device_amounts.planned import NOT_COUNTED, planned_snapshot
+from trimtab.planner.devices.model import (
+    AllocatedDevice,
+    AttributeKind,
+    ClaimRequest,
+    CounterSet,
+    DeviceAttribute,
+    DeviceCapacity,
+    DeviceClaim,
+    DeviceConstraint,
+    DeviceContent,
+    DeviceId,
+    DeviceSet,
+    DeviceSlice,
+    DeviceSubRequest,
+    DeviceTaint,
+    DeviceToleration,
+    NodeSelection,
+)
+from trimtab.planner.model.values import (
+    ExtendedDeviceRequest,
+    LabelRequirement,
+    NodeAffinityTerm,
+    PodClaim,
+    PodRequirements,
+)
+from trimtab.planner.snapshot.columns import ClassOfDevices, Snapshot, TaintOfDevices, TemplateSlice
+from trimtab.planner.snapshot.decode import canonicalize
+
+GPU = "deviceclass.resource.kubernetes.io/gpu"
+
+
+def claim(count: int = 1, device_class: str = "gpu", **rest: object) -> DeviceClaim:
+    return DeviceClaim("", (ClaimRequest("gpu", DeviceSubRequest(device_class, count=count, **rest)),))  # type: ignore[arg-type]
+
+
+def claiming(*claims: DeviceClaim) -> PodRequirements:
+    return PodRequirements(claims=tuple(PodClaim(f"c{at}", "", one, "") for at, one in enumerate(claims)))
+
+
+def planned(cluster: Cluster) -> Snapshot:
+    return planned_snapshot(canonicalize(write(cluster))).snapshot
+
+
+def amounts(snapshot: Snapshot, node: str, *, capacity: bool = False) -> dict[str, int]:
+    table = snapshot.nodes.capacity if capacity else snapshot.nodes.allocatable
+    row = table[snapshot.nodes.name.index(node)].tolist()
+    return {name: amount for name, amount in zip(snapshot.resources, row, strict=True) if amount and "/" in name}
+
+
+def requests(snapshot: Snapshot, pod: str) -> dict[str, int]:
+    return dict(spec_of(snapshot, pod).requests)
+
+
+def spec_of(snapshot: Snapshot, pod: str) -> PodRequirements:
+    names = [snapshot.pods.name.get(at) for at in range(len(snapshot.pods.spec))]
+    return snapshot.specs[snapshot.pods.spec[names.index(pod)]]
+
+
+def world(*slices: DeviceSlice, **rest: object) -> DeviceWorld:
+    return DeviceWorld(slices=slices, classes=(GPU_CLASS,), **rest)  # type: ignore[arg-type]
+
+
+def pods(**specs: PodRequirements) -> dict[tuple[str, str], PodRow]:
+    return {("ns", name): PodRow(spec=spec) for name, spec in specs.items()}
+
+
+def test_a_snapshot_without_devices_stays_the_same_object() -> None:
+    sent = canonicalize(write(Cluster(pods=pods(p=PodRequirements()), nodes={"n": NodeRow()})))
+    assert planned_snapshot(sent).snapshot is sent
+
+
+def test_nodes_offer_what_is_published_and_pods_request_what_they_claim() -> None:
+    cluster = Cluster(
+        pods=pods(one=claiming(claim()), three=claiming(claim(2), claim())),
+        nodes={"a": NodeRow(), "b": NodeRow(), "c": NodeRow()},
+        devices=world(gpu_slice("a", 8), gpu_slice("b", 2), gpu_slice("x", 4)),
+    )
+    found = planned(cluster)
+    assert [amounts(found, node) for node in "abc"] == [{GPU: 8}, {GPU: 2}, {}]
+    assert (requests(found, "one"), requests(found, "three")) == ({GPU: 1}, {GPU: 3})
+    assert spec_of(found, "one").claims == ()
+
+
+def test_devices_in_use_are_free_again_when_the_pod_that_owns_the_claim_has_gone() -> None:
+    held = ClaimRow("ns", "p-gpu", claim(2), "p", "c0", (device("a", 0), device("a", 3)), NodeSelection("a"), ("p",))
+    other = ClaimRow("ns", "other", claim(), devices=(device("a", 5),), nodes=NodeSelection("a"))
+    cluster = Cluster(
+        pods={("ns", "p"): PodRow(node="a", spec=claiming(claim(2)))},
+        nodes={"a": NodeRow()},
+        devices=world(gpu_slice("a", 8), claims=(held, other)),
+    )
+    found = planned(cluster)
+    assert amounts(found, "a") == {GPU: 7}
+    assert amounts(found, "a", capacity=True) == {GPU: 8}
+    assert requests(found, "p") == {GPU: 2}
+
+
+def test_devices_held_for_administration_are_free() -> None:
+    admin = replace(device("a", 0), admin_access=True)
+    held = ClaimRow("ns", "monitor", claim(), devices=(admin,), nodes=NodeSelection("a"))
+    cluster = Cluster(
+        pods=pods(p=claiming(claim())), nodes={"a": NodeRow()}, devices=world(gpu_slice("a", 2), claims=(held,))
+    )
+    assert amounts(planned(cluster), "a") == {GPU: 2}
+
+
+def test_an_incomplete_pool_and_a_tainted_device_offer_nothing() -> None:
+    waiting = replace(gpu_slice("a", 8), slice_count=2)
+    tainted = gpu_slice("b", 2, DeviceContent(taints=(DeviceTaint("broken", "", "NoSchedule"),)))
+    rule = TaintOfDevices(None, "c", "gpu-0", DeviceTaint("off", "", "NoExecute"))
+    cluster = Cluster(
+        pods=pods(p=claiming(claim())),
+        nodes={"a": NodeRow(), "b": NodeRow(), "c": NodeRow()},
+        devices=world(waiting, tainted, gpu_slice("c", 2), taint_rules=(rule,)),
+    )
+    found = planned(cluster)
+    assert [amounts(found, node) for node in "abc"] == [{}, {}, {GPU: 1}]
+
+
+def test_asks_that_compete_on_a_node_share_a_resource_and_one_without_devices_has_none() -> None:
+    big = DeviceContent(attributes=(DeviceAttribute("model", AttributeKind.STRING, "big"),))
+    small = DeviceContent(attributes=(DeviceAttribute("model", AttributeKind.STRING, "small"),))
+    only_big = claim(selectors=(f'device.attributes["{DRIVER}"].model == "big"',))
+    cluster = Cluster(
+        pods=pods(p=claiming(only_big), q=claiming(claim(2))),
+        nodes={"a": NodeRow(), "b": NodeRow()},
+        devices=world(gpu_slice("a", 4, big), gpu_slice("b", 3, small)),
+    )
+    found = planned(cluster)
+    p, q = requests(found, "p"), requests(found, "q")
+    (shared,) = p.keys() & q.keys()
+    (own,) = p.keys() - q.keys()
+    assert (p, q) == ({shared: 1, own: 1}, {shared: 2, GPU: 2})
+    assert amounts(found, "a") == {shared: 4, own: 4, GPU: 4}
+    assert amounts(found, "b") == {shared: 3, GPU: 3}
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        DeviceClaim("", (ClaimRequest("all", DeviceSubRequest("gpu", mode="All")),)),
+        DeviceClaim("", (ClaimRequest("any", None, (DeviceSubRequest("gpu", "a"),)),)),
+        DeviceClaim("", claim(2).requests, (DeviceConstraint((), "model"),)),
+    ],
+)
+def test_pods_whose_claims_cannot_be_counted_beside_those_of_others_are_not_placed(one: DeviceClaim) -> None:
+    both = pods(p=claiming(one), q=claiming(claim()))
+    found = planned(Cluster(pods=both, nodes={"a": NodeRow()}, devices=world(gpu_slice("a", 4))))
+    assert spec_of(found, "p").unsupported == (NOT_COUNTED,)
+    assert requests(found, "q") == {GPU: 1}
+
+
+ONE_GPU = DeviceSubRequest("gpu", "b")
+MODEL = DeviceAttribute("model", AttributeKind.STRING, "big")
+PARTS = (CounterSet("chip", (("memory", 40),)),)
+
+
+def partitioned(node: str) -> tuple[DeviceSlice, ...]:
+    """Return the slices of a node with a whole device and two halves of it."""
+    sizes = {"whole": 40, "left": 20, "right": 20}
+    contents = tuple(
+        DeviceContent(
+            attributes=(DeviceAttribute("size", AttributeKind.INT, size),),
+            consumes_counters=(("chip", (("memory", size),)),),
+        )
+        for size in sizes.values()
+    )
+    here = NodeSelection(node)
+    return (
+        DeviceSlice(f"{node}-1", DRIVER, node, 1, 2, here, devices=DeviceSet(tuple(sizes), contents)),
+        DeviceSlice(f"{node}-2", DRIVER, node, 1, 2, here, counter_sets=PARTS),
+    )
+
+
+MEMORY = DeviceContent(capacities=(DeviceCapacity("memory", 40 * 10**9),), allow_multiple_allocations=True)
+HALF = (f'device.attributes["{DRIVER}"].size == 20',)
+
+
+@pytest.mark.parametrize(
+    ("one", "slices", "count"),
+    [
+        pytest.param(
+            DeviceClaim("", (ClaimRequest("all", DeviceSubRequest("gpu", mode="All")),)), (gpu_slice("a", 4),), 1,
+            id="all devices",
+        ),
+        pytest.param(
+            DeviceClaim("", (ClaimRequest("x", None, (DeviceSubRequest("gpu", "a", count=3), ONE_GPU)),)),
+            (gpu_slice("a", 5),), 3, id="the first alternative that there is",
+        ),
+        pytest.param(
+            DeviceClaim("", claim(2).requests, (DeviceConstraint((), "model"),)),
+            (gpu_slice("a", 5, DeviceContent(attributes=(MODEL,))),), 2, id="devices of one model",
+        ),
+        pytest.param(claim(selectors=HALF), partitioned("a"), 2, id="partitions with counters"),
+        pytest.param(claim(), partitioned("a"), 1, id="the first partition takes all of it"),
+        pytest.param(
+            claim(capacity=(("memory", 15 * 10**9),)), (gpu_slice("a", 2, MEMORY),), 4, id="shares of a capacity"
+        ),
+    ],
+)  # fmt: skip
+def test_claims_of_one_kind_are_counted_by_asking_the_allocator(
+    one: DeviceClaim, slices: tuple[DeviceSlice, ...], count: int
+) -> None:
+    found = planned(Cluster(pods=pods(p=claiming(one)), nodes={"a": NodeRow(), "b": NodeRow()}, devices=world(*slices)))
+    ((name, amount),) = requests(found, "p").items()
+    assert (amount, amounts(found, "a")[name], amounts(found, "b").get(name, 0)) == (1, count, 0)
+
+
+def test_what_claims_of_one_kind_hold_is_free_when_their_pods_go() -> None:
+    everything = DeviceClaim("", (ClaimRequest("all", DeviceSubRequest("gpu", mode="All")),))
+    devices = tuple(device("a", at, "all") for at in range(2))
+    held = ClaimRow("ns", "p-gpu", everything, "p", "c0", devices, NodeSelection("a"), ("p",))
+    cluster = Cluster(
+        pods={("ns", "p"): PodRow(node="a", spec=claiming(everything))},
+        nodes={"a": NodeRow(), "b": NodeRow()},
+        devices=world(gpu_slice("a", 2), gpu_slice("b", 2), claims=(held,)),
+    )
+    found = planned(cluster)
+    (name,) = requests(found, "p")
+    assert [amounts(found, node)[name] for node in "ab"] == [1, 1]
+    alone = planned(replace(cluster, pods={("ns", "p"): PodRow(spec=claiming(everything))}))
+    assert amounts(alone, "a").get(name, 0) == 0
+
+
+@pytest.mark.parametrize(
+    ("one", "problem"),
+    [
+        (claim(device_class="missing"), "device class missing does not exist"),
+        (claim(33), "it asks for 33 devices; a claim may have 32"),
+        (claim(selectors=("device.driver ==",)), "selectors[0].cel.expression: CEL compile error"),
+        (claim(mode="Other"), "unsupported count mode Other"),
+    ],
+)
+def test_a_claim_that_no_node_can_satisfy_says_why(one: DeviceClaim, problem: str) -> None:
+    cluster = Cluster(pods=pods(p=claiming(one)), nodes={"a": NodeRow()}, devices=world(gpu_slice("a", 4)))
+    (found,) = spec_of(planned(cluster), "p").claims
+    assert problem in found.problem
+
+
+def test_an_extended_resource_is_devices_where_no_node_has_it_by_itself() -> None:
+    spec = PodRequirements(
+        requests=(("cpu", 10), ("example.com/gpu", 2)),
+        extended_device_requests=(ExtendedDeviceRequest("container-0-request-0", "example.com/gpu", 2),),
+    )
+    classes = (
+        GPU_CLASS._replace(extended_resource="example.com/gpu", created_s=5),
+        ClassOfDevices("old", (), "example.com/gpu", 1),
+    )
+    devices = DeviceWorld(slices=(gpu_slice("a", 4),), classes=classes)
+    cluster = Cluster(pods=pods(p=spec), nodes={"a": NodeRow()}, devices=devices)
+    assert requests(planned(cluster), "p") == {"cpu": 10, GPU: 2}
+    plugin = replace(cluster, nodes={"a": NodeRow(), "b": NodeRow(allocatable={"example.com/gpu": 1})})
+    assert requests(planned(plugin), "p") == {"cpu": 10, "example.com/gpu": 2}
+
+
+def shared_spec() -> PodRequirements:
+    return PodRequirements(claims=(PodClaim("c", "named", None, ""),))
+
+
+def test_a_named_claim_of_one_pod_is_as_its_own_and_one_of_several_keeps_them_where_its_devices_are() -> None:
+    held = ClaimRow("ns", "named", claim(), devices=(device("a", 0),), nodes=NodeSelection("a"), consumers=("p",))
+    devices = world(gpu_slice("a", 2), claims=(held,))
+    alone = Cluster(pods={("ns", "p"): PodRow(node="a", spec=shared_spec())}, nodes={"a": NodeRow()}, devices=devices)
+    assert requests(planned(alone), "p") == {GPU: 1}
+    others = {("ns", "q"): PodRow(spec=shared_spec()), ("ns", "r"): PodRow(spec=claiming(claim()))}
+    both = replace(alone, pods={**alone.pods, **others})
+    found = planned(both)
+    there = (NodeAffinityTerm((), (LabelRequirement("metadata.name", 1, ("a",)),)),)
+    assert [spec_of(found, name).claims[0].nodes for name in "pq"] == [there, there]
+    assert (requests(found, "q"), amounts(found, "a")) == ({}, {GPU: 1})
+
+
+def test_a_named_claim_that_is_missing_or_not_allocated_yet_and_shared_keeps_its_pods_waiting() -> None:
+    nodes, spec = {"a": NodeRow()}, shared_spec()
+    missing = Cluster(pods=pods(p=spec), nodes=nodes, devices=world(gpu_slice("a", 2)))
+    assert spec_of(planned(missing), "p").claims[0].problem == "ResourceClaim ns/named does not exist"
+    waiting = replace(missing, devices=world(gpu_slice("a", 2), claims=(ClaimRow("ns", "named", claim()),)))
+    assert requests(planned(waiting), "p") == {GPU: 1}
+    two = replace(waiting, pods=pods(p=spec, q=spec))
+    assert spec_of(planned(two), "p").unsupported == (NOT_COUNTED,)
+
+
+def test_devices_that_several_nodes_reach_are_not_counted() -> None:
+    pool = DeviceSlice(
+        "net", DRIVER, "net", 1, 1, NodeSelection(all_nodes=True), devices=DeviceSet(("x",), (DeviceContent(),))
+    )
+    cluster = Cluster(pods=pods(p=claiming(claim())), nodes={"a": NodeRow()}, devices=world(gpu_slice("a", 2), pool))
+    assert spec_of(planned(cluster), "p").unsupported == (NOT_COUNTED,)
+
+
+def test_new_nodes_have_what_their_group_declares_or_else_what_its_nodes_publish() -> None:
+    declared = (TemplateSlice(DRIVER, "", gpu_slice("t", 4).devices, (), False),)
+    cluster = Cluster(
+        pods=pods(p=claiming(claim())),
+        nodes={"a1": NodeRow(group="a"), "a2": NodeRow(group="a"), "a3": NodeRow(group="a"), "b1": NodeRow(group="b")},
+        groups={name: Group(template=NodeRow()) for name in "abc"},
+        devices=world(gpu_slice("a1", 8), gpu_slice("a2", 8), templates=(("b", declared),)),
+    )
+    found = planned(cluster)
+    column = found.resources.index(GPU)
+    by_group = {group.id: int(found.templates.allocatable[group.template, column]) for group in found.groups}
+    assert by_group == {"a": 8, "b": 4, "c": 0}
+    ready = dict(zip(found.nodes.name, found.nodes.ready.tolist(), strict=True))
+    assert ready == {"a1": True, "a2": True, "a3": False, "b1": False}
+    assert [amounts(found, node, capacity=True).get(GPU, 0) for node in ("a3", "b1")] == [8, 4]
+
+
+def test_what_has_not_changed_is_taken_over_from_the_snapshot_before() -> None:
+    cluster = Cluster(pods=pods(p=claiming(claim())), nodes={"a": NodeRow()}, devices=world(gpu_slice("a", 8)))
+    sent = canonicalize(write(cluster))
+    first = planned_snapshot(sent)
+    later = sent._replace(namespaces=(("x", 0),), version="later")
+    second = planned_snapshot(later, first)
+    assert second.facts is first.facts
+    assert second.snapshot.nodes is first.snapshot.nodes
+    assert second.snapshot.specs is first.snapshot.specs
+
+
+def test_tolerations_are_told_apart_and_devices_that_are_gone_do_not_count() -> None:
+    tainted = DeviceContent(taints=(DeviceTaint("broken", "", "NoSchedule"),))
+    mixed = DeviceSlice(
+        "a-s", DRIVER, "a", 1, 1, NodeSelection("a"), devices=DeviceSet(("x", "y"), (DeviceContent(), tainted))
+    )
+    tolerant = claim(tolerations=(DeviceToleration("broken", "Exists"),))
+    cluster = Cluster(
+        pods=pods(p=claiming(tolerant), q=claiming(claim())), nodes={"a": NodeRow()}, devices=world(mixed)
+    )
+    assert spec_of(planned(cluster), "p").unsupported == (NOT_COUNTED,)
+    alone = replace(cluster, pods=pods(p=claiming(tolerant)))
+    assert 2 in amounts(planned(alone), "a").values()
+    taken = AllocatedDevice("gpu", DeviceId(DRIVER, "gone", "x"))
+    lost = ClaimRow("ns", "lost", claim(), devices=(taken,), nodes=NodeSelection("gone"))
+    cluster = Cluster(
+        pods=pods(p=claiming(claim())), nodes={"a": NodeRow()}, devices=world(gpu_slice("a", 2), claims=(lost,))
+    )
+    assert amounts(planned(cluster), "a") == {GPU: 2}

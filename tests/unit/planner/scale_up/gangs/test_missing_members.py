@@ -1,0 +1,54 @@
+"""Pods of gangs that do not exist yet count only if the settings say so."""
+
+from tests.builders.gangs import GangRow, gang_snapshot, members
+from tests.builders.kubernetes import node, node_group
+from tests.builders.scale_up import NOW_S, settings_of
+from trimtab.planner.decisions.plan import plan
+from trimtab.planner.round.work import Work
+from trimtab.planner.snapshot.decode import canonicalize
+from trimtab.v1 import plan_pb2, reason_pb2
+from trimtab.v1 import snapshot_pb2 as pb
+
+GROUP = node_group("a", 0, 9, target=0, price=1.0, template=node("t", "4"))
+
+
+def decided(message: pb.ClusterSnapshot, *, ahead: bool) -> plan_pb2.ScaleUpDecision:
+    settings = settings_of({"gangs": {"countMissingMembers": ahead}})
+    request = plan_pb2.PlanRequest(decisions=[plan_pb2.Decision.SCALE_UP], settings=settings)
+    request.now.seconds = NOW_S
+    return plan(canonicalize(message), request, None, Work()).scale_up
+
+
+def with_desired(count: int, desired: int) -> pb.ClusterSnapshot:
+    message = gang_snapshot([GangRow("g", 8)], members("g", count, "2"), GROUP)
+    message.pod_groups[0].desired_count = desired
+    return message
+
+
+def test_missing_pods_are_no_demand_by_default() -> None:
+    found = decided(with_desired(2, 8), ahead=False)
+    assert (len(found.splits), found.gangs[0].reason) == (0, reason_pb2.GangReason.TOO_FEW_PODS)
+
+
+def test_missing_pods_get_nodes_ahead_if_asked() -> None:
+    found = decided(with_desired(2, 8), ahead=True)
+    (split,) = found.splits
+    gang = found.gangs[0]
+    assert split.new_size == 4
+    assert (gang.reason, gang.existing_count, gang.placed_count, gang.ahead_count) == (0, 2, 2, 6)
+    assert "default/g (missing 1)" in split.pods
+
+
+def test_no_pod_is_added_beyond_what_the_workload_makes() -> None:
+    found = decided(with_desired(2, 6), ahead=True)
+    assert (len(found.splits), found.gangs[0].reason) == (0, reason_pb2.GangReason.TOO_FEW_PODS)
+    assert found.gangs[0].existing_count == 2
+
+
+def test_the_snapshot_of_the_answer_is_the_one_that_was_sent() -> None:
+    message = with_desired(2, 8)
+    settings = settings_of({"gangs": {"countMissingMembers": True}})
+    request = plan_pb2.PlanRequest(decisions=[plan_pb2.Decision.SCALE_UP], settings=settings)
+    request.now.seconds = NOW_S
+    snapshot = canonicalize(message)
+    assert plan(snapshot, request, None, Work()).snapshot_version == snapshot.version

@@ -4,10 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -19,49 +15,19 @@ import (
 	"k8s.io/utils/ptr"
 
 	"trimtab.dev/clients/go/autoscaler"
+	"trimtab.dev/clients/go/internal/testplanner"
 	"trimtab.dev/clients/go/trimtab"
 )
 
-// planner starts a real planner, and returns its client and what kills it; without one the test is skipped, or fails
-// where TRIMTAB_REQUIRE_PLANNER is set.
+// planner returns a client of a real planner, and what kills it.
 func planner(t *testing.T) (*trimtab.Client, func()) {
 	t.Helper()
-	python := os.Getenv("TRIMTAB_PYTHON")
-	if python == "" {
-		python = "python3"
-	}
-	if out, err := exec.Command(python, "-c", "import trimtab.planner.__main__").CombinedOutput(); err != nil {
-		if os.Getenv("TRIMTAB_REQUIRE_PLANNER") != "" {
-			t.Fatalf("%s has no trimtab.planner: %s", python, out)
-		}
-		t.Skip("NOT TESTED, there is no planner here; set TRIMTAB_PYTHON")
-	}
-	file := filepath.Join(t.TempDir(), "address")
-	process := exec.Command(python, "-m", "trimtab.planner", "--address-file="+file)
-	process.Env = append(os.Environ(), "TRIMTAB_PLANNER_LOG_LEVEL=error")
-	if err := process.Start(); err != nil {
+	address, kill := testplanner.Start(t)
+	client, err := trimtab.NewClient(address, trimtab.Options{Retry: trimtab.RetryPolicy{UnavailableCalls: 1}})
+	if err != nil {
 		t.Fatal(err)
 	}
-	kill := func() { _ = process.Process.Kill(); _ = process.Wait() }
-	t.Cleanup(kill)
-	ctx, cancel := context.WithTimeout(context.Background(), 8*time.Minute)
-	defer cancel()
-	for {
-		if data, err := os.ReadFile(file); err == nil {
-			client, err := trimtab.NewClient(strings.TrimSpace(string(data)), trimtab.Options{Retry: trimtab.RetryPolicy{UnavailableCalls: 1}})
-			if err == nil {
-				err = client.WaitUntilServing(ctx)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			return client, kill
-		}
-		if ctx.Err() != nil {
-			t.Fatal("the planner does not listen")
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+	return client, kill
 }
 
 func amounts(cpu string) corev1.ResourceList {

@@ -4,6 +4,7 @@ package processors
 
 import (
 	"fmt"
+	"reflect"
 	"time"
 
 	apiv1 "k8s.io/api/core/v1"
@@ -20,7 +21,8 @@ func groupsOf(cloud cloudprovider.CloudProvider, nodes []*apiv1.Node) ([]*trimta
 		if err != nil {
 			return nil, fmt.Errorf("node group of node %s, %w", node.Name, err)
 		}
-		if group != nil && group.Exist() {
+		// Some clouds return a nil pointer for nodes that are in no group.
+		if group != nil && !reflect.ValueOf(group).IsNil() {
 			members[group.Id()] = append(members[group.Id()], node.Name)
 		}
 	}

@@ -7,7 +7,7 @@ import numpy as np
 
 from tests.builders.kubernetes import Json, pod, snapshot_of
 from tests.builders.scale_up import Outcome, plan_message
-from trimtab.planner.snapshot.pods import _read_text
+from trimtab.planner.snapshot.text_columns import TextColumn
 from trimtab.v1 import reason_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 
@@ -48,7 +48,7 @@ def with_groups(
         return texts.index(text)
 
     table = message.pods
-    names = _read_text(table.names, table.name_lengths, table.count, "names", 253)
+    names = TextColumn("pods", "names", "name_lengths", table.count).read(table.names, table.name_lengths)
     spaces = np.frombuffer(table.namespace, "<i4")
     column = [string(group_of.get(f"{texts[spaces[i]]}/{names.get(i)}", "")) for i in range(table.count)]
     table.pod_group = np.array(column, "<i4").tobytes()

@@ -15,8 +15,8 @@ def test_each_reason_has_a_text() -> None:
 
 def test_the_claim_the_request_and_the_pool_are_named() -> None:
     assert device_cause([FULL, OTHER, MISSING]) == (
-        "claim gpu, request main: devices are in use in pool n1, devices have taints that it does not tolerate in pool n2; "
-        "claim nic: ResourceClaim a/b does not exist"
+        "claim gpu, request main: devices are in use in pool n1, "
+        "devices have taints that it does not tolerate in pool n2; claim nic: ResourceClaim a/b does not exist"
     )
     assert device_cause([]) == ""
 

@@ -21,6 +21,7 @@ from trimtab.v1 import reason_pb2
 
 Reason = reason_pb2.GangReason
 _SECOND_NS: Final = 1_000_000_000
+_DEFAULT_SCHEDULER: Final = "default-scheduler"
 MISSING_UID: Final = "missing/"
 """What the uids of pods begin with that their workload has not made yet; no uid of a pod that exists does."""
 
@@ -28,7 +29,8 @@ MISSING_UID: Final = "missing/"
 class Gang(NamedTuple):
     """A pod group whose pods are scheduled together. group : its object, None = it does not exist; pending : int32 its
     pods on no node, in the order in which the scheduler places them; bound : int32 those on nodes; priority, since_ns :
-    by which it takes its turn, the larger priority first, then the earlier time.
+    by which it takes its turn, the larger priority first, then the earlier time; schedulers : that its pending pods
+    name, sorted.
     """
 
     namespace: str
@@ -38,6 +40,7 @@ class Gang(NamedTuple):
     bound: Int32
     priority: int
     since_ns: int
+    schedulers: tuple[str, ...]
 
     @property
     def key(self) -> str:
@@ -126,4 +129,11 @@ def _gang(snapshot: Snapshot, objects: Mapping[tuple[str, str], PodGroup], membe
         members[~is_pending].astype(np.int32),
         snapshot.specs[pods.spec[first[0]]].priority if own is None else own,
         since_ns or int(pods.created_s[first[0]]) * _SECOND_NS,
+        _schedulers(snapshot, pending),
     )
+
+
+def _schedulers(snapshot: Snapshot, pods: Int32) -> tuple[str, ...]:
+    """Return the schedulers that some pods name, sorted."""
+    specs = np.unique(snapshot.pods.spec[pods]).tolist()
+    return tuple(sorted({snapshot.specs[spec].scheduler_name or _DEFAULT_SCHEDULER for spec in specs}))

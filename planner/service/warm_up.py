@@ -19,6 +19,7 @@ import numpy as np
 from opentelemetry.metrics import NoOpMeterProvider
 
 from trimtab.clients.rpc.collection import collection_rare
+from trimtab.planner.capacity_requests.settings import ATOMIC_SCALE_UP
 from trimtab.planner.compiled.kernel_cache import when_cold
 from trimtab.planner.decisions.table import TABLE, codes
 from trimtab.planner.service.request_handler import Caller, RequestHandler
@@ -134,6 +135,15 @@ def small_split() -> planner_pb2.BalanceScaleUpRequest:
     return planner_pb2.BalanceScaleUpRequest(node_groups=groups, new_nodes=6)
 
 
+def _large_request() -> pb.CapacityRequests:
+    """Return a ProvisioningRequest that nothing has room for: others decide as without it."""
+    dictionary = pb.PodDictionary(strings=[""], resources=["cpu"], pod_specs=[pb.PodSpec()])
+    dictionary.pod_specs[0].requests.add(resource=0, amount=3950)
+    sets = [pb.CapacityPodSet(spec=0, count=500)]
+    one = pb.CapacityRequest(namespace="default", name="large", class_name=ATOMIC_SCALE_UP, pod_sets=sets)
+    return pb.CapacityRequests(dictionary=dictionary, requests=[one])
+
+
 def growing_cluster() -> pb.ClusterSnapshot:
     """Return the small cluster with two similar node groups, and pods that need new nodes in them."""
     cluster = small_cluster((*_PODS[:-1], ("large-1", "", 2, 0), ("large-2", "", 2, 0), _PODS[-1]))
@@ -143,6 +153,7 @@ def growing_cluster() -> pb.ClusterSnapshot:
         group.template.label_set = 2
         group.template.allocatable.extend([8000, 16 << 30, 110])
         group.template.daemonset_pods.add(namespace="default", spec=0)
+    cluster.capacity_requests.CopyFrom(_large_request())
     return cluster
 
 

@@ -40,11 +40,10 @@ def join_pods(
     cache: SnapshotCache = UNCACHED,
 ) -> tuple[PodColumns, DanglingReferences]:
     """Return the pods in canonical order, and the new dangling references. cache : that of the base."""
-    first, second = dictionaries.base, dictionaries.changed
+    first, second, a, b = dictionaries.base, dictionaries.changed, base.pods, changed.pods
     merge = _merge(base, changed, deleted, dictionaries)
     rank = np.full(len(base.pods.spec) + len(changed.pods.spec), -1, np.int32)
     rank[merge.source] = np.arange(len(merge.source), dtype=np.int32)
-    a, b = base.pods, changed.pods
 
     def stacked(name: str, numbers: str) -> Int32:
         sides = (renumbered(getattr(first, numbers), getattr(a, name)), getattr(second, numbers)[getattr(b, name)])
@@ -60,9 +59,8 @@ def join_pods(
     node, no_node = referring("node", (base.nodes.name, changed.nodes.name), nodes)
     pinned, not_pinned = referring("pinned", (base.nodes.name, changed.nodes.name), nodes)
     owners = {owner.uid: i for i, owner in enumerate(tables.owners)}
-    owner, no_owner = referring(
-        "owner", ([one.uid for one in base.owners], [one.uid for one in changed.owners]), owners
-    )
+    uids = [one.uid for one in base.owners], [one.uid for one in changed.owners]
+    owner, no_owner = referring("owner", uids, owners)
     mounts = _mounts(base, changed, rank, dictionaries)
     numbers = _numbers(base, changed, rank, dictionaries)
     pods = PodColumns(

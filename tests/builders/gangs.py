@@ -7,7 +7,6 @@ import numpy as np
 
 from tests.builders.kubernetes import Json, pod, snapshot_of
 from tests.builders.scale_up import Outcome, plan_message
-from trimtab.planner.snapshot.text_columns import TextColumn
 from trimtab.v1 import reason_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 
@@ -48,9 +47,10 @@ def with_groups(
         return texts.index(text)
 
     table = message.pods
-    names = TextColumn("pods", "names", "name_lengths", table.count).read(table.names, table.name_lengths)
+    ends = np.cumsum(np.frombuffer(table.name_lengths, "<i4"))
+    names = [table.names[end - size : end].decode() for end, size in zip(ends, np.diff(ends, prepend=0), strict=True)]
     spaces = np.frombuffer(table.namespace, "<i4")
-    column = [string(group_of.get(f"{texts[spaces[i]]}/{names.get(i)}", "")) for i in range(table.count)]
+    column = [string(group_of.get(f"{texts[spaces[i]]}/{names[i]}", "")) for i in range(table.count)]
     table.pod_group = np.array(column, "<i4").tobytes()
     for one in groups:
         message.pod_groups.add(

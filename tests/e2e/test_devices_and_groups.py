@@ -41,10 +41,11 @@ TOLERATED = {"tolerations": [{"key": "old", "operator": "Exists"}]}
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     state = tmp_path_factory.mktemp("plane") / "state"
     with ControlPlane(cached_binaries(), state, feature_gates=(*DEVICE_GATES, *GANG_GATES), served=SERVED) as started:
+        rule = dra.taint_rule("old", "old", driver=dra.DRIVER, pool="n-2")
+        rule["spec"]["taint"]["effect"] = "NoSchedule"
+        apply(started, rule | {"apiVersion": "resource.k8s.io/v1beta2"})
         apply(started, *workloads.nodes("n", 2), dra.device_class("gpu", MODEL))
         apply(started, *map(dra.gpus, ("n-1", "n-2")), dra.claim_template("one-gpu"))
-        rule = dra.taint_rule("old", "old", driver=dra.DRIVER, pool="n-2")
-        apply(started, rule | {"apiVersion": "resource.k8s.io/v1beta2"})
         apply(started, gangs.workload(), gangs.pod_group(workload="train"), gangs.pod_group("late", 5))
         common = dra.claim_spec(dra.request("main", "gpu", **TOLERATED))
         claim = dra.resource_claim("common", common)

@@ -11,7 +11,14 @@ from tests.builders.capacity_buffers import buffer, template
 from tests.builders.tls import OwnCa, make_ca
 from tests.e2e import workloads
 from tests.e2e.actuator_process import all_ready, apply, command, deletion_of, listed, running, serving, until
-from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries, free_ports
+from tests.e2e.control_plane.control_plane import (
+    DEVICE_GATES,
+    GANG_GATES,
+    SERVED,
+    ControlPlane,
+    cached_binaries,
+    free_ports,
+)
 from tests.e2e.granted_rights import Grant, grants_by_account, requests_of
 from tests.e2e.helm.binary import ROOT, rendered
 from tests.e2e.loop_processes import planner_at, process
@@ -40,8 +47,12 @@ callers:
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     state = tmp_path_factory.mktemp("plane") / "state"
-    with ControlPlane(cached_binaries(), state, audited=list(USERS.values()), audits_reads=True) as started:
-        for kinds in ("capacity-buffers.yaml", "node-pools.yaml"):
+    users = list(USERS.values())
+    gates = (*DEVICE_GATES, *GANG_GATES)
+    with ControlPlane(
+        cached_binaries(), state, audited=users, audits_reads=True, feature_gates=gates, served=SERVED
+    ) as started:
+        for kinds in ("capacity-buffers.yaml", "node-pools.yaml", "pod-groups.yaml"):
             started.kubectl("create", "-f", str(Path(__file__).parent / kinds))
         started.kubectl("apply", "-k", str(ROOT / "deploy" / "manifests"))
         yield started

@@ -134,7 +134,7 @@ func (c *Client) Plan(ctx context.Context, snapshot *pb.ClusterSnapshot, request
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	var answer *pb.PlanResponse
-	sent, err := c.exchange(ctx, snapshot, request, func(header *pb.PlanRequest, data []byte) (err error) {
+	sent, err := c.exchange(snapshot, request, func(header *pb.PlanRequest, data []byte) (err error) {
 		answer, err = c.plan(ctx, header, data)
 		return err
 	})
@@ -161,13 +161,14 @@ func (c *Client) PlanDelta(
 }
 
 // CheckFit asks which nodes each pod fits, and calls take with each answer, in
-// the order of pods. An error of take ends the call and is returned.
+// the order of pods. An error of take ends the call and is returned. take must
+// not use the client: plans wait until the call has ended.
 func (c *Client) CheckFit(
 	ctx context.Context, snapshot *pb.ClusterSnapshot, request *pb.PlanRequest, take func(*pb.CheckFitResponse) error,
 ) error {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	_, err := c.exchange(ctx, snapshot, request, func(header *pb.PlanRequest, data []byte) error {
+	_, err := c.exchange(snapshot, request, func(header *pb.PlanRequest, data []byte) error {
 		return c.checkFit(ctx, header, data, take)
 	})
 	return err

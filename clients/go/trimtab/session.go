@@ -2,7 +2,6 @@ package trimtab
 
 import (
 	"bytes"
-	"context"
 
 	"google.golang.org/protobuf/proto"
 
@@ -43,7 +42,7 @@ type payload struct {
 // exchange makes a call with as little data as possible, and makes it with all
 // data if the planner lacks some.
 func (c *Client) exchange(
-	_ context.Context, snapshot *pb.ClusterSnapshot, request *pb.PlanRequest, call func(*pb.PlanRequest, []byte) error,
+	snapshot *pb.ClusterSnapshot, request *pb.PlanRequest, call func(*pb.PlanRequest, []byte) error,
 ) (*internedSnapshot, error) {
 	header := proto.CloneOf(request)
 	sent, err := c.known.payload(snapshot)

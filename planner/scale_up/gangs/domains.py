@@ -14,6 +14,7 @@ from trimtab.planner.scale_up.context import ScaleUpContext
 from trimtab.planner.scale_up.progress import PlanInProgress, Reach
 from trimtab.planner.snapshot.columns import Int32, Int64, Snapshot
 from trimtab.planner.snapshot.lookup import string_index
+from trimtab.planner.snapshot.references import take_or
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 NO_DOMAIN: Final = -1
@@ -69,7 +70,7 @@ class GangDomains:
         group_of[progress.opened] = progress.group_of
         nodes = np.unique(at[at >= 0])
         group = group_of[nodes]
-        found = np.where(group >= 0, values.of_group[np.maximum(group, 0)], values.of_node[nodes])
+        found = np.where(group >= 0, take_or(values.of_group, group, NO_DOMAIN), values.of_node[nodes])
         return sorted({values.names[one] if one >= 0 else "" for one in found.tolist()})
 
     def _of_key(self, key: str) -> _Values:

@@ -40,7 +40,7 @@ def plan_with_gangs(
     context = context._replace(gangs=pods_in_gangs(gangs))
     domains = GangDomains(context, len(simulation.state.node_state))
     together = [gang for gang in gangs if gang.is_bound_together]
-    if not any(gang.topology_key for gang in together):
+    if not any(gang.topology_key or len(gang.schedulers) > 1 for gang in together):
         plan = best(context, simulation, start)
         if not _broken(plan, together, domains) and not len(left_by(plan, LIMITED)):
             return plan._replace(gangs=_nothing_rejected(plan, gangs))

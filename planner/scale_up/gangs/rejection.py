@@ -1,7 +1,6 @@
 """Why a gang gets no places: the limit that keeps it from being whole, and one sentence for people."""
 
 from collections import Counter
-from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -43,12 +42,10 @@ def in_several_domains(at: int, gang: Gang) -> Rejection:
     return Rejection(at, Reason.SEVERAL_DOMAINS, detail=detail)
 
 
-def with_several_schedulers(at: int, names: Sequence[str]) -> Rejection:
+def with_several_schedulers(at: int, gang: Gang) -> Rejection:
     """Return the rejection of a gang whose pods name several schedulers."""
-    shown = ", ".join(name or "default-scheduler" for name in names)
-    return Rejection(
-        at, Reason.SEVERAL_SCHEDULERS, detail=f"its pods name several schedulers ({shown}): none takes them"
-    )
+    detail = f"its pods name several schedulers ({', '.join(gang.schedulers)}): none takes them"
+    return Rejection(at, Reason.SEVERAL_SCHEDULERS, detail=detail)
 
 
 def without_places(

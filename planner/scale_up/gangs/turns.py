@@ -164,10 +164,8 @@ class TurnDraft(Draft):
         """Return the rejection of a gang for which no places need to be looked for."""
         if at in self.dropped:
             return Rejection(at, Reason.NO_NODE_GROUP_FITS, detail=_DROPPED)
-        snapshot = self.request.snapshot
-        names = sorted({snapshot.specs[spec].scheduler_name for spec in snapshot.pods.spec[gang.pending].tolist()})
-        if len({name or "default-scheduler" for name in names}) > 1:
-            return with_several_schedulers(at, names)
+        if len(gang.schedulers) > 1:
+            return with_several_schedulers(at, gang)
         if len(members) < max(gang.need, min(len(gang.pending), 1)):
             return unplaceable(at, gang, len(members))
         known = self._shapes.get(self._shape(gang, members))

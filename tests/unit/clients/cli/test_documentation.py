@@ -82,7 +82,7 @@ FOREIGN = {
     "helm upgrade": {"--namespace", "--reset-then-reuse-values", "--values"},
     "docker build": {"-f", "-t"},
 }
-YAML_OF_SETTINGS = {"scaleDown", "scaleUp", "slack", "podCosts", "nodeGroups", "replacement"}
+YAML_OF_SETTINGS = {"scaleDown", "scaleUp", "slack", "podCosts", "nodeGroups", "replacement", "capacityRequests"}
 # `cloud-config` of the Cluster Autoscaler's externalgrpc provider.
 YAML_OF_EXTERNALGRPC = {"address", "cacert", "cert", "key", "grpc_timeout"}
 

@@ -11,6 +11,8 @@ import numpy as np
 
 from trimtab.planner.devices.model import (
     AllocatedDevice,
+    AttributeKind,
+    ClaimRequest,
     CounterSet,
     DeviceAttribute,
     DeviceClaim,
@@ -18,9 +20,10 @@ from trimtab.planner.devices.model import (
     DeviceId,
     DeviceSet,
     DeviceSlice,
+    DeviceSubRequest,
     NodeSelection,
 )
-from trimtab.planner.model.values import NodeAffinityTerm
+from trimtab.planner.model.values import NodeAffinityTerm, PodClaim, PodRequirements
 from trimtab.planner.slack.claim_specs import write_claim_spec
 from trimtab.planner.snapshot.columns import ClassOfDevices, TaintOfDevices, TemplateSlice
 from trimtab.v1 import snapshot_pb2 as pb
@@ -70,6 +73,41 @@ def gpu_slice(node: str, count: int, content: DeviceContent | None = None, drive
 def device(node: str, number: int, request: str = "gpu", driver: str = DRIVER) -> AllocatedDevice:
     """Return a device of `gpu_slice` as the result of a request."""
     return AllocatedDevice(request, DeviceId(driver, node, f"gpu-{number}"))
+
+
+def claim(count: int = 1, device_class: str = "gpu", **rest: object) -> DeviceClaim:
+    """Return what a claim asks for; `rest` as in `DeviceSubRequest`."""
+    return DeviceClaim("", (ClaimRequest("gpu", DeviceSubRequest(device_class, count=count, **rest)),))  # type: ignore[arg-type]
+
+
+def claiming(*claims: DeviceClaim) -> PodRequirements:
+    """Return a pod spec with claims of its own."""
+    return PodRequirements(claims=tuple(PodClaim(f"c{at}", "", one, "") for at, one in enumerate(claims)))
+
+
+def world(*slices: DeviceSlice, **rest: object) -> DeviceWorld:
+    """Return slices with the class "gpu"; `rest` as in `DeviceWorld`."""
+    return DeviceWorld(slices=slices, classes=(GPU_CLASS,), **rest)  # type: ignore[arg-type]
+
+
+PARTS = (CounterSet("chip", (("memory", 40),)),)
+
+
+def partitioned(node: str) -> tuple[DeviceSlice, ...]:
+    """Return the slices of a node with a whole device and two halves of it."""
+    sizes = {"whole": 40, "left": 20, "right": 20}
+    contents = tuple(
+        DeviceContent(
+            attributes=(DeviceAttribute("size", AttributeKind.INT, size),),
+            consumes_counters=(("chip", (("memory", size),)),),
+        )
+        for size in sizes.values()
+    )
+    here = NodeSelection(node)
+    return (
+        DeviceSlice(f"{node}-1", DRIVER, node, 1, 2, here, devices=DeviceSet(tuple(sizes), contents)),
+        DeviceSlice(f"{node}-2", DRIVER, node, 1, 2, here, counter_sets=PARTS),
+    )
 
 
 def write_devices(world: DeviceWorld, seed: int = 0) -> pb.Devices:

@@ -5,7 +5,7 @@ same resources, the one that comes closest is the example.
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.markup import escape
@@ -13,10 +13,12 @@ from rich.table import Table
 
 from trimtab.clients.cli.amounts import amount, counted, named_amount, some
 from trimtab.clients.cli.causes import cause
+from trimtab.clients.cli.device_causes import device_cause, device_kinds
 from trimtab.clients.cluster_view import ClusterView, ShownPod
 from trimtab.v1 import planner_pb2, reason_pb2
 
 _Reason = reason_pb2.PredicateReason
+_OF_DEVICES = (_Reason.DEVICES_NOT_AVAILABLE, _Reason.CLAIM_UNUSABLE)
 
 
 class FitOutcome(NamedTuple):
@@ -66,11 +68,11 @@ def _print_pod(console: Console, pods: Sequence[str], found: Sequence[FitOutcome
 
 def outcomes(view: ClusterView, pod: ShownPod, nodes: Sequence[planner_pb2.NodeFit]) -> tuple[FitOutcome, ...]:
     """Return the outcomes of a pod: where it fits, then those with the most nodes."""
-    groups: dict[tuple[tuple[int, ...], tuple[str, ...]], list[planner_pb2.NodeFit]] = defaultdict(list)
+    groups: dict[Any, list[planner_pb2.NodeFit]] = defaultdict(list)
     for node in nodes:
-        groups[tuple(node.reasons), tuple(node.insufficient)].append(node)
+        groups[tuple(node.reasons), tuple(node.insufficient), device_kinds(node)].append(node)
     found = []
-    for (reasons, lacking), alike in sorted(
+    for (reasons, lacking, _), alike in sorted(
         groups.items(), key=lambda pair: (bool(pair[0][0]), -len(pair[1]), pair[0])
     ):
         nearest = min(alike, key=lambda node: _shortage(view, pod, node, lacking)) if lacking else alike[0]
@@ -91,6 +93,8 @@ def _text(view: ClusterView, pod: ShownPod, node: planner_pb2.NodeFit, reasons: 
 
 def _clause(view: ClusterView, pod: ShownPod, node: planner_pb2.NodeFit, reason: int) -> str:
     """Return why a node does not take a pod; for resources, how much is missing."""
+    if reason in _OF_DEVICES and node.devices:
+        return device_cause(node.devices)
     if reason != _Reason.INSUFFICIENT_RESOURCES:
         return cause(view, pod, node.node, reason)
     free, wanted = view.free(node.node, without=pod), view.requests(pod)

@@ -4,7 +4,18 @@ from dataclasses import replace
 
 import pytest
 
-from tests.builders.device_snapshots import DRIVER, GPU_CLASS, ClaimRow, DeviceWorld, device, gpu_slice
+from tests.builders.device_snapshots import (
+    DRIVER,
+    GPU_CLASS,
+    ClaimRow,
+    DeviceWorld,
+    claim,
+    claiming,
+    device,
+    gpu_slice,
+    partitioned,
+    world,
+)
 from tests.builders.rows import NodeRow, PodRow
 from tests.builders.snapshots import Cluster, Group, write
 from trimtab.planner.device_amounts.planned import NOT_COUNTED, planned_snapshot
@@ -12,7 +23,6 @@ from trimtab.planner.devices.model import (
     AllocatedDevice,
     AttributeKind,
     ClaimRequest,
-    CounterSet,
     DeviceAttribute,
     DeviceCapacity,
     DeviceClaim,
@@ -39,14 +49,6 @@ from trimtab.planner.snapshot.decode import canonicalize
 GPU = "deviceclass.resource.kubernetes.io/gpu"
 
 
-def claim(count: int = 1, device_class: str = "gpu", **rest: object) -> DeviceClaim:
-    return DeviceClaim("", (ClaimRequest("gpu", DeviceSubRequest(device_class, count=count, **rest)),))  # type: ignore[arg-type]
-
-
-def claiming(*claims: DeviceClaim) -> PodRequirements:
-    return PodRequirements(claims=tuple(PodClaim(f"c{at}", "", one, "") for at, one in enumerate(claims)))
-
-
 def planned(cluster: Cluster) -> Snapshot:
     return planned_snapshot(canonicalize(write(cluster))).snapshot
 
@@ -64,10 +66,6 @@ def requests(snapshot: Snapshot, pod: str) -> dict[str, int]:
 def spec_of(snapshot: Snapshot, pod: str) -> PodRequirements:
     names = [snapshot.pods.name.get(at) for at in range(len(snapshot.pods.spec))]
     return snapshot.specs[snapshot.pods.spec[names.index(pod)]]
-
-
-def world(*slices: DeviceSlice, **rest: object) -> DeviceWorld:
-    return DeviceWorld(slices=slices, classes=(GPU_CLASS,), **rest)  # type: ignore[arg-type]
 
 
 def pods(**specs: PodRequirements) -> dict[tuple[str, str], PodRow]:
@@ -162,24 +160,6 @@ def test_pods_whose_claims_cannot_be_counted_beside_those_of_others_are_not_plac
 
 ONE_GPU = DeviceSubRequest("gpu", "b")
 MODEL = DeviceAttribute("model", AttributeKind.STRING, "big")
-PARTS = (CounterSet("chip", (("memory", 40),)),)
-
-
-def partitioned(node: str) -> tuple[DeviceSlice, ...]:
-    """Return the slices of a node with a whole device and two halves of it."""
-    sizes = {"whole": 40, "left": 20, "right": 20}
-    contents = tuple(
-        DeviceContent(
-            attributes=(DeviceAttribute("size", AttributeKind.INT, size),),
-            consumes_counters=(("chip", (("memory", size),)),),
-        )
-        for size in sizes.values()
-    )
-    here = NodeSelection(node)
-    return (
-        DeviceSlice(f"{node}-1", DRIVER, node, 1, 2, here, devices=DeviceSet(tuple(sizes), contents)),
-        DeviceSlice(f"{node}-2", DRIVER, node, 1, 2, here, counter_sets=PARTS),
-    )
 
 
 MEMORY = DeviceContent(capacities=(DeviceCapacity("memory", 40 * 10**9),), allow_multiple_allocations=True)

@@ -4,10 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from tests.builders.device_snapshots import DRIVER, ClaimRow, device, gpu_slice
+from tests.builders.device_snapshots import DRIVER, ClaimRow, claim, device, gpu_slice, partitioned, world
 from tests.builders.rows import NodeRow
 from tests.builders.snapshots import Cluster, write
-from tests.unit.planner.device_amounts.test_planned import claim, partitioned, world
 from trimtab.planner.device_amounts.shares import device_shares
 from trimtab.planner.devices.model import (
     AllocatedDevice,

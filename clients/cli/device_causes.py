@@ -1,0 +1,37 @@
+"""Why a pod's claims get no devices on a node, in words: which claim, request and pool. Never decides."""
+
+from collections.abc import Iterable
+
+from trimtab.v1 import planner_pb2, reason_pb2
+
+_Reason = reason_pb2.DeviceReason
+_TEXTS = {
+    _Reason.NO_MATCH: "no device matches",
+    _Reason.SELECTOR_FAILED: "a selector cannot be evaluated",
+    _Reason.INVALID_REQUEST: "it cannot be decided",
+    _Reason.IN_USE: "devices are in use",
+    _Reason.TAINTED: "devices have taints that it does not tolerate",
+    _Reason.COUNTERS: "too little of a shared counter is left",
+    _Reason.CAPACITY: "too little of a capacity is left",
+    _Reason.CONSTRAINT: "a constraint is not met",
+    _Reason.POOL_INCOMPLETE: "slices are missing",
+    _Reason.POOL_INVALID: "its slices contradict each other",
+    _Reason.TOO_MANY_DEVICES: "a claim may have 32 devices",
+    _Reason.SEARCH_ENDED: "the search took too long",
+}
+
+
+def device_kinds(node: planner_pb2.NodeFit) -> tuple[tuple[str, str, int], ...]:
+    """Return what nodes have in common that refuse a pod for the same reasons: claim, request and reason, no pools."""
+    return tuple(sorted({(one.claim, one.request, one.reason) for one in node.devices}))
+
+
+def device_cause(refusals: Iterable[planner_pb2.DeviceRefusal]) -> str:
+    """Return why claims get no devices, "" = that is not known."""
+    texts: dict[str, list[str]] = {}
+    for one in refusals:
+        claim = f"claim {one.claim}" if one.claim else "its extended resources"
+        what = f"{claim}, request {one.request}" if one.request else claim
+        reason = one.detail or _TEXTS.get(one.reason, "")
+        texts.setdefault(what, []).append(f"{reason} in pool {one.pool}" if one.pool else reason)
+    return "; ".join(f"{what}: {', '.join(dict.fromkeys(reasons))}" for what, reasons in texts.items())

@@ -3,6 +3,7 @@
 Decides what counts:
 - time to schedule: from a pod's creation to its binding; pods of DaemonSets aside. A pod that still waits at the end
   has the time that it has waited, and is counted as pending.
+- time to full gang: see `gang_times`.
 - node-hours and money: from the accepted request for a machine until the machine is gone.
 - added for nothing: nodes that came and went without ever having had a pod of a workload.
 - evictions a pod-hour: evictions of workloads' pods by the hours that such pods were on nodes.
@@ -23,6 +24,7 @@ from trimtab.clients.simulation.cluster.database import JournalEntry
 from trimtab.clients.simulation.cluster.state import ClusterState
 from trimtab.clients.simulation.displacements import Displacements
 from trimtab.clients.simulation.drains import SimulatedRemovals
+from trimtab.clients.simulation.gang_times import GangTimes
 from trimtab.clients.simulation.packing import packing
 from trimtab.clients.simulation.slack_use import SlackUse
 
@@ -69,6 +71,7 @@ class Measurements:
         self._pod_s = 0.0
         self.drains = SimulatedRemovals()
         self.displacements = Displacements()
+        self.gangs = GangTimes()
         self.slack = SlackUse()
         self.maps: list[dict[str, Any]] = []
         self._waited: list[float] = []
@@ -93,6 +96,7 @@ class Measurements:
     def begin_here(self) -> None:
         """Record that pods now on nodes were scheduled before, with unknown waiting time."""
         self._waited.clear()
+        self.gangs.begin_here()
 
     def watch(self, things: Mapping[str, Any], entries: list[JournalEntry]) -> None:
         """Record a transaction."""
@@ -102,6 +106,7 @@ class Measurements:
                 self._pod(key, value, now_s)
             elif key.startswith("Instance//"):
                 self._machine(key.removeprefix("Instance//"), value, now_s)
+        self.gangs.add(things, now_s)
         for entry in entries:
             self._entry(entry, now_s)
         self.displacements.add(entries, self._uid_of, self._node_of, now_s)
@@ -166,6 +171,7 @@ class Measurements:
             **self.slack.summary(now_s),
             "podsLost": self.counts["pod_lost"],
             **self.displacements.summary(now_s),
+            **self.gangs.summary(now_s, _percentile, PERCENTILES),
             "nodesAdded": self.counts["nodes_added"],
             "nodesRemoved": self.counts["nodes_removed"],
             "startsFailed": self.counts["start_failed"],

@@ -35,7 +35,10 @@ def node_group(group: NodeGroupModel) -> Json:
 def controller(workload: WorkloadModel) -> Json:
     """Return the controller of a workload, without replicas yet."""
     labels = {"app": workload.name}
-    spec: Json = {"selector": {"matchLabels": labels}, "template": pod_template(workload.pod, labels)}
+    spec: Json = {
+        "selector": {"matchLabels": labels},
+        "template": pod_template(workload.pod, labels, gang_name(workload)),
+    }
     if workload.kind != "DaemonSet":
         spec["replicas"] = 0
     if workload.volumes:
@@ -70,13 +73,25 @@ def job(namespace: str, name: str, template: Json, pods: int) -> Json:
     return kubernetes_object("batch/v1", "Job", namespace, name, spec)
 
 
-def pod_template(pod: PodModel, labels: Json) -> Json:
-    """Return the template of a workload's pods."""
+def gang_name(workload: WorkloadModel) -> str:
+    """Return the name of the pod group of a workload's pods, "" = they are in none."""
+    return "" if workload.gang is None else workload.gang.name or workload.name
+
+
+def pod_group(namespace: str, name: str, min_count: int) -> Json:
+    """Return the PodGroup of a gang."""
+    spec = {"schedulingPolicy": {"gang": {"minCount": min_count}}}
+    return kubernetes_object("scheduling.k8s.io/v1beta1", "PodGroup", namespace, name, spec)
+
+
+def pod_template(pod: PodModel, labels: Json, group: str = "") -> Json:
+    """Return the template of a workload's pods. group : name of their pod group, "" = they are in none."""
     requests = {"cpu": pod.cpu, "memory": pod.memory}
     metadata: Json = {"labels": {**labels, **pod.labels}}
     if pod.annotations:
         metadata["annotations"] = dict(pod.annotations)
-    return {"metadata": metadata, "spec": {"containers": [_container(requests)], **pod.spec}}
+    of_group = {"schedulingGroup": {"podGroupName": group}} if group else {}
+    return {"metadata": metadata, "spec": {"containers": [_container(requests)], **pod.spec, **of_group}}
 
 
 def budget(workload: WorkloadModel, wanted: BudgetModel) -> Json:

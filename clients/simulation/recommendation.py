@@ -29,8 +29,14 @@ def _wait(share: str) -> Figure:
     return Figure("s", lambda summary: float(summary["timeToScheduleS"][share]))
 
 
+def _gang(share: str) -> Figure:
+    return Figure("s", lambda summary: float(summary["timeToFullGangS"][share]))
+
+
 FIGURES: Final[dict[str, Figure]] = {
     **{f"time_to_schedule_{share}": _wait(share) for share in ("p50", "p90", "p99", "max")},
+    **{f"time_to_full_gang_{share}": _gang(share) for share in ("p50", "p90", "p99", "max")},
+    "gangs_not_whole_at_end": _plain("gangsNotWholeAtEnd"),
     "money": _plain("money"),
     "node_hours": _plain("nodeHours"),
     "evictions": _plain("evictions"),

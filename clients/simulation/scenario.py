@@ -134,6 +134,22 @@ class BudgetModel(_ScenarioModel):
         return self
 
 
+class GangModel(_ScenarioModel):
+    """A pod group whose pods are scheduled all or nothing."""
+
+    min_count: int = Field(ge=1, le=1_000_000)
+    """Fewest pods that start together."""
+    name: Name | None = None
+    """Name of the group, by default that of the workload; workloads of a namespace with the same name share it."""
+
+
+class JobGangModel(_ScenarioModel):
+    """A pod group for each job, whose pods are scheduled all or nothing."""
+
+    min_count: int | None = Field(default=None, ge=1, le=100_000)
+    """Fewest pods that start together; by default all of the job."""
+
+
 class Step(_ScenarioModel):
     """A number of replicas from a given time on."""
 
@@ -202,6 +218,8 @@ class WorkloadModel(_ScenarioModel):
     """Its pods."""
     budget: BudgetModel | None = None
     """Its PodDisruptionBudget."""
+    gang: GangModel | None = None
+    """The pod group of its pods."""
     volumes: list[VolumeModel] = []
     """Volumes of each pod, only of a StatefulSet."""
     steps: list[Step] = []
@@ -223,6 +241,8 @@ class WorkloadModel(_ScenarioModel):
             raise ValueError(
                 f"volumes: only pods of a StatefulSet have volumes of their own, not those of a {self.kind}"
             )
+        if self.gang is not None and self.kind == "DaemonSet":
+            raise ValueError("gang: pods of a DaemonSet are not scheduled together; leave it out")
         if has_replicas and (self.diurnal or self.bursts):
             raise ValueError(f"replicas and {loads[0]} contradict each other; give one of them")
         times = [step.at for step in self.steps]
@@ -244,8 +264,16 @@ class Batch(_ScenarioModel):
     """Pods of each job."""
     lifetime: Duration = 600.0
     """Average time that a pod runs once it is ready; drawn for each job from an exponential distribution."""
+    gang: JobGangModel | None = None
+    """The pod group of each job; it goes with the job."""
     pod: PodModel = PodModel()
     """The pods."""
+
+    @model_validator(mode="after")
+    def _can_be_whole(self) -> Self:
+        if self.gang is not None and (self.gang.min_count or 0) > self.pods:
+            raise ValueError(f"gang: a job has {self.pods} pods, never the {self.gang.min_count} of minCount")
+        return self
 
 
 class TraceModel(_ScenarioModel):
@@ -376,7 +404,10 @@ class Scenario(_ScenarioModel):
         missing = sorted(wanted - {one.name for one in self.storage_classes})
         if missing:
             raise ValueError(f"workloads: there is no storage class {missing[0]} in storageClasses")
+        least = {(one.namespace, one.gang.name or one.name, one.gang.min_count) for one in self.workloads if one.gang}
+        gangs = [f"{namespace}/{name}" for namespace, name, _ in sorted(least)]
         for what, keys in (
+            ("workloads: gangs with the same minCount", gangs),
             ("nodeGroups", [one.name for one in self.node_groups]),
             ("workloads", [f"{one.kind} {one.namespace}/{one.name}" for one in self.workloads]),
             ("storageClasses", [one.name for one in self.storage_classes]),

@@ -11,10 +11,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
+from trimtab.clients.simulation.cluster.pod_groups import group_of
 from trimtab.clients.simulation.cluster.pods import SimulatedPod, format_time
 from trimtab.clients.simulation.cluster.replicas import scale
 from trimtab.clients.simulation.loads import arrivals, changes
-from trimtab.clients.simulation.objects import budget, controller, job, pod_template
+from trimtab.clients.simulation.objects import budget, controller, gang_name, job, pod_group, pod_template
 from trimtab.clients.simulation.recorded import RecordedCluster
 from trimtab.clients.simulation.scenario import Batch, Scenario, TraceModel, WorkloadModel
 from trimtab.clients.simulation.traces.arrivals import Arrival
@@ -44,6 +45,8 @@ class Workloads:
         self.pod_starts[item["metadata"]["uid"]] = workload.pod.start
         with self._cluster.transaction() as state:
             state.put(item)
+            if workload.gang is not None:
+                self._put_group(pod_group(workload.namespace, gang_name(workload), workload.gang.min_count))
             if workload.budget is not None:
                 state.put(budget(workload, workload.budget))
             if workload.kind == "DaemonSet":
@@ -54,9 +57,13 @@ class Workloads:
 
     def add_batch(self, batch: Batch) -> None:
         """Add jobs that arrive."""
-        template = pod_template(batch.pod, {"app": batch.name})
         for one in arrivals(self._scenario, batch):
-            item = job(batch.namespace, f"{batch.name}-{one.number}", template, batch.pods)
+            name = f"{batch.name}-{one.number}"
+            template = pod_template(batch.pod, {"app": batch.name}, name if batch.gang else "")
+            item = job(batch.namespace, name, template, batch.pods)
+            if batch.gang is not None:
+                group = pod_group(batch.namespace, name, batch.gang.min_count or batch.pods)
+                self._push(self._begin_s + one.at_s, group, None)
             self._push_job(self._begin_s + one.at_s, item, one.lifetime_s, batch.pod.start)
 
     def add_trace(self, model: TraceModel, trace: Sequence[Arrival]) -> None:
@@ -128,6 +135,8 @@ class Workloads:
                     self._arrive(value)
                 elif item["kind"] == "Departure":
                     self._depart(item["key"])
+                elif item["kind"] == "PodGroup":
+                    self._put_group(item)
                 elif item["kind"] == "Size":
                     self._resize(item["owner"], value)
                 elif item["kind"] == "Traced":
@@ -156,7 +165,16 @@ class Workloads:
             state.put(owner)
             return
         state.drop(owner)
+        group = state.others.get(f"PodGroup/{key[0]}/{group_of(pod.spec)}")
+        if group is not None:
+            state.drop(group)
         del self._lifetimes[owner["metadata"]["uid"]], self.pod_starts[owner["metadata"]["uid"]]
+
+    def _put_group(self, group: Json) -> None:
+        """Create a PodGroup now, unless there is one of that name."""
+        state, metadata = self._cluster.state, group["metadata"]
+        if f"PodGroup/{metadata['namespace']}/{metadata['name']}" not in state.others:
+            state.put({**group, "metadata": {**metadata, "creationTimestamp": format_time(state.now_ms)}})
 
     def _arrive(self, item: Json) -> None:
         """Create a recorded pod."""

@@ -26,6 +26,11 @@ FIGURES: tuple[tuple[str, Callable[[Summary], str]], ...] = (
     ("  longest", lambda one: duration(one["timeToScheduleS"]["max"])),
     ("pods scheduled", lambda one: f"{one['podsScheduled']:,}"),
     ("pods pending at the end", lambda one: f"{one['podsPendingAtEnd']:,}"),
+    ("gangs whole", lambda one: f"{one['gangsWhole']:,}"),
+    ("  not whole at the end", lambda one: f"{one['gangsNotWholeAtEnd']:,}"),
+    ("time to full gang, median", lambda one: duration(one["timeToFullGangS"]["p50"])),
+    ("  90 % of gangs within", lambda one: duration(one["timeToFullGangS"]["p90"])),
+    ("  longest gang", lambda one: duration(one["timeToFullGangS"]["max"])),
     ("evictions", lambda one: f"{one['evictions']:,}"),
     ("  a thousand pod-hours", lambda one: f"{1000 * one['evictionsPerPodHour']:,.2f}"),
     ("  that waited for a budget", lambda one: f"{one['budgetWaits']:,}"),
@@ -61,6 +66,7 @@ MAIN_FIGURES = {
 }
 _NAMES = [name for name, _ in FIGURES]
 _PARTS: tuple[tuple[str, int, tuple[str, ...]], ...] = (
+    ("gangs whole", 5, ("gangsWhole", "gangsNotWholeAtEnd")),
     ("slack, core-hours", 4, ("slackCpuHours", "slackTaken")),
     ("machines reclaimed", 3, ("reclaims",)),
     ("pods preempted", 2, ("preemptions",)),
@@ -69,8 +75,8 @@ _PARTS: tuple[tuple[str, int, tuple[str, ...]], ...] = (
 
 
 def figures(results: Sequence[dict[str, Any]]) -> list[tuple[str, list[str]]]:
-    """Return the name of each figure with its text for each result; without those of slack, reclaims and preemptions
-    if there were none, and those that the results do not tell: a recording has fewer than a simulation.
+    """Return the name of each figure with its text for each result; without those of gangs, slack, reclaims and
+    preemptions if there were none, and those that the results do not tell: a recording has fewer than a simulation.
     """
     hidden: set[int] = set()
     for first, count, keys in _PARTS:

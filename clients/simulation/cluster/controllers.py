@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from trimtab.clients.kubernetes.object_files import Object
 from trimtab.clients.simulation.cluster.objects import controller_of, desired_replicas, made_uid
-from trimtab.clients.simulation.cluster.pods import RECREATED_KINDS, SimulatedPod, format_time, priority_of
+from trimtab.clients.simulation.cluster.pod_groups import Turn, fitting_kind, place
+from trimtab.clients.simulation.cluster.pods import RECREATED_KINDS, SimulatedPod, format_time
 from trimtab.clients.simulation.cluster.preemptor import Preemptor
 from trimtab.clients.simulation.cluster.scheduler import NodeInfo
 from trimtab.clients.simulation.cluster.state import ClusterState, SimulatedInstance, made_provider_id
@@ -179,7 +180,7 @@ class Controllers:
         self._state.put_instance(instance)
 
     def schedule(self) -> None:
-        """Schedule pending pods where possible: by priority, then age, then name."""
+        """Schedule pending pods where possible: by priority, then age, then name; those of a gang together."""
         state = self._state
         if not state.schedule_needed:
             return
@@ -188,8 +189,12 @@ class Controllers:
         # spread.
         hopeless: set[tuple[object, ...]] = set()
         preemptor = Preemptor(state, self.terminate)
-        for pod in sorted(state.pending.values(), key=_scheduling_order):
-            alike = (pod.key[0], pod.shape_key, frozenset(pod.labels.items()), pod.claims)
+        for turn in state.group_members.turns(state):
+            if turn.is_gang:
+                self._schedule_gang(turn, hopeless)
+                continue
+            pod = turn.pods[0]
+            alike = fitting_kind(pod)
             info = None if alike in hopeless and not pod.nominated_node else state.scheduler.choose(pod)
             if info is not None:
                 self._bind(pod, info)
@@ -202,6 +207,17 @@ class Controllers:
         if preemptor.has_preempted:
             # The pods created in place of the victims are tried now.
             self.schedule()
+
+    def _schedule_gang(self, gang: Turn, hopeless: set[tuple[object, ...]]) -> None:
+        """Bind the pods of a gang that have a place, or none. hopeless : gets a mark if some have none."""
+        found = place(self._state.scheduler, gang)
+        for pod, info in found.places:
+            self._bind(pod, info)
+        for pod in found.rejected:
+            self._state.mark_unschedulable(pod)
+            hopeless.add(("gang", pod.key))
+        if found.places:
+            self._state.schedule_needed = bool(hopeless)
 
     def _bind(self, pod: SimulatedPod, info: NodeInfo) -> None:
         if pod.claims:
@@ -415,11 +431,6 @@ def write_owner_status(owner: Object, pods: OwnerTally) -> None:
     is_job = owner["kind"] == "Job"
     fields = {"active": pods.active} if is_job else {"replicas": pods.active, "readyReplicas": pods.ready}
     owner["status"] = {**(owner.get("status") or {}), **fields}
-
-
-def _scheduling_order(pod: SimulatedPod) -> tuple[int, str, tuple[str, str]]:
-    created = str(pod.item["metadata"].get("creationTimestamp") or "")
-    return -priority_of(pod), created, pod.key
 
 
 def _suffix(seed: str, number: int) -> str:

@@ -15,6 +15,7 @@ from trimtab.clients.kubernetes.selectors import selects
 from trimtab.clients.simulation.cluster.database import JournalEntry, ObjectStore
 from trimtab.clients.simulation.cluster.disruption import BudgetIndex
 from trimtab.clients.simulation.cluster.objects import condition_reason, desired_replicas, labels_of, made_uid
+from trimtab.clients.simulation.cluster.pod_groups import GroupMembers
 from trimtab.clients.simulation.cluster.pods import PodKey, SimulatedPod
 from trimtab.clients.simulation.cluster.scheduler import NodeInfo, PackingScheduler, PodScheduler
 from trimtab.clients.simulation.cluster.tallies import OwnerTallies
@@ -54,6 +55,7 @@ class ClusterState:
         self.pods_by_namespace: dict[str, dict[PodKey, SimulatedPod]] = {}
         self.pods_by_owner: dict[str, dict[PodKey, SimulatedPod]] = {}
         self.tallies = OwnerTallies()
+        self.group_members = GroupMembers()
         # Pending pods.
         self.pending: dict[PodKey, SimulatedPod] = {}
         self.groups: dict[str, Object] = {}
@@ -125,6 +127,8 @@ class ClusterState:
                     self.owners[item["metadata"]["uid"]] = item
                 self.others[key] = item
                 self._changed[key] = (item, {})
+                # A group that its pods wait for, or one with another minimum.
+                self.schedule_needed = self.schedule_needed or kind == "PodGroup"
 
     def drop(self, item: Object) -> None:
         """Remove an object that is not a node, pod, group or budget."""
@@ -164,6 +168,7 @@ class ClusterState:
         self.pods_by_namespace.setdefault(pod.key[0], {})[pod.key] = pod
         self.pods_by_owner.setdefault(pod.owner_uid, {})[pod.key] = pod
         self.tallies.put(pod)
+        self.group_members.put(pod)
         self.budgets.pod_changed(pod)
         waits = not pod.node and pod.active and not pod.spec.get("schedulingGates")
         if waits:
@@ -207,6 +212,7 @@ class ClusterState:
         """Remove a pod."""
         self.budgets.pod_gone(pod)
         self.tallies.drop(pod.key)
+        self.group_members.drop(pod)
         del self.pods_by_owner[pod.owner_uid][pod.key]
         if not self.pods_by_owner[pod.owner_uid]:
             del self.pods_by_owner[pod.owner_uid]

@@ -73,8 +73,7 @@ class StatusMap:
         cost = costs(done)
         if cost is not None:
             document["cost"] = cost
-        if done.answer.HasField("slack"):
-            document["slack"] = _slack(done)
+        document |= _held_room(done)
         if status is not None and status.replacements:
             document["replacements"] = _replacements(status)
         if self._advisory is not None:
@@ -107,6 +106,12 @@ class StatusMap:
         self._api.merge_or_create(BY_KIND["ConfigMap"], self._namespace, self._name, fields)
 
 
+def _held_room(done: RoundResult) -> dict[str, Any]:
+    """Return what is told of slack and of ProvisioningRequests, as far as there are any."""
+    found = {"slack": _slack(done)} if done.answer.HasField("slack") else {}
+    return found | ({"provisioningRequests": _requests(done)} if done.answer.capacity_requests.requests else {})
+
+
 def _slack(done: RoundResult) -> dict[str, Any]:
     """Return the requested and the existing room, by resource in its unit, and the problems."""
     slack = done.answer.slack
@@ -121,6 +126,19 @@ def _slack(done: RoundResult) -> dict[str, Any]:
         found["problems"] = list(slack.problems[:MOST_PROBLEMS])
     if "CapacityBuffer" in done.absent:
         found["capacityBuffers"] = "not read: the API server does not know CapacityBuffer"
+    return found
+
+
+def _requests(done: RoundResult) -> dict[str, Any]:
+    """Return how many ProvisioningRequests have which outcome, and what the first ones lack."""
+    decision = done.answer.capacity_requests
+    outcomes = Counter(plan_pb2.CapacityOutcome.Code.Name(one.outcome) for one in decision.requests)
+    lacking = [f"{one.namespace}/{one.name}: {one.detail}" for one in decision.requests if not one.booked_count]
+    found: dict[str, Any] = {"outcomes": dict(sorted(outcomes.items()))}
+    if lacking:
+        found["problems"] = lacking[:MOST_PROBLEMS]
+    if decision.give_back:
+        found["givenBack"] = list(decision.give_back)
     return found
 
 

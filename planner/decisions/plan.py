@@ -8,7 +8,7 @@ before (`trimtab.planner.decisions.requests`).
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
@@ -101,42 +101,38 @@ def plan_in_parts(
     before = [decision for decision in requested if decision.comes_before]
     if not before:
         return _taken(call)
-    first = _taken(call._replace(requested=before))
     rest = [decision for decision in requested if not decision.comes_before]
+    first = _taken(call._replace(requested=before), describe=not rest)
     if not rest:
         return first
-    return _joined(first, _taken(call.after(first)._replace(requested=rest)))
+    return _joined(first, before, _taken(call.after(first)._replace(requested=rest)))
 
 
-def _taken(call: "_PlanCall") -> Planned:
-    """Take decisions in one round."""
+def _taken(call: "_PlanCall", *, describe: bool = True) -> Planned:
+    """Take decisions in one round. describe : the answer gets the sizes of the snapshot and the notes on it, too."""
     failures: dict[int, DecisionFailure] = {}
     while True:
         try:
-            return _RoundAttempt(call, failures).run()
+            return _RoundAttempt(call, failures).run(describe)
         except _DecisionFailedError as failed:
             # Nothing of a failed decision may stay: neither its moves, which may be incomplete, nor the nodes that it
             # required. So the others are taken again without it.
             failures[failed.failure.decision.code] = failed.failure
 
 
-def _joined(first: Planned, rest: Planned) -> Planned:
-    """Return the answer of two rounds. The diagnostics are those of the second one, with results and notes of both."""
-    own, diagnostics = first.answer.diagnostics, rest.answer.diagnostics
-    decisions, texts = [*own.decisions, *diagnostics.decisions], dict.fromkeys((*own.notes, *diagnostics.notes))
-    answer = pb.PlanResponse()
-    answer.CopyFrom(first.answer)
-    answer.ClearField("diagnostics")
-    answer.MergeFrom(rest.answer)
-    del answer.diagnostics.decisions[:], answer.diagnostics.notes[:]
-    answer.diagnostics.decisions.extend(decisions)
-    answer.diagnostics.notes.extend(texts)
-    answer.state.CopyFrom(rest.answer.state)
-    for field in (one.name for one in pb.PlanState.DESCRIPTOR.fields):
-        if first.answer.state.HasField(field) and any(  # type: ignore[arg-type]
-            one.decision == pb.Decision.Code.Value(field.upper()) for one in own.decisions
-        ):
-            getattr(answer.state, field).CopyFrom(getattr(first.answer.state, field))
+def _joined(first: Planned, before: Sequence[Decision], rest: Planned) -> Planned:
+    """Return the answer of two rounds: that of the second one, with what the decisions before it have answered."""
+    answer, own, diagnostics = rest.answer, first.answer, rest.answer.diagnostics
+    results = [*own.diagnostics.decisions, *diagnostics.decisions]
+    texts = [*own.diagnostics.notes, *diagnostics.notes]
+    del diagnostics.decisions[:], diagnostics.notes[:]
+    diagnostics.decisions.extend(results)
+    diagnostics.notes.extend(texts)
+    for decision in before:
+        field: Any = decision.field
+        getattr(answer, field).CopyFrom(getattr(own, field))
+        if own.state.HasField(field):
+            getattr(answer.state, field).CopyFrom(getattr(own.state, field))
     return Planned(answer, first.rest + rest.rest, first.failures + rest.failures)
 
 
@@ -206,7 +202,7 @@ class _RoundAttempt:
             requested=call.input.requested if call.input else None,
         )
 
-    def run(self) -> Planned:
+    def run(self, describe: bool) -> Planned:
         """Take all decisions; return the answer. Raises _DecisionFailedError if one more fails."""
         call, answer = self._call, self._answer
         if call.state is not None:
@@ -217,7 +213,9 @@ class _RoundAttempt:
                     self._run_decision(decision, is_last=number + 1 == len(call.requested))
                 if decision.code in self._failures:
                     self._write_failure(self._failures[decision.code])
-        self._describe()
+        if describe:
+            self._describe()
+        self._answer.diagnostics.notes.extend(self._notes)
         inputs = tuple(one.input for one in self._round.decided.values())
         return Planned(answer, self._rest, tuple(self._failures.values()), inputs)
 
@@ -316,7 +314,6 @@ class _RoundAttempt:
         diagnostics.notes.extend(notes(call.snapshot, call.request, call.table))
         if self._growth is not None:
             diagnostics.notes.extend(self._growth.rows.notes)
-        diagnostics.notes.extend(self._notes)
 
 
 @contextmanager

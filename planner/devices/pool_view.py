@@ -79,7 +79,7 @@ def pool_signature(pool: DevicePool, use: PoolUse | None, node: DeviceNode, feat
     else:
         used = bits_of(pool, use.exclusive)
     if pool.is_local:
-        return pool.id.driver, id(pool.table), pool.problem, used
+        return pool.id.driver, id(pool.table), pool.counter_sets, pool.problem, used
     return id(pool), PoolView(pool, NO_USE, node, 0, features).here, used
 
 

@@ -8,6 +8,7 @@ Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating/pools_
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from trimtab.planner.devices.model import (
     CounterSet,
@@ -80,14 +81,18 @@ class PoolIndex:
 
     def __init__(self, slices: Iterable[DeviceSlice], features: DeviceFeatures) -> None:
         self._features = features
-        self._everywhere: list[DeviceSlice] = []
+        self._everywhere: list[tuple[int, DeviceSlice]] = []
         self._by_node: dict[str, list[DeviceSlice]] = {}
         self._by_pool: dict[PoolId, list[DeviceSlice]] = {}
-        for one in slices:
-            self._by_pool.setdefault(PoolId(one.driver, one.pool), []).append(one)
-            name = one.nodes.node_name
-            if not name or (one.counter_sets and features.version < COUNTER_SETS_BY_NODE_VERSION):
-                self._everywhere.append(one)
+        self._local_counters: dict[PoolId, list[tuple[int, DeviceSlice]]] = {}
+        """Slices with counter sets that belong to one node, and up to 1.36 concern all others too."""
+        for number, one in enumerate(slices):
+            id, name = PoolId(one.driver, one.pool), one.nodes.node_name
+            self._by_pool.setdefault(id, []).append(one)
+            if not name:
+                self._everywhere.append((number, one))
+            elif one.counter_sets and features.version < COUNTER_SETS_BY_NODE_VERSION:
+                self._local_counters.setdefault(id, []).append((number, one))
             else:
                 self._by_node.setdefault(name, []).append(one)
         self._tables: dict[tuple[int, ...], DeviceTable] = {}
@@ -111,12 +116,33 @@ class PoolIndex:
 
     def _gathered(self, node: DeviceNode) -> tuple[DevicePool, ...]:
         labels = dict(node.labels)
+        own = self._by_node.get(node.name, [])
+        reached = {PoolId(one.driver, one.pool) for one in own} | self._shared_pools
+        late = [found for id in reached for found in self._local_counters.get(id, ())] + self._everywhere
         collected: dict[PoolId, list[DeviceSlice]] = {}
-        for one in (*self._by_node.get(node.name, ()), *self._everywhere):
+        for one in (*own, *(one for _, one in sorted(late, key=lambda found: found[0]))):
             if self._is_relevant(one, node, labels):
                 _collect(collected, one)
         pools = [pool for id, slices in collected.items() if (pool := self._pool(id, slices)) is not None]
+        pools += [pool for pool in self._unusable if pool.id not in reached]
         return tuple(sorted(pools, key=lambda pool: (pool.has_binding_conditions, pool.id)))
+
+    @cached_property
+    def _shared_pools(self) -> set[PoolId]:
+        return {PoolId(one.driver, one.pool) for _, one in self._everywhere}
+
+    @cached_property
+    def _unusable(self) -> list[DevicePool]:
+        """The pools of which a node reaches counters alone, and that have a problem; the others are nothing to it."""
+        found: list[DevicePool] = []
+        for id, numbered in self._local_counters.items():
+            collected: dict[PoolId, list[DeviceSlice]] = {}
+            for _, one in numbered if self._features.partitionable_devices else ():
+                _collect(collected, one)
+            pool = self._pool(id, collected[id]) if collected else None
+            if pool is not None and pool.problem is not None:
+                found.append(pool)
+        return found
 
     def _is_relevant(self, one: DeviceSlice, node: DeviceNode, labels: dict[str, str]) -> bool:
         if not self._features.partitionable_devices and (one.per_device_nodes or one.counter_sets):

@@ -169,6 +169,8 @@ def exhausted(under: BudgetMembership, remaining: Int64, budget_count: int) -> E
     that each still allows; budget_count : PodDisruptionBudgets, which come first among them.
     """
     lacking = (under.needs > 0) & (remaining[under.budgets] < 1)
+    if len(remaining) == budget_count:
+        return Exhausted(_any_by_pod(under, lacking), np.zeros(len(under.offsets) - 1, bool))
     of_gang = under.budgets >= budget_count
     return Exhausted(_any_by_pod(under, lacking & ~of_gang), _any_by_pod(under, lacking & of_gang))
 

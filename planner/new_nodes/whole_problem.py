@@ -13,7 +13,7 @@ import numpy as np
 from trimtab.planner.cheapest.problem import NO_ZONE, UNLIMITED, Problem, with_node_limit
 from trimtab.planner.facts.similarity import ZONE_LABEL
 from trimtab.planner.model.values import NodeGroupInfo
-from trimtab.planner.placement.group_bounds import GroupBounds
+from trimtab.planner.placement.group_bounds import ClassAdmission, GroupBounds
 from trimtab.planner.placement.packing import GrowingGroups, Packed, Packer, pack
 from trimtab.planner.predicates.counter_kind import EACH_NODE, NodeLimit
 from trimtab.planner.predicates.counters import constraints_of, may_be_kept_out, node_limits
@@ -58,7 +58,7 @@ class _PodsOfRows(NamedTuple):
     row: Int64
 
 
-def whole_problem(room: RoomToGrow, bounds: GroupBounds, left: Int32) -> tuple[Problem, Int64]:
+def whole_problem(room: RoomToGrow, bounds: GroupBounds | ClassAdmission, left: Int32) -> tuple[Problem, Int64]:
     """Return the problem for pods left : int32, and the row of each class of `bounds`. int64[C]."""
     state, may_add = room.packer.simulation.state, room.may_add
     # A group that grows by one node or by none is treated like any other.

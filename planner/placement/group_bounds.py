@@ -20,6 +20,16 @@ MOST_TOGETHER: Final = 256
 UNLIMITED: Final = 2**62
 
 
+class ClassAdmission(NamedTuple):
+    """Which groups take which of C classes of pods, as in `GroupBounds`."""
+
+    classes: Int64
+    kind: Int64
+    counts: Int64
+    admitted: Bool
+    free: Int64
+
+
 class GroupBounds(NamedTuple):
     """Bounds by group for C classes of pods.
 
@@ -91,6 +101,22 @@ def _room(state: SimulationState, of_class: int, nodes: Int32, free: Int64) -> i
     admits = (state.blocked[of_class, state.node_class[nodes]] == 0) & (need <= free).all(axis=1)
     room = (free // np.maximum(request, 1))[:, request > 0].min(axis=1, initial=UNLIMITED)
     return int(room[admits].max(initial=0))
+
+
+def class_admission(simulation: Simulation, growth: Growth, pods: Int32, groups: Int64) -> ClassAdmission:
+    """Return which of some groups : int64 take pods : int32[M]; the others count as taking none."""
+    state = simulation.state
+    classes, counts = np.unique(state.pod_class[pods], return_counts=True)
+    one_of, kind = kinds_of(state, classes)
+    ones, free = classes[one_of], fresh_amounts(simulation, growth)
+    groups = groups[growth.template_node[groups] != NO_TEMPLATE_NODE]
+    here = state.blocked[ones][:, state.node_class[growth.template_node[groups]]] == 0
+    need = state.resources.need[ones]
+    for resource in range(free.shape[1]):
+        here &= need[:, resource, None] <= free[groups, resource]
+    admitted = np.zeros((len(ones), len(free)), bool)
+    admitted[:, groups] = here
+    return ClassAdmission(classes.astype(np.int64), kind, counts.astype(np.int64), admitted[kind], free)
 
 
 def group_bounds(simulation: Simulation, growth: Growth, pods: Int32) -> GroupBounds:

@@ -65,15 +65,21 @@ class Limits:
         """How many nodes each group may still get. int64[G]."""
         return self._current().room
 
-    def may_add_after(self, added: Int64, removed: Int64) -> Int64:
-        """Return how many nodes each group could get after others were added and removed. int64[G] each. A removed node
-        gives back its place in its group, but nothing of limits on resources, as it may be another amount of them."""
+    def after(self, added: Int64, removed: Int64, plans: int = 1) -> "Limits":
+        """Return the limits on as many plans together that come after others. added, removed : int64[G] nodes by the
+        others. A removed node gives back its place in its group, but nothing of limits on resources, as it may be
+        another amount of them; each plan may add as many nodes as any."""
         other = self.copy()
         other.added += added - removed
         other._left -= self._amount @ added
-        other._nodes_left -= int(added.sum())
+        other._nodes_left *= plans
         other._rooms = None
-        return other.may_add
+        return other
+
+    @property
+    def nodes_left(self) -> int:
+        """How many nodes the plan may still add at most."""
+        return self._nodes_left
 
     @property
     def reasons(self) -> Int32:

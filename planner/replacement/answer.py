@@ -7,13 +7,15 @@ from typing import Final
 import numpy as np
 
 from trimtab.planner.facts.nodes import total
+from trimtab.planner.placement.group_bounds import fresh_amounts
 from trimtab.planner.replacement.cluster_bound import ClusterBound
 from trimtab.planner.replacement.frontier import Option
 from trimtab.planner.replacement.kept import kept_nodes
-from trimtab.planner.replacement.search import SearchOutcome, Wave
+from trimtab.planner.replacement.search import SearchOutcome
 from trimtab.planner.replacement.spot import groups_that_take
 from trimtab.planner.replacement.survey import ReplacementContext
-from trimtab.planner.snapshot.columns import Int32
+from trimtab.planner.replacement.wave_search import Wave
+from trimtab.planner.snapshot.columns import Int32, Int64
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.reason_pb2 import NodeGroupReason
 
@@ -58,17 +60,18 @@ def waves_of(context: ReplacementContext, waves: Sequence[Wave]) -> Iterator[pb.
     """Yield the waves of the chosen plan."""
     names = dict[int, str]()
     numbers = [0] * len(context.request.snapshot.groups)
+    amounts = fresh_amounts(context.request.round.simulation, context.request.growth)
     for wave in waves:
         for row, group in zip(wave.new_nodes.tolist(), wave.trial.group_of, strict=True):
             names[row] = f"{context.request.snapshot.groups[group].id}#{numbers[group]}"
             numbers[group] += 1
-        yield _wave(context, wave, names)
+        yield _wave(context, wave, names, amounts)
 
 
-def _wave(context: ReplacementContext, wave: Wave, names: dict[int, str]) -> pb.ReplacementWave:
+def _wave(context: ReplacementContext, wave: Wave, names: dict[int, str], amounts: Int64) -> pb.ReplacementWave:
     value = wave.value
     new = [
-        _new_node(context, wave, int(row), group, names[int(row)])
+        _new_node(context, wave, int(row), group, names[int(row)], amounts)
         for row, group in zip(wave.new_nodes, wave.trial.group_of, strict=True)
     ]
     home = {int(pod): int(node) for pod, node in zip(wave.trial.pods, wave.node, strict=True)}
@@ -81,10 +84,12 @@ def _wave(context: ReplacementContext, wave: Wave, names: dict[int, str]) -> pb.
     )
 
 
-def _new_node(context: ReplacementContext, wave: Wave, row: int, group: int, name: str) -> pb.ReplacementNode:
+def _new_node(
+    context: ReplacementContext, wave: Wave, row: int, group: int, name: str, amounts: Int64
+) -> pb.ReplacementNode:
     groups, price = context.request.snapshot.groups, float(context.group_price[group])
     most = price + max(wave.value.saving, 0.0)
-    others = groups_that_take(context, wave.trial.pods[wave.node == row])
+    others = groups_that_take(context, wave.trial.pods[wave.node == row], amounts)
     cheaper = [other for other in others if other != group and context.group_price[other] < most]
     return pb.ReplacementNode(
         name=name,

@@ -9,9 +9,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from trimtab.planner.cheapest.dominance import alike, undominated
 from trimtab.planner.facts.nodes import total
 from trimtab.planner.placement.group_bounds import fresh_amounts, kinds_of
-from trimtab.planner.replacement.dominance import alike, undominated
 from trimtab.planner.replacement.judge import pod_values
 from trimtab.planner.replacement.room_prices import RoomPrices, RoomProblem, room_prices
 from trimtab.planner.replacement.survey import ReplacementContext

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from trimtab.planner.drainability.facts import facts_of
 from trimtab.planner.facts.nodes import being_deleted
 from trimtab.planner.placement.waiting import pods_with_room
 from trimtab.planner.replacement.answer import add_kept, cost_of, excluded_groups, option_of, waves_of
@@ -87,7 +88,7 @@ def _searched(context: ReplacementContext) -> LastSearch:
     if not context.unhealthy and _may_pay(context, bound):
         outcome = ReplacementSearch(context, bound).run()
     found = LastSearch(bound, outcome)
-    if not outcome.waves and not outcome.incomplete:
+    if not outcome.waves and outcome.in_time:
         request.cache.put(key, found)
     return found
 
@@ -99,7 +100,7 @@ def _nothing_tried(node_count: int) -> SearchOutcome:
 def _place_waiting(request: ReplacementRequest) -> None:
     """Place the pods that wait, as far as they have room."""
     this, snapshot = request.round, request.snapshot
-    priority = np.array([*(spec.priority for spec in snapshot.specs), 0], np.int64)
+    priority = facts_of(snapshot, request.cache, request.limits).priority
     ignored = snapshot.pods.is_terminal() | (priority < this.settings.expendable_priority)[snapshot.pods.spec]
     pending = pods_with_room(snapshot, this.settings, ignored)
     place_waiting_pods(this, pb.Decision.REPLACEMENT, being_deleted(snapshot, request.now_ns), pending)

@@ -14,6 +14,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from trimtab.planner.cheapest.dominance import alike
+from trimtab.planner.cheapest.similar_rows import mean_demand, similar_rows
 from trimtab.planner.facts.nodes import total
 from trimtab.planner.snapshot.columns import Bool, Float64
 
@@ -23,6 +25,8 @@ _CELLS: Final = 40_000_000
 """Entries of C · O · R of all steps together: about 100 ms."""
 _FIRST_STEP: Final = 1.5
 _UNAFFORDABLE: Final = 1e30
+MOST_ROWS: Final = 400
+"""Rows of pods above which similar ones are joined to find prices."""
 
 
 class RoomProblem(NamedTuple):
@@ -57,19 +61,46 @@ class _AmountPrices(NamedTuple):
 
 
 def room_prices(problem: RoomProblem, steps: int = STEPS) -> RoomPrices:
-    """Return the best prices found. O(steps · C · (O + F) · R), bounded."""
-    count, resources = problem.demand.shape
-    offers, kinds = len(problem.price), len(problem.free)
-    if not count or not offers + kinds:
-        return RoomPrices(np.zeros(count), 0.0)
-    cells = max(count * (offers + kinds) * resources, 1)
+    """Return the best prices found. O(steps · C · (O + F) · R), bounded. Of many rows of pods, similar ones are joined
+    to find the prices of amounts, by which each row is then valued: that is a bound whatever the prices are.
+    """
+    if not len(problem.demand) or not len(problem.price) + len(problem.free):
+        return RoomPrices(np.zeros(len(problem.demand)), 0.0)
+    fewer = _with_similar_rows_joined(problem)
+    prices, found = _best_prices(fewer, steps)
+    if fewer is not problem:
+        found = _valued(problem, prices, _per_unit(problem))[0]
+    return found if found.bound > 0 else RoomPrices(found.value, 0.0)
+
+
+def _with_similar_rows_joined(problem: RoomProblem) -> RoomProblem:
+    if len(problem.demand) <= MOST_ROWS:
+        return problem
+    kind = alike(np.concatenate([problem.allowed, problem.free_allowed], axis=1))
+    joined = similar_rows(problem.demand, kind, np.zeros(len(kind), bool), MOST_ROWS)
+    first = np.unique(joined, return_index=True)[1]
+    return problem._replace(
+        demand=mean_demand(problem.demand, problem.pods, joined),
+        pods=np.bincount(joined, problem.pods, len(first)).astype(np.float64),
+        allowed=problem.allowed[first],
+        free_allowed=problem.free_allowed[first],
+    )
+
+
+def _per_unit(problem: RoomProblem) -> Float64:
+    """Return the price of one unit of each amount if it had the whole price. float64[O, R]."""
+    found = problem.price[:, None] / np.maximum(problem.capacity, 1e-9)
+    found[problem.capacity <= 0] = _UNAFFORDABLE
+    return found
+
+
+def _best_prices(problem: RoomProblem, steps: int) -> "tuple[_AmountPrices, RoomPrices]":
+    cells = max(problem.demand.size * (len(problem.price) + len(problem.free)), 1)
     steps = max(min(steps, _CELLS // cells), 3)
-    per_unit = problem.price[:, None] / np.maximum(problem.capacity, 1e-9)
-    per_unit[problem.capacity <= 0] = _UNAFFORDABLE
-    best: RoomPrices | None = None
+    best: tuple[_AmountPrices, RoomPrices] | None = None
     for start in _starts(problem):
-        found = _ascend(problem, per_unit, start, steps if best is None else max(steps // 4, 2))
-        best = found if best is None or found.bound > best.bound else best
+        found = _ascend(problem, _per_unit(problem), start, steps if best is None else max(steps // 4, 2))
+        best = found if best is None or found[1].bound > best[1].bound else best
     assert best is not None, "there is at least one start"
     return best
 
@@ -85,22 +116,27 @@ def _starts(problem: RoomProblem) -> list[Float64]:
     return [_normalized(mixed * mixed * mixed * mixed), mixed, _normalized(alone)]
 
 
-def _ascend(problem: RoomProblem, per_unit: Float64, share: Float64, steps: int) -> RoomPrices:
+def _ascend(problem: RoomProblem, per_unit: Float64, share: Float64, steps: int) -> "tuple[_AmountPrices, RoomPrices]":
     """Return the best prices on the way of an ascent from these shares."""
     kinds, resources = problem.free.shape
     cheapest = _cheapest(problem, _AmountPrices(share, np.zeros((kinds, resources))), per_unit)
     prices = _AmountPrices(share, _prices_of_free_room(problem, cheapest))
-    best: RoomPrices | None = None
+    best: tuple[_AmountPrices, RoomPrices] | None = None
     for step in range(steps + 1):
-        value, at = _values(problem, prices, per_unit)
-        bound = total(value * problem.pods) - total((prices.free * problem.free).reshape(-1))
-        if best is None or bound > best.bound:
-            best = RoomPrices(value, bound)
+        found, at = _valued(problem, prices, per_unit)
+        if best is None or found.bound > best[1].bound:
+            best = prices, found
         if step == steps:
             break
         prices = _next(problem, prices, at, _FIRST_STEP / (1.0 + 0.25 * step))
     assert best is not None, "there is at least one step"
-    return best if best.bound > 0 else RoomPrices(best.value, 0.0)
+    return best
+
+
+def _valued(problem: RoomProblem, prices: _AmountPrices, per_unit: Float64) -> tuple[RoomPrices, np.ndarray]:
+    """Return the values by prices of amounts, and the places of `_values`."""
+    value, at = _values(problem, prices, per_unit)
+    return RoomPrices(value, total(value * problem.pods) - total((prices.free * problem.free).reshape(-1))), at
 
 
 def _costs(problem: RoomProblem, share: Float64, per_unit: Float64) -> Float64:

@@ -1,67 +1,34 @@
-"""The search for a plan: waves, each the best set of nodes found that leave together, in any-time order.
+"""The search for a plan: its waves (`wave_search`).
 
-Candidates are ordered by what a node costs above the worth of room for its pods. Sets of nodes are tried in the
-simulation: the first nodes of several orders in several sizes, then the best one with a node more, a node less, or
-another node. A wave that saves stays in the simulation, and the next one is searched there. A node that has received a
-pod stays. Work is counted (`SearchBudgets.replacement_work`), and time is checked before each trial. Deterministic:
-ties go to the earlier set. Raises MoveLogFullError.
+First, a set of nodes is searched as if all waves were one. If that is too large for one wave, it is the target: the
+waves take their nodes, and as far as possible the new nodes, from it, so that limits on waves cost little. They follow
+it in several ways, as long as there is work left and none saves nearly as much as the target; the last way has none.
+Deterministic. Raises MoveLogFullError.
 """
 
-from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from trimtab.planner.facts.nodes import total
-from trimtab.planner.placement.group_bounds import fresh_amounts
-from trimtab.planner.placement.packing import Packer
-from trimtab.planner.placement.waiting import take_out, used_shares
 from trimtab.planner.replacement.cluster_bound import ClusterBound
-from trimtab.planner.replacement.dominance import alike, undominated
-from trimtab.planner.replacement.judge import Value, broken_limit, value_of, worth
-from trimtab.planner.replacement.spot import SpotNodes, breaks_spot_rules
+from trimtab.planner.replacement.judge import worth
 from trimtab.planner.replacement.survey import ReplacementContext
-from trimtab.planner.replacement.trial import Bench, Trial, bench_packer, replay, run_trial, simulation_nodes
-from trimtab.planner.replacement.wave_limits import WaveLimits
-from trimtab.planner.simulation.growth import NO_TEMPLATE_NODE
-from trimtab.planner.simulation.kernels import revert
+from trimtab.planner.replacement.target import Target, target_of
+from trimtab.planner.replacement.wave_search import GREEDY, ReplacementWaves, Scale, Wave, Way
 from trimtab.planner.simulation.log import current_mark
-from trimtab.planner.snapshot.columns import Bool, Int32, Int64
+from trimtab.planner.snapshot.columns import Bool
 from trimtab.v1.reason_pb2 import ReplacementLimit
 
-WORK_OF_TRIAL: Final = 128
-SIZES: Final = (1, 2, 3, 4, 5, 6, 8, 10, 14, 20, 30, 45, 70, 100, 150, 220, 320, 500, 750, 1100, 1600, 2400, 3600, 5000)
-"""Numbers of nodes of the sets tried of each order."""
-MOST_SUBSETS: Final = 5
-"""Candidates of which all sets are tried."""
-LOST_SHARE: Final = 0.5
-"""Share of what a node could save at most that is lost if it gets pods; rarely could all of it be saved."""
-CLEAR_SHARES: Final = (0.5, 0.6)
-"""Shares of their price by which nodes clearly cost too much: pods of others are moved for little."""
-LEAST_TRIALS: Final = 1 + len(CLEAR_SHARES)
-"""Trials of a wave, whatever the budget of work of the wave."""
-POOL: Final = 24
-"""Nodes that are tried in exchange for others."""
-SHARES: Final = 2
-"""How much of the remaining work one wave may take, as a multiple of the mean of those that may come."""
-_REPAIRS: Final = 3
-
-
-class Wave(NamedTuple):
-    """trial : the nodes and moves, new nodes as in `Trial`; node : int32[M] where each pod goes, a node of the
-    simulation; new_nodes : int64 nodes of the simulation, by position in `trial.group_of`; start : mark before its
-    moves."""
-
-    trial: Trial
-    value: Value
-    node: Int32
-    new_nodes: Int64
-    start: int
+WAYS: Final = (Way(0.1, 0.1), Way(1.0, 0.1), GREEDY)
+GOOD_ENOUGH: Final = 0.997
+"""Share of what all waves as one would save from which no other way is tried."""
+_TIE: Final = 1e-9
 
 
 class SearchOutcome(NamedTuple):
     """waves : of the plan; stopped_by : `ReplacementLimit.Code` of what stops it; incomplete : whether time or work
-    ended it; tried : bool[N] nodes in any trial; trials : how many; limits_hit : limits that kept nodes out."""
+    ended it; tried : bool[N] nodes in any trial; trials : how many; limits_hit : limits that kept nodes out; in_time :
+    whether time did not end it, so that another search would find the same."""
 
     waves: tuple[Wave, ...]
     stopped_by: int
@@ -69,317 +36,75 @@ class SearchOutcome(NamedTuple):
     tried: Bool
     trials: int
     limits_hit: frozenset[int]
-
-
-class _Judged(NamedTuple):
-    """A valid wave. rank : its worth, less `min_saving_share` of what moves as costly as its own save on the mean, and
-    less part of what later waves lose because nodes that could leave got pods."""
-
-    trial: Trial
-    value: Value
-    rank: float
+    in_time: bool = True
 
 
 class ReplacementSearch:
     """The search of one request. The simulation has the moves of all waves afterwards."""
 
     def __init__(self, context: ReplacementContext, bound: ClusterBound) -> None:
-        self._context, self._bound = context, bound
-        request = context.request
-        self._growth = request.growth
-        self._packer = bench_packer(context, self._growth)
-        self._spots = SpotNodes(context)
-        groups, count = len(request.snapshot.groups), len(context.leaving)
-        self._removed, self._added = np.zeros(groups, np.int64), np.zeros(groups, np.int64)
-        self._gone = np.zeros(0, np.int32)
-        self._fixed = np.zeros(count, bool)
-        self._waves: list[Wave] = []
-        self._work = request.settings.search.replacement_work
-        self._wave_work = self._wave_trials = 0
-        self._trials = 0
-        self._tried = np.zeros(count, bool)
-        self._hit = set[int]()
-        self._broken = 0
-        self._is_out = False
-        self._labels = [dict(one.template.labels) if one else {} for one in context.templates]
-        self._use = used_shares(request.round.simulation, np.arange(count))
-        self._is_needed = _needed_groups(context, self._packer)
-        # What a set of nodes saves more than another is worth its moves if these save a share of the mean.
-        cost = total(context.pods.cost[context.candidates])
-        self._price_of_cost = request.settings.min_saving_share * max(bound.may_save, 0.0) / max(cost, 1.0)
+        self._search, self._whole_saving = ReplacementWaves(context, bound), 0.0
 
     def run(self) -> SearchOutcome:
         """Find the waves."""
-        settings = self._context.request.settings
-        stopped_by = 0
-        while len(self._waves) < settings.max_waves:
-            wave = self._find_wave()
-            if wave is None:
-                stopped_by = self._broken
+        best: tuple[Wave, ...] | None = None
+        stopped_by, target = 0, self._aim() if self._search.context.request.settings.max_waves > 1 else None
+        start, first = current_mark(self._search.packer.simulation.state), len(self._search.waves)
+        most = self._whole_saving
+        for way in WAYS if target is not None else (GREEDY,):
+            self._search.target, self._search.way = target if way is not GREEDY else None, way
+            code = self._follow()
+            found = tuple(self._search.waves[first:])
+            if best is None or self._sum(found) > self._sum(best) * (1 + _TIE):
+                best, stopped_by = found, code
+            if self._sum(best) >= GOOD_ENOUGH * most or not self._search.may_begin():
                 break
-            self._adopt(wave)
-        else:
-            stopped_by = ReplacementLimit.SURGE_LIMIT
+            self._search.undo(first, start)
+        assert best is not None, "there is at least one way"
+        if [id(wave) for wave in self._search.waves[first:]] != [id(wave) for wave in best]:
+            self._search.undo(first, start)
+            for wave in best:
+                self._search.adopt_again(wave)
         return SearchOutcome(
-            tuple(self._waves), stopped_by, self._is_out, self._tried, self._trials, frozenset(self._hit)
+            tuple(self._search.waves),
+            stopped_by,
+            self._search.is_out,
+            self._search.tried,
+            self._search.trials,
+            frozenset(self._search.hit),
+            not self._search.is_late,
         )
 
-    def _may_go_on(self) -> bool:
-        self._context.request.limits.check()
-        if self._work <= 0 or not self._context.request.round.in_time():
-            self._is_out = True
-        return not self._is_out and (self._wave_work > 0 or self._wave_trials < LEAST_TRIALS)
+    def _sum(self, waves: tuple[Wave, ...]) -> float:
+        return sum(worth(self._search.context, wave.value) for wave in waves)
 
-    def _find_wave(self) -> Wave | None:
-        """Return the best wave found, None if none saves."""
-        self._start_wave()
-        best: _Judged | None = None
-        seen = set[bytes]()
-        for leaving in self._seeds():
-            if not self._may_go_on():
-                break
-            best = self._better(best, leaving, seen)
-        while best is not None and self._may_go_on():
-            improved = self._improved(best, seen)
-            if improved is None:
-                break
-            best = improved
-        self._hit |= self._limits.hit
-        if best is None:
+    def _follow(self) -> int:
+        """Find waves until none saves; return the `ReplacementLimit.Code` that stops the plan."""
+        while len(self._search.waves) < self._search.context.request.settings.max_waves:
+            wave = self._search.find()
+            if wave is not None:
+                self._search.adopt(wave)
+            elif self._search.target is not None:
+                self._search.target = None
+            else:
+                return self._search.broken
+        return ReplacementLimit.SURGE_LIMIT
+
+    def _aim(self) -> Target | None:
+        """Search as if all waves were one. If the result is small enough, it is the first wave; else return it."""
+        one, most_waves = self._search.one_wave, self._search.context.request.settings.max_waves
+        self._search.scale = Scale(one.most_leaving * most_waves, one.most_new * most_waves, most_waves)
+        whole = self._search.find()
+        self._search.scale = self._search.one_wave
+        if whole is None:
             return None
-        node = simulation_nodes(self._bench, best.trial)
-        new_nodes = self._bench.spare_nodes[: len(best.trial.group_of)].copy()
-        return Wave(best.trial, best.value, node, new_nodes, current_mark(self._bench.state))
-
-    def _start_wave(self) -> None:
-        """Lay out what the trials of the next wave share."""
-        context, is_first = self._context, not self._waves
-        self._wave_trials = 0
-        waves_left = context.request.settings.max_waves - len(self._waves)
-        self._wave_work = min(self._work, SHARES * self._work // waves_left)
-        disruptions = context.budgets_now if is_first else context.budgets_later
-        self._limits = WaveLimits(context, disruptions, self._removed, self._added, self._gone)
-        price = context.price
-        may_go = (context.verdicts.limit == 0) & (price > 0) & ~self._fixed
-        may_go[self._gone] = False
-        self._candidates = np.flatnonzero(may_go).astype(np.int32)
-        surplus = price - self._bound.node_value
-        self._surplus = np.where(np.isnan(surplus), 0.0, surplus)
-        self._bench = self._new_bench(may_go)
-        self._first = self._ordered()
-        most = context.request.settings.max_leaving_nodes
-        self._whole = [self._limits.admitted(order, most) for order in self._first]
-        self._rooms = self._rooms_to_try()
-
-    def _rooms_to_try(self) -> list[Bool]:
-        """Return the nodes on which pods may be placed: if more nodes may leave than one wave takes, also without those
-        of later waves. bool[N'] each."""
-        promising = self._is_candidate & (self._surplus > 0)
-        rooms, is_last = [self._room], len(self._waves) + 1 >= self._context.request.settings.max_waves
-        if not is_last and np.count_nonzero(promising) > max(map(len, self._whole), default=0):
-            others = self._room.copy()
-            others[np.flatnonzero(promising)] = False
-            rooms.append(others)
-        return rooms
-
-    def _new_bench(self, may_go: Bool) -> Bench:
-        context, state = self._context, self._packer.simulation.state
-        settings = context.request.settings
-        there = context.there & context.ready
-        there[self._gone] = False
-        stays = np.flatnonzero(there & ~may_go)
-        self._room = np.zeros(len(state.node_state), bool)
-        self._room[np.flatnonzero(there)] = True
-        opened = np.concatenate([wave.new_nodes for wave in self._waves] or [np.zeros(0, np.int64)])
-        self._room[opened] = True
-        self._is_candidate = may_go
-        # The fullest first, and nodes that may leave later last.
-        used = self._use[stays]
-        candidates = self._candidates[np.argsort(self._surplus[self._candidates], kind="stable")]
-        order = np.concatenate([opened, stays[np.argsort(-used, kind="stable")], candidates]).astype(np.int32)
-        limits = context.limits
-        may_add = np.minimum(limits.may_add_after(self._added, self._removed), settings.max_surge_nodes)
-        return Bench(
-            context,
-            self._packer,
-            self._labels,
-            order,
-            np.where(self._is_needed & context.usable, may_add, 0),
-            sum(len(wave.trial.group_of) for wave in self._waves),
-            settings.max_surge_nodes,
-        )
-
-    def _ordered(self) -> list[Int32]:
-        """Return the candidates in several orders, most promising first. int32 each."""
-        nodes, context = self._candidates, self._context
-        surplus, cost = self._surplus[nodes], context.pods.cost[nodes]
-        per_cost = surplus / (1.0 + cost)
-        by_surplus = nodes[np.lexsort((nodes, cost, -surplus))]
-        by_cost = nodes[np.lexsort((nodes, -surplus, -per_cost))]
-        by_use = nodes[np.lexsort((nodes, -surplus, self._use[nodes]))]
-        group = context.request.snapshot.nodes.group
-        found = [by_surplus, by_cost, by_use]
-        mean = [
-            (-float(self._surplus[by_surplus[group[by_surplus] == one]].mean()), one) for one in np.unique(group[nodes])
-        ]
-        found += [by_surplus[group[by_surplus] == one] for _, one in sorted(mean)[:8]]
-        return found
-
-    def _seeds(self) -> Iterator[Int32]:
-        """Yield sets of nodes to try, ascending each."""
-        most = self._context.request.settings.max_leaving_nodes
-        nodes = self._candidates
-        for chosen in self._whole[:1]:
-            yield np.sort(chosen)
-            excess = self._surplus[chosen] / self._context.price[chosen]
-            yield from (np.sort(chosen[excess >= share]) for share in CLEAR_SHARES)
-        for chosen in self._whole[1:]:
-            yield np.sort(chosen)
-        if len(nodes) <= MOST_SUBSETS:
-            for bits in range(1, 1 << len(nodes)):
-                some = nodes[[at for at in range(len(nodes)) if bits >> at & 1]]
-                if len(some) <= most and self._limits.admit(some):
-                    yield some
-            return
-        for size in SIZES:
-            for chosen in self._whole:
-                if size < len(chosen):
-                    yield np.sort(chosen[:size])
-
-    def _better(self, best: _Judged | None, leaving: Int32, seen: set[bytes]) -> _Judged | None:
-        """Try a set; return it if it is better than the best one. Nodes whose pods find no place are left out."""
-        for _ in range(_REPAIRS):
-            if not len(leaving) or leaving.tobytes() in seen or not self._may_go_on():
-                return best
-            seen.add(leaving.tobytes())
-            judged, stuck = self._try(leaving)
-            if judged is not None:
-                return judged if best is None or _is_better(judged, best) else best
-            if not len(stuck):
-                return best
-            leaving = leaving[~np.isin(leaving, stuck)]
-        return best
-
-    def _try(self, leaving: Int32) -> tuple[_Judged | None, Int32]:
-        """Try a set of nodes. Return it if it is a valid wave, and else the nodes whose pods find no place. int32."""
-        context = self._context
-        self._trials += 1
-        self._wave_trials += 1
-        spent = len(self._rooms) * (WORK_OF_TRIAL + int(context.pods.evictions[leaving].sum()))
-        spent += int(context.usable.sum())
-        self._work -= spent
-        self._wave_work -= spent
-        self._tried[leaving] = True
-        tries = [self._judged(leaving, room) for room in self._rooms]
-        found = [one for one, _ in tries if one is not None]
-        best = max(found, key=lambda one: one.rank, default=None)
-        return best, tries[0][1]
-
-    def _judged(self, leaving: Int32, room: Bool) -> tuple[_Judged | None, Int32]:
-        """Try a set of nodes with the pods on these nodes or new ones. room : bool[N']."""
-        context = self._context
-        trial = run_trial(self._bench, leaving, room)
-        if len(trial.stuck):
-            self._hit.add(ReplacementLimit.NODE_GROUP_LIMIT)
-            return None, np.unique(self._home(trial.stuck)).astype(np.int32)
-        value = value_of(context, leaving, trial.group_of)
-        limit = broken_limit(context, value) or breaks_spot_rules(self._spots, leaving, trial.group_of)
-        if limit:
-            self._broken = limit if value.saving > 0 or not self._broken else self._broken
-            return None, leaving[:0]
-        rank = worth(context, value) - self._lost(trial) - self._price_of_cost * value.cost
-        return _Judged(trial, value, rank), leaving[:0]
-
-    def _lost(self, trial: Trial) -> float:
-        """Return part of what later waves cannot save any more because nodes that could leave in them got pods."""
-        if len(self._rooms) == 1:
-            return 0.0
-        received = np.unique(trial.node[trial.node < len(self._fixed)])
-        could_leave = received[self._is_candidate[received]]
-        return LOST_SHARE * total(np.maximum(self._surplus[could_leave], 0.0))
-
-    def _home(self, pods: Int32) -> Int64:
-        """Return the node on which each pod is now. int64."""
-        found: Int64 = self._packer.simulation.state.pod_node[pods]
-        return found
-
-    def _improved(self, best: _Judged, seen: set[bytes]) -> _Judged | None:
-        """Return a better wave than the best one with a node less, a node more or another one; None = none is found."""
-        before, leaving = best, best.trial.leaving
-        most = self._context.request.settings.max_leaving_nodes
-        pool = self._pool(leaving)
-        order = leaving[np.argsort(self._surplus[leaving], kind="stable")]
-        for node in order.tolist():
-            best = self._better(best, leaving[leaving != node], seen) or best
-        for node in pool.tolist() if len(leaving) < most else ():
-            more = np.sort(np.append(leaving, np.int32(node)))
-            if self._limits.admit(more):
-                best = self._better(best, more, seen) or best
-        if best is before:
-            for node in pool[: POOL // 3].tolist():
-                for other in order[:4].tolist():
-                    swapped = np.sort(np.append(leaving[leaving != other], np.int32(node)))
-                    if self._limits.admit(swapped):
-                        best = self._better(best, swapped, seen) or best
-        return best if best is not before else None
-
-    def _pool(self, leaving: Int32) -> Int32:
-        """Return other candidates to try, the most promising first. int32."""
-        found: list[int] = []
-        there = set(leaving.tolist())
-        for at in range(POOL):
-            for order in self._first[:3]:
-                node = int(order[at]) if at < len(order) else -1
-                if node >= 0 and node not in there:
-                    found.append(node)
-                    there.add(node)
-        return np.array(found[:POOL], np.int32)
-
-    def _adopt(self, wave: Wave) -> None:
-        """Leave a wave in the simulation."""
-        state = self._bench.state
-        stuck = replay(self._bench, wave.trial)
-        if len(stuck):
-            revert(state, wave.start)
-            raise RuntimeError(f"{len(stuck)} pods of a wave do not fit where its trial has placed them")
-        take_out(self._packer.simulation, wave.trial.leaving)
-        np.add.at(self._added, np.array(wave.trial.group_of, np.int64), 1)
-        np.add.at(self._removed, self._context.request.snapshot.nodes.group[wave.trial.leaving], 1)
-        self._gone = np.concatenate([self._gone, wave.trial.leaving])
-        received = wave.node[wave.node < len(self._fixed)]
-        self._fixed[received] = True
-        self._waves.append(wave)
-
-
-_TIE: Final = 1e-9
-
-
-def _is_better(one: _Judged, other: _Judged) -> bool:
-    """Return whether a wave is better than another: it saves more, or as much with less disturbance."""
-    by = one.rank - other.rank
-    if abs(by) > _TIE * max(abs(other.rank), 1e-6):
-        return by > 0
-    return (one.value.cost, one.value.new_count) < (other.value.cost, other.value.new_count)
-
-
-def _needed_groups(context: ReplacementContext, packed: Packer) -> Bool:
-    """Return the groups without those for which another admits the same pods, has no less of anything, costs no more,
-    and may grow as far as a wave. bool[G]. All, if pods depend on where others are."""
-    simulation, growth, settings = packed.simulation, packed.growth, context.request.settings
-    state = simulation.state
-    found: Bool = context.usable & (growth.template_node != NO_TEMPLATE_NODE)
-    moving = context.pods.of(context.candidates)
-    classes = np.unique(state.pod_class[moving])
-    if state.local_class[classes].any():
-        return found
-    groups = np.flatnonzero(found)
-    node_class = state.node_class[growth.template_node[groups]]
-    known, of = np.unique(node_class, return_inverse=True)
-    kind = alike(state.blocked[classes][:, known].T != 0)[of.reshape(-1)]
-    most = min(settings.max_surge_nodes, len(moving))
-    none = np.zeros(len(found), np.int64)
-    may_win = context.limits.may_add_after(none, none)[groups] >= most
-    capacity = np.maximum(fresh_amounts(simulation, growth)[groups], 0)
-    found[groups] = False
-    found[groups[undominated(context.group_price[groups], capacity, kind, may_win)]] = True
-    return found
+        leaving, new = whole.trial.leaving, whole.trial.group_of
+        if self._search.is_one_wave(whole):
+            self._search.adopt(whole)
+            return None
+        self._whole_saving = worth(self._search.context, whole.value)
+        goes = np.zeros(len(self._search.fixed), bool)
+        goes[leaving] = True
+        state, trial = self._search.packer.simulation.state, whole.trial
+        places = (state.pod_class[trial.pods], trial.node)
+        return target_of(goes, new, *places, len(state.node_state), self._search.bound.pod_value)

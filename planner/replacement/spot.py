@@ -11,7 +11,7 @@ from trimtab.planner.model.values import LabelRequirement
 from trimtab.planner.placement.group_bounds import fresh_amounts
 from trimtab.planner.replacement.survey import ReplacementContext
 from trimtab.planner.simulation.growth import NO_TEMPLATE_NODE
-from trimtab.planner.snapshot.columns import Bool, Int32
+from trimtab.planner.snapshot.columns import Bool, Int32, Int64
 from trimtab.v1.reason_pb2 import ReplacementLimit
 from trimtab.v1.snapshot_pb2 import LabelOperator
 
@@ -67,17 +67,18 @@ def _alternatives(spots: SpotNodes, leaving: Int32) -> list[int]:
     ]
 
 
-def groups_that_take(context: ReplacementContext, pods: Int32) -> list[int]:
+def groups_that_take(context: ReplacementContext, pods: Int32, amounts: Int64 | None = None) -> list[int]:
     """Return the groups of which one new node has room for all pods : int32[M], cheapest first, by amounts and static
-    predicates."""
+    predicates. amounts : `fresh_amounts`, if they are known."""
     simulation, growth = context.request.round.simulation, context.request.growth
     state = simulation.state
+    amounts = fresh_amounts(simulation, growth) if amounts is None else amounts
     classes = np.unique(state.pod_class[pods])
     needed = state.resources.request[state.pod_class[pods]].sum(axis=0)
     known = context.usable & (growth.template_node != NO_TEMPLATE_NODE)
     node_class = state.node_class[np.where(known, growth.template_node, 0)]
     admits = (state.blocked[classes][:, node_class] == 0).all(axis=0) & known
-    fits = ((needed <= fresh_amounts(simulation, growth)) | (needed == 0)).all(axis=1)
+    fits = ((needed <= amounts) | (needed == 0)).all(axis=1)
     groups = np.flatnonzero(admits & fits)
     found: list[int] = groups[np.lexsort((groups, context.group_price[groups]))].tolist()
     return found

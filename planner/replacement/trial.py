@@ -10,18 +10,20 @@ import numpy as np
 
 from trimtab.planner.cheapest.plan import cheapest_plan
 from trimtab.planner.cheapest.problem import PlanBounds
+from trimtab.planner.cheapest.similar_rows import with_similar_rows_joined
 from trimtab.planner.model.settings.search import BEST
 from trimtab.planner.new_nodes.planned_nodes import planned_nodes
 from trimtab.planner.new_nodes.whole_problem import RoomToGrow, whole_problem
-from trimtab.planner.placement.group_bounds import group_bounds
+from trimtab.planner.placement.group_bounds import class_admission
 from trimtab.planner.placement.kernels.search import Search, evacuate
 from trimtab.planner.placement.orders import by_class
 from trimtab.planner.placement.packing import Packer, packer, place_on_new_nodes
 from trimtab.planner.placement.search import new_search
-from trimtab.planner.placement.slots import place_in_slots
-from trimtab.planner.placement.waiting import in_order, place_in_passes, place_where, unplaced
+from trimtab.planner.placement.slots import PodsInSlots, place_in_slots
+from trimtab.planner.placement.waiting import place_in_passes, place_where, unplaced
 from trimtab.planner.replacement.growth_need import SPARE
 from trimtab.planner.replacement.survey import ReplacementContext
+from trimtab.planner.replacement.target import NOT_OPEN, Target
 from trimtab.planner.simulation.growth import Growth
 from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import check_log, current_mark
@@ -30,13 +32,21 @@ from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32, Int64
 
 MANY_PODS: Final = 64
 """Pods above which new nodes are planned quickly: that costs a quarter and is as good within 0.3 %."""
+MANY_CELLS: Final = 2048
+"""Rows of pods times groups, likewise: else a trial with 40 pods and 100 groups takes 0.3 s."""
 QUICK_GROUPS: Final = 24
+MOST_ROWS: Final = 300
+"""Rows of pods above which similar ones are joined. That costs some 0.2 % of the price, and saves most of the time."""
+MOST_ORDERS: Final = 3
+"""How many times new nodes are opened for pods that have found no room."""
 
 
 class Trial(NamedTuple):
     """leaving : int32 nodes that go, ascending; group_of : group of each new node, in the order of opening; pods :
     int32[M] that move, in the order of placing; node : int32[M] where each goes, a new node as N' + its position, N' =
-    nodes of the simulation; stuck : int32 pods that find no place: then the trial has failed.
+    nodes of the simulation; stuck : int32 pods that find no place: then the trial has failed; of_target : new node of
+    the target that each new node is, NOT_OPEN = none; too_many : how many more new nodes were planned than may come, as
+    a share of those planned.
     """
 
     leaving: Int32
@@ -44,11 +54,14 @@ class Trial(NamedTuple):
     pods: Int32
     node: Int32
     stuck: Int32
+    of_target: tuple[int, ...]
+    too_many: float = 0.0
 
 
 class Bench(NamedTuple):
     """What the trials of one wave share. order : int32[D] nodes that stay, best first; may_add : int64[G]; first_spare
-    : number of spare nodes that are open already; most_new : new nodes of the wave.
+    : number of spare nodes that are open already; most_new : new nodes of the wave; rank : int32[P'], by which pods are
+    placed.
     """
 
     context: ReplacementContext
@@ -58,6 +71,7 @@ class Bench(NamedTuple):
     may_add: Int64
     first_spare: int
     most_new: int
+    rank: Int32
 
     @property
     def state(self) -> SimulationState:
@@ -76,58 +90,102 @@ def bench_packer(context: ReplacementContext, growth: Growth) -> Packer:
     return packer(context.request.round.simulation, growth)
 
 
-def run_trial(bench: Bench, leaving: Int32, uses_room: Bool) -> Trial:
+def run_trial(bench: Bench, leaving: Int32, uses_room: Bool, target: Target | None = None) -> Trial:
     """Return how the pods of nodes that leave are placed; the simulation is unchanged. leaving : int32, ascending.
-    uses_room : bool[N'], nodes on which pods may be placed. Raises MoveLogFullError.
+    uses_room : bool[N'], nodes on which pods may be placed; target : whose places come first. Raises MoveLogFullError.
     """
     state, start = bench.state, current_mark(bench.state)
-    pods = in_order(bench.packer.simulation, bench.context.pods.of(leaving))
+    moved = bench.context.pods.of(leaving)
+    pods = moved[np.argsort(bench.rank[moved])]
     evacuate(state, leaving, pods, False)
     allowed = uses_room.copy()
     allowed[leaving] = False
-    _place(state, new_search(state, bench.order, allowed), pods)
-    group_of: list[int] = []
-    left = unplaced(state, pods)
-    if len(left):
-        group_of = _open_nodes(bench, left)
-        opened = bench.spare_nodes[: len(group_of)]
+    of_target = _follow(bench, target, pods) if target is not None else []
+    group_of: list[int] = [int(target.group_of[new]) for new in of_target] if target is not None else []
+    opened = bench.spare_nodes[: len(group_of)]
+    allowed[opened] = True
+    _place(state, new_search(state, np.concatenate([opened, bench.order]).astype(np.int32), allowed), pods)
+    left, too_many = unplaced(state, pods), 0.0
+    for _ in range(MOST_ORDERS):
+        if not len(left):
+            break
+        more, too_many = _open_nodes(bench, left, group_of)
+        opened = bench.spare_nodes[len(group_of) : len(group_of) + len(more)]
+        group_of += more
         allowed[opened] = True
         left = unplaced(state, pods)
         if len(left):
             order = np.concatenate([opened, bench.order]).astype(np.int32)
             _place(state, new_search(state, order, allowed), left)
+            left = unplaced(state, pods)
+        if not more:
+            break
     check_log(state)
-    found = _as_trial(bench, leaving, group_of, pods)
+    found = _as_trial(bench, leaving, group_of, pods, of_target)._replace(too_many=too_many)
     revert(state, start)
     return found
 
 
-def _open_nodes(bench: Bench, left: Int32) -> list[int]:
-    """Open the cheapest new nodes for pods, and place these as planned; return the group of each node."""
-    context, state = bench.context, bench.state
-    request = context.request
-    bounds = group_bounds(bench.packer.simulation, bench.packer.growth, left)
+def _follow(bench: Bench, target: Target, pods: Int32) -> list[int]:
+    """Place pods as a target has them, and open new nodes of it for the others; return these new nodes."""
+    _fill(bench.state, target, pods)
+    state, left = bench.state, unplaced(bench.state, pods)
     most = min(bench.most_new, len(bench.spare_nodes))
-    room = RoomToGrow(
-        bench.packer, request.snapshot.groups, bench.labels, np.minimum(bench.may_add, most), most, bench.first_spare
+    if not len(left) or most <= 0:
+        return []
+    new = target.chosen_new(state.pod_class[left], bench.context.group_price, bench.may_add, most)
+    if new:
+        place_on_new_nodes(bench.packer, target.group_of[new], left[:0], left[:0], bench.first_spare)
+        _fill(state, target.opened(new, bench.spare_nodes[: len(new)]), left)
+    return new
+
+
+def _fill(state: SimulationState, target: Target, pods: Int32) -> None:
+    """Place pods at the open places of a target."""
+    there = target.open_places()
+    place_in_slots(
+        state,
+        PodsInSlots(
+            pods,
+            state.pod_class[pods].astype(np.int32),
+            target.node[there],
+            target.pod_class[there],
+            target.room[there],
+        ),
     )
+
+
+def _open_nodes(bench: Bench, left: Int32, before: list[int]) -> tuple[list[int], float]:
+    """Open the cheapest new nodes for pods, and place these as planned; return the group of each node, or none and
+    `Trial.too_many`. before : groups of the nodes that the trial has opened already."""
+    context, state = bench.context, bench.state
+    request, first = context.request, bench.first_spare + len(before)
+    spare = bench.spare_nodes[len(before) :]
+    most = min(bench.most_new - len(before), len(spare))
+    may_add = np.minimum(bench.may_add - np.bincount(before, minlength=len(bench.may_add)), most)
+    bounds = class_admission(bench.packer.simulation, bench.packer.growth, left, np.flatnonzero(may_add > 0))
+    room = RoomToGrow(bench.packer, request.snapshot.groups, bench.labels, may_add, most, first)
     problem, row_of = whole_problem(room, bounds, left)
     search, tries = request.settings.search, request.settings.scale_up.max_improvements
-    if len(left) > MANY_PODS and search.replacement_work < BEST.replacement_work:
+    cells = len(problem.pods) * int(np.count_nonzero(problem.most))
+    is_large = len(left) > MANY_PODS or cells > MANY_CELLS or len(before) > 0
+    if is_large and search.replacement_work < BEST.replacement_work:
+        problem, joined = with_similar_rows_joined(problem, MOST_ROWS)
+        row_of = joined[row_of]
         few = min(search.detailed_groups, QUICK_GROUPS)
         search = replace(search, detailed_groups=few, weightings=1, programme_entries=MANY_PODS**2)
         tries = 0
     until = PlanBounds(request.limits, request.round.work.time_left, tries, search)
     planned = planned_nodes(cheapest_plan(problem, until), by_class(bench.packer.simulation, left), row_of)
     if len(planned.group_of) > most:
-        return []
-    place_on_new_nodes(bench.packer, planned.group_of, left[:0], left[:0], bench.first_spare)
+        return [], 1 - most / len(planned.group_of)
+    place_on_new_nodes(bench.packer, planned.group_of, left[:0], left[:0], first)
     waits = state.pod_node[planned.pods] == NO_NODE
-    place_in_slots(state, planned.on(bench.spare_nodes, waits))
-    return planned.group_of
+    place_in_slots(state, planned.on(spare, waits))
+    return planned.group_of, 0.0
 
 
-def _as_trial(bench: Bench, leaving: Int32, group_of: list[int], pods: Int32) -> Trial:
+def _as_trial(bench: Bench, leaving: Int32, group_of: list[int], pods: Int32, of_target: list[int]) -> Trial:
     """Return the places of the pods, without new nodes that got none."""
     at = bench.state.pod_node[pods]
     opened = bench.spare_nodes[: len(group_of)]
@@ -138,7 +196,9 @@ def _as_trial(bench: Bench, leaving: Int32, group_of: list[int], pods: Int32) ->
     is_new = (number[at] >= 0) & (at >= 0)
     node = np.where(is_new, node_count + number[at], at).astype(np.int32)
     kept = tuple(group for group, is_used in zip(group_of, used.tolist(), strict=True) if is_used)
-    return Trial(leaving, kept, pods, node, pods[at == NO_NODE])
+    following = [*of_target, *[NOT_OPEN] * (len(group_of) - len(of_target))]
+    kept_new = tuple(new for new, is_used in zip(following, used.tolist(), strict=True) if is_used)
+    return Trial(leaving, kept, pods, node, pods[at == NO_NODE], kept_new)
 
 
 def replay(bench: Bench, trial: Trial) -> Int32:

@@ -4,6 +4,7 @@ than it allows at once, which are evicted one after the other, if the others lea
 (`ScaleDownSettings.evict_in_turn`). Pure.
 """
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -22,20 +23,44 @@ class _ActiveBudget(NamedTuple):
     left: int
 
 
+class LimitUse(NamedTuple):
+    """What each node uses of limits if it leaves, as Python numbers: nodes are looked at one by one, and often.
+    budgets, needs : by node, the PodDisruptionBudgets that evicting its pods uses, and the disruptions of each; group :
+    as in `Spare`; amounts : by node, (place, amount) of each amount above 0; budgets_for_nodes : those that hold now.
+    """
+
+    budgets: list[list[int]]
+    needs: list[list[int]]
+    group: list[int]
+    amounts: list[list[tuple[int, int]]]
+    budgets_for_nodes: list[_ActiveBudget]
+
+
 class WaveLimits:
     """The limits on the nodes that leave in one wave. removed, added : int64[G] nodes of each group that earlier waves
     remove and add; disruptions : int64[B] that PodDisruptionBudgets allow in the wave; gone : int32 nodes that earlier
-    waves remove.
+    waves remove; waves : the limits are those of so many waves together, and disruptions are of all of them.
     """
 
     def __init__(
-        self, context: ReplacementContext, disruptions: Int64, removed: Int64, added: Int64, gone: Int32
+        self,
+        context: ReplacementContext,
+        disruptions: Int64,
+        removed: Int64,
+        added: Int64,
+        gone: Int32,
+        *,
+        waves: int = 1,
+        use: LimitUse | None = None,
     ) -> None:
-        self._context, self._disruptions = context, disruptions
-        spare = context.spare
-        self._group_left = spare.group_left - np.append(removed - added, 0)
-        self._amount_left = spare.amount_left - spare.amount[gone].sum(axis=0)
-        self._budgets = _active(context)
+        spare, self._use = context.spare, use or limit_use(context)
+        self._disruptions, self._waves = disruptions.tolist(), waves
+        self._group_left = (spare.group_left - np.append(removed - added, 0)).tolist()
+        self._amount_left = (spare.amount_left - spare.amount[gone].sum(axis=0)).tolist()
+        self._evicts_in_turn = context.request.settings.scale_down.evict_in_turn
+        # The eviction API knows budgets, and makes evictions wait for them, but no gangs.
+        budgets = len(context.request.snapshot.budgets)
+        self._in_turn = [waves if row < budgets else 0 for row in range(len(disruptions))]
         self.hit = set[int]()
         """`ReplacementLimit.Code`s of the limits that kept a node out of a wave."""
 
@@ -43,11 +68,11 @@ class WaveLimits:
         """Return the first nodes of an order that may leave together, at most `most`. int32. A node that may not leave
         together with those before is passed over."""
         chosen: list[int] = []
-        use = self._unused()
+        left = self._unused()
         for node in order.tolist():
             if len(chosen) == most:
                 break
-            limit = use.add(node)
+            limit = left.add(node)
             if limit:
                 self.hit.add(limit)
             else:
@@ -58,71 +83,82 @@ class WaveLimits:
         """Return the `ReplacementLimit.Code` of the limit that keeps a node from leaving even alone, 0 = none."""
         return self._unused().add(node)
 
-    def _unused(self) -> "_Use":
-        return _Use(self._context, self._disruptions, self._group_left, self._amount_left, self._budgets)
+    def _unused(self) -> "_Left":
+        return _Left(
+            self._use,
+            self._evicts_in_turn,
+            self._disruptions.copy(),
+            self._in_turn.copy(),
+            self._group_left.copy(),
+            self._amount_left.copy(),
+            [one.left * self._waves for one in self._use.budgets_for_nodes],
+        )
 
     def admit(self, nodes: Int32) -> bool:
         """Return whether all these nodes may leave together."""
         return len(self.admitted(nodes, len(nodes))) == len(nodes)
 
 
-class _Use:
-    """What the nodes of one wave use up."""
+class _Left(NamedTuple):
+    """What nodes that leave together have left of the limits. in_turn : nodes by budget whose pods may still be evicted
+    one after the other."""
 
-    def __init__(
-        self,
-        context: ReplacementContext,
-        disruptions: Int64,
-        group_left: Int64,
-        amount_left: Int64,
-        budgets: list[_ActiveBudget],
-    ) -> None:
-        self._context = context
-        self._disruptions, self._group_left = disruptions.copy(), group_left.copy()
-        self._amount_left = amount_left.copy()
-        self._is_in_turn = np.zeros(len(disruptions), bool)
-        self._evicts_in_turn = context.request.settings.scale_down.evict_in_turn
-        self._counted, self._budget_left = [one.counted for one in budgets], [one.left for one in budgets]
+    use: LimitUse
+    evicts_in_turn: bool
+    disruptions: list[int]
+    in_turn: list[int]
+    group: list[int]
+    amounts: list[int]
+    for_nodes: list[int]
 
     def add(self, node: int) -> int:
         """Count a node if it may leave with the others; return 0, else the `ReplacementLimit.Code`."""
-        spare = self._context.spare
-        group, amount = int(spare.group[node]), spare.amount[node]
-        if self._group_left[group] <= 0 or ((amount > 0) & (amount > self._amount_left)).any():
+        use, disruptions = self.use, self.disruptions
+        group = use.group[node]
+        if self.group[group] <= 0 or any(amount > self.amounts[at] for at, amount in use.amounts[node]):
             return ReplacementLimit.MINIMUM_REACHED
-        counts = [bool(counted[node]) for counted in self._counted]
-        if any(does and left <= 0 for does, left in zip(counts, self._budget_left, strict=True)):
+        counts = [number for number, one in enumerate(use.budgets_for_nodes) if one.counted[node]]
+        if any(self.for_nodes[number] <= 0 for number in counts):
             return ReplacementLimit.DISRUPTION_BUDGET
-        budgets, needs = _disruptions_of(self._context, node)
-        in_turn = needs > self._disruptions[budgets]
-        # The eviction API knows budgets, and makes evictions wait for them, but no gangs.
-        is_known = budgets < len(self._context.request.snapshot.budgets)
-        may_wait = (self._disruptions[budgets] > 0) & ~self._is_in_turn[budgets] & self._evicts_in_turn & is_known
-        if (in_turn & ~may_wait).any():
-            return ReplacementLimit.NOT_ENOUGH_PDB
-        self._disruptions[budgets] -= np.where(in_turn, 1, needs)
-        self._is_in_turn[budgets] |= in_turn
-        self._group_left[group] -= 1
-        self._amount_left -= amount
-        self._budget_left = [left - does for does, left in zip(counts, self._budget_left, strict=True)]
+        budgets, needs = use.budgets[node], use.needs[node]
+        for budget, need in zip(budgets, needs, strict=True):
+            left = disruptions[budget]
+            if need > left and not (left > 0 and self.in_turn[budget] > 0 and self.evicts_in_turn):
+                return ReplacementLimit.NOT_ENOUGH_PDB
+        for budget, need in zip(budgets, needs, strict=True):
+            is_in_turn = need > disruptions[budget]
+            disruptions[budget] -= 1 if is_in_turn else need
+            self.in_turn[budget] -= is_in_turn
+        self.group[group] -= 1
+        for at, amount in use.amounts[node]:
+            self.amounts[at] -= amount
+        for number in counts:
+            self.for_nodes[number] -= 1
         return 0
 
 
-def _disruptions_of(context: ReplacementContext, node: int) -> tuple[Int64, Int64]:
-    """Return the budgets that evicting the pods of a node uses, and the disruptions of each. int64 each."""
-    under, pods = context.facts.under, context.pods
-    first, last = int(pods.offsets[node]), int(pods.offsets[node + 1])
-    moved = pods.pods[first:last][pods.evicted[first:last]]
+def limit_use(context: ReplacementContext) -> LimitUse:
+    """Return what each node uses of limits. O(P + N), vectorised but for the lists."""
+    pods, under, count = context.pods, context.facts.under, len(context.leaving)
+    node = np.repeat(np.arange(count), np.diff(pods.offsets))[pods.evicted]
+    moved = pods.pods[pods.evicted]
     starts, lengths = under.offsets[moved], under.offsets[moved + 1] - under.offsets[moved]
-    if not lengths.any():
-        none = np.zeros(0, np.int64)
-        return none, none
     before = np.cumsum(lengths) - lengths
     at = np.arange(int(lengths.sum())) + np.repeat(starts - before, lengths)
-    budgets, of = np.unique(under.budgets[at], return_inverse=True)
-    needs = np.bincount(of.reshape(-1), under.needs[at], len(budgets)).astype(np.int64)
-    used = needs > 0
-    return budgets[used].astype(np.int64), needs[used]
+    most = int(under.budgets.max(initial=0)) + 1
+    keys, of = np.unique(np.repeat(node, lengths) * most + under.budgets[at], return_inverse=True)
+    needs = np.bincount(of.reshape(-1), under.needs[at], len(keys)).astype(np.int64)
+    keys, needs = keys[needs > 0], needs[needs > 0]
+    bounds = np.searchsorted(keys // most, np.arange(count + 1)).tolist()
+    budgets_of, needs_of = (keys % most).tolist(), needs.tolist()
+    spare = context.spare
+    return LimitUse(
+        [budgets_of[first:last] for first, last in pairwise(bounds)],
+        [needs_of[first:last] for first, last in pairwise(bounds)],
+        spare.group.tolist(),
+        [[(at, one) for at, one in enumerate(row) if one > 0] for row in spare.amount.tolist()],
+        _active(context),
+    )
 
 
 def _active(context: ReplacementContext) -> list[_ActiveBudget]:

@@ -301,6 +301,8 @@ def _real_moves(context: ScaleDownContext) -> Int64:
 
 def _evictable_in_turn(context: ScaleDownContext) -> Bool:
     """Return for each node whether no gang limits the evictions of its pods. bool[N]."""
+    if not len(context.request.snapshot.pods.group_pod):
+        return np.ones(len(context.nodes.leaving), bool)
     under, limited = context.pods.under, np.zeros(len(context.pods.codes), bool)
     limited[under.pods[under.budgets >= len(context.request.snapshot.budgets)]] = True
     return ~nodes_with(context, limited)

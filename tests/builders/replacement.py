@@ -57,7 +57,7 @@ def plan(
     request = plan_pb2.PlanRequest(decisions=[plan_pb2.Decision.REPLACEMENT], settings=given)
     request.now.seconds = now_s
     answer = take_decisions(canonicalize(message), request, state, Work(time_left=time_left))
-    assert offences(message, given, answer.replacement, now_s) == []
+    assert (bad := offences(message, given, answer.replacement, now_s)) == [], (bad, answer.replacement.detail)
     return Outcome(answer.replacement, answer)
 
 

@@ -3,7 +3,7 @@
 import threading
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -13,6 +13,7 @@ from trimtab.clients.actuator_client import ActuatorClient
 from trimtab.clients.cli.amounts import counted
 from trimtab.clients.cli.decisions import annotations_read
 from trimtab.clients.cli.failures import FailedError
+from trimtab.clients.cli.live.group_completion import completed
 from trimtab.clients.cli.live.redaction import redact_file
 from trimtab.clients.cli.live.rounds_recorder import RoundsRecorder
 from trimtab.clients.cli.live.sources import ClusterSource, check_writable, cluster_failures
@@ -24,7 +25,6 @@ from trimtab.clients.reference_loop.rounds import RoundRunner, RoundSettings
 from trimtab.clients.rpc.errors import TrimtabError
 from trimtab.clients.rpc.telemetry import configure_logging, terminal_format
 from trimtab.clients.snapshots.live.cluster import LiveCluster
-from trimtab.clients.snapshots.live.pool_groups import LivePoolGroups
 from trimtab.v1 import plan_pb2
 
 LIST_TIMEOUT_S = 600.0
@@ -92,8 +92,7 @@ def _record(options: RecordOptions, target: Path, stopping: Stopping) -> int:
         bar = stack.enter_context(Progress(*columns, console=console, transient=True, disable=not console.is_terminal))
         cluster = stack.enter_context(LiveCluster(options.source.api(), numbers=annotations_read(settings.plan)))
         _list(cluster, bar)
-        pools = LivePoolGroups(cluster, note)
-        settings = replace(settings, complete_groups=pools.groups, complete_settings=pools.settings)
+        settings = completed(settings, cluster, lambda _, text: note(text))
         recorder = stack.enter_context(RoundsRecorder(target, options.source.name))
         rounds = RoundRunner(cluster, PlannerSession(link), actuator, settings, recorder)
         stopped = threading.Event()

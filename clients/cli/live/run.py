@@ -11,9 +11,9 @@ import structlog
 from trimtab.clients.actuator_client import ActuatorClient
 from trimtab.clients.cli.decisions import annotations_read
 from trimtab.clients.cli.failures import FailedError, UsageError
-from trimtab.clients.cli.group_prices import LivePrices
-from trimtab.clients.cli.label_groups import LiveLabelGroups, read_labels, refuse_labels
+from trimtab.clients.cli.label_groups import read_labels, refuse_labels
 from trimtab.clients.cli.live.awaited_planner import await_planner
+from trimtab.clients.cli.live.group_completion import completed
 from trimtab.clients.cli.live.last_cluster import LastCluster, Recorders
 from trimtab.clients.cli.live.rounds_recorder import RoundsRecorder
 from trimtab.clients.cli.live.sources import ClusterSource, check_writable, cluster_failures
@@ -23,7 +23,6 @@ from trimtab.clients.cli.price_files import read_prices
 from trimtab.clients.cli.prices import Prices
 from trimtab.clients.cli.screen.web import LastRound, WebPort
 from trimtab.clients.kubernetes.api import Api
-from trimtab.clients.kubernetes.kinds.nodes import NodeGroup
 from trimtab.clients.kubernetes.lease import Lease, LeaseSettings
 from trimtab.clients.kubernetes.registry import PermissionRule, User, rules_of
 from trimtab.clients.reference_loop.advisory import Advisory
@@ -41,8 +40,7 @@ from trimtab.clients.rpc.port_security import PortSecurity
 from trimtab.clients.rpc.retries import ONCE
 from trimtab.clients.rpc.telemetry import LogFormat, Telemetry, configure_logging, start_telemetry, terminal_format
 from trimtab.clients.snapshots.live.cluster import LiveCluster
-from trimtab.clients.snapshots.live.pool_groups import LivePoolGroups
-from trimtab.v1 import actuator_pb2, plan_pb2
+from trimtab.v1 import plan_pb2
 
 log = structlog.get_logger("loop")
 
@@ -158,7 +156,7 @@ def _run(
     if options.health_address:
         log.info("health", address=_open_health(options, health, stack))
     cluster = stack.enter_context(LiveCluster(api, needs=_needs(options), numbers=annotations_read(settings.plan)))
-    settings = _completed(settings, options, prices, cluster)
+    settings = completed(settings, cluster, _tell, read_labels(options.group_by), prices)
     wait_until_listed(cluster, health)
     advisory = Advisory(telemetry.meter) if options.advise_only else None
     around = _services(options, api, health, stack, advisory)
@@ -198,23 +196,8 @@ def _run(
         log.info("advisory", text=advisory.sentence(), **advisory.document())
 
 
-def _completed(
-    settings: RoundSettings, options: RunOptions, prices: Prices | None, cluster: LiveCluster
-) -> RoundSettings:
-    """Return settings with what completes the declared node groups: those of NodePools, groups by labels if there are
-    none, then prices.
-    """
-    pools = LivePoolGroups(cluster, lambda text: log.info("node_pools", text=text))
-    by_labels = LiveLabelGroups(
-        read_labels(options.group_by), cluster.nodes, lambda text: log.info("groups_by_label", text=text)
-    )
-    priced = LivePrices(prices, cluster) if prices is not None else None
-
-    def complete(groups: tuple[NodeGroup, ...], status: actuator_pb2.ActuatorStatus | None) -> tuple[NodeGroup, ...]:
-        found = by_labels(pools.groups(groups, status), status)
-        return priced(found, status) if priced is not None else found
-
-    return replace(settings, complete_groups=complete, complete_settings=pools.settings)
+def _tell(kind: str, text: str) -> None:
+    log.info(kind, text=text)
 
 
 def _open_telemetry(options: RunOptions) -> Telemetry:

@@ -3,7 +3,7 @@
 import os
 import socket
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +12,7 @@ import structlog
 from trimtab.clients.cli.decisions import annotations_read
 from trimtab.clients.cli.failures import FailedError, UsageError
 from trimtab.clients.cli.live.awaited_planner import await_planner
+from trimtab.clients.cli.live.group_completion import completed
 from trimtab.clients.cli.live.run import wait_until_listed
 from trimtab.clients.cli.live.sources import ClusterSource, cluster_failures
 from trimtab.clients.cli.live.stopping import Stopping
@@ -27,7 +28,6 @@ from trimtab.clients.reference_loop.rounds import RoundSettings
 from trimtab.clients.rpc.retries import ONCE
 from trimtab.clients.rpc.telemetry import LogFormat, configure_logging, terminal_format
 from trimtab.clients.snapshots.live.cluster import LiveCluster
-from trimtab.clients.snapshots.live.pool_groups import LivePoolGroups
 from trimtab.clients.steering.marks import KEYS
 from trimtab.clients.steering.plan import settings_to_steer
 from trimtab.clients.steering.rounds import PodCostsOnly, SteeringRounds, SteerSettings, take_all_off
@@ -109,8 +109,7 @@ def _run(options: SteerOptions, stopping: Stopping, stack: ExitStack) -> None:
     health = Health(max_inactivity_s=max(10 * options.interval_s, 600.0))
     settings = _rounds(options)
     cluster = stack.enter_context(LiveCluster(api, needs=_needs(options), numbers=annotations_read(settings.plan)))
-    pools = LivePoolGroups(cluster, lambda text: log.info("node_pools", text=text))
-    settings = replace(settings, complete_groups=pools.groups, complete_settings=pools.settings)
+    settings = completed(settings, cluster, lambda kind, text: log.info(kind, text=text))
     wait_until_listed(cluster, health)
     around = _services(options, api, health, stack)
     planner = stack.enter_context(GrpcLink(str(options.planner), policy=ONCE))

@@ -18,14 +18,13 @@ from trimtab.clients.actuator_client import ActuatorClient
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.decisions import annotations_read, default_decisions
 from trimtab.clients.cli.failures import FailedError, UsageError
-from trimtab.clients.cli.group_prices import LivePrices
-from trimtab.clients.cli.label_groups import LiveLabelGroups, read_labels, refuse_labels
+from trimtab.clients.cli.label_groups import read_labels, refuse_labels
+from trimtab.clients.cli.live.group_completion import completed
 from trimtab.clients.cli.live.last_cluster import LastCluster
 from trimtab.clients.cli.live.sources import ClusterSource, cluster_failures
 from trimtab.clients.cli.output import PIPED_WIDTH, note, stderr_console
 from trimtab.clients.cli.plan import CommandOptions
 from trimtab.clients.cli.planners import NamedSettingsLink, open_link, open_planner
-from trimtab.clients.cli.prices import Prices
 from trimtab.clients.cli.top.feed import Feed, FirstPicture, Picture, StillFeed
 from trimtab.clients.cli.top.live_feed import LiveCalls, LiveFeed
 from trimtab.clients.cli.top.recorded_feed import RecordedFeed, read_recording
@@ -37,7 +36,7 @@ from trimtab.clients.kubernetes.errors import KubernetesError
 from trimtab.clients.recording import is_recording
 from trimtab.clients.reference_loop.kept_state import StateConfigMap, StateKeeper
 from trimtab.clients.reference_loop.planner_session import PlannerSession
-from trimtab.clients.reference_loop.rounds import GroupCompletion, RoundRunner, RoundSettings
+from trimtab.clients.reference_loop.rounds import RoundRunner, RoundSettings
 from trimtab.clients.rpc.extras import require_extra
 from trimtab.clients.rpc.retries import ONCE
 from trimtab.clients.rpc.telemetry import configure_logging, terminal_format
@@ -174,18 +173,14 @@ def _live_feed(options: TopOptions) -> Iterator[LiveFeed]:
         cluster = stack.enter_context(LiveCluster(api, numbers=annotations_read(settings)))
         _wait_until_listed(cluster)
         last = LastCluster()
+        planned = RoundSettings(
+            cluster=options.cluster_name, decisions=_decisions(settings), plan=settings, groups=groups, dry_run=True
+        )
         rounds = RoundRunner(
             cluster,
             PlannerSession(NamedSettingsLink(link, given.settings)),
             actuator,
-            RoundSettings(
-                cluster=options.cluster_name,
-                decisions=_decisions(settings),
-                plan=settings,
-                groups=groups,
-                dry_run=True,
-                complete_groups=_completion(labels, given.prices_of_file, cluster),
-            ),
+            completed(planned, cluster, lambda _, text: note(text), labels, given.prices_of_file),
             last,
         )
         if options.state_map:
@@ -207,15 +202,6 @@ def _decisions(settings: plan_pb2.PlanSettings) -> tuple[plan_pb2.Decision.Code.
         if code not in (*usual, plan_pb2.Decision.POD_COSTS) and settings.HasField(field)  # type: ignore[arg-type]
     )
     return (*usual, *others)
-
-
-def _completion(labels: tuple[str, ...] | None, prices: Prices | None, cluster: LiveCluster) -> GroupCompletion:
-    """Return what completes the declared node groups: groups by labels if there are none, then prices."""
-    by_labels = LiveLabelGroups(labels, cluster.nodes, note)
-    if prices is None:
-        return by_labels
-    priced = LivePrices(prices, cluster)
-    return lambda groups, status: priced(by_labels(groups, status), status)
 
 
 def _timers(keeper: StateKeeper) -> plan_pb2.PlanState | None:

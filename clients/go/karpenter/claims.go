@@ -114,7 +114,10 @@ func limitPrices(ctx context.Context, claims []*pscheduling.NodeClaim, candidate
 		return &Disagreement{Reason: notCheaper, Detail: fmt.Sprintf("%d new nodes cost at least %.4f an hour, and no more than %.4f is allowed", len(claims), least, most)}
 	}
 	for _, claim := range claims {
-		limit := most / max(least, math.SmallestNonzeroFloat64) * leastPrice(claim)
+		limit := math.SmallestNonzeroFloat64 // what is reserved may cost nothing
+		if cheapest := leastPrice(claim); cheapest > 0 {
+			limit = most / least * cheapest
+		}
 		if bad := limitPrice(claim, limit); bad != nil {
 			return bad
 		}

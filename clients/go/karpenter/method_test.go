@@ -420,3 +420,18 @@ func (c *counting) ComputeCommands(context.Context, map[string]int, ...*disrupti
 	c.asked++
 	return nil, nil
 }
+
+func TestReservedNodesThatCostNothingMayComeInPlaceOfOthers(t *testing.T) {
+	w := newWorld(t, func(pool *v1.NodePool) {
+		pool.Spec.Template.Spec.Requirements[0].Values = []string{v1.CapacityTypeOnDemand, v1.CapacityTypeReserved}
+	})
+	free := instanceType("free", 8, 0, false)
+	free.Offerings[0].Price = 0
+	w.cloud.InstanceTypes = append(w.cloud.InstanceTypes, free)
+	for _, name := range []string{"a", "b", "c"} {
+		w.addNode(name, "large", v1.CapacityTypeOnDemand, 2000)
+	}
+	if kinds := optionsOf(w.plans("a", "b", "c")); !slices.Equal(kinds, []string{"free"}) {
+		t.Errorf("got %v", kinds)
+	}
+}

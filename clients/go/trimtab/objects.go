@@ -87,9 +87,9 @@ func hasDefaulted[T metav1.Object](from []T) bool {
 func checked[T metav1.Object](kind string, isNamespaced bool, from []T) ([]T, error) {
 	sorted := sortedObjects(from)
 	for i, one := range sorted {
-		name := one.GetName()
+		name := cmp.Or(one.GetName(), "(without name)")
 		if isNamespaced {
-			name = keyOf(one)
+			name = namespaceOf(one) + "/" + name
 		}
 		if err := nameError(kind, isNamespaced, one); err != nil {
 			return nil, ofObject(kind, name, err)

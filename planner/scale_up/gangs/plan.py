@@ -40,12 +40,19 @@ def plan_with_gangs(
     context = context._replace(gangs=pods_in_gangs(gangs))
     domains = GangDomains(context, len(simulation.state.node_state))
     together = [gang for gang in gangs if gang.is_bound_together]
-    if not any(gang.topology_key or len(gang.schedulers) > 1 for gang in together):
+    if not any(_needs_turn(context, gang) for gang in together):
         plan = best(context, simulation, start)
         if not _broken(plan, together, domains) and not len(left_by(plan, LIMITED)):
             return plan._replace(gangs=_nothing_rejected(plan, gangs))
     plan = _in_turn(context, simulation, start, gangs, domains)
     return _planned_together(plan, simulation, start, domains, best) or plan
+
+
+def _needs_turn(context: ScaleUpContext, gang: Gang) -> bool:
+    """Return whether a gang cannot be planned with all others as if it were single pods."""
+    has_optional = len(gang.pending) > gang.need
+    only_minimum = has_optional and not context.request.round.settings.gangs.serve_optional
+    return bool(gang.topology_key) or len(gang.schedulers) > 1 or only_minimum
 
 
 def _nothing_rejected(plan: ScaleUpPlan, gangs: Sequence[Gang]) -> GangOutcome:
@@ -112,7 +119,11 @@ def _planned_together(
     assert plan.gangs is not None
     context, outcome = plan.context, plan.gangs
     served = [gang for at, gang in enumerate(outcome.gangs) if gang.is_bound_together and at not in outcome.rejections]
-    if any(gang.topology_key for gang in served) or not plan.progress.group_of or not context.request.round.in_time():
+    if (
+        any(_needs_turn(context, gang) for gang in served)
+        or not plan.progress.group_of
+        or not context.request.round.in_time()
+    ):
         return None
     named = context.request.settings.expanders
     context = context._replace(gangs=context.gangs._replace(rejected=_rejected_pods(plan)))

@@ -225,12 +225,14 @@ class TurnDraft(Draft):
         return None
 
     def _try(self, gang: Gang, members: Int32, domain: Domain) -> _DomainAttempt:
-        """Place a gang in a domain, all of it if limits allow, else its minimum; the moves stay."""
+        """Place a gang in a domain, all of it or as many as it needs, whichever the settings prefer and limits allow;
+        the moves stay."""
         first, more = self._checkpoint(), len(members) > gang.need
-        tried = self._place(gang, members, domain, every=self.request.round.settings.gangs.serve_optional or not more)
+        every = self.request.round.settings.gangs.serve_optional or not more
+        tried = self._place(gang, members, domain, every=every)
         if tried.lacking and more and not self.out_of_time:
             self._return_to(first)
-            tried = self._place(gang, members, domain, every=False)
+            tried = self._place(gang, members, domain, every=not every)
         return tried
 
     def _place(self, gang: Gang, members: Int32, domain: Domain, *, every: bool) -> _DomainAttempt:

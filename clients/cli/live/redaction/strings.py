@@ -59,6 +59,9 @@ DIGESTS = frozenset(
 )
 """Digests of recorded data, which could confirm a guess, and texts with names. Only their presence is kept.
 """
+CLASSES = frozenset(("CapacityRequest.class_name", "CapacityClass.name"))
+PUBLIC_CLASSES = frozenset(("check-capacity.autoscaling.x-k8s.io", "best-effort-atomic-scale-up.autoscaling.x-k8s.io"))
+"""Classes of ProvisioningRequests that are words of the API: they stay, as planners answer them by default."""
 REDACTED = "redacted"
 AMOUNT = re.compile(r"[0-9]+%?")
 """Readable values of `SlackRequest.amount`; unreadable ones may contain anything."""
@@ -84,8 +87,13 @@ def walk(message: Message, replace: Replace) -> None:
             message.amount = value if AMOUNT.fullmatch(value) else REDACTED  # type: ignore[attr-defined]
         elif f"{kind}.{field.name}" in DIGESTS:
             setattr(message, field.name, REDACTED)
-        elif f"{kind}.{field.name}" not in UNTOUCHED and f"{kind}.{field.name}" not in HARDWARE:
+        elif not _stays(f"{kind}.{field.name}", value):
             _walk_field(message, field, value, replace)
+
+
+def _stays(name: str, value: Any) -> bool:
+    """Return whether a field, "Message.field", has no name of the cluster."""
+    return name in UNTOUCHED or name in HARDWARE or (name in CLASSES and value in PUBLIC_CLASSES)
 
 
 def _walk_field(message: Message, field: FieldDescriptor, value: Any, replace: Replace) -> None:

@@ -82,7 +82,16 @@ FOREIGN = {
     "helm upgrade": {"--namespace", "--reset-then-reuse-values", "--values"},
     "docker build": {"-f", "-t"},
 }
-YAML_OF_SETTINGS = {"scaleDown", "scaleUp", "slack", "podCosts", "nodeGroups", "replacement", "capacityRequests"}
+YAML_OF_SETTINGS = {
+    "scaleDown",
+    "scaleUp",
+    "slack",
+    "podCosts",
+    "nodeGroups",
+    "replacement",
+    "capacityRequests",
+    "gangs",
+}
 # `cloud-config` of the Cluster Autoscaler's externalgrpc provider.
 YAML_OF_EXTERNALGRPC = {"address", "cacert", "cert", "key", "grpc_timeout"}
 

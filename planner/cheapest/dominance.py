@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from trimtab.planner.snapshot.columns import Bool, Float64, Int64
+from trimtab.planner.snapshot.columns import Bool, Float64, Int64, UInt8
 
 
 def undominated(price: Float64, capacity: Int64, kind: Int64, may_win: Bool) -> Int64:
@@ -19,10 +19,10 @@ def undominated(price: Float64, capacity: Int64, kind: Int64, may_win: Bool) -> 
     return np.sort(order[stays]).astype(np.int64)
 
 
-def alike(columns: Bool) -> Int64:
-    """Return a number for each row, the same for equal ones. columns : bool[K, C]. int64[K]."""
+def alike(columns: Bool | UInt8) -> Int64:
+    """Return a number for each row, the same for equal ones. columns : bool[K, C] or uint8[K, C]. int64[K]."""
     if not columns.shape[1]:
         return np.zeros(len(columns), np.int64)
-    packed = np.ascontiguousarray(np.packbits(columns, axis=1))
+    packed = np.ascontiguousarray(np.packbits(columns, axis=1) if columns.dtype == np.bool_ else columns)
     keys = packed.view(np.dtype((np.void, packed.shape[1]))).reshape(-1)
     return np.unique(keys, return_inverse=True)[1].reshape(-1).astype(np.int64)

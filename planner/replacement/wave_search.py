@@ -1,0 +1,464 @@
+"""The search for one wave, the best set of nodes found that leave together, in any-time order.
+
+Candidates are ordered by what a node costs above the worth of room for its pods. Sets of nodes are tried in the
+simulation: the first nodes of several orders in several sizes, then the best one with a node more, a node less, or
+another node. A wave that is adopted stays in the simulation, and the next one is searched there. A node that has
+received a pod stays, and nodes that a target has leave get none. Work is counted (`SearchBudgets.replacement_work`),
+and time is checked before each trial. Deterministic: ties go to the earlier set. Raises MoveLogFullError.
+"""
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from trimtab.planner.facts.nodes import total
+from trimtab.planner.placement.waiting import in_order, take_out, used_shares
+from trimtab.planner.replacement.cluster_bound import ClusterBound
+from trimtab.planner.replacement.judge import Value, broken_limit, value_of, worth
+from trimtab.planner.replacement.needed_groups import needed_groups
+from trimtab.planner.replacement.spot import SpotNodes, breaks_spot_rules
+from trimtab.planner.replacement.survey import ReplacementContext
+from trimtab.planner.replacement.target import Target
+from trimtab.planner.replacement.trial import Bench, Trial, bench_packer, replay, run_trial, simulation_nodes
+from trimtab.planner.replacement.wave_limits import WaveLimits, limit_use
+from trimtab.planner.simulation.kernels import revert
+from trimtab.planner.simulation.log import current_mark
+from trimtab.planner.snapshot.columns import Bool, Int32, Int64
+from trimtab.v1.reason_pb2 import ReplacementLimit
+
+WORK_OF_TRIAL: Final = 128
+SIZES: Final = (1, 2, 3, 4, 5, 6, 8, 10, 14, 20, 30, 45, 70, 100, 150, 220, 320, 500, 750, 1100, 1600, 2400, 3600, 5000)
+"""Numbers of nodes of the sets tried of each order."""
+MOST_SUBSETS: Final = 5
+"""Candidates of which all sets are tried."""
+LOST_SHARE: Final = 0.5
+"""Share of what a node could save at most that is lost if it gets pods; rarely could all of it be saved."""
+CLEAR_SHARES: Final = (0.5, 0.6)
+"""Shares of their price by which nodes clearly cost too much: pods of others are moved for little."""
+LEAST_TRIALS: Final = 1 + len(CLEAR_SHARES)
+"""Trials of a wave, whatever the budget of work of the wave."""
+POOL: Final = 24
+"""Nodes that are tried in exchange for others."""
+MOST_FOLLOWED: Final = 256
+"""New nodes of a target up to which waves open these, if that saves; of more, each wave has enough to choose from."""
+MOST_DISRUPTIONS: Final = 1 << 32
+"""Disruptions of a budget that count of each later wave, so that sums stay numbers of 64 bits."""
+SHARES: Final = 2
+"""How much of the remaining work one wave may take, as a multiple of the mean of those that may come."""
+SPARE_SHARE: Final = 0.05
+"""Share of the nodes that are left out besides, if too many new ones were needed."""
+_REPAIRS: Final = 3
+
+
+class Wave(NamedTuple):
+    """trial : the nodes and moves, new nodes as in `Trial`; node : int32[M] where each pod goes, a node of the
+    simulation; new_nodes : int64 nodes of the simulation, by position in `trial.group_of`; start : mark before its
+    moves."""
+
+    trial: Trial
+    value: Value
+    node: Int32
+    new_nodes: Int64
+    start: int
+
+
+class _Judged(NamedTuple):
+    """A valid wave. rank : its worth, less `min_saving_share` of what moves as costly as its own save on the mean, and
+    less part of what later waves lose because nodes that could leave got pods; if it follows a target, with what later
+    waves save."""
+
+    trial: Trial
+    value: Value
+    rank: float
+
+
+class Scale(NamedTuple):
+    """How large a set may be: most_leaving, most_new nodes; waves : for how many waves budgets count."""
+
+    most_leaving: int
+    most_new: int
+    waves: int
+
+
+class Way(NamedTuple):
+    """How waves follow a target. early : how much more what is saved in this wave counts than in later ones; mismatch :
+    share of a pod's room that is lost if it takes the room of other pods."""
+
+    early: float
+    mismatch: float
+
+
+GREEDY: Final = Way(0.0, 0.0)
+"""Without a target."""
+
+
+class ReplacementWaves:
+    """The search for one wave after the other. waves : those adopted; target : what they follow; scale : how large a
+    wave may be; way : how it follows the target."""
+
+    def __init__(self, context: ReplacementContext, bound: ClusterBound) -> None:
+        self.context, self.bound = context, bound
+        request = context.request
+        self._growth = request.growth
+        self.packer = bench_packer(context, self._growth)
+        self._spots, self._limit_use = SpotNodes(context), limit_use(context)
+        groups, count = len(request.snapshot.groups), len(context.leaving)
+        self._removed, self._added = np.zeros(groups, np.int64), np.zeros(groups, np.int64)
+        self._gone = np.zeros(0, np.int32)
+        self.fixed = np.zeros(count, bool)
+        self.waves: list[Wave] = []
+        settings = request.settings
+        self.one_wave = Scale(settings.max_leaving_nodes, settings.max_surge_nodes, 1)
+        self.scale = self.one_wave
+        self.target: Target | None = None
+        self.way = GREEDY
+        self._work = request.settings.search.replacement_work
+        self._wave_work = self._wave_trials = 0
+        self.trials = 0
+        self.tried = np.zeros(count, bool)
+        self.hit = set[int]()
+        self.broken = 0
+        self.is_out = self.is_late = False
+        self._labels = [dict(one.template.labels) if one else {} for one in context.templates]
+        self._use = used_shares(request.round.simulation, np.arange(count))
+        self._is_needed = needed_groups(context, self.packer)
+        pods = in_order(request.round.simulation, context.pods.pods)
+        self._rank = np.zeros(len(request.round.simulation.state.pod_node), np.int32)
+        self._rank[pods] = np.arange(len(pods))
+        # What a set of nodes saves more than another is worth its moves if these save a share of the mean.
+        cost = total(context.pods.cost[context.candidates])
+        self._price_of_cost = request.settings.min_saving_share * max(bound.may_save, 0.0) / max(cost, 1.0)
+
+    def may_begin(self) -> bool:
+        """Return whether there is time and work left for another way."""
+        self.is_late |= not self.context.request.round.in_time()
+        self.is_out |= self.is_late
+        return self._work > 0 and not self.is_late
+
+    def undo(self, first: int, start: int) -> None:
+        """Undo the waves from a number on."""
+        revert(self.packer.simulation.state, start)
+        waves = self.waves[:first]
+        self.waves, self._gone = [], self._gone[:0]
+        for array in (self._removed, self._added, self.fixed):
+            array[:] = 0
+        for wave in waves:
+            self._count(wave)
+
+    def _may_go_on(self) -> bool:
+        self.context.request.limits.check()
+        # However large the cluster is, a target is searched, and each wave tries to follow it once.
+        least = LEAST_TRIALS if self.scale is not self.one_wave else int(self.target is not None)
+        has_work = self._work > 0 or self._wave_trials < least
+        self.is_late |= not self.context.request.round.in_time()
+        may_try = has_work and not self.is_late
+        self.is_out |= not may_try
+        return may_try and (self._wave_work > 0 or self._wave_trials < LEAST_TRIALS)
+
+    def find(self) -> Wave | None:
+        """Return the best wave found, None if none saves."""
+        self._start_wave()
+        best: _Judged | None = None
+        seen = set[bytes]()
+        for leaving in self._seeds():
+            if not self._may_go_on():
+                break
+            best = self._better(best, leaving, seen)
+        while best is not None and self._may_go_on():
+            improved = self._improved(best, seen)
+            if improved is None:
+                break
+            best = improved
+        self.hit |= self._limits.hit
+        if best is None:
+            return None
+        node = simulation_nodes(self._bench, best.trial)
+        new_nodes = self._bench.spare_nodes[: len(best.trial.group_of)].copy()
+        return Wave(best.trial, best.value, node, new_nodes, current_mark(self._bench.state))
+
+    def _start_wave(self) -> None:
+        """Lay out what the trials of the next wave share."""
+        context = self.context
+        self._wave_trials = 0
+        waves_left = context.request.settings.max_waves - len(self.waves)
+        self._wave_work = min(self._work, SHARES * self._work // waves_left)
+        self._limits = self.limits_of_wave()
+        price = context.price
+        may_go = (context.verdicts.limit == 0) & (price > 0) & ~self.fixed
+        may_go[self._gone] = False
+        if self.target is not None:
+            may_go &= self.target.leaving
+        self._candidates = np.flatnonzero(may_go).astype(np.int32)
+        surplus = price - self.bound.node_value
+        self._surplus = np.where(np.isnan(surplus), 0.0, surplus)
+        self._bench = self._new_bench(may_go)
+        self._first = self._ordered()
+        self._whole = [self._limits.admitted(order, self.scale.most_leaving) for order in self._first]
+        self._rooms = self._rooms_to_try()
+
+    def is_one_wave(self, wave: Wave) -> bool:
+        """Return whether a set that was found for all waves keeps the limits of one."""
+        leaving, new, one = wave.trial.leaving, wave.trial.group_of, self.one_wave
+        if len(leaving) > one.most_leaving or len(new) > one.most_new:
+            return False
+        growth = self.context.limits.after(self._added, self._removed)
+        return growth.admit(self._counts(new)) and self.limits_of_wave().admit(leaving)
+
+    def _counts(self, group_of: tuple[int, ...]) -> Int64:
+        """Return how many nodes each group gets. int64[G]."""
+        return np.bincount(np.array(group_of, np.int64), minlength=len(self._added)).astype(np.int64)
+
+    def limits_of_wave(self) -> WaveLimits:
+        """Return the limits on the nodes that leave, as the waves so far leave them."""
+        context = self.context
+        first = context.budgets_later if self.waves else context.budgets_now
+        disruptions = first + (self.scale.waves - 1) * np.minimum(context.budgets_later, MOST_DISRUPTIONS)
+        gone = (self._removed, self._added, self._gone)
+        return WaveLimits(context, disruptions, *gone, waves=self.scale.waves, use=self._limit_use)
+
+    def _rooms_to_try(self) -> list[Bool]:
+        """Return the nodes on which pods may be placed: if more nodes may leave than one wave takes, also without those
+        of later waves. bool[N'] each."""
+        promising = self._is_candidate & (self._surplus > 0)
+        if self.target is not None:
+            others = self._room.copy()
+            others[np.flatnonzero(self._is_candidate)] = False
+            return [others]
+        is_last = self.scale.waves > 1 or len(self.waves) + 1 >= self.context.request.settings.max_waves
+        rooms = [self._room]
+        if not is_last and np.count_nonzero(promising) > max(map(len, self._whole), default=0):
+            others = self._room.copy()
+            others[np.flatnonzero(promising)] = False
+            rooms.append(others)
+        return rooms
+
+    def _new_bench(self, may_go: Bool) -> Bench:
+        context, state = self.context, self.packer.simulation.state
+        there = context.there & context.ready
+        there[self._gone] = False
+        stays = np.flatnonzero(there & ~may_go)
+        self._room = np.zeros(len(state.node_state), bool)
+        self._room[np.flatnonzero(there)] = True
+        opened = np.concatenate([wave.new_nodes for wave in self.waves] or [np.zeros(0, np.int64)])
+        self._room[opened] = True
+        self._is_candidate = may_go
+        # The fullest first, and nodes that may leave later last.
+        used = self._use[stays]
+        candidates = self._candidates[np.argsort(self._surplus[self._candidates], kind="stable")]
+        order = np.concatenate([opened, stays[np.argsort(-used, kind="stable")], candidates]).astype(np.int32)
+        self._growth_left = context.limits.after(self._added, self._removed, self.scale.waves)
+        may_add = np.minimum(self._growth_left.may_add, self.scale.most_new)
+        return Bench(
+            context,
+            self.packer,
+            self._labels,
+            order,
+            np.where(self._is_needed & context.usable, may_add, 0),
+            sum(len(wave.trial.group_of) for wave in self.waves),
+            self.scale.most_new,
+            self._rank,
+        )
+
+    def _ordered(self) -> list[Int32]:
+        """Return the candidates in several orders, most promising first. int32 each."""
+        nodes, context = self._candidates, self.context
+        surplus, cost = self._surplus[nodes], context.pods.cost[nodes]
+        per_cost = surplus / (1.0 + cost)
+        by_surplus = nodes[np.lexsort((nodes, cost, -surplus))]
+        by_cost = nodes[np.lexsort((nodes, -surplus, -per_cost))]
+        by_use = nodes[np.lexsort((nodes, -surplus, self._use[nodes]))]
+        group = context.request.snapshot.nodes.group
+        found = [by_surplus, by_cost, by_use]
+        mean = [
+            (-float(self._surplus[by_surplus[group[by_surplus] == one]].mean()), one) for one in np.unique(group[nodes])
+        ]
+        found += [by_surplus[group[by_surplus] == one] for _, one in sorted(mean)[:8]]
+        return found
+
+    def _seeds(self) -> Iterator[Int32]:
+        """Yield sets of nodes to try, ascending each."""
+        most, nodes = self.scale.most_leaving, self._candidates
+        for chosen in self._whole[:1]:
+            yield np.sort(chosen)
+            excess = self._surplus[chosen] / self.context.price[chosen]
+            yield from (np.sort(chosen[excess >= share]) for share in CLEAR_SHARES)
+        for chosen in self._whole[1:]:
+            yield np.sort(chosen)
+        if len(nodes) <= MOST_SUBSETS:
+            for bits in range(1, 1 << len(nodes)):
+                some = nodes[[at for at in range(len(nodes)) if bits >> at & 1]]
+                if len(some) <= most and self._limits.admit(some):
+                    yield some
+            return
+        for size in SIZES:
+            for chosen in self._whole:
+                if size < len(chosen):
+                    yield np.sort(chosen[:size])
+
+    def _better(self, best: _Judged | None, leaving: Int32, seen: set[bytes]) -> _Judged | None:
+        """Try a set; return it if it is better than the best one. Nodes whose pods find no place are left out."""
+        for _ in range(_REPAIRS):
+            if not len(leaving) or leaving.tobytes() in seen or not self._may_go_on():
+                return best
+            seen.add(leaving.tobytes())
+            judged, stuck = self._try(leaving)
+            if judged is not None:
+                return judged if best is None or _is_better(judged, best) else best
+            if not len(stuck):
+                return best
+            leaving = leaving[~np.isin(leaving, stuck)]
+        return best
+
+    def _try(self, leaving: Int32) -> tuple[_Judged | None, Int32]:
+        """Try a set of nodes. Return it if it is a valid wave, and else the nodes whose pods find no place. int32."""
+        context = self.context
+        self.trials += 1
+        self._wave_trials += 1
+        self.tried[leaving] = True
+        target, tries = self.target, list[tuple[_Judged | None, Int32]]()
+        if target is not None and len(target.group_of) <= MOST_FOLLOWED:
+            tries = [self._judged(leaving, room, target) for room in self._rooms]
+        if all(judged is None for judged, _ in tries):
+            tries += [self._judged(leaving, room, None) for room in self._rooms]
+        spent = len(tries) * (WORK_OF_TRIAL + int(context.pods.evictions[leaving].sum()))
+        if any(judged is None or judged.trial.group_of for judged, _ in tries):
+            spent += int(self._bench.may_add.astype(bool).sum())
+        self._work -= spent
+        self._wave_work -= spent
+        found = [one for one, _ in tries if one is not None]
+        best = max(found, key=lambda one: one.rank, default=None)
+        return best, tries[-1][1]
+
+    def _judged(self, leaving: Int32, room: Bool, target: Target | None) -> tuple[_Judged | None, Int32]:
+        """Try a set of nodes with the pods on these nodes or new ones. room : bool[N']."""
+        context = self.context
+        trial = run_trial(self._bench, leaving, room, target)
+        if len(trial.stuck):
+            self.hit.add(ReplacementLimit.NODE_GROUP_LIMIT)
+            if trial.too_many:
+                order = leaving[np.argsort(self._surplus[leaving], kind="stable")]
+                return None, order[: int(np.ceil(len(order) * min(trial.too_many + SPARE_SHARE, 1)))]
+            return None, np.unique(self._home(trial.stuck)).astype(np.int32)
+        if not self._growth_left.admit(self._counts(trial.group_of)):
+            self.broken = ReplacementLimit.NODE_GROUP_LIMIT
+            return None, leaving[:0]
+        value = value_of(context, leaving, trial.group_of)
+        limit = broken_limit(context, value) or breaks_spot_rules(self._spots, leaving, trial.group_of)
+        if limit:
+            self.broken = limit if value.saving > 0 or not self.broken else self.broken
+            return None, leaving[:0]
+        rank = worth(context, value) - self._lost(trial) - self._price_of_cost * value.cost
+        if target is not None:
+            rank = self._promise(target, trial, rank)
+        return _Judged(trial, value, rank), leaving[:0]
+
+    def _promise(self, target: Target, trial: Trial, rank: float) -> float:
+        """Return what a wave and those after it save together, if those follow the target as far as they can, with a
+        preference for what is saved early. Pods that are not where the target has one of their class take room of
+        others, which costs something."""
+        context, state = self.context, self.packer.simulation.state
+        way = self.way
+        node_count = len(state.node_state)
+        node = trial.node.copy()
+        is_new = node >= node_count
+        following = [(new, at) for at, new in enumerate(trial.of_target) if new >= 0]
+        spare = self._bench.spare_nodes
+        node[is_new] = spare[node[is_new] - node_count]
+        opened = target.opened([new for new, _ in following], spare[[at for _, at in following]])
+        pod_class = state.pod_class[trial.pods]
+        kept, elsewhere = opened.in_place(pod_class, node)
+        moved = total(self.bound.pod_value[pod_class])
+        rest = np.flatnonzero(target.leaving)
+        rest = rest[~np.isin(rest, trial.leaving) & ~np.isin(rest, self._gone)]
+        waves_left = context.request.settings.max_waves - len(self.waves) - 1
+        share = min(1.0, waves_left * self.one_wave.most_leaving / max(len(rest), 1))
+        later = total(context.price[rest]) - opened.unopened(context.group_price) + (1 - way.mismatch) * elsewhere
+        lost = way.mismatch * max(moved - kept - elsewhere, 0.0)
+        return (1 + way.early) * rank + share * later - lost
+
+    def _lost(self, trial: Trial) -> float:
+        """Return part of what later waves cannot save any more because nodes that could leave in them got pods."""
+        if len(self._rooms) == 1:
+            return 0.0
+        received = np.unique(trial.node[trial.node < len(self.fixed)])
+        could_leave = received[self._is_candidate[received]]
+        return LOST_SHARE * total(np.maximum(self._surplus[could_leave], 0.0))
+
+    def _home(self, pods: Int32) -> Int64:
+        """Return the node on which each pod is now. int64."""
+        found: Int64 = self.packer.simulation.state.pod_node[pods]
+        return found
+
+    def _improved(self, best: _Judged, seen: set[bytes]) -> _Judged | None:
+        """Return a better wave than the best one with a node less, a node more or another one; None = none is found."""
+        before, leaving = best, best.trial.leaving
+        most = self.scale.most_leaving
+        pool = self._pool(leaving)
+        order = leaving[np.argsort(self._surplus[leaving], kind="stable")]
+        for node in order.tolist():
+            best = self._better(best, leaving[leaving != node], seen) or best
+        for node in pool.tolist() if len(leaving) < most else ():
+            more = np.sort(np.append(leaving, np.int32(node)))
+            if self._limits.admit(more):
+                best = self._better(best, more, seen) or best
+        if best is before:
+            for node in pool[: POOL // 3].tolist():
+                for other in order[:4].tolist():
+                    swapped = np.sort(np.append(leaving[leaving != other], np.int32(node)))
+                    if self._limits.admit(swapped):
+                        best = self._better(best, swapped, seen) or best
+        return best if best is not before else None
+
+    def _pool(self, leaving: Int32) -> Int32:
+        """Return other candidates to try, the most promising first. int32."""
+        found: list[int] = []
+        there = set(leaving.tolist())
+        for at in range(POOL):
+            for order in self._first[:3]:
+                node = int(order[at]) if at < len(order) else -1
+                if node >= 0 and node not in there:
+                    found.append(node)
+                    there.add(node)
+        return np.array(found[:POOL], np.int32)
+
+    def adopt(self, wave: Wave) -> None:
+        """Leave a wave in the simulation."""
+        state = self._bench.state
+        stuck = replay(self._bench, wave.trial)
+        if len(stuck):
+            revert(state, wave.start)
+            raise RuntimeError(f"{len(stuck)} pods of a wave do not fit where its trial has placed them")
+        take_out(self.packer.simulation, wave.trial.leaving)
+        self._count(wave)
+        if self.target is not None:
+            following = [
+                (new, int(row)) for new, row in zip(wave.trial.of_target, wave.new_nodes, strict=True) if new >= 0
+            ]
+            opened = self.target.opened([new for new, _ in following], np.array([row for _, row in following]))
+            self.target = opened.filled(state.pod_class[wave.trial.pods], wave.node)
+
+    def adopt_again(self, wave: Wave) -> None:
+        """Leave a wave in the simulation that was undone; the waves before it have to be there."""
+        self._start_wave()
+        self.adopt(wave._replace(start=current_mark(self.packer.simulation.state)))
+
+    def _count(self, wave: Wave) -> None:
+        """Count a wave of the plan."""
+        np.add.at(self._added, np.array(wave.trial.group_of, np.int64), 1)
+        np.add.at(self._removed, self.context.request.snapshot.nodes.group[wave.trial.leaving], 1)
+        self._gone = np.concatenate([self._gone, wave.trial.leaving])
+        received = wave.node[wave.node < len(self.fixed)]
+        self.fixed[received] = True
+        self.waves.append(wave)
+
+
+_TIE: Final = 1e-9
+
+
+def _is_better(one: _Judged, other: _Judged) -> bool:
+    """Return whether a wave is better than another: it saves more, or as much with less disturbance."""
+    by = one.rank - other.rank
+    if abs(by) > _TIE * max(abs(other.rank), 1e-6):
+        return by > 0
+    return (one.value.cost, one.value.new_count) < (other.value.cost, other.value.new_count)

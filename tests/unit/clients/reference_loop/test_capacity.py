@@ -1,0 +1,87 @@
+"""ProvisioningRequests in a round: one order for all growth; conditions are told once, of what the cloud accepted."""
+
+from collections.abc import Sequence
+
+from trimtab.clients.reference_loop.capacity import ToldRequests, all_splits, request_events
+from trimtab.clients.reference_loop.rounds import deletion_order
+from trimtab.v1 import actuator_pb2, plan_pb2
+
+Outcome = plan_pb2.CapacityOutcome
+
+
+def split(group: str, before: int, after: int, *pods: str) -> plan_pb2.ScaleUpSplit:
+    new = [plan_pb2.NewNode(pods=pods)] * (after - before)
+    return plan_pb2.ScaleUpSplit(
+        node_group=group, current_size=before, new_size=after, max_size=9, pods=pods, new_nodes=new
+    )
+
+
+def answer(name: str, outcome: int, group: str = "", detail: str = "why") -> plan_pb2.CapacityAnswer:
+    places = [plan_pb2.CapacityPlace(node_group=group, pod_count=1)] if group else []
+    return plan_pb2.CapacityAnswer(
+        namespace="ml", name=name, uid=f"uid-{name}", outcome=outcome, detail=detail, places=places  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+class ActuatorThatTakesAll:
+    """Keeps what it was told; `left_count` : of each call."""
+
+    def __init__(self, left_count: int = 0) -> None:
+        self.told: list[list[str]] = []
+        self.left_count = left_count
+
+    def apply_capacity_status(
+        self, answers: Sequence[plan_pb2.CapacityAnswer]
+    ) -> actuator_pb2.ApplyCapacityStatusResponse:
+        self.told.append([one.name for one in answers])
+        return actuator_pb2.ApplyCapacityStatusResponse(left_count=self.left_count)
+
+
+def test_growth_for_requests_and_for_pods_is_one_order_a_group() -> None:
+    plan = plan_pb2.PlanResponse()
+    plan.capacity_requests.splits.extend([split("a", 1, 3, "ml/train"), split("b", 0, 1, "ml/train")])
+    plan.scale_up.splits.extend([split("a", 3, 4, "default/p"), split("c", 2, 3, "default/q")])
+    found = {one.node_group: (one.current_size, one.new_size, len(one.new_nodes)) for one in all_splits(plan)}
+    assert found == {"a": (1, 4, 3), "b": (0, 1, 1), "c": (2, 3, 1)}
+
+
+def test_an_answer_is_told_once_and_again_when_it_has_changed_meanwhile() -> None:
+    told, actuator = ToldRequests(), ActuatorThatTakesAll()
+    for outcome in (Outcome.NOT_FOUND, Outcome.NOT_FOUND, Outcome.FOUND, Outcome.BOOKED, Outcome.FOUND):
+        decision = plan_pb2.CapacityRequestsDecision(requests=[answer("train", outcome)])
+        told.forget_others(decision)
+        due = told.due(decision, set())
+        if due:
+            told.tell(actuator, due)
+    assert actuator.told == [["train"]] * 3
+
+
+def test_what_could_not_be_written_at_once_is_told_again() -> None:
+    told, actuator = ToldRequests(), ActuatorThatTakesAll(left_count=1)
+    decision = plan_pb2.CapacityRequestsDecision(requests=[answer("train", Outcome.FOUND)])
+    for _ in range(2):
+        told.tell(actuator, told.due(decision, set()))
+    assert actuator.told == [["train"]] * 2
+
+
+def test_nothing_is_told_of_a_request_whose_nodes_the_cloud_has_refused() -> None:
+    requests = [answer("refused", Outcome.PROVISIONED, "a"), answer("granted", Outcome.PROVISIONED, "b")]
+    decision = plan_pb2.CapacityRequestsDecision(requests=requests)
+    assert [one.name for one in ToldRequests().due(decision, {"a"})] == ["granted"]
+
+
+def test_nodes_that_are_given_back_are_deleted_without_a_drain() -> None:
+    plan = plan_pb2.PlanResponse()
+    plan.capacity_requests.give_back.extend(["useless", "empty"])
+    plan.scale_down.unneeded.add(node="empty")
+    plan.scale_down.delete_empty.append("empty")
+    order = deletion_order(plan_pb2.PlanRequest(request_id="r"), plan)
+    assert [(one.node, one.drain) for one in order.nodes] == [("empty", False), ("useless", False)]
+
+
+def test_each_outcome_that_is_told_is_an_event_on_the_request() -> None:
+    events = list(request_events([answer("a", Outcome.PROVISIONED), answer("b", Outcome.REVOKED, detail="gone")]))
+    assert [(one.subject.kind, one.subject.name, one.type, one.reason, one.message) for one in events] == [
+        ("ProvisioningRequest", "a", "Normal", "CapacityProvisioned", "why"),
+        ("ProvisioningRequest", "b", "Warning", "CapacityRevoked", "gone"),
+    ]

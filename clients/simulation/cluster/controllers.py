@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from trimtab.clients.kubernetes.object_files import Object
 from trimtab.clients.simulation.cluster.objects import controller_of, desired_replicas, made_uid
-from trimtab.clients.simulation.cluster.pod_groups import Turn, fitting_kind, place
+from trimtab.clients.simulation.cluster.pod_groups import SchedulingTurn, fitting_kind, place
 from trimtab.clients.simulation.cluster.pods import RECREATED_KINDS, SimulatedPod, format_time
 from trimtab.clients.simulation.cluster.preemptor import Preemptor
 from trimtab.clients.simulation.cluster.scheduler import NodeInfo
@@ -208,7 +208,7 @@ class Controllers:
             # The pods created in place of the victims are tried now.
             self.schedule()
 
-    def _schedule_gang(self, gang: Turn, hopeless: set[tuple[object, ...]]) -> None:
+    def _schedule_gang(self, gang: SchedulingTurn, hopeless: set[tuple[object, ...]]) -> None:
         """Bind the pods of a gang that have a place, or none. hopeless : gets a mark if some have none."""
         found = place(self._state.scheduler, gang)
         for pod, info in found.places:
@@ -315,7 +315,7 @@ class Controllers:
             state.group_changed(instance.group)
 
     def _start_node(self, instance: SimulatedInstance) -> None:
-        """Turn a machine into a node with its DaemonSet pods."""
+        """SchedulingTurn a machine into a node with its DaemonSet pods."""
         state = self._state
         group = state.groups[instance.group]
         node = self._new_node(instance)

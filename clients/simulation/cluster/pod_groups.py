@@ -23,7 +23,7 @@ HELD: Final = -1
 _MOST: Final = 2**31 - 1
 
 
-class Turn(NamedTuple):
+class SchedulingTurn(NamedTuple):
     """Pods that the scheduler takes together. is_gang : several that are placed as one; need : how many of them must
     have a place.
     """
@@ -40,7 +40,7 @@ class Placement(NamedTuple):
     rejected: list[SimulatedPod]
 
 
-class _Objects(Protocol):
+class _GroupedObjects(Protocol):
     """What is needed of `ClusterState`."""
 
     @property
@@ -52,7 +52,7 @@ class _Objects(Protocol):
         """Objects by "Kind/namespace/name"."""
 
 
-class GroupMembers:
+class PodGroupMembers:
     """The pods that name a group, by namespace and name of the group."""
 
     def __init__(self) -> None:
@@ -73,18 +73,18 @@ class GroupMembers:
             if not members:
                 del self._members[key]
 
-    def turns(self, objects: _Objects) -> list[Turn]:
+    def turns(self, objects: _GroupedObjects) -> list[SchedulingTurn]:
         """Return the turns of the pending pods that nothing holds, in order. O(n log n) in pending pods."""
         pending = objects.pending.values()
         if not self._members:
-            return [Turn((pod,)) for pod in sorted(pending, key=scheduling_order)]
-        found = [(scheduling_order(pod), Turn((pod,))) for pod in pending if not group_of(pod.spec)]
+            return [SchedulingTurn((pod,)) for pod in sorted(pending, key=scheduling_order)]
+        found = [(scheduling_order(pod), SchedulingTurn((pod,))) for pod in pending if not group_of(pod.spec)]
         for namespace, name in sorted({(pod.key[0], group_of(pod.spec)) for pod in pending}):
             if name:
                 found += self._of_group(objects, namespace, name)
         return [turn for _, turn in sorted(found, key=lambda one: one[0])]
 
-    def _of_group(self, objects: _Objects, namespace: str, name: str) -> list[tuple[Any, Turn]]:
+    def _of_group(self, objects: _GroupedObjects, namespace: str, name: str) -> list[tuple[Any, SchedulingTurn]]:
         group = objects.others.get(f"PodGroup/{namespace}/{name}")
         least = minimum(group)
         if group is None or least == HELD:
@@ -92,7 +92,7 @@ class GroupMembers:
         members = [pod for pod in self._members[namespace, name].values() if pod.active]
         pods = sorted((pod for pod in members if pod.key in objects.pending), key=scheduling_order)
         if least == 0:
-            return [(scheduling_order(pod), Turn((pod,))) for pod in pods]
+            return [(scheduling_order(pod), SchedulingTurn((pod,))) for pod in pods]
         if len(members) < least:
             return []
         priority = (group.get("spec") or {}).get("priority")
@@ -103,10 +103,10 @@ class GroupMembers:
             (namespace, name),
         )
         bound = sum(bool(pod.node) for pod in members)
-        return [(order, Turn(tuple(pods), is_gang=True, need=max(least - bound, 0)))]
+        return [(order, SchedulingTurn(tuple(pods), is_gang=True, need=max(least - bound, 0)))]
 
 
-def place(scheduler: PodScheduler, gang: Turn) -> Placement:
+def place(scheduler: PodScheduler, gang: SchedulingTurn) -> Placement:
     """Place a gang: its nodes hold the pods that have a place, or none if too few have one."""
     placement = Placement([], [])
     hopeless: set[tuple[object, ...]] = set()

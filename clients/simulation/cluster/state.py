@@ -15,7 +15,7 @@ from trimtab.clients.kubernetes.selectors import selects
 from trimtab.clients.simulation.cluster.database import JournalEntry, ObjectStore
 from trimtab.clients.simulation.cluster.disruption import BudgetIndex
 from trimtab.clients.simulation.cluster.objects import condition_reason, desired_replicas, labels_of, made_uid
-from trimtab.clients.simulation.cluster.pod_groups import GroupMembers
+from trimtab.clients.simulation.cluster.pod_groups import PodGroupMembers
 from trimtab.clients.simulation.cluster.pods import PodKey, SimulatedPod
 from trimtab.clients.simulation.cluster.scheduler import NodeInfo, PackingScheduler, PodScheduler
 from trimtab.clients.simulation.cluster.tallies import OwnerTallies
@@ -55,7 +55,7 @@ class ClusterState:
         self.pods_by_namespace: dict[str, dict[PodKey, SimulatedPod]] = {}
         self.pods_by_owner: dict[str, dict[PodKey, SimulatedPod]] = {}
         self.tallies = OwnerTallies()
-        self.group_members = GroupMembers()
+        self.group_members = PodGroupMembers()
         # Pending pods.
         self.pending: dict[PodKey, SimulatedPod] = {}
         self.groups: dict[str, Object] = {}

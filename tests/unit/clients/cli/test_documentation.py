@@ -394,7 +394,7 @@ def reader(text: str) -> Callable[[str, Path], None]:
         return node_group
     if document.get("kind") == "AccessPolicy" or "anonymous" in document:
         return policy
-    if "reclaims" in document or "storageClasses" in document:
+    if document.keys() & {"reclaims", "storageClasses", "batches"}:
         return scenario
     if "scrape_configs" in document:
         return scraping

@@ -74,7 +74,7 @@ BAD_PLACES = {
         [*on_n3(claims=["c"]), persistent_volume_claim("c", storage_class="s"), storage_class("s", wait=False)],
         "cannot be",
     ),
-    "unknown constraint": (on_n3(spec={"resourceClaims": [{"name": "c"}]}), "cannot be decided"),
+    "unknown claim": (on_n3(spec={"resourceClaims": [{"name": "c"}]}), "it names neither a ResourceClaim"),
 }
 
 

@@ -56,7 +56,7 @@ def decided(
 ) -> list[bytes]:
     simulation = build_simulation(snapshot, VirtualRows())
     simulation = simulation._replace(state=simulation.state._replace(log=move_log(capacity)))
-    this = Round(snapshot, lambda _: simulation, NOW_S * 10**9, work=Work(parallel=together))
+    this = Round(snapshot, lambda *_: simulation, NOW_S * 10**9, work=Work(parallel=together))
     found = decide_scale_down(ScaleDownRequest(this, resolve_scale_down(settings_of(asked)), state)).whole()
     left = this.simulation.state
     counters = left.counters

@@ -17,7 +17,7 @@ from trimtab.planner.scale_down.context import ScaleDownRequest
 from trimtab.planner.scale_down.decision import decide_scale_down
 from trimtab.planner.simulation.build import Simulation, build_simulation
 from trimtab.planner.simulation.log import move_log
-from trimtab.planner.simulation.virtual_rows import VirtualPod, VirtualRows
+from trimtab.planner.simulation.virtual_rows import NO_KINDS, Kinds, VirtualPod, VirtualRows
 from trimtab.planner.snapshot.columns import Snapshot
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2
@@ -27,8 +27,8 @@ SMALL = MIX._replace(nodes=(4, 8), pods=(10, 30))
 SETTINGS = {"utilizationThreshold": 1, "unneededTime": "0s", "skipNodesWithLocalStorage": False}
 
 
-def with_log_of(capacity: int, snapshot: Snapshot) -> Callable[[tuple[VirtualPod, ...]], Simulation]:
-    def build(pods: tuple[VirtualPod, ...]) -> Simulation:
+def with_log_of(capacity: int, snapshot: Snapshot) -> Callable[..., Simulation]:
+    def build(pods: tuple[VirtualPod, ...], _: Kinds = NO_KINDS) -> Simulation:
         simulation = build_simulation(snapshot, VirtualRows(pods))
         return simulation._replace(state=simulation.state._replace(log=move_log(capacity)))
 

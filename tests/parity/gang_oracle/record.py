@@ -45,9 +45,8 @@ def main() -> None:
         none += gangs.count(0)
         if ours != one.bound:
             print(f"seed {seed}: scheduler {one.bound}, Trimtab {ours}: {json.dumps(one.question)}")
-    print(
-        f"{len(found)} clusters, {whole} gangs placed, {none} not, {groups - whole - none} sets of single pods: {differ} differ"
-    )
+    singles = groups - whole - none
+    print(f"{len(found)} clusters, {whole} gangs placed, {none} not, {singles} sets of single pods: {differ} differ")
 
 
 if __name__ == "__main__":

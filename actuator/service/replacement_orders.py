@@ -7,6 +7,7 @@ the limits; `trimtab.actuator.replacements` carries it out. It is answered once 
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import grpc
 import structlog
 
 from trimtab.actuator.cloud.provider import CloudError, CloudProvider, NodeGroupView
@@ -36,6 +37,8 @@ from trimtab.actuator.tracker.replacement_states import (
 from trimtab.actuator.tracker.replacements import TOLERANCE
 from trimtab.actuator.tracker.states import Reason, TrackerData
 from trimtab.actuator.tracker.tracker import Tracker
+from trimtab.clients.rpc.errors import Reason as ErrorReason
+from trimtab.clients.rpc.errors import ServiceError
 from trimtab.v1 import actuator_pb2, reason_pb2
 
 log = structlog.get_logger("replacements")
@@ -80,6 +83,7 @@ class ReplacementOrders:
         request_id, digest = request.request_id, digest_request(request)
         if self._processor.read(lambda tracker, _: _is_known(tracker, request_id, digest)):
             return ReplacementAnswer(True)
+        self._check_may_order()
         facts = self._observe(request)
         answers: list[ReplacementAnswer] = []
 
@@ -116,6 +120,17 @@ class ReplacementOrders:
             snapshot_version=request.snapshot_version,
         )
         return answer
+
+    def _check_may_order(self) -> None:
+        """Raise ServiceError where another autoscaler sets the sizes: it would take ordered nodes for its own."""
+        if self._settings.groups.sized_by_caller:
+            raise ServiceError(
+                grpc.StatusCode.UNIMPLEMENTED,
+                ErrorReason.DECISION_UNAVAILABLE,
+                "this actuator serves a Cluster Autoscaler (--serve-externalgrpc), which sets the sizes of the node "
+                "groups: it replaces no nodes; start it without --serve-externalgrpc, and let trimtab decide, or do "
+                "not request replacements",
+            )
 
     def cancel(self, request: actuator_pb2.CancelReplacementRequest) -> tuple[list[str], list[str]]:
         """End replacements; returns those that are cancelled and the others, in the order of the request."""

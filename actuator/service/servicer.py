@@ -84,9 +84,11 @@ class ActuatorServicer(actuator_pb2_grpc.ActuatorServicer):
     ) -> actuator_pb2.GetActuatorInfoResponse:
         """Return the capabilities of this build."""
         del request, context
+        # Where another autoscaler sets the sizes, no replacement is started.
+        is_sized_by_caller = self._actuator.settings.groups.sized_by_caller
         return actuator_pb2.GetActuatorInfoResponse(
             version=_version(),
-            rpcs=RPCS,
+            rpcs=[rpc for rpc in RPCS if rpc != "StartReplacement" or not is_sized_by_caller],
             cloud=self._actuator.cloud.name,
             leader=self._actuator.processor.leading,
         )

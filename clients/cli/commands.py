@@ -397,6 +397,7 @@ def report(
     rates: RatesOption = None,
     context: ContextsOption = None,
     kubeconfig: LiveKubeconfigOption = None,
+    offers: OffersOption = None,
     cluster: ClustersOption = None,
     usage: UsageOption = None,
     usage_margin: UsageMarginOption = 100 * DEFAULT_MARGIN,
@@ -415,7 +416,7 @@ def report(
 
     asked = (planner, settings, None, now, Format.TABLE, group_by, False, max_input_bytes, prices, rates)
     clusters = (tuple(context or ()), kubeconfig, tuple(cluster or ()))
-    options = CommandOptions(tuple(files or ()), *asked, *clusters, title, usage, usage_margin / 100)
+    options = CommandOptions(tuple(files or ()), *asked, *clusters, title, usage, usage_margin / 100, offers)
     run(options, out, from_start=from_start)
 
 

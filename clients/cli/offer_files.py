@@ -2,7 +2,7 @@
 `instance_type`, `cpu`, `memory_gib` and optionally `pods`, `gpus`, `arch`, `zone`, `capacity_type`, `price`,
 `currency`, `allocatable_cpu`, `allocatable_memory_gib` and `labels` (KEY=VALUE, separated by ";"), named in the first
 line; or JSON or YAML, a list of mappings with these keys; or what `aws pricing get-products --service-code AmazonEC2`
-writes:
+writes, also several pages one after the other:
 
     instance_type,cpu,memory_gib,pods,zone,capacity_type,price
     m5.large,2,8,29,eu-west-1a,on-demand,0.107
@@ -14,16 +14,15 @@ machine. A line that cannot be used is left out with a note that names file, lin
 currency than that of most lines. Errors name the file.
 """
 
-import csv
-import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from trimtab.clients.cli.amounts import counted
+from trimtab.clients.cli.csv_rows import csv_rows
 from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.output import note
 from trimtab.clients.documents.bounded_input import UnreadableTextError, read_text
@@ -107,21 +106,18 @@ def _in_one_currency(path: Path, found: dict[OfferKey, MachineOffer], currencies
 def _rows(path: Path, text: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the lines of a file with their places."""
     if path.suffix not in (".json", ".yaml", ".yml") and not text.lstrip().startswith(("{", "[")):
-        reader = csv.DictReader(text.splitlines(), restkey="")
-        _check_columns(path, "line 1", reader.fieldnames or ())
-        try:
-            for row in reader:
-                if "" in row:
-                    raise UsageError(f"{path}: line {reader.line_num}: it has more values than the first line columns")
-                yield f"line {reader.line_num}", row
-        except csv.Error as error:
-            raise UsageError(f"{path}: line {reader.line_num}: this is not CSV: {error}") from None
+        for number, line in csv_rows(path, text, _column_problem, may_be_short=True):
+            yield f"line {number}", line
         return
+    from trimtab.clients.cli.price_lists.rows import json_document, note_missing_pages
+
     try:
-        document = json.loads(text) if text.lstrip()[:1] in ("{", "[") else load_document(text)
+        document = json_document(text) if text.lstrip()[:1] in ("{", "[") else load_document(text)
     except (ValueError, DocumentError) as error:
         raise UsageError(f"{path}: this is neither JSON nor YAML: {error}") from None
-    if isinstance(document, dict) and ("PriceList" in document or "products" in document):
+    parts = document if isinstance(document, list) else [document]
+    if any(isinstance(part, dict) and ("PriceList" in part or "products" in part) for part in parts):
+        note_missing_pages(parts, {"PriceList": "NextToken"})
         yield from _aws_rows(document)
         return
     if not isinstance(document, list):
@@ -129,17 +125,19 @@ def _rows(path: Path, text: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     for number, row in enumerate(document):
         if not isinstance(row, dict):
             raise UsageError(f"{path}: entry {number}: a mapping is expected, with {', '.join(COLUMNS)}")
-        _check_columns(path, f"entry {number}", row)
+        problem = _column_problem([str(name) for name in row])
+        if problem:
+            raise UsageError(f"{path}: entry {number}: {problem}")
         yield f"entry {number}", row
 
 
-def _check_columns(path: Path, place: str, columns: Iterable[Any]) -> None:
-    names = [str(name) for name in columns]
+def _column_problem(names: list[str]) -> str:
     unknown = [name for name in names if name not in COLUMNS and "/" not in name]
     missing = [name for name in ("instance_type", "cpu", "memory_gib") if name not in names]
-    if unknown or missing:
-        problem = f"{unknown[0]!r} is unknown" if unknown else f"{missing[0]!r} is missing"
-        raise UsageError(f"{path}: {place}: column {problem}; there are {', '.join(COLUMNS)}")
+    if not unknown and not missing:
+        return ""
+    problem = f"{unknown[0]!r} is unknown" if unknown else f"{missing[0]!r} is missing"
+    return f"column {problem}; there are {', '.join(COLUMNS)}"
 
 
 def _offer(row: Mapping[str, Any]) -> MachineOffer:
@@ -202,7 +200,7 @@ def _parts(text: Any) -> list[str]:
     return [part.strip() for part in re.split(r"[;\n]", str(text)) if part.strip()]
 
 
-def _aws_rows(document: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _aws_rows(document: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the offerings of a price list of AWS: Linux on shared machines, on demand."""
     from trimtab.clients.cli.price_lists.aws import on_demand_prices, products_of
 

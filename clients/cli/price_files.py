@@ -13,7 +13,6 @@ differs, so a line applies to one of them only. `label` is KEY=VALUE. Lines in a
 are left out with a note. Errors name file and line.
 """
 
-import csv
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -23,6 +22,7 @@ from typing import Any, Final, NamedTuple
 import yaml
 
 from trimtab.clients.cli.amounts import counted
+from trimtab.clients.cli.csv_rows import csv_rows
 from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.output import note
 from trimtab.clients.cli.prices import ON_DEMAND, SPOT, PricedMachine, Prices
@@ -64,7 +64,7 @@ def read_prices(path: Path, rates: Rates | None = None) -> Prices:
     is_yaml = path.suffix in (".yaml", ".yml", ".json")
     found: list[_PriceLine] = []
     numbers: dict[Any, int] = {}
-    for number, row in _yaml_rows(path, text) if is_yaml else _csv_rows(path, text):
+    for number, row in _yaml_rows(path, text) if is_yaml else csv_rows(path, text, _column_problem):
         try:
             line = _read(row)
             if line.subject in numbers:
@@ -130,29 +130,15 @@ def _read(row: Mapping[str, str]) -> _PriceLine:
     return _PriceLine(machine, row.get("group") or "", label, price, (row.get("currency") or "").upper())
 
 
-def _csv_rows(path: Path, text: str) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield lines with their numbers."""
-    reader = csv.DictReader(text.splitlines(), restkey="", strict=True)
-    try:
-        _check_columns(path, list(reader.fieldnames or ()))
-        for row in reader:
-            if "" in row or None in row.values():
-                extent = "more" if "" in row else "fewer"
-                raise UsageError(f"{path}: line {reader.line_num}: it has {extent} values than the first line columns")
-            yield reader.line_num, {key: value.strip() for key, value in row.items()}
-    except csv.Error as error:
-        raise UsageError(f"{path}: line {reader.line_num}: this is not CSV: {error}") from None
-
-
-def _check_columns(path: Path, columns: list[str]) -> None:
+def _column_problem(columns: list[str]) -> str:
     unknown = [name for name in columns if name not in COLUMNS]
     missing = [name for name in ("price",) if name not in columns]
     if not any(name in columns for name in SUBJECTS):
         missing.insert(0, "type")
-    twice = [name for name in columns if columns.count(name) > 1]
-    if unknown or missing or twice:
-        problem = f"{unknown[0]!r} is unknown" if unknown else f"{(missing or twice)[0]!r} is missing or given twice"
-        raise UsageError(f"{path}: line 1: column {problem}; there are {', '.join(COLUMNS)}")
+    if not unknown and not missing:
+        return ""
+    problem = f"{unknown[0]!r} is unknown" if unknown else f"{missing[0]!r} is missing"
+    return f"column {problem}; there are {', '.join(COLUMNS)}"
 
 
 def _yaml_rows(path: Path, text: str) -> Iterator[tuple[int, dict[str, str]]]:

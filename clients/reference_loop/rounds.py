@@ -85,6 +85,9 @@ class LoopActuator(Protocol):
 
 
 REFUSED_REPLACEMENT: Final = "replacement"
+NO_REPLACEMENT: Final = (
+    "the actuator replaces no nodes: another autoscaler sets its sizes (--serve-externalgrpc), or it is too old"
+)
 MOST_NOTED = 5
 """Most incomplete groups of pod costs, and most buffers without status, that are noted in a round."""
 
@@ -281,6 +284,8 @@ class RoundRunner:
             ("ApplyBufferStatus", answer.HasField("slack"), lambda: self._tell_buffers(actuator, done)),
         ]
         for rpc, is_due, step in steps:
+            if is_due and rpc == "StartReplacement" and rpc not in takes:
+                done.notes.append(NO_REPLACEMENT)
             if not is_due or rpc not in takes or (rpc.startswith("Start") and self._clocks_differ(done)):
                 continue
             if not may_act():

@@ -20,6 +20,7 @@ from trimtab.planner.model.values import (
     MountedVolume,
     NodeAffinityTerm,
     Owner,
+    PodClaim,
     PodGroup,
     PodRequirements,
     SpreadConstraint,
@@ -124,6 +125,10 @@ SPECS = st.builds(
     node_features=_sorted_tuples(st.sampled_from(["F", "G"])),
     read_only_disks=_sorted_tuples(st.sampled_from(["d1", "d2"])),
     scale_up_delay_s=st.sampled_from([-1, 0, 90]),
+    # Claims that can be used are drawn with their devices, by `device_snapshots`.
+    claims=st.sampled_from([(), (), (), (PodClaim("gpu", "", None, "there is no template"),)]),
+    extended_device_requests=st.just(()),
+    capacity_request=st.sampled_from(["", "", "a"]),
 )
 
 

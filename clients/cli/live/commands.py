@@ -21,6 +21,7 @@ from trimtab.clients.cli.options import (
     LeaseNameOption,
     LoopActuatorOption,
     LoopMetricsOption,
+    OffersOption,
     OutputOption,
     PlannerOption,
     PricesOption,
@@ -191,6 +192,7 @@ def record(
     interval: IntervalOption = 10.0,
     rounds: Annotated[int, typer.Option(min=1, help="rounds to record")] = 1,
     cluster_name: ClusterOption = "",
+    offers: OffersOption = None,
     redact: Annotated[
         bool,
         typer.Option("--redact", help="replace names, labels and uids without changing any decision"),
@@ -204,7 +206,7 @@ def record(
 
     source = ClusterSource(kubeconfig, context, tuple(node_groups or ()), settings, cluster_name)
     chosen = tuple(read_decisions(decision)) if decision else ()
-    go(RecordOptions(file, source, planner, actuator, chosen, interval, rounds, redact))
+    go(RecordOptions(file, source, planner, actuator, chosen, interval, rounds, redact, offers))
 
 
 @app.command()

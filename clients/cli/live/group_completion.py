@@ -2,7 +2,7 @@
 of NodePools, node groups by labels if there are none yet, then prices.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from trimtab.clients.cli.group_prices import LivePrices
@@ -12,6 +12,7 @@ from trimtab.clients.kubernetes.kinds.nodes import NodeGroup
 from trimtab.clients.reference_loop.rounds import RoundSettings
 from trimtab.clients.snapshots.live.cluster import LiveCluster
 from trimtab.clients.snapshots.live.pool_groups import LivePoolGroups
+from trimtab.clients.snapshots.objects.karpenter.offers import MachineOffer
 from trimtab.v1 import actuator_pb2
 
 
@@ -21,12 +22,13 @@ def completed(
     tell: Callable[[str, str], None],
     labels: tuple[str, ...] | None = (),
     prices: Prices | None = None,
+    offers: Sequence[MachineOffer] | None = None,
 ) -> RoundSettings:
     """Return the settings of rounds with what completes the declared node groups. tell : is given the kind of a note,
     `node_pools` or `groups_by_label`, and its text; labels : as in `LiveLabelGroups`, () = no groups by labels;
-    prices : None = those of the groups.
+    prices : None = those of the groups; offers : machines that NodePools may have, None = those that nodes have.
     """
-    pools = LivePoolGroups(cluster, lambda text: tell("node_pools", text))
+    pools = LivePoolGroups(cluster, lambda text: tell("node_pools", text), offers)
     by_labels = LiveLabelGroups(labels, cluster.nodes, lambda text: tell("groups_by_label", text))
     priced = LivePrices(prices, cluster) if prices is not None else None
 

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from trimtab.clients.cli.live.redaction import redact_file
 from trimtab.clients.cli.live.rounds_recorder import RoundsRecorder
 from trimtab.clients.cli.live.sources import ClusterSource, check_writable, cluster_failures
 from trimtab.clients.cli.live.stopping import Stopping
+from trimtab.clients.cli.offer_files import read_offers
 from trimtab.clients.cli.output import note, stderr_console
 from trimtab.clients.cli.planners import open_link
 from trimtab.clients.reference_loop.planner_session import PlannerSession
@@ -25,6 +27,7 @@ from trimtab.clients.reference_loop.rounds import RoundRunner, RoundSettings
 from trimtab.clients.rpc.errors import TrimtabError
 from trimtab.clients.rpc.telemetry import configure_logging, terminal_format
 from trimtab.clients.snapshots.live.cluster import LiveCluster
+from trimtab.clients.snapshots.objects.karpenter.offers import MachineOffer
 from trimtab.v1 import plan_pb2
 
 LIST_TIMEOUT_S = 600.0
@@ -35,7 +38,7 @@ class RecordOptions:
     """The options of `trimtab record`: a field is the option of that name, as `--help` describes it, except for these.
 
     file : the recording to write; source : the options that name the cluster; decisions : of `--decision`, () = the
-    usual ones; interval_s : seconds
+    usual ones; interval_s : seconds; offers : None = those that nodes have
     """
 
     file: Path
@@ -46,6 +49,7 @@ class RecordOptions:
     interval_s: float
     rounds: int
     redact: bool
+    offers: Path | None = None
 
 
 def record(options: RecordOptions) -> None:
@@ -54,6 +58,7 @@ def record(options: RecordOptions) -> None:
     """
     configure_logging("warning", terminal_format())
     check_writable("FILE", options.file)
+    offers = read_offers(options.offers).offers if options.offers is not None else None
     target = options.file.with_name(f".{options.file.name}.not-redacted") if options.redact else options.file
     stopping, count = Stopping(), 0
     with stopping.on_signals():
@@ -61,7 +66,7 @@ def record(options: RecordOptions) -> None:
             if options.redact:
                 target.touch(mode=0o600)
             with cluster_failures():
-                count = _record(options, target, stopping)
+                count = _record(options, target, stopping, offers)
             if options.redact and count:
                 redact_file(target, options.file)
         finally:
@@ -73,8 +78,8 @@ def record(options: RecordOptions) -> None:
     note(f"{options.file}: {counted(count, 'round')}, {size_mib:.2f} MiB")
 
 
-def _record(options: RecordOptions, target: Path, stopping: Stopping) -> int:
-    """Record into `target`; return how many rounds."""
+def _record(options: RecordOptions, target: Path, stopping: Stopping, offers: Sequence[MachineOffer] | None) -> int:
+    """Record into `target`; return how many rounds. offers : machines that NodePools may have, None = not given."""
     settings = RoundSettings(
         options.source.name, options.decisions, options.source.plan_settings(), options.source.groups(), dry_run=True
     )
@@ -92,7 +97,7 @@ def _record(options: RecordOptions, target: Path, stopping: Stopping) -> int:
         bar = stack.enter_context(Progress(*columns, console=console, transient=True, disable=not console.is_terminal))
         cluster = stack.enter_context(LiveCluster(options.source.api(), numbers=annotations_read(settings.plan)))
         _list(cluster, bar)
-        settings = completed(settings, cluster, lambda _, text: note(text))
+        settings = completed(settings, cluster, lambda _, text: note(text), offers=offers)
         recorder = stack.enter_context(RoundsRecorder(target, options.source.name))
         rounds = RoundRunner(cluster, PlannerSession(link), actuator, settings, recorder)
         stopped = threading.Event()

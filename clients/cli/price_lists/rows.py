@@ -40,9 +40,14 @@ def read_json(path: Path) -> Any:
     except UnreadableTextError as error:
         raise UsageError(f"{path}: {error}") from None
     try:
-        found = list(_documents(text))
+        return json_document(text)
     except ValueError as error:
         raise UsageError(f"{path}: this is not JSON: {error}; write it with --output json or --format json") from None
+
+
+def json_document(text: str) -> Any:
+    """Return the JSON document of a text, or a list of its documents. Raises ValueError."""
+    found = list(_documents(text))
     return (
         found[0] if len(found) == 1 else [part for one in found for part in (one if isinstance(one, list) else [one])]
     )

@@ -81,14 +81,21 @@ def _write(out: Path, page: ReportPage) -> None:
 def _page(options: CommandOptions, from_start: bool) -> ReportPage:
     recordings = [path for path in options.files if path != STANDARD_INPUT and has_rounds(path)]
     if recordings and len(recordings) == len(options.files):
+        _note_offers(options, "recorded rounds have their node groups")
         return over_time(options, from_start)
     results = [path for path in options.files if _is_result(path)]
     if results and len(results) < len(options.files):
         raise UsageError(f"{results[0]} is a simulation's result, the other files are not; report on one or the other")
     if results:
+        _note_offers(options, "a simulation has its node groups")
         return simulated(merged([(path, read_result(path)) for path in results]), from_start)
     _check_overlay(0, from_start)
     return planned(options)
+
+
+def _note_offers(options: CommandOptions, why: str) -> None:
+    if options.offers is not None:
+        note(f"--offers has no effect: {why}")
 
 
 def _check_overlay(count: int, from_start: bool) -> None:

@@ -82,9 +82,10 @@ type ActuatorClient interface {
 	// back: new nodes without pods go again, soft taints are removed. Idempotent
 	// by `request_id`: what has started is not started again. One replacement is
 	// in progress at a time. Errors: INVALID_ARGUMENT, ALREADY_EXISTS (request id
-	// reused), FAILED_PRECONDITION (not leader), UNAVAILABLE. A replacement that
-	// is refused is a result, not an error; the same request later is decided
-	// anew.
+	// reused), FAILED_PRECONDITION (not leader), UNAVAILABLE, UNIMPLEMENTED
+	// (another autoscaler sets the sizes of the node groups; `GetInfo` does not
+	// list this call then). A replacement that is refused is a result, not an
+	// error; the same request later is decided anew.
 	StartReplacement(ctx context.Context, in *StartReplacementRequest, opts ...grpc.CallOption) (*StartReplacementResponse, error)
 	// Ends replacements: before the first drain they are rolled back; later, the
 	// nodes whose deletion was requested from the cloud still go, the others
@@ -282,9 +283,10 @@ type ActuatorServer interface {
 	// back: new nodes without pods go again, soft taints are removed. Idempotent
 	// by `request_id`: what has started is not started again. One replacement is
 	// in progress at a time. Errors: INVALID_ARGUMENT, ALREADY_EXISTS (request id
-	// reused), FAILED_PRECONDITION (not leader), UNAVAILABLE. A replacement that
-	// is refused is a result, not an error; the same request later is decided
-	// anew.
+	// reused), FAILED_PRECONDITION (not leader), UNAVAILABLE, UNIMPLEMENTED
+	// (another autoscaler sets the sizes of the node groups; `GetInfo` does not
+	// list this call then). A replacement that is refused is a result, not an
+	// error; the same request later is decided anew.
 	StartReplacement(context.Context, *StartReplacementRequest) (*StartReplacementResponse, error)
 	// Ends replacements: before the first drain they are rolled back; later, the
 	// nodes whose deletion was requested from the cloud still go, the others

@@ -31,6 +31,7 @@ from trimtab.clients.snapshots.live.reflector import Reflector, ReflectorSetting
 from trimtab.clients.snapshots.live.snapshot_update import Observation
 from trimtab.clients.snapshots.live.snapshots import SnapshotMaker
 from trimtab.clients.snapshots.live.watched_objects import WatchedObjects
+from trimtab.clients.snapshots.objects.karpenter.offers import MachineOffer
 from trimtab.clients.snapshots.objects.karpenter.pools import PoolGroups
 from trimtab.v1 import actuator_pb2
 
@@ -164,10 +165,12 @@ class LiveCluster:
         with self._lock:
             return list(self.store.objects["Node"].values())
 
-    def pool_groups(self, declared: Sequence[NodeGroup]) -> PoolGroups:
-        """Return the node groups of NodePools as they are now. declared : other groups, whose nodes stay theirs."""
+    def pool_groups(self, declared: Sequence[NodeGroup], offers: Sequence[MachineOffer] | None = None) -> PoolGroups:
+        """Return the node groups of NodePools as they are now. declared : other groups, whose nodes stay theirs; offers
+        : machines that they may have, None = those that nodes have.
+        """
         with self._lock:
-            return store_pool_groups(self.store, declared)
+            return store_pool_groups(self.store, declared, offers)
 
     def forget(self) -> None:
         """Make the next `next_update` return the whole cluster."""

@@ -25,16 +25,18 @@ def store_pool_groups(
 class PooledCluster(Protocol):
     """A live cluster, as `trimtab.clients.snapshots.live.LiveCluster` is one."""
 
-    def pool_groups(self, declared: Sequence[NodeGroup]) -> PoolGroups:
+    def pool_groups(self, declared: Sequence[NodeGroup], offers: Sequence[MachineOffer] | None = None) -> PoolGroups:
         """Return the node groups of its NodePools as they are now."""
 
 
 class LivePoolGroups:
     """The node groups of NodePools for `RoundSettings.complete_groups`, and their settings for `complete_settings`."""
 
-    def __init__(self, cluster: PooledCluster, warn: Callable[[str], None]) -> None:
-        """`warn` gets each note about the pools, once."""
-        self._cluster, self._warn = cluster, warn
+    def __init__(
+        self, cluster: PooledCluster, warn: Callable[[str], None], offers: Sequence[MachineOffer] | None = None
+    ) -> None:
+        """`warn` gets each note about the pools, once. offers : as in `pool_groups`."""
+        self._cluster, self._warn, self._offers = cluster, warn, offers
         self._settings = plan_pb2.PlanSettings()
         self._noted: set[str] = set()
 
@@ -42,7 +44,7 @@ class LivePoolGroups:
         self, declared: tuple[NodeGroup, ...], _status: actuator_pb2.ActuatorStatus | None
     ) -> tuple[NodeGroup, ...]:
         """Return the declared groups and those of the NodePools."""
-        found = self._cluster.pool_groups(declared)
+        found = self._cluster.pool_groups(declared, self._offers)
         self._settings = found.settings
         for text in found.notes:
             if text not in self._noted:

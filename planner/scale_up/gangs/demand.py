@@ -9,7 +9,7 @@ import numpy as np
 
 from trimtab.planner.facts.gangs import Gang
 from trimtab.planner.model.settings import SECOND_NS
-from trimtab.planner.placement.waiting import priorities
+from trimtab.planner.placement.waiting import in_order, priorities
 from trimtab.planner.scale_up.pending import PodsInGangs
 from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.snapshot.columns import Int32, Snapshot
@@ -37,7 +37,7 @@ def pods_in_gangs(gangs: Sequence[Gang]) -> PodsInGangs:
 
 
 def turns(snapshot: Snapshot, simulation: Simulation, gangs: Sequence[Gang], pending: Int32) -> list[Turn]:
-    """Return the turns of all pending : int32 pods, first the one that comes first."""
+    """Return the turns of all pending : int32 pods, first the one that comes first; single pods in the usual order."""
     together = [(at, gang) for at, gang in enumerate(gangs) if gang.is_bound_together]
     units = sorted((-gang.priority, gang.since_ns, gang.key, at) for at, gang in together)
     single = pending[~np.isin(pending, _pods(gang for _, gang in together))]
@@ -54,10 +54,10 @@ def turns(snapshot: Snapshot, simulation: Simulation, gangs: Sequence[Gang], pen
             runs_of[level] = runs_of.get(level, 0) + 1
             more_important |= older & (runs_of[level] < MOST_RUNS)
         if more_important.any():
-            found.append(Turn(-1, single[more_important]))
+            found.append(Turn(-1, in_order(simulation, single[more_important])))
             taken |= more_important
         found.append(Turn(at, gangs[at].pending[is_pending[gangs[at].pending]]))
-    return [*found, Turn(-1, single[~taken])]
+    return [*found, Turn(-1, in_order(simulation, single[~taken]))]
 
 
 def _pods(gangs: Iterable[Gang]) -> Int32:

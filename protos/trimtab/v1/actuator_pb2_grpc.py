@@ -183,9 +183,10 @@ class ActuatorServicer:
         back: new nodes without pods go again, soft taints are removed. Idempotent
         by `request_id`: what has started is not started again. One replacement is
         in progress at a time. Errors: INVALID_ARGUMENT, ALREADY_EXISTS (request id
-        reused), FAILED_PRECONDITION (not leader), UNAVAILABLE. A replacement that
-        is refused is a result, not an error; the same request later is decided
-        anew.
+        reused), FAILED_PRECONDITION (not leader), UNAVAILABLE, UNIMPLEMENTED
+        (another autoscaler sets the sizes of the node groups; `GetInfo` does not
+        list this call then). A replacement that is refused is a result, not an
+        error; the same request later is decided anew.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -81,9 +81,10 @@ class ActuatorStub:
     back: new nodes without pods go again, soft taints are removed. Idempotent
     by `request_id`: what has started is not started again. One replacement is
     in progress at a time. Errors: INVALID_ARGUMENT, ALREADY_EXISTS (request id
-    reused), FAILED_PRECONDITION (not leader), UNAVAILABLE. A replacement that
-    is refused is a result, not an error; the same request later is decided
-    anew.
+    reused), FAILED_PRECONDITION (not leader), UNAVAILABLE, UNIMPLEMENTED
+    (another autoscaler sets the sizes of the node groups; `GetInfo` does not
+    list this call then). A replacement that is refused is a result, not an
+    error; the same request later is decided anew.
     """
     CancelReplacement: _grpc.UnaryUnaryMultiCallable[_actuator_pb2.CancelReplacementRequest, _actuator_pb2.CancelReplacementResponse]
     """Ends replacements: before the first drain they are rolled back; later, the
@@ -151,9 +152,10 @@ class ActuatorAsyncStub(ActuatorStub):
     back: new nodes without pods go again, soft taints are removed. Idempotent
     by `request_id`: what has started is not started again. One replacement is
     in progress at a time. Errors: INVALID_ARGUMENT, ALREADY_EXISTS (request id
-    reused), FAILED_PRECONDITION (not leader), UNAVAILABLE. A replacement that
-    is refused is a result, not an error; the same request later is decided
-    anew.
+    reused), FAILED_PRECONDITION (not leader), UNAVAILABLE, UNIMPLEMENTED
+    (another autoscaler sets the sizes of the node groups; `GetInfo` does not
+    list this call then). A replacement that is refused is a result, not an
+    error; the same request later is decided anew.
     """
     CancelReplacement: _aio.UnaryUnaryMultiCallable[_actuator_pb2.CancelReplacementRequest, _actuator_pb2.CancelReplacementResponse]  # type: ignore[assignment]
     """Ends replacements: before the first drain they are rolled back; later, the
@@ -272,9 +274,10 @@ class ActuatorServicer(metaclass=_abc_1.ABCMeta):
         back: new nodes without pods go again, soft taints are removed. Idempotent
         by `request_id`: what has started is not started again. One replacement is
         in progress at a time. Errors: INVALID_ARGUMENT, ALREADY_EXISTS (request id
-        reused), FAILED_PRECONDITION (not leader), UNAVAILABLE. A replacement that
-        is refused is a result, not an error; the same request later is decided
-        anew.
+        reused), FAILED_PRECONDITION (not leader), UNAVAILABLE, UNIMPLEMENTED
+        (another autoscaler sets the sizes of the node groups; `GetInfo` does not
+        list this call then). A replacement that is refused is a result, not an
+        error; the same request later is decided anew.
         """
 
     @_abc_1.abstractmethod

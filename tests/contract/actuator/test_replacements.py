@@ -7,6 +7,7 @@ import signal
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import grpc
@@ -15,7 +16,7 @@ from google.protobuf.duration_pb2 import Duration
 
 from tests.builders.actuator import sql_store
 from tests.builders.actuator_processes import running
-from tests.builders.actuator_service import Service, refusal
+from tests.builders.actuator_service import SETTINGS, Service, refusal
 from tests.builders.kubernetes import listed
 from tests.builders.metrics import REPLACEMENTS, check_page
 from tests.builders.replacements import BIG, NEW, wasteful_cluster, wave
@@ -100,6 +101,38 @@ def test_a_caller_that_no_longer_leads_is_refused(service: Service) -> None:
     late = Request(request_id="w2", wave=request.wave, epoch=4)
     error = refusal(lambda: service.client.start_replacement(late))
     assert (error.code, error.reason) == (grpc.StatusCode.FAILED_PRECONDITION, Reason.EPOCH_SUPERSEDED)
+
+
+def test_an_actuator_whose_caller_sets_the_sizes_refuses_to_replace_and_says_what_to_do() -> None:
+    settings = replace(SETTINGS, groups=replace(SETTINGS.groups, sized_by_caller=True))
+    service = Service(settings, objects=wasteful_cluster())
+    try:
+        error = refusal(lambda: service.client.start_replacement(order(service.client)))
+        assert (error.code, error.reason) == (grpc.StatusCode.UNIMPLEMENTED, Reason.DECISION_UNAVAILABLE)
+        assert "without --serve-externalgrpc" in str(error)
+        rpcs = set(service.client.get_info().rpcs)
+        status = service.client.get_status()
+    finally:
+        service.close()
+    assert "StartReplacement" not in rpcs
+    assert {"CancelReplacement", "StartDeletion", "ScaleUp"} <= rpcs
+    assert not status.replacements
+    assert {group.id: group.target_size for group in status.node_groups}["small"] == 0
+
+
+def test_a_replacement_that_began_is_known_after_the_caller_sets_the_sizes(tmp_path: Path) -> None:
+    store = sql_store(tmp_path / "store.sqlite")
+    before = Service(objects=wasteful_cluster(), store=store())
+    request = order(before.client)
+    assert before.client.start_replacement(request).accepted
+    ended(before.client)
+    before.close()
+    settings = replace(SETTINGS, groups=replace(SETTINGS.groups, sized_by_caller=True))
+    after = Service(settings, objects=wasteful_cluster(), store=store())
+    try:
+        assert after.client.start_replacement(request).accepted
+    finally:
+        after.close()
 
 
 def test_a_cancelled_replacement_is_rolled_back(service: Service) -> None:

@@ -11,7 +11,7 @@ import yaml
 from tests.builders import metrics
 from tests.builders.metrics import DEPLOY, alerts, queries
 
-JOBS = {"trimtab-planner": metrics.PLANNER, "trimtab-actuator": metrics.ACTUATOR}
+JOBS = {"trimtab-planner": metrics.PLANNER, "trimtab-actuator": metrics.REPLACEMENTS | metrics.ACTUATOR}
 TARGET_LABELS = {"job", "instance", "namespace", "pod"}
 """Labels that Prometheus adds to what it scrapes."""
 PARTS = ("expr", "lhs", "rhs", "vector_selector", "param")

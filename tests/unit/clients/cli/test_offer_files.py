@@ -47,20 +47,40 @@ def test_json_and_yaml_have_the_same_keys_and_columns_with_a_slash_are_labels(tm
     assert labels == {"example.com/disk": "ssd", "a": "b", "c/d": "e", "kubernetes.io/arch": "arm64"}
 
 
-def test_a_price_list_of_aws_is_a_file_of_offerings(tmp_path: Path) -> None:
+def aws_product(name: str = "m5.large") -> str:
     product = {
         "product": {
             "attributes": {
-                "instanceType": "m5.large", "vcpu": "2", "memory": "8 GiB", "operatingSystem": "Linux",
+                "instanceType": name, "vcpu": "2", "memory": "8 GiB", "operatingSystem": "Linux",
                 "tenancy": "Shared", "preInstalledSw": "NA", "capacitystatus": "Used", "regionCode": "eu-west-1",
                 "processorArchitecture": "64-bit",
             }
         },
         "terms": {"OnDemand": {"a": {"priceDimensions": {"b": {"unit": "Hrs", "pricePerUnit": {"USD": "0.107"}}}}}},
     }  # fmt: skip
-    offer = only(written(tmp_path, json.dumps({"PriceList": [json.dumps(product)]}), "aws.json"))
+    return json.dumps(product)
+
+
+def test_a_price_list_of_aws_is_a_file_of_offerings(tmp_path: Path) -> None:
+    offer = only(written(tmp_path, json.dumps({"PriceList": [aws_product()]}), "aws.json"))
     assert (offer.key.instance_type, offer.key.zone, offer.price) == ("m5.large", "", 0.107)
     assert offer.labels["kubernetes.io/arch"] == "amd64"
+
+
+def test_pages_of_aws_one_after_the_other_count_together_and_a_missing_last_one_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = json.dumps({"PriceList": [aws_product("m5.large")], "NextToken": "more"}, indent=2)
+    last = json.dumps({"PriceList": [aws_product("m5.xlarge")]})
+    found = read_offers(written(tmp_path, f"{first}\n{last}\n", "aws.json"))
+    assert [one.key.instance_type for one in found.offers] == ["m5.large", "m5.xlarge"]
+    assert capsys.readouterr().err == ""
+    read_offers(written(tmp_path, first, "aws.json"))
+    assert "the list goes on after the given pages" in capsys.readouterr().err
+
+
+def test_a_line_of_csv_may_lack_its_last_values(tmp_path: Path) -> None:
+    assert only(written(tmp_path, HEAD + "m5.large,2,8\n")).price is None
 
 
 @pytest.mark.parametrize(
@@ -105,6 +125,8 @@ def test_offerings_in_another_currency_are_left_out_and_those_without_a_price_sa
             "o.csv",
             "line 2: it has more values than the first line",
         ),
+        ("instance_type,cpu,memory_gib,cpu\na,2,8,4\n", "o.csv", "column 'cpu' is given twice"),
+        ('instance_type,cpu,memory_gib\na,2,"8"x\n', "o.csv", "line 2: this is not CSV"),
         (HEAD, "o.csv", "there is no offering"),
         ("{", "o.json", "neither JSON nor YAML"),
         ("a: 1\n", "o.yaml", "a list of mappings is expected"),

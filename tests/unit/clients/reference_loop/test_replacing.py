@@ -63,6 +63,14 @@ def test_decided_but_not_to_be_carried_out_it_is_only_told() -> None:
     assert "1 node could be replaced by 1, which saves 0.60 an hour" in round_text(done)
 
 
+def test_an_actuator_that_replaces_no_nodes_gets_no_wave_and_the_round_says_why() -> None:
+    setup = replacing_setup(replacing_plan(), replace=True)
+    setup.actuator.rpcs.remove("StartReplacement")
+    done = setup.run()
+    assert setup.actuator.replacing == []
+    assert "--serve-externalgrpc" in "".join(done.notes)
+
+
 def test_the_next_wave_waits_for_the_end_of_the_last_one() -> None:
     setup = replacing_setup(replacing_plan(), replace=True)
     setup.actuator.status.replacements.append(replacement(stage=Stage.WAITING))

@@ -1,6 +1,7 @@
 """What completes the node groups of rounds on a live cluster, for all commands that make them."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,7 @@ from tests.builders.api_server import FakeApiServer
 from tests.builders.live_snapshots import cluster_of, put
 from tests.builders.waiting import LIMIT_S
 from trimtab.clients.cli.live.group_completion import completed
+from trimtab.clients.cli.offer_files import read_offers
 from trimtab.clients.kubernetes.registry import BY_KIND
 from trimtab.clients.reference_loop.rounds import RoundSettings
 from trimtab.v1 import plan_pb2
@@ -42,6 +44,19 @@ def test_node_pools_become_groups_and_settings_whether_or_not_labels_may(
         made = completed(settings(), cluster, lambda *_: None, labels)
         assert [group.metadata.name for group in made.complete_groups((), None)] == [GROUP]
         assert [one.resource for one in made.complete_settings(plan_pb2.PlanSettings()).planner.limits] == ["cpu"]
+
+
+def test_offers_are_the_machines_that_pools_may_have(server: FakeApiServer, tmp_path: Path) -> None:
+    for kind in (POOLS, CLAIMS):
+        server.define(kind.path, kind.kind)
+    server.put_json(POOLS.path, kp.node_pool())
+    file = tmp_path / "offers.csv"
+    file.write_text("instance_type,cpu,memory_gib,zone,price\nm5.large,2,8,z1,0.1\nm5.xlarge,4,16,z1,0.2\n")
+    with cluster_of(server) as cluster:
+        assert cluster.wait_until_listed(LIMIT_S)
+        made = completed(settings(), cluster, lambda *_: None, offers=read_offers(file).offers)
+        names = [group.metadata.name for group in made.complete_groups((), None)]
+        assert names == [GROUP, "default/m5.xlarge/z1/on-demand"]
 
 
 def test_without_node_pools_labels_make_groups_and_that_is_noted_once(server: FakeApiServer) -> None:

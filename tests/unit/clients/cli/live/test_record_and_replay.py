@@ -10,17 +10,30 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders import karpenter as kp
 from tests.builders import kubernetes as k8s
 from tests.builders.api_server import FakeApiServer
 from tests.builders.kubernetes_protobuf import encoded
+from tests.builders.live_snapshots import put
 from trimtab.clients.cli.failures import FailedError, UsageError
 from trimtab.clients.cli.live.record import RecordOptions, record
 from trimtab.clients.cli.live.replay import compare, replay
 from trimtab.clients.cli.live.sources import ClusterSource
 from trimtab.clients.cli.output import Format
-from trimtab.clients.kubernetes.registry import WATCHED
+from trimtab.clients.kubernetes.registry import BY_KIND, WATCHED
 from trimtab.clients.recording import RecordingReader, RecordingWriter
+from trimtab.clients.snapshots.objects import read_files
 from trimtab.v1 import plan_pb2
+
+
+def source_of(server: FakeApiServer, folder: Path, groups: tuple[Path, ...] = ()) -> ClusterSource:
+    kubeconfig = folder / "kubeconfig"
+    kubeconfig.write_text(
+        "apiVersion: v1\nkind: Config\ncurrent-context: c\n"
+        f"clusters: [{{name: c, cluster: {{server: '{server.url}'}}}}]\n"
+        "users: [{name: u, user: {token: t}}]\ncontexts: [{name: c, context: {cluster: c, user: u}}]\n"
+    )
+    return ClusterSource(kubeconfig, "", groups, None, "small")
 
 
 @pytest.fixture
@@ -34,13 +47,33 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ClusterS
     with FakeApiServer() as server:
         for one in [*objects, *k8s.pods_of(web, 2, node="n1")]:
             server.put(WATCHED[one["kind"]].path, encoded(one))
-        kubeconfig = tmp_path / "kubeconfig"
-        kubeconfig.write_text(
-            "apiVersion: v1\nkind: Config\ncurrent-context: c\n"
-            f"clusters: [{{name: c, cluster: {{server: '{server.url}'}}}}]\n"
-            "users: [{name: u, user: {token: t}}]\ncontexts: [{name: c, context: {cluster: c, user: u}}]\n"
-        )
-        yield ClusterSource(kubeconfig, "", (groups,), None, "small")
+        yield source_of(server, tmp_path, (groups,))
+
+
+def test_the_groups_of_node_pools_are_recorded_with_the_offers_of_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HTTP_PROXY", "http_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    offers, file = tmp_path / "offers.csv", tmp_path / "cluster.trimtab"
+    offers.write_text(kp.CATALOG)
+    with FakeApiServer() as server:
+        put(server, kp.pool_node("n1"), k8s.namespace("default"))
+        for kind in (BY_KIND["NodePool"], BY_KIND["NodeClaim"]):
+            server.define(kind.path, kind.kind)
+        server.put_json(BY_KIND["NodePool"].path, kp.node_pool())
+        record(RecordOptions(file, source_of(server, tmp_path), None, None, (), 0.01, 1, False, offers))
+    groups = read_files([file]).snapshot.node_groups
+    assert {group.id: group.price_per_hour for group in groups}["default/m5.xlarge/z1/on-demand"] == 0.214
+
+
+def test_a_file_of_offers_that_cannot_be_read_stops_a_recording_before_it_begins(
+    source: ClusterSource, tmp_path: Path
+) -> None:
+    file = tmp_path / "cluster.trimtab"
+    with pytest.raises(UsageError, match=r"none\.csv"):
+        record(RecordOptions(file, source, None, None, (), 0.01, 1, False, tmp_path / "none.csv"))
+    assert not file.exists()
 
 
 @pytest.mark.parametrize("redact", [False, True], ids=["plain", "redacted"])

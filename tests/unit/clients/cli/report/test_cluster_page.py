@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from tests.builders import karpenter as kp
 from tests.builders import kubernetes as k8s
 from tests.builders.cli import Run, listed
 from tests.unit.clients.cli.report.pages import Reader, page_of
@@ -105,6 +106,15 @@ def test_a_page_counts_nodes_outside_of_groups_and_says_which_have_no_price(trim
     assert "1 of 5 nodes has no price: sums and shares leave it out." in page.text
     assert "in no node group 3 0.50 365" in page.text
     assert f"{saving}; 1 node without a price." in " ".join(trimtab("plan", cluster, "--prices", prices).out.split())
+
+
+def test_a_page_has_the_prices_of_a_file_of_offers(trimtab: Run, tmp_path: Path) -> None:
+    offers = tmp_path / "offers.csv"
+    offers.write_text(kp.CATALOG)
+    cluster = listed(tmp_path, kp.node_pool(), kp.pool_node("n1"), kp.pool_node("n2"))
+    page = page_of(trimtab, tmp_path, cluster, "--offers", offers, "--now", NOW)
+    assert "0.21 an hour" in page.text
+    assert "assumed" not in page.text
 
 
 def test_a_cluster_without_prices_says_which_ones_are_assumed(trimtab: Run, tmp_path: Path) -> None:

@@ -54,6 +54,13 @@ def test_what_one_gang_needs_is_not_given_to_a_later_one() -> None:
     assert (found.growth, reasons(found)) == ({"a": 2}, {"early": "", "late": "MAX_SIZE_REACHED"})
 
 
+def test_after_a_gang_that_cannot_be_whole_the_more_important_single_pod_comes_first() -> None:
+    """Not the one that is first by name."""
+    singles = [pod("a", "1", priority=1), pod("b", "1", priority=2)]
+    found = plan_gangs([GangRow("g", 2)], members("g", 2, "1", priority=3), singles, node("n", "1"))
+    assert dict(found.decision.on_existing) == {"default/b": "n"}
+
+
 def test_the_more_important_gang_comes_first() -> None:
     gangs = [GangRow("early", 4), GangRow("late", 4)]
     early = members("early", 4, "2", created="2026-01-01T00:00:00Z")

@@ -74,7 +74,8 @@ class DeviceTotals:
 
     def by_node(self, pools: NodePools) -> Int64:
         """Return the eligible devices of each node : int64[N, columns]."""
-        rows = np.array([self.of(profile) for profile in pools.profiles], np.int64).reshape(-1, len(self._columns))
+        rows = np.array([self.of(profile) for profile in pools.profiles], np.int64)
+        rows = rows.reshape(len(pools.profiles), len(self._columns))
         return rows[pools.profile]
 
     def group_of(self, pool: DriverTable, size: int) -> Int64:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from tests.builders.gangs import GangRow, member, plan_gangs
 from tests.builders.kubernetes import Json, node, pod
 
-RECORDED = Path(__file__).parent / "data" / "gangs.jsonl.gz"
+RECORDED = Path(__file__).parent / "data" / "gangs" / "random.jsonl.gz"
 Question = dict[str, Any]
 
 

@@ -48,6 +48,8 @@ def test_a_pod_allows_the_removal_of_its_node_as_in_upstream(case: dict[str, Any
         assert found.unneeded == ["n1"]
         assert found.destinations == ({key: "n2"} if case["expect"] == "moves" else {})
         assert found.not_now["n1"] == ("BLOCKED_BY_ON_COMPLETION_POD" if case["expect"] == "waits" else "")
+    elif case["expect"] == "has no place":
+        assert found.reasons["n1"] == "NO_PLACE_TO_MOVE_PODS"
     else:
         assert found.reasons["n1"] == "BLOCKED_BY_POD"
         assert found.blocking["n1"] == (key, case["expect"])

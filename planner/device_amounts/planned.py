@@ -332,9 +332,10 @@ class _Planner:
         """Return the devices, and the bundles, of a node of which none is in use."""
         kind = facts.declared_kinds.get(profile)
         if kind is None:
-            node = int(np.argmax(facts.pools.profile == profile))
-            name = self._sent.nodes.name[node] if len(facts.pools.profile) else ""
-            kind = NodeOfKind(facts.allocator, DeviceNode(name, self._labels(node) if name else ()))
+            # Profile 0 is that of nodes without devices; there may be none.
+            of_kind = np.flatnonzero(facts.pools.profile == profile)[:1].tolist()
+            found = [DeviceNode(self._sent.nodes.name[node], self._labels(node)) for node in of_kind]
+            kind = NodeOfKind(facts.allocator, found[0] if found else DeviceNode("", ()))
         pools = facts.pools.profiles[profile]
         counts = [facts.bundles.count(bundle, pools, kind, ()) if pools else 0 for bundle in self._bundles]
         return [*facts.totals.of(pools), *counts]

@@ -324,3 +324,13 @@ def test_tolerations_are_told_apart_and_devices_that_are_gone_do_not_count() -> 
         pods=pods(p=claiming(claim())), nodes={"a": NodeRow()}, devices=world(gpu_slice("a", 2), claims=(lost,))
     )
     assert amounts(planned(cluster), "a") == {GPU: 2}
+
+
+@pytest.mark.parametrize("nodes", [{}, {"a": NodeRow()}])
+@pytest.mark.parametrize("devices", [DeviceWorld(), world(gpu_slice("x", 2))])
+def test_claims_are_planned_where_no_node_or_no_device_is_there(
+    nodes: dict[str, NodeRow], devices: DeviceWorld
+) -> None:
+    broken = PodRequirements(claims=(PodClaim("c0", "", None, "the template is missing"),))
+    cluster = Cluster(pods=pods(one=claiming(claim()), other=broken), nodes=nodes, devices=devices)
+    assert [amounts(planned(cluster), node) for node in nodes] == [{}] * len(nodes)

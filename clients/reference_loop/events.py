@@ -12,14 +12,16 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import structlog
 
-from trimtab.clients.kubernetes.api import Api
 from trimtab.clients.kubernetes.errors import KubernetesError
 from trimtab.clients.kubernetes.registry import BY_KIND
 from trimtab.v1 import actuator_pb2, reason_pb2
+
+if TYPE_CHECKING:  # It needs an extra, which simulations do without.
+    from trimtab.clients.kubernetes.api import Api
 
 log = structlog.get_logger("events")
 _EVENT = BY_KIND["Event"]
@@ -138,7 +140,7 @@ class StatusEvents:
 class EventWriter:
     """Writes events in the background. `dropped` counts those that could not be written."""
 
-    def __init__(self, api: Api, identity: str) -> None:
+    def __init__(self, api: "Api", identity: str) -> None:
         self.dropped = 0
         self._api, self._identity = api, identity
         self._waiting: queue.Queue[ClusterEvent | None] = queue.Queue(MOST_WAITING)

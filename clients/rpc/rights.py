@@ -19,7 +19,7 @@ class Right(StrEnum):
     GROW = "grow"  # grow node groups
     REPLACE = "replace"  # start and cancel replacements, which grow node groups and delete nodes
     POD_COSTS = "podCosts"  # write pod deletion costs
-    BUFFER_STATUS = "bufferStatus"  # write the status of CapacityBuffers
+    BUFFER_STATUS = "bufferStatus"  # write the status of CapacityBuffers and ProvisioningRequests
 
 
 _ACTUATOR: Final = "/trimtab.v1.Actuator/"
@@ -45,6 +45,7 @@ RIGHT_OF_METHOD: Final[Mapping[str, Right]] = MappingProxyType(
         f"{_ACTUATOR}CancelReplacement": Right.REPLACE,
         f"{_ACTUATOR}ApplyPodCosts": Right.POD_COSTS,
         f"{_ACTUATOR}ApplyBufferStatus": Right.BUFFER_STATUS,
+        f"{_ACTUATOR}ApplyCapacityStatus": Right.BUFFER_STATUS,
         "/trimtab.v1.EmbeddedCluster/ListObjects": Right.READ,
         # Only for the simulated cluster.
         "/trimtab.v1.EmbeddedCluster/ScaleReplicaSet": Right.GROW,

@@ -29,6 +29,7 @@ WAYS: dict[str, Callable[[Snapshot], Any]] = {
     **{field: attrgetter(field) for field in FIELDS},
     # A table: what is read of it are its columns.
     "dangling": lambda view: tuple(view.dangling),
+    "devices": lambda view: tuple(view.devices),
     "terminal pods": lambda view: view.pods.is_terminal(),
     "names of pods": lambda view: [view.pod_key(pod) for pod in range(len(view.pods.spec))],
     "pods as a tuple": lambda view: tuple(view.pods),
@@ -73,9 +74,10 @@ EMPTY = canonicalize(write(Cluster()))
 @pytest.mark.parametrize(
     ("way", "paths"),
     [
-        *((field, {field}) for field in FIELDS if field != "dangling"),
+        *((field, {field}) for field in FIELDS if field not in {"dangling", "devices"}),
         ("terminal pods", {"pods.phase"}),
         ("pods as a tuple", {"pods"}),
+        ("devices", {"devices"}),
         ("nodes by position", {"nodes"}),
         ("all of it", {EVERYTHING}),
         ("everything", {EVERYTHING}),

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.builders.capacity_buffers import buffer, template
+from tests.builders.capacity_requests import request
 from tests.builders.tls import OwnCa, make_ca
 from tests.e2e import workloads
 from tests.e2e.actuator_process import all_ready, apply, command, deletion_of, listed, running, serving, until
@@ -52,7 +53,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     with ControlPlane(
         cached_binaries(), state, audited=users, audits_reads=True, feature_gates=gates, served=SERVED
     ) as started:
-        for kinds in ("capacity-buffers.yaml", "node-pools.yaml", "pod-groups.yaml"):
+        for kinds in ("capacity-buffers.yaml", "node-pools.yaml", "pod-groups.yaml", "provisioning-requests.yaml"):
             started.kubectl("create", "-f", str(Path(__file__).parent / kinds))
         started.kubectl("apply", "-k", str(ROOT / "deploy" / "manifests"))
         yield started
@@ -168,8 +169,9 @@ def fill(plane: ControlPlane) -> None:
     chunk = template("chunk", of=workloads.template("web", "900m", "pool"))
     spare = buffer("spare", podTemplateRef={"name": "chunk"}, replicas=2)
     until(lambda: "capacitybuffers" in plane.kubectl("api-resources", "--api-group=autoscaling.x-k8s.io"), SLOW_S, "it")
+    until(lambda: "provisioningrequests" in plane.kubectl("api-resources"), SLOW_S, "they")
     until(lambda: "nodeclaims" in plane.kubectl("api-resources", "--api-group=karpenter.sh"), SLOW_S, "they")
-    apply(plane, *workloads.nodes("n", 3), workloads.deployment("web", 6), chunk, spare)
+    apply(plane, *workloads.nodes("n", 3), workloads.deployment("web", 6), chunk, spare, request("asked", ("chunk", 1)))
     until(lambda: all_ready(plane), SLOW_S, "workloads ready")
 
 

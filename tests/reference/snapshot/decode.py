@@ -17,6 +17,7 @@ from trimtab.planner.model.values import (
     MountedVolume,
     NodeAffinityTerm,
     Owner,
+    PodClaim,
     PodGroup,
     PodRequirements,
     SpreadConstraint,
@@ -288,6 +289,9 @@ class Reader:
             scale_up_delay_s=m.scale_up_delay_s if m.HasField("scale_up_delay_s") else -1,
             ignored_by_slack=m.ignored_by_slack,
             node_features=tuple(sorted({t[i] for i in m.node_features})),
+            # Claims of random clusters have no spec.
+            claims=tuple(PodClaim(one.name, one.shared_claim, None, one.problem) for one in m.claims),
+            capacity_request=t[m.capacity_request],
         )
 
     def _volume(self, m: pb.Volume) -> MountedVolume:

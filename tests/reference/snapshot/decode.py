@@ -258,18 +258,7 @@ class Reader:
             ),
             pod_affinity=self._affinity(m.pod_affinity),
             pod_anti_affinity=self._affinity(m.pod_anti_affinity),
-            topology_spread=tuple(
-                SpreadConstraint(
-                    one.max_skew,
-                    t[one.topology_key],
-                    self._selector(one, "selector"),
-                    one.min_domains if one.HasField("min_domains") else 1,
-                    one.honor_node_affinity if one.HasField("honor_node_affinity") else True,
-                    one.honor_node_taints,
-                    tuple(sorted({t[i] for i in one.match_label_keys})),
-                )
-                for one in m.topology_spread
-            ),
+            topology_spread=self._spread(m),
             preferred_pod_anti_affinity=tuple(
                 WeightedAffinityTerm(one.weight, *self._affinity([one.term])) for one in m.preferred_pod_anti_affinity
             ),
@@ -292,6 +281,20 @@ class Reader:
             # Claims of random clusters have no spec.
             claims=tuple(PodClaim(one.name, one.shared_claim, None, one.problem) for one in m.claims),
             capacity_request=t[m.capacity_request],
+        )
+
+    def _spread(self, m: pb.PodSpec) -> tuple[SpreadConstraint, ...]:
+        return tuple(
+            SpreadConstraint(
+                one.max_skew,
+                self._text[one.topology_key],
+                self._selector(one, "selector"),
+                one.min_domains if one.HasField("min_domains") else 1,
+                one.honor_node_affinity if one.HasField("honor_node_affinity") else True,
+                one.honor_node_taints,
+                tuple(sorted({self._text[i] for i in one.match_label_keys})),
+            )
+            for one in m.topology_spread
         )
 
     def _volume(self, m: pb.Volume) -> MountedVolume:

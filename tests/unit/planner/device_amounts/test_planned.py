@@ -18,6 +18,7 @@ from tests.builders.device_snapshots import (
 )
 from tests.builders.rows import NodeRow, PodRow
 from tests.builders.snapshots import Cluster, Group, write
+from trimtab.planner.device_amounts.cluster_devices import class_by_resource
 from trimtab.planner.device_amounts.planned import NOT_COUNTED, planned_snapshot
 from trimtab.planner.devices.model import (
     AllocatedDevice,
@@ -241,6 +242,13 @@ def test_an_extended_resource_is_devices_where_no_node_has_it_by_itself() -> Non
     assert requests(planned(cluster), "p") == {"cpu": 10, GPU: 2}
     plugin = replace(cluster, nodes={"a": NodeRow(), "b": NodeRow(allocatable={"example.com/gpu": 1})})
     assert requests(planned(plugin), "p") == {"cpu": 10, "example.com/gpu": 2}
+
+
+def test_the_newest_class_provides_an_extended_resource_and_then_the_one_with_the_smaller_name() -> None:
+    classes = tuple(ClassOfDevices(name, (), "example.com/gpu", at) for name, at in (("old", 1), ("b", 2), ("a", 2)))
+    found = class_by_resource(canonicalize(write(Cluster(devices=DeviceWorld(classes=classes)))).devices)
+    assert found["example.com/gpu"] == "a"
+    assert found["deviceclass.resource.kubernetes.io/old"] == "old"
 
 
 def shared_spec() -> PodRequirements:

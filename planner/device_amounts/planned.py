@@ -27,10 +27,10 @@ from trimtab.planner.device_amounts.bundles import (
     used_on,
 )
 from trimtab.planner.device_amounts.cluster_devices import (
-    class_by_resource,
     classes_of,
+    delegated_resources,
     features_of,
-    resources_of_plugins,
+    node_of,
     slices_of,
     template_slices,
 )
@@ -134,10 +134,9 @@ class _Planner:
         self._devices = sent.devices
         self._features = features_of(self._devices)
         self._classes = classes_of(self._devices)
-        self._by_resource = class_by_resource(self._devices)
         self._claims = CountedClaims(self._classes, self._features)
         self._specs: dict[PodRequirements, PodRequirements] = {}
-        self._plugins = resources_of_plugins(sent)
+        self._delegated = delegated_resources(sent)
         self._bundles: dict[Bundle, tuple[Ask, ...]] = {}
 
     def planned(self) -> PlannedDevices:
@@ -205,7 +204,8 @@ class _Planner:
             allocator = DeviceAllocator(made, self._classes.values(), self._features)
             kinds[declared[group]] = NodeOfKind(allocator, DeviceNode(group))
         slices = slices_of(devices)
-        pools = reader.read(slices, self._sent.nodes.name, self._labels)
+        label_set = self._sent.nodes.label_set
+        pools = reader.read(slices, self._sent.nodes.name, lambda node: self._sent.labels_of(int(label_set[node])))
         eligible = EligibleByAsk(self._classes, self._features, pools.tables)
         groups = ask_groups(inputs.asks, pools, eligible)
         columns = columns_of(groups, self._classes)
@@ -226,23 +226,13 @@ class _Planner:
             BundleCounter(),
         )  # fmt: skip
 
-    def _labels(self, node: int) -> tuple[tuple[str, str], ...]:
-        sets, strings = self._sent.label_sets, self._sent.strings
-        at = int(self._sent.nodes.label_set[node])
-        entries = range(int(sets.offsets[at]), int(sets.offsets[at + 1]))
-        return tuple([(strings[sets.keys[entry]], strings[sets.values[entry]]) for entry in entries])
-
     def _asks(self, spec: PodRequirements) -> Iterable[Ask]:
         for claim in spec.claims:
             if isinstance(claim.spec, DeviceClaim):
                 yield from self._claims.read(claim.spec).asks
         for one in spec.extended_device_requests:
-            if self._is_delegated(one.resource):
-                yield Ask(self._by_resource[one.resource])
-
-    def _is_delegated(self, resource: str) -> bool:
-        """Return whether devices satisfy an extended resource: a class provides it, and no node has it by itself."""
-        return resource in self._by_resource and resource not in self._plugins
+            if one.resource in self._delegated:
+                yield Ask(self._delegated[one.resource])
 
     def _spec(self, spec: PodRequirements, facts: _Facts) -> PodRequirements:
         """Return a spec that requests resources in place of the claims that count."""
@@ -264,7 +254,7 @@ class _Planner:
                 return spec._replace(unsupported=(*spec.unsupported, NOT_COUNTED))
             more = (*spec.requests, (bundle_resource(bundle), 1))
             return spec._replace(requests=tuple(sorted(more)), claims=())
-        gone = {one.resource for one in spec.extended_device_requests if self._is_delegated(one.resource)}
+        gone = {one.resource for one in spec.extended_device_requests if one.resource in self._delegated}
         requests = {name: amount for name, amount in spec.requests if name not in gone}
         for ask, count in counts.items():
             for name in facts.requested[ask]:
@@ -284,15 +274,15 @@ class _Planner:
                     return None
                 counts.update(dict(demand.counts))
         for one in spec.extended_device_requests:
-            if self._is_delegated(one.resource):
-                counts[Ask(self._by_resource[one.resource])] += one.devices
+            if one.resource in self._delegated:
+                counts[Ask(self._delegated[one.resource])] += one.devices
         return counts if all(ask in facts.requested for ask in counts) else None
 
     def _bundle(self, spec: PodRequirements) -> Bundle:
         """Return the claims of a pod as one, () = they are not all its own."""
         own = [claim.spec for claim in spec.claims if not claim.shared]
         claims = tuple([one for one in own if isinstance(one, DeviceClaim)])
-        delegated = any(self._is_delegated(one.resource) for one in spec.extended_device_requests)
+        delegated = any(one.resource in self._delegated for one in spec.extended_device_requests)
         return () if delegated or len(claims) < len(spec.claims) else claims
 
     def _countable_bundles(self, specs: Iterable[PodRequirements], facts: _Facts) -> dict[Bundle, tuple[Ask, ...]]:
@@ -323,7 +313,7 @@ class _Planner:
             nodes = [node for node, kind in enumerate(pools.profile.tolist()) if having[kind]]
             used = used_on(self._devices, pools, frozenset(nodes))
             for node in nodes:
-                kind = NodeOfKind(facts.allocator, DeviceNode(self._sent.nodes.name[node], self._labels(node)))
+                kind = NodeOfKind(facts.allocator, node_of(self._sent, node))
                 profile = pools.profiles[pools.profile[node]]
                 out[node, at] = facts.bundles.count(bundle, profile, kind, used.get(node, ()))
         return out
@@ -334,7 +324,7 @@ class _Planner:
         if kind is None:
             # Profile 0 is that of nodes without devices; there may be none.
             of_kind = np.flatnonzero(facts.pools.profile == profile)[:1].tolist()
-            found = [DeviceNode(self._sent.nodes.name[node], self._labels(node)) for node in of_kind]
+            found = [node_of(self._sent, node) for node in of_kind]
             kind = NodeOfKind(facts.allocator, found[0] if found else DeviceNode("", ()))
         pools = facts.pools.profiles[profile]
         counts = [facts.bundles.count(bundle, pools, kind, ()) if pools else 0 for bundle in self._bundles]

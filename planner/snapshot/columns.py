@@ -315,3 +315,10 @@ class Snapshot(NamedTuple):
     def pod_key(self, pod: int) -> str:
         """Return "namespace/name" of a pod."""
         return f"{self.strings[self.pods.namespace[pod]]}/{self.pods.name.get(pod)}"
+
+    def labels_of(self, label_set: int) -> tuple[tuple[str, str], ...]:
+        """Return a label set as (key, value) pairs, sorted by key."""
+        sets, strings = self.label_sets, self.strings
+        entries = slice(int(sets.offsets[label_set]), int(sets.offsets[label_set + 1]))
+        pairs = zip(sets.keys[entries].tolist(), sets.values[entries].tolist(), strict=True)
+        return tuple([(strings[key], strings[value]) for key, value in pairs])

@@ -24,6 +24,7 @@ from trimtab.planner.devices.model import (
     AllocatedDevice,
     AttributeKind,
     ClaimRequest,
+    CounterSet,
     DeviceAttribute,
     DeviceCapacity,
     DeviceClaim,
@@ -195,6 +196,15 @@ def test_claims_of_one_kind_are_counted_by_asking_the_allocator(
     found = planned(Cluster(pods=pods(p=claiming(one)), nodes={"a": NodeRow(), "b": NodeRow()}, devices=world(*slices)))
     ((name, amount),) = requests(found, "p").items()
     assert (amount, amounts(found, "a")[name], amounts(found, "b").get(name, 0)) == (1, count, 0)
+
+
+def test_equal_partitions_of_fewer_counters_are_counted_apart() -> None:
+    fewer = (CounterSet("chip", (("memory", 20),)),)
+    of_b = tuple(replace(one, counter_sets=fewer) if one.counter_sets else one for one in partitioned("b"))
+    pending, nodes = pods(p=claiming(claim(selectors=HALF))), {"a": NodeRow(), "b": NodeRow()}
+    found = planned(Cluster(pods=pending, nodes=nodes, devices=world(*partitioned("a"), *of_b)))
+    (name,) = requests(found, "p")
+    assert [amounts(found, node)[name] for node in "ab"] == [2, 1]
 
 
 def test_what_claims_of_one_kind_hold_is_free_when_their_pods_go() -> None:

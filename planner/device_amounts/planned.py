@@ -97,7 +97,7 @@ class _Facts:
 def planned_snapshot(sent: Snapshot, before: PlannedDevices | None = None) -> PlannedDevices:
     """Return the snapshot with which decisions are made. before : that of an earlier snapshot, of which what has not
     changed is taken over."""
-    if sent.devices.is_empty and not any(spec.claims for spec in sent.specs):
+    if sent.devices.is_empty and not any(spec.claims for spec in (*sent.specs, *_other_specs(sent))):
         return PlannedDevices(sent, sent)
     return _Planner(sent, before).planned()
 
@@ -114,6 +114,10 @@ _SPECS_OF: Final[dict[str, Callable[[Any], list[PodRequirements]]]] = {
     "capacity_requests": lambda row: [one.spec for one in row.pod_sets],
 }
 """The specs in rows of other tables than the pods."""
+
+
+def _other_specs(sent: Snapshot) -> list[PodRequirements]:
+    return [spec for table, specs_of in _SPECS_OF.items() for row in getattr(sent, table) for spec in specs_of(row)]
 
 
 def _mapped(value: Any, replaced: Callable[[PodRequirements], PodRequirements]) -> Any:
@@ -142,11 +146,9 @@ class _Planner:
     def planned(self) -> PlannedDevices:
         """Return the snapshot."""
         sent, own = self._sent, with_own_claims(self._sent)
-        others = [
-            spec for table, specs_of in _SPECS_OF.items() for row in getattr(sent, table) for spec in specs_of(row)
-        ]
-        facts = self._facts([*own.specs, *others])
-        self._bundles = self._countable_bundles([*own.specs, *others], facts)
+        every = [*own.specs, *_other_specs(sent)]
+        facts = self._facts(every)
+        self._bundles = self._countable_bundles(every, facts)
         names = (*(one.name for one in facts.columns), *map(bundle_resource, self._bundles))
         specs = tuple([self._spec(one, facts) for one in own.specs])
         ready, capacity = self._nodes(facts)

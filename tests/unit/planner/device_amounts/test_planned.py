@@ -44,6 +44,7 @@ from trimtab.planner.model.values import (
     NodeAffinityTerm,
     PodClaim,
     PodRequirements,
+    SlackRequest,
 )
 from trimtab.planner.snapshot.columns import ClassOfDevices, Snapshot, TaintOfDevices, TemplateSlice
 from trimtab.planner.snapshot.decode import canonicalize
@@ -352,3 +353,9 @@ def test_claims_are_planned_where_no_node_or_no_device_is_there(
     broken = PodRequirements(claims=(PodClaim("c0", "", None, "the template is missing"),))
     cluster = Cluster(pods=pods(one=claiming(claim()), other=broken), nodes=nodes, devices=devices)
     assert [amounts(planned(cluster), node) for node in nodes] == [{}] * len(nodes)
+
+
+def test_claims_of_others_than_pods_are_planned_where_nothing_else_has_any() -> None:
+    waiting = SlackRequest("CapacityBuffer/ns/b", namespace="ns", spec=claiming(claim()), scale=1)
+    found = planned(Cluster(nodes={"a": NodeRow()}, slack=(waiting,)))
+    assert "device class gpu does not exist" in found.slack_requests[0].spec.claims[0].problem

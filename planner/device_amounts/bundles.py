@@ -5,7 +5,7 @@ claim may get the same devices, a node is described by how many more such bundle
 the allocator until it refuses. O(bundles of a node) searches, for each distinct use of each kind of node.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
@@ -94,11 +94,11 @@ class BundleUsers:
         return all(self._users[self._group_of[ask]] == {user} for ask in asks)
 
 
-def used_on(devices: DeviceColumns, pools: NodePools, nodes: Collection[int]) -> dict[int, list[AllocatedDevice]]:
-    """Return the devices in use of the own pools of some nodes. O(results)."""
+def used_on(devices: DeviceColumns, pools: NodePools) -> dict[int, list[AllocatedDevice]]:
+    """Return the devices in use of the own pools of nodes that have some. O(results)."""
     found: dict[int, list[AllocatedDevice]] = {}
     for _, one in allocated_devices(devices):
         node, _ = pools.place.get(PoolId(one.device.driver, one.device.pool), (-1, -1))
-        if node in nodes:
+        if node >= 0:
             found.setdefault(node, []).append(one)
     return found

@@ -19,7 +19,7 @@ from trimtab.planner.devices.model import (
     DeviceSlice,
     NodeSelection,
 )
-from trimtab.planner.devices.taint_rules import DeviceTaintRule, with_taint_rules
+from trimtab.planner.devices.taint_rules import with_taint_rules
 from trimtab.planner.model.values import CLASS_RESOURCE
 from trimtab.planner.snapshot.columns import (
     ADMIN_ACCESS,
@@ -121,11 +121,7 @@ def template_slices(devices: DeviceColumns, slices: tuple[TemplateSlice, ...], n
 def _tainted(devices: DeviceColumns, slices: list[DeviceSlice]) -> tuple[DeviceSlice, ...]:
     if not devices.taint_rules or not _is_on(devices, *_TAINT_RULES):
         return tuple(slices)
-    rules = [
-        DeviceTaintRule(f"{at:06}", one.taint, one.driver, one.pool, one.device)
-        for at, one in enumerate(devices.taint_rules)
-    ]
-    return with_taint_rules(slices, rules)
+    return with_taint_rules(slices, devices.taint_rules)
 
 
 def classes_of(devices: DeviceColumns) -> dict[str, DeviceClass]:

@@ -38,6 +38,7 @@ from trimtab.planner.devices.model import (
     DeviceToleration,
     NodeSelection,
 )
+from trimtab.planner.devices.taint_rules import TaintRule
 from trimtab.planner.model.values import (
     ExtendedDeviceRequest,
     LabelRequirement,
@@ -46,7 +47,7 @@ from trimtab.planner.model.values import (
     PodRequirements,
     SlackRequest,
 )
-from trimtab.planner.snapshot.columns import ClassOfDevices, Snapshot, TaintOfDevices, TemplateSlice
+from trimtab.planner.snapshot.columns import ClassOfDevices, Snapshot, TemplateSlice
 from trimtab.planner.snapshot.decode import canonicalize
 
 GPU = "deviceclass.resource.kubernetes.io/gpu"
@@ -118,7 +119,7 @@ def test_devices_held_for_administration_are_free() -> None:
 def test_an_incomplete_pool_and_a_tainted_device_offer_nothing() -> None:
     waiting = replace(gpu_slice("a", 8), slice_count=2)
     tainted = gpu_slice("b", 2, DeviceContent(taints=(DeviceTaint("broken", "", "NoSchedule"),)))
-    rule = TaintOfDevices(None, "c", "gpu-0", DeviceTaint("off", "", "NoExecute"))
+    rule = TaintRule(None, "c", "gpu-0", DeviceTaint("off", "", "NoExecute"))
     cluster = Cluster(
         pods=pods(p=claiming(claim())),
         nodes={"a": NodeRow(), "b": NodeRow(), "c": NodeRow()},

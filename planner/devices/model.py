@@ -354,6 +354,11 @@ class DeviceError:
     field: str
     text: str
 
+    @property
+    def in_words(self) -> str:
+        """All of it, for people; a claim without a name is its kind alone."""
+        return f"{self.object.strip()}, {self.field}: {self.text}"
+
 
 AllocationOutcome = DevicesAllocated | DevicesRefused | DeviceError
 

@@ -75,8 +75,7 @@ def _bit_of(outcome: AllocationOutcome) -> int:
 def _refusals(outcome: AllocationOutcome) -> list[planner_pb2.DeviceRefusal]:
     refused = refusals_of(outcome)
     if isinstance(refused, DeviceError):
-        detail = f"{refused.object.strip()}, {refused.field}: {refused.text}"
-        return [planner_pb2.DeviceRefusal(reason=DeviceReason.INVALID_REQUEST, detail=detail)]
+        return [planner_pb2.DeviceRefusal(reason=DeviceReason.INVALID_REQUEST, detail=refused.in_words)]
     return [_refusal(one) for one in refused]
 
 

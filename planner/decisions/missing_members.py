@@ -56,10 +56,8 @@ def _members(snapshot: Snapshot, group: PodGroup) -> list[int]:
 
 def _like(snapshot: Snapshot, pod: int) -> TemplatePod:
     """Return what a pod is like."""
-    pods, sets = snapshot.pods, snapshot.label_sets
-    label_set = int(pods.label_set[pod])
-    entries = range(int(sets.offsets[label_set]), int(sets.offsets[label_set + 1]))
-    labels = tuple((snapshot.strings[sets.keys[at]], snapshot.strings[sets.values[at]]) for at in entries)
+    pods = snapshot.pods
+    labels = snapshot.labels_of(int(pods.label_set[pod]))
     return TemplatePod(snapshot.strings[pods.namespace[pod]], snapshot.specs[pods.spec[pod]], labels)
 
 

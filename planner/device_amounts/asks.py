@@ -71,7 +71,7 @@ class CountedClaims:
         asks = tuple(dict.fromkeys(map(ask_of, specs)))
         error = _first_error(prepared([claim], self._classes, self._features))
         if error is not None:
-            return ClaimDemand((), (), False, f"{error.object.strip()}, {error.field}: {error.text}")
+            return ClaimDemand((), (), False, error.in_words)
         exact = [one.exactly for one in claim.requests if one.exactly is not None]
         is_counting = not claim.constraints and len(exact) == len(claim.requests)
         is_counting = is_counting and all(

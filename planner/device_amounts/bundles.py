@@ -5,26 +5,24 @@ claim may get the same devices, a node is described by how many more such bundle
 the allocator until it refuses. O(bundles of a node) searches, for each distinct use of each kind of node.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
-import numpy as np
-
 from trimtab.planner.device_amounts.asks import Ask
+from trimtab.planner.device_amounts.cluster_devices import allocated_devices
 from trimtab.planner.device_amounts.node_pools import NodePools, Profile
 from trimtab.planner.devices.allocator import DeviceAllocator
 from trimtab.planner.devices.model import (
     AllocatedDevice,
     AllocatedState,
     DeviceClaim,
-    DeviceId,
     DeviceNode,
     DevicesAllocated,
     PoolId,
 )
 from trimtab.planner.model.values import DEVICE_RESOURCE
-from trimtab.planner.snapshot.columns import ADMIN_ACCESS, ALLOCATED, SHARE, DeviceColumns
+from trimtab.planner.snapshot.columns import DeviceColumns
 
 Bundle = tuple[DeviceClaim, ...]
 """The claims of a pod by content, in their order."""
@@ -96,21 +94,11 @@ class BundleUsers:
         return all(self._users[self._group_of[ask]] == {user} for ask in asks)
 
 
-def used_on(devices: DeviceColumns, pools: NodePools, nodes: Collection[int]) -> dict[int, list[AllocatedDevice]]:
-    """Return the devices in use of the own pools of some nodes. O(results)."""
-    claims, text, found = devices.claims, devices.strings, dict[int, list[AllocatedDevice]]()
-    first = np.searchsorted(claims.capacity_result, np.arange(len(claims.result_claim) + 1)).tolist()
-    allocated = ((claims.flags & ALLOCATED) != 0)[claims.result_claim].tolist()
-    columns = (claims.result_driver, claims.result_pool, claims.result_device, claims.result_flags)
-    for at, (driver, pool, device, flags) in enumerate(zip(*(one.tolist() for one in columns), strict=True)):
-        node, _ = pools.place.get(PoolId(text[driver], text[pool]), (-1, -1))
-        if node not in nodes or not allocated[at]:
-            continue
-        consumed = sorted(
-            (text[claims.capacity_name[one]], devices.quantities[claims.capacity_amount[one]])
-            for one in range(first[at], first[at + 1])
-        )
-        id = DeviceId(text[driver], text[pool], text[device])
-        one_device = AllocatedDevice("", id, bool(flags & ADMIN_ACCESS), bool(flags & SHARE), tuple(consumed))
-        found.setdefault(node, []).append(one_device)
+def used_on(devices: DeviceColumns, pools: NodePools) -> dict[int, list[AllocatedDevice]]:
+    """Return the devices in use of the own pools of nodes that have some. O(results)."""
+    found: dict[int, list[AllocatedDevice]] = {}
+    for _, one in allocated_devices(devices):
+        node, _ = pools.place.get(PoolId(one.device.driver, one.device.pool), (-1, -1))
+        if node >= 0:
+            found.setdefault(node, []).append(one)
     return found

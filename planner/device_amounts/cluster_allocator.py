@@ -11,10 +11,12 @@ from typing import NamedTuple
 import numpy as np
 
 from trimtab.planner.device_amounts.cluster_devices import (
-    class_by_resource,
+    allocated_devices,
     classes_of,
+    delegated_resources,
     features_of,
-    resources_of_plugins,
+    named_claims,
+    node_of,
     slices_of,
 )
 from trimtab.planner.devices.allocator import DeviceAllocator
@@ -25,15 +27,13 @@ from trimtab.planner.devices.model import (
     ClaimRequest,
     DeviceClaim,
     DeviceError,
-    DeviceId,
-    DeviceNode,
     DeviceRefusal,
     DevicesAllocated,
     DevicesRefused,
     DeviceSubRequest,
 )
 from trimtab.planner.model.values import PodRequirements
-from trimtab.planner.snapshot.columns import ADMIN_ACCESS, ALLOCATED, SHARE, Snapshot
+from trimtab.planner.snapshot.columns import ALLOCATED, Snapshot
 
 EXTENDED: str = ""
 """The name within a pod of the claim that stands for its extended resources."""
@@ -52,8 +52,7 @@ class ClusterAllocator:
 
     def __init__(self, sent: Snapshot) -> None:
         self._sent, self._devices = sent, sent.devices
-        self._by_resource = class_by_resource(sent.devices)
-        self._plugins = resources_of_plugins(sent)
+        self._delegated = delegated_resources(sent)
         self._allocator = DeviceAllocator(
             slices_of(sent.devices), classes_of(sent.devices).values(), features_of(sent.devices)
         )
@@ -61,14 +60,19 @@ class ClusterAllocator:
     def concerns(self, pod: int) -> bool:
         """Return whether a pod claims devices."""
         spec = self._spec(pod)
-        return bool(spec.claims) or any(self._is_delegated(one.resource) for one in spec.extended_device_requests)
+        return bool(spec.claims) or any(one.resource in self._delegated for one in spec.extended_device_requests)
 
     def outcomes(self, pod: int, nodes: Iterable[int]) -> dict[int, AllocationOutcome]:
         """Return what the claims of a pod get on nodes, which are rows of the snapshot."""
         claims = self.claims_of(pod)
         prepared = self._allocator.prepare(claims.wanted)
-        state = self._state_without(frozenset(claims.own))
-        return {node: self._allocator.allocate(self._node(node), prepared, state) for node in nodes}
+        state, held = self._state, [self._results[row] for row in claims.own if row in self._results]
+        for devices in held:
+            state.remove(devices)
+        found = {node: self._allocator.allocate(node_of(self._sent, node), prepared, state) for node in nodes}
+        for devices in held:
+            state.add(devices)
+        return found
 
     def claims_of(self, pod: int) -> PodClaims:
         """Return the claims of a pod."""
@@ -85,11 +89,11 @@ class ClusterAllocator:
                 wanted.append(_named(claim.name, found))
             elif isinstance(claim.spec, DeviceClaim):
                 wanted.append(_named(claim.name, claim.spec))
-        extended = [one for one in spec.extended_device_requests if self._is_delegated(one.resource)]
+        extended = [one for one in spec.extended_device_requests if one.resource in self._delegated]
         if extended:
             requests = tuple(
                 [
-                    ClaimRequest(one.name, DeviceSubRequest(self._by_resource[one.resource], count=one.devices))
+                    ClaimRequest(one.name, DeviceSubRequest(self._delegated[one.resource], count=one.devices))
                     for one in extended
                 ]
             )
@@ -99,16 +103,6 @@ class ClusterAllocator:
     def _spec(self, pod: int) -> PodRequirements:
         found: PodRequirements = self._sent.specs[self._sent.pods.spec[pod]]
         return found
-
-    def _is_delegated(self, resource: str) -> bool:
-        return resource in self._by_resource and resource not in self._plugins
-
-    def _node(self, node: int) -> DeviceNode:
-        sets, strings = self._sent.label_sets, self._sent.strings
-        at = int(self._sent.nodes.label_set[node])
-        entries = range(int(sets.offsets[at]), int(sets.offsets[at + 1]))
-        labels = tuple([(strings[sets.keys[entry]], strings[sets.values[entry]]) for entry in entries])
-        return DeviceNode(self._sent.nodes.name[node], labels)
 
     @cached_property
     def _owned(self) -> dict[tuple[str, str], tuple[int, ...]]:
@@ -120,28 +114,14 @@ class ClusterAllocator:
 
     @cached_property
     def _named(self) -> dict[tuple[str, str], int]:
-        claims = self._devices.claims
-        rows = np.flatnonzero(np.diff(claims.pod.offsets) == 0).tolist()
-        return {(self._devices.strings[claims.namespace[row]], claims.name.get(row)): row for row in rows}
+        return named_claims(self._devices)
 
     @cached_property
     def _results(self) -> dict[int, tuple[AllocatedDevice, ...]]:
         """The devices of each allocated claim, by its row."""
-        claims, text, found = self._devices.claims, self._devices.strings, dict[int, list[AllocatedDevice]]()
-        first = np.searchsorted(claims.capacity_result, np.arange(len(claims.result_claim) + 1)).tolist()
-        for at, row in enumerate(claims.result_claim.tolist()):
-            if not claims.flags[row] & ALLOCATED:
-                continue
-            id = DeviceId(text[claims.result_driver[at]], text[claims.result_pool[at]], text[claims.result_device[at]])
-            consumed = [
-                (text[claims.capacity_name[one]], self._devices.quantities[claims.capacity_amount[one]])
-                for one in range(first[at], first[at + 1])
-            ]
-            flags = int(claims.result_flags[at])
-            request = text[claims.result_request[at]]
-            found.setdefault(row, []).append(
-                AllocatedDevice(request, id, bool(flags & ADMIN_ACCESS), bool(flags & SHARE), tuple(sorted(consumed)))
-            )
+        found: dict[int, list[AllocatedDevice]] = {}
+        for row, one in allocated_devices(self._devices):
+            found.setdefault(row, []).append(one)
         return {row: tuple(devices) for row, devices in found.items()}
 
     @cached_property
@@ -149,17 +129,6 @@ class ClusterAllocator:
         state = AllocatedState()
         for devices in self._results.values():
             state.add(devices)
-        return state
-
-    def _state_without(self, rows: frozenset[int]) -> AllocatedState:
-        """Return what is in use but for the devices of some claims."""
-        held = [self._results[row] for row in rows if row in self._results]
-        if not held:
-            return self._state
-        state = AllocatedState()
-        for row, devices in self._results.items():
-            if row not in rows:
-                state.add(devices)
         return state
 
 

@@ -1,16 +1,32 @@
-"""The device objects of a snapshot as values of the allocator: slices with the taints of rules, classes, features.
+"""The device objects of a snapshot as values of the allocator: slices with the taints of rules, classes, features,
+nodes, devices in use.
 
 Device sets are the same objects wherever they are equal, so that what is known of one is known of all. O(slices).
 """
 
+from collections.abc import Iterator
 from typing import Final
 
-from trimtab.planner.devices.model import DeviceClass, DeviceFeatures, DeviceSet, DeviceSlice, NodeSelection
-from trimtab.planner.devices.taint_rules import DeviceTaintRule, with_taint_rules
+import numpy as np
+
+from trimtab.planner.devices.model import (
+    AllocatedDevice,
+    DeviceClass,
+    DeviceFeatures,
+    DeviceId,
+    DeviceNode,
+    DeviceSet,
+    DeviceSlice,
+    NodeSelection,
+)
+from trimtab.planner.devices.taint_rules import with_taint_rules
 from trimtab.planner.model.values import CLASS_RESOURCE
 from trimtab.planner.snapshot.columns import (
+    ADMIN_ACCESS,
     ALL_NODES,
+    ALLOCATED,
     PER_DEVICE,
+    SHARE,
     ClassOfDevices,
     DeviceColumns,
     Snapshot,
@@ -105,11 +121,7 @@ def template_slices(devices: DeviceColumns, slices: tuple[TemplateSlice, ...], n
 def _tainted(devices: DeviceColumns, slices: list[DeviceSlice]) -> tuple[DeviceSlice, ...]:
     if not devices.taint_rules or not _is_on(devices, *_TAINT_RULES):
         return tuple(slices)
-    rules = [
-        DeviceTaintRule(f"{at:06}", one.taint, one.driver, one.pool, one.device)
-        for at, one in enumerate(devices.taint_rules)
-    ]
-    return with_taint_rules(slices, rules)
+    return with_taint_rules(slices, devices.taint_rules)
 
 
 def classes_of(devices: DeviceColumns) -> dict[str, DeviceClass]:
@@ -134,10 +146,46 @@ def resource_of_class(name: str) -> str:
     return f"{CLASS_RESOURCE}{name}"
 
 
-def resources_of_plugins(snapshot: Snapshot) -> frozenset[str]:
-    """Return the resources that some node or template offers by itself, such as those of device plugins."""
-    return frozenset(
+def delegated_resources(snapshot: Snapshot) -> dict[str, str]:
+    """Return the extended resources that devices satisfy, with the class of each: no node or template offers them by
+    itself, as those of device plugins."""
+    by_plugins = {
         name
         for at, name in enumerate(snapshot.resources)
         if snapshot.nodes.allocatable[:, at].any() or snapshot.templates.allocatable[:, at].any()
-    )
+    }
+    classes = class_by_resource(snapshot.devices)
+    return {resource: name for resource, name in classes.items() if resource not in by_plugins}
+
+
+def node_of(snapshot: Snapshot, node: int) -> DeviceNode:
+    """Return a node of the snapshot, by its row."""
+    return DeviceNode(snapshot.nodes.name[node], snapshot.labels_of(int(snapshot.nodes.label_set[node])))
+
+
+def named_claims(devices: DeviceColumns) -> dict[tuple[str, str], int]:
+    """Return the rows of the claims that belong to no pod, by namespace and name."""
+    claims = devices.claims
+    rows = np.flatnonzero(np.diff(claims.pod.offsets) == 0).tolist()
+    return {(devices.strings[claims.namespace[row]], claims.name.get(row)): row for row in rows}
+
+
+def allocated_devices(devices: DeviceColumns) -> Iterator[tuple[int, AllocatedDevice]]:
+    """Yield the devices of claims that are allocated, with the row of the claim. O(results)."""
+    claims, text = devices.claims, devices.strings
+    first = np.searchsorted(claims.capacity_result, np.arange(len(claims.result_claim) + 1)).tolist()
+    allocated = ((claims.flags & ALLOCATED) != 0)[claims.result_claim].tolist()
+    columns = (
+        claims.result_claim, claims.result_driver, claims.result_pool, claims.result_device, claims.result_request,
+        claims.result_flags,
+    )  # fmt: skip
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    for at, (claim, driver, pool, device, request, flags) in enumerate(rows):
+        if allocated[at]:
+            consumed = sorted(
+                (text[claims.capacity_name[one]], devices.quantities[claims.capacity_amount[one]])
+                for one in range(first[at], first[at + 1])
+            )
+            id = DeviceId(text[driver], text[pool], text[device])
+            is_admin, is_share = bool(flags & ADMIN_ACCESS), bool(flags & SHARE)
+            yield claim, AllocatedDevice(text[request], id, is_admin, is_share, tuple(consumed))

@@ -72,12 +72,6 @@ class DeviceTotals:
     def _count(self, column: Column, profile: Profile) -> int:
         return sum(_union(self._eligible, column.asks, pool).bit_count() for pool in profile)
 
-    def by_node(self, pools: NodePools) -> Int64:
-        """Return the eligible devices of each node : int64[N, columns]."""
-        rows = np.array([self.of(profile) for profile in pools.profiles], np.int64)
-        rows = rows.reshape(len(pools.profiles), len(self._columns))
-        return rows[pools.profile]
-
     def group_of(self, pool: DriverTable, size: int) -> Int64:
         """Return the exact group that each device of a pool belongs to, -1 = none : int64[size]."""
         if pool not in self._group_of:

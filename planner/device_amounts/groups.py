@@ -68,8 +68,7 @@ class EligibleByAsk:
         )
         problem = ""
         if found.problems:
-            error = input_error(found.problems[0][1], "", "", ask.device_class).error
-            problem = f"{error.object.strip()}, {error.field}: {error.text}"
+            problem = input_error(found.problems[0][1], "", "", ask.device_class).error.in_words
         return Eligible(found.usable, plain, problem)
 
 

@@ -1,4 +1,4 @@
-"""Pools of nodes by kind: nodes whose own pools consist of the same devices share a profile.
+"""Pools of nodes by kind: nodes whose own pools consist of the same devices, with the same counters, share a profile.
 
 A pool that more than one node may reach has no place in a profile; its devices are listed apart. Pools that are
 incomplete or invalid count for nothing. O(nodes) with some microseconds each; nothing is done for each device.
@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trimtab.planner.devices.model import DeviceFeatures, DeviceInputError, DeviceNode, DeviceSlice, PoolId
+from trimtab.planner.devices.model import CounterSet, DeviceFeatures, DeviceInputError, DeviceNode, DeviceSlice, PoolId
 from trimtab.planner.devices.pools import DevicePool, DeviceTable, PoolIndex
 from trimtab.planner.snapshot.columns import Int32
 
 
 class DriverTable(NamedTuple):
-    """The devices of a pool by driver and number of the table."""
+    """The devices of a pool, and the counters that they share, by driver and number of the table."""
 
     driver: str
     table: int
@@ -28,9 +28,9 @@ LabelsOf = Callable[[int], tuple[tuple[str, str], ...]]
 
 
 class NodePools(NamedTuple):
-    """The pools of N nodes. profile : int32[N] into `profiles`; tables : the distinct devices of pools; shared : those
-    that several nodes may reach; place : node and table of each own pool; error : why no claim can be allocated, "" =
-    there is no reason.
+    """The pools of N nodes. profile : int32[N] into `profiles`; tables : the distinct devices of pools, one more where
+    equal devices share other counters; shared : those that several nodes may reach; place : node and table of each own
+    pool; error : why no claim can be allocated, "" = there is no reason.
     """
 
     profile: Int32
@@ -46,7 +46,7 @@ class NodePoolReader:
 
     def __init__(self, features: DeviceFeatures) -> None:
         self._features = features
-        self._number_of: dict[int, int] = {}
+        self._number_of: dict[tuple[int, tuple[CounterSet, ...]], int] = {}
         self._by_content: dict[object, int] = {}
         self._profiles: dict[Profile, int] = {(): 0}
         self._listed: tuple[Profile, ...] = ((),)
@@ -85,9 +85,9 @@ class NodePoolReader:
                 error = str(found)
                 continue
             own = [pool for pool in pools if pool.problem is None and pool.table.names and self._is_own(pool, name)]
-            for pool in own:
-                place[pool.id] = node, self._table(pool.table)
-            key = tuple([DriverTable(pool.id.driver, self._table(pool.table)) for pool in own])
+            key = tuple([DriverTable(pool.id.driver, self._table(pool)) for pool in own])
+            for pool, (_, table) in zip(own, key, strict=True):
+                place[pool.id] = node, table
             profile[node] = self._profiles.setdefault(key, len(self._profiles))
             self._listed = tuple(self._profiles)
             if kind:
@@ -98,15 +98,16 @@ class NodePoolReader:
         """Return whether only this node reaches a pool; note the devices of one that others reach."""
         if all(one.nodes.node_name == name for one in (*pool.slices, *pool.elsewhere)):
             return True
-        self._shared.add(DriverTable(pool.id.driver, self._table(pool.table)))
+        self._shared.add(DriverTable(pool.id.driver, self._table(pool)))
         return False
 
-    def _table(self, table: DeviceTable) -> int:
-        number = self._number_of.get(id(table))
+    def _table(self, pool: DevicePool) -> int:
+        table = pool.table
+        number = self._number_of.get((id(table), pool.counter_sets))
         if number is None:
-            key = table.names, table.contents
+            key = table.names, table.contents, pool.counter_sets
             number = self._by_content.setdefault(key, len(self.tables))
-            self._number_of[id(table)] = number
+            self._number_of[id(table), pool.counter_sets] = number
             if number == len(self.tables):
                 self.tables.append(table)
         return number

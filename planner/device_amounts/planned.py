@@ -13,6 +13,7 @@ if slices have changed, else columns of claims and pods; see `PlannedSnapshot`.
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -27,10 +28,10 @@ from trimtab.planner.device_amounts.bundles import (
     used_on,
 )
 from trimtab.planner.device_amounts.cluster_devices import (
-    class_by_resource,
     classes_of,
+    delegated_resources,
     features_of,
-    resources_of_plugins,
+    node_of,
     slices_of,
     template_slices,
 )
@@ -39,7 +40,7 @@ from trimtab.planner.device_amounts.groups import EligibleByAsk, ask_groups
 from trimtab.planner.device_amounts.node_pools import NodePoolReader, NodePools, expected_drivers
 from trimtab.planner.device_amounts.shared_claims import with_own_claims
 from trimtab.planner.devices.allocator import DeviceAllocator
-from trimtab.planner.devices.model import DeviceClaim, DeviceNode
+from trimtab.planner.devices.model import DeviceClaim, DeviceClass, DeviceFeatures, DeviceNode, DeviceSlice
 from trimtab.planner.model.values import Owner, PodClaim, PodGroup, PodRequirements
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, NodeColumns, Snapshot
 from trimtab.planner.snapshot.dictionaries import FIRST_RESOURCES
@@ -71,8 +72,8 @@ class _FactInputs(NamedTuple):
 class _Facts:
     """pools : of nodes; declared : of the new nodes of node groups that declare them; columns : of resources;
     group_of : number of the group of each ask; requested : the columns of each ask that can be counted; problem_of :
-    why none can be allocated, by ask; totals : devices of nodes; kinds : a node of each profile, for the allocator;
-    bundles : counts of these.
+    why none can be allocated, by ask; totals : devices of nodes; slices, classes, features : of the allocator;
+    declared_kinds : a new node of each profile that a node group declares; bundles : counts of these.
     """
 
     inputs: _FactInputs
@@ -84,9 +85,16 @@ class _Facts:
     problem_of: Mapping[Ask, str]
     totals: DeviceTotals
     eligible: EligibleByAsk
-    allocator: DeviceAllocator
+    slices: tuple[DeviceSlice, ...]
+    classes: Mapping[str, DeviceClass]
+    features: DeviceFeatures
     declared_kinds: Mapping[int, NodeOfKind]
     bundles: BundleCounter
+
+    @cached_property
+    def allocator(self) -> DeviceAllocator:
+        """The allocator, which only bundles need."""
+        return DeviceAllocator(self.slices, self.classes.values(), self.features)
 
     def is_of(self, inputs: _FactInputs) -> bool:
         """Return whether these are the facts of some inputs."""
@@ -97,7 +105,7 @@ class _Facts:
 def planned_snapshot(sent: Snapshot, before: PlannedDevices | None = None) -> PlannedDevices:
     """Return the snapshot with which decisions are made. before : that of an earlier snapshot, of which what has not
     changed is taken over."""
-    if sent.devices.is_empty and not any(spec.claims for spec in sent.specs):
+    if sent.devices.is_empty and not any(spec.claims for spec in (*sent.specs, *_other_specs(sent))):
         return PlannedDevices(sent, sent)
     return _Planner(sent, before).planned()
 
@@ -114,6 +122,10 @@ _SPECS_OF: Final[dict[str, Callable[[Any], list[PodRequirements]]]] = {
     "capacity_requests": lambda row: [one.spec for one in row.pod_sets],
 }
 """The specs in rows of other tables than the pods."""
+
+
+def _other_specs(sent: Snapshot) -> list[PodRequirements]:
+    return [spec for table, specs_of in _SPECS_OF.items() for row in getattr(sent, table) for spec in specs_of(row)]
 
 
 def _mapped(value: Any, replaced: Callable[[PodRequirements], PodRequirements]) -> Any:
@@ -134,26 +146,24 @@ class _Planner:
         self._devices = sent.devices
         self._features = features_of(self._devices)
         self._classes = classes_of(self._devices)
-        self._by_resource = class_by_resource(self._devices)
         self._claims = CountedClaims(self._classes, self._features)
         self._specs: dict[PodRequirements, PodRequirements] = {}
-        self._plugins = resources_of_plugins(sent)
-        self._bundles: dict[Bundle, tuple[Ask, ...]] = {}
+        self._delegated = delegated_resources(sent)
+        self._bundles: tuple[Bundle, ...] = ()
 
     def planned(self) -> PlannedDevices:
         """Return the snapshot."""
         sent, own = self._sent, with_own_claims(self._sent)
-        others = [
-            spec for table, specs_of in _SPECS_OF.items() for row in getattr(sent, table) for spec in specs_of(row)
-        ]
-        facts = self._facts([*own.specs, *others])
-        self._bundles = self._countable_bundles([*own.specs, *others], facts)
+        every = [*own.specs, *_other_specs(sent)]
+        facts = self._facts(every)
+        self._bundles = self._countable_bundles(every, facts)
         names = (*(one.name for one in facts.columns), *map(bundle_resource, self._bundles))
         specs = tuple([self._spec(one, facts) for one in own.specs])
-        ready, capacity = self._nodes(facts)
-        amounts = self._amounts(facts, specs, own.spec, ready.missing)
+        rows = self._by_profile(facts)
+        ready, capacity = self._nodes(facts, rows)
+        amounts = self._amounts(facts, rows, specs, own.spec, ready.missing)
         resources = FIRST_RESOURCES + tuple(sorted({*sent.resources, *names} - set(FIRST_RESOURCES)))
-        templates = self._templates(facts, ready.expected)
+        templates = self._templates(rows, ready.expected)
         replaced: dict[str, Any] = {
             table: tuple([self._row(row, specs_of(row), facts) for row in getattr(sent, table)])
             for table, specs_of in _SPECS_OF.items()
@@ -205,7 +215,8 @@ class _Planner:
             allocator = DeviceAllocator(made, self._classes.values(), self._features)
             kinds[declared[group]] = NodeOfKind(allocator, DeviceNode(group))
         slices = slices_of(devices)
-        pools = reader.read(slices, self._sent.nodes.name, self._labels)
+        label_set = self._sent.nodes.label_set
+        pools = reader.read(slices, self._sent.nodes.name, lambda node: self._sent.labels_of(int(label_set[node])))
         eligible = EligibleByAsk(self._classes, self._features, pools.tables)
         groups = ask_groups(inputs.asks, pools, eligible)
         columns = columns_of(groups, self._classes)
@@ -220,29 +231,18 @@ class _Planner:
             problems = dict.fromkeys(inputs.asks, pools.error)
         totals = DeviceTotals(columns, groups, eligible)
         group_of = {ask: number for number, group in enumerate(groups) for ask in group.asks}
-        allocator = DeviceAllocator(slices, self._classes.values(), self._features)
         return _Facts(
-            inputs, pools, declared, columns, group_of, requested, problems, totals, eligible, allocator, kinds,
-            BundleCounter(),
+            inputs, pools, declared, columns, group_of, requested, problems, totals, eligible, slices, self._classes,
+            self._features, kinds, BundleCounter(),
         )  # fmt: skip
-
-    def _labels(self, node: int) -> tuple[tuple[str, str], ...]:
-        sets, strings = self._sent.label_sets, self._sent.strings
-        at = int(self._sent.nodes.label_set[node])
-        entries = range(int(sets.offsets[at]), int(sets.offsets[at + 1]))
-        return tuple([(strings[sets.keys[entry]], strings[sets.values[entry]]) for entry in entries])
 
     def _asks(self, spec: PodRequirements) -> Iterable[Ask]:
         for claim in spec.claims:
             if isinstance(claim.spec, DeviceClaim):
                 yield from self._claims.read(claim.spec).asks
         for one in spec.extended_device_requests:
-            if self._is_delegated(one.resource):
-                yield Ask(self._by_resource[one.resource])
-
-    def _is_delegated(self, resource: str) -> bool:
-        """Return whether devices satisfy an extended resource: a class provides it, and no node has it by itself."""
-        return resource in self._by_resource and resource not in self._plugins
+            if one.resource in self._delegated:
+                yield Ask(self._delegated[one.resource])
 
     def _spec(self, spec: PodRequirements, facts: _Facts) -> PodRequirements:
         """Return a spec that requests resources in place of the claims that count."""
@@ -264,7 +264,7 @@ class _Planner:
                 return spec._replace(unsupported=(*spec.unsupported, NOT_COUNTED))
             more = (*spec.requests, (bundle_resource(bundle), 1))
             return spec._replace(requests=tuple(sorted(more)), claims=())
-        gone = {one.resource for one in spec.extended_device_requests if self._is_delegated(one.resource)}
+        gone = {one.resource for one in spec.extended_device_requests if one.resource in self._delegated}
         requests = {name: amount for name, amount in spec.requests if name not in gone}
         for ask, count in counts.items():
             for name in facts.requested[ask]:
@@ -284,19 +284,19 @@ class _Planner:
                     return None
                 counts.update(dict(demand.counts))
         for one in spec.extended_device_requests:
-            if self._is_delegated(one.resource):
-                counts[Ask(self._by_resource[one.resource])] += one.devices
+            if one.resource in self._delegated:
+                counts[Ask(self._delegated[one.resource])] += one.devices
         return counts if all(ask in facts.requested for ask in counts) else None
 
     def _bundle(self, spec: PodRequirements) -> Bundle:
         """Return the claims of a pod as one, () = they are not all its own."""
         own = [claim.spec for claim in spec.claims if not claim.shared]
         claims = tuple([one for one in own if isinstance(one, DeviceClaim)])
-        delegated = any(self._is_delegated(one.resource) for one in spec.extended_device_requests)
+        delegated = any(one.resource in self._delegated for one in spec.extended_device_requests)
         return () if delegated or len(claims) < len(spec.claims) else claims
 
-    def _countable_bundles(self, specs: Iterable[PodRequirements], facts: _Facts) -> dict[Bundle, tuple[Ask, ...]]:
-        """Return the bundles that can be counted, with what they ask for."""
+    def _countable_bundles(self, specs: Iterable[PodRequirements], facts: _Facts) -> tuple[Bundle, ...]:
+        """Return the bundles that can be counted."""
         users, found = BundleUsers(facts.group_of), dict[Bundle, tuple[Ask, ...]]()
         for spec in dict.fromkeys(specs):
             asks = tuple(dict.fromkeys(self._asks(spec)))
@@ -306,7 +306,7 @@ class _Planner:
             users.add(bundle or spec, asks)
             if bundle and not any(facts.eligible.of(ask, pool).bits for ask in asks for pool in facts.pools.shared):
                 found[bundle] = asks
-        return {bundle: asks for bundle, asks in found.items() if users.is_alone(bundle, asks)}
+        return tuple([bundle for bundle, asks in found.items() if users.is_alone(bundle, asks)])
 
     def _problem(self, claim: PodClaim, facts: _Facts) -> str:
         if not isinstance(claim.spec, DeviceClaim):
@@ -315,51 +315,44 @@ class _Planner:
         found = next((facts.problem_of[ask] for ask in demand.asks if ask in facts.problem_of), "")
         return demand.problem or found
 
-    def _further(self, facts: _Facts) -> Int64:
-        """Return how many more of each bundle nodes can have : int64[N, bundles]."""
-        pools, out = facts.pools, np.zeros((len(facts.pools.profile), len(self._bundles)), np.int64)
-        for at, (bundle, asks) in enumerate(self._bundles.items()):
-            having = [any(facts.eligible.of(ask, one).bits for ask in asks for one in kind) for kind in pools.profiles]
-            nodes = [node for node, kind in enumerate(pools.profile.tolist()) if having[kind]]
-            used = used_on(self._devices, pools, frozenset(nodes))
-            for node in nodes:
-                kind = NodeOfKind(facts.allocator, DeviceNode(self._sent.nodes.name[node], self._labels(node)))
-                profile = pools.profiles[pools.profile[node]]
-                out[node, at] = facts.bundles.count(bundle, profile, kind, used.get(node, ()))
-        return out
+    def _by_profile(self, facts: _Facts) -> Int64:
+        """Return the devices, and the bundles, of a node of each profile of which none is in use : int64[profiles,
+        columns]."""
+        rows = [self._of_profile(facts, profile) for profile in range(len(facts.pools.profiles))]
+        return np.array(rows, np.int64).reshape(len(rows), -1)
 
     def _of_profile(self, facts: _Facts, profile: int) -> list[int]:
         """Return the devices, and the bundles, of a node of which none is in use."""
-        kind = facts.declared_kinds.get(profile)
-        if kind is None:
-            # Profile 0 is that of nodes without devices; there may be none.
-            of_kind = np.flatnonzero(facts.pools.profile == profile)[:1].tolist()
-            found = [DeviceNode(self._sent.nodes.name[node], self._labels(node)) for node in of_kind]
-            kind = NodeOfKind(facts.allocator, found[0] if found else DeviceNode("", ()))
         pools = facts.pools.profiles[profile]
-        counts = [facts.bundles.count(bundle, pools, kind, ()) if pools else 0 for bundle in self._bundles]
+        counts = [0] * len(self._bundles)
+        if pools and counts:
+            kind = facts.declared_kinds.get(profile)
+            if kind is None:
+                node = int(np.argmax(facts.pools.profile == profile))
+                kind = NodeOfKind(facts.allocator, node_of(self._sent, node))
+            counts = [facts.bundles.count(bundle, pools, kind, ()) for bundle in self._bundles]
         return [*facts.totals.of(pools), *counts]
 
-    def _nodes(self, facts: _Facts) -> tuple["_Published", Int64]:
+    def _nodes(self, facts: _Facts, rows: Int64) -> tuple["_Published", Int64]:
         """Return which nodes lack devices that they will have, and the devices of each : int64[N, columns]."""
         published = _published(self._sent, facts)
-        kinds = [self._of_profile(facts, profile) for profile in range(len(facts.pools.profiles))]
-        rows = np.array(kinds, np.int64).reshape(len(kinds), -1)
         capacity: Int64 = rows[facts.pools.profile]
         for node in np.flatnonzero(published.missing).tolist():
             capacity[node] = rows[published.expected[self._sent.nodes.group[node]]]
         return published, capacity
 
-    def _amounts(self, facts: _Facts, specs: Sequence[PodRequirements], spec_of: Int32, missing: Bool) -> Int64:
-        """Return the amounts that nodes offer : int64[N, columns]."""
+    def _amounts(
+        self, facts: _Facts, rows: Int64, specs: Sequence[PodRequirements], spec_of: Int32, missing: Bool
+    ) -> Int64:
+        """Return the amounts that nodes offer : int64[N, columns]. rows : of nodes of which no device is in use."""
         sent, columns, count = self._sent, facts.columns, len(self._sent.nodes.name)
-        totals = facts.totals.by_node(facts.pools)
-        totals[missing] = 0
         used = used_devices(self._devices, facts.pools, facts.totals, max(len(facts.group_of), 1), count)
-        amounts = np.concatenate([totals, self._further(facts)], axis=1)
+        amounts: Int64 = rows[facts.pools.profile]
+        amounts[missing, : len(columns)] = 0
         for at, one in enumerate(columns):
             if one.group >= 0:
-                amounts[:, at] -= np.where(totals[:, at] > 0, used[:, one.group], 0)
+                amounts[:, at] -= np.where(amounts[:, at] > 0, used[:, one.group], 0)
+        self._recount_bundles(facts, amounts)
         names = (*(one.name for one in columns), *map(bundle_resource, self._bundles))
         place = {name: at for at, name in enumerate(names)}
         demands = np.zeros((len(specs), len(names)), np.int64)
@@ -369,18 +362,28 @@ class _Planner:
                     demands[row, place[name]] = amount
         pods = sent.pods
         having: Bool = demands.sum(axis=1) > 0
-        rows = np.flatnonzero((pods.node >= 0) & ~pods.is_terminal() & having[spec_of])
-        np.add.at(amounts, pods.node[rows], demands[spec_of[rows]])
+        placed = np.flatnonzero((pods.node >= 0) & ~pods.is_terminal() & having[spec_of])
+        np.add.at(amounts, pods.node[placed], demands[spec_of[placed]])
         found: Int64 = np.maximum(amounts, 0)
         return found
 
-    def _templates(self, facts: _Facts, expected: Sequence[int]) -> Int64:
+    def _recount_bundles(self, facts: _Facts, amounts: Int64) -> None:
+        """Count the bundles of nodes of which devices are in use. Writes into `amounts`."""
+        if not self._bundles:
+            return
+        for node, used in used_on(self._devices, facts.pools).items():
+            profile = facts.pools.profiles[facts.pools.profile[node]]
+            kind = NodeOfKind(facts.allocator, node_of(self._sent, node))
+            for at, bundle in enumerate(self._bundles, len(facts.columns)):
+                if amounts[node, at]:
+                    amounts[node, at] = facts.bundles.count(bundle, profile, kind, used)
+
+    def _templates(self, rows: Int64, expected: Sequence[int]) -> Int64:
         """Return the devices of new nodes, by row of the templates : int64[T, columns]."""
-        rows = [at for group, at in zip(self._sent.groups, expected, strict=True) if group.template >= 0]
-        order = [group.template for group in self._sent.groups if group.template >= 0]
-        out = np.zeros((len(self._sent.templates.label_set), len(facts.columns) + len(self._bundles)), np.int64)
-        for row, profile in zip(order, rows, strict=True):
-            out[row] = self._of_profile(facts, profile)
+        out = np.zeros((len(self._sent.templates.label_set), rows.shape[1]), np.int64)
+        for group, profile in zip(self._sent.groups, expected, strict=True):
+            if group.template >= 0:
+                out[group.template] = rows[profile]
         return out
 
 

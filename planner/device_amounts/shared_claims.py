@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from trimtab.planner.device_amounts.cluster_devices import named_claims
 from trimtab.planner.model.values import LabelRequirement, NodeAffinityTerm, PodClaim, PodRequirements
 from trimtab.planner.snapshot.columns import ALLOCATED, BEING_DELETED, BINDING_FAILED, Int32, Snapshot
 from trimtab.v1.snapshot_pb2 import LabelOperator
@@ -26,10 +27,8 @@ class _NamedClaims:
 
     def __init__(self, snapshot: Snapshot) -> None:
         devices = snapshot.devices
-        claims = self._claims = devices.claims
-        named = np.flatnonzero(np.diff(claims.pod.offsets) == 0)
+        self._claims, self._row = devices.claims, named_claims(devices)
         self._specs, self._selectors, self._strings = devices.claim_specs, devices.node_selectors, devices.strings
-        self._row = {(devices.strings[claims.namespace[row]], claims.name.get(row)): row for row in named.tolist()}
 
     def find(self, key: tuple[str, str]) -> int:
         """Return the row of a claim, -1 = there is none."""

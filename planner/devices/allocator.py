@@ -8,7 +8,7 @@ One `DeviceAllocator` serves a cluster whose slices and classes do not change; `
 ask for each node. Allocations become use by `AllocatedState.add_all`.
 """
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from trimtab.planner.devices.demands import DeviceDemand, PreparedClaims, prepared
 from trimtab.planner.devices.eligibility import Eligibility
@@ -29,10 +29,9 @@ from trimtab.planner.devices.model import (
     DeviceSlice,
     DevicesRefused,
     NodeSelection,
-    PoolId,
     RefusalKind,
 )
-from trimtab.planner.devices.pool_view import PoolView, pool_signature
+from trimtab.planner.devices.pool_view import PoolView
 from trimtab.planner.devices.pools import PoolIndex
 from trimtab.planner.devices.refusals import refusals_of
 from trimtab.planner.devices.search import DeviceSearch, Pick, StepLimitError
@@ -72,28 +71,6 @@ class DeviceAllocator:
         except StepLimitError:
             claim = claims.claims[0].name if claims.claims else ""
             return DevicesRefused((DeviceRefusal(claim, "", None, RefusalKind.STEPS),))
-
-    def signature(self, node: DeviceNode, state: AllocatedState) -> Hashable:
-        """Return a value that is equal for nodes on which all claims have equal answers, apart from names: the devices
-        of the pools in order, and what is in use of them.
-        """
-        try:
-            pools = self._index.pools(node)
-        except DeviceInputError as error:
-            return error.error
-        parts = tuple(pool_signature(one, state.pools.get(one.id), node, self._features) for one in pools)
-        if len(pools) == 1 or not any(one.table.consumes_counters for one in pools):
-            return parts
-        # Up to 1.36 pools of one name share counters.
-        first: dict[str, int] = {}
-        return parts, tuple(first.setdefault(one.id.pool, at) for at, one in enumerate(pools))
-
-    def pools_of(self, node: DeviceNode) -> tuple[PoolId, ...]:
-        """Return the pools that a node reaches; none if one of its node selectors cannot be parsed."""
-        try:
-            return tuple(one.id for one in self._index.pools(node))
-        except DeviceInputError:
-            return ()
 
     def _allocated(self, search: DeviceSearch, claims: PreparedClaims, node: DeviceNode) -> AllocationOutcome:
         allocations = []

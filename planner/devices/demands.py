@@ -58,13 +58,11 @@ class DemandGroup:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PreparedClaims:
-    """The claims of a pod. groups[claim] : its requests in order; content : equal for claims that
-    differ by name only; constraint_errors[claim] : of its constraints, or
+    """The claims of a pod. groups[claim] : its requests in order; constraint_errors[claim] : of its constraints, or
     None.
     """
 
     claims: tuple[DeviceClaim, ...]
-    content: tuple[object, ...]
     groups: tuple[tuple[DemandGroup, ...], ...]
     constraint_errors: tuple[DeviceError | None, ...]
 
@@ -74,8 +72,7 @@ def prepared(
 ) -> PreparedClaims:
     """Look up what the claims name. Errors are kept, since an error on a node comes before them."""
     groups = tuple(tuple(_group(claim, one, classes, features) for one in claim.requests) for claim in claims)
-    content = tuple((claim.requests, claim.constraints) for claim in claims)
-    return PreparedClaims(tuple(claims), content, groups, tuple(map(_constraint_error, claims)))
+    return PreparedClaims(tuple(claims), groups, tuple(map(_constraint_error, claims)))
 
 
 def _group(

@@ -243,14 +243,10 @@ class DeviceClaim:
 
 @dataclass(frozen=True, slots=True)
 class DeviceClass:
-    """A DeviceClass: `selectors` are CEL expressions, None = of a kind that is not known. extended_resource_name : of
-    the resource that pods may ask for instead, "" = not given; created_ns : Unix nanoseconds, 0 = not known.
-    """
+    """A DeviceClass: `selectors` are CEL expressions, None = of a kind that is not known."""
 
     name: str
     selectors: tuple[str | None, ...] = ()
-    extended_resource_name: str = ""
-    created_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,6 +354,11 @@ class DeviceError:
     field: str
     text: str
 
+    @property
+    def in_words(self) -> str:
+        """All of it, for people; a claim without a name is its kind alone."""
+        return f"{self.object.strip()}, {self.field}: {self.text}"
+
 
 AllocationOutcome = DevicesAllocated | DevicesRefused | DeviceError
 
@@ -382,24 +383,10 @@ class PoolUse:
     capacity_shares: dict[str, int] = field(default_factory=dict)
     consumed: dict[str, dict[str, int]] = field(default_factory=dict)
 
-    def content(self) -> tuple[tuple[object, ...], ...]:
-        """Return what is in use, hashable."""
-        return (
-            tuple(sorted(self.exclusive.items())),
-            tuple(sorted(self.shares.items())),
-            tuple(sorted(self.capacity_shares.items())),
-            tuple(
-                (device, name, amount)
-                for device, sums in sorted(self.consumed.items())
-                for name, amount in sorted(sums.items())
-                if amount
-            ),
-        )
-
 
 class AllocatedState:
-    """All devices in use, of allocated claims. `add` and `remove` are exact inverses of each other in any order, so a
-    simulation undoes an allocation by `remove` of the same results. A result with admin access counts for nothing.
+    """All devices in use, of allocated claims. `add` and `remove` are exact inverses of each other in any order, so
+    what a claim holds is free for a while by `remove` of its results. A result with admin access counts for nothing.
     Each costs O(devices of the allocation).
     """
 
@@ -424,15 +411,6 @@ class AllocatedState:
         """Count all allocations of an outcome."""
         for one in allocations:
             self.add(one.devices)
-
-    def remove_all(self, allocations: tuple[ClaimAllocation, ...]) -> None:
-        """Take back `add_all`."""
-        for one in allocations:
-            self.remove(one.devices)
-
-    def content(self) -> dict[PoolId, tuple[tuple[object, ...], ...]]:
-        """Return what is in use, comparable; pools without any use are left out."""
-        return {pool: use.content() for pool, use in self.pools.items() if use.exclusive or use.shares}
 
     def _change(self, one: AllocatedDevice, sign: int) -> None:
         pool = PoolId(one.device.driver, one.device.pool)

@@ -1,6 +1,6 @@
 """The devices of a pool while a search takes some of them, as bits by position."""
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 from trimtab.planner.devices.counters import CounterGroup
 from trimtab.planner.devices.model import DeviceError, DeviceFeatures, DeviceNode, NodeSelection, PoolUse
@@ -68,19 +68,6 @@ def bits_of(pool: DevicePool, names: Iterable[str]) -> int:
         if at is not None:
             bits |= 1 << at
     return bits
-
-
-def pool_signature(pool: DevicePool, use: PoolUse | None, node: DeviceNode, features: DeviceFeatures) -> Hashable:
-    """Return what tells a pool and its use from others, apart from names."""
-    if use is None or not (use.exclusive or use.shares):
-        used: Hashable = 0
-    elif use.shares or pool.elsewhere:
-        used = use.content()
-    else:
-        used = bits_of(pool, use.exclusive)
-    if pool.is_local:
-        return pool.id.driver, id(pool.table), pool.counter_sets, pool.problem, used
-    return id(pool), PoolView(pool, NO_USE, node, 0, features).here, used
 
 
 def each_bit(bits: int) -> Iterator[int]:

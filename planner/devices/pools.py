@@ -64,13 +64,6 @@ class DevicePool:
     detail: str = ""
 
     @property
-    def is_local(self) -> bool:
-        """Whether all its slices belong to one node, so that nothing but use tells it from a pool with equal
-        devices.
-        """
-        return not self.elsewhere and all(one.nodes.node_name and not one.per_device_nodes for one in self.slices)
-
-    @property
     def has_binding_conditions(self) -> bool:
         """Whether some device needs conditions before it can be bound."""
         return any(one.has_binding_conditions for one in self.table.contents)

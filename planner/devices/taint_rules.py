@@ -4,36 +4,28 @@ Source: k8s.io/dynamic-resource-allocation/resourceslice/tracker/tracker.go, v0.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from trimtab.planner.devices.model import DeviceContent, DeviceSet, DeviceSlice, DeviceTaint
 
 
-@dataclass(frozen=True, slots=True)
-class TaintRule:
-    """A taint for the devices that the rule selects: by driver, pool and device name, each None = all of them. Without
-    a selector, that is every device. name : of the rule, which decides the order of taints.
-    """
+class TaintRule(NamedTuple):
+    """A taint for the devices that the rule selects: by driver, pool and device name, each None = all of them."""
 
-    name: str
+    driver: str | None
+    pool: str | None
+    device: str | None
     taint: DeviceTaint
-    driver: str | None = None
-    pool: str | None = None
-    device: str | None = None
-
-
-DeviceTaintRule = TaintRule
-"""The name of the kind in Kubernetes."""
 
 
 def with_taint_rules(slices: Iterable[DeviceSlice], rules: Sequence[TaintRule]) -> tuple[DeviceSlice, ...]:
-    """Return the slices with the taints of the rules, after those that drivers published; slices, device sets and
-    contents that no rule concerns are the same objects as before.
+    """Return the slices with the taints of the rules, in their order, after those that drivers published; slices,
+    device sets and contents that no rule concerns are the same objects as before.
     """
-    ordered = sorted(rules, key=lambda rule: rule.name)
     sets: dict[tuple[int, tuple[TaintRule, ...]], DeviceSet] = {}
     contents: dict[tuple[int, tuple[DeviceTaint, ...]], DeviceContent] = {}
-    return tuple(_tainted(one, ordered, sets, contents) for one in slices)
+    return tuple(_tainted(one, rules, sets, contents) for one in slices)
 
 
 def _tainted(

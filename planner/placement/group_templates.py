@@ -33,7 +33,6 @@ from trimtab.planner.simulation.virtual_rows import (
     NodeTemplate,
     VirtualPod,
     amounts_of,
-    labels_of,
     template_of,
 )
 from trimtab.planner.snapshot.caches import UNCACHED, SnapshotCache, SnapshotKey
@@ -251,7 +250,7 @@ def _with_deprecated(labels: Labels) -> Labels:
 def _as_virtual(snapshot: Snapshot, pod: int) -> VirtualPod:
     pods = snapshot.pods
     namespace = snapshot.strings[pods.namespace[pod]]
-    return VirtualPod(namespace, snapshot.specs[pods.spec[pod]], labels_of(snapshot, int(pods.label_set[pod])))
+    return VirtualPod(namespace, snapshot.specs[pods.spec[pod]], snapshot.labels_of(int(pods.label_set[pod])))
 
 
 def _would_run(templates: Sequence[NodeTemplate], specs: Sequence[PodRequirements]) -> list[list[int]]:

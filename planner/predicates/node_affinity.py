@@ -16,7 +16,7 @@ from trimtab.planner.predicates.static import StaticNodes, StaticPredicate
 from trimtab.planner.snapshot.columns import Bool
 from trimtab.v1.reason_pb2 import PredicateReason
 
-_NO_REQUIREMENT: Final[NodeRequirement] = ((), None)
+NO_REQUIREMENT: Final[NodeRequirement] = ((), None)
 
 
 def excluded(requirements: Sequence[NodeRequirement], rows: NodeRows, limits: RequestLimits = UNLIMITED) -> Bool:
@@ -25,7 +25,7 @@ def excluded(requirements: Sequence[NodeRequirement], rows: NodeRows, limits: Re
     out = np.zeros((len(requirements), rows.count), np.bool_)
     for at, requirement in enumerate(requirements):
         limits.check()
-        if requirement != _NO_REQUIREMENT:
+        if requirement != NO_REQUIREMENT:
             out[at] = ~rows.meet(requirement)
     return out
 
@@ -36,15 +36,16 @@ def note_labels(requirements: Sequence[NodeRequirement], signature: NodeSignatur
         note_requirement(requirement, signature.labels, signature.names)
 
 
-def _excluded(requirements: Sequence[NodeRequirement], nodes: StaticNodes) -> Bool:
+def excluded_nodes(requirements: Sequence[NodeRequirement], nodes: StaticNodes) -> Bool:
+    """Return the same of a simulation's node classes."""
     return excluded(requirements, nodes.classes.rows, nodes.limits)
 
 
 NODE_AFFINITY: Final = StaticPredicate(
     PredicateReason.NODE_AFFINITY_NOT_MATCHED,
-    _excluded,
+    excluded_nodes,
     of_spec=NODE_REQUIREMENT,
-    never=_NO_REQUIREMENT,
+    never=NO_REQUIREMENT,
     note_labels=note_labels,
 )
 """The node that a pod is pinned to is no part of its class: kernels check it."""

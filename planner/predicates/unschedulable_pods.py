@@ -17,13 +17,15 @@ from trimtab.v1.reason_pb2 import PredicateReason
 _UNSUPPORTED: Final[SpecPart] = attrgetter("unsupported")
 
 
-def _excluded(values: Sequence[object], nodes: StaticNodes) -> Bool:
+def excluded_everywhere(values: Sequence[object], nodes: StaticNodes) -> Bool:
     """Return all nodes for every value that is not empty : bool[values, K]."""
     refused = np.array([bool(value) for value in values], np.bool_)
     return np.repeat(refused[:, None], len(nodes.classes.taint_set), axis=1)
 
 
 UNSUPPORTED_CONSTRAINT: Final = StaticPredicate(
-    PredicateReason.UNSUPPORTED_CONSTRAINT, _excluded, of_spec=_UNSUPPORTED, never=()
+    PredicateReason.UNSUPPORTED_CONSTRAINT, excluded_everywhere, of_spec=_UNSUPPORTED, never=()
 )
-SCHEDULING_GATED: Final = StaticPredicate(PredicateReason.SCHEDULING_GATED, _excluded, of_class=attrgetter("gated"))
+SCHEDULING_GATED: Final = StaticPredicate(
+    PredicateReason.SCHEDULING_GATED, excluded_everywhere, of_class=attrgetter("gated")
+)

@@ -136,17 +136,9 @@ class VirtualRows(NamedTuple):
 NOTHING_VIRTUAL: Final = VirtualRows()
 
 
-def labels_of(snapshot: Snapshot, label_set: int) -> Labels:
-    """Return a label set as (key, value) pairs, sorted by key."""
-    sets, strings = snapshot.label_sets, snapshot.strings
-    entries = slice(int(sets.offsets[label_set]), int(sets.offsets[label_set + 1]))
-    pairs = zip(sets.keys[entries].tolist(), sets.values[entries].tolist(), strict=True)
-    return tuple([(strings[key], strings[value]) for key, value in pairs])
-
-
 def evicted_pods(snapshot: Snapshot, evictions: tuple[RecentEviction, ...]) -> tuple[VirtualPod, ...]:
     """Return recent evictions as virtual pods, in the same order."""
-    return tuple(VirtualPod(e.namespace, snapshot.specs[e.spec], labels_of(snapshot, e.label_set)) for e in evictions)
+    return tuple(VirtualPod(e.namespace, snapshot.specs[e.spec], snapshot.labels_of(e.label_set)) for e in evictions)
 
 
 def amounts_of(snapshot: Snapshot, row: Int64) -> tuple[tuple[str, int], ...]:
@@ -168,7 +160,7 @@ def _allocatable(snapshot: Snapshot, nodes: NodeColumns, row: int) -> Int64:
 def template_of(snapshot: Snapshot, nodes: NodeColumns, row: int) -> NodeTemplate:
     """Return a row of the snapshot's nodes, or of its node groups' templates, as a template."""
     return NodeTemplate(
-        labels_of(snapshot, int(nodes.label_set[row])),
+        snapshot.labels_of(int(nodes.label_set[row])),
         amounts_of(snapshot, _allocatable(snapshot, nodes, row)),
         nodes.taint_sets[nodes.taint_set[row]],
         bool(nodes.unschedulable[row]),

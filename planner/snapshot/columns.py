@@ -16,7 +16,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.planner.devices.model import CounterSet, DeviceClaim, DeviceSet, DeviceTaint
+from trimtab.planner.devices.model import CounterSet, DeviceClaim, DeviceSet
+from trimtab.planner.devices.taint_rules import TaintRule
 from trimtab.planner.model.values import (
     CapacityRequest,
     DeletionInProgress,
@@ -211,15 +212,6 @@ class ClassOfDevices(NamedTuple):
     created_s: int
 
 
-class TaintOfDevices(NamedTuple):
-    """A taint that a rule gives to devices by name; None = all."""
-
-    driver: str | None
-    pool: str | None
-    device: str | None
-    taint: DeviceTaint
-
-
 class TemplateSlice(NamedTuple):
     """A slice of a new node; its pool has the node's name, with `pool` before it."""
 
@@ -248,7 +240,7 @@ class DeviceColumns(NamedTuple):
     slices: SliceColumns
     classes: tuple[ClassOfDevices, ...]
     claims: ClaimColumns
-    taint_rules: tuple[TaintOfDevices, ...]
+    taint_rules: tuple[TaintRule, ...]
     templates: tuple[tuple[str, tuple[TemplateSlice, ...]], ...]
 
     @property
@@ -315,3 +307,10 @@ class Snapshot(NamedTuple):
     def pod_key(self, pod: int) -> str:
         """Return "namespace/name" of a pod."""
         return f"{self.strings[self.pods.namespace[pod]]}/{self.pods.name.get(pod)}"
+
+    def labels_of(self, label_set: int) -> tuple[tuple[str, str], ...]:
+        """Return a label set as (key, value) pairs, sorted by key."""
+        sets, strings = self.label_sets, self.strings
+        entries = slice(int(sets.offsets[label_set]), int(sets.offsets[label_set + 1]))
+        pairs = zip(sets.keys[entries].tolist(), sets.values[entries].tolist(), strict=True)
+        return tuple([(strings[key], strings[value]) for key, value in pairs])

@@ -9,9 +9,10 @@ from typing import Final
 
 from trimtab.planner.devices import model
 from trimtab.planner.devices.quantities import parse_quantity
+from trimtab.planner.devices.taint_rules import TaintRule
 from trimtab.planner.model.values import ExtendedDeviceRequest, NodeAffinityTerm, PodClaim
 from trimtab.planner.snapshot.checks import Row
-from trimtab.planner.snapshot.columns import ClassOfDevices, TaintOfDevices
+from trimtab.planner.snapshot.columns import ClassOfDevices
 from trimtab.v1 import snapshot_pb2 as pb
 
 _MODES: Final = {
@@ -168,9 +169,9 @@ def read_class(row: Row, m: pb.DeviceClass) -> ClassOfDevices:
     )
 
 
-def read_taint_rule(row: Row, m: pb.DeviceTaintRule) -> TaintOfDevices:
+def read_taint_rule(row: Row, m: pb.DeviceTaintRule) -> TaintRule:
     """Return a rule that taints devices."""
-    return TaintOfDevices(
+    return TaintRule(
         m.driver if m.HasField("driver") else None,
         m.pool if m.HasField("pool") else None,
         m.device if m.HasField("device") else None,

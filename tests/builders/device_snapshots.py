@@ -23,9 +23,10 @@ from trimtab.planner.devices.model import (
     DeviceSubRequest,
     NodeSelection,
 )
+from trimtab.planner.devices.taint_rules import TaintRule
 from trimtab.planner.model.values import NodeAffinityTerm, PodClaim, PodRequirements
 from trimtab.planner.slack.claim_specs import write_claim_spec
-from trimtab.planner.snapshot.columns import ClassOfDevices, TaintOfDevices, TemplateSlice
+from trimtab.planner.snapshot.columns import ClassOfDevices, TemplateSlice
 from trimtab.v1 import snapshot_pb2 as pb
 
 DRIVER = "gpu.example.com"
@@ -54,7 +55,7 @@ class DeviceWorld:
     slices: tuple[DeviceSlice, ...] = ()
     classes: tuple[ClassOfDevices, ...] = ()
     claims: tuple[ClaimRow, ...] = ()
-    taint_rules: tuple[TaintOfDevices, ...] = ()
+    taint_rules: tuple[TaintRule, ...] = ()
     templates: tuple[tuple[str, tuple[TemplateSlice, ...]], ...] = ()
     minor: int = 0
     gates: tuple[str, ...] = ()

@@ -21,6 +21,7 @@ from trimtab.planner.devices.model import (
     DeviceSlice,
     DeviceSubRequest,
     NodeSelection,
+    PoolId,
 )
 from trimtab.planner.devices.quantities import NANO
 
@@ -86,3 +87,22 @@ def outcome(
 ) -> AllocationOutcome:
     """Return what claims get on a node."""
     return found.allocate(node, found.prepare(claims), state or AllocatedState())
+
+
+def in_use(state: AllocatedState) -> dict[PoolId, tuple[object, ...]]:
+    """Return what is in use, comparable: pools without any use and amounts of 0 are left out."""
+    return {
+        pool: (
+            dict(use.exclusive),
+            dict(use.shares),
+            dict(use.capacity_shares),
+            {
+                (device, name): amount
+                for device, sums in use.consumed.items()
+                for name, amount in sums.items()
+                if amount
+            },
+        )
+        for pool, use in state.pools.items()
+        if use.exclusive or use.shares
+    }

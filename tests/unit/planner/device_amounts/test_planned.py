@@ -18,11 +18,13 @@ from tests.builders.device_snapshots import (
 )
 from tests.builders.rows import NodeRow, PodRow
 from tests.builders.snapshots import Cluster, Group, write
+from trimtab.planner.device_amounts.cluster_devices import class_by_resource
 from trimtab.planner.device_amounts.planned import NOT_COUNTED, planned_snapshot
 from trimtab.planner.devices.model import (
     AllocatedDevice,
     AttributeKind,
     ClaimRequest,
+    CounterSet,
     DeviceAttribute,
     DeviceCapacity,
     DeviceClaim,
@@ -36,14 +38,16 @@ from trimtab.planner.devices.model import (
     DeviceToleration,
     NodeSelection,
 )
+from trimtab.planner.devices.taint_rules import TaintRule
 from trimtab.planner.model.values import (
     ExtendedDeviceRequest,
     LabelRequirement,
     NodeAffinityTerm,
     PodClaim,
     PodRequirements,
+    SlackRequest,
 )
-from trimtab.planner.snapshot.columns import ClassOfDevices, Snapshot, TaintOfDevices, TemplateSlice
+from trimtab.planner.snapshot.columns import ClassOfDevices, Snapshot, TemplateSlice
 from trimtab.planner.snapshot.decode import canonicalize
 
 GPU = "deviceclass.resource.kubernetes.io/gpu"
@@ -115,7 +119,7 @@ def test_devices_held_for_administration_are_free() -> None:
 def test_an_incomplete_pool_and_a_tainted_device_offer_nothing() -> None:
     waiting = replace(gpu_slice("a", 8), slice_count=2)
     tainted = gpu_slice("b", 2, DeviceContent(taints=(DeviceTaint("broken", "", "NoSchedule"),)))
-    rule = TaintOfDevices(None, "c", "gpu-0", DeviceTaint("off", "", "NoExecute"))
+    rule = TaintRule(None, "c", "gpu-0", DeviceTaint("off", "", "NoExecute"))
     cluster = Cluster(
         pods=pods(p=claiming(claim())),
         nodes={"a": NodeRow(), "b": NodeRow(), "c": NodeRow()},
@@ -196,6 +200,15 @@ def test_claims_of_one_kind_are_counted_by_asking_the_allocator(
     assert (amount, amounts(found, "a")[name], amounts(found, "b").get(name, 0)) == (1, count, 0)
 
 
+def test_equal_partitions_of_fewer_counters_are_counted_apart() -> None:
+    fewer = (CounterSet("chip", (("memory", 20),)),)
+    of_b = tuple(replace(one, counter_sets=fewer) if one.counter_sets else one for one in partitioned("b"))
+    pending, nodes = pods(p=claiming(claim(selectors=HALF))), {"a": NodeRow(), "b": NodeRow()}
+    found = planned(Cluster(pods=pending, nodes=nodes, devices=world(*partitioned("a"), *of_b)))
+    (name,) = requests(found, "p")
+    assert [amounts(found, node)[name] for node in "ab"] == [2, 1]
+
+
 def test_what_claims_of_one_kind_hold_is_free_when_their_pods_go() -> None:
     everything = DeviceClaim("", (ClaimRequest("all", DeviceSubRequest("gpu", mode="All")),))
     devices = tuple(device("a", at, "all") for at in range(2))
@@ -241,6 +254,13 @@ def test_an_extended_resource_is_devices_where_no_node_has_it_by_itself() -> Non
     assert requests(planned(cluster), "p") == {"cpu": 10, GPU: 2}
     plugin = replace(cluster, nodes={"a": NodeRow(), "b": NodeRow(allocatable={"example.com/gpu": 1})})
     assert requests(planned(plugin), "p") == {"cpu": 10, "example.com/gpu": 2}
+
+
+def test_the_newest_class_provides_an_extended_resource_and_then_the_one_with_the_smaller_name() -> None:
+    classes = tuple(ClassOfDevices(name, (), "example.com/gpu", at) for name, at in (("old", 1), ("b", 2), ("a", 2)))
+    found = class_by_resource(canonicalize(write(Cluster(devices=DeviceWorld(classes=classes)))).devices)
+    assert found["example.com/gpu"] == "a"
+    assert found["deviceclass.resource.kubernetes.io/old"] == "old"
 
 
 def shared_spec() -> PodRequirements:
@@ -334,3 +354,9 @@ def test_claims_are_planned_where_no_node_or_no_device_is_there(
     broken = PodRequirements(claims=(PodClaim("c0", "", None, "the template is missing"),))
     cluster = Cluster(pods=pods(one=claiming(claim()), other=broken), nodes=nodes, devices=devices)
     assert [amounts(planned(cluster), node) for node in nodes] == [{}] * len(nodes)
+
+
+def test_claims_of_others_than_pods_are_planned_where_nothing_else_has_any() -> None:
+    waiting = SlackRequest("CapacityBuffer/ns/b", namespace="ns", spec=claiming(claim()), scale=1)
+    found = planned(Cluster(nodes={"a": NodeRow()}, slack=(waiting,)))
+    assert "device class gpu does not exist" in found.slack_requests[0].spec.claims[0].problem

@@ -26,6 +26,7 @@ from trimtab.planner.devices.model import (
     DeviceClass,
     DeviceConstraint,
     DeviceError,
+    DeviceFeatures,
     DeviceId,
     DeviceNode,
     DevicesAllocated,
@@ -36,6 +37,7 @@ from trimtab.planner.devices.model import (
     NodeSelection,
     RefusalKind,
 )
+from trimtab.planner.devices.pools import PoolIndex
 from trimtab.planner.model.values import LabelRequirement, NodeAffinityTerm
 from trimtab.v1.snapshot_pb2 import LabelOperator
 
@@ -276,6 +278,6 @@ def test_slices_of_one_device_set_are_looked_at_once() -> None:
         DeviceSlice(f"s{at}", "gpu.example.com", f"n{at}", nodes=NodeSelection(f"n{at}"), devices=shared)
         for at in range(3)
     ]
-    found = allocator(*slices)
-    tables = {found.signature(DeviceNode(f"n{at}"), AllocatedState()) for at in range(3)}
+    index = PoolIndex(slices, DeviceFeatures())
+    tables = {pool.table for at in range(3) for pool in index.pools(DeviceNode(f"n{at}"))}
     assert len(tables) == 1

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.builders.devices import in_use
 from tests.parity.device_documents import (
     allocated_device,
     device_claim,
@@ -32,7 +33,7 @@ def both(seed: int, version: int) -> list[tuple[Any, Any]]:
     selectors = DeviceSelectors(version)
     state = AllocatedState()
     state.add(tuple(map(allocated_device, document["allocated"])))
-    before = state.content()
+    before = in_use(state)
     found = []
     for pod in document["pods"]:
         claims = allocator.prepare([device_claim(one) for one in pod])
@@ -44,7 +45,8 @@ def both(seed: int, version: int) -> list[tuple[Any, Any]]:
                     (at, one.request, *one.device) for at, claim in enumerate(outcome.claims) for one in claim.devices
                 ]
                 state.add_all(outcome.claims)
-                state.remove_all(outcome.claims)
+                for one in outcome.claims:
+                    state.remove(one.devices)
             elif isinstance(outcome, DeviceError):
                 mine = "error"
             elif outcome.refusals[0].kind == "STEPS":
@@ -54,7 +56,7 @@ def both(seed: int, version: int) -> list[tuple[Any, Any]]:
                 return selectors.matches(expression, driver, device_content(device))
 
             found.append((mine, allocate(document, node, pod, matches, version)))
-    assert state.content() == before
+    assert in_use(state) == before
     return [(mine, twin) for mine, twin in found if twin != "gave up"]
 
 

@@ -82,7 +82,7 @@ def test_an_amount_without_a_representation_is_an_error_from_1_37_on() -> None:
 def test_taint_rules_taint_the_devices_that_they_select_and_leave_other_slices_as_they_are() -> None:
     first, second = device_slice(GPU, GPU), device_slice(GPU, name="s2", pool="p2")
     taint = DeviceTaint("broken", "", "NoExecute")
-    tainted, untouched = with_taint_rules((first, second), [TaintRule("r", taint, pool="p1", device="d1")])
+    tainted, untouched = with_taint_rules((first, second), [TaintRule(None, "p1", "d1", taint)])
     assert untouched is second
     assert [one.taints for one in tainted.devices.contents] == [(), (taint,)]
     assert tainted.devices.contents[0] is GPU
@@ -90,13 +90,13 @@ def test_taint_rules_taint_the_devices_that_they_select_and_leave_other_slices_a
 
 def test_a_taint_rule_without_a_selector_taints_every_device() -> None:
     taint = DeviceTaint("broken", "", "NoExecute")
-    (tainted,) = with_taint_rules((device_slice(GPU, GPU),), [TaintRule("r", taint)])
+    (tainted,) = with_taint_rules((device_slice(GPU, GPU),), [TaintRule(None, None, None, taint)])
     assert [one.taints for one in tainted.devices.contents] == [(taint,), (taint,)]
 
 
 def test_equal_device_sets_stay_one_object_under_a_taint_rule() -> None:
     first = device_slice(GPU, GPU)
     second = replace(first, name="s2", pool="p2")
-    rules = [TaintRule("r", DeviceTaint("broken", "", "NoExecute"))]
+    rules = [TaintRule(None, None, None, DeviceTaint("broken", "", "NoExecute"))]
     one, other = with_taint_rules((first, second), rules)
     assert one.devices is other.devices

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.builders.devices import in_use
 from trimtab.planner.devices.model import AllocatedDevice, AllocatedState, DeviceId, PoolId
 
 RESULTS = st.builds(
@@ -26,18 +27,18 @@ def test_removing_allocations_in_any_order_restores_the_state(
     state = AllocatedState()
     for one in kept:
         state.add(one)
-    before = state.content()
+    before = in_use(state)
     for one in undone:
         state.add(one)
     for one in data.draw(st.permutations(undone)):
         state.remove(one)
-    assert state.content() == before
+    assert in_use(state) == before
 
 
 def test_devices_held_with_admin_access_are_not_in_use() -> None:
     state = AllocatedState()
     state.add((AllocatedDevice("r", DeviceId("d", "p", "x"), admin_access=True),))
-    assert state.content() == {}
+    assert in_use(state) == {}
 
 
 def test_a_share_is_no_exclusive_use_and_its_capacity_is_summed() -> None:

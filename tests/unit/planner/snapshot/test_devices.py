@@ -30,9 +30,10 @@ from trimtab.planner.devices.model import (
     DeviceToleration,
     NodeSelection,
 )
+from trimtab.planner.devices.taint_rules import TaintRule
 from trimtab.planner.model.values import LabelRequirement, NodeAffinityTerm, PodClaim, PodRequirements
 from trimtab.planner.snapshot.checks import SnapshotError
-from trimtab.planner.snapshot.columns import ClassOfDevices, TaintOfDevices, TemplateSlice, Text
+from trimtab.planner.snapshot.columns import ClassOfDevices, TemplateSlice, Text
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.planner.snapshot.delta import apply_delta
 from trimtab.planner.snapshot.devices import NO_DEVICES, read_devices
@@ -93,7 +94,7 @@ WORLD = DeviceWorld(
         ClaimRow("ns", "a", CLAIM, devices=(SHARE,), nodes=NodeSelection(selector=TERMS), consumers=("q", "", "p")),
         ClaimRow("ms", "a", DeviceClaim(""), flags=2),
     ),
-    taint_rules=(TaintOfDevices(None, "n", None, DeviceTaint("off", "", "NoExecute")),),
+    taint_rules=(TaintRule(None, "n", None, DeviceTaint("off", "", "NoExecute")),),
     templates=(("group", (TemplateSlice(DRIVER, "", gpu_slice("n", 3).devices, (), False),)),),
     minor=36,
     gates=("DRAConsumableCapacity=false", "A=true"),

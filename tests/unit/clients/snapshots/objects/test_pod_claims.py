@@ -192,12 +192,20 @@ def extended(
          {"0-request-0": 1, "1-request-0": 2, "2-request-0": 1}),
         ([container("a", 1)], [container("i", 3), container("s", 1, sidecar=True)],
          {"0-request-0": 1, "1-request-0": 1, "2-request-0": 1}),
+        # Of short-lived containers alone, the largest is enough for all.
+        ([container("a", None)], [container("i", 1), container("j", 4), container("k", 2)], {"1-request-0": 4}),
     ],
 )  # fmt: skip
 def test_extended_resources_become_requests_as_the_scheduler_makes_them(
     containers: list[Json], init: list[Json], expected: dict[str, int]
 ) -> None:
     assert extended(*containers, init=init) == [(f"container-{name}", GPU, count) for name, count in expected.items()]
+
+
+def test_a_container_may_ask_for_resources_of_several_classes() -> None:
+    implicit = "deviceclass.resource.kubernetes.io/gpu"
+    asked = {"name": "a", "resources": {"limits": {implicit: "1", GPU: "3"}}}
+    assert extended(asked) == [("container-0-request-0", implicit, 1), ("container-0-request-1", GPU, 3)]
 
 
 def test_only_resources_that_a_class_provides_become_requests() -> None:

@@ -14,6 +14,7 @@ from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.simulation.growth import NO_TEMPLATE_NODE, Growth
 from trimtab.planner.simulation.state import SimulationState
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64
+from trimtab.planner.snapshot.offsets import entries_of
 
 MOST_TOGETHER: Final = 256
 """Most classes of which it is asked whether one new node takes more of their pods than any other."""
@@ -58,11 +59,9 @@ def fresh_amounts(simulation: Simulation, growth: Growth) -> Int64:
     known = growth.template_node != NO_TEMPLATE_NODE
     template_nodes = growth.template_node[known]
     free = state.resources.free[template_nodes].copy()
-    first, last = state.virtual.resident_offsets[template_nodes], state.virtual.resident_offsets[template_nodes + 1]
-    lengths = (last - first).astype(np.int64)
-    owner = np.repeat(np.arange(len(template_nodes)), lengths)
-    before = np.repeat(np.cumsum(lengths) - lengths, lengths)
-    at = np.arange(len(owner)) - before + np.repeat(first, lengths)
+    offsets = state.virtual.resident_offsets
+    owner = np.repeat(np.arange(len(template_nodes)), offsets[template_nodes + 1] - offsets[template_nodes])
+    at = entries_of(offsets, template_nodes)
     np.subtract.at(free, owner, state.resources.request[state.virtual.resident[at]])
     out = np.zeros((len(known), free.shape[1]), np.int64)
     out[known] = free

@@ -26,6 +26,7 @@ from trimtab.planner.round.request import DecisionRequest
 from trimtab.planner.simulation.growth import Growth
 from trimtab.planner.simulation.state import OPEN
 from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64, UInt8
+from trimtab.planner.snapshot.offsets import entries_of
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.reason_pb2 import BlockingPodReason, NodeGroupReason, ReplacementLimit, UnremovableReason
 
@@ -66,9 +67,7 @@ class MovablePods(NamedTuple):
 
     def of(self, nodes: Int32 | Int64) -> Int32:
         """Return the pods of some nodes, node by node. int32."""
-        starts, lengths = self.offsets[nodes], self.offsets[nodes + 1] - self.offsets[nodes]
-        before = np.cumsum(lengths) - lengths
-        found: Int32 = self.pods[np.arange(int(lengths.sum())) + np.repeat(starts - before, lengths)]
+        found: Int32 = self.pods[entries_of(self.offsets, nodes)]
         return found
 
 

@@ -21,14 +21,13 @@ from trimtab.planner.new_nodes.all_or_nothing import NewNodeRoom, place_all
 from trimtab.planner.placement.group_templates import group_templates
 from trimtab.planner.placement.limits import LimitInputs, Limits
 from trimtab.planner.placement.packing import packer
-from trimtab.planner.placement.search import new_search
-from trimtab.planner.placement.waiting import place_in_passes, places, unplaced
+from trimtab.planner.placement.waiting import place_anywhere, places, unplaced
 from trimtab.planner.round.round import Round
 from trimtab.planner.round.waiting import place_waiting_pods, pods_that_wait
 from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import check_log, commit
 from trimtab.planner.simulation.state import SimulationState
-from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32
+from trimtab.planner.snapshot.columns import Bool, Int32
 from trimtab.v1 import plan_pb2 as pb
 
 Outcome = pb.CapacityOutcome
@@ -194,7 +193,7 @@ class CapacityLoop:
         for first, count in reversed(sets) if backwards else sets:
             pods = np.arange(first, first + count, dtype=np.int32)
             if place_equal(state, first, count, self.order, self.cursor) == NOT_COUNTABLE:
-                self._place(pods, self.order, self.allowed)
+                place_anywhere(state, self.order, self.allowed, pods)
         check_log(state)
         return unplaced(state, one.pods)
 
@@ -204,13 +203,8 @@ class CapacityLoop:
         order = np.flatnonzero(away).astype(np.int32)
         allowed = np.zeros(len(self.allowed), bool)
         allowed[order] = True
-        self._place(left, order, allowed)
+        place_anywhere(self.state, order, allowed, left)
         return unplaced(self.state, left)
-
-    def _place(self, pods: Int32, order: Int32, allowed: Bool) -> None:
-        hints = np.full(len(self.state.pod_node), NO_NODE, np.int32)
-        search = new_search(self.state, order, allowed)
-        place_in_passes(self.state, search, hints, hints.copy(), np.zeros(2, np.int64), pods)
 
     def _grow(self, one: RequestRows, left: Int32) -> range | None:
         """Open nodes with which all pods that are left have a place, if the class allows it; return their positions."""

@@ -196,6 +196,14 @@ def place_in_passes(
             waiting = waiting[state.local_class[state.pod_class[waiting]] == 0]
 
 
+def place_anywhere(state: SimulationState, order: Int32, allowed: Bool, pods: Int32) -> None:
+    """Place pods : int32[M], those that are on no node, on the first nodes in order that admit them. order : int32[D];
+    allowed : bool[N'] nodes that may get pods."""
+    nowhere = np.full(len(state.pod_node), NO_NODE, np.int32)
+    search = new_search(state, order, allowed)
+    place_in_passes(state, search, nowhere, nowhere.copy(), np.zeros(2, np.int64), unplaced(state, pods))
+
+
 def take_out(simulation: Simulation, nodes: Int32) -> None:
     """Remove nodes : int32 from the simulation, with the pods of the snapshot still on them. O(P)."""
     at = simulation.state.pod_node[: simulation.pod_count]

@@ -15,12 +15,11 @@ from trimtab.planner.model.settings.search import BEST
 from trimtab.planner.new_nodes.planned_nodes import planned_nodes
 from trimtab.planner.new_nodes.whole_problem import RoomToGrow, whole_problem
 from trimtab.planner.placement.group_bounds import class_admission
-from trimtab.planner.placement.kernels.search import Search, evacuate
+from trimtab.planner.placement.kernels.search import evacuate
 from trimtab.planner.placement.orders import by_class
 from trimtab.planner.placement.packing import Packer, packer, place_on_new_nodes
-from trimtab.planner.placement.search import new_search
 from trimtab.planner.placement.slots import PodsInSlots, place_in_slots
-from trimtab.planner.placement.waiting import place_in_passes, place_where, unplaced
+from trimtab.planner.placement.waiting import place_anywhere, place_where, unplaced
 from trimtab.planner.replacement.growth_need import SPARE
 from trimtab.planner.replacement.survey import ReplacementContext
 from trimtab.planner.replacement.target import NOT_OPEN, Target
@@ -104,7 +103,7 @@ def run_trial(bench: Bench, leaving: Int32, uses_room: Bool, target: Target | No
     group_of: list[int] = [int(target.group_of[new]) for new in of_target] if target is not None else []
     opened = bench.spare_nodes[: len(group_of)]
     allowed[opened] = True
-    _place(state, new_search(state, np.concatenate([opened, bench.order]).astype(np.int32), allowed), pods)
+    place_anywhere(state, np.concatenate([opened, bench.order]).astype(np.int32), allowed, pods)
     left, too_many = unplaced(state, pods), 0.0
     for _ in range(MOST_ORDERS):
         if not len(left):
@@ -115,8 +114,7 @@ def run_trial(bench: Bench, leaving: Int32, uses_room: Bool, target: Target | No
         allowed[opened] = True
         left = unplaced(state, pods)
         if len(left):
-            order = np.concatenate([opened, bench.order]).astype(np.int32)
-            _place(state, new_search(state, order, allowed), left)
+            place_anywhere(state, np.concatenate([opened, bench.order]).astype(np.int32), allowed, left)
             left = unplaced(state, pods)
         if not more:
             break
@@ -221,9 +219,3 @@ def simulation_nodes(bench: Bench, trial: Trial) -> Int32:
     node = trial.node.astype(np.int32)
     node[is_new] = bench.spare_nodes[trial.node[is_new] - node_count]
     return node
-
-
-def _place(state: SimulationState, search: Search, pods: Int32) -> None:
-    """Place pods that are on no node."""
-    hints = np.full(len(state.pod_node), NO_NODE, np.int32)
-    place_in_passes(state, search, hints, hints.copy(), np.zeros(2, np.int64), unplaced(state, pods))

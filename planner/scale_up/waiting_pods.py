@@ -17,12 +17,13 @@ from trimtab.planner.placement.waiting import (
     place_where,
     places,
     pods_to_move,
+    unplaced,
 )
 from trimtab.planner.scale_up.context import ScaleUpContext
 from trimtab.planner.scale_up.pending import Pending, pending_pods
 from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.simulation.log import current_mark, placed_since
-from trimtab.planner.snapshot.columns import NO_NODE, Int32
+from trimtab.planner.snapshot.columns import Int32
 
 NOBODY: Final = np.zeros(0, np.int32)
 
@@ -100,7 +101,7 @@ def place_at(context: ScaleUpContext, simulation: Simulation, served: UnplacedPo
     start = current_mark(simulation.state)
     pods = np.concatenate([served.pods, placeholders(context, simulation)])
     place_where(simulation.state, served.where.allowed, pods, node)
-    left, held = (one[simulation.state.pod_node[one] == NO_NODE] for one in (served.pods, pods[len(served.pods) :]))
+    left, held = (unplaced(simulation.state, one) for one in (served.pods, pods[len(served.pods) :]))
     asks = ~np.isin(left, served.pending.pods[~served.pending.may_add])
     return served._replace(left=left[asks], placeholders=held, on_existing=_in_room(simulation, start))
 

@@ -11,12 +11,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from trimtab.planner.facts.gangs import Gang
+from trimtab.planner.placement.waiting import unplaced
 from trimtab.planner.scale_up.context import ScaleUpContext
 from trimtab.planner.scale_up.draft import PlanAttempt
 from trimtab.planner.scale_up.gang_outcome import GangOutcome
 from trimtab.planner.scale_up.gangs.demand import NOBODY, pods_in_gangs
 from trimtab.planner.scale_up.gangs.domains import GangDomains
-from trimtab.planner.scale_up.gangs.turns import TurnDraft, left_pods
+from trimtab.planner.scale_up.gangs.turns import TurnDraft
 from trimtab.planner.scale_up.pending import pending_pods
 from trimtab.planner.scale_up.plan import ScaleUpPlan
 from trimtab.planner.scale_up.preference import is_better, worth
@@ -65,7 +66,8 @@ def _broken(plan: ScaleUpPlan, gangs: Sequence[Gang], domains: GangDomains) -> l
     found = []
     for gang in gangs:
         values = domains.of_pods(gang, np.concatenate([gang.pending, gang.bound]), plan.progress)
-        if len(gang.pending) - len(left_pods(plan, gang)) < gang.need or len(values) > 1 or "" in values:
+        left = unplaced(plan.progress.state, gang.pending)
+        if len(gang.pending) - len(left) < gang.need or len(values) > 1 or "" in values:
             found.append(gang)
     return found
 

@@ -18,12 +18,13 @@ from trimtab.planner.cheapest.problem import PlanBounds
 from trimtab.planner.facts.nodes import being_deleted, is_ready
 from trimtab.planner.model.settings.search import BEST
 from trimtab.planner.new_nodes.all_or_nothing import NewNodeRoom, place_all
-from trimtab.planner.placement.group_templates import group_templates
+from trimtab.planner.placement.group_templates import group_templates, labels_by_group
 from trimtab.planner.placement.limits import LimitInputs, Limits
 from trimtab.planner.placement.packing import packer
 from trimtab.planner.placement.waiting import place_anywhere, places, unplaced
 from trimtab.planner.round.round import Round
 from trimtab.planner.round.waiting import place_waiting_pods, pods_that_wait
+from trimtab.planner.simulation.growth import SPARE
 from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import check_log, commit
 from trimtab.planner.simulation.state import SimulationState
@@ -34,8 +35,6 @@ Outcome = pb.CapacityOutcome
 MANY_REQUESTS: Final = 32
 """Requests above which the nodes of each are planned quickly; plans for pods of one class are the cheapest anyway."""
 QUICK_GROUPS: Final = 24
-SPARE: Final = 1
-"""Spare nodes that no group gets: used to determine why a pod does not fit one more node."""
 
 
 class RequestRows(NamedTuple):
@@ -85,7 +84,7 @@ class CapacityLoop:
         templates = group_templates(
             snapshot, self.settings.scale_up, self.leaving, this.now_ns, this.work.cache, this.work.limits
         )
-        self.labels = [dict(one.template.labels) if one else {} for one in templates]
+        self.labels = labels_by_group(templates)
         cluster = LimitInputs(snapshot, templates, self.leaving, this.now_ns)
         self.limits = Limits(cluster, this.settings.limits, self.settings.scale_up.max_new_nodes)
         simulation, not_ready = this.simulation, self.settings.scale_up.not_ready_taints

@@ -20,10 +20,9 @@ from trimtab.planner.placement.orders import by_class
 from trimtab.planner.placement.packing import Packer, packer, place_on_new_nodes
 from trimtab.planner.placement.slots import PodsInSlots, place_in_slots
 from trimtab.planner.placement.waiting import place_anywhere, place_where, unplaced
-from trimtab.planner.replacement.growth_need import SPARE
 from trimtab.planner.replacement.survey import ReplacementContext
 from trimtab.planner.replacement.target import NOT_OPEN, Target
-from trimtab.planner.simulation.growth import Growth
+from trimtab.planner.simulation.growth import SPARE, Growth
 from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import check_log, current_mark
 from trimtab.planner.simulation.state import SimulationState

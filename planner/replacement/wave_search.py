@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from trimtab.planner.facts.nodes import total
+from trimtab.planner.placement.group_templates import labels_by_group
 from trimtab.planner.placement.waiting import in_order, take_out, used_shares
 from trimtab.planner.replacement.cluster_bound import ClusterBound
 from trimtab.planner.replacement.judge import Value, broken_limit, value_of, worth
@@ -120,7 +121,7 @@ class ReplacementWaves:
         self.hit = set[int]()
         self.broken = 0
         self.is_out = self.is_late = False
-        self._labels = [dict(one.template.labels) if one else {} for one in context.templates]
+        self._labels = labels_by_group(context.templates)
         self._use = used_shares(request.round.simulation, np.arange(count))
         self._is_needed = needed_groups(context, self.packer)
         pods = in_order(request.round.simulation, context.pods.pods)

@@ -18,7 +18,7 @@ from trimtab.planner.capacity_requests.settings import CapacityRequestSettings, 
 from trimtab.planner.facts.nodes import being_deleted
 from trimtab.planner.model.settings import SECOND_NS
 from trimtab.planner.placement.group_templates import growth_with
-from trimtab.planner.round.decision import Decided, Decision, Summary
+from trimtab.planner.round.decision import Decided, Decision
 from trimtab.planner.round.round import HeldRoom, Round, fixed_demand
 from trimtab.planner.simulation.growth import SPARE, GrowthNeed
 from trimtab.planner.simulation.virtual_rows import VirtualPod, kinds_of
@@ -85,11 +85,6 @@ def growth_need(snapshot: Snapshot, settings: CapacityRequestSettings, now_ns: i
     return growth_with(snapshot, scale_up, leaving, now_ns, lambda virtual_pod_count: most + SPARE)  # noqa: ARG005
 
 
-def summarize(result: pb.CapacityRequestsDecision) -> Summary:
-    """Return the figures of a whole result for logs and metrics."""
-    return summary_of(result)
-
-
 def warm_up(settings: pb.PlanSettings) -> None:
     """Choose settings with which requests are answered: the defaults."""
     settings.capacity_requests.enabled = True
@@ -104,7 +99,7 @@ CAPACITY_REQUESTS: Final = Decision(
     pb.Decision.CAPACITY_REQUESTS,
     resolve_capacity_requests,
     decide,
-    summarize,
+    summary_of,
     warm_up,
     failed,
     growth_need,

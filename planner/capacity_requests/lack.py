@@ -11,7 +11,7 @@ import numpy as np
 from trimtab.planner.new_nodes.all_or_nothing import NewNodeRoom
 from trimtab.planner.new_nodes.sentences import GrowthInPlan, why_pending
 from trimtab.planner.placement.kernels.refusals import refusals
-from trimtab.planner.predicates.order import REASONS
+from trimtab.planner.predicates.order import reasons_of
 from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.snapshot.columns import Int32
 from trimtab.v1.reason_pb2 import NodeGroupReason
@@ -95,7 +95,7 @@ def _why_groups(room: NewNodeRoom, left: Int32) -> tuple[dict[str, int], dict[st
         reasons[name] = now
         if mask > 0 and now not in _NOTHING_KNOWN:
             reasons[name] = int(NodeGroupReason.PREDICATE_FAILED)
-            failed[name] = next(int(code) for code in REASONS if (mask >> code) & 1)
+            failed[name] = reasons_of(mask)[0]
     return reasons, failed
 
 

@@ -197,8 +197,7 @@ def _moved_pods(request: ReplacementRequest) -> Int64:
 def _judged(request: ReplacementRequest, facts: DrainFacts, exhausted: Exhausted) -> UInt8:
     """Return the outcome of the rules for each pod. uint8[P]. exhausted : no wave has room in its budgets."""
     snapshot, settings = request.snapshot, request.settings
-    columns = pod_columns.at(snapshot, facts.pods, settings.scale_down, request.now_ns)
-    columns = columns._replace(budget_exhausted=exhausted.by_budgets, gang_exhausted=exhausted.by_gangs)
+    columns = pod_columns.at(snapshot, facts.pods, settings.scale_down, request.now_ns).with_exhausted(exhausted)
     codes = rules.judge(columns)
     cutoff = request.round.settings.expendable_priority
     skipped = (facts.priority < cutoff)[snapshot.pods.spec] | snapshot.pods.is_terminal()

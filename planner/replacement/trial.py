@@ -17,12 +17,12 @@ from trimtab.planner.new_nodes.whole_problem import RoomToGrow, whole_problem
 from trimtab.planner.placement.group_bounds import class_admission
 from trimtab.planner.placement.kernels.search import evacuate
 from trimtab.planner.placement.orders import by_class
-from trimtab.planner.placement.packing import Packer, packer, place_on_new_nodes
+from trimtab.planner.placement.packing import Packer, place_on_new_nodes
 from trimtab.planner.placement.slots import PodsInSlots, place_in_slots
 from trimtab.planner.placement.waiting import place_anywhere, place_where, unplaced
 from trimtab.planner.replacement.survey import ReplacementContext
 from trimtab.planner.replacement.target import NOT_OPEN, Target
-from trimtab.planner.simulation.growth import SPARE, Growth
+from trimtab.planner.simulation.growth import SPARE
 from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import check_log, current_mark
 from trimtab.planner.simulation.state import SimulationState
@@ -81,11 +81,6 @@ class Bench(NamedTuple):
         """The spare nodes that are still closed, but for the last. int64."""
         found: Int64 = self.packer.growth.spare_nodes[self.first_spare : len(self.packer.growth.spare_nodes) - SPARE]
         return found
-
-
-def bench_packer(context: ReplacementContext, growth: Growth) -> Packer:
-    """Return the round's simulation, in which groups can grow."""
-    return packer(context.request.round.simulation, growth)
 
 
 def run_trial(bench: Bench, leaving: Int32, uses_room: Bool, target: Target | None = None) -> Trial:

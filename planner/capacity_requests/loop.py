@@ -5,7 +5,7 @@ Pods of one set are one class; those about which only amounts and static predica
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -34,7 +34,6 @@ from trimtab.v1 import plan_pb2 as pb
 Outcome = pb.CapacityOutcome
 MANY_REQUESTS: Final = 32
 """Requests above which the nodes of each are planned quickly; plans for pods of one class are the cheapest anyway."""
-QUICK_GROUPS: Final = 24
 
 
 class RequestRows(NamedTuple):
@@ -224,10 +223,7 @@ class CapacityLoop:
         settings, work = self.settings.scale_up, self.this.work
         search, tries = settings.search, settings.max_improvements
         if len(self.rows) > MANY_REQUESTS and search.replacement_work < BEST.replacement_work:
-            search = replace(
-                search, detailed_groups=min(search.detailed_groups, QUICK_GROUPS), weightings=1, programme_entries=0
-            )
-            tries = 0
+            search, tries = search.for_one_of_many(0), 0
         until = PlanBounds(work.limits, work.time_left, tries, search)
         spare_count = max(len(self.growth.spare_nodes) - SPARE, 0)
         return NewNodeRoom(

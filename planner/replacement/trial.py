@@ -3,7 +3,6 @@ cheapest new nodes. The simulation decides what fits. Pure; the moves are undone
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -32,7 +31,6 @@ MANY_PODS: Final = 64
 """Pods above which new nodes are planned quickly: that costs a quarter and is as good within 0.3 %."""
 MANY_CELLS: Final = 2048
 """Rows of pods times groups, likewise: else a trial with 40 pods and 100 groups takes 0.3 s."""
-QUICK_GROUPS: Final = 24
 MOST_ROWS: Final = 300
 """Rows of pods above which similar ones are joined. That costs some 0.2 % of the price, and saves most of the time."""
 MOST_ORDERS: Final = 3
@@ -164,9 +162,7 @@ def _open_nodes(bench: Bench, left: Int32, before: list[int]) -> tuple[list[int]
     if is_large and search.replacement_work < BEST.replacement_work:
         problem, joined = with_similar_rows_joined(problem, MOST_ROWS)
         row_of = joined[row_of]
-        few = min(search.detailed_groups, QUICK_GROUPS)
-        search = replace(search, detailed_groups=few, weightings=1, programme_entries=MANY_PODS**2)
-        tries = 0
+        search, tries = search.for_one_of_many(MANY_PODS**2), 0
     until = PlanBounds(request.limits, request.round.work.time_left, tries, search)
     planned = planned_nodes(cheapest_plan(problem, until), by_class(bench.packer.simulation, left), row_of)
     if len(planned.group_of) > most:

@@ -10,6 +10,7 @@ import numpy as np
 
 from trimtab.planner.capacity_requests.give_back import next_orders, nodes_to_give_back
 from trimtab.planner.capacity_requests.loop import CapacityLoop, ServedRequest
+from trimtab.planner.capacity_requests.requests import those_that_name
 from trimtab.planner.capacity_requests.settings import CapacityRequestSettings
 from trimtab.planner.model.settings import SECOND_NS
 from trimtab.planner.round.decision import Decided, Summary
@@ -187,7 +188,7 @@ def input_of(loop: CapacityLoop, served: Sequence[ServedRequest], waiting: Bool)
     """Return what the other decisions get."""
     held = [one for one in served if one.outcome in HOLDS_ROOM and len(one.pods)]
     keys = {one.request.request.key for one in served if one.outcome in SEEKS_ROOM}
-    requested = _still_waiting(loop.this.snapshot, waiting, keys)
+    requested = those_that_name(loop.this.snapshot, waiting, keys)
     snapshot = _with_orders(loop.this.snapshot, loop.group_of, loop.this.now_ns)
     return RoundInput(_with_gates(snapshot, requested), _booked(loop, held), requested)
 
@@ -217,15 +218,6 @@ def _booked(loop: CapacityLoop, held: Sequence[ServedRequest]) -> BookedRoom:
         group=np.array([group for group, _ in places], np.int32),
         number=np.array([number for _, number in places], np.int32),
     )
-
-
-def _still_waiting(snapshot: Snapshot, waiting: Bool, keys: set[str]) -> Bool:
-    """Return the pods that wait for requests that hold or seek room. bool[P]."""
-    found = waiting.copy()
-    for row in np.flatnonzero(waiting).tolist():
-        name = snapshot.specs[snapshot.pods.spec[row]].capacity_request
-        found[row] = f"{snapshot.strings[snapshot.pods.namespace[row]]}/{name}" in keys
-    return found
 
 
 def _with_orders(snapshot: Snapshot, group_of: Sequence[int], now_ns: int) -> Snapshot:

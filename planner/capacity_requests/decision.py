@@ -6,25 +6,22 @@ conditions of the objects and from the snapshot alone, so a lost state or anothe
 only remembers which nodes were ordered, to give back those that turn out useless.
 """
 
-from functools import partial
 from itertools import chain, repeat
 from typing import Final
 
 import numpy as np
 
 from trimtab.planner.capacity_requests.answer import answer_of, input_of, nothing_asked, summary_of
-from trimtab.planner.capacity_requests.loop import SPARE, CapacityLoop, RequestRows, ServedRequest
+from trimtab.planner.capacity_requests.loop import CapacityLoop, RequestRows, ServedRequest
 from trimtab.planner.capacity_requests.requests import AnsweredRequest, answered_requests, waiting_consumers
 from trimtab.planner.capacity_requests.settings import CapacityRequestSettings, Kind, resolve_capacity_requests
 from trimtab.planner.facts.nodes import being_deleted
-from trimtab.planner.facts.upcoming import upcoming
 from trimtab.planner.model.settings import SECOND_NS
-from trimtab.planner.placement.group_templates import group_templates, templates_key
-from trimtab.planner.round.decision import Decided, Decision, Summary
+from trimtab.planner.placement.group_templates import growth_with
+from trimtab.planner.round.decision import Decided, Decision
 from trimtab.planner.round.round import HeldRoom, Round, fixed_demand
-from trimtab.planner.simulation.growth import GrowthNeed
+from trimtab.planner.simulation.growth import SPARE, GrowthNeed
 from trimtab.planner.simulation.virtual_rows import VirtualPod, kinds_of
-from trimtab.planner.snapshot.caches import UNCACHED
 from trimtab.planner.snapshot.columns import Snapshot
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.reason_pb2 import CapacityRequestsResult
@@ -85,17 +82,7 @@ def growth_need(snapshot: Snapshot, settings: CapacityRequestSettings, now_ns: i
     whole = sum(most for most, group in zip(may_add, snapshot.groups, strict=True) if group.zero_or_max)
     wanted = sum(sum(one.missing) for one in answered if one.needs_room and one.kind == Kind.ATOMIC_SCALE_UP)
     most = min(wanted + whole, sum(may_add), scale_up.max_new_nodes)
-    return GrowthNeed(
-        key=templates_key(snapshot, scale_up, leaving, now_ns),
-        templates=partial(group_templates, snapshot, scale_up, leaving, now_ns, UNCACHED),
-        upcoming=tuple(upcoming(snapshot, leaving, now_ns, scale_up.not_ready_taints).tolist()),
-        spare_nodes=lambda virtual_pod_count: most + SPARE,  # noqa: ARG005
-    )
-
-
-def summarize(result: pb.CapacityRequestsDecision) -> Summary:
-    """Return the figures of a whole result for logs and metrics."""
-    return summary_of(result)
+    return growth_with(snapshot, scale_up, leaving, now_ns, lambda virtual_pod_count: most + SPARE)  # noqa: ARG005
 
 
 def warm_up(settings: pb.PlanSettings) -> None:
@@ -112,7 +99,7 @@ CAPACITY_REQUESTS: Final = Decision(
     pb.Decision.CAPACITY_REQUESTS,
     resolve_capacity_requests,
     decide,
-    summarize,
+    summary_of,
     warm_up,
     failed,
     growth_need,

@@ -7,11 +7,9 @@ none can be had, those that came are of no use, and they would cost until scale-
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-import numpy as np
-
 from trimtab.planner.capacity_requests.loop import CapacityLoop
 from trimtab.planner.model.settings import SECOND_NS
-from trimtab.planner.snapshot.columns import FLAG_DAEMON, FLAG_MIRROR
+from trimtab.planner.round.ordered_nodes import nodes_in_use, unused_since
 from trimtab.v1 import plan_pb2 as pb
 
 KEPT_S: Final = 3600
@@ -24,27 +22,19 @@ def nodes_to_give_back(loop: CapacityLoop, orders: Sequence[pb.CapacityOrder], k
     useless = [order for order in orders if order.request not in kept]
     if not useless:
         return []
-    pods, in_use = snapshot.pods, np.zeros(len(loop.state.node_state), bool)
-    at = loop.state.pod_node
-    stays = np.ones(len(at), bool)
-    stays[: len(pods.spec)] = ((pods.flags & (FLAG_DAEMON | FLAG_MIRROR)) == 0) & ~pods.is_terminal()
-    in_use[at[stays & (at >= 0)]] = True
+    in_use = nodes_in_use(loop.this, loop.state, loop.leaving)
     group_at = {group.id: number for number, group in enumerate(snapshot.groups)}
-    sizes = {group.id: group.target_size - group.min_size for group in snapshot.groups}
+    sizes = [group.target_size - group.min_size for group in snapshot.groups]
     found: list[int] = []
     for order in useless:
-        group = group_at.get(order.node_group, -1)
-        nodes = np.flatnonzero(
-            (snapshot.nodes.group == group)
-            & (snapshot.nodes.created_ns >= order.time * SECOND_NS)
-            & ~in_use[: len(snapshot.nodes.name)]
-            & ~loop.leaving
-        )
-        most = min(order.count, max(sizes.get(order.node_group, 0), 0)) if group >= 0 else 0
-        chosen = [node for node in nodes.tolist() if node not in found][:most]
-        if chosen:
-            sizes[order.node_group] -= len(chosen)
-        found += chosen
+        if order.node_group not in group_at:
+            continue
+        group = group_at[order.node_group]
+        most = min(order.count, max(sizes[group], 0))
+        chosen = unused_since(snapshot, group, order.time, in_use)[:most]
+        in_use[chosen] = True
+        sizes[group] -= len(chosen)
+        found += chosen.tolist()
     return sorted(snapshot.nodes.name[node] for node in found)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from trimtab.planner.new_nodes.all_or_nothing import NewNodeRoom
 from trimtab.planner.new_nodes.sentences import GrowthInPlan, why_pending
 from trimtab.planner.placement.kernels.refusals import refusals
-from trimtab.planner.predicates.order import REASONS
+from trimtab.planner.predicates.order import reasons_of
 from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.snapshot.columns import Int32
 from trimtab.v1.reason_pb2 import NodeGroupReason
@@ -48,8 +48,8 @@ def lack_of(room: NewNodeRoom | None, simulation: Simulation, left: Int32, order
         for group in helping:
             reasons[group] = _limit_after(room, group)
     else:
-        grown = GrowthInPlan(set(), _binding(room))
-        why = why_pending(reasons, failed, grown)
+        resources = {room.groups[at].id: name for at, name in room.limits.binding_resources().items()}
+        why = why_pending(reasons, failed, GrowthInPlan(set(), resources))
     return Lack(f"{detail}; {why}", reasons, failed)
 
 
@@ -95,18 +95,8 @@ def _why_groups(room: NewNodeRoom, left: Int32) -> tuple[dict[str, int], dict[st
         reasons[name] = now
         if mask > 0 and now not in _NOTHING_KNOWN:
             reasons[name] = int(NodeGroupReason.PREDICATE_FAILED)
-            failed[name] = next(int(code) for code in REASONS if (mask >> code) & 1)
+            failed[name] = reasons_of(mask)[0]
     return reasons, failed
-
-
-def _binding(room: NewNodeRoom) -> dict[str, str]:
-    """Return the resource whose limit keeps a group from growing, by node group."""
-    found = {}
-    for at in np.flatnonzero(room.limits.reasons == NodeGroupReason.RESOURCE_LIMIT_REACHED).tolist():
-        limit = room.limits.binding(at)
-        if limit is not None:
-            found[room.groups[at].id] = limit.resource
-    return found
 
 
 def _limit_after(room: NewNodeRoom, name: str) -> int:

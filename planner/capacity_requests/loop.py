@@ -5,7 +5,7 @@ Pods of one set are one class; those about which only amounts and static predica
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -18,25 +18,22 @@ from trimtab.planner.cheapest.problem import PlanBounds
 from trimtab.planner.facts.nodes import being_deleted, is_ready
 from trimtab.planner.model.settings.search import BEST
 from trimtab.planner.new_nodes.all_or_nothing import NewNodeRoom, place_all
-from trimtab.planner.placement.group_templates import group_templates
+from trimtab.planner.placement.group_templates import group_templates, labels_by_group
 from trimtab.planner.placement.limits import LimitInputs, Limits
 from trimtab.planner.placement.packing import packer
-from trimtab.planner.placement.search import new_search
-from trimtab.planner.placement.waiting import place_in_passes, places, unplaced
+from trimtab.planner.placement.waiting import place_anywhere, places, unplaced
 from trimtab.planner.round.round import Round
 from trimtab.planner.round.waiting import place_waiting_pods, pods_that_wait
+from trimtab.planner.simulation.growth import SPARE
 from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import check_log, commit
 from trimtab.planner.simulation.state import SimulationState
-from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32
+from trimtab.planner.snapshot.columns import Bool, Int32
 from trimtab.v1 import plan_pb2 as pb
 
 Outcome = pb.CapacityOutcome
 MANY_REQUESTS: Final = 32
 """Requests above which the nodes of each are planned quickly; plans for pods of one class are the cheapest anyway."""
-QUICK_GROUPS: Final = 24
-SPARE: Final = 1
-"""Spare nodes that no group gets: used to determine why a pod does not fit one more node."""
 
 
 class RequestRows(NamedTuple):
@@ -86,7 +83,7 @@ class CapacityLoop:
         templates = group_templates(
             snapshot, self.settings.scale_up, self.leaving, this.now_ns, this.work.cache, this.work.limits
         )
-        self.labels = [dict(one.template.labels) if one else {} for one in templates]
+        self.labels = labels_by_group(templates)
         cluster = LimitInputs(snapshot, templates, self.leaving, this.now_ns)
         self.limits = Limits(cluster, this.settings.limits, self.settings.scale_up.max_new_nodes)
         simulation, not_ready = this.simulation, self.settings.scale_up.not_ready_taints
@@ -194,7 +191,7 @@ class CapacityLoop:
         for first, count in reversed(sets) if backwards else sets:
             pods = np.arange(first, first + count, dtype=np.int32)
             if place_equal(state, first, count, self.order, self.cursor) == NOT_COUNTABLE:
-                self._place(pods, self.order, self.allowed)
+                place_anywhere(state, self.order, self.allowed, pods)
         check_log(state)
         return unplaced(state, one.pods)
 
@@ -204,13 +201,8 @@ class CapacityLoop:
         order = np.flatnonzero(away).astype(np.int32)
         allowed = np.zeros(len(self.allowed), bool)
         allowed[order] = True
-        self._place(left, order, allowed)
+        place_anywhere(self.state, order, allowed, left)
         return unplaced(self.state, left)
-
-    def _place(self, pods: Int32, order: Int32, allowed: Bool) -> None:
-        hints = np.full(len(self.state.pod_node), NO_NODE, np.int32)
-        search = new_search(self.state, order, allowed)
-        place_in_passes(self.state, search, hints, hints.copy(), np.zeros(2, np.int64), pods)
 
     def _grow(self, one: RequestRows, left: Int32) -> range | None:
         """Open nodes with which all pods that are left have a place, if the class allows it; return their positions."""
@@ -231,10 +223,7 @@ class CapacityLoop:
         settings, work = self.settings.scale_up, self.this.work
         search, tries = settings.search, settings.max_improvements
         if len(self.rows) > MANY_REQUESTS and search.replacement_work < BEST.replacement_work:
-            search = replace(
-                search, detailed_groups=min(search.detailed_groups, QUICK_GROUPS), weightings=1, programme_entries=0
-            )
-            tries = 0
+            search, tries = search.for_one_of_many(0), 0
         until = PlanBounds(work.limits, work.time_left, tries, search)
         spare_count = max(len(self.growth.spare_nodes) - SPARE, 0)
         return NewNodeRoom(

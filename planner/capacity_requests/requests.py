@@ -4,7 +4,7 @@ What a request is follows from its object's conditions and the pods that name it
 loops. A pod that names a request and is on a node has started; it takes room itself, so that much less is booked.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import NamedTuple
 
 import numpy as np
@@ -93,14 +93,18 @@ def _names_request(snapshot: Snapshot) -> Bool:
 def waiting_consumers(snapshot: Snapshot, held: Sequence[AnsweredRequest]) -> Bool:
     """Return the pods that wait for room which a request holds, or seeks, for them. bool[P]."""
     pods, named = snapshot.pods, _names_request(snapshot)
-    found = np.zeros(len(pods.spec), bool)
     if not named.any() or not held:
-        return found
-    keys = {one.request.key for one in held}
-    rows = np.flatnonzero(named[pods.spec] & (pods.node == NO_NODE) & (pods.deletion_s == 0) & ~pods.is_terminal())
-    for row in rows.tolist():
-        name = snapshot.specs[pods.spec[row]].capacity_request
-        found[row] = f"{snapshot.strings[pods.namespace[row]]}/{name}" in keys
+        return np.zeros(len(pods.spec), bool)
+    waits = named[pods.spec] & (pods.node == NO_NODE) & (pods.deletion_s == 0) & ~pods.is_terminal()
+    return those_that_name(snapshot, waits, {one.request.key for one in held})
+
+
+def those_that_name(snapshot: Snapshot, pods: Bool, keys: Set[str]) -> Bool:
+    """Return which of some pods : bool[P] name one of these requests, by "namespace/name". bool[P]."""
+    found, columns = np.zeros(len(pods), bool), snapshot.pods
+    for row in np.flatnonzero(pods).tolist():
+        name = snapshot.specs[columns.spec[row]].capacity_request
+        found[row] = f"{snapshot.strings[columns.namespace[row]]}/{name}" in keys
     return found
 
 

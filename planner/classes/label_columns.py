@@ -15,6 +15,7 @@ from trimtab.planner.model.label_syntax import parse_integer
 from trimtab.planner.model.values import LabelRequirement
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, LabelSets
 from trimtab.planner.snapshot.lookup import string_index
+from trimtab.planner.snapshot.offsets import entries_of
 from trimtab.v1.snapshot_pb2 import LabelOperator
 
 ABSENT, OTHER = 0, 1
@@ -118,12 +119,8 @@ class LabelMatrix(NamedTuple):
 def label_entries(sets: LabelSets, rows: Int32) -> tuple[Int64, Int32, Int32]:
     """Return (row, key, value) of every label of the sets `rows` : row : int64[entries], key, value :
     int32[entries]."""
-    starts = sets.offsets[rows].astype(np.int64)
-    lengths = sets.offsets[rows.astype(np.int64) + 1] - starts
-    ends = np.cumsum(lengths)
-    total = int(ends[-1]) if len(ends) else 0
-    row = np.repeat(np.arange(len(rows), dtype=np.int64), lengths)
-    entry = np.arange(total, dtype=np.int64) - np.repeat(ends - lengths, lengths) + np.repeat(starts, lengths)
+    entry = entries_of(sets.offsets, rows)
+    row = np.repeat(np.arange(len(rows), dtype=np.int64), sets.offsets[rows + 1] - sets.offsets[rows])
     return row, sets.keys[entry], sets.values[entry]
 
 

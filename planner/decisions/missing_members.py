@@ -2,10 +2,11 @@
 
 Decides which are added: up to the number that the workload makes, like its pod template, or else like the last of the
 group's pods by name; none for groups that cannot be read. Their names are no names of pods: "GROUP (missing 1)".
-O(groups), and a delta if any pod is missing.
+O(groups + pods in groups), and a delta if any pod is missing.
 """
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -23,7 +24,10 @@ MOST: Final = 5000
 
 def with_missing_members(snapshot: Snapshot) -> Snapshot:
     """Return the snapshot with the pods that are missing; the same object if none is."""
-    missing = [one for group in snapshot.pod_groups for one in _missing(snapshot, group)]
+    members = _members(snapshot)
+    missing = [
+        one for group in snapshot.pod_groups for one in _missing(snapshot, group, members[group.namespace, group.name])
+    ]
     if not missing:
         return snapshot
     delta = pb.SnapshotDelta()
@@ -31,27 +35,26 @@ def with_missing_members(snapshot: Snapshot) -> Snapshot:
     return apply_delta(snapshot, delta)._replace(version=snapshot.version)
 
 
-def _missing(snapshot: Snapshot, group: PodGroup) -> Iterator[tuple[PodGroup, int, TemplatePod]]:
-    """Yield group, number and content of each pod that is missing."""
+def _missing(
+    snapshot: Snapshot, group: PodGroup, members: Sequence[int]
+) -> Iterator[tuple[PodGroup, int, TemplatePod]]:
+    """Yield group, number and content of each pod that is missing. members : pods that exist, by name."""
     if group.problem or group.desired_count <= 0:
         return
-    members = _members(snapshot, group)
     like = group.pod_template or (_like(snapshot, members[-1]) if members else None)
     if like is not None:
         for number in range(1, min(group.desired_count - len(members), MOST) + 1):
             yield group, number, like
 
 
-def _members(snapshot: Snapshot, group: PodGroup) -> list[int]:
-    """Return the pods of a group that exist, by name; those that have ended count, as no other takes their place."""
-    pods = snapshot.pods
-    return [
-        pod
-        for pod, name in zip(pods.group_pod.tolist(), pods.group_name.tolist(), strict=True)
-        if snapshot.strings[name] == group.name
-        and snapshot.strings[pods.namespace[pod]] == group.namespace
-        and not pods.deletion_s[pod]
-    ]
+def _members(snapshot: Snapshot) -> Mapping[tuple[str, str], list[int]]:
+    """Return the pods that exist of each group, named by namespace and name, by name; those that have ended count, as
+    no other takes their place."""
+    pods, found = snapshot.pods, defaultdict[tuple[str, str], list[int]](list)
+    for pod, name in zip(pods.group_pod.tolist(), pods.group_name.tolist(), strict=True):
+        if not pods.deletion_s[pod]:
+            found[snapshot.strings[pods.namespace[pod]], snapshot.strings[name]].append(pod)
+    return found
 
 
 def _like(snapshot: Snapshot, pod: int) -> TemplatePod:

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from trimtab.planner.facts import pdb
-from trimtab.planner.facts.pdb import BudgetMembership
+from trimtab.planner.facts.pdb import BudgetMembership, Exhausted
 from trimtab.planner.model.settings import SECOND_NS, ScaleDownSettings
 from trimtab.planner.model.values import Owner
 from trimtab.planner.snapshot.checks import MAX_TIME_S
@@ -67,6 +67,12 @@ class PodDrainColumns(NamedTuple):
     deletion_s: Int64
     grace_s: Int64
     desired_replicas: Int64
+
+    def with_exhausted(self, found: Exhausted) -> "PodDrainColumns":
+        """Return the columns with the budgets that are used up. found : of these pods, and maybe of virtual ones after
+        them."""
+        known = len(self.budgeted)
+        return self._replace(budget_exhausted=found.by_budgets[:known], gang_exhausted=found.by_gangs[:known])
 
 
 class SpecColumns(NamedTuple):

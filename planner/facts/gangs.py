@@ -14,13 +14,13 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from trimtab.planner.model.settings import SECOND_NS
 from trimtab.planner.model.values import PodGroup
 from trimtab.planner.snapshot.caches import SnapshotCache, SnapshotKey
 from trimtab.planner.snapshot.columns import NO_NODE, Int32, Snapshot
 from trimtab.v1 import reason_pb2
 
 Reason = reason_pb2.GangReason
-_SECOND_NS: Final = 1_000_000_000
 _DEFAULT_SCHEDULER: Final = "default-scheduler"
 MISSING_UID: Final = "missing/"
 """What the uids of pods begin with that their workload has not made yet; no uid of a pod that exists does."""
@@ -128,7 +128,7 @@ def _gang(snapshot: Snapshot, objects: Mapping[tuple[str, str], PodGroup], membe
         pending,
         members[~is_pending].astype(np.int32),
         snapshot.specs[pods.spec[first[0]]].priority if own is None else own,
-        since_ns or int(pods.created_s[first[0]]) * _SECOND_NS,
+        since_ns or int(pods.created_s[first[0]]) * SECOND_NS,
         _schedulers(snapshot, pending),
     )
 

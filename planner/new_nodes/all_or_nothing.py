@@ -21,9 +21,8 @@ from trimtab.planner.placement.group_bounds import GroupBounds, group_bounds
 from trimtab.planner.placement.limits import Limits
 from trimtab.planner.placement.orders import by_class
 from trimtab.planner.placement.packing import GrowingGroups, Packer, pack, place_on_new_nodes
-from trimtab.planner.placement.search import new_search
 from trimtab.planner.placement.slots import place_in_slots
-from trimtab.planner.placement.waiting import in_order, place_in_passes, place_where, unplaced
+from trimtab.planner.placement.waiting import in_order, place_anywhere, place_where, unplaced
 from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import check_log, current_mark
 from trimtab.planner.snapshot.columns import NO_NODE, Int32, Int64
@@ -190,10 +189,7 @@ def _try(room: NewNodeRoom, attempt: _NodeSet, pods: Int32) -> list[int] | None:
     if len(left):
         allowed = np.zeros(len(state.node_state), bool)
         allowed[opened] = True
-        hints = np.full(len(state.pod_node), NO_NODE, np.int32)
-        search = new_search(state, opened.astype(np.int32), allowed)
-        left = in_order(room.packer.simulation, left)
-        place_in_passes(state, search, hints, hints.copy(), np.zeros(2, np.int64), left)
+        place_anywhere(state, opened.astype(np.int32), allowed, in_order(room.packer.simulation, left))
     check_log(state)
     if len(unplaced(state, pods)):
         return None

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from trimtab.predicate_texts import PREDICATE_TEXTS
 from trimtab.v1.reason_pb2 import NodeGroupReason
 
-_OF_GROUP: Final = {
+OF_GROUP: Final = {
     NodeGroupReason.MAX_SIZE_REACHED: "at the maximum size",
     NodeGroupReason.RESOURCE_LIMIT_REACHED: "prevented from growing by the limit on {resource}",
     NodeGroupReason.MAX_NEW_NODES_REACHED: "skipped because the plan already adds the maximum number of nodes",
@@ -22,6 +22,7 @@ _OF_GROUP: Final = {
     NodeGroupReason.NOT_EVALUATED: "not evaluated",
     NodeGroupReason.GANG_INCOMPLETE: "of use only if the pod's gang could be whole",
 }
+"""What is said of a group that does not help."""
 _OF_GROWN_GROUP: Final = {
     NodeGroupReason.MAX_SIZE_REACHED: "filled by this plan up to the maximum size",
     NodeGroupReason.RESOURCE_LIMIT_REACHED: "filled by this plan as far as the limit on {resource} allows",
@@ -34,7 +35,7 @@ class GrowthInPlan(NamedTuple):
     """What a plan adds. growing : ids of the node groups that grow; limits : by group, the resource whose limit keeps
     it from growing further."""
 
-    progress: Set[str]
+    growing: Set[str]
     limits: Mapping[str, str]
 
 
@@ -50,9 +51,9 @@ def why_pending(reasons: Mapping[str, int], failed: Mapping[str, int], growth: G
         if group in failed:
             texts[PREDICATE_TEXTS[failed[group]].on_new_node] += 1
             continue
-        full = _OF_GROWN_GROUP.get(reason) if group in growth.progress else None  # type: ignore[call-overload]
+        full = _OF_GROWN_GROUP.get(reason) if group in growth.growing else None  # type: ignore[call-overload]
         is_full |= full is not None
-        texts[(full or _OF_GROUP[reason]).format(resource=growth.limits.get(group, "resources"))] += 1  # type: ignore[index]
+        texts[(full or OF_GROUP[reason]).format(resource=growth.limits.get(group, "resources"))] += 1  # type: ignore[index]
     many = len(reasons)
     parts = (f"{count} of {many}: {text}" for text, count in sorted(texts.items(), key=lambda one: (-one[1], one[0])))
     return f"{'no node group has room left' if is_full else 'no node group helps'} ({', '.join(parts)})"

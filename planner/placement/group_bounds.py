@@ -14,6 +14,7 @@ from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.simulation.growth import NO_TEMPLATE_NODE, Growth
 from trimtab.planner.simulation.state import SimulationState
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64
+from trimtab.planner.snapshot.offsets import entries_of
 
 MOST_TOGETHER: Final = 256
 """Most classes of which it is asked whether one new node takes more of their pods than any other."""
@@ -58,11 +59,9 @@ def fresh_amounts(simulation: Simulation, growth: Growth) -> Int64:
     known = growth.template_node != NO_TEMPLATE_NODE
     template_nodes = growth.template_node[known]
     free = state.resources.free[template_nodes].copy()
-    first, last = state.virtual.resident_offsets[template_nodes], state.virtual.resident_offsets[template_nodes + 1]
-    lengths = (last - first).astype(np.int64)
-    owner = np.repeat(np.arange(len(template_nodes)), lengths)
-    before = np.repeat(np.cumsum(lengths) - lengths, lengths)
-    at = np.arange(len(owner)) - before + np.repeat(first, lengths)
+    offsets = state.virtual.resident_offsets
+    owner = np.repeat(np.arange(len(template_nodes)), offsets[template_nodes + 1] - offsets[template_nodes])
+    at = entries_of(offsets, template_nodes)
     np.subtract.at(free, owner, state.resources.request[state.virtual.resident[at]])
     out = np.zeros((len(known), free.shape[1]), np.int64)
     out[known] = free
@@ -108,30 +107,31 @@ def class_admission(simulation: Simulation, growth: Growth, pods: Int32, groups:
     state = simulation.state
     classes, counts = np.unique(state.pod_class[pods], return_counts=True)
     one_of, kind = kinds_of(state, classes)
-    ones, free = classes[one_of], fresh_amounts(simulation, growth)
+    free = fresh_amounts(simulation, growth)
+    admitted = _admitted(state, growth, classes[one_of], free, groups)
+    return ClassAdmission(classes.astype(np.int64), kind, counts.astype(np.int64), admitted[kind], free)
+
+
+def _admitted(state: SimulationState, growth: Growth, classes: Int64, free: Int64, groups: Int64) -> Bool:
+    """Return which of some groups : int64 take which classes : int64[C]; the others count as taking none. bool[C, G].
+    free : see `fresh_amounts`."""
     groups = groups[growth.template_node[groups] != NO_TEMPLATE_NODE]
-    here = state.blocked[ones][:, state.node_class[growth.template_node[groups]]] == 0
-    need = state.resources.need[ones]
+    here = state.blocked[classes][:, state.node_class[growth.template_node[groups]]] == 0
+    need = state.resources.need[classes]
     for resource in range(free.shape[1]):
         here &= need[:, resource, None] <= free[groups, resource]
-    admitted = np.zeros((len(ones), len(free)), bool)
+    admitted = np.zeros((len(classes), len(free)), bool)
     admitted[:, groups] = here
-    return ClassAdmission(classes.astype(np.int64), kind, counts.astype(np.int64), admitted[kind], free)
+    return admitted
 
 
 def group_bounds(simulation: Simulation, growth: Growth, pods: Int32) -> GroupBounds:
     """Return the bounds for pods : int32[M]."""
     state = simulation.state
     classes, counts = np.unique(state.pod_class[pods], return_counts=True)
-    free, known = fresh_amounts(simulation, growth), growth.template_node != NO_TEMPLATE_NODE
-    # A group without a template node uses an arbitrary node here and is removed at the end.
-    node_class = state.node_class[np.where(known, growth.template_node, 0)]
     one_of, kind = kinds_of(state, classes)
-    ones = classes[one_of]
-    admitted = (state.blocked[ones][:, node_class] == 0) & known
-    need, request = state.resources.need[ones], state.resources.request[ones]
-    for resource in range(free.shape[1]):
-        admitted &= need[:, resource, None] <= free[:, resource]
+    ones, free = classes[one_of], fresh_amounts(simulation, growth)
+    admitted, request = _admitted(state, growth, ones, free, np.arange(len(free))), state.resources.request[ones]
     of_kind = np.bincount(kind, counts, len(ones)).astype(np.int64)
     demand = admitted.T.astype(np.int64) @ (request * of_kind[:, None])
     nodes = -(-demand // np.maximum(free, 1))

@@ -6,8 +6,9 @@ settings require it, or if their pods preempt others. Requests of static pods ar
 Source: Cluster Autoscaler, node_info_utils.go, MixedTemplateNodeInfoProvider, daemonset.GetDaemonSetPodsForNode.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
@@ -21,12 +22,14 @@ from trimtab.planner.facts.daemon_pods import SYSTEM_NODE_CRITICAL, DaemonPods, 
 from trimtab.planner.facts.label_index import label_sets_of
 from trimtab.planner.facts.nodes import is_ready
 from trimtab.planner.facts.transient_taints import TO_BE_DELETED_TAINT, lasting
+from trimtab.planner.facts.upcoming import upcoming
 from trimtab.planner.model.execution import UNLIMITED, RequestLimits
 from trimtab.planner.model.settings import SECOND_NS, ScaleUpSettings
 from trimtab.planner.model.values import PodRequirements
 from trimtab.planner.predicates import node_affinity
 from trimtab.planner.predicates.resources import PODS
 from trimtab.planner.predicates.taints import untolerated
+from trimtab.planner.simulation.growth import GrowthNeed
 from trimtab.planner.simulation.virtual_rows import (
     GroupTemplate,
     Labels,
@@ -96,6 +99,24 @@ def group_templates(
 def templates_key(snapshot: Snapshot, settings: ScaleUpSettings, leaving: Bool, now_ns: int) -> str:
     """Return a digest of what the templates depend on besides the snapshot. leaving : bool[N] being deleted. O(N)."""
     return _key(settings, _chosen(snapshot, settings, leaving, now_ns))
+
+
+def growth_with(
+    snapshot: Snapshot, settings: ScaleUpSettings, leaving: Bool, now_ns: int, spare_nodes: Callable[[int], int]
+) -> GrowthNeed:
+    """Return the requirements of a decision whose groups grow by these rules. leaving : bool[N], being deleted;
+    spare_nodes : as in `GrowthNeed`."""
+    return GrowthNeed(
+        key=templates_key(snapshot, settings, leaving, now_ns),
+        templates=partial(group_templates, snapshot, settings, leaving, now_ns, UNCACHED),
+        upcoming=tuple(upcoming(snapshot, leaving, now_ns, settings.not_ready_taints).tolist()),
+        spare_nodes=spare_nodes,
+    )
+
+
+def labels_by_group(templates: Sequence[GroupTemplate | None]) -> tuple[dict[str, str], ...]:
+    """Return the labels of a new node of each group, none without a template."""
+    return tuple(dict(one.template.labels) if one is not None else {} for one in templates)
 
 
 def _key(settings: ScaleUpSettings, chosen: Int64) -> str:

@@ -91,6 +91,12 @@ class Limits:
         needed = self._needed()[group]
         return next((self._limits[q] for q in np.flatnonzero(self._by_limit()[:, group] < needed).tolist()), None)
 
+    def binding_resources(self) -> dict[int, str]:
+        """Return the resource whose limit keeps a group from growing, by group."""
+        groups = np.flatnonzero(self.reasons == NodeGroupReason.RESOURCE_LIMIT_REACHED).tolist()
+        limits = {group: self.binding(group) for group in groups}
+        return {group: limit.resource for group, limit in limits.items() if limit is not None}
+
     def closed(self, groups: Bool) -> "Limits":
         """Return limits within which these groups, bool[G], get no node; see `reopened`."""
         other = self.copy()

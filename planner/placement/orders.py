@@ -15,6 +15,7 @@ from trimtab.planner.predicates.counters import takes_one
 from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.simulation.state import SimulationState
 from trimtab.planner.snapshot.columns import Int32, Int64
+from trimtab.planner.snapshot.offsets import entries_of
 
 _CPU_AND_MEMORY = slice(0, 2)
 Float64 = NDArray[np.float64]
@@ -34,10 +35,7 @@ class PodsByClass(NamedTuple):
 
     def in_order(self, rows: Int64) -> Int32:
         """Return the pods of some classes, one class after the other. rows : int64 positions in `classes`."""
-        starts, lengths = self.offsets[rows], np.diff(self.offsets)[rows]
-        before = np.cumsum(lengths) - lengths
-        at = np.arange(int(lengths.sum())) + np.repeat(starts - before, lengths)
-        found: Int32 = self.members[at]
+        found: Int32 = self.members[entries_of(self.offsets, rows)]
         return found
 
 

@@ -128,7 +128,7 @@ def pods_to_move(snapshot: Snapshot, leaving: Bool, expendable_priority: int) ->
     pods = snapshot.pods
     moving = take_or(leaving, pods.node, False) & (pods.deletion_s == 0) & ~pods.is_terminal()
     moving &= (pods.flags & (FLAG_DAEMON | FLAG_MIRROR)) == 0
-    moving &= (_priorities(snapshot) >= expendable_priority)[pods.spec]
+    moving &= (spec_priorities(snapshot) >= expendable_priority)[pods.spec]
     found = np.flatnonzero(moving)
     return found[np.argsort(pods.node[found], kind="stable")].astype(np.int32)
 
@@ -196,6 +196,14 @@ def place_in_passes(
             waiting = waiting[state.local_class[state.pod_class[waiting]] == 0]
 
 
+def place_anywhere(state: SimulationState, order: Int32, allowed: Bool, pods: Int32) -> None:
+    """Place pods : int32[M], those that are on no node, on the first nodes in order that admit them. order : int32[D];
+    allowed : bool[N'] nodes that may get pods."""
+    nowhere = np.full(len(state.pod_node), NO_NODE, np.int32)
+    search = new_search(state, order, allowed)
+    place_in_passes(state, search, nowhere, nowhere.copy(), np.zeros(2, np.int64), unplaced(state, pods))
+
+
 def take_out(simulation: Simulation, nodes: Int32) -> None:
     """Remove nodes : int32 from the simulation, with the pods of the snapshot still on them. O(P)."""
     at = simulation.state.pod_node[: simulation.pod_count]
@@ -249,13 +257,13 @@ def priorities(simulation: Simulation, pods: Int32) -> Int64:
     """Return the priority of each of the pods : int32[M], virtual ones included. int64[M]."""
     found, real = np.zeros(len(pods), np.int64), pods < simulation.pod_count
     snapshot, virtual = simulation.snapshot, pods[~real] - simulation.pod_count
-    by_spec = _priorities(snapshot)
+    by_spec = spec_priorities(snapshot)
     found[real] = by_spec[snapshot.pods.spec[pods[real]]]
     found[~real] = [simulation.virtual.pods[one].spec.priority for one in virtual.tolist()]
     return found
 
 
-def _priorities(snapshot: Snapshot) -> Int64:
+def spec_priorities(snapshot: Snapshot) -> Int64:
     """Return the priority of each spec. int64[S+1]; the last entry is for snapshots without specs."""
     return np.array([*(spec.priority for spec in snapshot.specs), 0], np.int64)
 

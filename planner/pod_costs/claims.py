@@ -13,6 +13,7 @@ from trimtab.planner.model.values import Owner, Selector
 from trimtab.planner.pod_costs.kernels.claims import Claims
 from trimtab.planner.snapshot.columns import Int32, Int64, Snapshot
 from trimtab.planner.snapshot.lookup import string_index
+from trimtab.planner.snapshot.offsets import entries_of
 from trimtab.planner.snapshot.references import take_or
 from trimtab.v1.snapshot_pb2 import LabelOperator
 
@@ -77,7 +78,7 @@ def _exact_pairs(snapshot: Snapshot, owners: list[int]) -> tuple[Int64, Int32]:
     # For each candidate and each label of its selector: whether the set has it.
     asked = np.diff(bounds)[of]
     pair = np.repeat(np.arange(len(of)), asked)
-    label = number[np.arange(asked.sum()) + np.repeat(bounds[of] - (np.cumsum(asked) - asked), asked)]
+    label = number[entries_of(bounds, of)]
     having = np.sort((of_entry << 32) | entry)
     wanted = (candidate[pair] << 32) | label
     found = np.minimum(np.searchsorted(having, wanted), max(len(having) - 1, 0))

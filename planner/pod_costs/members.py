@@ -17,6 +17,7 @@ from trimtab.planner.pod_costs.kernels.claims import Claims, find_claims
 from trimtab.planner.pod_costs.settings import PodCostTarget
 from trimtab.planner.snapshot.caches import SnapshotCache, SnapshotKey
 from trimtab.planner.snapshot.columns import FLAG_MIRROR, Bool, Int32, Int64, PodColumns, Snapshot
+from trimtab.planner.snapshot.offsets import entries_of
 from trimtab.v1.reason_pb2 import PodCostGroupReason as Reason
 
 NO_TARGET: Final = -1
@@ -41,8 +42,7 @@ class Members(NamedTuple):
             return self
         sizes = np.diff(self.bounds)[groups]
         bounds = np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes)))
-        places = np.arange(bounds[-1]) + np.repeat(self.bounds[groups] - bounds[:-1], sizes)
-        return Members(self.owners[groups], bounds, self.pods[places])
+        return Members(self.owners[groups], bounds, self.pods[entries_of(self.bounds, groups)])
 
 
 class LeftAlone(NamedTuple):

@@ -3,21 +3,16 @@
 A plan opens at most as many new nodes as its waves may have. Pure.
 """
 
-from functools import partial
 from typing import Final
 
 import numpy as np
 
 from trimtab.planner.facts.nodes import being_deleted
-from trimtab.planner.facts.upcoming import upcoming
-from trimtab.planner.placement.group_templates import group_templates, templates_key
+from trimtab.planner.placement.group_templates import growth_with
 from trimtab.planner.replacement.settings import ReplacementSettings
-from trimtab.planner.simulation.growth import GrowthNeed
-from trimtab.planner.snapshot.caches import UNCACHED
+from trimtab.planner.simulation.growth import SPARE, GrowthNeed
 from trimtab.planner.snapshot.columns import Snapshot
 
-SPARE: Final = 1
-"""Spare nodes that no group gets."""
 MOST_NEW_NODES: Final = 4096
 """New nodes of one plan, whatever the settings: each takes memory in the simulation."""
 
@@ -29,9 +24,4 @@ def growth_need(snapshot: Snapshot, settings: ReplacementSettings, now_ns: int) 
         return None
     leaving, scale_up = being_deleted(snapshot, now_ns), settings.scale_up
     most = min(settings.max_surge_nodes * min(settings.max_waves, len(snapshot.nodes.name)), MOST_NEW_NODES)
-    return GrowthNeed(
-        key=templates_key(snapshot, scale_up, leaving, now_ns),
-        templates=partial(group_templates, snapshot, scale_up, leaving, now_ns, UNCACHED),
-        upcoming=tuple(upcoming(snapshot, leaving, now_ns, scale_up.not_ready_taints).tolist()),
-        spare_nodes=lambda virtual_pod_count: most + SPARE,  # noqa: ARG005
-    )
+    return growth_with(snapshot, scale_up, leaving, now_ns, lambda virtual_pod_count: most + SPARE)  # noqa: ARG005

@@ -9,6 +9,7 @@ import numpy as np
 from trimtab.planner.facts.label_index import LabelIndex
 from trimtab.planner.model.values import LabelRequirement
 from trimtab.planner.placement.group_bounds import fresh_amounts
+from trimtab.planner.placement.group_templates import labels_by_group
 from trimtab.planner.replacement.survey import ReplacementContext
 from trimtab.planner.simulation.growth import NO_TEMPLATE_NODE
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64
@@ -30,7 +31,7 @@ class SpotNodes:
     def __init__(self, context: ReplacementContext) -> None:
         self.context = context
         snapshot = context.request.snapshot
-        labels = [dict(one.template.labels) if one else {} for one in context.templates]
+        labels = labels_by_group(context.templates)
         self.groups: Bool = np.array(
             [any(of.get(key) == value for key, value in SPOT_LABELS.items()) for of in labels], bool
         )

@@ -26,6 +26,7 @@ from trimtab.planner.round.request import DecisionRequest
 from trimtab.planner.simulation.growth import Growth
 from trimtab.planner.simulation.state import OPEN
 from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64, UInt8
+from trimtab.planner.snapshot.offsets import entries_of
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.reason_pb2 import BlockingPodReason, NodeGroupReason, ReplacementLimit, UnremovableReason
 
@@ -66,9 +67,7 @@ class MovablePods(NamedTuple):
 
     def of(self, nodes: Int32 | Int64) -> Int32:
         """Return the pods of some nodes, node by node. int32."""
-        starts, lengths = self.offsets[nodes], self.offsets[nodes + 1] - self.offsets[nodes]
-        before = np.cumsum(lengths) - lengths
-        found: Int32 = self.pods[np.arange(int(lengths.sum())) + np.repeat(starts - before, lengths)]
+        found: Int32 = self.pods[entries_of(self.offsets, nodes)]
         return found
 
 
@@ -198,8 +197,7 @@ def _moved_pods(request: ReplacementRequest) -> Int64:
 def _judged(request: ReplacementRequest, facts: DrainFacts, exhausted: Exhausted) -> UInt8:
     """Return the outcome of the rules for each pod. uint8[P]. exhausted : no wave has room in its budgets."""
     snapshot, settings = request.snapshot, request.settings
-    columns = pod_columns.at(snapshot, facts.pods, settings.scale_down, request.now_ns)
-    columns = columns._replace(budget_exhausted=exhausted.by_budgets, gang_exhausted=exhausted.by_gangs)
+    columns = pod_columns.at(snapshot, facts.pods, settings.scale_down, request.now_ns).with_exhausted(exhausted)
     codes = rules.judge(columns)
     cutoff = request.round.settings.expendable_priority
     skipped = (facts.priority < cutoff)[snapshot.pods.spec] | snapshot.pods.is_terminal()

@@ -5,6 +5,7 @@ class are interchangeable, so a place of the target is one for any pod of its cl
 the target, S pod classes. Pure.
 """
 
+from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
@@ -65,10 +66,11 @@ class Target(NamedTuple):
             need = need - served
         return found
 
-    def opened(self, new: list[int], nodes: Int64) -> "Target":
-        """Return the target with new nodes open. nodes : int64 node of the simulation of each."""
-        node_of = np.full(len(self.group_of) + 1, NOT_OPEN, np.int32)
-        node_of[new] = nodes
+    def opened(self, new: Sequence[int], nodes: Int64) -> "Target":
+        """Return the target with new nodes open. new : those of it, NOT_OPEN = a node that is none; nodes : int64 node
+        of the simulation of each."""
+        node_of, number = np.full(len(self.group_of) + 1, NOT_OPEN, np.int32), np.array(new, np.int64)
+        node_of[number[number >= 0]] = nodes[number >= 0]
         return self._replace(node=np.where(self.node < 0, node_of[self.new], self.node).astype(np.int32))
 
     def filled(self, pod_class: Int64, node: Int32) -> "Target":

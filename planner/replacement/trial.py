@@ -3,7 +3,6 @@ cheapest new nodes. The simulation decides what fits. Pure; the moves are undone
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -15,16 +14,14 @@ from trimtab.planner.model.settings.search import BEST
 from trimtab.planner.new_nodes.planned_nodes import planned_nodes
 from trimtab.planner.new_nodes.whole_problem import RoomToGrow, whole_problem
 from trimtab.planner.placement.group_bounds import class_admission
-from trimtab.planner.placement.kernels.search import Search, evacuate
+from trimtab.planner.placement.kernels.search import evacuate
 from trimtab.planner.placement.orders import by_class
-from trimtab.planner.placement.packing import Packer, packer, place_on_new_nodes
-from trimtab.planner.placement.search import new_search
+from trimtab.planner.placement.packing import Packer, place_on_new_nodes
 from trimtab.planner.placement.slots import PodsInSlots, place_in_slots
-from trimtab.planner.placement.waiting import place_in_passes, place_where, unplaced
-from trimtab.planner.replacement.growth_need import SPARE
+from trimtab.planner.placement.waiting import place_anywhere, place_where, unplaced
 from trimtab.planner.replacement.survey import ReplacementContext
 from trimtab.planner.replacement.target import NOT_OPEN, Target
-from trimtab.planner.simulation.growth import Growth
+from trimtab.planner.simulation.growth import SPARE
 from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import check_log, current_mark
 from trimtab.planner.simulation.state import SimulationState
@@ -34,7 +31,6 @@ MANY_PODS: Final = 64
 """Pods above which new nodes are planned quickly: that costs a quarter and is as good within 0.3 %."""
 MANY_CELLS: Final = 2048
 """Rows of pods times groups, likewise: else a trial with 40 pods and 100 groups takes 0.3 s."""
-QUICK_GROUPS: Final = 24
 MOST_ROWS: Final = 300
 """Rows of pods above which similar ones are joined. That costs some 0.2 % of the price, and saves most of the time."""
 MOST_ORDERS: Final = 3
@@ -85,11 +81,6 @@ class Bench(NamedTuple):
         return found
 
 
-def bench_packer(context: ReplacementContext, growth: Growth) -> Packer:
-    """Return the round's simulation, in which groups can grow."""
-    return packer(context.request.round.simulation, growth)
-
-
 def run_trial(bench: Bench, leaving: Int32, uses_room: Bool, target: Target | None = None) -> Trial:
     """Return how the pods of nodes that leave are placed; the simulation is unchanged. leaving : int32, ascending.
     uses_room : bool[N'], nodes on which pods may be placed; target : whose places come first. Raises MoveLogFullError.
@@ -104,7 +95,7 @@ def run_trial(bench: Bench, leaving: Int32, uses_room: Bool, target: Target | No
     group_of: list[int] = [int(target.group_of[new]) for new in of_target] if target is not None else []
     opened = bench.spare_nodes[: len(group_of)]
     allowed[opened] = True
-    _place(state, new_search(state, np.concatenate([opened, bench.order]).astype(np.int32), allowed), pods)
+    place_anywhere(state, np.concatenate([opened, bench.order]).astype(np.int32), allowed, pods)
     left, too_many = unplaced(state, pods), 0.0
     for _ in range(MOST_ORDERS):
         if not len(left):
@@ -115,8 +106,7 @@ def run_trial(bench: Bench, leaving: Int32, uses_room: Bool, target: Target | No
         allowed[opened] = True
         left = unplaced(state, pods)
         if len(left):
-            order = np.concatenate([opened, bench.order]).astype(np.int32)
-            _place(state, new_search(state, order, allowed), left)
+            place_anywhere(state, np.concatenate([opened, bench.order]).astype(np.int32), allowed, left)
             left = unplaced(state, pods)
         if not more:
             break
@@ -172,9 +162,7 @@ def _open_nodes(bench: Bench, left: Int32, before: list[int]) -> tuple[list[int]
     if is_large and search.replacement_work < BEST.replacement_work:
         problem, joined = with_similar_rows_joined(problem, MOST_ROWS)
         row_of = joined[row_of]
-        few = min(search.detailed_groups, QUICK_GROUPS)
-        search = replace(search, detailed_groups=few, weightings=1, programme_entries=MANY_PODS**2)
-        tries = 0
+        search, tries = search.for_one_of_many(MANY_PODS**2), 0
     until = PlanBounds(request.limits, request.round.work.time_left, tries, search)
     planned = planned_nodes(cheapest_plan(problem, until), by_class(bench.packer.simulation, left), row_of)
     if len(planned.group_of) > most:
@@ -221,9 +209,3 @@ def simulation_nodes(bench: Bench, trial: Trial) -> Int32:
     node = trial.node.astype(np.int32)
     node[is_new] = bench.spare_nodes[trial.node[is_new] - node_count]
     return node
-
-
-def _place(state: SimulationState, search: Search, pods: Int32) -> None:
-    """Place pods that are on no node."""
-    hints = np.full(len(state.pod_node), NO_NODE, np.int32)
-    place_in_passes(state, search, hints, hints.copy(), np.zeros(2, np.int64), unplaced(state, pods))

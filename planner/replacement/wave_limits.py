@@ -13,6 +13,7 @@ from trimtab.planner.facts.label_index import LabelIndex
 from trimtab.planner.replacement.settings import EMPTY, UNDERUTILIZED, NodeDisruptionBudget
 from trimtab.planner.replacement.survey import ReplacementContext
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64
+from trimtab.planner.snapshot.offsets import entries_of
 from trimtab.v1.reason_pb2 import ReplacementLimit
 
 
@@ -142,9 +143,7 @@ def limit_use(context: ReplacementContext) -> LimitUse:
     pods, under, count = context.pods, context.facts.under, len(context.leaving)
     node = np.repeat(np.arange(count), np.diff(pods.offsets))[pods.evicted]
     moved = pods.pods[pods.evicted]
-    starts, lengths = under.offsets[moved], under.offsets[moved + 1] - under.offsets[moved]
-    before = np.cumsum(lengths) - lengths
-    at = np.arange(int(lengths.sum())) + np.repeat(starts - before, lengths)
+    lengths, at = under.offsets[moved + 1] - under.offsets[moved], entries_of(under.offsets, moved)
     most = int(under.budgets.max(initial=0)) + 1
     keys, of = np.unique(np.repeat(node, lengths) * most + under.budgets[at], return_inverse=True)
     needs = np.bincount(of.reshape(-1), under.needs[at], len(keys)).astype(np.int64)

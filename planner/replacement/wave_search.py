@@ -13,6 +13,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from trimtab.planner.facts.nodes import total
+from trimtab.planner.placement.group_templates import labels_by_group
+from trimtab.planner.placement.packing import packer
 from trimtab.planner.placement.waiting import in_order, take_out, used_shares
 from trimtab.planner.replacement.cluster_bound import ClusterBound
 from trimtab.planner.replacement.judge import Value, broken_limit, value_of, worth
@@ -20,7 +22,7 @@ from trimtab.planner.replacement.needed_groups import needed_groups
 from trimtab.planner.replacement.spot import SpotNodes, breaks_spot_rules
 from trimtab.planner.replacement.survey import ReplacementContext
 from trimtab.planner.replacement.target import Target
-from trimtab.planner.replacement.trial import Bench, Trial, bench_packer, replay, run_trial, simulation_nodes
+from trimtab.planner.replacement.trial import Bench, Trial, replay, run_trial, simulation_nodes
 from trimtab.planner.replacement.wave_limits import WaveLimits, limit_use
 from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import current_mark
@@ -100,8 +102,7 @@ class ReplacementWaves:
     def __init__(self, context: ReplacementContext, bound: ClusterBound) -> None:
         self.context, self.bound = context, bound
         request = context.request
-        self._growth = request.growth
-        self.packer = bench_packer(context, self._growth)
+        self.packer = packer(request.round.simulation, request.growth)
         self._spots, self._limit_use = SpotNodes(context), limit_use(context)
         groups, count = len(request.snapshot.groups), len(context.leaving)
         self._removed, self._added = np.zeros(groups, np.int64), np.zeros(groups, np.int64)
@@ -120,7 +121,7 @@ class ReplacementWaves:
         self.hit = set[int]()
         self.broken = 0
         self.is_out = self.is_late = False
-        self._labels = [dict(one.template.labels) if one else {} for one in context.templates]
+        self._labels = labels_by_group(context.templates)
         self._use = used_shares(request.round.simulation, np.arange(count))
         self._is_needed = needed_groups(context, self.packer)
         pods = in_order(request.round.simulation, context.pods.pods)
@@ -359,13 +360,8 @@ class ReplacementWaves:
         others, which costs something."""
         context, state = self.context, self.packer.simulation.state
         way = self.way
-        node_count = len(state.node_state)
-        node = trial.node.copy()
-        is_new = node >= node_count
-        following = [(new, at) for at, new in enumerate(trial.of_target) if new >= 0]
-        spare = self._bench.spare_nodes
-        node[is_new] = spare[node[is_new] - node_count]
-        opened = target.opened([new for new, _ in following], spare[[at for _, at in following]])
+        node = simulation_nodes(self._bench, trial)
+        opened = target.opened(trial.of_target, self._bench.spare_nodes[: len(trial.of_target)])
         pod_class = state.pod_class[trial.pods]
         kept, elsewhere = opened.in_place(pod_class, node)
         moved = total(self.bound.pod_value[pod_class])
@@ -432,10 +428,7 @@ class ReplacementWaves:
         take_out(self.packer.simulation, wave.trial.leaving)
         self._count(wave)
         if self.target is not None:
-            following = [
-                (new, int(row)) for new, row in zip(wave.trial.of_target, wave.new_nodes, strict=True) if new >= 0
-            ]
-            opened = self.target.opened([new for new, _ in following], np.array([row for _, row in following]))
+            opened = self.target.opened(wave.trial.of_target, wave.new_nodes)
             self.target = opened.filled(state.pod_class[wave.trial.pods], wave.node)
 
     def adopt_again(self, wave: Wave) -> None:

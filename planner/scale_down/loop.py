@@ -234,13 +234,8 @@ def _staying(context: ScaleDownContext, candidates: Int32) -> Int32:
 
 def _judge(context: ScaleDownContext, problem: DrainProblem) -> UInt8:
     """Complete the rules' outcomes for the pods with the current budgets. uint8[P]."""
-    under = context.pods.under
-    known = len(context.pods.codes)
-    found = pdb.exhausted(under, problem.budgets.left, len(context.request.snapshot.budgets))
-    columns = context.pods.columns._replace(
-        budget_exhausted=found.by_budgets[:known], gang_exhausted=found.by_gangs[:known]
-    )
-    return rules.judge_budgets(columns, context.pods.codes)
+    found = pdb.exhausted(context.pods.under, problem.budgets.left, len(context.request.snapshot.budgets))
+    return rules.judge_budgets(context.pods.columns.with_exhausted(found), context.pods.codes)
 
 
 def _blocked(context: ScaleDownContext, codes: UInt8) -> Bool:

@@ -21,6 +21,7 @@ from trimtab.planner.scale_down.search.slack_needs import needed_for_slack
 from trimtab.planner.scale_down.selection.removal import UnneededNodes
 from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, UInt8
+from trimtab.planner.snapshot.offsets import entries_of
 from trimtab.v1 import reason_pb2
 
 Reason = reason_pb2.UnremovableReason
@@ -149,8 +150,7 @@ def _moves_of(problem: DrainProblem, nodes: Int32) -> tuple[Int64, Int32]:
     """Return the pods to move of some nodes, node by node: int64[U+1] bounds and int32[M] pods."""
     lengths = problem.offsets[nodes + 1] - problem.offsets[nodes]
     bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
-    rows = np.arange(bounds[-1]) + np.repeat(problem.offsets[nodes] - bounds[:-1], lengths)
-    return bounds, problem.pods[rows]
+    return bounds, problem.pods[entries_of(problem.offsets, nodes)]
 
 
 def _real_moves_of(finding: SearchResult, nodes: Int32) -> tuple[Int64, Int32]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from trimtab.planner.new_nodes.planned_nodes import PlannedNodes
 from trimtab.planner.placement.packing import packer
-from trimtab.planner.placement.waiting import priorities
+from trimtab.planner.placement.waiting import priorities, unplaced
 from trimtab.planner.predicates.counters import needs_one_node
 from trimtab.planner.scale_up.balance import Sharing
 from trimtab.planner.scale_up.context import ScaleUpContext
@@ -168,8 +168,7 @@ class Draft:
 
     def _with_those_held_back(self, left: Int32) -> Int32:
         """Place the pods that were held back; return all pods that are left and for which nodes are added."""
-        pods = self.unplaced.held_back
-        pods = pods[self.progress.state.pod_node[pods] == NO_NODE]
+        pods = self._without_place(self.unplaced.held_back)
         adds_no_node = np.isin(pods, self.adds_no_node)
         self.left_without_growth = self.progress.fill_other_nodes(pods[adds_no_node])
         return np.concatenate([left[~np.isin(left, pods)], self.progress.fill(pods[~adds_no_node])])
@@ -244,8 +243,7 @@ class Draft:
 
     def _without_place(self, pods: Int32) -> Int32:
         """Return the pods that are on no node; given nodes may already have some of them."""
-        found: Int32 = pods[self.progress.state.pod_node[pods] == NO_NODE]
-        return found
+        return unplaced(self.progress.state, pods)
 
     def _refuse(self, left: Int32) -> Refusals:
         return refuse(self.progress, left, self.reasons)

@@ -4,20 +4,15 @@ The maximum number of new nodes is a function of snapshot, settings and time.
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import Final
 
 from trimtab.planner.facts.nodes import being_deleted
-from trimtab.planner.facts.upcoming import upcoming
 from trimtab.planner.model.settings import ScaleUpSettings
-from trimtab.planner.placement.group_templates import group_templates, templates_key
-from trimtab.planner.simulation.growth import GrowthNeed
-from trimtab.planner.snapshot.caches import UNCACHED
+from trimtab.planner.placement.group_templates import growth_with
+from trimtab.planner.simulation.growth import SPARE, GrowthNeed
 from trimtab.planner.snapshot.columns import Bool, Snapshot
 from trimtab.planner.snapshot.references import take_or
 
-SPARE: Final = 1
-"""Spare nodes that no group gets: used to determine why a pod does not fit one more node."""
 LEAST: Final = 64
 """New nodes for which there is room even if nothing waits, so that few numbers occur."""
 
@@ -27,13 +22,7 @@ def growth_need(snapshot: Snapshot, settings: ScaleUpSettings, now_ns: int) -> G
     if not settings.enabled or not snapshot.groups:
         return None
     leaving = being_deleted(snapshot, now_ns)
-
-    return GrowthNeed(
-        key=templates_key(snapshot, settings, leaving, now_ns),
-        templates=partial(group_templates, snapshot, settings, leaving, now_ns, UNCACHED),
-        upcoming=tuple(upcoming(snapshot, leaving, now_ns, settings.not_ready_taints).tolist()),
-        spare_nodes=_spare_nodes(snapshot, settings, leaving),
-    )
+    return growth_with(snapshot, settings, leaving, now_ns, _spare_nodes(snapshot, settings, leaving))
 
 
 def _spare_nodes(snapshot: Snapshot, settings: ScaleUpSettings, leaving: Bool) -> Callable[[int], int]:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from trimtab.planner.facts.similarity import Similarity
 from trimtab.planner.facts.utilization import GPU_SUFFIX
 from trimtab.planner.model.settings import ScaleUpSettings
+from trimtab.planner.placement.group_templates import labels_by_group
 from trimtab.planner.simulation.virtual_rows import GroupTemplate
 from trimtab.planner.snapshot.columns import Bool, Int64, Snapshot
 
@@ -54,7 +55,7 @@ def describe(
 ) -> GroupFacts:
     """Return the expanders' input for each group. gpu_label : "" = none."""
     capacity = [dict(one.capacity) if one else {} for one in templates]
-    labels = tuple(dict(one.template.labels) if one else {} for one in templates)
+    labels = labels_by_group(templates)
     return GroupFacts(
         ids=tuple(group.id for group in snapshot.groups),
         cpu_milli=np.array([one.get(_CPU, 0) for one in capacity], np.int64),

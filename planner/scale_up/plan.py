@@ -6,7 +6,7 @@ import numpy as np
 
 from trimtab.planner.facts.nodes import total
 from trimtab.planner.new_nodes.planned_nodes import PlannedNodes
-from trimtab.planner.placement.waiting import place_where
+from trimtab.planner.placement.waiting import place_where, unplaced
 from trimtab.planner.scale_up.context import ScaleUpContext
 from trimtab.planner.scale_up.estimate import GroupChoice
 from trimtab.planner.scale_up.gang_outcome import GangOutcome
@@ -74,8 +74,7 @@ class ScaleUpPlan(NamedTuple):
         revert(before, existing.start)
         place_where(before, self.unplaced.where.allowed, pods, node)
         check_log(before)
-        found: Int32 = pods[before.pod_node[pods] == NO_NODE]
-        return found
+        return unplaced(before, pods)
 
     def name_of(self, pod: int) -> str:
         """Return "namespace/name" of a pod, recently evicted ones included, or the name of a placeholder."""

@@ -18,7 +18,7 @@ from trimtab.planner.placement.limits import Limits
 from trimtab.planner.placement.packing import Packer, place_on_new_nodes
 from trimtab.planner.placement.slots import PodsInSlots, place_in_slots
 from trimtab.planner.placement.waiting import Places
-from trimtab.planner.scale_up.growth_need import SPARE
+from trimtab.planner.simulation.growth import SPARE
 from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import current_mark
 from trimtab.planner.simulation.state import SimulationState

@@ -10,12 +10,12 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from trimtab.planner.placement.waiting import USUAL, NodeOrder, PlacementOrder, PodOrder, priorities
+from trimtab.planner.placement.waiting import USUAL, NodeOrder, PlacementOrder, PodOrder, priorities, unplaced
 from trimtab.planner.scale_up.context import ScaleUpContext
 from trimtab.planner.scale_up.plan import ScaleUpPlan
 from trimtab.planner.scale_up.preference import BY_GROUP
 from trimtab.planner.scale_up.waiting_pods import NOBODY
-from trimtab.planner.snapshot.columns import NO_NODE, Int32
+from trimtab.planner.snapshot.columns import Int32
 from trimtab.v1.plan_pb2 import Expander
 from trimtab.v1.reason_pb2 import NodeGroupReason
 
@@ -79,7 +79,7 @@ def _without_lost_places(usual: ScaleUpPlan) -> list[Variant]:
     """Return the plan in which pods that new nodes keep from existing ones, and that fit nowhere then, take no room
     from others; it is made for any number of pods."""
     existing = usual.unplaced.on_existing
-    lost = existing.pods[usual.progress.state.pod_node[existing.pods] == NO_NODE]
+    lost = unplaced(usual.progress.state, existing.pods)
     return [Variant(USUAL, usual.context.request.settings.expanders, held_back=lost)] if len(lost) else []
 
 

@@ -17,12 +17,13 @@ from trimtab.planner.placement.waiting import (
     place_where,
     places,
     pods_to_move,
+    unplaced,
 )
 from trimtab.planner.scale_up.context import ScaleUpContext
 from trimtab.planner.scale_up.pending import Pending, pending_pods
 from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.simulation.log import current_mark, placed_since
-from trimtab.planner.snapshot.columns import NO_NODE, Int32
+from trimtab.planner.snapshot.columns import Int32
 
 NOBODY: Final = np.zeros(0, np.int32)
 
@@ -59,6 +60,15 @@ class UnplacedPods(NamedTuple):
     held_back: Int32
 
 
+def pending_of(context: ScaleUpContext) -> Pending:
+    """Return the pending pods of a plan."""
+    request = context.request
+    this = request.round
+    return pending_pods(
+        request.snapshot, request.settings, this.settings, request.now_ns, this.requested, context.gangs
+    )
+
+
 def place_on_existing_nodes(
     context: ScaleUpContext, simulation: Simulation, placement_order: PlacementOrder = USUAL, held_back: Int32 = NOBODY
 ) -> UnplacedPods:
@@ -67,15 +77,12 @@ def place_on_existing_nodes(
     held_back : int32 pods that get no place yet. Pods that have to be together on one node get none, either, if one new
     node takes more of them than any other.
     """
-    request, leaving = context.request, context.leaving
-    snapshot, settings, general = request.snapshot, request.settings, request.round.settings
-    requested, gangs = request.round.requested, context.gangs
-    pending = pending_pods(snapshot, settings, general, request.now_ns, requested, gangs)
-    moving = pods_to_move(snapshot, leaving, general.expendable_priority)
+    request, leaving, pending = context.request, context.leaving, pending_of(context)
+    moving = pods_to_move(request.snapshot, leaving, request.round.settings.expendable_priority)
     close_leaving(simulation, leaving, moving)
     start = current_mark(simulation.state)
     upcoming = request.growth.upcoming
-    where = places(simulation, leaving, settings.not_ready_taints, upcoming, placement_order)
+    where = places(simulation, leaving, request.settings.not_ready_taints, upcoming, placement_order)
     held = placeholders(context, simulation)
     evicted = np.arange(simulation.pod_count, len(simulation.state.pod_node) - len(held), dtype=np.int32)
     asking = np.concatenate([evicted, pending.pods[pending.may_add]])
@@ -100,7 +107,7 @@ def place_at(context: ScaleUpContext, simulation: Simulation, served: UnplacedPo
     start = current_mark(simulation.state)
     pods = np.concatenate([served.pods, placeholders(context, simulation)])
     place_where(simulation.state, served.where.allowed, pods, node)
-    left, held = (one[simulation.state.pod_node[one] == NO_NODE] for one in (served.pods, pods[len(served.pods) :]))
+    left, held = (unplaced(simulation.state, one) for one in (served.pods, pods[len(served.pods) :]))
     asks = ~np.isin(left, served.pending.pods[~served.pending.may_add])
     return served._replace(left=left[asks], placeholders=held, on_existing=_in_room(simulation, start))
 

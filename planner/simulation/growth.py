@@ -29,6 +29,9 @@ _BYTES_OF_RESIDENT: Final = 16
 _NAMES_AT_A_TIME: Final = 4096
 """Names generated between two checks of the deadline: some milliseconds."""
 
+SPARE: Final = 1
+"""Spare nodes of each simulation that no group gets: used to determine why a pod does not fit one more node."""
+
 
 class Growth(NamedTuple):
     """Positions of the virtual nodes of growth among the N nodes of a simulation.

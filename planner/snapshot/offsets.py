@@ -1,14 +1,14 @@
-"""Check offsets of a message: the bounds of sets within one column of entries.
+"""Offsets: the bounds of sets within one column of entries.
 
-Every offsets column is checked here before it is used as an index. Compares and never subtracts: differences of int32
-wrap. Returns the fault instead of raising: a bad snapshot is refused, a bad state is ignored.
+Every offsets column of a message is checked here before it is used as an index. The check compares and never subtracts:
+differences of int32 wrap. It returns the fault instead of raising: a bad snapshot is refused, a bad state is ignored.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from trimtab.planner.snapshot.columns import Int32
+from trimtab.planner.snapshot.columns import Int32, Int64
 
 
 class OffsetsFault(NamedTuple):
@@ -37,3 +37,13 @@ def find_offsets_fault(offsets: Int32, entry_count: int) -> OffsetsFault | None:
     if wide[-1] != entry_count:
         return OffsetsFault(len(wide) - 1, f"they end at {int(wide[-1])}, but there are {entry_count} entries")
     return None
+
+
+def entries_of(offsets: Int32 | Int64, rows: Int32 | Int64) -> Int64:
+    """Return the entries of some sets, one set after the other. int64. offsets : valid ones; rows : the sets. O(sets +
+    entries).
+    """
+    first = offsets[rows].astype(np.int64)
+    sizes = offsets[rows + 1] - first
+    entries: Int64 = np.arange(int(sizes.sum())) + np.repeat(first - np.cumsum(sizes) + sizes, sizes)
+    return entries

@@ -126,10 +126,7 @@ def _add_blockers(decision: pb.ScaleDownDecision, context: ScaleDownContext, fou
     snapshot, under = context.request.snapshot, context.pods.under
     pods = np.flatnonzero(outcome.blocks(codes) & np.isin(snapshot.pods.node[: len(codes)], explained))
     exhausted = pdb.exhausted(under, context.pods.remaining, len(snapshot.budgets))
-    columns = context.pods.columns._replace(
-        budget_exhausted=exhausted.by_budgets[: len(codes)], gang_exhausted=exhausted.by_gangs[: len(codes)]
-    )
-    every = rules.every_reason(of_rows(columns, pods))
+    every = rules.every_reason(of_rows(context.pods.columns.with_exhausted(exhausted), pods))
     named = sorted(zip(names_of(context, pods), pods.tolist(), every, strict=True))
     entries = {node: decision.blockers.add(node=snapshot.nodes.name[node]) for node in explained.tolist()}
     for name, pod, reasons in named:

@@ -28,6 +28,7 @@ from trimtab.planner.scale_down.search.shares import shares_of
 from trimtab.planner.simulation.log import check_log
 from trimtab.planner.simulation.state import SimulationState
 from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64
+from trimtab.planner.snapshot.offsets import entries_of
 
 SINGLES: Final = 64
 """Most nodes of each side that single moves consider: of those that go the ones that save least for their share, of
@@ -187,8 +188,7 @@ class Exchange:
     def _pods(self, chosen: Bool) -> Int32:
         """Return the pods to move of candidates : bool[E], in the order in which they are placed. int32."""
         nodes = self._candidates[chosen]
-        first, count = self._problem.offsets[nodes], np.diff(self._problem.offsets)[nodes]
-        rows = np.arange(int(count.sum())) + np.repeat(first - np.cumsum(count) + count, count)
+        rows = entries_of(self._problem.offsets, nodes)
         pods: Int32 = self._problem.pods[rows][np.argsort(self._rank[rows], kind="stable")]
         return pods
 

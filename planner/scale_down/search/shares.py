@@ -13,6 +13,7 @@ import numpy as np
 from trimtab.planner.scale_down.search.headroom import CapacityUse
 from trimtab.planner.scale_down.search.kernels.drain_sets import DrainProblem
 from trimtab.planner.snapshot.columns import Float64, Int32, Int64
+from trimtab.planner.snapshot.offsets import entries_of
 
 MOST_BUDGETS: Final = 64
 """Most budgets that get a row: the first of those that do not allow all candidates."""
@@ -54,8 +55,7 @@ def _rows(offsets: Int64, these: Int32) -> tuple[Int64, Int64]:
     """Return the rows of several entries of compressed lists: the position in `these` that each belongs to, and the
     row."""
     count = np.diff(offsets)[these]
-    its = np.repeat(np.arange(len(these)), count)
-    return its, np.arange(len(its)) + np.repeat(offsets[these] - np.cumsum(count) + count, count)
+    return np.repeat(np.arange(len(these)), count), entries_of(offsets, these)
 
 
 def _shares(taken: Int64, left: Int64) -> Float64:

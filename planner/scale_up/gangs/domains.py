@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from trimtab.planner.facts.gangs import Gang
+from trimtab.planner.placement.group_templates import labels_by_group
 from trimtab.planner.scale_up.context import ScaleUpContext
 from trimtab.planner.scale_up.progress import PlanInProgress, Reach
 from trimtab.planner.snapshot.columns import Int32, Int64, Snapshot
@@ -81,7 +82,7 @@ class GangDomains:
     def _compute(self, key: str) -> _Values:
         snapshot, growth = self._context.request.snapshot, self._context.request.growth
         of_set = _of_label_set(snapshot, key)
-        templates = [dict(one.template.labels) if one is not None else {} for one in self._context.templates]
+        templates = labels_by_group(self._context.templates)
         new = [None if key == HOSTNAME else labels.get(key) for labels in templates]
         names = sorted({*filter(None, of_set), *filter(None, new)})
         rank = {name: at for at, name in enumerate(names)}

@@ -12,8 +12,9 @@ import numpy as np
 
 from trimtab.planner.facts.gangs import Gang
 from trimtab.planner.model.settings import SECOND_NS
+from trimtab.planner.round.ordered_nodes import nodes_in_use, unused_since
 from trimtab.planner.scale_up.plan import ScaleUpPlan
-from trimtab.planner.snapshot.columns import FLAG_DAEMON, FLAG_MIRROR, Bool, Int64
+from trimtab.planner.snapshot.columns import Bool
 from trimtab.v1 import plan_pb2 as pb
 
 
@@ -62,7 +63,7 @@ def add_useless(decision: pb.ScaleUpDecision, plan: ScaleUpPlan) -> None:
         return
     rejected = {plan.gangs.gangs[at].key for at in plan.gangs.rejections}
     results = {one.group: one for one in decision.gangs if one.group in rejected}
-    taken = _in_use(plan)
+    taken = nodes_in_use(plan.context.request.round, plan.progress.state, plan.context.leaving)
     for order in sorted(state.gang_orders, key=lambda one: (one.gang, one.node_group)):
         if order.gang in results:
             _add_order(results[order.gang], plan, order, taken)
@@ -74,26 +75,12 @@ def _add_order(result: pb.GangResult, plan: ScaleUpPlan, order: pb.GangOrder, ta
     ids = [group.id for group in plan.progress.groups]
     if order.node_group not in ids:
         return
-    group, nodes = ids.index(order.node_group), snapshot.nodes
-    since = (nodes.group == group) & (nodes.created_ns >= order.order_time.seconds * SECOND_NS)
-    here: Int64 = np.flatnonzero(since & ~plan.context.leaving & ~taken[: len(nodes.name)])[: order.count]
+    group = ids.index(order.node_group)
+    here = unused_since(snapshot, group, order.order_time.seconds, taken)[: order.count]
     coming = growth.upcoming_of(group)
     coming = coming[~taken[coming]][: order.count - len(here)]
     taken[here] = taken[coming] = True
-    result.useless_nodes.extend(nodes.name[node] for node in here.tolist())
+    result.useless_nodes.extend(snapshot.nodes.name[node] for node in here.tolist())
     result.useless_nodes.sort()
     if len(coming):
         result.useless_upcoming[order.node_group] = len(coming)
-
-
-def _in_use(plan: ScaleUpPlan) -> Bool:
-    """Return which nodes have pods other than those that belong to each node. bool[N']."""
-    state, pods = plan.progress.state, plan.context.request.snapshot.pods
-    counts = np.ones(len(state.pod_node), bool)
-    counts[: len(pods.flags)] = ((pods.flags & (FLAG_DAEMON | FLAG_MIRROR)) == 0) & ~pods.is_terminal()
-    real = len(pods.flags) + len(plan.context.request.round.evictions) + len(plan.context.request.round.placeholders)
-    counts[real:] = False
-    at = state.pod_node[counts]
-    found = np.zeros(len(state.node_state), bool)
-    found[at[at >= 0]] = True
-    return found

@@ -11,17 +11,18 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from trimtab.planner.facts.gangs import Gang
+from trimtab.planner.placement.waiting import unplaced
 from trimtab.planner.scale_up.context import ScaleUpContext
 from trimtab.planner.scale_up.draft import PlanAttempt
 from trimtab.planner.scale_up.gang_outcome import GangOutcome
 from trimtab.planner.scale_up.gangs.demand import NOBODY, pods_in_gangs
 from trimtab.planner.scale_up.gangs.domains import GangDomains
-from trimtab.planner.scale_up.gangs.turns import TurnDraft, left_pods
-from trimtab.planner.scale_up.pending import pending_pods
+from trimtab.planner.scale_up.gangs.turns import TurnDraft
 from trimtab.planner.scale_up.plan import ScaleUpPlan
 from trimtab.planner.scale_up.preference import is_better, worth
 from trimtab.planner.scale_up.reasons import refuse
 from trimtab.planner.scale_up.variants import LIMITED, left_by, usual
+from trimtab.planner.scale_up.waiting_pods import pending_of
 from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.simulation.fresh import branch, go_over_to
 from trimtab.planner.simulation.kernels import revert
@@ -65,7 +66,8 @@ def _broken(plan: ScaleUpPlan, gangs: Sequence[Gang], domains: GangDomains) -> l
     found = []
     for gang in gangs:
         values = domains.of_pods(gang, np.concatenate([gang.pending, gang.bound]), plan.progress)
-        if len(gang.pending) - len(left_pods(plan, gang)) < gang.need or len(values) > 1 or "" in values:
+        left = unplaced(plan.progress.state, gang.pending)
+        if len(gang.pending) - len(left) < gang.need or len(values) > 1 or "" in values:
             found.append(gang)
     return found
 
@@ -74,10 +76,7 @@ def _in_turn(
     context: ScaleUpContext, simulation: Simulation, start: int, gangs: Sequence[Gang], domains: GangDomains
 ) -> ScaleUpPlan:
     """Return the plan made in turn in which every gang is whole or has no place."""
-    request, general = context.request, context.request.round.settings
-    requested, gangs_now = request.round.requested, context.gangs
-    pending = pending_pods(request.snapshot, request.settings, general, request.now_ns, requested, gangs_now)
-    variant = usual(context)._replace(held_back=pending.pods)
+    variant = usual(context)._replace(held_back=pending_of(context).pods)
     dropped: set[int] = set()
     while True:
         revert(simulation.state, start)

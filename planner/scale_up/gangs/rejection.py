@@ -6,6 +6,7 @@ from typing import Final
 import numpy as np
 
 from trimtab.planner.facts.gangs import Gang, Reason
+from trimtab.planner.new_nodes.sentences import OF_GROUP
 from trimtab.planner.scale_up.gang_outcome import Rejection
 from trimtab.planner.scale_up.progress import PlanInProgress
 from trimtab.planner.scale_up.reasons import Refusals
@@ -14,15 +15,15 @@ from trimtab.predicate_texts import PREDICATE_TEXTS
 from trimtab.v1.reason_pb2 import NodeGroupReason
 
 _LIMITS: Final = {
-    int(NodeGroupReason.MAX_SIZE_REACHED): (Reason.MAX_SIZE_REACHED, "at the maximum size"),
+    int(NodeGroupReason.MAX_SIZE_REACHED): (Reason.MAX_SIZE_REACHED, OF_GROUP[NodeGroupReason.MAX_SIZE_REACHED]),
     int(NodeGroupReason.RESOURCE_LIMIT_REACHED): (Reason.RESOURCE_LIMIT_REACHED, "at the limit on {resource}"),
     int(NodeGroupReason.MAX_NEW_NODES_REACHED): (
         Reason.MAX_NEW_NODES_REACHED,
         "not grown further, as the plan adds the maximum number of nodes",
     ),
-    int(NodeGroupReason.BACKED_OFF): (Reason.BACKED_OFF, "in back-off after a scale-up that failed"),
-    int(NodeGroupReason.UNHEALTHY): (Reason.UNHEALTHY, "unhealthy"),
-    int(NodeGroupReason.NOT_WHOLE): (Reason.NOT_WHOLE, "unable to grow as a whole"),
+    int(NodeGroupReason.BACKED_OFF): (Reason.BACKED_OFF, OF_GROUP[NodeGroupReason.BACKED_OFF]),
+    int(NodeGroupReason.UNHEALTHY): (Reason.UNHEALTHY, OF_GROUP[NodeGroupReason.UNHEALTHY]),
+    int(NodeGroupReason.NOT_WHOLE): (Reason.NOT_WHOLE, OF_GROUP[NodeGroupReason.NOT_WHOLE]),
     int(NodeGroupReason.NOT_EVALUATED): (Reason.NOT_EVALUATED, "not evaluated in time"),
 }
 """Reasons of groups that would complete a gang if they might grow more, the most telling first."""

@@ -31,7 +31,7 @@ from trimtab.planner.scale_up.gangs.rejection import (
 from trimtab.planner.scale_up.plan import PlanHistory, ScaleUpPlan
 from trimtab.planner.scale_up.progress import Checkpoint
 from trimtab.planner.scale_up.reasons import Refusals, refuse
-from trimtab.planner.snapshot.columns import NO_NODE, Int32
+from trimtab.planner.snapshot.columns import Int32
 from trimtab.v1.plan_pb2 import Expander
 from trimtab.v1.reason_pb2 import NodeGroupReason
 
@@ -290,9 +290,3 @@ def _joined(plans: Sequence[PlannedNodes]) -> PlannedNodes | None:
         group_of += plan.group_of
     rest = (np.concatenate([getattr(plan, name) for plan in plans]) for name in ("row", "room", "pods", "rows"))
     return PlannedNodes(group_of, np.concatenate(nodes), *rest)
-
-
-def left_pods(plan: ScaleUpPlan, gang: Gang) -> Int32:
-    """Return the pending pods of a gang that are on no node. int32. While the simulation contains the plan's moves."""
-    found: Int32 = gang.pending[plan.progress.state.pod_node[gang.pending] == NO_NODE]
-    return found

@@ -141,7 +141,7 @@ def _unschedulable(plan: ScaleUpPlan, served: Int64) -> bytes:
     for column in (refusals.pods[served], refusals.kind[served], refusals.reason, refusals.predicate):
         content.update(np.ascontiguousarray(column).data)
     growth = growth_in_plan(plan)
-    content.update(repr((sorted(growth.progress), sorted(growth.limits.items()))).encode())
+    content.update(repr((sorted(growth.growing), sorted(growth.limits.items()))).encode())
     key = UnschedulableRowsKey(content.hexdigest(), request.snapshot.version)
     return request.encodings.get(key, partial(_write_unschedulable, plan, served, growth))
 

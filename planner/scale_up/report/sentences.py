@@ -1,7 +1,5 @@
 """Why a pod stays pending, in one sentence for people (`trimtab.planner.new_nodes.sentences`)."""
 
-import numpy as np
-
 from trimtab.planner.new_nodes.sentences import GrowthInPlan
 from trimtab.planner.scale_up.plan import ScaleUpPlan
 from trimtab.planner.scale_up.reasons import Refusals
@@ -11,9 +9,7 @@ from trimtab.v1.reason_pb2 import NodeGroupReason, PredicateReason
 def growth_in_plan(plan: ScaleUpPlan) -> GrowthInPlan:
     """Return which node groups grow, and which limits keep groups from growing further."""
     progress = plan.progress
-    at_limit = np.flatnonzero(progress.limits.reasons == NodeGroupReason.RESOURCE_LIMIT_REACHED).tolist()
-    binding = {progress.groups[group].id: progress.limits.binding(group) for group in at_limit}
-    resources = {group: limit.resource for group, limit in binding.items() if limit is not None}
+    resources = {progress.groups[group].id: name for group, name in progress.limits.binding_resources().items()}
     return GrowthInPlan({progress.groups[group].id for group in set(progress.group_of)}, resources)
 
 

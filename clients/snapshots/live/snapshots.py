@@ -32,8 +32,9 @@ from trimtab.clients.snapshots.objects.devices.table import DeviceObjects, Devic
 from trimtab.clients.snapshots.objects.migration import Migration
 from trimtab.clients.snapshots.objects.node_groups import Membership
 from trimtab.clients.snapshots.objects.objects import Objects
+from trimtab.clients.snapshots.objects.owners import WORKLOADS
 from trimtab.clients.snapshots.objects.pod_groups import GroupMember, group_objects, member_of
-from trimtab.clients.snapshots.objects.slack_requests import WORKLOADS, slack_requests
+from trimtab.clients.snapshots.objects.slack_requests import slack_requests
 from trimtab.clients.snapshots.objects.volumes import Storage
 from trimtab.v1 import snapshot_pb2 as pb
 

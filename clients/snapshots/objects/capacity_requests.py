@@ -24,8 +24,6 @@ from trimtab.clients.snapshots.objects.pod_specs import PodSpecTable, PriorityCl
 from trimtab.clients.snapshots.objects.times import unix_s
 from trimtab.v1 import snapshot_pb2 as pb
 
-REQUESTS: Final = ("ProvisioningRequest", "PodTemplate")
-"""The kinds from which requests are made."""
 MOST_PODS: Final = 100_000
 """Most pods of a set that a snapshot may have."""
 MOST_SETS: Final = 32

@@ -11,8 +11,9 @@ if slices have changed, else columns of claims and pods; see `PlannedSnapshot`.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -97,9 +98,16 @@ class _Facts:
 def planned_snapshot(sent: Snapshot, before: PlannedDevices | None = None) -> PlannedDevices:
     """Return the snapshot with which decisions are made. before : that of an earlier snapshot, of which what has not
     changed is taken over."""
-    if sent.devices.is_empty and not any(spec.claims for spec in sent.specs):
+    if sent.devices.is_empty and not any(spec.claims for spec in chain(sent.specs, _requested(sent))):
         return PlannedDevices(sent, sent)
     return _Planner(sent, before).planned()
+
+
+def _requested(sent: Snapshot) -> Iterator[PodRequirements]:
+    """Yield the specs of pods that are not there, for which room is asked."""
+    for table in ("slack_requests", "capacity_requests", "pod_groups"):
+        for row in getattr(sent, table):
+            yield from _SPECS_OF[table](row)
 
 
 def _of_template(row: Owner | PodGroup) -> list[PodRequirements]:

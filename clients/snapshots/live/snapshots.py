@@ -212,8 +212,9 @@ class SnapshotMaker:
         asking = {kind: _in_order(objects[kind]) for kind in (*WORKLOADS, *BUFFERS)}
         pods = [self._store.pods[key] for key in sorted(self._store.asking_pods)]
         classes = priority_classes(objects["PriorityClass"].values())
-        self._replace(changed, "slack_requests", slack_requests(asking, classes, pods, self._claim_objects()))
-        self._replace(changed, "capacity_requests", capacity_requests(asking, classes))
+        claims = self._claim_objects()
+        self._replace(changed, "slack_requests", slack_requests(asking, classes, pods, claims))
+        self._replace(changed, "capacity_requests", capacity_requests(asking, classes, claims))
 
     def _add_devices(self, changed: pb.ClusterSnapshot, groups: Sequence[NodeGroup]) -> list[str]:
         """Add the devices and claims if they have changed; return notes."""

@@ -197,7 +197,7 @@ class _Builder:
         self._notes.extend(notes)
 
     def _capacity_requests(self) -> None:
-        requests = capacity_requests(self._sorted, self._priorities)
+        requests = capacity_requests(self._sorted, self._priorities, self._claims)
         if requests is not None:
             self._snapshot.capacity_requests.CopyFrom(requests)
 

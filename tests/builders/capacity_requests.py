@@ -9,6 +9,7 @@ from tests.builders.capacity_buffers import template
 from tests.builders.kubernetes import Json, snapshot_of
 from tests.certificates.capacity_requests import offences
 from trimtab.planner.decisions.plan import plan as take_decisions
+from trimtab.planner.device_amounts.planned import planned_snapshot
 from trimtab.planner.round.work import Work
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2, snapshot_pb2
@@ -94,6 +95,6 @@ def plan_requests(
     given = ParseDict(settings or {}, plan_pb2.PlanSettings())
     asked = plan_pb2.PlanRequest(decisions=decisions, settings=given)
     asked.now.seconds = now_s
-    answer = take_decisions(canonicalize(message), asked, state, Work())
+    answer = take_decisions(planned_snapshot(canonicalize(message)).snapshot, asked, state, Work())
     assert offences(message, given, answer.capacity_requests, now_s) == []
     return CapacityOutcomes(answer.capacity_requests, answer, message)

@@ -2,7 +2,7 @@
 
 `offences` lists every violation; a valid answer has none. Shares no code with the planner. All or nothing is proved for
 every request: a request holds room for each pod that has not started, or for none. Where room is missing, it is proved
-for requests of one set without affinity and spread that even the room left at the end would not do.
+for requests of one set without affinity, spread and devices that even the room left at the end would not do.
 """
 
 from collections import Counter, defaultdict
@@ -262,7 +262,8 @@ def no_room(plan: _CapacityPlan) -> Iterator[str]:
             continue
         spec = plan.specs[request.pod_sets[0].spec]
         others = spec.pod_affinity, spec.pod_anti_affinity, spec.topology_spread, spec.host_ports
-        if any(others) or any(row.spec.pod_anti_affinity for row in plan.cluster.pods.values()):
+        devices = spec.claims, spec.extended_device_requests
+        if any((*others, *devices)) or any(row.spec.pod_anti_affinity for row in plan.cluster.pods.values()):
             continue
         wanted, room = request.pod_sets[0].count, 0
         pod = plan.pod(request, request.pod_sets[0], f"{key[1]}#more")

@@ -137,7 +137,7 @@ func (r *requestReader) podSet(set ProvisioningPodSet, namespace string) (*pb.Ca
 	}
 	pod := podOfTemplate(&template.Template, namespace, "requested")
 	_, affinity := splitPin(pod.Spec.Affinity)
-	spec, err := r.specs.index(pod, affinity, mountsOf(pod), nil)
+	spec, err := r.specs.index(pod, affinity, mountsOf(pod), claimsOf(pod, false))
 	if err != nil {
 		return nil, badField(where, "correct it", "PodTemplate %s cannot be read: template.%s", key, err)
 	}

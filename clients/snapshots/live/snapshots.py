@@ -12,9 +12,12 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
+from google.protobuf.message import Message
+
 from trimtab.clients.kubernetes.errors import KubernetesError
 from trimtab.clients.kubernetes.kinds.nodes import NodeGroup
 from trimtab.clients.kubernetes.registry import WATCHED
+from trimtab.clients.snapshots.deltas.interning import WITH_OWN_DICTIONARY
 from trimtab.clients.snapshots.live.snapshot_update import SnapshotUpdate
 from trimtab.clients.snapshots.live.watched_objects import BUFFERS, OWNERS, Changes, Key, WatchedObjects
 from trimtab.clients.snapshots.objects.build import (
@@ -25,15 +28,16 @@ from trimtab.clients.snapshots.objects.build import (
     build_watched_snapshot,
     priority_classes,
 )
-from trimtab.clients.snapshots.objects.capacity_requests import REQUESTS, capacity_requests
+from trimtab.clients.snapshots.objects.capacity_requests import capacity_requests
 from trimtab.clients.snapshots.objects.csi_drivers import required_drivers
 from trimtab.clients.snapshots.objects.devices.pod_claims import ClaimObjects, provided_resources
 from trimtab.clients.snapshots.objects.devices.table import DeviceObjects, DeviceTables, declared_slices
 from trimtab.clients.snapshots.objects.migration import Migration
 from trimtab.clients.snapshots.objects.node_groups import Membership
 from trimtab.clients.snapshots.objects.objects import Objects
+from trimtab.clients.snapshots.objects.owners import WORKLOADS
 from trimtab.clients.snapshots.objects.pod_groups import GroupMember, group_objects, member_of
-from trimtab.clients.snapshots.objects.slack_requests import WORKLOADS, slack_requests
+from trimtab.clients.snapshots.objects.slack_requests import slack_requests
 from trimtab.clients.snapshots.objects.volumes import Storage
 from trimtab.v1 import snapshot_pb2 as pb
 
@@ -57,7 +61,7 @@ class _SentKeys(NamedTuple):
 class _Before(NamedTuple):
     """The state before a delta: those keys of the last snapshot that the delta touches. `changes` : what the watches
     brought; `sent` : the keys; `groups` : declared groups by name; `group_of` : by node; `group_of_instance` : by
-    provider id; `actuation`, `slack`, `devices` (encoded), `capacity` : as last sent.
+    provider id; `actuation`, `replaced` : as last sent.
     """
 
     changes: Changes
@@ -66,9 +70,7 @@ class _Before(NamedTuple):
     group_of: dict[str, str]
     group_of_instance: Mapping[str, str]
     actuation: Actuation | None
-    slack: pb.SlackRequests
-    devices: bytes
-    capacity: pb.CapacityRequests
+    replaced: Mapping[str, bytes]
 
 
 class SnapshotMaker:
@@ -88,10 +90,9 @@ class SnapshotMaker:
         # Provider id to node group, as last known by the cloud.
         self._group_of_instance: Mapping[str, str] = {}
         self._actuation: Actuation | None = None
-        self._slack = pb.SlackRequests()
         self._tables = DeviceTables()
-        self._devices = b""
-        self._capacity = pb.CapacityRequests()
+        # The messages that deltas replace whole, encoded, as last sent.
+        self._replaced: Mapping[str, bytes] = {}
 
     def forget(self) -> None:
         """Make the next `next_update` return a whole snapshot."""
@@ -115,8 +116,7 @@ class SnapshotMaker:
         sent.owners.update(had.owners)
         self._sent = sent._replace(groups=had.groups)
         self._groups, self._group_of, self._group_of_instance = before.groups, before.group_of, before.group_of_instance
-        self._actuation, self._slack = before.actuation, before.slack
-        self._devices, self._capacity = before.devices, before.capacity
+        self._actuation, self._replaced = before.actuation, before.replaced
 
     def next_update(
         self,
@@ -131,10 +131,7 @@ class SnapshotMaker:
         self._refuse_problems()
         sent, self._sent, self._before = self._sent, None, None
         changes = self._store.take_changes()
-        held = (
-            *(self._groups, self._group_of, self._group_of_instance),
-            *(self._actuation, self._slack, self._devices, self._capacity),
-        )
+        held = self._groups, self._group_of, self._group_of_instance, self._actuation, self._replaced
         by_name = {(group.metadata.name if group.metadata else None) or "": group for group in groups}
         moved = self._moved(group_of_instance)
         if sent is None:
@@ -149,8 +146,7 @@ class SnapshotMaker:
         built = self._changed(changes, changed_groups, actuation)
         delta = pb.SnapshotDelta(changed=built.snapshot)
         if changes.owners or changes.buffers:
-            self._add_slack(delta.changed)
-            self._add_capacity_requests(delta.changed)
+            self._add_requests(delta.changed)
         if changes.devices or declared_slices(groups) != declared_slices(held[0].values()):
             built.notes.extend(self._add_devices(delta.changed, groups))
         before = _Before(changes, _touched(sent, changes), *held)
@@ -194,8 +190,9 @@ class SnapshotMaker:
             {key[1] for key in store.objects["Namespace"]},
             {(group.namespace, group.name) for group in snapshot.pod_groups},
         )
-        self._slack.CopyFrom(snapshot.slack_requests)
-        self._capacity.CopyFrom(snapshot.capacity_requests)
+        self._replaced = {
+            table: getattr(snapshot, table).SerializeToString(deterministic=True) for table in WITH_OWN_DICTIONARY
+        }
         self._groups, self._actuation = groups, actuation
         self._group_of = {node.name: node.node_group for node in snapshot.nodes if node.node_group}
         return built
@@ -209,17 +206,15 @@ class SnapshotMaker:
         present = self._store.objects["Node"].items()
         return [key[1] for key, node in present if node.spec and node.spec.provider_id in changed]
 
-    def _add_slack(self, changed: pb.ClusterSnapshot) -> None:
-        """Add the requests of annotated workloads and pods and of CapacityBuffers if they have changed."""
+    def _add_requests(self, changed: pb.ClusterSnapshot) -> None:
+        """Add the requests for slack and the ProvisioningRequests, each if they have changed."""
         objects = self._store.objects
-        asking = {kind: [objects[kind][key] for key in sorted(objects[kind])] for kind in (*WORKLOADS, *BUFFERS)}
+        asking = {kind: _in_order(objects[kind]) for kind in (*WORKLOADS, *BUFFERS)}
         pods = [self._store.pods[key] for key in sorted(self._store.asking_pods)]
         classes = priority_classes(objects["PriorityClass"].values())
-        found = slack_requests(asking, classes, pods, self._claim_objects()) or pb.SlackRequests()
-        if found != self._slack:
-            changed.slack_requests.CopyFrom(found)
-            changed.slack_requests.SetInParent()
-            self._slack = found
+        claims = self._claim_objects()
+        self._replace(changed, "slack_requests", slack_requests(asking, classes, pods, claims))
+        self._replace(changed, "capacity_requests", capacity_requests(asking, classes, claims))
 
     def _add_devices(self, changed: pb.ClusterSnapshot, groups: Sequence[NodeGroup]) -> list[str]:
         """Add the devices and claims if they have changed; return notes."""
@@ -228,25 +223,18 @@ class SnapshotMaker:
         if found is not None:
             self._minor = self._read_minor() if self._minor is None else self._minor
             found.kubernetes_minor = self._minor
-        encoded = b"" if found is None else found.SerializeToString(deterministic=True)
-        if encoded == self._devices:
-            return []
-        self._devices = encoded
-        changed.devices.SetInParent()
-        if found is not None:
-            changed.devices.CopyFrom(found)
-        return notes
+        return notes if self._replace(changed, "devices", found) else []
 
-    def _add_capacity_requests(self, changed: pb.ClusterSnapshot) -> None:
-        """Add the ProvisioningRequests if they, or the templates of their pods, have changed."""
-        objects = self._store.objects
-        asking = {kind: [objects[kind][key] for key in sorted(objects[kind])] for kind in REQUESTS}
-        classes = priority_classes(objects["PriorityClass"].values())
-        found = capacity_requests(asking, classes) or pb.CapacityRequests()
-        if found != self._capacity:
-            changed.capacity_requests.CopyFrom(found)
-            changed.capacity_requests.SetInParent()
-            self._capacity = found
+    def _replace(self, changed: pb.ClusterSnapshot, table: str, found: Message | None) -> bool:
+        """Add a message that deltas replace whole if it has changed; None = there is none. Return whether it has."""
+        encoded = b"" if found is None else found.SerializeToString(deterministic=True)
+        if encoded == self._replaced[table]:
+            return False
+        self._replaced = {**self._replaced, table: encoded}
+        getattr(changed, table).SetInParent()
+        if found is not None:
+            getattr(changed, table).CopyFrom(found)
+        return True
 
     def _regroup(self, groups: dict[str, NodeGroup], nodes: set[str]) -> list[NodeGroup]:
         """Update the membership of nodes; return the groups whose rows change. May add to `nodes`."""

@@ -35,14 +35,13 @@ from trimtab.clients.snapshots.objects.migration import Migration
 from trimtab.clients.snapshots.objects.node_groups import Membership, group_row, shared_node_error, size_notes
 from trimtab.clients.snapshots.objects.nodes import node_notes, node_row, resource_names, unreported_note
 from trimtab.clients.snapshots.objects.object_names import FREELY_NAMED, first_refused
-from trimtab.clients.snapshots.objects.objects import Objects, kind_problem, name_of
+from trimtab.clients.snapshots.objects.objects import Objects, by_key, kind_problem, name_of
 from trimtab.clients.snapshots.objects.owners import owner_row, pod_template, template_row
 from trimtab.clients.snapshots.objects.pod_groups import (
     GROUP_KINDS,
     GroupMember,
     PodGroupObjects,
     PodGroupReader,
-    by_key,
     group_objects,
 )
 from trimtab.clients.snapshots.objects.pod_rows import PodRow, pod_row, successor_of
@@ -157,7 +156,8 @@ class _Builder:
         templates = [group.spec.template for group in self._of("NodeGroup") if group.spec and group.spec.template]
         self._dictionary = Dictionary(sorted(resource_names([*self._of("Node"), *templates])))
         self._priorities = priority_classes(self._of("PriorityClass"))
-        self._specs = PodSpecTable(self._dictionary, self._priorities, self._claim_objects())
+        self._claims = self._claim_objects()
+        self._specs = PodSpecTable(self._dictionary, self._priorities, self._claims)
         self._required_drivers = required_drivers(self._of("CSIDriver"))
 
     def build(self, progress: Progress | None) -> BuiltSnapshot:
@@ -183,7 +183,7 @@ class _Builder:
         return ()
 
     def _slack(self) -> None:
-        requests = slack_requests(self._sorted, self._priorities, self._rows(), self._claim_objects())
+        requests = slack_requests(self._sorted, self._priorities, self._rows(), self._claims)
         if requests is not None:
             self._snapshot.slack_requests.CopyFrom(requests)
 
@@ -197,7 +197,7 @@ class _Builder:
         self._notes.extend(notes)
 
     def _capacity_requests(self) -> None:
-        requests = capacity_requests(self._sorted, priority_classes(self._of("PriorityClass")))
+        requests = capacity_requests(self._sorted, self._priorities, self._claims)
         if requests is not None:
             self._snapshot.capacity_requests.CopyFrom(requests)
 
@@ -331,6 +331,8 @@ class _Builder:
 
     def _pod_groups(self) -> None:
         """Add the groups of pods that exist."""
+        if not self._members and not self._of("PodGroup"):
+            return
         objects = self._group_objects()
         reader = PodGroupReader(self._members, objects, self._dictionary.string, self._template)
         self._snapshot.pod_groups.extend(reader.rows([*objects.groups, *self._members]))

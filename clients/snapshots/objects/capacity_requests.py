@@ -17,54 +17,46 @@ from trimtab.clients.kubernetes.kinds.policies import (
 )
 from trimtab.clients.kubernetes.object_errors import FieldError
 from trimtab.clients.snapshots.objects.admission import pod_of_template
+from trimtab.clients.snapshots.objects.devices.pod_claims import NO_CLAIMS, ClaimObjects
 from trimtab.clients.snapshots.objects.dictionary import Dictionary
-from trimtab.clients.snapshots.objects.pod_rows import pod_row
+from trimtab.clients.snapshots.objects.objects import by_key, key_of
+from trimtab.clients.snapshots.objects.pod_rows import claimant_of, pod_row
 from trimtab.clients.snapshots.objects.pod_specs import PodSpecTable, PriorityClasses
 from trimtab.clients.snapshots.objects.times import unix_s
 from trimtab.v1 import snapshot_pb2 as pb
 
-REQUESTS: Final = ("ProvisioningRequest", "PodTemplate")
-"""The kinds from which requests are made."""
 MOST_PODS: Final = 100_000
 """Most pods of a set that a snapshot may have."""
 MOST_SETS: Final = 32
 _FOLLOWS: Final = "until then, no room is sought for it"
 
 
-def capacity_requests(objects: Mapping[str, Sequence[Any]], priorities: PriorityClasses) -> pb.CapacityRequests | None:
+def capacity_requests(
+    objects: Mapping[str, Sequence[Any]], priorities: PriorityClasses, claim_objects: ClaimObjects = NO_CLAIMS
+) -> pb.CapacityRequests | None:
     """Return the ProvisioningRequests of all classes, by namespace and name; None if there are none. objects : by
     kind."""
     requests: Sequence[ProvisioningRequest] = objects.get("ProvisioningRequest", ())
     if not requests:
         return None
-    reader = _RequestReader(objects.get("PodTemplate", ()), priorities)
+    dictionary = Dictionary()
+    specs = PodSpecTable(dictionary, priorities, claim_objects)
+    reader = _RequestReader(objects.get("PodTemplate", ()), specs)
     rows = [reader.row(one) for one in requests]
     rows.sort(key=lambda row: (row.namespace, row.name))
-    return pb.CapacityRequests(dictionary=reader.dictionary(), requests=rows)
+    return pb.CapacityRequests(dictionary=dictionary.of_pods(), requests=rows)
 
 
 class _RequestReader:
     """Reads requests; specs and labels go into one dictionary."""
 
-    def __init__(self, templates: Iterable[PodTemplate], priorities: PriorityClasses) -> None:
-        self._templates = {_key(one): one for one in templates}
-        self._dictionary = Dictionary()
-        self._specs = PodSpecTable(self._dictionary, priorities)
-
-    def dictionary(self) -> pb.PodDictionary:
-        """Return the dictionary; call it last."""
-        whole = pb.ClusterSnapshot()
-        self._dictionary.write(whole)
-        return pb.PodDictionary(
-            strings=whole.strings,
-            resources=whole.resources,
-            label_sets=whole.label_sets,
-            pod_specs=whole.pod_specs,
-        )
+    def __init__(self, templates: Iterable[PodTemplate], specs: PodSpecTable) -> None:
+        self._templates = by_key(templates)
+        self._specs, self._dictionary = specs, specs.dictionary
 
     def row(self, one: ProvisioningRequest) -> pb.CapacityRequest:
         """Return the row of a request, with its problem if it has one."""
-        namespace, name = _key(one)
+        namespace, name = key_of(one)
         spec, meta = one.spec or ProvisioningRequestSpec(), one.metadata
         row = pb.CapacityRequest(
             namespace=namespace,
@@ -108,7 +100,7 @@ class _RequestReader:
             raise FieldError(where, f"PodTemplate {namespace}/{name} has no template", "give it one")
         try:
             pod = pod_row(pod_of_template(template.template, namespace, "requested"))
-            spec = self._specs.index(pod.spec_key, pod.pod, pod.mounts, f"{namespace}/{name}")
+            spec = self._specs.index(pod.spec_key, pod.pod, pod.mounts, f"{namespace}/{name}", claimant_of(pod))
         except FieldError as error:
             raise FieldError(
                 where, f"PodTemplate {namespace}/{name} cannot be read: template.{error}", "correct it"
@@ -138,8 +130,3 @@ def _add_parameters(row: pb.CapacityRequest, parameters: Mapping[str, str]) -> N
             "spec.parameters.ValidUntilSeconds", f"{seconds!r} is not a number of seconds", "give 1 to 2147483647"
         )
     row.valid_until_s = int(seconds)
-
-
-def _key(one: Any) -> tuple[str, str]:
-    """Return namespace and name of an object."""
-    return one.metadata.namespace or "default", one.metadata.name or ""

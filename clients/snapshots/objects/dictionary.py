@@ -103,6 +103,17 @@ class Dictionary:
         snapshot.volumes.extend(self._volume_rows)
         snapshot.strings.extend(self.strings)
 
+    def of_pods(self) -> pb.PodDictionary:
+        """Return strings, resources, label sets and pod specs as a message of their own; call it last."""
+        whole = pb.ClusterSnapshot()
+        self.write(whole)
+        return pb.PodDictionary(
+            strings=whole.strings,
+            resources=whole.resources,
+            label_sets=whole.label_sets,
+            pod_specs=whole.pod_specs,
+        )
+
     def _requirement(self, key: str, operator: int, values: tuple[str, ...]) -> pb.LabelRequirement:
         return pb.LabelRequirement(
             key=self.string(key),

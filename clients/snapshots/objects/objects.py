@@ -5,6 +5,7 @@ Decides by API group and kind which objects are read; all others are counted and
 
 import difflib
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -93,6 +94,16 @@ class Objects:
             if first <= index:
                 file = name
         return file
+
+
+def key_of(obj: Any) -> tuple[str, str]:
+    """Return namespace and name of an object."""
+    return obj.metadata.namespace or "default", obj.metadata.name or ""
+
+
+def by_key(objects: Iterable[Any]) -> dict[tuple[str, str], Any]:
+    """Return objects by namespace and name."""
+    return {key_of(one): one for one in objects}
 
 
 def name_of(kind: str, obj: Any) -> str:

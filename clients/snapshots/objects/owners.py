@@ -8,6 +8,7 @@ Autoscaler drainability rule replicacount and planner.filterOutRecreatedPods.
 import hashlib
 import re
 from collections.abc import Iterable
+from typing import Final
 
 from trimtab.clients.kubernetes.kinds.controllers import (
     DaemonSet,
@@ -33,6 +34,8 @@ REVISION_ANNOTATION = "deployment.kubernetes.io/revision"
 _REVISION = re.compile(r"[0-9]{1,18}", re.ASCII)
 
 Controller = ReplicaSet | StatefulSet | ReplicationController | Deployment | Job | DaemonSet
+WORKLOADS: Final = ("Deployment", "StatefulSet", "Job", "ReplicaSet", "ReplicationController")
+"""Kinds with pods and replicas; kinds that own others come first."""
 
 
 def controller_of(references: Iterable[OwnerReference] | None) -> OwnerReference | None:

@@ -29,7 +29,7 @@ from trimtab.clients.kubernetes.kinds.pod_groups import (
 from trimtab.clients.kubernetes.kinds.pods import Pod, PodMeta, PodSpec
 from trimtab.clients.kubernetes.object_errors import FieldError, below
 from trimtab.clients.kubernetes.registry import VOLCANO_POD_GROUP
-from trimtab.clients.snapshots.objects.owners import replicas
+from trimtab.clients.snapshots.objects.owners import WORKLOADS, replicas
 from trimtab.clients.snapshots.objects.times import timestamp
 from trimtab.v1 import snapshot_pb2 as pb
 
@@ -40,11 +40,8 @@ KUEUE_LABEL: Final = "kueue.x-k8s.io/pod-group-name"
 _COUNT = re.compile(r"[0-9]{1,9}", re.ASCII)
 _WHOLE = ("PodGroup", "all")
 _MOST: Final = 2**31 - 1
-
-
-WORKLOADS: Final = ("Job", "StatefulSet", "ReplicaSet", "Deployment", "ReplicationController")
-"""Kinds of controllers that a Workload may name."""
 GROUP_KINDS: Final = ("PodGroup", VOLCANO_POD_GROUP, "Workload", *WORKLOADS)
+"""Kinds that groups follow from; a Workload may name a controller of these kinds."""
 
 
 class GroupMember(NamedTuple):
@@ -259,11 +256,6 @@ def _reference(spec: PodGroupSpec) -> WorkloadTemplateRef:
 def _templates(workload: SchedulingWorkload | None) -> list[PodGroupTemplate]:
     spec = workload.spec if workload else None
     return [*(spec.pod_group_templates or ()), *(spec.pod_groups or ())] if spec else []
-
-
-def by_key(objects: Iterable[Any]) -> dict[Key, Any]:
-    """Return objects by (namespace, name)."""
-    return {(one.metadata.namespace or "default", one.metadata.name or ""): one for one in objects}
 
 
 def group_objects(objects: Mapping[str, Mapping[Key, Any]]) -> PodGroupObjects:

@@ -88,10 +88,8 @@ def claimant_of(row: PodRow) -> Claimant | None:
 
 def successor_of(row: PodRow) -> Claimant | None:
     """Return who claims devices in place of a pod: a pod like it, for which no claim has been made yet."""
-    if not row.claims:
-        return None
-    entries = tuple(entry._replace(made=None) for entry in row.claims)
-    return Claimant(row.namespace, row.name, row.uid, kubernetes_group(row.pod), entries)
+    found = claimant_of(row)
+    return found and found._replace(entries=tuple(entry._replace(made=None) for entry in found.entries))
 
 
 def pod_row(pod: Pod, numbers: Sequence[str] = ()) -> PodRow:
@@ -122,7 +120,7 @@ def pod_row(pod: Pod, numbers: Sequence[str] = ()) -> PodRow:
         flags | (FLAG_GATED if pod.spec and pod.spec.scheduling_gates else 0),
         deletion_cost(meta.annotations.deletion_cost if meta.annotations else None),
         mounts,
-        entries_of(pod) if pod.spec and pod.spec.resource_claims else (),
+        entries_of(pod),
         group_name(pod),
         key,
         pod,

@@ -16,7 +16,8 @@ from trimtab.clients.kubernetes.quantities import MILLI, NANO
 from trimtab.clients.snapshots.objects.admission import pod_of_template
 from trimtab.clients.snapshots.objects.devices.pod_claims import NO_CLAIMS, ClaimObjects
 from trimtab.clients.snapshots.objects.dictionary import Dictionary
-from trimtab.clients.snapshots.objects.owners import controller_of, replicas
+from trimtab.clients.snapshots.objects.objects import key_of
+from trimtab.clients.snapshots.objects.owners import WORKLOADS, controller_of, replicas
 from trimtab.clients.snapshots.objects.pod_rows import PodRow, pod_row, slack_of, successor_of
 from trimtab.clients.snapshots.objects.pod_specs import PodSpecTable, PriorityClasses
 from trimtab.v1 import snapshot_pb2 as pb
@@ -24,8 +25,6 @@ from trimtab.v1 import snapshot_pb2 as pb
 ANNOTATION: Final = "trimtab.dev/slack"
 ACTIVE: Final = "buffer.x-k8s.io/active-capacity"
 """The strategy of CapacityBuffers that are served; it is the default."""
-WORKLOADS: Final = ("Deployment", "StatefulSet", "Job", "ReplicaSet", "ReplicationController")
-"""Kinds with pods and replicas; kinds that own others come first."""
 _MOST: Final = 2**31 - 1
 Sorted = Mapping[str, Sequence[Any]]
 
@@ -40,14 +39,15 @@ def slack_requests(
 
     rows : pods that are known as rows, sorted by namespace and name.
     """
-    specs = PodSpecTable(Dictionary(), priorities, claim_objects)
+    dictionary = Dictionary()
+    specs = PodSpecTable(dictionary, priorities, claim_objects)
     reader = _SlackReader(objects, specs, [row for row in rows if slack_of(row) is not None])
     found = {row.object: row for row in reader.buffers()}
     for row in (*reader.workloads(), *reader.pods()):
         found.setdefault(row.object, row)
     if not found:
         return None
-    return pb.SlackRequests(dictionary=reader.dictionary(), requests=[found[key] for key in sorted(found)])
+    return pb.SlackRequests(dictionary=dictionary.of_pods(), requests=[found[key] for key in sorted(found)])
 
 
 class _SlackReader:
@@ -56,18 +56,7 @@ class _SlackReader:
     def __init__(self, objects: Sorted, specs: PodSpecTable, rows: Sequence[PodRow]) -> None:
         self._objects, self._rows = objects, rows
         self._specs, self._dictionary = specs, specs.dictionary
-        self._by_key = {(kind, *_key(one)): one for kind in WORKLOADS for one in objects.get(kind, ())}
-
-    def dictionary(self) -> pb.PodDictionary:
-        """Return the dictionary; call it last."""
-        whole = pb.ClusterSnapshot()
-        self._dictionary.write(whole)
-        return pb.PodDictionary(
-            strings=whole.strings,
-            resources=whole.resources,
-            label_sets=whole.label_sets,
-            pod_specs=whole.pod_specs,
-        )
+        self._by_key = {(kind, *key_of(one)): one for kind in WORKLOADS for one in objects.get(kind, ())}
 
     def workloads(self) -> Iterator[pb.SlackRequest]:
         """Yield the requests of annotated workloads that no other workload owns."""
@@ -88,9 +77,9 @@ class _SlackReader:
             annotations = pod.metadata.annotations
             if annotations is None or annotations.slack is None:
                 continue
-            row = self._of_pod(annotations.slack, pod, _key(pod)[1], seen)
+            row = self._of_pod(annotations.slack, pod, key_of(pod)[1], seen)
             if row is not None:
-                yield self._with_pod(row, pod, _key(pod)[0])
+                yield self._with_pod(row, pod, key_of(pod)[0])
         for known in self._rows:
             row = self._of_pod(slack_of(known), known.pod, known.name, seen)
             if row is not None:
@@ -114,7 +103,7 @@ class _SlackReader:
     def buffers(self) -> Iterator[pb.SlackRequest]:
         """Yield the requests of CapacityBuffers."""
         for buffer in self._objects.get("CapacityBuffer", ()):
-            namespace, name = _key(buffer)
+            namespace, name = key_of(buffer)
             row = pb.SlackRequest(object=f"CapacityBuffer/{namespace}/{name}")
             try:
                 yield self._buffer(row, buffer, namespace)
@@ -141,7 +130,7 @@ class _SlackReader:
             return self._scaled(row, spec, namespace)
         wanted = (spec.pod_template_ref and spec.pod_template_ref.name) or ""
         for one in self._objects.get("PodTemplate", ()):
-            if _key(one) == (namespace, wanted):
+            if key_of(one) == (namespace, wanted):
                 return self._with_template(row, one.template, namespace)
         raise FieldError("spec.podTemplateRef", f"there is no PodTemplate {namespace}/{wanted}", "create it")
 
@@ -186,7 +175,7 @@ class _SlackReader:
 
     def _owner_of(self, pod: Pod, name: str) -> tuple[str, str, str, int | None]:
         """Return kind, namespace, name and number of pods of the topmost known controller of a pod, or of the pod."""
-        namespace = _key(pod)[0]
+        namespace = key_of(pod)[0]
         owner = controller_of(pod.metadata.owner_references if pod.metadata else None)
         if owner is None:
             return "Pod", namespace, name, 1
@@ -196,11 +185,6 @@ class _SlackReader:
             one = self._by_key.get((kind, namespace, name))
             owner = controller_of(one.metadata.owner_references) if one is not None else None
         return kind, namespace, name, replicas(one)[0] if one is not None else None
-
-
-def _key(one: Any) -> tuple[str, str]:
-    """Return namespace and name of an object."""
-    return one.metadata.namespace or "default", one.metadata.name or ""
 
 
 def _annotation(one: Any) -> str | None:

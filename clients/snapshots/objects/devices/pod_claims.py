@@ -23,6 +23,7 @@ from trimtab.clients.kubernetes.kinds.pods import Pod
 from trimtab.clients.kubernetes.object_errors import FieldError, below
 from trimtab.clients.snapshots.objects.devices.claim_specs import claim_spec
 from trimtab.clients.snapshots.objects.devices.extended_resources import IMPLICIT
+from trimtab.clients.snapshots.objects.objects import by_key
 from trimtab.v1 import snapshot_pb2 as pb
 
 Key = tuple[str, str]
@@ -80,8 +81,7 @@ ASKED: Final = "kubectl get resourceclaims,resourceclaimtemplates,resourceslices
 def claim_objects(objects: Mapping[str, Sequence[Any]], known: Collection[str]) -> ClaimObjects:
     """Return the objects of a collection by kind; `known` : which of the kinds of claims it was asked for."""
     claims, templates, groups = (
-        {(one.metadata.namespace or "default", one.metadata.name or ""): one for one in objects.get(kind, ())}
-        for kind in ("ResourceClaim", "ResourceClaimTemplate", "PodGroup")
+        by_key(objects.get(kind, ())) for kind in ("ResourceClaim", "ResourceClaimTemplate", "PodGroup")
     )
     return ClaimObjects(
         claims, templates, groups, provided_resources(objects.get("DeviceClass", ())), are_known=bool(known)

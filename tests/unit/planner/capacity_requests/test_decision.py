@@ -15,6 +15,7 @@ from tests.builders.capacity_requests import (
     pod_template,
     request,
 )
+from tests.builders.device_objects import claim_template, device_class, gpus
 from tests.builders.kubernetes import Json, node, node_group, pod
 from trimtab.planner.model.settings import SettingsError
 from trimtab.v1 import plan_pb2, reason_pb2
@@ -295,6 +296,20 @@ def test_a_request_that_cannot_be_read_says_object_field_and_what_follows() -> N
     assert "spec.parameters.ValidUntilSeconds: 'soon' is not a number of seconds" in details["period"]
     assert all(detail.startswith(f"ProvisioningRequest default/{name}: ") for name, detail in details.items())
     assert all(detail.endswith("until then, no room is sought for it") for detail in details.values())
+
+
+@pytest.mark.parametrize(
+    ("devices", "outcome"),
+    [
+        ([], "NOT_FOUND"),
+        ([device_class("gpu"), gpus("n1", 2)], "NOT_FOUND"),
+        ([device_class("gpu"), gpus("n1", 3)], "FOUND"),
+    ],
+)
+def test_pods_of_a_request_that_claim_devices_need_them(devices: list[Json], outcome: str) -> None:
+    claims = [{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}]
+    asked = [claim_template("one-gpu"), pod_template("t", resourceClaims=claims), request("r", ("t", 3))]
+    assert plan_requests(node("n1", "8"), devices, asked).outcomes == {"r": outcome}
 
 
 def test_without_requests_nothing_is_simulated_and_nothing_changes() -> None:

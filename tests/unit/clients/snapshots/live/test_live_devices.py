@@ -148,6 +148,18 @@ def test_a_heartbeat_of_a_driver_is_not_sent() -> None:
     assert not delta.changed.HasField("devices")
 
 
+def test_a_whole_snapshot_has_the_devices_that_were_sent_before() -> None:
+    store = filled(versions(random.Random(3)))
+    maker = SnapshotMaker(store)
+    first = maker.next_update([], None).snapshot
+    assert first is not None
+    maker.forget()
+    again = maker.next_update([], None).snapshot
+    assert again is not None
+    assert again.HasField("devices")
+    assert again == first
+
+
 def test_pods_with_claims_of_one_template_share_their_work() -> None:
     made = [dra.claiming_pod(f"p{at}", templates=ENTRIES, made={"gpu": f"c{at}"}) for at in range(5)]
     store = filled(made)

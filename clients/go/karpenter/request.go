@@ -1,8 +1,8 @@
 package karpenter
 
 import (
-	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 	v1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/controllers/disruption"
+	nodeutils "sigs.k8s.io/karpenter/pkg/utils/node"
 
 	"trimtab.dev/clients/go/trimtab"
 	"trimtab.dev/clients/go/trimtabv1"
@@ -58,18 +59,13 @@ func nodeGroup(group *Group) *trimtab.NodeGroup {
 func addControllers(objects *trimtab.Objects) {
 	counts, owners := map[types.UID]int32{}, map[types.UID]owner{}
 	for _, pod := range objects.Pods {
-		if reference := metav1.GetControllerOf(pod); reference != nil {
+		if reference := metav1.GetControllerOfNoCopy(pod); reference != nil {
 			counts[reference.UID]++
 			owners[reference.UID] = owner{pod.Namespace, *reference}
 		}
 	}
-	uids := make([]types.UID, 0, len(owners))
-	for uid := range owners {
-		uids = append(uids, uid)
-	}
-	slices.SortFunc(uids, func(a, b types.UID) int { return cmp.Compare(a, b) })
-	for _, uid := range uids {
-		owners[uid].add(objects, counts[uid])
+	for uid, one := range owners {
+		one.add(objects, counts[uid])
 	}
 }
 
@@ -127,12 +123,12 @@ func requestOf(cluster *Cluster, clusterName string, leastSaving float64, now ti
 func budgetsOf(cluster *Cluster) []*trimtabv1.DisruptionBudget {
 	unready := map[string]int{}
 	for _, node := range cluster.Nodes {
-		if !isReady(node) {
+		if nodeutils.GetCondition(node, corev1.NodeReady).Status != corev1.ConditionTrue {
 			unready[node.Labels[v1.NodePoolLabelKey]]++
 		}
 	}
 	found := []*trimtabv1.DisruptionBudget{}
-	for _, name := range sortedKeys(cluster.MayLeave) {
+	for _, name := range slices.Sorted(maps.Keys(cluster.MayLeave)) {
 		most := cluster.MayLeave[name]
 		if most > 0 {
 			most += unready[name]
@@ -144,8 +140,8 @@ func budgetsOf(cluster *Cluster) []*trimtabv1.DisruptionBudget {
 
 func limitsOf(cluster *Cluster) []*trimtabv1.ResourceLimit {
 	found := []*trimtabv1.ResourceLimit{}
-	for _, name := range sortedKeys(cluster.Pools) {
-		for _, resource := range sortedKeys(cluster.Pools[name].Spec.Limits) {
+	for _, name := range slices.Sorted(maps.Keys(cluster.Pools)) {
+		for _, resource := range slices.Sorted(maps.Keys(cluster.Pools[name].Spec.Limits)) {
 			amount := cluster.Pools[name].Spec.Limits[resource]
 			most := amount.Value()
 			if resource == corev1.ResourceCPU {
@@ -159,24 +155,6 @@ func limitsOf(cluster *Cluster) []*trimtabv1.ResourceLimit {
 
 func nodesOf(pool string) *trimtabv1.Selector {
 	return &trimtabv1.Selector{MatchLabels: map[string]string{v1.NodePoolLabelKey: pool}}
-}
-
-func isReady(node *corev1.Node) bool {
-	for _, condition := range node.Status.Conditions {
-		if condition.Type == corev1.NodeReady {
-			return condition.Status == corev1.ConditionTrue
-		}
-	}
-	return false
-}
-
-func sortedKeys[K cmp.Ordered, V any](from map[K]V) []K {
-	keys := make([]K, 0, len(from))
-	for key := range from {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // planOf returns the first wave of an answer.

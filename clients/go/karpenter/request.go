@@ -55,29 +55,57 @@ func nodeGroup(group *Group) *trimtab.NodeGroup {
 }
 
 // addControllers adds the controllers that pods name. Karpenter does not watch them, so each counts as having as many
-// replicas as it has pods: it is there, and will create its pods again.
+// replicas as it has pods: it is there, and will create its pods again. Of two of one name, of which one has been
+// created again, the one with the newest pod is there.
 func addControllers(objects *trimtab.Objects) {
-	counts, owners := map[types.UID]int32{}, map[types.UID]owner{}
+	owners := map[types.UID]*owner{}
 	for _, pod := range objects.Pods {
-		if reference := metav1.GetControllerOfNoCopy(pod); reference != nil {
-			counts[reference.UID]++
-			owners[reference.UID] = owner{pod.Namespace, *reference}
+		reference := metav1.GetControllerOfNoCopy(pod)
+		if reference == nil {
+			continue
+		}
+		one := owners[reference.UID]
+		if one == nil {
+			one = &owner{namespace: pod.Namespace, reference: *reference}
+			owners[reference.UID] = one
+		}
+		one.count++
+		if one.newest.Before(&pod.CreationTimestamp) {
+			one.newest = pod.CreationTimestamp
 		}
 	}
-	for uid, one := range owners {
-		one.add(objects, counts[uid])
+	there := map[string]*owner{}
+	for _, uid := range slices.Sorted(maps.Keys(owners)) {
+		one := owners[uid]
+		if other := there[one.name()]; other == nil || other.newest.Before(&one.newest) {
+			there[one.name()] = one
+		}
+	}
+	for _, one := range there {
+		one.add(objects)
 	}
 }
 
+// owner is a controller as its pods tell of it.
 type owner struct {
 	namespace string
 	reference metav1.OwnerReference
+	count     int32
+	newest    metav1.Time
 }
 
-func (o owner) add(objects *trimtab.Objects, count int32) {
-	meta := metav1.ObjectMeta{Namespace: o.namespace, Name: o.reference.Name, UID: o.reference.UID}
+// kind returns "group/kind".
+func (o *owner) kind() string {
 	group, _, _ := strings.Cut(o.reference.APIVersion, "/")
-	switch group + "/" + o.reference.Kind {
+	return group + "/" + o.reference.Kind
+}
+
+func (o *owner) name() string { return o.kind() + "/" + o.namespace + "/" + o.reference.Name }
+
+func (o *owner) add(objects *trimtab.Objects) {
+	meta := metav1.ObjectMeta{Namespace: o.namespace, Name: o.reference.Name, UID: o.reference.UID}
+	count := o.count
+	switch o.kind() {
 	case "apps/ReplicaSet":
 		objects.ReplicaSets = append(objects.ReplicaSets, &appsv1.ReplicaSet{
 			ObjectMeta: meta, Spec: appsv1.ReplicaSetSpec{Replicas: &count}, Status: appsv1.ReplicaSetStatus{Replicas: count},

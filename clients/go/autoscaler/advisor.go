@@ -1,6 +1,7 @@
 package autoscaler
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -167,12 +168,15 @@ func removalsOf(decision *trimtabv1.ScaleDownDecision) *Removals {
 	for _, name := range slices.Concat(decision.GetDeleteEmpty(), decision.GetDrain()) {
 		found.now[name] = true
 	}
+	stays := func(node *trimtabv1.UnneededNode) int {
+		if found.now[node.GetNode()] {
+			return 0
+		}
+		return 1
+	}
 	nodes := slices.Clone(decision.GetUnneeded())
 	slices.SortStableFunc(nodes, func(x, y *trimtabv1.UnneededNode) int {
-		if found.now[x.GetNode()] != found.now[y.GetNode()] {
-			return map[bool]int{true: -1, false: 1}[found.now[x.GetNode()]]
-		}
-		return int(x.GetWave()) - int(y.GetWave())
+		return cmp.Or(stays(x)-stays(y), cmp.Compare(x.GetWave(), y.GetWave()))
 	})
 	for place, node := range nodes {
 		found.rank[node.GetNode()] = place

@@ -16,8 +16,8 @@ import (
 	podutils "sigs.k8s.io/karpenter/pkg/utils/pod"
 )
 
-// Disagreement is why Karpenter does not carry out what a planner has chosen.
-type Disagreement struct {
+// disagreement is why Karpenter does not carry out what a planner has chosen.
+type disagreement struct {
 	// Reason is one of the values of the label `reason`.
 	Reason string
 	Detail string
@@ -25,7 +25,7 @@ type Disagreement struct {
 	Nodes []string
 }
 
-func (d *Disagreement) Error() string { return d.Detail }
+func (d *disagreement) Error() string { return d.Detail }
 
 // Reasons of disagreements.
 const (
@@ -42,7 +42,7 @@ const (
 )
 
 // checkPlaces returns a disagreement if a pod that runs has no place in the simulation.
-func checkPlaces(results pscheduling.Results) *Disagreement {
+func checkPlaces(results pscheduling.Results) *disagreement {
 	if results.AllNonPendingPodsScheduled() {
 		return nil
 	}
@@ -52,7 +52,7 @@ func checkPlaces(results pscheduling.Results) *Disagreement {
 			nodes[pod.Spec.NodeName] = true
 		}
 	}
-	found := &Disagreement{Reason: podsUnplaced, Detail: results.NonPendingPodSchedulingErrors()}
+	found := &disagreement{Reason: podsUnplaced, Detail: results.NonPendingPodSchedulingErrors()}
 	for name := range nodes {
 		found.Nodes = append(found.Nodes, name)
 	}
@@ -101,7 +101,7 @@ func namesOf(candidates []*disruption.Candidate) map[string]bool {
 // Karpenter has for one claim: on-demand nodes are not replaced by dearer on-demand nodes if there is no spot capacity,
 // spot nodes by spot nodes only behind the feature gate, one by one only with enough types, and a type that leaves
 // comes only for less than the cheapest node of it.
-func limitPrices(ctx context.Context, claims []*pscheduling.NodeClaim, candidates []*disruption.Candidate, most float64) *Disagreement {
+func limitPrices(ctx context.Context, claims []*pscheduling.NodeClaim, candidates []*disruption.Candidate, most float64) *disagreement {
 	least := 0.0
 	for _, claim := range claims {
 		if bad := restrictSpot(ctx, claim, candidates); bad != nil {
@@ -111,7 +111,7 @@ func limitPrices(ctx context.Context, claims []*pscheduling.NodeClaim, candidate
 		least += leastPrice(claim)
 	}
 	if least >= most || math.IsNaN(most) {
-		return &Disagreement{Reason: notCheaper, Detail: fmt.Sprintf("%d new nodes cost at least %.4f an hour, and no more than %.4f is allowed", len(claims), least, most)}
+		return &disagreement{Reason: notCheaper, Detail: fmt.Sprintf("%d new nodes cost at least %.4f an hour, and no more than %.4f is allowed", len(claims), least, most)}
 	}
 	for _, claim := range claims {
 		limit := math.SmallestNonzeroFloat64 // what is reserved may cost nothing
@@ -133,26 +133,26 @@ func limitPrices(ctx context.Context, claims []*pscheduling.NodeClaim, candidate
 }
 
 // limitPrice leaves a claim the types that cost less than `limit`.
-func limitPrice(claim *pscheduling.NodeClaim, limit float64) *Disagreement {
+func limitPrice(claim *pscheduling.NodeClaim, limit float64) *disagreement {
 	if _, err := claim.RemoveInstanceTypeOptionsByPriceAndMinValues(claim.Requirements, limit); err != nil {
-		return &Disagreement{Reason: minimumValues, Detail: err.Error()}
+		return &disagreement{Reason: minimumValues, Detail: err.Error()}
 	}
 	if len(claim.InstanceTypeOptions) == 0 {
-		return &Disagreement{Reason: sameType, Detail: "a new node would be of a type that leaves, for no less"}
+		return &disagreement{Reason: sameType, Detail: "a new node would be of a type that leaves, for no less"}
 	}
 	return nil
 }
 
 // limitSpot leaves a spot node that replaces a single spot node the cheapest types, if they are enough, so that the
 // result is not replaced again by the next cheaper one.
-func limitSpot(claim *pscheduling.NodeClaim, candidates []*disruption.Candidate) *Disagreement {
+func limitSpot(claim *pscheduling.NodeClaim, candidates []*disruption.Candidate) *disagreement {
 	count := len(claim.InstanceTypeOptions)
 	if len(candidates) > 1 || !allSpot(candidates) || !claim.Requirements.Get(v1.CapacityTypeLabelKey).Has(v1.CapacityTypeSpot) {
 		return nil
 	}
 	least := disruption.MinInstanceTypesForSpotToSpotConsolidation
 	if count < least {
-		return &Disagreement{Reason: spotRule, Detail: fmt.Sprintf("a spot node needs %d cheaper instance types to be replaced by another, there are %d", least, count)}
+		return &disagreement{Reason: spotRule, Detail: fmt.Sprintf("a spot node needs %d cheaper instance types to be replaced by another, there are %d", least, count)}
 	}
 	if claim.Requirements.HasMinValues() {
 		needed, _, _ := claim.InstanceTypeOptions.SatisfiesMinValues(claim.Requirements)
@@ -163,12 +163,12 @@ func limitSpot(claim *pscheduling.NodeClaim, candidates []*disruption.Candidate)
 }
 
 // restrictSpot applies the rule for spot nodes that would be replaced by spot nodes.
-func restrictSpot(ctx context.Context, claim *pscheduling.NodeClaim, candidates []*disruption.Candidate) *Disagreement {
+func restrictSpot(ctx context.Context, claim *pscheduling.NodeClaim, candidates []*disruption.Candidate) *disagreement {
 	if !allSpot(candidates) || !claim.Requirements.Get(v1.CapacityTypeLabelKey).Has(v1.CapacityTypeSpot) {
 		return nil
 	}
 	if !options.FromContext(ctx).FeatureGates.SpotToSpotConsolidation {
-		return &Disagreement{Reason: spotRule, Detail: "SpotToSpotConsolidation is disabled, spot nodes are not replaced by spot nodes"}
+		return &disagreement{Reason: spotRule, Detail: "SpotToSpotConsolidation is disabled, spot nodes are not replaced by spot nodes"}
 	}
 	claim.Requirements.Add(scheduling.NewRequirement(v1.CapacityTypeLabelKey, corev1.NodeSelectorOpIn, v1.CapacityTypeSpot))
 	claim.InstanceTypeOptions = claim.InstanceTypeOptions.Compatible(claim.Requirements)

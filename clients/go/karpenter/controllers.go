@@ -43,9 +43,7 @@ func WithPlanner(ctx context.Context, given []controller.Controller, of Karpente
 	if provisioner == nil || queue == nil {
 		return nil, errors.New("the controllers have no provisioner or no disruption queue: this version of Karpenter is not known")
 	}
-	parts := Parts{
-		Clock: of.Clock, Cluster: of.Cluster, Client: of.Client, Provisioner: provisioner, Cloud: of.Cloud, Recorder: of.Recorder, Queue: queue,
-	}
+	parts := Parts{Karpenter: of, Provisioner: provisioner, Queue: queue}
 	clusterCost := cost.NewClusterCost(ctx, of.Cloud, of.Client)
 	found, replaced := make([]controller.Controller, len(given)), false
 	for at, one := range given {

@@ -2,6 +2,7 @@ package karpenter
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -88,9 +89,7 @@ func newGroup(template *pscheduling.NodeClaimTemplate, instanceType *cloudprovid
 			}
 		}
 	}
-	for key, value := range template.Labels {
-		labels[key] = value
-	}
+	maps.Copy(labels, template.Labels)
 	labels[corev1.LabelInstanceTypeStable] = instanceType.Name
 	most := room
 	if offering.CapacityType() == v1.CapacityTypeReserved {

@@ -55,13 +55,8 @@ func (m *memory) forget(now time.Time) {
 	refusedSets.Set(float64(len(m.refused)))
 }
 
-func (m *memory) keptNodes() map[string]bool {
-	found := map[string]bool{}
-	for name := range m.kept {
-		found[name] = true
-	}
-	return found
-}
+// keeps returns whether a node cannot leave.
+func (m *memory) keeps(node string) bool { return !m.kept[node].IsZero() }
 
 // fail remembers that the planner gave no plan: after the second time in a row it is not asked for longer and longer,
 // up to five minutes.

@@ -4,19 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
-	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	v1 "sigs.k8s.io/karpenter/pkg/apis/v1"
-	"sigs.k8s.io/karpenter/pkg/cloudprovider"
 	"sigs.k8s.io/karpenter/pkg/controllers/disruption"
 	"sigs.k8s.io/karpenter/pkg/controllers/provisioning"
 	pscheduling "sigs.k8s.io/karpenter/pkg/controllers/provisioning/scheduling"
-	"sigs.k8s.io/karpenter/pkg/controllers/state"
-	"sigs.k8s.io/karpenter/pkg/events"
 	"sigs.k8s.io/karpenter/pkg/operator/options"
 )
 
@@ -68,12 +64,8 @@ func DefaultSettings() Settings {
 
 // Parts are what the method needs of a running Karpenter.
 type Parts struct {
-	Clock       clock.Clock
-	Cluster     *state.Cluster
-	Client      client.Client
+	Karpenter
 	Provisioner *provisioning.Provisioner
-	Cloud       cloudprovider.CloudProvider
-	Recorder    events.Recorder
 	Queue       *disruption.Queue
 }
 
@@ -108,7 +100,7 @@ func NewMethod(parts Parts, planner Planner, settings Settings) *Method {
 	base := disruption.MakeConsolidation(parts.Clock, parts.Cluster, parts.Client, parts.Provisioner, parts.Cloud, parts.Recorder, parts.Queue)
 	return &Method{
 		parts: parts, planner: planner, settings: settings, rules: disruption.NewMultiNodeConsolidation(base),
-		observer: observer{client: parts.Client, cluster: parts.Cluster, cloud: parts.Cloud, clock: parts.Clock},
+		observer: observer{parts.Karpenter},
 		memory:   newMemory(settings.MostLeaving),
 	}
 }
@@ -141,10 +133,10 @@ func (m *Method) ComputeCommands(ctx context.Context, budgets map[string]int, ca
 	}()
 	now := m.parts.Clock.Now()
 	m.memory.forget(now)
-	if m.IsBusy() || m.settled.Equal(m.parts.Cluster.ConsolidationState()) {
+	state := m.parts.Cluster.ConsolidationState()
+	if m.IsBusy() || m.settled.Equal(state) {
 		return nil, nil
 	}
-	state := m.parts.Cluster.ConsolidationState()
 	plan, cluster, failure := m.plan(ctx, budgets, candidates)
 	if failure != nil {
 		m.fallBack(ctx, resultOf(failure), failure)
@@ -163,7 +155,7 @@ func (m *Method) ComputeCommands(ctx context.Context, budgets map[string]int, ca
 // carryOut returns the command of a plan, or says why there is none.
 func (m *Method) carryOut(ctx context.Context, plan *Plan, cluster *Cluster, candidates []*disruption.Candidate) ([]disruption.Command, error) {
 	command, err := m.verify(ctx, plan, cluster, candidates)
-	var bad *Disagreement
+	var bad *disagreement
 	var moved *changedError
 	switch {
 	case ctx.Err() != nil:
@@ -235,7 +227,7 @@ func (m *Method) plan(ctx context.Context, budgets map[string]int, candidates []
 	defer func() { planSeconds.Observe(time.Since(began).Seconds()) }()
 	limited, cancel := context.WithTimeout(ctx, m.settings.Deadline)
 	defer cancel()
-	cluster, err := m.observer.observe(limited, candidates, m.memory.keptNodes())
+	cluster, err := m.observer.observe(limited, candidates, m.memory.keeps)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -259,7 +251,7 @@ func (m *Method) verify(ctx context.Context, plan *Plan, cluster *Cluster, candi
 		return nil, bad
 	}
 	if m.memory.hasRefused(plan.Leaving) {
-		return nil, &Disagreement{Reason: refusedEarlier, Detail: "the same nodes were refused before"}
+		return nil, &disagreement{Reason: refusedEarlier, Detail: "the same nodes were refused before"}
 	}
 	if m.settings.ValidationDelay > 0 {
 		select {
@@ -291,24 +283,21 @@ func (m *Method) verify(ctx context.Context, plan *Plan, cluster *Cluster, candi
 }
 
 // choose returns the candidates of a plan, in the plan's order.
-func choose(plan *Plan, budgets map[string]int, candidates []*disruption.Candidate) ([]*disruption.Candidate, *Disagreement) {
+func choose(plan *Plan, budgets map[string]int, candidates []*disruption.Candidate) ([]*disruption.Candidate, *disagreement) {
 	byName := map[string]*disruption.Candidate{}
 	for _, candidate := range candidates {
 		byName[candidate.Name()] = candidate
 	}
-	left := map[string]int{}
-	for pool, most := range budgets {
-		left[pool] = most
-	}
+	left := maps.Clone(budgets)
 	found := []*disruption.Candidate{}
 	for _, name := range plan.Leaving {
 		candidate := byName[name]
 		if candidate == nil {
-			return nil, &Disagreement{Reason: notACandidate, Detail: fmt.Sprintf("node %s may not be disrupted", name), Nodes: []string{name}}
+			return nil, &disagreement{Reason: notACandidate, Detail: fmt.Sprintf("node %s may not be disrupted", name), Nodes: []string{name}}
 		}
 		left[candidate.NodePool.Name]--
 		if left[candidate.NodePool.Name] < 0 {
-			return nil, &Disagreement{Reason: overBudget, Detail: fmt.Sprintf("NodePool %s allows %d nodes to leave", candidate.NodePool.Name, budgets[candidate.NodePool.Name])}
+			return nil, &disagreement{Reason: overBudget, Detail: fmt.Sprintf("NodePool %s allows %d nodes to leave", candidate.NodePool.Name, budgets[candidate.NodePool.Name])}
 		}
 		found = append(found, candidate)
 	}
@@ -322,10 +311,7 @@ func (e *changedError) Error() string { return e.text }
 
 // stillThere returns the candidates as they are now, if all may be disrupted together.
 func (m *Method) stillThere(ctx context.Context, chosen []*disruption.Candidate) ([]*disruption.Candidate, error) {
-	wanted := map[string]bool{}
-	for _, candidate := range chosen {
-		wanted[candidate.Name()] = true
-	}
+	wanted := namesOf(chosen)
 	all, err := disruption.GetCandidates(ctx, m.parts.Cluster, m.parts.Client, m.parts.Recorder, m.parts.Clock, m.parts.Cloud,
 		m.ShouldDisrupt, m.Class(), m.parts.Queue)
 	if err != nil {
@@ -356,7 +342,7 @@ func (m *Method) stillThere(ctx context.Context, chosen []*disruption.Candidate)
 }
 
 // command makes the command of a simulation.
-func (m *Method) command(ctx context.Context, chosen []*disruption.Candidate, results pscheduling.Results) (*disruption.Command, *Disagreement) {
+func (m *Method) command(ctx context.Context, chosen []*disruption.Candidate, results pscheduling.Results) (*disruption.Command, *disagreement) {
 	if bad := checkPlaces(results); bad != nil {
 		return nil, bad
 	}
@@ -380,7 +366,7 @@ func (m *Method) command(ctx context.Context, chosen []*disruption.Candidate, re
 		evaluator.EmitMultiNodeEvents(ctx, *command, scores, approved)
 	}
 	if !approved {
-		return nil, &Disagreement{Reason: balancedScore, Detail: fmt.Sprintf("the policy Balanced refuses: %v", scores)}
+		return nil, &disagreement{Reason: balancedScore, Detail: fmt.Sprintf("the policy Balanced refuses: %v", scores)}
 	}
 	return command, nil
 }
@@ -403,7 +389,7 @@ func (m *Method) start(ctx context.Context, plan *Plan, command *disruption.Comm
 }
 
 // disagree counts, logs and remembers that Karpenter does not carry out a plan.
-func (m *Method) disagree(ctx context.Context, plan *Plan, bad *Disagreement) {
+func (m *Method) disagree(ctx context.Context, plan *Plan, bad *disagreement) {
 	disagreementsTotal.WithLabelValues(bad.Reason).Inc()
 	fallbacksTotal.WithLabelValues(disagreed).Inc()
 	m.memory.refuse(plan.Leaving, bad.Nodes, m.parts.Clock.Now().Add(m.settings.RefusalTime))

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -43,18 +42,15 @@ type Cluster struct {
 	MostLeaving int
 	// SpotToSpot says whether spot nodes may be replaced by spot nodes.
 	SpotToSpot bool
+	// daemons remembers daemonRequests: each new node of a plan asks for many groups.
+	daemons map[*Group]corev1.ResourceList
 }
 
 // observer reads the cluster as Karpenter knows it: nodes that are leaving are not in it, and their pods wait.
-type observer struct {
-	client  client.Client
-	cluster *state.Cluster
-	cloud   cloudprovider.CloudProvider
-	clock   clock.Clock
-}
+type observer struct{ Karpenter }
 
-func (o *observer) observe(ctx context.Context, candidates []*disruption.Candidate, kept map[string]bool) (*Cluster, error) {
-	pools, types, err := disruption.BuildNodePoolMap(ctx, o.client, o.cloud)
+func (o *observer) observe(ctx context.Context, candidates []*disruption.Candidate, isKept func(string) bool) (*Cluster, error) {
+	pools, types, err := disruption.BuildNodePoolMap(ctx, o.Client, o.Cloud)
 	if err != nil {
 		return nil, err
 	}
@@ -62,10 +58,10 @@ func (o *observer) observe(ctx context.Context, candidates []*disruption.Candida
 	found := &Cluster{Pools: pools, Types: types}
 	may := map[string]bool{}
 	for _, candidate := range candidates {
-		may[candidate.Name()] = !kept[candidate.Name()]
+		may[candidate.Name()] = !isKept(candidate.Name())
 	}
 	leaving := map[string]bool{}
-	for _, node := range o.cluster.DeepCopyNodes() {
+	for _, node := range o.Cluster.DeepCopyNodes() {
 		o.addNode(found, groups, node, may, leaving)
 	}
 	found.Groups = groups.sorted()
@@ -103,7 +99,7 @@ func (o *observer) copyOf(found *Cluster, node *state.StateNode, mayLeave bool) 
 		made.Annotations = withAnnotation(made.Annotations, v1.DoNotDisruptAnnotationKey)
 	}
 	pool := found.Pools[node.Labels()[v1.NodePoolLabelKey]]
-	isNew := node.Managed() && (!node.Initialized() || disruptionutils.IsUnderConsolidateAfter(pool, node.NodeClaim, o.clock))
+	isNew := node.Managed() && (!node.Initialized() || disruptionutils.IsUnderConsolidateAfter(pool, node.NodeClaim, o.Clock))
 	made.Spec.Unschedulable = made.Spec.Unschedulable || isNew
 	return made
 }
@@ -121,7 +117,7 @@ func withAnnotation(annotations map[string]string, key string) map[string]string
 // addObjects adds everything else. Pods of nodes that are leaving wait for a place, unless they end there.
 func (o *observer) addObjects(ctx context.Context, found *Cluster, leaving map[string]bool) error {
 	pods := &corev1.PodList{}
-	if err := o.client.List(ctx, pods, client.UnsafeDisableDeepCopy); err != nil {
+	if err := o.Client.List(ctx, pods, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing pods, %w", err)
 	}
 	for at := range pods.Items {
@@ -143,7 +139,7 @@ func (o *observer) addLists(ctx context.Context, found *Cluster) error {
 	claims, volumes := &corev1.PersistentVolumeClaimList{}, &corev1.PersistentVolumeList{}
 	classes, csiNodes := &storagev1.StorageClassList{}, &storagev1.CSINodeList{}
 	for _, list := range []client.ObjectList{budgets, namespaces, daemons, claims, volumes, classes, csiNodes} {
-		if err := o.client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		if err := o.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 			return fmt.Errorf("listing %T, %w", list, err)
 		}
 	}

@@ -47,7 +47,7 @@ func (m *Method) simulate(ctx context.Context, plan *Plan, cluster *Cluster, cho
 		case group == nil:
 			existing = append(existing, node)
 		case len(node.Pods) > 0:
-			results.NewNodeClaims = append(results.NewNodeClaims, m.claimOf(group, cluster, node))
+			results.NewNodeClaims = append(results.NewNodeClaims, claimOf(group, cluster, node))
 		}
 	}
 	results.ExistingNodes = existing
@@ -82,7 +82,7 @@ func (m *Method) withPlanned(ctx context.Context, plan *Plan, cluster *Cluster) 
 	for at, id := range plan.Coming {
 		group := byID[id]
 		if group == nil || group.Template == nil {
-			return nil, nil, &Disagreement{Reason: unknownGroup, Detail: fmt.Sprintf("no NodePool may launch %s", id)}
+			return nil, nil, &disagreement{Reason: unknownGroup, Detail: fmt.Sprintf("no NodePool may launch %s", id)}
 		}
 		name := fmt.Sprintf("%s%04d", plannedPrefix, at)
 		claim, node := m.plannedNode(name, group)
@@ -116,7 +116,7 @@ func (m *Method) plannedNode(name string, group *Group) (*v1.NodeClaim, *corev1.
 
 // claimOf returns what is to be launched for a planned node: its type, and all others that would also take its pods in
 // the same place. Which of them are cheap enough is decided later.
-func (m *Method) claimOf(group *Group, cluster *Cluster, node *pscheduling.ExistingNode) *pscheduling.NodeClaim {
+func claimOf(group *Group, cluster *Cluster, node *pscheduling.ExistingNode) *pscheduling.NodeClaim {
 	claim := &pscheduling.NodeClaim{NodeClaimTemplate: *pscheduling.NewNodeClaimTemplate(cluster.Pools[group.Pool]), Pods: node.Pods}
 	for _, key := range []string{corev1.LabelTopologyZone, v1.CapacityTypeLabelKey, cloudprovider.ReservationIDLabel} {
 		if value := group.Template.Labels[key]; value != "" {
@@ -124,13 +124,13 @@ func (m *Method) claimOf(group *Group, cluster *Cluster, node *pscheduling.Exist
 		}
 	}
 	pods := resources.RequestsForPods(node.Pods...)
-	claim.Spec.Resources.Requests = resources.Merge(pods, daemonRequests(group, cluster))
+	claim.Spec.Resources.Requests = resources.Merge(pods, cluster.daemonRequests(group))
 	names := []string{}
 	for _, other := range cluster.Groups {
 		if other.Template == nil || !isInPlaceOf(other, group) || !takes(other, node.Pods) {
 			continue
 		}
-		if resources.Fits(resources.Merge(pods, daemonRequests(other, cluster)), other.Template.Status.Allocatable) {
+		if resources.Fits(resources.Merge(pods, cluster.daemonRequests(other)), other.Template.Status.Allocatable) {
 			names = append(names, other.Template.Labels[corev1.LabelInstanceTypeStable])
 		}
 	}
@@ -141,15 +141,22 @@ func (m *Method) claimOf(group *Group, cluster *Cluster, node *pscheduling.Exist
 }
 
 // daemonRequests is what DaemonSets take of a new node of a group.
-func daemonRequests(group *Group, cluster *Cluster) corev1.ResourceList {
+func (c *Cluster) daemonRequests(group *Group) corev1.ResourceList {
+	if found, known := c.daemons[group]; known {
+		return found
+	}
 	daemons := []*corev1.Pod{}
-	for _, set := range cluster.DaemonSets {
+	for _, set := range c.DaemonSets {
 		pod := &corev1.Pod{ObjectMeta: set.Spec.Template.ObjectMeta, Spec: set.Spec.Template.Spec}
 		if scheduling.Taints(group.Template.Spec.Taints).ToleratesPod(pod) == nil && takes(group, []*corev1.Pod{pod}) {
 			daemons = append(daemons, pod)
 		}
 	}
-	return resources.RequestsForPods(daemons...)
+	if c.daemons == nil {
+		c.daemons = map[*Group]corev1.ResourceList{}
+	}
+	c.daemons[group] = resources.RequestsForPods(daemons...)
+	return c.daemons[group]
 }
 
 // isInPlaceOf returns whether a group is of the same NodePool, zone, capacity type and reservation as another.

@@ -6,7 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/samber/lo"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	v1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -52,5 +55,25 @@ func TestARealPlannersPlanOfSeveralNewNodesIsCarriedOut(t *testing.T) {
 	w.parts.Cluster.MarkUnconsolidated()
 	if grown := increase("fallbacks", away, func() { commands = w.compute() }); grown != 1 || len(commands) != 0 {
 		t.Errorf("without a planner: counted %v, commands %v", grown, commands)
+	}
+}
+
+func TestOfTwoControllersOfOneNameTheOneWithTheNewestPodIsThere(t *testing.T) {
+	w := newWorld(t)
+	began := time.Now().Truncate(time.Second)
+	for at, uid := range []types.UID{"first", "third", "second"} {
+		w.addPod("of-"+string(uid), "", 100, func(pod *corev1.Pod) {
+			pod.OwnerReferences[0].UID = uid
+			pod.CreationTimestamp = metav1.NewTime(began.Add(time.Duration([]int{0, 2, 1}[at]) * time.Minute))
+		})
+	}
+	pods := &corev1.PodList{}
+	lo.Must0(w.client.List(w.ctx, pods))
+	snapshot, err := snapshotOf(&Cluster{Pods: pointers(pods.Items)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if owners := snapshot.GetOwners(); len(owners) != 1 || owners[0].GetUid() != "third" || owners[0].GetDesiredReplicas() != 1 {
+		t.Errorf("got %v", owners)
 	}
 }

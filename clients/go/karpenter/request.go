@@ -1,8 +1,8 @@
 package karpenter
 
 import (
-	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 	v1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/controllers/disruption"
+	nodeutils "sigs.k8s.io/karpenter/pkg/utils/node"
 
 	"trimtab.dev/clients/go/trimtab"
 	"trimtab.dev/clients/go/trimtabv1"
@@ -54,34 +55,57 @@ func nodeGroup(group *Group) *trimtab.NodeGroup {
 }
 
 // addControllers adds the controllers that pods name. Karpenter does not watch them, so each counts as having as many
-// replicas as it has pods: it is there, and will create its pods again.
+// replicas as it has pods: it is there, and will create its pods again. Of two of one name, of which one has been
+// created again, the one with the newest pod is there.
 func addControllers(objects *trimtab.Objects) {
-	counts, owners := map[types.UID]int32{}, map[types.UID]owner{}
+	owners := map[types.UID]*owner{}
 	for _, pod := range objects.Pods {
-		if reference := metav1.GetControllerOf(pod); reference != nil {
-			counts[reference.UID]++
-			owners[reference.UID] = owner{pod.Namespace, *reference}
+		reference := metav1.GetControllerOfNoCopy(pod)
+		if reference == nil {
+			continue
+		}
+		one := owners[reference.UID]
+		if one == nil {
+			one = &owner{namespace: pod.Namespace, reference: *reference}
+			owners[reference.UID] = one
+		}
+		one.count++
+		if one.newest.Before(&pod.CreationTimestamp) {
+			one.newest = pod.CreationTimestamp
 		}
 	}
-	uids := make([]types.UID, 0, len(owners))
-	for uid := range owners {
-		uids = append(uids, uid)
+	there := map[string]*owner{}
+	for _, uid := range slices.Sorted(maps.Keys(owners)) {
+		one := owners[uid]
+		if other := there[one.name()]; other == nil || other.newest.Before(&one.newest) {
+			there[one.name()] = one
+		}
 	}
-	slices.SortFunc(uids, func(a, b types.UID) int { return cmp.Compare(a, b) })
-	for _, uid := range uids {
-		owners[uid].add(objects, counts[uid])
+	for _, one := range there {
+		one.add(objects)
 	}
 }
 
+// owner is a controller as its pods tell of it.
 type owner struct {
 	namespace string
 	reference metav1.OwnerReference
+	count     int32
+	newest    metav1.Time
 }
 
-func (o owner) add(objects *trimtab.Objects, count int32) {
-	meta := metav1.ObjectMeta{Namespace: o.namespace, Name: o.reference.Name, UID: o.reference.UID}
+// kind returns "group/kind".
+func (o *owner) kind() string {
 	group, _, _ := strings.Cut(o.reference.APIVersion, "/")
-	switch group + "/" + o.reference.Kind {
+	return group + "/" + o.reference.Kind
+}
+
+func (o *owner) name() string { return o.kind() + "/" + o.namespace + "/" + o.reference.Name }
+
+func (o *owner) add(objects *trimtab.Objects) {
+	meta := metav1.ObjectMeta{Namespace: o.namespace, Name: o.reference.Name, UID: o.reference.UID}
+	count := o.count
+	switch o.kind() {
 	case "apps/ReplicaSet":
 		objects.ReplicaSets = append(objects.ReplicaSets, &appsv1.ReplicaSet{
 			ObjectMeta: meta, Spec: appsv1.ReplicaSetSpec{Replicas: &count}, Status: appsv1.ReplicaSetStatus{Replicas: count},
@@ -127,12 +151,12 @@ func requestOf(cluster *Cluster, clusterName string, leastSaving float64, now ti
 func budgetsOf(cluster *Cluster) []*trimtabv1.DisruptionBudget {
 	unready := map[string]int{}
 	for _, node := range cluster.Nodes {
-		if !isReady(node) {
+		if nodeutils.GetCondition(node, corev1.NodeReady).Status != corev1.ConditionTrue {
 			unready[node.Labels[v1.NodePoolLabelKey]]++
 		}
 	}
 	found := []*trimtabv1.DisruptionBudget{}
-	for _, name := range sortedKeys(cluster.MayLeave) {
+	for _, name := range slices.Sorted(maps.Keys(cluster.MayLeave)) {
 		most := cluster.MayLeave[name]
 		if most > 0 {
 			most += unready[name]
@@ -144,8 +168,8 @@ func budgetsOf(cluster *Cluster) []*trimtabv1.DisruptionBudget {
 
 func limitsOf(cluster *Cluster) []*trimtabv1.ResourceLimit {
 	found := []*trimtabv1.ResourceLimit{}
-	for _, name := range sortedKeys(cluster.Pools) {
-		for _, resource := range sortedKeys(cluster.Pools[name].Spec.Limits) {
+	for _, name := range slices.Sorted(maps.Keys(cluster.Pools)) {
+		for _, resource := range slices.Sorted(maps.Keys(cluster.Pools[name].Spec.Limits)) {
 			amount := cluster.Pools[name].Spec.Limits[resource]
 			most := amount.Value()
 			if resource == corev1.ResourceCPU {
@@ -159,24 +183,6 @@ func limitsOf(cluster *Cluster) []*trimtabv1.ResourceLimit {
 
 func nodesOf(pool string) *trimtabv1.Selector {
 	return &trimtabv1.Selector{MatchLabels: map[string]string{v1.NodePoolLabelKey: pool}}
-}
-
-func isReady(node *corev1.Node) bool {
-	for _, condition := range node.Status.Conditions {
-		if condition.Type == corev1.NodeReady {
-			return condition.Status == corev1.ConditionTrue
-		}
-	}
-	return false
-}
-
-func sortedKeys[K cmp.Ordered, V any](from map[K]V) []K {
-	keys := make([]K, 0, len(from))
-	for key := range from {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // planOf returns the first wave of an answer.

@@ -130,8 +130,8 @@ func (w *world) start() {
 	provisioner := provisioning.NewProvisioner(w.client, w.recorder, w.cloud, cluster, w.clock,
 		deviceallocation.NewController(w.client), virtualpods.NewVirtualPodCache(w.client))
 	w.parts = Parts{
-		Clock: w.clock, Cluster: cluster, Client: w.client, Provisioner: provisioner, Cloud: w.cloud, Recorder: w.recorder,
-		Queue: disruption.NewQueue(w.client, w.recorder, cluster, w.clock, provisioner),
+		Karpenter:   Karpenter{Clock: w.clock, Cluster: cluster, Client: w.client, Cloud: w.cloud, Recorder: w.recorder},
+		Provisioner: provisioner, Queue: disruption.NewQueue(w.client, w.recorder, cluster, w.clock, provisioner),
 	}
 	settings := DefaultSettings()
 	settings.ValidationDelay = 0

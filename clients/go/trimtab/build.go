@@ -1,6 +1,7 @@
 package trimtab
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -54,12 +55,8 @@ func Build(objects Objects) (*Snapshot, error) {
 		b.snapshot.PodDisruptionBudgets = append(b.snapshot.PodDisruptionBudgets, row)
 	}
 	b.addNamespaces()
-	if b.snapshot.SlackRequests, err = slackRequests(&b.objects, b.workloads, b.priorities()); err != nil {
-		return nil, err
-	}
-	if b.snapshot.CapacityRequests, err = capacityRequests(&b.objects, b.priorities()); err != nil {
-		return nil, err
-	}
+	b.snapshot.SlackRequests = slackRequests(&b.objects, b.workloads, b.specs.priorities)
+	b.snapshot.CapacityRequests = capacityRequests(&b.objects, b.specs.priorities)
 	b.dictionary.write(b.snapshot)
 	return &Snapshot{b.snapshot, append(b.notes, sortedUnique(b.specs.notes)...)}, nil
 }
@@ -67,7 +64,7 @@ func Build(objects Objects) (*Snapshot, error) {
 // builder is the state of one call.
 type builder struct {
 	objects    Objects
-	workloads  [][]workload
+	workloads  *workloads
 	snapshot   *pb.ClusterSnapshot
 	dictionary *dictionary
 	specs      *specTable
@@ -90,17 +87,13 @@ func (b *builder) take(objects Objects) error {
 		}
 	}
 	b.dictionary = newDictionary(resourceNames(nodes))
-	b.specs = newSpecTable(b.dictionary, b.priorities())
+	b.specs = newSpecTable(b.dictionary, prioritiesOf(b.objects.PriorityClasses))
 	b.required = requiredDrivers(b.objects.CSIDrivers)
 	b.csiNodes = map[string]*storagev1.CSINode{}
 	for _, one := range b.objects.CSINodes {
 		b.csiNodes[one.Name] = one
 	}
 	return nil
-}
-
-func (b *builder) priorities() priorities {
-	return prioritiesOf(b.objects.PriorityClasses)
 }
 
 func prioritiesOf(classes []*schedulingv1.PriorityClass) priorities {
@@ -143,14 +136,11 @@ func (b *builder) storage() *storage {
 		return nil
 	}
 	out := &storage{
-		claims:    map[string]*corev1.PersistentVolumeClaim{},
+		claims:    byKey(b.objects.PersistentVolumeClaims),
 		volumes:   map[string]*corev1.PersistentVolume{},
 		classes:   map[string]*storagev1.StorageClass{},
 		migration: &migration{csiNodes: b.csiNodes},
 		required:  b.required,
-	}
-	for _, one := range b.objects.PersistentVolumeClaims {
-		out.claims[keyOf(one)] = one
 	}
 	for _, one := range b.objects.PersistentVolumes {
 		out.volumes[one.Name] = one
@@ -205,34 +195,30 @@ func (b *builder) addNamespaces() {
 // sortedCopy returns all objects checked and sorted by namespace and name.
 func sortedCopy(from Objects) (Objects, error) {
 	out := from
-	var errs [23]error
-	out.Nodes, errs[0] = checked("Node", false, from.Nodes)
-	out.Pods, errs[1] = checked("Pod", true, from.Pods)
-	out.NodeGroups, errs[2] = checked("NodeGroup", false, from.NodeGroups)
-	out.Namespaces, errs[3] = checked("Namespace", false, from.Namespaces)
-	out.PodDisruptionBudgets, errs[4] = checked("PodDisruptionBudget", true, from.PodDisruptionBudgets)
-	out.PriorityClasses, errs[5] = checked("PriorityClass", false, from.PriorityClasses)
-	out.ReplicaSets, errs[6] = checked("ReplicaSet", true, from.ReplicaSets)
-	out.StatefulSets, errs[7] = checked("StatefulSet", true, from.StatefulSets)
-	out.ReplicationControllers, errs[8] = checked("ReplicationController", true, from.ReplicationControllers)
-	out.Deployments, errs[9] = checked("Deployment", true, from.Deployments)
-	out.Jobs, errs[10] = checked("Job", true, from.Jobs)
-	out.DaemonSets, errs[11] = checked("DaemonSet", true, from.DaemonSets)
-	out.PersistentVolumeClaims, errs[12] = checked("PersistentVolumeClaim", true, from.PersistentVolumeClaims)
-	out.PersistentVolumes, errs[13] = checked("PersistentVolume", false, from.PersistentVolumes)
-	out.StorageClasses, errs[14] = checked("StorageClass", false, from.StorageClasses)
-	out.CSINodes, errs[15] = checked("CSINode", false, from.CSINodes)
-	out.CSIDrivers, errs[16] = checked("CSIDriver", false, from.CSIDrivers)
-	out.CapacityBuffers, errs[17] = checked("CapacityBuffer", true, from.CapacityBuffers)
-	out.PodTemplates, errs[18] = checked("PodTemplate", true, from.PodTemplates)
-	out.PodGroups, errs[19] = checked("PodGroup", true, from.PodGroups)
-	out.Workloads, errs[20] = checked("Workload", true, from.Workloads)
-	out.VolcanoPodGroups, errs[21] = checked(volcanoKind, true, from.VolcanoPodGroups)
-	out.ProvisioningRequests, errs[22] = checked("ProvisioningRequest", true, from.ProvisioningRequests)
-	for _, err := range errs {
-		if err != nil {
-			return Objects{}, err
-		}
-	}
-	return out, nil
+	err := cmp.Or(
+		checkAndSort("Node", false, &out.Nodes),
+		checkAndSort("Pod", true, &out.Pods),
+		checkAndSort("NodeGroup", false, &out.NodeGroups),
+		checkAndSort("Namespace", false, &out.Namespaces),
+		checkAndSort("PodDisruptionBudget", true, &out.PodDisruptionBudgets),
+		checkAndSort("PriorityClass", false, &out.PriorityClasses),
+		checkAndSort("ReplicaSet", true, &out.ReplicaSets),
+		checkAndSort("StatefulSet", true, &out.StatefulSets),
+		checkAndSort("ReplicationController", true, &out.ReplicationControllers),
+		checkAndSort("Deployment", true, &out.Deployments),
+		checkAndSort("Job", true, &out.Jobs),
+		checkAndSort("DaemonSet", true, &out.DaemonSets),
+		checkAndSort("PersistentVolumeClaim", true, &out.PersistentVolumeClaims),
+		checkAndSort("PersistentVolume", false, &out.PersistentVolumes),
+		checkAndSort("StorageClass", false, &out.StorageClasses),
+		checkAndSort("CSINode", false, &out.CSINodes),
+		checkAndSort("CSIDriver", false, &out.CSIDrivers),
+		checkAndSort("CapacityBuffer", true, &out.CapacityBuffers),
+		checkAndSort("PodTemplate", true, &out.PodTemplates),
+		checkAndSort("PodGroup", true, &out.PodGroups),
+		checkAndSort("Workload", true, &out.Workloads),
+		checkAndSort(volcanoKind, true, &out.VolcanoPodGroups),
+		checkAndSort("ProvisioningRequest", true, &out.ProvisioningRequests),
+	)
+	return out, err
 }

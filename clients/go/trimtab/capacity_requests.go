@@ -59,25 +59,18 @@ type requestReader struct {
 
 // capacityRequests returns the ProvisioningRequests, by namespace and name; nil
 // if there are none. One that cannot be used carries its problem.
-func capacityRequests(objects *Objects, of priorities) (*pb.CapacityRequests, error) {
+func capacityRequests(objects *Objects, ranks priorities) *pb.CapacityRequests {
 	if len(objects.ProvisioningRequests) == 0 {
-		return nil, nil
+		return nil
 	}
 	d := newDictionary(nil)
-	reader := &requestReader{map[string]*corev1.PodTemplate{}, d, newSpecTable(d, of)}
-	for _, one := range objects.PodTemplates {
-		reader.templates[keyOf(one)] = one
-	}
+	reader := &requestReader{byKey(objects.PodTemplates), d, newSpecTable(d, ranks)}
 	out := &pb.CapacityRequests{}
 	for _, one := range objects.ProvisioningRequests {
 		out.Requests = append(out.Requests, reader.row(one))
 	}
-	var whole pb.ClusterSnapshot
-	d.write(&whole)
-	out.Dictionary = &pb.PodDictionary{
-		Strings: whole.Strings, Resources: whole.Resources, LabelSets: whole.LabelSets, PodSpecs: whole.PodSpecs,
-	}
-	return out, nil
+	out.Dictionary = d.ofPods()
+	return out
 }
 
 func (r *requestReader) row(one *ProvisioningRequest) *pb.CapacityRequest {

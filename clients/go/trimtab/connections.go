@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -117,15 +118,5 @@ func checkAddress(address string) error {
 // clusterHeader returns the name of a cluster for load balancers, percent-encoded,
 // cut at the length from which the planner refuses it.
 func clusterHeader(name string) string {
-	var out strings.Builder
-	for _, one := range []byte(name[:min(len(name), maxClusterBytes)]) {
-		isPlain := one == '_' || one == '.' || one == '-' || one == '~' ||
-			(one >= '0' && one <= '9') || (one >= 'A' && one <= 'Z') || (one >= 'a' && one <= 'z')
-		if isPlain {
-			out.WriteByte(one)
-		} else {
-			fmt.Fprintf(&out, "%%%02X", one)
-		}
-	}
-	return out.String()
+	return strings.ReplaceAll(url.QueryEscape(name[:min(len(name), maxClusterBytes)]), "+", "%20")
 }

@@ -56,13 +56,7 @@ func newDictionary(resources []string) *dictionary {
 
 // string returns the index of a string.
 func (d *dictionary) string(text string) int32 {
-	if index, ok := d.strings[text]; ok {
-		return index
-	}
-	index := int32(len(d.stringList))
-	d.strings[text] = index
-	d.stringList = append(d.stringList, text)
-	return index
+	return entryOf(text, text, d.strings, &d.stringList)
 }
 
 func (d *dictionary) strs(texts []string) []int32 {
@@ -78,13 +72,7 @@ func (d *dictionary) strs(texts []string) []int32 {
 
 // resource returns the index of a resource.
 func (d *dictionary) resource(name string) int32 {
-	if index, ok := d.resources[name]; ok {
-		return index
-	}
-	index := int32(len(d.resourceList))
-	d.resources[name] = index
-	d.resourceList = append(d.resourceList, name)
-	return index
+	return entryOf(name, name, d.resources, &d.resourceList)
 }
 
 // labelSet returns the index of a label set; 0 for none.
@@ -104,43 +92,34 @@ func (d *dictionary) labelSet(labels map[string]string) int32 {
 		text.WriteString(key)
 		text.WriteString(value)
 	}
-	if index, ok := d.labelSets[text.String()]; ok {
-		return index
-	}
-	index := int32(len(d.labelList))
-	d.labelSets[text.String()] = index
-	d.labelList = append(d.labelList, pairs)
-	return index
+	return entryOf(text.String(), pairs, d.labelSets, &d.labelList)
 }
 
 // podSpec returns the index of a pod spec.
 func (d *dictionary) podSpec(row *pb.PodSpec) (int32, error) {
-	data, err := deterministic.Marshal(row)
-	if err != nil {
-		return 0, err
-	}
-	index, ok := d.specs[string(data)]
-	if !ok {
-		index = int32(len(d.specRows))
-		d.specs[string(data)] = index
-		d.specRows = append(d.specRows, row)
-	}
-	return index, nil
+	return rowOf(row, d.specs, &d.specRows)
 }
 
 // volume returns the index of a volume.
 func (d *dictionary) volume(row *pb.Volume) (int32, error) {
+	return rowOf(row, d.volumes, &d.volumeRows)
+}
+
+func rowOf[M proto.Message](row M, known map[string]int32, rows *[]M) (int32, error) {
 	data, err := deterministic.Marshal(row)
 	if err != nil {
 		return 0, err
 	}
-	index, ok := d.volumes[string(data)]
-	if !ok {
-		index = int32(len(d.volumeRows))
-		d.volumes[string(data)] = index
-		d.volumeRows = append(d.volumeRows, row)
+	return entryOf(string(data), row, known, rows), nil
+}
+
+// entryOf returns the index of an entry by its content, and adds a new one.
+func entryOf[T any](content string, entry T, known map[string]int32, entries *[]T) int32 {
+	index := numberOfContent(known, content)
+	if int(index) == len(*entries) {
+		*entries = append(*entries, entry)
 	}
-	return index, nil
+	return index
 }
 
 // selector returns a label selector as a message; nil matches nothing.
@@ -182,6 +161,16 @@ func (d *dictionary) write(snapshot *pb.ClusterSnapshot) {
 	snapshot.PodSpecs = d.specRows
 	snapshot.Volumes = d.volumeRows
 	snapshot.Strings = d.stringList
+}
+
+// ofPods returns the dictionaries of messages that have their own, beside a
+// snapshot's; it comes last.
+func (d *dictionary) ofPods() *pb.PodDictionary {
+	var whole pb.ClusterSnapshot
+	d.write(&whole)
+	return &pb.PodDictionary{
+		Strings: whole.Strings, Resources: whole.Resources, LabelSets: whole.LabelSets, PodSpecs: whole.PodSpecs,
+	}
 }
 
 func (d *dictionary) labelMessage() *pb.LabelSets {

@@ -115,13 +115,7 @@ func budgetKey(row *pb.PodDisruptionBudget) string {
 }
 
 func (in *interner) string(text string) int32 {
-	index, ok := in.strings[text]
-	if !ok {
-		index = int32(len(in.texts))
-		in.strings[text] = index
-		in.texts = append(in.texts, text)
-	}
-	return index
+	return entryOf(text, text, in.strings, &in.texts)
 }
 
 // internLabelSets numbers label sets; the order of a set's entries has no

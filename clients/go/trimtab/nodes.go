@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/utils/ptr"
 
 	pb "trimtab.dev/clients/go/trimtabv1"
 )
@@ -158,7 +159,7 @@ func attachLimits(csiNode *storagev1.CSINode, d *dictionary) []*pb.AttachLimit {
 func requiredDrivers(drivers []*storagev1.CSIDriver) map[string]bool {
 	out := map[string]bool{}
 	for _, one := range drivers {
-		if one.Spec.PreventPodSchedulingIfMissing != nil && *one.Spec.PreventPodSchedulingIfMissing {
+		if ptr.Deref(one.Spec.PreventPodSchedulingIfMissing, false) {
 			out[one.Name] = true
 		}
 	}

@@ -65,41 +65,44 @@ type Objects struct {
 // sortedObjects returns objects sorted by namespace and name.
 func sortedObjects[T metav1.Object](from []T) []T {
 	compare := func(a, b T) int {
-		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
+		return cmp.Or(cmp.Compare(namespaceOf(a), namespaceOf(b)), cmp.Compare(a.GetName(), b.GetName()))
 	}
-	if slices.IsSortedFunc(from, compare) && !hasDefaulted(from) {
+	if slices.IsSortedFunc(from, compare) {
 		return from
 	}
 	out := slices.Clone(from)
-	slices.SortStableFunc(out, func(a, b T) int {
-		return cmp.Or(cmp.Compare(namespaceOf(a), namespaceOf(b)), cmp.Compare(a.GetName(), b.GetName()))
-	})
+	slices.SortStableFunc(out, compare)
 	return out
 }
 
-// hasDefaulted says whether objects without a namespace are among others.
-func hasDefaulted[T metav1.Object](from []T) bool {
-	return len(from) > 0 && from[0].GetNamespace() == "" && from[len(from)-1].GetNamespace() != ""
+// byKey returns objects by "namespace/name".
+func byKey[T metav1.Object](from []T) map[string]T {
+	out := make(map[string]T, len(from))
+	for _, one := range from {
+		out[keyOf(one)] = one
+	}
+	return out
 }
 
-// checked returns objects of a kind sorted by namespace and name. Names are
+// checkAndSort puts a sorted copy in the place of objects of a kind. Names are
 // checked as the API server does; two of the same name are an error.
-func checked[T metav1.Object](kind string, isNamespaced bool, from []T) ([]T, error) {
-	sorted := sortedObjects(from)
+func checkAndSort[T metav1.Object](kind string, isNamespaced bool, objects *[]T) error {
+	sorted := sortedObjects(*objects)
+	*objects = sorted
 	for i, one := range sorted {
 		name := cmp.Or(one.GetName(), "(without name)")
 		if isNamespaced {
 			name = namespaceOf(one) + "/" + name
 		}
 		if err := nameError(kind, isNamespaced, one); err != nil {
-			return nil, ofObject(kind, name, err)
+			return ofObject(kind, name, err)
 		}
 		if i > 0 && sorted[i-1].GetName() == one.GetName() &&
 			(!isNamespaced || namespaceOf(sorted[i-1]) == namespaceOf(one)) {
-			return nil, ofObject(kind, name, badField("", "leave one of the two out", "it is given twice"))
+			return ofObject(kind, name, badField("", "leave one of the two out", "it is given twice"))
 		}
 	}
-	return sorted, nil
+	return nil
 }
 
 func nameError(kind string, isNamespaced bool, object metav1.Object) error {

@@ -28,6 +28,11 @@ type workload struct {
 	template         *corev1.PodTemplateSpec
 }
 
+// key returns "kind/namespace/name".
+func (w workload) key() string {
+	return w.kind + "/" + keyOf(w.object)
+}
+
 func isControllerKind(kind string) bool {
 	switch kind {
 	case "ReplicaSet", "StatefulSet", "ReplicationController", "Deployment", "Job", "DaemonSet":
@@ -36,10 +41,26 @@ func isControllerKind(kind string) bool {
 	return false
 }
 
-// workloadsOf returns all controllers, by kind, in the order in which snapshots
-// read them; sorted by namespace and name within a kind.
-func workloadsOf(objects *Objects) [][]workload {
-	return [][]workload{
+// workloads are all controllers: by kind, in the order in which snapshots read
+// them, sorted by namespace and name within a kind; and by "kind/namespace/name".
+type workloads struct {
+	byKind [][]workload
+	byKey  map[string]workload
+}
+
+// find returns a controller of a kind whose slack counts.
+func (w *workloads) find(kind, namespace, name string) (workload, bool) {
+	if !isServed(kind) {
+		return workload{}, false
+	}
+	one, ok := w.byKey[kind+"/"+namespace+"/"+name]
+	return one, ok
+}
+
+// workloadsOf returns the controllers among sorted objects.
+func workloadsOf(objects *Objects) *workloads {
+	out := &workloads{byKey: map[string]workload{}}
+	out.byKind = [][]workload{
 		collect(objects.ReplicaSets, func(one *appsv1.ReplicaSet) workload {
 			return workload{"ReplicaSet", "apps/v1", one, atLeastOne(one.Spec.Replicas), &one.Status.Replicas,
 				one.Spec.Selector, given(&one.Spec.Template)}
@@ -69,12 +90,17 @@ func workloadsOf(objects *Objects) [][]workload {
 				&one.Status.CurrentNumberScheduled, one.Spec.Selector, given(&one.Spec.Template)}
 		}),
 	}
+	for _, ofKind := range out.byKind {
+		for _, one := range ofKind {
+			out.byKey[one.key()] = one
+		}
+	}
+	return out
 }
 
 func collect[T metav1.Object](from []T, of func(T) workload) []workload {
-	sorted := sortedObjects(from)
-	out := make([]workload, len(sorted))
-	for i, one := range sorted {
+	out := make([]workload, len(from))
+	for i, one := range from {
 		out[i] = of(one)
 	}
 	return out
@@ -82,10 +108,7 @@ func collect[T metav1.Object](from []T, of func(T) workload) []workload {
 
 // atLeastOne returns replicas; missing ones are 1, the API's default.
 func atLeastOne(replicas *int32) *int32 {
-	if replicas == nil {
-		return ptr.To(int32(1))
-	}
-	return replicas
+	return ptr.To(ptr.Deref(replicas, 1))
 }
 
 // present returns a number that objects leave out if it is 0: not known then.
@@ -107,7 +130,7 @@ func given(template *corev1.PodTemplateSpec) *corev1.PodTemplateSpec {
 // owners returns the rows of controllers that own a pod, or may come to own one.
 func (b *builder) owners(wanted map[string]bool) ([]*pb.Owner, error) {
 	var rows []*pb.Owner
-	for _, ofKind := range b.workloads {
+	for _, ofKind := range b.workloads.byKind {
 		for _, one := range ofKind {
 			row, err := b.ownerRow(one)
 			if err != nil {

@@ -2,6 +2,7 @@ package trimtab
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	pb "trimtab.dev/clients/go/trimtabv1"
 )
@@ -19,9 +20,9 @@ func claimsOf(pod *corev1.Pod, isSuccessor bool) []*pb.PodClaim {
 	for _, entry := range pod.Spec.ResourceClaims {
 		row := &pb.PodClaim{Name: entry.Name}
 		made, isMade := madeClaim(pod, entry.Name)
-		template := valueOf(entry.ResourceClaimTemplateName)
+		template := ptr.Deref(entry.ResourceClaimTemplateName, "")
 		switch {
-		case valueOf(entry.ResourceClaimName) != "":
+		case ptr.Deref(entry.ResourceClaimName, "") != "":
 			row.SharedClaim = *entry.ResourceClaimName
 			row.Problem = "ResourceClaim " + namespaceOf(pod) + "/" + row.SharedClaim + " does not exist" + claimsUnknown
 		case template == "":
@@ -44,7 +45,7 @@ func madeClaim(pod *corev1.Pod, entry string) (string, bool) {
 	made, isMade := "", false
 	for _, one := range pod.Status.ResourceClaimStatuses {
 		if one.Name == entry {
-			made, isMade = valueOf(one.ResourceClaimName), true
+			made, isMade = ptr.Deref(one.ResourceClaimName, ""), true
 		}
 	}
 	return made, isMade

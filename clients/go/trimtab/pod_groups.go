@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	pb "trimtab.dev/clients/go/trimtabv1"
 )
@@ -32,7 +33,7 @@ type groupKey struct {
 // groupName returns the name of a pod's group; "" if it is in none. That of a
 // group of Volcano or Kueue begins with who made it.
 func groupName(pod *corev1.Pod) string {
-	if group := pod.Spec.SchedulingGroup; group != nil && valueOf(group.PodGroupName) != "" {
+	if group := pod.Spec.SchedulingGroup; group != nil && ptr.Deref(group.PodGroupName, "") != "" {
 		return *group.PodGroupName
 	}
 	if name := pod.Annotations[volcanoAnnotation]; name != "" {
@@ -244,20 +245,15 @@ func (g *podGroups) addExpected(row *pb.PodGroup, key groupKey, name string) err
 		return nil
 	}
 	reference := workload.Spec.ControllerRef
-	if !isServed(reference.Kind) {
+	one, ok := g.b.workloads.find(reference.Kind, key.namespace, reference.Name)
+	if !ok {
 		return nil
 	}
-	for _, one := range slices.Concat(g.b.workloads...) {
-		if one.kind != reference.Kind || keyOf(one.object) != key.namespace+"/"+reference.Name {
-			continue
-		}
-		row.DesiredCount = scaleOf(one)
-		if one.template == nil {
-			return nil
-		}
-		template, err := g.b.templatePod(podOfTemplate(one.template, key.namespace, key.name))
-		row.PodTemplate = template
-		return err
+	row.DesiredCount = scaleOf(one)
+	if one.template == nil {
+		return nil
 	}
-	return nil
+	template, err := g.b.templatePod(podOfTemplate(one.template, key.namespace, key.name))
+	row.PodTemplate = template
+	return err
 }

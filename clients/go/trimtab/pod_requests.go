@@ -18,7 +18,9 @@ type resourceAmount struct {
 // containers with sidecars and of init containers in order, each with the
 // sidecars before it; pod-level resources in place of that sum; plus overhead.
 // Limits stand in for missing requests. Sorted by name, without zeros. status
-// is that of a pod in the course of a resize, else nil.
+// is that of a pod in the course of a resize, else nil. k8s.io/component-helpers
+// adds up the same; here sums stop where those of the Python client stop, and an
+// error names its field.
 func podRequests(spec *corev1.PodSpec, status *corev1.PodStatus) ([]resourceAmount, error) {
 	running, err := allocated(status)
 	if err != nil {

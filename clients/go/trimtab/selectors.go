@@ -1,9 +1,9 @@
 package trimtab
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
-	"sort"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -186,6 +186,7 @@ func missingKey() error {
 }
 
 // matches says whether labels match; Gt and Lt have no place in label selectors.
+// Selectors of apimachinery refuse values that the Python client takes.
 func (s *selector) matches(labels map[string]string) bool {
 	if s == nil {
 		return false
@@ -224,15 +225,15 @@ func (t *terms) equal(other *terms) bool {
 
 func sortedUnique(values []string) []string {
 	out := slices.Clone(values)
-	sort.Strings(out)
+	slices.Sort(out)
 	return slices.Compact(out)
 }
 
-func sortedKeys[V any](from map[string]V) []string {
-	out := make([]string, 0, len(from))
+func sortedKeys[K cmp.Ordered, V any](from map[K]V) []K {
+	out := make([]K, 0, len(from))
 	for key := range from {
 		out = append(out, key)
 	}
-	sort.Strings(out)
+	slices.Sort(out)
 	return out
 }

@@ -3,9 +3,11 @@ package trimtab
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	pb "trimtab.dev/clients/go/trimtabv1"
 )
@@ -56,23 +58,23 @@ type slackReader struct {
 	objects    *Objects
 	dictionary *dictionary
 	specs      *specTable
-	byKey      map[string]workload
+	workloads  *workloads
+	templates  map[string]*corev1.PodTemplate
 	requests   map[string]*pb.SlackRequest
 }
 
 // slackRequests returns the requests of all objects, sorted; nil if there are
 // none. A request that cannot be used carries its problem.
-func slackRequests(objects *Objects, workloads [][]workload, of priorities) (*pb.SlackRequests, error) {
+func slackRequests(objects *Objects, of *workloads, ranks priorities) *pb.SlackRequests {
 	d := newDictionary(nil)
 	reader := &slackReader{
-		objects: objects, dictionary: d, specs: newSpecTable(d, of),
-		byKey: map[string]workload{}, requests: map[string]*pb.SlackRequest{},
+		objects: objects, dictionary: d, specs: newSpecTable(d, ranks),
+		workloads: of, templates: byKey(objects.PodTemplates), requests: map[string]*pb.SlackRequest{},
 	}
 	byKind := map[string][]workload{}
-	for _, ofKind := range workloads {
-		for _, one := range ofKind {
-			byKind[one.kind] = append(byKind[one.kind], one)
-			reader.byKey[one.kind+"/"+keyOf(one.object)] = one
+	for _, ofKind := range of.byKind {
+		if len(ofKind) > 0 {
+			byKind[ofKind[0].kind] = ofKind
 		}
 	}
 	reader.addBuffers()
@@ -83,18 +85,14 @@ func slackRequests(objects *Objects, workloads [][]workload, of priorities) (*pb
 	}
 	reader.addPods()
 	if len(reader.requests) == 0 {
-		return nil, nil
+		return nil
 	}
 	out := &pb.SlackRequests{}
 	for _, key := range sortedKeys(reader.requests) {
 		out.Requests = append(out.Requests, reader.requests[key])
 	}
-	var whole pb.ClusterSnapshot
-	d.write(&whole)
-	out.Dictionary = &pb.PodDictionary{
-		Strings: whole.Strings, Resources: whole.Resources, LabelSets: whole.LabelSets, PodSpecs: whole.PodSpecs,
-	}
-	return out, nil
+	out.Dictionary = d.ofPods()
+	return out
 }
 
 // keep adds a request unless its object has made one already.
@@ -106,20 +104,7 @@ func (r *slackReader) keep(row *pb.SlackRequest) {
 
 // isServed says whether a kind is one whose slack counts.
 func isServed(kind string) bool {
-	for _, one := range slackKinds {
-		if one == kind {
-			return true
-		}
-	}
-	return false
-}
-
-func (r *slackReader) find(kind, namespace, name string) (workload, bool) {
-	if !isServed(kind) {
-		return workload{}, false
-	}
-	one, ok := r.byKey[kind+"/"+namespace+"/"+name]
-	return one, ok
+	return slices.Contains(slackKinds, kind)
 }
 
 func (r *slackReader) addWorkload(one workload) {
@@ -127,7 +112,7 @@ func (r *slackReader) addWorkload(one workload) {
 	if !ok || r.isOwned(one) {
 		return
 	}
-	row := &pb.SlackRequest{Object: one.kind + "/" + keyOf(one.object), Amount: amount}
+	row := &pb.SlackRequest{Object: one.key(), Amount: amount}
 	row.Scale = scaleOf(one)
 	r.keep(r.withTemplate(row, one.template, namespaceOf(one.object)))
 }
@@ -146,7 +131,7 @@ func (r *slackReader) isOwned(one workload) bool {
 	if owner == nil {
 		return false
 	}
-	_, ok := r.find(owner.Kind, namespaceOf(one.object), owner.Name)
+	_, ok := r.workloads.find(owner.Kind, namespaceOf(one.object), owner.Name)
 	return ok
 }
 
@@ -172,8 +157,7 @@ func (r *slackReader) addPods() {
 		if isKnown {
 			row.Scale = scaleOf(above)
 		} else if metav1.GetControllerOfNoCopy(pod) == nil {
-			one := int32(1)
-			row.Scale = &one
+			row.Scale = ptr.To(int32(1))
 		}
 		r.keep(r.withPod(row, pod, namespaceOf(pod)))
 	}
@@ -189,7 +173,7 @@ func (r *slackReader) topmost(pod *corev1.Pod) (string, workload, bool) {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	for owner != nil {
 		key = owner.Kind + "/" + namespace + "/" + owner.Name
-		above, isKnown = r.find(owner.Kind, namespace, owner.Name)
+		above, isKnown = r.workloads.find(owner.Kind, namespace, owner.Name)
 		owner = nil
 		if isKnown {
 			owner = metav1.GetControllerOfNoCopy(above.object)
@@ -211,7 +195,7 @@ func (r *slackReader) addBuffers() {
 
 func (r *slackReader) buffer(row *pb.SlackRequest, buffer *CapacityBuffer) (*pb.SlackRequest, error) {
 	spec, namespace := &buffer.Spec, namespaceOf(buffer)
-	if strategy := cmp.Or(valueOf(spec.ProvisioningStrategy), activeCapacity); strategy != activeCapacity {
+	if strategy := cmp.Or(ptr.Deref(spec.ProvisioningStrategy, ""), activeCapacity); strategy != activeCapacity {
 		return nil, badField("spec.provisioningStrategy", "use "+activeCapacity, "'%s' is not served", strategy)
 	}
 	for _, one := range []struct {
@@ -232,12 +216,11 @@ func (r *slackReader) buffer(row *pb.SlackRequest, buffer *CapacityBuffer) (*pb.
 	if spec.ScalableRef != nil {
 		return r.scaled(row, spec.ScalableRef, namespace)
 	}
-	for _, one := range r.objects.PodTemplates {
-		if keyOf(one) == namespace+"/"+spec.PodTemplateRef.Name {
-			return r.withTemplate(row, &one.Template, namespace), nil
-		}
+	key := namespace + "/" + spec.PodTemplateRef.Name
+	if one := r.templates[key]; one != nil {
+		return r.withTemplate(row, &one.Template, namespace), nil
 	}
-	return nil, badField("spec.podTemplateRef", "create it", "there is no PodTemplate %s/%s", namespace, spec.PodTemplateRef.Name)
+	return nil, badField("spec.podTemplateRef", "create it", "there is no PodTemplate %s", key)
 }
 
 // addLimits adds a buffer's limits, rounded down: they are not to be exceeded.
@@ -246,24 +229,16 @@ func (r *slackReader) addLimits(row *pb.SlackRequest, limits corev1.ResourceList
 	if err != nil {
 		return err
 	}
-	for _, name := range sortedKeys(limitsByName(found)) {
-		milli := found[corev1.ResourceName(name)]
-		if name != string(corev1.ResourceCPU) {
+	for _, name := range sortedKeys(found) {
+		milli := found[name]
+		if name != corev1.ResourceCPU {
 			milli /= 1000
 		}
 		row.Limits = append(row.Limits, &pb.ResourceAmount{
-			Resource: r.dictionary.resource(name), Amount: min(milli, mostOfALimit),
+			Resource: r.dictionary.resource(string(name)), Amount: min(milli, mostOfALimit),
 		})
 	}
 	return nil
-}
-
-func limitsByName(from amounts) map[string]int64 {
-	out := make(map[string]int64, len(from))
-	for name, milli := range from {
-		out[string(name)] = milli
-	}
-	return out
 }
 
 func (r *slackReader) scaled(row *pb.SlackRequest, reference *ScalableObjectReference, namespace string) (*pb.SlackRequest, error) {
@@ -271,7 +246,7 @@ func (r *slackReader) scaled(row *pb.SlackRequest, reference *ScalableObjectRefe
 		return nil, badField("spec.scalableRef.kind",
 			"use one of Deployment, StatefulSet, Job, ReplicaSet, ReplicationController", "'%s' is not served", reference.Kind)
 	}
-	one, ok := r.find(reference.Kind, namespace, reference.Name)
+	one, ok := r.workloads.find(reference.Kind, namespace, reference.Name)
 	if !ok {
 		return nil, badField("spec.scalableRef", "create it", "there is no %s %s/%s", reference.Kind, namespace, reference.Name)
 	}

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	pb "trimtab.dev/clients/go/trimtabv1"
 )
@@ -154,7 +155,7 @@ func (s *storage) unboundRow(key string, claim *corev1.PersistentVolumeClaim, d 
 	}
 	row := &pb.Volume{Id: key}
 	s.countByClass(row, claim, d)
-	if class == nil || class.VolumeBindingMode == nil || *class.VolumeBindingMode != storagev1.VolumeBindingWaitForFirstConsumer {
+	if class == nil || ptr.Deref(class.VolumeBindingMode, "") != storagev1.VolumeBindingWaitForFirstConsumer {
 		row.State, row.Detail = pb.VolumeState_UNBOUND_IMMEDIATE, "claim "+key+" is not bound yet"
 		return row, nil
 	}
@@ -174,14 +175,7 @@ func classOf(claim *corev1.PersistentVolumeClaim) string {
 	if annotated, ok := claim.Annotations[classAnnotation]; ok {
 		return annotated
 	}
-	return valueOf(claim.Spec.StorageClassName)
-}
-
-func valueOf(text *string) string {
-	if text == nil {
-		return ""
-	}
-	return *text
+	return ptr.Deref(claim.Spec.StorageClassName, "")
 }
 
 // countByClass counts a claim without a volume against the driver that its class
@@ -344,7 +338,7 @@ func isAvailable(volume *corev1.PersistentVolume, claim *corev1.PersistentVolume
 	if modeOf(volume.Spec.VolumeMode) != modeOf(claim.Spec.VolumeMode) {
 		return false, nil
 	}
-	if valueOf(volume.Spec.VolumeAttributesClassName) != valueOf(claim.Spec.VolumeAttributesClassName) {
+	if ptr.Deref(volume.Spec.VolumeAttributesClassName, "") != ptr.Deref(claim.Spec.VolumeAttributesClassName, "") {
 		return false, nil
 	}
 	if mine {
@@ -354,10 +348,7 @@ func isAvailable(volume *corev1.PersistentVolume, claim *corev1.PersistentVolume
 }
 
 func modeOf(mode *corev1.PersistentVolumeMode) corev1.PersistentVolumeMode {
-	if mode == nil || *mode == "" {
-		return corev1.PersistentVolumeFilesystem
-	}
-	return *mode
+	return cmp.Or(ptr.Deref(mode, ""), corev1.PersistentVolumeFilesystem)
 }
 
 func isFree(volume *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) (bool, error) {

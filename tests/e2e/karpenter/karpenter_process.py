@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shutil
 import subprocess
 import urllib.request
@@ -12,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
 
 from tests.e2e.actuator_process import kill, until
 from tests.e2e.control_plane.control_plane import ControlPlane, free_ports
 
 Json = dict[str, Any]
 MODULE = Path(__file__).parents[3] / "clients" / "go" / "karpenter"
-_SAMPLE = re.compile(r"^(\w+)(?:\{(.*)\})? (\S+)$", re.MULTILINE)
 
 
 def _go(*arguments: str) -> str:
@@ -68,25 +68,21 @@ class Karpenter:
                 continue
         return found
 
-    def metrics(self) -> dict[str, float]:
-        """Return the samples of Trimtab's and Karpenter's metrics, by name and labels as they are written."""
+    def samples(self) -> list[Sample]:
+        """Return the samples of Trimtab's and Karpenter's metrics."""
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         with opener.open(f"http://127.0.0.1:{self._port}/metrics", timeout=20) as answer:
             text = answer.read().decode()
-        return {
-            f"{name}{{{labels}}}" if labels else name: float(value)
-            for name, labels, value in _SAMPLE.findall(text)
-            if name.startswith(("trimtab_", "karpenter_"))
-        }
+        return [
+            sample
+            for family in text_string_to_metric_families(text)
+            if family.name.startswith(("trimtab_", "karpenter_"))
+            for sample in family.samples
+        ]
 
     def count(self, name: str, **labels: str) -> float:
         """Return the sum of a metric over the samples that have the labels."""
-        wanted = [f'{key}="{value}"' for key, value in labels.items()]
-        return sum(
-            value
-            for key, value in self.metrics().items()
-            if key.partition("{")[0] == name and all(one in key for one in wanted)
-        )
+        return sum(one.value for one in self.samples() if one.name == name and labels.items() <= one.labels.items())
 
 
 @contextmanager

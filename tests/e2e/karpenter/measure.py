@@ -28,8 +28,9 @@ def measure(folder: Path, node_count: int, shape: str, seconds: float, alone: bo
     with ExitStack() as parts:
         flags = []
         if not alone:
-            flags = [f"--trimtab-address=127.0.0.1:{free_ports(1)[0]}"]
-            parts.enter_context(planner_at(flags[0].partition("=")[2], folder))
+            address = f"127.0.0.1:{free_ports(1)[0]}"
+            parts.enter_context(planner_at(address, folder))
+            flags.append(f"--trimtab-address={address}")
         plane = parts.enter_context(ControlPlane(cached_binaries(), folder / "state"))
         install_kinds(plane)
         running = parts.enter_context(karpenter(plane, folder, *flags))
@@ -50,10 +51,10 @@ def measure(folder: Path, node_count: int, shape: str, seconds: float, alone: bo
             "running": [wrong_sizes.running_pods(plane), sum(app.replicas for app in apps)],
             "types": dict(wrong_sizes.sizes(wrong_sizes.listed(plane, "nodes"))),
             "commands": {
-                name: count
-                for name, count in running.metrics().items()
-                if name.startswith(("karpenter_voluntary_disruption_decisions_total", "trimtab_"))
-                and "bucket" not in name
+                f"{one.name}{one.labels or ''}": one.value
+                for one in running.samples()
+                if one.name.startswith(("karpenter_voluntary_disruption_decisions_total", "trimtab_"))
+                and "bucket" not in one.name
             },
         }
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from tests.e2e.actuator_process import apply, until
 from tests.e2e.control_plane.control_plane import ControlPlane
+from tests.e2e.watch_log import is_healthy
 
 Json = dict[str, Any]
 POOL = "default"
@@ -22,13 +23,13 @@ def requirement(key: str, *values: str) -> Json:
     return {"key": key, "operator": "In", "values": list(values)}
 
 
-def pool_objects(*cpus: str, capacity_types: tuple[str, ...] = ("on-demand",)) -> list[Json]:
-    """Return the NodePool, for types of these sizes, which disrupts nothing yet, and its node class."""
+def pool_objects() -> list[Json]:
+    """Return the NodePool, which disrupts nothing yet, and its node class."""
     requirements = [
         requirement("kubernetes.io/arch", "amd64"),
         requirement("kubernetes.io/os", "linux"),
-        requirement("karpenter.sh/capacity-type", *capacity_types),
-        requirement("karpenter.kwok.sh/instance-cpu", *(cpus or ("1", "2", "4", "8", "16"))),
+        requirement("karpenter.sh/capacity-type", "on-demand"),
+        requirement("karpenter.kwok.sh/instance-cpu", "1", "2", "4", "8", "16"),
     ]
     spec = {"requirements": requirements, "nodeClassRef": REFERENCE, "expireAfter": "Never"}
     template = {"metadata": {"labels": {"kwok": "on"}}, "spec": spec}
@@ -44,7 +45,7 @@ def pool_objects(*cpus: str, capacity_types: tuple[str, ...] = ("on-demand",)) -
     ]
 
 
-def claim(name: str, pool_uid: str, kind: str, zone: str, capacity_type: str = "on-demand") -> Json:
+def claim(name: str, pool_uid: str, kind: str, zone: str) -> Json:
     """Return a NodeClaim for a node of a type."""
     return {
         "apiVersion": "karpenter.sh/v1",
@@ -60,7 +61,7 @@ def claim(name: str, pool_uid: str, kind: str, zone: str, capacity_type: str = "
             "requirements": [
                 requirement("node.kubernetes.io/instance-type", f"{kind}-amd64-linux"),
                 requirement("topology.kubernetes.io/zone", zone),
-                requirement("karpenter.sh/capacity-type", capacity_type),
+                requirement("karpenter.sh/capacity-type", "on-demand"),
             ],
             "resources": {"requests": {"cpu": "1"}},
         },
@@ -187,14 +188,7 @@ def ready_nodes(plane: ControlPlane) -> list[Json]:
 def running_pods(plane: ControlPlane) -> int:
     """Return the number of pods that are ready on a node that is there."""
     nodes = {one["metadata"]["name"] for one in listed(plane, "nodes")}
-    return sum(is_ready(pod) and pod["spec"].get("nodeName") in nodes for pod in listed(plane, "pods"))
-
-
-def is_ready(pod: Json) -> bool:
-    """Return whether a pod is ready and not being deleted."""
-    if "deletionTimestamp" in pod["metadata"]:
-        return False
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in pod["status"].get("conditions", ()))
+    return sum(is_healthy(pod) and pod["spec"].get("nodeName") in nodes for pod in listed(plane, "pods"))
 
 
 def price_of(nodes: list[Json]) -> float:

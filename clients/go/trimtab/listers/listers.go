@@ -2,6 +2,8 @@
 package listers
 
 import (
+	"cmp"
+
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/informers"
 	appslisters "k8s.io/client-go/listers/apps/v1"
@@ -66,7 +68,7 @@ func FromFactory(factory informers.SharedInformerFactory) Listers {
 // the informers: do not change them. Node groups are for the caller to add.
 func (l Listers) Objects() (trimtab.Objects, error) {
 	var out trimtab.Objects
-	err := first(
+	err := cmp.Or(
 		list(l.Nodes, &out.Nodes), list(l.Pods, &out.Pods), list(l.Namespaces, &out.Namespaces),
 		list(l.PodDisruptionBudgets, &out.PodDisruptionBudgets), list(l.PriorityClasses, &out.PriorityClasses),
 		list(l.ReplicaSets, &out.ReplicaSets), list(l.StatefulSets, &out.StatefulSets),
@@ -94,13 +96,4 @@ func list[T any, L lister[T]](from L, into *[]T) error {
 	found, err := from.List(labels.Everything())
 	*into = append([]T{}, found...)
 	return err
-}
-
-func first(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -291,6 +291,12 @@ class KnownBuffer(NamedTuple):
         return f"{self.namespace}/{self.name}"
 
 
+def conditions_in(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the conditions of a status that are objects."""
+    conditions = status.get("conditions")
+    return [one for one in conditions if isinstance(one, dict)] if isinstance(conditions, list) else []
+
+
 def daemon_eviction(annotation: str | None) -> bool | None:
     """Return `PodView.daemon_eviction` of the annotation's value."""
     return {"true": True, "false": False}.get(annotation or "")

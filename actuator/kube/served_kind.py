@@ -43,9 +43,3 @@ class ServedKind(Generic[T]):
         body = self._served.type_meta | {"metadata": dict(metadata), "status": dict(status)}
         path = self._served.path_in(metadata["namespace"], metadata["name"], "status")
         self._api.call(Call("PATCH", path, query, body=body, content_type=APPLY_PATCH))
-
-
-def conditions_in(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the conditions of a status that are objects."""
-    conditions = status.get("conditions")
-    return [one for one in conditions if isinstance(one, dict)] if isinstance(conditions, list) else []

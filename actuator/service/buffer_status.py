@@ -11,8 +11,14 @@ from typing import Any
 
 import structlog
 
-from trimtab.actuator.kube.cluster import BufferStatus, ClusterApi, ForbiddenError, KnownBuffer, NotServedError
-from trimtab.actuator.kube.served_kind import conditions_in
+from trimtab.actuator.kube.cluster import (
+    BufferStatus,
+    ClusterApi,
+    ForbiddenError,
+    KnownBuffer,
+    NotServedError,
+    conditions_in,
+)
 from trimtab.actuator.service.object_status import Due, condition, dated, fail, write_due
 from trimtab.actuator.service.settings import BufferLimits
 from trimtab.v1 import actuator_pb2

@@ -2,9 +2,11 @@
 
 import os
 import socket
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import structlog
 
@@ -18,6 +20,7 @@ from trimtab.clients.cli.live.last_cluster import LastCluster, Recorders
 from trimtab.clients.cli.live.rounds_recorder import RoundsRecorder
 from trimtab.clients.cli.live.sources import ClusterSource, check_writable, cluster_failures
 from trimtab.clients.cli.live.stopping import Stopping
+from trimtab.clients.cli.offer_files import read_offers
 from trimtab.clients.cli.planners import NamedSettingsLink
 from trimtab.clients.cli.price_files import read_prices
 from trimtab.clients.cli.prices import Prices
@@ -42,6 +45,7 @@ from trimtab.clients.rpc.port_security import PortSecurity
 from trimtab.clients.rpc.retries import ONCE
 from trimtab.clients.rpc.telemetry import LogFormat, Telemetry, configure_logging, start_telemetry, terminal_format
 from trimtab.clients.snapshots.live.cluster import LiveCluster
+from trimtab.clients.snapshots.objects.karpenter.offers import MachineOffer
 from trimtab.v1 import plan_pb2
 
 log = structlog.get_logger("loop")
@@ -91,6 +95,14 @@ class RunOptions:
     web: str = ""
     policy: Path | None = None
     allow_anonymous: bool = False
+    offers: Path | None = None
+
+
+class Priced(NamedTuple):
+    """prices : of `--prices`; offers : of `--offers`. None = not given."""
+
+    prices: Prices | None
+    offers: Sequence[MachineOffer] | None
 
 
 def run(options: RunOptions) -> None:
@@ -115,14 +127,17 @@ def run(options: RunOptions) -> None:
     )
     if settings.groups:
         refuse_labels(read_labels(options.group_by))
-    prices = read_prices(options.prices) if options.prices is not None else None
+    priced = Priced(
+        read_prices(options.prices) if options.prices is not None else None,
+        read_offers(options.offers).offers if options.offers is not None else None,
+    )
     check_writable("--state-file", options.state_file)
     check_writable("--record", options.record)
     if options.policy is not None and not options.web:
         raise UsageError("--policy is for the page of --web; omit it, or give --web")
     stopping = Stopping()
     with cluster_failures(), stopping.on_signals(), ExitStack() as stack:
-        _run(options, settings, prices, (stopping, stack))
+        _run(options, settings, priced, (stopping, stack))
     log.info("stopped")
 
 
@@ -144,18 +159,16 @@ def _with_advice(options: RunOptions) -> RunOptions:
     )
 
 
-def _run(
-    options: RunOptions, settings: RoundSettings, prices: Prices | None, ending: tuple[Stopping, ExitStack]
-) -> None:
+def _run(options: RunOptions, settings: RoundSettings, priced: Priced, ending: tuple[Stopping, ExitStack]) -> None:
     """Assemble everything and run it; the stack shuts it down."""
-    stopping, stack = ending
+    (stopping, stack), (prices, offers) = ending, priced
     telemetry = _open_telemetry(options, stack)
     health = Health(max_inactivity_s=max(10 * options.interval_s, 600.0))
     if options.health_address:
         log.info("health", address=_open_health(options, health, stack))
     live = LiveCluster(options.source.api(), needs=_needs(options), numbers=annotations_read(settings.plan))
     cluster = stack.enter_context(live)
-    settings = completed(settings, cluster, _tell, read_labels(options.group_by), prices)
+    settings = completed(settings, cluster, _tell, read_labels(options.group_by), prices, offers)
     wait_until_listed(cluster, health)
     advisory = Advisory(telemetry.meter) if options.advise_only else None
     gangs = GangEvents(telemetry.meter, cluster.uid_of)

@@ -13,7 +13,7 @@ from tests.e2e.karpenter.karpenter_process import install_kinds, karpenter
 from tests.e2e.loop_processes import planner_at
 
 pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
-NODES, SLOW_S = 12, 240.0
+NODES, SLOW_S = 6, 240.0
 DELAY = '{"spec":{"nodeRegistrationDelay":"60s"}}'
 COMMAND = "trimtab.dev/command"
 
@@ -30,7 +30,7 @@ def test_new_nodes_of_a_command_of_which_one_never_comes_are_removed_again(plane
     address = f"127.0.0.1:{free_ports(1)[0]}"
     flags = (f"--trimtab-address={address}", "--trimtab-validation-delay=1s")
     with planner_at(address, tmp_path), karpenter(plane, tmp_path, *flags) as running:
-        apps = wrong_sizes.fill(plane, NODES, wrong_sizes.WRONG_FAMILY)
+        apps = wrong_sizes.fill(plane, NODES, wrong_sizes.ONE_A_NODE)
         before = {one["metadata"]["name"] for one in wrong_sizes.listed(plane, "nodes")}
         plane.kubectl("patch", "kwoknodeclass", "default", "--type=merge", "-p", DELAY)
         wrong_sizes.open_budget(plane, "6")

@@ -60,7 +60,6 @@ def test_all_permissions_that_lack_are_said_those_of_the_loop_itself_included(tr
         pytest.param(("--log-level", "loud"), 2, "loud", id="an unknown log level"),
         pytest.param(("--prices", "/does/not/exist"), 2, "/does/not/exist", id="no price file"),
         pytest.param(("--offers", "/does/not/exist"), 2, "/does/not/exist", id="no file of offerings"),
-        pytest.param(("--metrics-address", "127.0.0.1:0"), 2, "--advise-only", id="metrics of a loop that acts"),
         pytest.param(("--advise-only", "--apply-pod-costs"), 2, "carries nothing out", id="advice that acts"),
     ],
 )

@@ -261,16 +261,21 @@ class _Planner:
         if counts is None:
             bundle = self._bundle(spec)
             if bundle not in self._bundles:
-                return spec._replace(unsupported=(*spec.unsupported, NOT_COUNTED))
+                own = tuple([(name, amount) for name, amount in spec.requests if name not in self._delegated_by(spec)])
+                return spec._replace(requests=own, unsupported=(*spec.unsupported, NOT_COUNTED))
             more = (*spec.requests, (bundle_resource(bundle), 1))
             return spec._replace(requests=tuple(sorted(more)), claims=())
-        gone = {one.resource for one in spec.extended_device_requests if one.resource in self._delegated}
+        gone = self._delegated_by(spec)
         requests = {name: amount for name, amount in spec.requests if name not in gone}
         for ask, count in counts.items():
             for name in facts.requested[ask]:
                 requests[name] = requests.get(name, 0) + count
         reached = tuple([claim for claim in spec.claims if claim.nodes is not None])
         return spec._replace(requests=tuple(sorted(requests.items())), claims=reached, extended_device_requests=())
+
+    def _delegated_by(self, spec: PodRequirements) -> set[str]:
+        """Return the extended resources of a spec that devices satisfy: no node has an amount of them."""
+        return {one.resource for one in spec.extended_device_requests if one.resource in self._delegated}
 
     def _counts(self, spec: PodRequirements, facts: _Facts) -> dict[Ask, int] | None:
         """Return how many devices of each ask the pods of a spec take, None if that cannot be counted."""

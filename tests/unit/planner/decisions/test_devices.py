@@ -177,3 +177,32 @@ def test_a_group_grows_by_a_node_for_each_pod_that_claims_all_devices_of_one() -
     group = k8s.node_group("gpu", nodes=["g-1"], max_size=9)
     plan = scale_up.plan(distinct(CLASS, template, *gpu_node("g-1", 4), *pods, group))
     assert plan.growth == {"gpu": 2}
+
+
+def test_a_pod_whose_extended_resource_cannot_be_counted_fits_where_the_allocator_finds_devices() -> None:
+    """Such a resource is no amount of any node; the other pod's request overlaps with it in part."""
+    name = "example.com/accelerator"
+    models = [dra.device(f"gpu-{at}", attributes={"model": "ab"[at], "size": 1 + at % 1}) for at in range(2)]
+    of_model = dra.device_class("model-a", f'device.attributes["{dra.DRIVER}"].model == "a"', extended=name)
+    of_size = dra.claim_spec(dra.request(count=2), constraints=[{"matchAttribute": f"{dra.DRIVER}/size"}])
+    extended = k8s.pod("p", cpu="100m", memory="1Mi")
+    amounts = extended["spec"]["containers"][0]["resources"]
+    for part in ("requests", "limits"):
+        amounts.setdefault(part, {})[name] = "1"
+    other = dra.claiming_pod("other", templates={"gpu": "pair"})
+    nodes = [k8s.node("a"), dra.resource_slice("a-s", models, node="a"), k8s.node("b")]
+    objects = [CLASS, of_model, dra.claim_template("pair", of_size), *nodes, other, extended]
+    assert fit(*objects, pod="default/p") == {"a": [], "b": ["DEVICES_NOT_AVAILABLE"]}
+
+
+@pytest.mark.parametrize("minor", [0, 36, 37])
+@pytest.mark.parametrize(("gates", "expected"), [([], True), (["DRADeviceTaintRules=false"], False)])
+def test_rules_that_taint_devices_count_where_there_are_any_unless_the_gate_is_off(
+    minor: int, gates: list[str], expected: bool
+) -> None:
+    """An API server has the kind only if the gate is on, which 1.36 leaves to the administrator."""
+    message = k8s.snapshot_of(*BASE, *gpu_node("a"), waiting("p"), dra.taint_rule("old", pool="a"))
+    message.devices.kubernetes_minor = minor
+    message.devices.feature_gates.extend(gates)
+    (answer,) = answers(message, plan_pb2.PlanRequest())
+    assert [one.fits for one in answer.nodes] == [not expected]

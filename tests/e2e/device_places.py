@@ -1,4 +1,4 @@
-"""Nodes with devices of several drivers, and pods with eight kinds of claims that compete for them."""
+"""Nodes with devices of several drivers, and pods with twelve kinds of claims that compete for them."""
 
 import random
 from typing import Any

@@ -17,15 +17,16 @@ from trimtab.planner.devices.pools import DeviceTable
 
 
 class Eligible(NamedTuple):
-    """Devices of a pool that an ask may get, as bits by position; is_plain : they can be counted; problem : an error
-    that some device causes, "" = none."""
+    """Devices of a pool that an ask may get, as bits by position; is_plain : they can be counted; is_exclusive : each
+    is given away whole, to any node that reaches the pool; problem : an error that some device causes, "" = none."""
 
     bits: int
     is_plain: bool
+    is_exclusive: bool
     problem: str
 
 
-_NOTHING = Eligible(0, True, "")
+_NOTHING = Eligible(0, True, True, "")
 
 
 @dataclass(frozen=True)
@@ -61,15 +62,13 @@ class EligibleByAsk:
             return _NOTHING
         table = self._tables[pool.table]
         found = self._eligibility.of(table, pool.driver, device_class, ask.request)
-        plain = all(
-            not (content.allow_multiple_allocations or content.consumes_counters or content.nodes is not None)
-            for content, bits in table.groups
-            if bits & found.usable
-        )
+        contents = [content for content, bits in table.groups if bits & found.usable]
+        exclusive = not any(one.allow_multiple_allocations or one.nodes is not None for one in contents)
+        plain = exclusive and not any(one.consumes_counters for one in contents)
         problem = ""
         if found.problems:
             problem = input_error(found.problems[0][1], "", "", ask.device_class).error.in_words
-        return Eligible(found.usable, plain, problem)
+        return Eligible(found.usable, plain, exclusive, problem)
 
 
 def ask_groups(asks: Iterable[Ask], pools: NodePools, eligible: EligibleByAsk) -> list[AskGroup]:

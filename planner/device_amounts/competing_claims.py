@@ -17,7 +17,7 @@ from trimtab.planner.device_amounts.competition import (
     Competition,
     Kind,
     KnownShares,
-    Left,
+    SharesLeft,
     NodeShares,
 )
 from trimtab.planner.devices.model import AllocatedDevice, ClaimRequest, DeviceClaim
@@ -137,7 +137,7 @@ class CompetingClaims:
             found.append(None if shares is None else uses.left(number, known, profile, node, used))
         return self._row(profile, found)
 
-    def _row(self, profile: int, left: Sequence[Left | None]) -> list[int]:
+    def _row(self, profile: int, left: Sequence[SharesLeft | None]) -> list[int]:
         row = []
         for number, own, shares in self._columns.values():
             found, of = left[number], self.shares[number][profile]
@@ -158,17 +158,17 @@ class Uses:
 
     def left(
         self, number: int, known: KnownShares, profile: int, node: NodeOfKind, used: Sequence[AllocatedDevice]
-    ) -> Left:
+    ) -> SharesLeft:
         """Return what is left on a node. number : of the competition."""
         if not known.competition.is_of_asks:
             seen = self._seen.setdefault(number, set())
             seen.add(known.key(profile, node, used))
             if len(seen) > MOST_USES:
-                return Left(PLENTY, known.competition.counted)
+                return SharesLeft(PLENTY, known.competition.counted)
         return known.left(profile, node, used)
 
 
-def _full(shares: NodeShares | None) -> Left | None:
+def _full(shares: NodeShares | None) -> SharesLeft | None:
     return None if shares is None else shares.full
 
 

@@ -58,7 +58,7 @@ class Competition(NamedTuple):
         return all(kind.ask is not None for kind in self.kinds)
 
 
-class Left(NamedTuple):
+class SharesLeft(NamedTuple):
     """What surely fits on a node: the sum of shares, and the kinds to which it is open, as bits."""
 
     sum: int
@@ -67,7 +67,7 @@ class Left(NamedTuple):
 
 PLENTY: Final = 1 << 40
 """As good as no bound."""
-NOTHING_LEFT: Final = Left(0, 0)
+NOTHING_LEFT: Final = SharesLeft(0, 0)
 
 
 class NodeShares:
@@ -75,9 +75,9 @@ class NodeShares:
     for it; full : what is left while nothing is in use."""
 
     shares: tuple[int, ...] = ()
-    full: Left = NOTHING_LEFT
+    full: SharesLeft = NOTHING_LEFT
 
-    def left(self, node: NodeOfKind, used: Sequence[AllocatedDevice]) -> Left:
+    def left(self, node: NodeOfKind, used: Sequence[AllocatedDevice]) -> SharesLeft:
         """Return what is left on a node. used : of its own pools."""
         raise NotImplementedError
 
@@ -104,7 +104,7 @@ class SharesOfDevices(NodeShares):
         self._shares = self._shares_of([room for room in self._rooms if room.kinds], kinds, len(asks))
         self._is_ordered = is_ordered(self._rooms, kinds)
         self.shares = self._shares.of
-        self.full = Left(self._sum([0] * len(self._rooms), kinds), kinds)
+        self.full = SharesLeft(self._sum([0] * len(self._rooms), kinds), kinds)
 
     def _machine(self, room: NodeRoom) -> DeviceRoom:
         if room.content not in self._machines:
@@ -157,7 +157,7 @@ class SharesOfDevices(NodeShares):
         lost = [sum(min(gap, share - smallest) for gap in gaps) - share for share in open_shares]
         return max(sum(gaps) - smallest - max(lost), 0)
 
-    def left(self, node: NodeOfKind, used: Sequence[AllocatedDevice]) -> Left:
+    def left(self, node: NodeOfKind, used: Sequence[AllocatedDevice]) -> SharesLeft:
         """Return what is left on a node. used : of its own pools."""
         states = self._states(node, used)
         if any(self._machine(room).is_exceeded(state) for room, state in zip(self._rooms, states, strict=True)):
@@ -168,10 +168,10 @@ class SharesOfDevices(NodeShares):
                 1 << kind for kind in range(room.kinds.bit_length()) if self._machine(room).place(state, kind) >= 0
             )
         kinds &= sum(1 << kind for kind, share in enumerate(self.shares) if share)
-        found = Left(self._sum(states, kinds), kinds)
+        found = SharesLeft(self._sum(states, kinds), kinds)
         while kinds:
             kinds &= ~(1 << max((share, kind) for kind, share in enumerate(self.shares) if kinds >> kind & 1)[1])
-            other = Left(self._sum(states, kinds), kinds)
+            other = SharesLeft(self._sum(states, kinds), kinds)
             if kinds and other.sum > 2 * found.sum:
                 found = other
         return found
@@ -231,7 +231,7 @@ class SharesBySearch(NodeShares):
             kinds & self._counted & 1 << kind and not self._is_as_alone(start, kind) for kind in range(count)
         )
         # Kinds that are counted exactly would be worse off beside others, which so have no place here.
-        self.full = Left(PLENTY, kinds & self._counted) if self._spoiled else Left(self._whole, kinds)
+        self.full = SharesLeft(PLENTY, kinds & self._counted) if self._spoiled else SharesLeft(self._whole, kinds)
 
     def _able(self, state: int, count: int) -> int:
         return sum(1 << kind for kind in range(count) if self._room.place(state, kind) >= 0)
@@ -243,13 +243,13 @@ class SharesBySearch(NodeShares):
             state = self._room.place(state, kind)
         return self._room.place(state, kind) < 0
 
-    def left(self, node: NodeOfKind, used: Sequence[AllocatedDevice]) -> Left:
+    def left(self, node: NodeOfKind, used: Sequence[AllocatedDevice]) -> SharesLeft:
         """Return what is left on a node. used : of its own pools."""
         state = self._room.state(node, [one for one in used if not one.admin_access])
         kinds = self._able(state, len(self.shares))
         counted = kinds & self._counted
         if self._spoiled:
-            return Left(PLENTY, counted)
+            return SharesLeft(PLENTY, counted)
         found = self._left(state, kinds)
         if not counted:
             return _opened(lambda some: self._left(state, some), kinds, found)
@@ -258,20 +258,20 @@ class SharesBySearch(NodeShares):
             spoiling = (1 << found.refused | found.beside) & kinds & ~counted or kinds & ~counted
             kinds &= ~(spoiling & -spoiling)
             found = self._left(state, kinds)
-        return Left(PLENTY if kinds == counted else found.sum, kinds)
+        return SharesLeft(PLENTY if kinds == counted else found.sum, kinds)
 
     def _left(self, state: int, kinds: int) -> RoomLeft:
         return room_left(self._room, state, self.shares, kinds, self._whole, SEARCHED_STATES)
 
 
-def _opened(left: Callable[[int], RoomLeft], kinds: int, found: RoomLeft) -> Left:
+def _opened(left: Callable[[int], RoomLeft], kinds: int, found: RoomLeft) -> SharesLeft:
     """Return what is left once kinds are closed that keep more than half of it from others."""
-    best = Left(found.sum, kinds)
+    best = SharesLeft(found.sum, kinds)
     while kinds and found.refused >= 0:
         kinds &= ~(1 << found.refused)
         found = left(kinds)
         if kinds and found.sum > 2 * best.sum:
-            best = Left(found.sum, kinds)
+            best = SharesLeft(found.sum, kinds)
     return best
 
 
@@ -282,7 +282,7 @@ class KnownShares:
         self.competition = competition
         self._eligible, self._pools, self._version = eligible, pools, version
         self._known: dict[int, NodeShares | None] = {}
-        self._left: dict[tuple[int, frozenset[object]], Left] = {}
+        self._left: dict[tuple[int, frozenset[object]], SharesLeft] = {}
 
     def of(self, profile: int, new: Callable[[], NodeOfKind]) -> NodeShares | None:
         """Return the shares of a profile, None = none of its devices is competed for. new : such a node."""
@@ -304,7 +304,7 @@ class KnownShares:
         found = SharesBySearch(self.competition, new()) if pools else None
         return found if found is not None and any(found.shares) else None
 
-    def left(self, profile: int, node: NodeOfKind, used: Sequence[AllocatedDevice]) -> Left:
+    def left(self, profile: int, node: NodeOfKind, used: Sequence[AllocatedDevice]) -> SharesLeft:
         """Return what is left on a node of a profile that has shares. used : of its own pools."""
         key = self.key(profile, node, used)
         if key not in self._left:

@@ -1,8 +1,9 @@
 """Groups of asks that compete for the same devices, and whether counting them is exact.
 
-Asks that share a device somewhere are of one group. Counting is exact for a group if on each node the eligible devices
-of any two of its asks are the same or one has none, all of them belong to that node alone, and none of them can be
-shared or consumes counters: then any free device is as good as another, and only their number matters.
+Asks that share a device somewhere, or counters of devices, are of one group. Counting is exact for a group if on each
+node the eligible devices of any two of its asks are the same or one has none, all of them belong to that node alone,
+and none of them can be shared or consumes counters: then any free device is as good as another, and only their number
+matters.
 """
 
 from collections.abc import Iterable, Sequence
@@ -48,6 +49,7 @@ class EligibleByAsk:
         self._classes, self._tables = classes, tables
         self._eligibility = Eligibility(features)
         self._known: dict[tuple[Ask, DriverTable], Eligible] = {}
+        self._linked: dict[int, list[int]] = {}
 
     def of(self, ask: Ask, pool: DriverTable) -> Eligible:
         """Return the devices of a pool for an ask."""
@@ -55,6 +57,18 @@ class EligibleByAsk:
         if key not in self._known:
             self._known[key] = self._evaluated(ask, pool)
         return self._known[key]
+
+    def touched(self, ask: Ask, pool: DriverTable) -> int:
+        """Return the devices for an ask, and those that share counters with them, as bits by position."""
+        bits = self.of(ask, pool).bits
+        if not bits or not self._tables[pool.table].consumes_counters:
+            return bits
+        if pool.table not in self._linked:
+            self._linked[pool.table] = _linked(self._tables[pool.table])
+        for linked in self._linked[pool.table]:
+            if linked & bits:
+                bits |= linked
+        return bits
 
     def _evaluated(self, ask: Ask, pool: DriverTable) -> Eligible:
         device_class = self._classes.get(ask.device_class)
@@ -69,6 +83,22 @@ class EligibleByAsk:
         if found.problems:
             problem = input_error(found.problems[0][1], "", "", ask.device_class).error.in_words
         return Eligible(found.usable, plain, exclusive, problem)
+
+
+def _linked(table: DeviceTable) -> list[int]:
+    """Return the devices that share counters with each other, directly or through others, as bits by position."""
+    found: list[int] = []
+    by_counter: dict[tuple[str, str], int] = {}
+    for position, content in enumerate(table.contents):
+        for name, amounts in content.consumes_counters:
+            for counter, _ in amounts:
+                by_counter[name, counter] = by_counter.get((name, counter), 0) | 1 << position
+    for bits in by_counter.values():
+        linked, apart = bits, [one for one in found if not one & bits]
+        for one in found:
+            linked |= one if one & linked else 0
+        found = [*apart, linked]
+    return found
 
 
 def ask_groups(asks: Iterable[Ask], pools: NodePools, eligible: EligibleByAsk) -> list[AskGroup]:
@@ -86,7 +116,7 @@ def ask_groups(asks: Iterable[Ask], pools: NodePools, eligible: EligibleByAsk) -
         having = [ask for ask in listed if eligible.of(ask, pool).bits]
         for at, ask in enumerate(having):
             for other in having[:at]:
-                if eligible.of(ask, pool).bits & eligible.of(other, pool).bits:
+                if eligible.touched(ask, pool) & eligible.touched(other, pool):
                     leader[find(ask)] = find(other)
     members: dict[Ask, list[Ask]] = {}
     for ask in listed:

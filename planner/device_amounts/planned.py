@@ -45,12 +45,13 @@ from trimtab.planner.device_amounts.competing_claims import (
 )
 from trimtab.planner.device_amounts.competition import Competition, KnownShares
 from trimtab.planner.device_amounts.groups import EligibleByAsk, ask_groups
-from trimtab.planner.device_amounts.node_pools import NodePoolReader, NodePools, expected_drivers, pool_indexes
+from trimtab.planner.device_amounts.node_pools import NodePoolReader, NodePools, pool_indexes
+from trimtab.planner.device_amounts.published import PublishedDevices, published_devices, with_columns
 from trimtab.planner.device_amounts.shared_claims import with_own_claims
 from trimtab.planner.devices.allocator import DeviceAllocator
 from trimtab.planner.devices.model import DeviceClaim, DeviceClass, DeviceFeatures, DeviceNode, DeviceSlice, PoolId
 from trimtab.planner.model.values import Owner, PodClaim, PodGroup, PodRequirements
-from trimtab.planner.snapshot.columns import Bool, Int32, Int64, NodeColumns, Snapshot
+from trimtab.planner.snapshot.columns import Bool, Int32, Int64, Snapshot
 from trimtab.planner.snapshot.dictionaries import FIRST_RESOURCES
 from trimtab.planner.snapshot.sharing import share
 
@@ -81,8 +82,8 @@ class _Facts:
     """pools : of nodes; declared : of the new nodes of node groups that declare them; columns : of resources;
     group_of : number of the group of each ask; requested : the columns of each ask that can be counted; problem_of :
     why none can be allocated, by ask; totals : devices of nodes; slices, classes, features : of the allocator;
-    declared_kinds : a new node of each profile that a node group declares; bundles : counts of these; indexes : of the
-    pools of each node; shares : what is known of each competition.
+    declared_kinds : a new node of each profile that a node group declares; bundles : counts of these; shares : what
+    is known of each competition.
     """
 
     inputs: _FactInputs
@@ -99,13 +100,17 @@ class _Facts:
     features: DeviceFeatures
     declared_kinds: Mapping[int, NodeOfKind]
     bundles: BundleCounter
-    indexes: Mapping[int, Mapping[PoolId, int]]
     shares: dict[Competition, KnownShares]
 
     @cached_property
     def allocator(self) -> DeviceAllocator:
         """The allocator, which only bundles need."""
         return DeviceAllocator(self.slices, self.classes.values(), self.features)
+
+    @cached_property
+    def indexes(self) -> Mapping[int, Mapping[PoolId, int]]:
+        """The index of each pool in the profile of its node, by node."""
+        return pool_indexes(self.pools)
 
     def is_of(self, inputs: _FactInputs) -> bool:
         """Return whether these are the facts of some inputs."""
@@ -185,10 +190,10 @@ class _Planner:
             resources=resources,
             specs=specs,
             pods=sent.pods._replace(spec=own.spec),
-            nodes=_with_columns(sent, sent.nodes, resources, names, amounts, capacity)._replace(
+            nodes=with_columns(sent, sent.nodes, resources, names, amounts, capacity)._replace(
                 ready=sent.nodes.ready & ~ready.missing
             ),
-            templates=_with_columns(sent, sent.templates, resources, names, templates, templates),
+            templates=with_columns(sent, sent.templates, resources, names, templates, templates),
             **replaced,
         )
         if self._before is not None:
@@ -251,7 +256,7 @@ class _Planner:
         group_of = {ask: number for number, group in enumerate(groups) for ask in group.asks}
         return _Facts(
             inputs, pools, declared, columns, group_of, requested, problems, totals, eligible, slices, self._classes,
-            self._features, kinds, BundleCounter(), pool_indexes(pools), {},
+            self._features, kinds, BundleCounter(), {},
         )  # fmt: skip
 
     def _asks(self, spec: PodRequirements) -> Iterable[Ask]:
@@ -388,9 +393,9 @@ class _Planner:
             counts = [facts.bundles.count(bundle, pools, kind, ()) for bundle in self._bundles]
         return [*facts.totals.of(pools), *counts, *self._competing.full(profile)]
 
-    def _nodes(self, facts: _Facts, rows: Int64) -> tuple["_Published", Int64]:
+    def _nodes(self, facts: _Facts, rows: Int64) -> tuple[PublishedDevices, Int64]:
         """Return which nodes lack devices that they will have, and the devices of each : int64[N, columns]."""
-        published = _published(self._sent, facts)
+        published = published_devices(self._sent, facts.pools, facts.declared)
         capacity: Int64 = rows[facts.pools.profile]
         for node in np.flatnonzero(published.missing).tolist():
             capacity[node] = rows[published.expected[self._sent.nodes.group[node]]]
@@ -444,56 +449,3 @@ class _Planner:
             if group.template >= 0:
                 out[group.template] = rows[profile]
         return out
-
-
-class _Published(NamedTuple):
-    """missing : bool[N], nodes whose drivers have not published what they publish on others of the group;
-    expected : the profile of a new node of each group."""
-
-    missing: Bool
-    expected: tuple[int, ...]
-
-
-def _published(sent: Snapshot, facts: _Facts) -> _Published:
-    group, pools = sent.nodes.group, facts.pools
-    missing = np.zeros(len(group), np.bool_)
-    expected = []
-    drivers = [frozenset(one.driver for one in profile) for profile in pools.profiles]
-    order = np.argsort(group, kind="stable")
-    bounds = np.searchsorted(group[order], np.arange(len(sent.groups) + 1))
-    for at, one in enumerate(sent.groups):
-        members = order[bounds[at] : bounds[at + 1]]
-        profile = facts.declared.get(one.id, -1)
-        found = np.bincount(pools.profile[members], minlength=len(pools.profiles))
-        if profile < 0:
-            found[0] = 0
-            profile = int(found.argmax())
-            wanted = expected_drivers(pools, members.tolist()) if found.any() else frozenset()
-        else:
-            wanted = drivers[profile]
-        expected.append(profile)
-        if wanted:
-            lacking = [not wanted <= one for one in drivers]
-            missing[members] = [lacking[at] for at in pools.profile[members].tolist()]
-    return _Published(missing, tuple(expected))
-
-
-def _with_columns(
-    sent: Snapshot,
-    nodes: NodeColumns,
-    resources: tuple[str, ...],
-    names: Sequence[str],
-    allocatable: Int64,
-    capacity: Int64,
-) -> NodeColumns:
-    """Return nodes with amounts of further resources. allocatable, capacity : int64[N, names]."""
-    place = {name: at for at, name in enumerate(resources)}
-    old = [place[name] for name in sent.resources]
-    new = [place[name] for name in names]
-    found = []
-    for before, more in ((nodes.allocatable, allocatable), (nodes.capacity, capacity)):
-        out = np.zeros((len(before), len(resources)), np.int64)
-        out[:, old] = before
-        out[:, new] = more
-        found.append(out)
-    return nodes._replace(allocatable=found[0], capacity=found[1])

@@ -19,7 +19,7 @@ CHOICES: Final = 64
 """Combinations of shares that are tried for one kind of room."""
 
 
-class Room(Protocol):
+class DevicePlaces(Protocol):
     """Devices, with all states that are reached from some start."""
 
     def place(self, state: int, kind: int) -> int:
@@ -36,7 +36,7 @@ class RoomLeft(NamedTuple):
 
 
 def room_left(
-    room: Room, start: int, shares: Sequence[int], kinds: int, most: int, states: int = MOST_STATES
+    room: DevicePlaces, start: int, shares: Sequence[int], kinds: int, most: int, states: int = MOST_STATES
 ) -> RoomLeft:
     """Return what surely fits beside what is in use. shares : by kind, positive; kinds : those that may come, as bits;
     most : the sum is not looked at beyond; states : to look at. O(states) placements; 0 if there are more states."""
@@ -61,7 +61,7 @@ def room_left(
     return RoomLeft(found, refused, beside)
 
 
-def count_alone(room: Room, start: int, kind: int, most: int) -> int:
+def count_alone(room: DevicePlaces, start: int, kind: int, most: int) -> int:
     """Return how many claims of one kind fit, at most `most`."""
     for count in range(most):
         start = room.place(start, kind)
@@ -83,7 +83,7 @@ def _shares(parts: Sequence[int]) -> Shares:
     return Shares(tuple([whole // one if one else 0 for one in parts]), whole)
 
 
-def shares_of_equal_rooms(rooms: Sequence[tuple[Room, int]], kinds: int, count: int) -> Shares:
+def shares_of_equal_rooms(rooms: Sequence[tuple[DevicePlaces, int]], kinds: int, count: int) -> Shares:
     """Return shares of one of several rooms, for `count` kinds: each share divides all larger ones, so that
     rooms filled one after the other leave no gaps that add up. rooms : of each kind of room one, with its state while
     nothing is in use; kinds : those that fit in all of them, as bits."""
@@ -116,7 +116,9 @@ def _is_chain(parts: Iterable[int]) -> bool:
     return all(larger % smaller == 0 for smaller, larger in pairwise(ordered))
 
 
-def shares_of_one_room(room: Room, start: int, kinds: int, count: int, first: int, states: int = MOST_STATES) -> Shares:
+def shares_of_one_room(
+    room: DevicePlaces, start: int, kinds: int, count: int, first: int, states: int = MOST_STATES
+) -> Shares:
     """Return shares of a room by itself, for `count` kinds. kinds : those that fit, as bits; first : kinds whose
     shares stay as small as they are alone if others can be larger instead, as bits."""
     parts = [count_alone(room, start, kind, MOST_ALONE) if kinds >> kind & 1 else 0 for kind in range(count)]

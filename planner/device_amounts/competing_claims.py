@@ -17,8 +17,8 @@ from trimtab.planner.device_amounts.competition import (
     Competition,
     Kind,
     KnownShares,
-    SharesLeft,
     NodeShares,
+    SharesLeft,
 )
 from trimtab.planner.devices.model import AllocatedDevice, ClaimRequest, DeviceClaim
 from trimtab.planner.model.values import DEVICE_RESOURCE

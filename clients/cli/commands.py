@@ -360,6 +360,7 @@ def simulate(
     ] = False,
     limit: LimitOption = None,
     prices: PricesOption = None,
+    offers: OffersOption = None,
     trace: TraceOption = None,
     policy: PolicyOption = None,
     schema: Annotated[bool, typer.Option("--schema", help="print the JSON schema of scenarios")] = False,
@@ -375,7 +376,7 @@ def simulate(
         print_schema()
         return
     asked = (tuple(settings or ()), tuple(sweep or ()), seed, processes, dask, keep, save, recommend)
-    run(SimulateOptions(scenario, *asked, tuple(limit or ()), output, prices, trace, tuple(policy or ())))
+    run(SimulateOptions(scenario, *asked, tuple(limit or ()), output, prices, trace, tuple(policy or ()), offers))
 
 
 @app.command()
@@ -435,6 +436,7 @@ def top(
     group_by: GroupByOption = None,
     prices: PricesOption = None,
     rates: RatesOption = None,
+    offers: OffersOption = None,
     interval: Annotated[float, typer.Option(min=0.5, help="seconds between two plans of a live cluster")] = 5.0,
     once: Annotated[bool, typer.Option("--once", help="print the screen once as text; so without a terminal")] = False,
     demo: Annotated[bool, typer.Option("--demo", help="a simulated cluster that shrinks, grows and shrinks")] = False,
@@ -454,7 +456,7 @@ def top(
 
     given = CommandOptions(tuple(files or ()), planner, settings, now=now, group_by=group_by, prices=prices)
     given = replace(given, max_input_bytes=max_input_bytes, rates=rates, contexts=tuple(context or ()))
-    given = replace(given, kubeconfig=kubeconfig)
+    given = replace(given, kubeconfig=kubeconfig, offers=offers)
     run(TopOptions(given, actuator, interval, once, demo, cluster_name, state_config_map))
 
 

@@ -25,6 +25,7 @@ from trimtab.clients.cli.amounts import counted
 from trimtab.clients.cli.csv_rows import csv_rows
 from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.output import note
+from trimtab.clients.cli.prices import PricedMachine, Prices
 from trimtab.clients.documents.bounded_input import UnreadableTextError, read_text
 from trimtab.clients.documents.loading import DocumentError, load_document
 from trimtab.clients.snapshots.objects.karpenter.offers import (
@@ -54,6 +55,12 @@ class OfferFile(NamedTuple):
     offers: list[MachineOffer]
     currency: str
     name: str
+
+    def prices(self, given: Prices | None = None) -> Prices:
+        """Return the prices of the offerings, those given first."""
+        known = given if given is not None else Prices()
+        listed = {PricedMachine(*one.key): one.price for one in self.offers if one.price is not None}
+        return Prices({**listed, **known.machines}, known.groups, known.labels, known.rates, self.currency, self.name)
 
 
 def read_offers(path: Path) -> OfferFile:

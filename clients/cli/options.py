@@ -150,7 +150,8 @@ AdviseOnlyOption = Annotated[
     ),
 ]
 LoopMetricsOption = Annotated[
-    str, typer.Option(metavar="HOST:PORT", help='address of the metrics of --advise-only; "" = none')
+    str,
+    typer.Option(metavar="HOST:PORT", help='address of the metrics of gangs and of --advise-only; "" = none'),
 ]
 RoundsOption = Annotated[int, typer.Option(min=0, help="exit after this many rounds; 0 = never")]
 LeaderElectOption = Annotated[bool, typer.Option(help="act and write only while holding the Lease")]

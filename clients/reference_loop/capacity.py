@@ -6,14 +6,12 @@ in between leaves nodes that are coming, and the next plan finds room there; it 
 told only of requests none of whose node groups the cloud has refused.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import Final, Protocol
+from collections.abc import Sequence
+from typing import Protocol
 
-from trimtab.clients.reference_loop.events import NORMAL, WARNING, ClusterEvent, Subject
 from trimtab.v1 import actuator_pb2, plan_pb2
 
 Outcome = plan_pb2.CapacityOutcome
-_GOOD: Final = frozenset((Outcome.FOUND, Outcome.PROVISIONED, Outcome.COMING, Outcome.CONSUMED))
 
 
 class CapacityActuator(Protocol):
@@ -54,7 +52,7 @@ class ToldRequests:
             one
             for one in answer.requests
             if one.outcome != Outcome.BOOKED
-            and self._told.get(_key(one)) != _content(one)
+            and self._told.get(request_key(one)) != answer_content(one)
             and not any(place.node_group in refused for place in one.places)
         ]
 
@@ -62,27 +60,20 @@ class ToldRequests:
         """Have the answers written; return the failures."""
         answer = actuator.apply_capacity_status(due)
         if not answer.left_count and not answer.failed_count:
-            self._told.update({_key(one): _content(one) for one in due})
+            self._told.update({request_key(one): answer_content(one) for one in due})
         return answer.failures
 
     def forget_others(self, answer: plan_pb2.CapacityRequestsDecision) -> None:
         """Forget requests that are gone, or whose answer is another one now."""
-        present = {_key(one): _content(one) for one in answer.requests}
+        present = {request_key(one): answer_content(one) for one in answer.requests}
         self._told = {key: content for key, content in self._told.items() if present.get(key) == content}
 
 
-def request_events(told: Sequence[plan_pb2.CapacityAnswer]) -> Iterator[ClusterEvent]:
-    """Yield an event on each request whose outcome was told."""
-    for one in told:
-        kind = NORMAL if one.outcome in _GOOD else WARNING
-        reason = "".join(word.capitalize() for word in Outcome.Code.Name(one.outcome).split("_"))
-        subject = Subject("ProvisioningRequest", one.name, one.namespace, one.uid)
-        yield ClusterEvent(subject, kind, f"Capacity{reason}", one.detail)
-
-
-def _key(one: plan_pb2.CapacityAnswer) -> str:
+def request_key(one: plan_pb2.CapacityAnswer) -> str:
+    """Return "namespace/name" of the request of an answer."""
     return f"{one.namespace}/{one.name}"
 
 
-def _content(one: plan_pb2.CapacityAnswer) -> tuple[str, int, str]:
+def answer_content(one: plan_pb2.CapacityAnswer) -> tuple[str, int, str]:
+    """Return what an answer says: it is told again only if this has changed."""
     return one.uid, one.outcome, one.detail

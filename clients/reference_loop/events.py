@@ -10,7 +10,7 @@ each).
 import queue
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -38,8 +38,8 @@ Stage = actuator_pb2.ReplacementStage
 
 
 class Subject(NamedTuple):
-    """The object that an event is about. namespace : "" for a cluster-wide kind; uid : "" = not known. name : of the
-    object.
+    """The object that an event is about. namespace : "" for a cluster-wide kind; uid : "" = not known; kind : as
+    `Resource.kind`. name : of the object.
     """
 
     kind: str
@@ -138,11 +138,15 @@ class StatusEvents:
 
 
 class EventWriter:
-    """Writes events in the background. `dropped` counts those that could not be written."""
+    """Writes events in the background. `dropped` counts those that could not be written.
 
-    def __init__(self, api: "Api", identity: str) -> None:
+    uid_of : returns the uid of an object by kind, namespace and name, "" = not known: `kubectl describe` shows an event
+    only if it has the uid of its object.
+    """
+
+    def __init__(self, api: "Api", identity: str, uid_of: Callable[[str, str, str], str] = lambda *_: "") -> None:
         self.dropped = 0
-        self._api, self._identity = api, identity
+        self._api, self._identity, self._uid_of = api, identity, uid_of
         self._waiting: queue.Queue[ClusterEvent | None] = queue.Queue(MOST_WAITING)
         self._number = 0
         self._thread = threading.Thread(target=self._run, name="events", daemon=True)
@@ -177,6 +181,9 @@ class EventWriter:
 
     def _write(self, event: ClusterEvent) -> None:
         self._number += 1
+        if not event.subject.uid:
+            uid = self._uid_of(event.subject.kind, event.subject.namespace, event.subject.name)
+            event = event._replace(subject=event.subject._replace(uid=uid))
         document = event_document(event, self._identity, f"{time.time_ns():x}.{self._number:x}")
         namespace = document["metadata"]["namespace"]
         try:
@@ -190,7 +197,8 @@ def event_document(event: ClusterEvent, identity: str, suffix: str) -> dict[str,
     """Return an event as a core/v1 object; events on objects without namespace live in `default`."""
     subject, now = event.subject, datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     namespace = subject.namespace or "default"
-    about = {"kind": subject.kind, "name": subject.name, "apiVersion": "v1"}
+    resource = BY_KIND[subject.kind]
+    about = {"kind": resource.object_kind, "name": subject.name, "apiVersion": resource.api_version}
     about |= {key: value for key, value in {"namespace": subject.namespace, "uid": subject.uid}.items() if value}
     return _EVENT.type_meta | {
         "metadata": {"name": f"{subject.name}.{suffix}"[:253], "namespace": namespace},

@@ -15,12 +15,13 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from trimtab.clients.kubernetes.errors import KubernetesError, MissingPermissionError
 from trimtab.clients.kubernetes.lease import Lease
 from trimtab.clients.reference_loop.advisory import Advisory
-from trimtab.clients.reference_loop.capacity import request_events
 from trimtab.clients.reference_loop.events import EventWriter, StatusEvents
+from trimtab.clients.reference_loop.gang_events import GangEvents
 from trimtab.clients.reference_loop.growth_events import GrowthEvents
 from trimtab.clients.reference_loop.health import Health
 from trimtab.clients.reference_loop.kept_state import StateKeeper
 from trimtab.clients.reference_loop.loop_clock import LoopClock
+from trimtab.clients.reference_loop.request_events import RequestEvents
 from trimtab.clients.reference_loop.round_text import round_text
 from trimtab.clients.reference_loop.rounds import RoundResult, RoundRunner
 from trimtab.clients.reference_loop.status_map import StatusMap
@@ -55,9 +56,9 @@ class RoundObserver(Protocol):
 
 class LoopServices(NamedTuple):
     """Services that the loop uses. None = not used. `health` : answers probes; `lease` : leads one of several replicas;
-    `status_map` : the status as a ConfigMap; `events` : writes Kubernetes events; `status_events`, `growth_events` :
-    which events a round makes; `states` : keeps the planner's state over restarts; `advisory` : counts what would have
-    been done; `observer` : is told of each round.
+    `status_map` : the status as a ConfigMap; `events` : writes Kubernetes events; `status_events`, `growth_events`,
+    `request_events`, `gang_events` : which events a round makes; `states` : keeps the planner's state over restarts;
+    `advisory` : counts what would have been done; `observer` : is told of each round.
     """
 
     health: Health
@@ -66,6 +67,8 @@ class LoopServices(NamedTuple):
     events: EventWriter | None = None
     status_events: StatusEvents | None = None
     growth_events: GrowthEvents | None = None
+    request_events: RequestEvents | None = None
+    gang_events: GangEvents | None = None
     states: StateKeeper | None = None
     advisory: Advisory | None = None
     observer: RoundObserver | None = None
@@ -208,7 +211,13 @@ class Loop:
         if around.events is not None and around.status_events is not None and done.status is not None:
             around.events.put(around.status_events.of(done.status))
         if around.events is not None and around.growth_events is not None:
-            around.events.put([*around.growth_events.of(done), *request_events(done.told_requests)])
+            around.events.put(around.growth_events.of(done))
+        if around.events is not None and around.request_events is not None:
+            around.events.put(around.request_events.of(done))
+        if around.gang_events is not None:
+            on_gangs = around.gang_events.of(done)
+            if around.events is not None:
+                around.events.put(on_gangs)
         self._write_status(done)
 
     def _write_status(self, done: RoundResult | None) -> None:

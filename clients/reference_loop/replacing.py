@@ -1,9 +1,10 @@
 """Replacements in a round: which wave is started, and what the planner is told of those that have ended.
 
 Decides when a wave is started: one at a time, and while no drain is in progress or due in the same round, so that what
-the plan found together moves one part after the other. What the actuator found is written into the planner's state:
-node groups that gave no node, or whose new nodes were given back, are avoided for a time, and nodes that came by a
-replacement stay until it has paid for itself. The rest of the state is the planner's own.
+the plan found together moves one part after the other, and while no node of it is to take pods of scale-down. What the
+actuator found is written into the planner's state: node groups that gave no node, or whose new nodes were given back,
+are avoided for a time, and nodes that came by a replacement stay until it has paid for itself. The rest of the state is
+the planner's own.
 """
 
 from collections.abc import Iterable, Mapping
@@ -45,8 +46,10 @@ def may_start(answer: plan_pb2.PlanResponse, status: actuator_pb2.ActuatorStatus
     """Return whether the first wave of a plan may be started now."""
     if not answer.replacement.waves or not answer.replacement.waves[0].leaving or in_progress(status):
         return False
-    drains = any(one.drain for one in status.deletions) if status is not None else False
-    return not drains and not answer.scale_down.drain
+    if status is not None and any(one.drain for one in status.deletions):
+        return False
+    taking = {to for one in answer.scale_down.unneeded for to in one.destinations.values()}
+    return not answer.scale_down.drain and taking.isdisjoint(one.node for one in answer.replacement.waves[0].leaving)
 
 
 def replacement_order(

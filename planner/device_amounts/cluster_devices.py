@@ -44,7 +44,8 @@ _GATES: Final = {
     "DRADeviceBindingConditions": ("binding_conditions", 36),
 }
 """The field of each feature gate, and the minor version from which on it is on by default."""
-_TAINT_RULES: Final = ("DRADeviceTaintRules", 37)
+_TAINT_RULES: Final = ("DRADeviceTaintRules", 0)
+"""Rules count wherever there are any: before 1.37 the API server has the kind only if the gate is on."""
 
 
 def features_of(devices: DeviceColumns) -> DeviceFeatures:

@@ -280,7 +280,7 @@ class _Planner:
             problem = claim.problem or self._problem(claim, facts)
             if problem:
                 return spec._replace(claims=(PodClaim(claim.name, claim.shared, None, problem),))
-        counts, bundle = self._counts(spec), self._bundle(spec)
+        counts, bundle, gone = self._counts(spec), self._bundle(spec), self._delegated_by(spec)
         competing = self._competing
         if counts is None or not all(ask in facts.requested or competing.has(ask) for ask in counts):
             if bundle in self._bundles:
@@ -288,9 +288,9 @@ class _Planner:
             elif bundle and competing.has(bundle):
                 more = competing.requests({bundle: 1})
             else:
-                return spec._replace(unsupported=(*spec.unsupported, NOT_COUNTED))
+                own = tuple([(name, amount) for name, amount in spec.requests if name not in gone])
+                return spec._replace(requests=own, unsupported=(*spec.unsupported, NOT_COUNTED))
             return spec._replace(requests=tuple(sorted((*spec.requests, *more.items()))), claims=())
-        gone = {one.resource for one in spec.extended_device_requests if one.resource in self._delegated}
         requests = {name: amount for name, amount in spec.requests if name not in gone}
         requests |= competing.requests(counts)
         for ask, count in counts.items():
@@ -298,6 +298,10 @@ class _Planner:
                 requests[name] = requests.get(name, 0) + count
         reached = tuple([claim for claim in spec.claims if claim.nodes is not None])
         return spec._replace(requests=tuple(sorted(requests.items())), claims=reached, extended_device_requests=())
+
+    def _delegated_by(self, spec: PodRequirements) -> set[str]:
+        """Return the extended resources of a spec that devices satisfy: no node has an amount of them."""
+        return {one.resource for one in spec.extended_device_requests if one.resource in self._delegated}
 
     def _counts(self, spec: PodRequirements) -> dict[Ask, int] | None:
         """Return how many devices of each ask the pods of a spec take, None if they ask for more than a number."""

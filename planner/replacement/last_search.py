@@ -34,7 +34,7 @@ def key_of(context: ReplacementContext) -> LastSearchKey:
     found = hashlib.blake2b(repr((request.settings, request.round.settings, holding, context.unhealthy)).encode())
     for array in (
         *(context.verdicts.limit, context.there, context.ready, context.leaving, context.usable),
-        *(context.budgets_now, context.budgets_later, context.limits.after(none, none).may_add),
+        *(context.takes_pods, context.budgets_now, context.budgets_later, context.limits.after(none, none).may_add),
         *(pods.offsets, pods.pods, pods.cost, spare.group_left, spare.amount_left),
         *(state.pod_node, state.node_state),
     ):

@@ -53,6 +53,7 @@ class ReplacementSearch:
         most = self._whole_saving
         for way in WAYS if target is not None else (GREEDY,):
             self._search.target, self._search.way = target if way is not GREEDY else None, way
+            self._search.is_after_scale_down = False
             code = self._follow()
             found = tuple(self._search.waves[first:])
             if best is None or self._sum(found) > self._sum(best) * (1 + _TIE):
@@ -84,6 +85,8 @@ class ReplacementSearch:
             wave = self._search.find()
             if wave is not None:
                 self._search.adopt(wave)
+            elif self._search.may_wait():
+                self._search.is_after_scale_down = True
             elif self._search.target is not None:
                 self._search.target = None
             else:

@@ -1,7 +1,8 @@
 """The cluster before any pod is moved for a replacement: which nodes may go, what they cost, and what their pods are.
 
 The simulation has the moves of earlier decisions: nodes that scale-down removes are gone, new nodes of scale-up are
-open, and pods that wait have places. A node that received a pod by those moves stays. Symbols: P pods and N nodes of
+open, and pods that wait have places. A node on which such pods are to come stays; one that takes pods of scale-down may
+go with them, once they are there. Symbols: P pods and N nodes of
 the snapshot, G node groups, B PodDisruptionBudgets.
 """
 
@@ -74,9 +75,9 @@ class MovablePods(NamedTuple):
 class ReplacementContext(NamedTuple):
     """Everything known before any pod is moved. price : float64[N], NaN = unknown; there : bool[N], in the cluster
     after the decisions before; leaving : bool[N], being deleted; ready : bool[N]; group_price : float64[G]; usable :
-    bool[G], the group may get new nodes for a replacement; excluded : int32[G] `NodeGroupReason.Code`; budgets_now,
-    budgets_later : int64[B] evictions that budgets allow in the first wave, and in later ones; unhealthy : why nothing
-    goes, "" = it may.
+    bool[G], the group may get new nodes for a replacement; takes_pods : bool[N], scale-down moves pods there; excluded
+    : int32[G] `NodeGroupReason.Code`; budgets_now, budgets_later : int64[B] evictions that budgets allow in the first
+    wave, and in later ones; unhealthy : why nothing goes, "" = it may.
     """
 
     request: ReplacementRequest
@@ -93,6 +94,7 @@ class ReplacementContext(NamedTuple):
     spare: Spare
     group_price: Float64
     usable: Bool
+    takes_pods: Bool
     excluded: Int32
     budgets_now: Int64
     budgets_later: Int64
@@ -125,10 +127,6 @@ def survey(request: ReplacementRequest, known: KnownState) -> ReplacementContext
     pdb.use_up(under, budgets_now, drawn)
     codes = _judged(request, facts, pdb.exhausted(under, budgets_later, len(snapshot.budgets)))
     pods = _movable(request, facts, codes)
-    left = spare(snapshot, this.settings.limits, leaving)
-    by_scale_down = np.flatnonzero(~there & ~leaving & (snapshot.nodes.group >= 0))
-    np.subtract.at(left.group_left, left.group[by_scale_down], 1)
-    np.subtract(left.amount_left, left.amount[by_scale_down].sum(axis=0), out=left.amount_left)
     context = ReplacementContext(
         request=request,
         known=known,
@@ -141,9 +139,10 @@ def survey(request: ReplacementRequest, known: KnownState) -> ReplacementContext
         pods=pods,
         templates=templates,
         limits=limits,
-        spare=left,
+        spare=_spare(request, there, leaving),
         group_price=group_price,
         usable=excluded == NodeGroupReason.UNSPECIFIED,
+        takes_pods=_takes_pods(request, there | leaving),
         excluded=excluded,
         budgets_now=budgets_now,
         budgets_later=budgets_later,
@@ -154,6 +153,16 @@ def survey(request: ReplacementRequest, known: KnownState) -> ReplacementContext
         ),
     )
     return context._replace(verdicts=_verdicts(context, codes))
+
+
+def _spare(request: ReplacementRequest, there: Bool, leaving: Bool) -> Spare:
+    """Return what groups and resources have above their minimums once scale-down has removed its nodes."""
+    snapshot = request.snapshot
+    left = spare(snapshot, request.round.settings.limits, leaving)
+    by_scale_down = np.flatnonzero(~there & ~leaving & (snapshot.nodes.group >= 0))
+    np.subtract.at(left.group_left, left.group[by_scale_down], 1)
+    np.subtract(left.amount_left, left.amount[by_scale_down].sum(axis=0), out=left.amount_left)
+    return left
 
 
 def _count_grown(request: ReplacementRequest, limits: Limits) -> None:
@@ -234,17 +243,18 @@ def _verdicts(context: ReplacementContext, codes: UInt8) -> NodeVerdicts:
     """Return which nodes may go, and why others stay. The first that applies is the reason."""
     request, snapshot = context.request, context.request.snapshot
     nodes, settings, count = snapshot.nodes, request.settings, len(context.leaving)
-    blocked = outcome.blocks(codes) & (snapshot.pods.node >= 0)
+    at = _running_on(request, count)
+    blocked = outcome.blocks(codes) & (at >= 0)
     rows = np.flatnonzero(blocked)[::-1]
     blocking_pod, blocking_reason = np.full(count, -1, np.int32), np.zeros(count, np.uint8)
-    blocking_pod[snapshot.pods.node[rows]] = rows
+    blocking_pod[at[rows]] = rows
     has = blocking_pod >= 0
     blocking_reason[has] = [outcome.blocking_reason(int(code)) for code in codes[blocking_pod[has]]]
     waits = np.zeros(count, bool)
-    waits[snapshot.pods.node[(codes == outcome.WAIT) & (snapshot.pods.node >= 0)]] = True
-    kept, protected = _protected(context)
+    waits[at[(codes == outcome.WAIT) & (at >= 0)]] = True
+    kept, protected = _protected(context, at)
     blocking_pod = np.where(has, blocking_pod, protected)
-    received = _received(request, count)
+    received = _received(context)
     whole = np.array([*(group.zero_or_max for group in snapshot.groups), False], bool)[nodes.group]
     left = context.spare
     too_much = np.any((left.amount > 0) & (left.amount > left.amount_left), axis=1)
@@ -276,11 +286,28 @@ def _verdicts(context: ReplacementContext, codes: UInt8) -> NodeVerdicts:
 _NOT_ENOUGH_PDB: Final = BlockingPodReason.NOT_ENOUGH_PDB
 
 
-def _received(request: ReplacementRequest, count: int) -> Bool:
-    """Return the nodes on which earlier decisions, or the pods that wait, have placed pods. bool[N]."""
-    this, snapshot = request.round, request.snapshot
+def _running_on(request: ReplacementRequest, count: int) -> Int32:
+    """Return the node of each running pod once scale-down has moved it. int32[P], -1 = of none of the snapshot."""
+    node = request.snapshot.pods.node
+    at = request.round.simulation.state.pod_node[: len(node)]
+    return np.where((node >= 0) & (at < count), at, -1).astype(np.int32)
+
+
+def _takes_pods(request: ReplacementRequest, is_left: Bool) -> Bool:
+    """Return the nodes to which scale-down moves pods. bool[N]. is_left : bool[N] nodes that it does not remove."""
+    at, found = _running_on(request, len(is_left)), np.zeros(len(is_left), bool)
+    found[at[(at >= 0) & ~is_left[request.snapshot.pods.node]]] = True
+    return found
+
+
+def _received(context: ReplacementContext) -> Bool:
+    """Return the nodes on which other decisions than scale-down, or the pods that wait, have placed pods. bool[N]."""
+    request = context.request
+    this, snapshot, count = request.round, request.snapshot, len(context.leaving)
     at, known = this.simulation.state.pod_node, len(request.snapshot.pods.spec)
-    moved = at[:known][at[:known] != snapshot.pods.node]
+    is_moved = at[:known] != snapshot.pods.node
+    by_scale_down = (snapshot.pods.node >= 0) & ~(context.there | context.leaving)[snapshot.pods.node]
+    moved = at[:known][is_moved & ~by_scale_down]
     evicted = at[known : known + len(this.evictions)]
     received = np.zeros(count, bool)
     for nodes in (moved, evicted):
@@ -289,7 +316,8 @@ def _received(request: ReplacementRequest, count: int) -> Bool:
 
 
 def _young(context: ReplacementContext) -> Bool:
-    """Return the nodes that are too young to be replaced, or have a pod that is. bool[N]. Unknown ages count as old."""
+    """Return the nodes that are too young to be replaced, or have a pod that is, those of scale-down among them.
+    bool[N]. Unknown ages count as old."""
     request, snapshot = context.request, context.request.snapshot
     young = np.zeros(len(context.leaving), bool)
     after_ns = request.settings.consolidate_after_ns
@@ -299,16 +327,17 @@ def _young(context: ReplacementContext) -> Bool:
         pods = snapshot.pods
         recent = (pods.created_s > 0) & (request.now_ns - pods.created_s * SECOND_NS < after_ns) & (pods.node >= 0)
         young[pods.node[recent & ~pods.is_terminal()]] = True
+        young |= context.takes_pods
     return young
 
 
-def _protected(context: ReplacementContext) -> tuple[Bool, Int32]:
+def _protected(context: ReplacementContext, at: Int32) -> tuple[Bool, Int32]:
     """Return the nodes that are not to be disrupted, bool[N], and the first pod of each that must not be, int32[N],
-    -1 = none."""
+    -1 = none. at : int32[P] the node of each running pod."""
     request, snapshot = context.request, context.request.snapshot
     pod = np.full(len(context.leaving), -1, np.int32)
     if not request.settings.do_not_disrupt:
         return np.zeros(len(pod), bool), pod
-    rows = np.flatnonzero(undisrupted(snapshot, request.now_ns) & (snapshot.pods.node >= 0))[::-1]
-    pod[snapshot.pods.node[rows]] = rows
+    rows = np.flatnonzero(undisrupted(snapshot, request.now_ns) & (at >= 0))[::-1]
+    pod[at[rows]] = rows
     return snapshot.nodes.do_not_disrupt | (pod >= 0), pod

@@ -3,7 +3,8 @@
 Candidates are ordered by what a node costs above the worth of room for its pods. Sets of nodes are tried in the
 simulation: the first nodes of several orders in several sizes, then the best one with a node more, a node less, or
 another node. A wave that is adopted stays in the simulation, and the next one is searched there. A node that has
-received a pod stays, and nodes that a target has leave get none. Work is counted (`SearchBudgets.replacement_work`),
+received a pod stays, and nodes that a target has leave get none. Nodes to which scale-down moves pods are not in the
+first wave, which so can begin at once, unless nothing else saves. Work is counted (`SearchBudgets.replacement_work`),
 and time is checked before each trial. Deterministic: ties go to the earlier set. Raises MoveLogFullError.
 """
 
@@ -97,7 +98,7 @@ GREEDY: Final = Way(0.0, 0.0)
 
 class ReplacementWaves:
     """The search for one wave after the other. waves : those adopted; target : what they follow; scale : how large a
-    wave may be; way : how it follows the target."""
+    wave may be; way : how it follows the target; is_after_scale_down : whether the first wave may begin after it."""
 
     def __init__(self, context: ReplacementContext, bound: ClusterBound) -> None:
         self.context, self.bound = context, bound
@@ -114,6 +115,7 @@ class ReplacementWaves:
         self.scale = self.one_wave
         self.target: Target | None = None
         self.way = GREEDY
+        self.is_after_scale_down = False
         self._work = request.settings.search.replacement_work
         self._wave_work = self._wave_trials = 0
         self.trials = 0
@@ -190,7 +192,8 @@ class ReplacementWaves:
         may_go[self._gone] = False
         if self.target is not None:
             may_go &= self.target.leaving
-        self._candidates = np.flatnonzero(may_go).astype(np.int32)
+        may_go_now = may_go & ~context.takes_pods if self._is_before_scale_down() else may_go
+        self._candidates = np.flatnonzero(may_go_now).astype(np.int32)
         surplus = price - self.bound.node_value
         self._surplus = np.where(np.isnan(surplus), 0.0, surplus)
         self._bench = self._new_bench(may_go)
@@ -198,9 +201,21 @@ class ReplacementWaves:
         self._whole = [self._limits.admitted(order, self.scale.most_leaving) for order in self._first]
         self._rooms = self._rooms_to_try()
 
+    def _is_before_scale_down(self) -> bool:
+        """Return whether scale-down's pods may still be on their nodes when the wave begins."""
+        return not self.waves and self.scale.waves == 1 and not self.is_after_scale_down
+
+    def may_wait(self) -> bool:
+        """Return whether a first wave that begins after scale-down could have other nodes."""
+        return self._is_before_scale_down() and bool(
+            (self.context.takes_pods & (self.context.verdicts.limit == 0)).any()
+        )
+
     def is_one_wave(self, wave: Wave) -> bool:
-        """Return whether a set that was found for all waves keeps the limits of one."""
+        """Return whether a set that was found for all waves keeps the limits of one that can begin at once."""
         leaving, new, one = wave.trial.leaving, wave.trial.group_of, self.one_wave
+        if self.context.takes_pods[leaving].any():
+            return False
         if len(leaving) > one.most_leaving or len(new) > one.most_new:
             return False
         growth = self.context.limits.after(self._added, self._removed)
@@ -246,7 +261,8 @@ class ReplacementWaves:
         self._is_candidate = may_go
         # The fullest first, and nodes that may leave later last.
         used = self._use[stays]
-        candidates = self._candidates[np.argsort(self._surplus[self._candidates], kind="stable")]
+        candidates = np.flatnonzero(may_go)
+        candidates = candidates[np.argsort(self._surplus[candidates], kind="stable")]
         order = np.concatenate([opened, stays[np.argsort(-used, kind="stable")], candidates]).astype(np.int32)
         self._growth_left = context.limits.after(self._added, self._removed, self.scale.waves)
         may_add = np.minimum(self._growth_left.may_add, self.scale.most_new)

@@ -9,6 +9,7 @@ _TOTAL = "kueue.x-k8s.io/pod-group-total-count"
 CLAIMS: tuple[Json, ...] = (
     {"name": "gpu", "resourceClaimName": "shared"},
     {"name": "nic", "resourceClaimTemplateName": "template"},
+    {"name": "more", "resourceClaimTemplateName": "more"},
     {"name": "none"},
 )
 """Claims of a pod."""
@@ -58,6 +59,8 @@ def _pod_group(random: Random, name: str, namespace: str) -> Json:
         spec["schedulingConstraints"] = {"topology": keys[: random.choice((0, 1, 1, 2))]}
     if random.random() < 0.5:
         spec["disruptionMode"] = random.choice(("Pod", "PodGroup", {"all": {}}, {"single": {}}))
+    if random.random() < 0.5:
+        spec["resourceClaims"] = [{"name": "nic", "resourceClaimTemplateName": random.choice(("template", "more"))}]
     if random.random() < 0.3:
         spec["priority"] = random.randint(-5, 5)
     if random.random() < 0.5:

@@ -4,6 +4,7 @@ of has some chance to be there. Deterministic in the seed. Clusters are small, a
 
 from typing import Any
 
+from tests.builders.random_devices import device_objects, group_slices
 from tests.builders.random_groups import CLAIMS_MADE, group_objects, group_of, provisioning_requests
 from tests.builders.random_pod_specs import (
     APPS,
@@ -46,6 +47,9 @@ def random_objects(seed: int) -> list[Json]:
         objects += group_objects(draw.random, tuple({one["metadata"]["namespace"]: 1 for one in owners}), controllers)
     if draw.random.random() < 0.3:
         objects += provisioning_requests(draw.random, ["template"], "default")
+    if draw.random.random() < 0.6:
+        pods = [one for one in objects if one["kind"] == "Pod"]
+        objects += device_objects(draw.random.random(), names, NAMESPACES, pods)
     draw.random.shuffle(objects)
     return objects
 
@@ -118,6 +122,12 @@ def _node(draw: Draw, name: str) -> Json:
     return {"apiVersion": "v1", "kind": "Node", **node}
 
 
+def _template_node(draw: Draw) -> Json:
+    return _node_shared(draw, "template") | draw.maybe(
+        0.2, lambda: group_slices(draw.random.random()), "resourceSlices"
+    )
+
+
 def _groups(draw: Draw, nodes: list[str]) -> list[Json]:
     groups = []
     for i in range(draw.number(0, 3)):
@@ -128,7 +138,7 @@ def _groups(draw: Draw, nodes: list[str]) -> list[Json]:
             **draw.maybe(0.7, lambda i=i: nodes[i::4], "nodes"),
             **draw.maybe(0.7, lambda: draw.one((0.25, 1, 0.0, 3.75)), "price"),
             **draw.maybe(0.2, lambda: True, "zeroOrMax"),
-            **draw.maybe(0.7, lambda: _node_shared(draw, "template"), "template"),
+            **draw.maybe(0.7, lambda: _template_node(draw), "template"),
         }
         status = {
             **draw.maybe(0.5, lambda: draw.one(("Healthy", "Unhealthy", "BackedOff")), "health"),

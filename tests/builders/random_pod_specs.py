@@ -14,7 +14,8 @@ ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 ZONES, APPS = ("a", "b", "c"), ("web", "db", "cache", "job")
 NAMESPACES = ("default", "kube-system", "team-a")
 CREATED = ("2026-01-01T00:00:00Z", "2025-12-24T08:30:07Z", "1969-07-20T20:17:00Z", "2026-02-01T00:00:00+02:00")
-DEVICES = ("nvidia.com/gpu", "example.com/fpga", "hugepages-2Mi", "ephemeral-storage")
+_CLASS = "deviceclass.resource.kubernetes.io/nic"
+DEVICES = ("nvidia.com/gpu", "example.com/fpga", _CLASS, "hugepages-2Mi", "ephemeral-storage")
 CPU = ("100m", "250m", "1", "1500m", "2", "500u", "0")
 MEMORY = ("8Pi", "64Mi", "1Gi", "1500M", "512Ki", "1000000001", "1e3", "0.5Gi", "128974848m")
 
@@ -187,7 +188,7 @@ def pod_spec(draw: Draw, nodes: list[str]) -> Json:
         **draw.maybe(0.5, lambda: draw.one(("default-scheduler", "other")), "schedulerName"),
         **draw.maybe(0.5, lambda: draw.one(("Always", "OnFailure", "Never")), "restartPolicy"),
         **draw.maybe(0.4, lambda: draw.one((0, 30, 600)), "terminationGracePeriodSeconds"),
-        **draw.maybe(0.05, lambda: draw.some(CLAIMS, 1), "resourceClaims"),
+        **draw.maybe(0.25, lambda: draw.some(CLAIMS), "resourceClaims"),
         **draw.maybe(0.1, lambda: [{"name": "wait"}], "schedulingGates"),
         **draw.maybe(0.5, lambda: volumes_of(draw.random, claim_names()), "volumes"),
     }

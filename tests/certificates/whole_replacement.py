@@ -34,19 +34,37 @@ def carried_out(plan: scale_up.Plan, before: Placement, decision: plan_pb2.Repla
 
 
 def conflicts(plan: scale_up.Plan, answer: plan_pb2.PlanResponse) -> Iterator[str]:
-    """Return what contradicts the decisions before."""
+    """Return what contradicts the decisions before. Nodes that take pods of scale-down may go later, with them."""
     waves, gone = answer.replacement.waves, {one.node for one in answer.scale_down.unneeded}
     relied_on = set(answer.scale_up.on_existing.values())
-    relied_on |= {to for one in answer.scale_down.unneeded for to in one.destinations.values()}
     for name in (one.node for wave in waves for one in wave.leaving):
         if name in gone:
             yield f"{name} goes twice"
         if name in relied_on:
             yield f"{name} is replaced, but pods are to come there"
+    yield from _moved_again(plan, answer)
     if waves:
         yield from _budgets(plan, answer)
         yield from _sizes(plan, answer)
     yield from _money(plan, answer)
+
+
+def _moved_again(plan: scale_up.Plan, answer: plan_pb2.PlanResponse) -> Iterator[str]:
+    """Check that exactly the pods that are on a node when its wave begins, and need a place, get another."""
+    node_of = {pod.key: pod.node for pod in plan.cluster.pods.values() if pod.node and not pod.ended}
+    node_of |= {key: to for one in answer.scale_down.unneeded for key, to in one.destinations.items()}
+    first = {key for one in answer.scale_down.unneeded for key in one.destinations}
+    for wave in answer.replacement.waves:
+        for entry in wave.leaving:
+            there = {
+                key
+                for key, node in node_of.items()
+                if node == entry.node
+                and (key in first or not goes_with_its_node(plan.cluster.pods[key], plan.now_s, plan.cutoff))
+            }
+            if there != set(entry.destinations):
+                yield f"{entry.node}: moves {sorted(entry.destinations)[:5]}, not {sorted(there)[:5]}"
+        node_of |= {key: to for entry in wave.leaving for key, to in entry.destinations.items()}
 
 
 def _budgets(plan: scale_up.Plan, answer: plan_pb2.PlanResponse) -> Iterator[str]:

@@ -69,6 +69,7 @@ def run(
     apply_pod_costs: ApplyPodCostsOption = False,
     allow_plaintext_on_network: PlaintextOption = False,
     prices: PricesOption = None,
+    offers: OffersOption = None,
     log_format: LogFormatOption = None,
     group_by: GroupByOption = None,
     replace: ReplaceOption = False,
@@ -79,19 +80,18 @@ def run(
     allow_anonymous_on_network: AnonymousOption = False,
 ) -> None:
     """Autoscale a live cluster: snapshot, plan, act, repeat. Logs go to stderr: text has a line for each round in which
-    something has changed, JSON an object for each round. A dry run ends with the table of its last plan.
-    """
+    something has changed, JSON an object for each round. A dry run ends with the table of the last plan."""
     require_extra("kubernetes", "trimtab run")
     from trimtab.clients.cli.live.run import RunOptions
     from trimtab.clients.cli.live.run import run as go
     from trimtab.clients.cli.live.sources import ClusterSource
 
+    source = ClusterSource(kubeconfig, context, tuple(node_groups or ()), settings, cluster_name)
     go(RunOptions(
-        ClusterSource(kubeconfig, context, tuple(node_groups or ()), settings, cluster_name), planner, actuator,
-        tuple(read_decisions(decision)) if decision else (), interval, dry_run, rounds, namespace, leader_elect,
-        lease_name, status_config_map, events, health_address, record, log_level, state_config_map, state_file,
-        state_max_age, apply_pod_costs, allow_plaintext_on_network, prices, log_format, group_by, replace,
-        advise_only, metrics_address, web, policy, allow_anonymous_on_network,
+        source, planner, actuator, tuple(read_decisions(decision or [])), interval, dry_run, rounds, namespace,
+        leader_elect, lease_name, status_config_map, events, health_address, record, log_level, state_config_map,
+        state_file, state_max_age, apply_pod_costs, allow_plaintext_on_network, prices, log_format, group_by, replace,
+        advise_only, metrics_address, web, policy, allow_anonymous_on_network, offers,
     ))  # fmt: skip
 
 
@@ -110,6 +110,7 @@ def steer(
     context: ContextOption = "",
     node_groups: GroupsOption = None,
     settings: SettingsOption = None,
+    offers: OffersOption = None,
     interval: IntervalOption = 10.0,
     writes_per_second: Annotated[
         float, typer.Option(min=0.1, max=1000, help="largest number of writes per second")
@@ -137,7 +138,7 @@ def steer(
     go(
         SteerOptions(
             source, planner, actuator, autoscaler, interval, writes_per_second, dry_run, clean, leave, rounds,
-            namespace, leader_elect, lease_name, state_config_map, state_file, log_level, log_format,
+            namespace, leader_elect, lease_name, state_config_map, state_file, log_level, log_format, offers,
         )
     )  # fmt: skip
 

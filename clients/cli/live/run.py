@@ -2,9 +2,11 @@
 
 import os
 import socket
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import structlog
 
@@ -18,6 +20,7 @@ from trimtab.clients.cli.live.last_cluster import LastCluster, Recorders
 from trimtab.clients.cli.live.rounds_recorder import RoundsRecorder
 from trimtab.clients.cli.live.sources import ClusterSource, check_writable, cluster_failures
 from trimtab.clients.cli.live.stopping import Stopping
+from trimtab.clients.cli.offer_files import read_offers
 from trimtab.clients.cli.planners import NamedSettingsLink
 from trimtab.clients.cli.price_files import read_prices
 from trimtab.clients.cli.prices import Prices
@@ -27,11 +30,13 @@ from trimtab.clients.kubernetes.lease import Lease, LeaseSettings
 from trimtab.clients.kubernetes.registry import PermissionRule, User, rules_of
 from trimtab.clients.reference_loop.advisory import Advisory
 from trimtab.clients.reference_loop.events import EventWriter, StatusEvents, Subject
+from trimtab.clients.reference_loop.gang_events import GangEvents
 from trimtab.clients.reference_loop.growth_events import GrowthEvents
 from trimtab.clients.reference_loop.health import Health, HealthServer
 from trimtab.clients.reference_loop.kept_state import StateConfigMap, StateFile, StateKeeper
 from trimtab.clients.reference_loop.loop import Loop, LoopServices, LoopSettings
 from trimtab.clients.reference_loop.planner_session import GrpcLink, PlannerSession
+from trimtab.clients.reference_loop.request_events import RequestEvents
 from trimtab.clients.reference_loop.rounds import RoundRecorder, RoundRunner, RoundSettings
 from trimtab.clients.reference_loop.status_map import StatusMap
 from trimtab.clients.rpc.access import Review, open_access
@@ -40,6 +45,7 @@ from trimtab.clients.rpc.port_security import PortSecurity
 from trimtab.clients.rpc.retries import ONCE
 from trimtab.clients.rpc.telemetry import LogFormat, Telemetry, configure_logging, start_telemetry, terminal_format
 from trimtab.clients.snapshots.live.cluster import LiveCluster
+from trimtab.clients.snapshots.objects.karpenter.offers import MachineOffer
 from trimtab.v1 import plan_pb2
 
 log = structlog.get_logger("loop")
@@ -89,6 +95,14 @@ class RunOptions:
     web: str = ""
     policy: Path | None = None
     allow_anonymous: bool = False
+    offers: Path | None = None
+
+
+class Priced(NamedTuple):
+    """prices : of `--prices`; offers : of `--offers`. None = not given."""
+
+    prices: Prices | None
+    offers: Sequence[MachineOffer] | None
 
 
 def run(options: RunOptions) -> None:
@@ -113,21 +127,22 @@ def run(options: RunOptions) -> None:
     )
     if settings.groups:
         refuse_labels(read_labels(options.group_by))
-    prices = read_prices(options.prices) if options.prices is not None else None
+    priced = Priced(
+        read_prices(options.prices) if options.prices is not None else None,
+        read_offers(options.offers).offers if options.offers is not None else None,
+    )
     check_writable("--state-file", options.state_file)
     check_writable("--record", options.record)
     if options.policy is not None and not options.web:
         raise UsageError("--policy is for the page of --web; omit it, or give --web")
     stopping = Stopping()
     with cluster_failures(), stopping.on_signals(), ExitStack() as stack:
-        _run(options, settings, prices, (stopping, stack))
+        _run(options, settings, priced, (stopping, stack))
     log.info("stopped")
 
 
 def _with_advice(options: RunOptions) -> RunOptions:
     """Return the options of a loop that only advises as those of a dry run with a status of its own."""
-    if options.metrics_address and not options.advise_only:
-        raise UsageError("--metrics-address is for --advise-only; planner and actuator have metrics of their own")
     if not options.advise_only:
         return options
     if options.apply_pod_costs:
@@ -144,22 +159,20 @@ def _with_advice(options: RunOptions) -> RunOptions:
     )
 
 
-def _run(
-    options: RunOptions, settings: RoundSettings, prices: Prices | None, ending: tuple[Stopping, ExitStack]
-) -> None:
+def _run(options: RunOptions, settings: RoundSettings, priced: Priced, ending: tuple[Stopping, ExitStack]) -> None:
     """Assemble everything and run it; the stack shuts it down."""
-    stopping, stack = ending
-    telemetry = _open_telemetry(options)
-    stack.callback(telemetry.close)
-    api = options.source.api()
+    (stopping, stack), (prices, offers) = ending, priced
+    telemetry = _open_telemetry(options, stack)
     health = Health(max_inactivity_s=max(10 * options.interval_s, 600.0))
     if options.health_address:
         log.info("health", address=_open_health(options, health, stack))
-    cluster = stack.enter_context(LiveCluster(api, needs=_needs(options), numbers=annotations_read(settings.plan)))
-    settings = completed(settings, cluster, _tell, read_labels(options.group_by), prices)
+    live = LiveCluster(options.source.api(), needs=_needs(options), numbers=annotations_read(settings.plan))
+    cluster = stack.enter_context(live)
+    settings = completed(settings, cluster, _tell, read_labels(options.group_by), prices, offers)
     wait_until_listed(cluster, health)
     advisory = Advisory(telemetry.meter) if options.advise_only else None
-    around = _services(options, api, health, stack, advisory)
+    gangs = GangEvents(telemetry.meter, cluster.uid_of)
+    around = _services(options, cluster, health, stack, advisory)._replace(gang_events=gangs)
     # An unavailable service is asked once: the loop makes a new round after a pause, and can be stopped meanwhile.
     planner = stack.enter_context(GrpcLink(options.planner, policy=ONCE))
     actuator = stack.enter_context(ActuatorClient(options.actuator, ONCE)) if options.actuator else None
@@ -200,8 +213,8 @@ def _tell(kind: str, text: str) -> None:
     log.info(kind, text=text)
 
 
-def _open_telemetry(options: RunOptions) -> Telemetry:
-    """Start metrics and traces, with the loop's certificate if it has one."""
+def _open_telemetry(options: RunOptions, stack: ExitStack) -> Telemetry:
+    """Start metrics and traces, with the loop's certificate if it has one; the stack ends them."""
     ours = ChannelSecurity.from_environment()
     security = PortSecurity(cert=ours.tls_cert, key=ours.tls_key, allow_plaintext=options.allow_plaintext)
     try:
@@ -211,6 +224,7 @@ def _open_telemetry(options: RunOptions) -> Telemetry:
     if telemetry.metrics_address:
         log.info("metrics", address=telemetry.metrics_address)
         telemetry.ready.set()
+    stack.callback(telemetry.close)
     return telemetry
 
 
@@ -262,9 +276,10 @@ def _needs(options: RunOptions) -> list[PermissionRule]:
 
 
 def _services(
-    options: RunOptions, api: Api, health: Health, stack: ExitStack, advisory: Advisory | None
+    options: RunOptions, cluster: LiveCluster, health: Health, stack: ExitStack, advisory: Advisory | None
 ) -> LoopServices:
     """Start the services through which the loop reports; the stack stops them."""
+    api = cluster.api
     identity = f"{socket.gethostname()}-{os.getpid()}"
     lease = writer = None
     if options.leader_elect:
@@ -273,7 +288,7 @@ def _services(
         stack.callback(lease.stop)
     acts = options.actuator is not None and not options.dry_run
     if options.events and acts:
-        writer = EventWriter(api, identity)
+        writer = EventWriter(api, identity, cluster.uid_of)
         writer.start()
         stack.callback(writer.stop)
     subject = Subject("ConfigMap", options.status_config_map or STATUS_MAP, options.namespace)
@@ -285,6 +300,7 @@ def _services(
         events=writer,
         status_events=StatusEvents(subject) if writer is not None else None,
         growth_events=GrowthEvents(subject) if writer is not None else None,
+        request_events=RequestEvents() if writer is not None else None,
         states=_states(options, api),
         advisory=advisory,
     )

@@ -16,7 +16,7 @@ from trimtab.clients.cli.offer_files import OfferFile
 from trimtab.clients.cli.output import Format, note, print_document, stdout_console
 from trimtab.clients.cli.plan import CommandOptions
 from trimtab.clients.cli.planners import open_planner
-from trimtab.clients.cli.prices import PricedMachine, Prices
+from trimtab.clients.cli.prices import Prices
 from trimtab.clients.cli.rightsize.empty_cluster import EmptyCluster, empty_cluster
 from trimtab.clients.cli.rightsize.exports import exported
 from trimtab.clients.cli.rightsize.formats import Level, PoolExport, RightsizeFormat
@@ -146,8 +146,7 @@ def _usable(
 def _now(snapshot: pb.ClusterSnapshot, empty: EmptyCluster, options: CommandOptions, offers: OfferFile) -> NowCosts:
     """Return what the workers cost now: by the list, else by --prices, --rates and NodeGroups."""
     given = options.prices_of_file or Prices()
-    listed = {PricedMachine(*one.key): one.price for one in offers.offers if one.price is not None}
-    prices = Prices({**listed, **given.machines}, given.groups, given.labels, given.rates, offers.currency, offers.name)
+    prices = offers.prices(given)
     costs = Costs(ClusterView(snapshot), prices).by_node
     workers = set(empty.workers)
     known = [price for node, price in sorted(costs.items()) if node in workers]

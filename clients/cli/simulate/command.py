@@ -17,6 +17,7 @@ from trimtab.clients.cli.documents import read_settings, settings_of
 from trimtab.clients.cli.failures import FailedError, UsageError
 from trimtab.clients.cli.group_prices import object_prices, prices_of
 from trimtab.clients.cli.label_groups import ZONE
+from trimtab.clients.cli.offer_files import read_offers
 from trimtab.clients.cli.output import Format, note, print_document, print_lines, stderr_console, stdout_console
 from trimtab.clients.cli.price_files import read_prices
 from trimtab.clients.cli.prices import Prices, machine_of
@@ -58,6 +59,7 @@ class SimulateOptions:
     prices: Path | None = None
     trace: Path | None = None
     policy: tuple[str, ...] = ()
+    offers: Path | None = None
 
 
 def print_schema() -> None:
@@ -74,7 +76,7 @@ def simulate(options: SimulateOptions) -> None:
     limits = read_limits(options.limits)
     if limits and not options.recommend:
         raise UsageError("--limit needs --recommend")
-    prices = read_prices(options.prices) if options.prices is not None else None
+    prices = _prices(options)
     scenario, trace = read_input(options.scenario, options.trace)
     _note_left_out(scenario, trace)
     if prices is not None:
@@ -103,6 +105,12 @@ def simulate(options: SimulateOptions) -> None:
         _show(results, found, options.save)
     if found is not None and found.best is None:
         raise FailedError("no settings are within all limits")
+
+
+def _prices(options: SimulateOptions) -> Prices | None:
+    """Return the prices of `--prices` and, where those have none, of `--offers`; None = neither is given."""
+    prices = read_prices(options.prices) if options.prices is not None else None
+    return read_offers(options.offers).prices(prices) if options.offers is not None else prices
 
 
 def _with_policies(run: Run, policies: tuple[str, ...]) -> list[Run]:

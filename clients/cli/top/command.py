@@ -116,7 +116,10 @@ def _feed(options: TopOptions, *, is_once: bool) -> Iterator[Feed]:
     else:
         if options.actuator is not None:
             raise UsageError("--actuator belongs to a live cluster; omit it, or omit FILE")
-        yield _recorded_feed(given) or StillFeed(_picture(given))
+        recorded = _recorded_feed(given)
+        if recorded is not None and given.offers is not None:
+            note("--offers has no effect: recorded rounds have their node groups")
+        yield recorded or StillFeed(_picture(given))
 
 
 def _refuse_with_demo(options: TopOptions) -> None:
@@ -164,6 +167,7 @@ def _live_feed(options: TopOptions) -> Iterator[LiveFeed]:
     source = ClusterSource(given.kubeconfig, (given.contexts or ("",))[0], given.files, given.settings)
     settings, groups = source.plan_settings(), source.groups()
     labels = read_labels(given.group_by)
+    offers = given.offers_of_file.offers if given.offers_of_file is not None else None
     if groups:
         refuse_labels(labels)
     with ExitStack() as stack:
@@ -180,7 +184,7 @@ def _live_feed(options: TopOptions) -> Iterator[LiveFeed]:
             cluster,
             PlannerSession(NamedSettingsLink(link, given.settings)),
             actuator,
-            completed(planned, cluster, lambda _, text: note(text), labels, given.prices_of_file),
+            completed(planned, cluster, lambda _, text: note(text), labels, given.prices_of_file, offers),
             last,
         )
         if options.state_map:

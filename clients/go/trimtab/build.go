@@ -55,8 +55,13 @@ func Build(objects Objects) (*Snapshot, error) {
 		b.snapshot.PodDisruptionBudgets = append(b.snapshot.PodDisruptionBudgets, row)
 	}
 	b.addNamespaces()
-	b.snapshot.SlackRequests = slackRequests(&b.objects, b.workloads, b.specs.priorities)
-	b.snapshot.CapacityRequests = capacityRequests(&b.objects, b.specs.priorities)
+	b.snapshot.SlackRequests = slackRequests(&b.objects, b.workloads, b.specs.priorities, b.specs.claims)
+	devices, notes, err := devicesOf(&b.objects)
+	if err != nil {
+		return nil, err
+	}
+	b.snapshot.Devices, b.notes = devices, append(b.notes, notes...)
+	b.snapshot.CapacityRequests = capacityRequests(&b.objects, b.specs.priorities, b.specs.claims)
 	b.dictionary.write(b.snapshot)
 	return &Snapshot{b.snapshot, append(b.notes, sortedUnique(b.specs.notes)...)}, nil
 }
@@ -87,7 +92,7 @@ func (b *builder) take(objects Objects) error {
 		}
 	}
 	b.dictionary = newDictionary(resourceNames(nodes))
-	b.specs = newSpecTable(b.dictionary, prioritiesOf(b.objects.PriorityClasses))
+	b.specs = newSpecTable(b.dictionary, prioritiesOf(b.objects.PriorityClasses), claimObjectsOf(&b.objects))
 	b.required = requiredDrivers(b.objects.CSIDrivers)
 	b.csiNodes = map[string]*storagev1.CSINode{}
 	for _, one := range b.objects.CSINodes {
@@ -213,6 +218,11 @@ func sortedCopy(from Objects) (Objects, error) {
 		checkAndSort("StorageClass", false, &out.StorageClasses),
 		checkAndSort("CSINode", false, &out.CSINodes),
 		checkAndSort("CSIDriver", false, &out.CSIDrivers),
+		checkAndSort("DeviceClass", false, &out.DeviceClasses),
+		checkAndSort("ResourceSlice", false, &out.ResourceSlices),
+		checkAndSort("DeviceTaintRule", false, &out.DeviceTaintRules),
+		checkAndSort("ResourceClaimTemplate", true, &out.ResourceClaimTemplates),
+		checkAndSort("ResourceClaim", true, &out.ResourceClaims),
 		checkAndSort("CapacityBuffer", true, &out.CapacityBuffers),
 		checkAndSort("PodTemplate", true, &out.PodTemplates),
 		checkAndSort("PodGroup", true, &out.PodGroups),

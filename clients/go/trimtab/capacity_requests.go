@@ -59,12 +59,12 @@ type requestReader struct {
 
 // capacityRequests returns the ProvisioningRequests, by namespace and name; nil
 // if there are none. One that cannot be used carries its problem.
-func capacityRequests(objects *Objects, ranks priorities) *pb.CapacityRequests {
+func capacityRequests(objects *Objects, ranks priorities, claims *claimObjects) *pb.CapacityRequests {
 	if len(objects.ProvisioningRequests) == 0 {
 		return nil
 	}
 	d := newDictionary(nil)
-	reader := &requestReader{byKey(objects.PodTemplates), d, newSpecTable(d, ranks)}
+	reader := &requestReader{byKey(objects.PodTemplates), d, newSpecTable(d, ranks, claims)}
 	out := &pb.CapacityRequests{}
 	for _, one := range objects.ProvisioningRequests {
 		out.Requests = append(out.Requests, reader.row(one))
@@ -130,7 +130,7 @@ func (r *requestReader) podSet(set ProvisioningPodSet, namespace string) (*pb.Ca
 	}
 	pod := podOfTemplate(&template.Template, namespace, "requested")
 	_, affinity := splitPin(pod.Spec.Affinity)
-	spec, err := r.specs.index(pod, affinity, mountsOf(pod), claimsOf(pod, false))
+	spec, err := r.specs.index(pod, affinity, mountsOf(pod), false)
 	if err != nil {
 		return nil, badField(where, "correct it", "PodTemplate %s cannot be read: template.%s", key, err)
 	}

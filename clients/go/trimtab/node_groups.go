@@ -1,9 +1,11 @@
 package trimtab
 
 import (
+	"encoding/json"
 	"math"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	pb "trimtab.dev/clients/go/trimtabv1"
@@ -40,10 +42,33 @@ type NodeGroupSpec struct {
 	Template *corev1.Node `json:"template,omitempty"`
 	// All nodes or none.
 	ZeroOrMax bool `json:"zeroOrMax,omitempty"`
+	// ResourceSlices are those that drivers publish for each new node; nil = those
+	// of one of the group's nodes. In JSON they are `template.resourceSlices`.
+	ResourceSlices []*resourcev1.ResourceSlice `json:"-"`
 
 	// DaemonSetPods run on each new node; empty = the planner finds out from the
 	// DaemonSets. Only in Go; the kind has no such field.
 	DaemonSetPods []*corev1.Pod `json:"-"`
+}
+
+// UnmarshalJSON reads the kind's JSON, in which slices belong to the template.
+func (s *NodeGroupSpec) UnmarshalJSON(data []byte) error {
+	type plain NodeGroupSpec
+	var more struct {
+		Template *struct {
+			ResourceSlices []*resourcev1.ResourceSlice `json:"resourceSlices"`
+		} `json:"template"`
+	}
+	if err := json.Unmarshal(data, (*plain)(s)); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(data, &more); err != nil {
+		return err
+	}
+	if more.Template != nil {
+		s.ResourceSlices = more.Template.ResourceSlices
+	}
+	return nil
 }
 
 // NodeGroupStatus says how a group is, and what happened to it last. Health is
@@ -144,7 +169,7 @@ func (b *builder) groupRow(group *NodeGroup, size int) (*pb.NodeGroup, error) {
 
 func (b *builder) templatePod(pod *corev1.Pod) (*pb.TemplatePod, error) {
 	_, affinity := splitPin(pod.Spec.Affinity)
-	spec, err := b.specs.index(pod, affinity, mountsOf(pod), claimsOf(pod, false))
+	spec, err := b.specs.index(pod, affinity, mountsOf(pod), false)
 	if err != nil {
 		return nil, err
 	}

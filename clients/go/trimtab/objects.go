@@ -8,6 +8,8 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	resourcev1beta2 "k8s.io/api/resource/v1beta2"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -43,6 +45,15 @@ type Objects struct {
 	StorageClasses         []*storagev1.StorageClass
 	CSINodes               []*storagev1.CSINode
 	CSIDrivers             []*storagev1.CSIDriver
+
+	// Devices that drivers publish, and claims of them. nil ResourceClaims and
+	// ResourceClaimTemplates mean that claims are not known; no node fits a pod
+	// with a claim or template that is not given.
+	DeviceClasses          []*resourcev1.DeviceClass
+	ResourceSlices         []*resourcev1.ResourceSlice
+	DeviceTaintRules       []*resourcev1beta2.DeviceTaintRule
+	ResourceClaimTemplates []*resourcev1.ResourceClaimTemplate
+	ResourceClaims         []*resourcev1.ResourceClaim
 
 	// Groups of pods that are scheduled together. Pods name their group
 	// themselves; a pod that names a PodGroup which is not given waits.

@@ -3,6 +3,7 @@ package trimtab
 import (
 	"encoding/json"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -20,7 +21,9 @@ type PodGroup struct {
 type PodGroupSpec struct {
 	PodGroupTemplateRef *PodGroupTemplateReference `json:"podGroupTemplateRef,omitempty"`
 	WorkloadRef         *WorkloadReference         `json:"workloadRef,omitempty"`
-	PodGroupRules       `json:",inline"`
+	// ResourceClaims are shared by the pods that have the same entries.
+	ResourceClaims []corev1.PodResourceClaim `json:"resourceClaims,omitempty"`
+	PodGroupRules  `json:",inline"`
 }
 
 // PodGroupRules are what groups and their templates in a Workload have in common.

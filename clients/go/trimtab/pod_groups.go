@@ -33,8 +33,8 @@ type groupKey struct {
 // groupName returns the name of a pod's group; "" if it is in none. That of a
 // group of Volcano or Kueue begins with who made it.
 func groupName(pod *corev1.Pod) string {
-	if group := pod.Spec.SchedulingGroup; group != nil && ptr.Deref(group.PodGroupName, "") != "" {
-		return *group.PodGroupName
+	if name := schedulingGroup(pod); name != "" {
+		return name
 	}
 	if name := pod.Annotations[volcanoAnnotation]; name != "" {
 		return volcanoPrefix + name
@@ -43,6 +43,14 @@ func groupName(pod *corev1.Pod) string {
 		return kueuePrefix + name
 	}
 	return ""
+}
+
+// schedulingGroup returns a pod's group of Kubernetes' own kind.
+func schedulingGroup(pod *corev1.Pod) string {
+	if pod.Spec.SchedulingGroup == nil {
+		return ""
+	}
+	return ptr.Deref(pod.Spec.SchedulingGroup.PodGroupName, "")
 }
 
 // podGroups reads groups. members : pods by group.

@@ -49,16 +49,19 @@ type priorities struct {
 type specTable struct {
 	dictionary *dictionary
 	priorities priorities
+	claims     *claimObjects
 	known      map[string]int32
 	notes      []string
 }
 
-func newSpecTable(d *dictionary, of priorities) *specTable {
-	return &specTable{dictionary: d, priorities: of, known: map[string]int32{}}
+func newSpecTable(d *dictionary, of priorities, claims *claimObjects) *specTable {
+	return &specTable{dictionary: d, priorities: of, claims: claims, known: map[string]int32{}}
 }
 
-// index returns the index of a pod's spec row. claims : of devices.
-func (t *specTable) index(pod *corev1.Pod, affinity *corev1.Affinity, own mounts, claims []*pb.PodClaim) (int32, error) {
+// index returns the index of a pod's spec row. isSuccessor : of a pod like it,
+// for which no claims of devices have been made yet.
+func (t *specTable) index(pod *corev1.Pod, affinity *corev1.Affinity, own mounts, isSuccessor bool) (int32, error) {
+	claims := t.claims.of(pod, isSuccessor)
 	key, err := specKey(pod, affinity, own, claims)
 	if err != nil {
 		return 0, err
@@ -70,7 +73,7 @@ func (t *specTable) index(pod *corev1.Pod, affinity *corev1.Affinity, own mounts
 	if err != nil {
 		return 0, err
 	}
-	row.Claims = claims
+	row.Claims, row.ExtendedDeviceRequests = claims, extendedDeviceRequests(&pod.Spec, t.claims.resources)
 	index, err := t.dictionary.podSpec(row)
 	if err != nil {
 		return 0, err
@@ -100,7 +103,11 @@ func specKey(pod *corev1.Pod, affinity *corev1.Affinity, own mounts, claims []*p
 		data = fmt.Appendf(data, "\n%t%q", ok, value)
 	}
 	for _, one := range claims {
-		data = fmt.Appendf(data, "\n%q%q%q", one.Name, one.SharedClaim, one.Problem)
+		more, err := deterministic.Marshal(one)
+		if err != nil {
+			return "", err
+		}
+		data = fmt.Appendf(data, "\n%q", more)
 	}
 	if own.localStorage || len(own.exclusiveDisks)+len(own.readOnlyDisks) > 0 {
 		data = fmt.Appendf(data, "\n%t%q%q", own.localStorage, own.exclusiveDisks, own.readOnlyDisks)

@@ -37,7 +37,7 @@ func (t *podTable) add(pod *corev1.Pod) error {
 	}
 	pin, affinity := splitPin(pod.Spec.Affinity)
 	own := mountsOf(pod)
-	index, err := t.specs.index(pod, affinity, own, claimsOf(pod, false))
+	index, err := t.specs.index(pod, affinity, own, false)
 	if err != nil {
 		return err
 	}

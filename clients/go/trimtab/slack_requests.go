@@ -65,10 +65,10 @@ type slackReader struct {
 
 // slackRequests returns the requests of all objects, sorted; nil if there are
 // none. A request that cannot be used carries its problem.
-func slackRequests(objects *Objects, of *workloads, ranks priorities) *pb.SlackRequests {
+func slackRequests(objects *Objects, of *workloads, ranks priorities, claims *claimObjects) *pb.SlackRequests {
 	d := newDictionary(nil)
 	reader := &slackReader{
-		objects: objects, dictionary: d, specs: newSpecTable(d, ranks),
+		objects: objects, dictionary: d, specs: newSpecTable(d, ranks, claims),
 		workloads: of, templates: byKey(objects.PodTemplates), requests: map[string]*pb.SlackRequest{},
 	}
 	byKind := map[string][]workload{}
@@ -264,7 +264,7 @@ func (r *slackReader) withTemplate(row *pb.SlackRequest, template *corev1.PodTem
 
 func (r *slackReader) withPod(row *pb.SlackRequest, pod *corev1.Pod, namespace string) *pb.SlackRequest {
 	_, affinity := splitPin(pod.Spec.Affinity)
-	spec, err := r.specs.index(pod, affinity, mountsOf(pod), claimsOf(pod, true))
+	spec, err := r.specs.index(pod, affinity, mountsOf(pod), true)
 	if err != nil {
 		return &pb.SlackRequest{Object: row.Object, Problem: fmt.Sprintf("its pods cannot be read: %s", err)}
 	}

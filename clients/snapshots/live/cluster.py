@@ -60,7 +60,7 @@ class LiveCluster:
         keys of the pods' annotations that hold numbers.
         """
         self.store = WatchedObjects(numbers)
-        self._api, self._needs = api, needs
+        self.api, self._needs = api, needs
         self._maker = SnapshotMaker(self.store, lambda: server_minor(api))
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
@@ -79,7 +79,7 @@ class LiveCluster:
     def start(self) -> None:
         """Check the permissions, then start to list and watch. Errors: MissingPermissionError, UnreachableError."""
         require(
-            self._api,
+            self.api,
             [*(rule for one in self._reflectors for rule in one.resource.rules(User.SNAPSHOTS)), *self._needs],
         )
         for thread in self._threads:
@@ -164,6 +164,15 @@ class LiveCluster:
         """Return all nodes as they are now."""
         with self._lock:
             return list(self.store.objects["Node"].values())
+
+    def uid_of(self, kind: str, namespace: str, name: str) -> str:
+        """Return the uid of an object, "" if it is not known."""
+        with self._lock:
+            if kind == "Pod":
+                row = self.store.pods.get((namespace, name))
+                return row.uid if row is not None else ""
+            found = self.store.objects.get(kind, {}).get((namespace, name))
+            return (found.metadata.uid or "") if found is not None else ""
 
     def pool_groups(self, declared: Sequence[NodeGroup], offers: Sequence[MachineOffer] | None = None) -> PoolGroups:
         """Return the node groups of NodePools as they are now. declared : other groups, whose nodes stay theirs; offers

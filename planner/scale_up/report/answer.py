@@ -1,7 +1,7 @@
 """Builds the message from the result of the loop; groups and pods by name."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -18,7 +18,7 @@ from trimtab.planner.scale_up.estimate import GroupChoice
 from trimtab.planner.scale_up.gangs.orders import add_useless, next_orders
 from trimtab.planner.scale_up.plan import ScaleUpPlan
 from trimtab.planner.scale_up.reasons import Refusals
-from trimtab.planner.scale_up.report.gangs import add_gangs, gang_notes
+from trimtab.planner.scale_up.report.gangs import NO_GANGS, add_gangs, gang_notes, gangs_of_pods
 from trimtab.planner.scale_up.report.placeholders import add_waiting_placeholders, placeholder_notes
 from trimtab.planner.scale_up.report.sentences import growth_in_plan, reasons_of
 from trimtab.planner.scale_up.report.splits import add_splits
@@ -151,24 +151,34 @@ def _write_unschedulable(plan: ScaleUpPlan, served: Int64, growth: GrowthInPlan)
     rows = _rows(plan, plan.refusals, served, growth)
     if plan.gangs is not None:
         with_gangs = plan.gangs.refusals
-        rows += _rows(plan, with_gangs, np.arange(len(with_gangs.pods)), growth)
+        rows += _rows(plan, with_gangs, np.arange(len(with_gangs.pods)), growth, gangs_of_pods(plan.gangs))
     return b"".join(entry(_UNSCHEDULABLE, row) for _, row in sorted(rows))
 
 
-def _rows(plan: ScaleUpPlan, refusals: Refusals, served: Int64, growth: GrowthInPlan) -> list[tuple[str, bytes]]:
-    """Return the names of pods and their encoded entries. served : rows of the refusals."""
-    named = list(zip(plan.names_of(refusals.pods[served]), refusals.kind[served].tolist(), strict=True))
-    said = {kind: _said(plan, refusals, kind, growth) for kind in {kind for _, kind in named}}
-    return [(name, pb.UnschedulablePod(pod=name).SerializeToString() + said[kind]) for name, kind in named]
+def _rows(
+    plan: ScaleUpPlan, refusals: Refusals, served: Int64, growth: GrowthInPlan, gangs: Mapping[int, str] = NO_GANGS
+) -> list[tuple[str, bytes]]:
+    """Return the names of pods and their encoded entries. served : rows of the refusals; gangs : by pod, what its gang
+    waits for."""
+    pods = refusals.pods[served]
+    named = list(zip(plan.names_of(pods), refusals.kind[served].tolist(), pods.tolist(), strict=True))
+    keys = [(kind, gangs.get(pod, "")) for _, kind, pod in named]
+    said = {key: _said(plan, refusals, *key, growth) for key in set(keys)}
+    return [
+        (name, pb.UnschedulablePod(pod=name).SerializeToString() + said[key])
+        for (name, _, _), key in zip(named, keys, strict=True)
+    ]
 
 
 _UNSCHEDULABLE: Final = tag(pb.ScaleUpDecision, "unschedulable")
 
 
-def _said(plan: ScaleUpPlan, refusals: Refusals, kind: int, growth: GrowthInPlan) -> bytes:
-    """Return the content common to all pods of a kind."""
+def _said(plan: ScaleUpPlan, refusals: Refusals, kind: int, gang: str, growth: GrowthInPlan) -> bytes:
+    """Return the content common to all pods of a kind. gang : what the gang of the pods waits for, "" = they are in
+    none, or it is whole without them."""
     reasons, failed = reasons_of(plan, refusals, kind)
-    entry = pb.UnschedulablePod(reasons=reasons, failed_predicates=failed, detail=why_pending(reasons, failed, growth))
+    detail = gang or why_pending(reasons, failed, growth)
+    entry = pb.UnschedulablePod(reasons=reasons, failed_predicates=failed, detail=detail)
     return entry.SerializeToString(deterministic=True)
 
 

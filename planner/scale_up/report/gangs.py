@@ -1,6 +1,7 @@
 """What a plan does for each gang, and why pods stay pending with theirs: for programs and, in sentences, for people."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
@@ -11,6 +12,7 @@ from trimtab.planner.scale_up.plan import ScaleUpPlan
 from trimtab.planner.snapshot.columns import NO_NODE, Bool, Snapshot
 from trimtab.v1 import plan_pb2 as pb
 
+NO_GANGS: Final[Mapping[int, str]] = MappingProxyType({})
 _NO_REJECTION: Final = Rejection(-1, Reason.UNSPECIFIED)
 
 
@@ -25,6 +27,15 @@ def gang_notes(decision: pb.ScaleUpDecision) -> Iterator[str]:
     for one in decision.gangs:
         if one.reason in (Reason.POD_GROUP_MISSING, Reason.POD_GROUP_INVALID):
             yield f"pod group {one.group}: {one.detail}"
+
+
+def gangs_of_pods(outcome: GangOutcome) -> dict[int, str]:
+    """Return why the gang of each pod without a place has none, by pod; nothing for the pods of gangs that have."""
+    found: dict[int, str] = {}
+    for at, rejection in outcome.rejections.items():
+        gang = outcome.gangs[at]
+        found |= dict.fromkeys(gang.pending.tolist(), f"its gang {gang.key} waits: {rejection.detail}")
+    return found
 
 
 def _result(plan: ScaleUpPlan, outcome: GangOutcome, at: int, gang: Gang) -> pb.GangResult:

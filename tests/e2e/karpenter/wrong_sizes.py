@@ -4,6 +4,7 @@ import json
 import random
 import time
 from collections import Counter
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from tests.e2e.actuator_process import apply, until
@@ -159,11 +160,11 @@ def fill(plane: ControlPlane, node_count: int, shape: Shape = AFTER_A_PEAK) -> l
             for number in range(node_count)
         ),
     )
-    until(lambda: len(ready_nodes(plane)) == node_count, 240, "all nodes are ready")
+    until(lambda: len(ready_nodes(plane)) == node_count, 600, "all nodes are ready")
     apps = shape.apps_of(node_count)
     apply(plane, *(deployment(*app) for app in apps), *(budget(app.name, "25%") for app in apps))
     count = sum(app.replicas for app in apps)
-    until(lambda: running_pods(plane) == count, 240, "all pods run")
+    until(lambda: running_pods(plane) == count, 600, "all pods run")
     return apps
 
 
@@ -207,9 +208,25 @@ def sizes(nodes: list[Json]) -> Counter[str]:
     return Counter(node["metadata"]["labels"]["node.kubernetes.io/instance-type"] for node in nodes)
 
 
-def watch_until_settled(plane: ControlPlane, limit_s: float, quiet_s: float) -> list[tuple[float, float, int, int]]:
-    """Return (seconds, price an hour, nodes, disrupted nodes) every two seconds, until nothing changes for a while."""
-    found: list[tuple[float, float, int, int]] = []
+Sample = tuple[float, float, int, int]
+"""Seconds, price of an hour, nodes, disrupted nodes."""
+
+
+def cost_over(samples: list[Sample], seconds: float) -> float:
+    """Return what the nodes cost within a time; after the last sample, the price stays."""
+    times = [*(one[0] for one in samples if one[0] < seconds), seconds]
+    return sum(samples[i][1] * (end - begin) for i, (begin, end) in enumerate(pairwise(times))) / 3600
+
+
+def most_saved_after(samples: list[Sample]) -> float:
+    """Return after how many seconds 90 % of what is saved at the end was saved."""
+    first, last = samples[0][1], samples[-1][1]
+    return next(one[0] for one in samples if one[1] <= last + (first - last) / 10)
+
+
+def watch_until_settled(plane: ControlPlane, limit_s: float, quiet_s: float) -> list[Sample]:
+    """Return a sample every two seconds, until nothing changes for a while."""
+    found: list[Sample] = []
     began = last_change = time.monotonic()
     names: set[str] = set()
     while True:

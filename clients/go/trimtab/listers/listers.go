@@ -10,6 +10,7 @@ import (
 	batchlisters "k8s.io/client-go/listers/batch/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	policylisters "k8s.io/client-go/listers/policy/v1"
+	resourcelisters "k8s.io/client-go/listers/resource/v1"
 	schedulinglisters "k8s.io/client-go/listers/scheduling/v1"
 	storagelisters "k8s.io/client-go/listers/storage/v1"
 
@@ -36,6 +37,12 @@ type Listers struct {
 	CSINodes               storagelisters.CSINodeLister
 	CSIDrivers             storagelisters.CSIDriverLister
 	PodTemplates           corelisters.PodTemplateLister
+
+	// Of devices; FromFactory leaves them out, WithDevices adds them.
+	DeviceClasses          resourcelisters.DeviceClassLister
+	ResourceSlices         resourcelisters.ResourceSliceLister
+	ResourceClaimTemplates resourcelisters.ResourceClaimTemplateLister
+	ResourceClaims         resourcelisters.ResourceClaimLister
 }
 
 // FromFactory returns the listers of a factory's informers. Call it before the
@@ -64,6 +71,16 @@ func FromFactory(factory informers.SharedInformerFactory) Listers {
 	}
 }
 
+// WithDevices adds the listers of devices and claims, for clusters that serve
+// `resource.k8s.io/v1`: elsewhere informers of it would never be in sync. Rules
+// that taint devices, which are of another version, are for the caller to add.
+func (l Listers) WithDevices(factory informers.SharedInformerFactory) Listers {
+	resources := factory.Resource().V1()
+	l.DeviceClasses, l.ResourceSlices = resources.DeviceClasses().Lister(), resources.ResourceSlices().Lister()
+	l.ResourceClaimTemplates, l.ResourceClaims = resources.ResourceClaimTemplates().Lister(), resources.ResourceClaims().Lister()
+	return l
+}
+
 // Objects returns the objects as the listers have them now. They are shared with
 // the informers: do not change them. Node groups are for the caller to add.
 func (l Listers) Objects() (trimtab.Objects, error) {
@@ -77,6 +94,8 @@ func (l Listers) Objects() (trimtab.Objects, error) {
 		list(l.PersistentVolumeClaims, &out.PersistentVolumeClaims), list(l.PersistentVolumes, &out.PersistentVolumes),
 		list(l.StorageClasses, &out.StorageClasses), list(l.CSINodes, &out.CSINodes),
 		list(l.CSIDrivers, &out.CSIDrivers), list(l.PodTemplates, &out.PodTemplates),
+		list(l.DeviceClasses, &out.DeviceClasses), list(l.ResourceSlices, &out.ResourceSlices),
+		list(l.ResourceClaimTemplates, &out.ResourceClaimTemplates), list(l.ResourceClaims, &out.ResourceClaims),
 	)
 	return out, err
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
@@ -41,6 +42,31 @@ func TestInformersGiveTheObjectsOfASnapshot(t *testing.T) {
 	}
 	if len(snapshot.Message.Nodes) != 1 || snapshot.Message.Pods.Count != 1 {
 		t.Errorf("the snapshot is %v", snapshot.Message)
+	}
+}
+
+func TestInformersOfDevicesGiveTheirSlicesAndClaims(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	spec := resourcev1.ResourceSliceSpec{Driver: "d", Pool: resourcev1.ResourcePool{Name: "p", ResourceSliceCount: 1}}
+	api := fake.NewClientset(&resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "s"}, Spec: spec})
+	factory := informers.NewSharedInformerFactory(api, 0)
+	from := listers.FromFactory(factory).WithDevices(factory)
+	factory.Start(ctx.Done())
+	factory.WaitForCacheSync(ctx.Done())
+	objects, err := from.Objects()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if objects.ResourceClaims == nil {
+		t.Error("claims of devices count as not known, although they are listed")
+	}
+	snapshot, err := trimtab.Build(objects)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if count := snapshot.Message.GetDevices().GetSlices().GetCount(); count != 1 {
+		t.Errorf("the snapshot has %d slices", count)
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	resourcev1beta2 "k8s.io/api/resource/v1beta2"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
@@ -90,6 +92,14 @@ var readers = map[string]reader{
 	"storage.k8s.io StorageClass":     into(func(o *trimtab.Objects) *[]*storagev1.StorageClass { return &o.StorageClasses }),
 	"storage.k8s.io CSINode":          into(func(o *trimtab.Objects) *[]*storagev1.CSINode { return &o.CSINodes }),
 	"storage.k8s.io CSIDriver":        into(func(o *trimtab.Objects) *[]*storagev1.CSIDriver { return &o.CSIDrivers }),
+
+	"resource.k8s.io DeviceClass":     into(func(o *trimtab.Objects) *[]*resourcev1.DeviceClass { return &o.DeviceClasses }),
+	"resource.k8s.io ResourceSlice":   into(func(o *trimtab.Objects) *[]*resourcev1.ResourceSlice { return &o.ResourceSlices }),
+	"resource.k8s.io ResourceClaim":   into(func(o *trimtab.Objects) *[]*resourcev1.ResourceClaim { return &o.ResourceClaims }),
+	"resource.k8s.io DeviceTaintRule": into(func(o *trimtab.Objects) *[]*resourcev1beta2.DeviceTaintRule { return &o.DeviceTaintRules }),
+	"resource.k8s.io ResourceClaimTemplate": into(func(o *trimtab.Objects) *[]*resourcev1.ResourceClaimTemplate {
+		return &o.ResourceClaimTemplates
+	}),
 
 	"autoscaling.x-k8s.io CapacityBuffer": into(func(o *trimtab.Objects) *[]*trimtab.CapacityBuffer { return &o.CapacityBuffers }),
 	"autoscaling.x-k8s.io ProvisioningRequest": into(func(o *trimtab.Objects) *[]*trimtab.ProvisioningRequest {

@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 
-from trimtab.clients.reference_loop.capacity import ToldRequests, all_splits, request_events
-from trimtab.clients.reference_loop.rounds import deletion_order
+from trimtab.clients.reference_loop.capacity import ToldRequests, all_splits
+from trimtab.clients.reference_loop.events import event_document
+from trimtab.clients.reference_loop.request_events import RequestEvents
+from trimtab.clients.reference_loop.rounds import RoundResult, deletion_order
 from trimtab.v1 import actuator_pb2, plan_pb2
 
 Outcome = plan_pb2.CapacityOutcome
@@ -79,9 +81,24 @@ def test_nodes_that_are_given_back_are_deleted_without_a_drain() -> None:
     assert [(one.node, one.drain) for one in order.nodes] == [("empty", False), ("useless", False)]
 
 
+def round_with(*told: plan_pb2.CapacityAnswer) -> RoundResult:
+    plan = plan_pb2.PlanResponse()
+    plan.capacity_requests.requests.extend(told)
+    return RoundResult(plan_pb2.PlanRequest(), plan, None, was_delta=False, told_requests=list(told))
+
+
 def test_each_outcome_that_is_told_is_an_event_on_the_request() -> None:
-    events = list(request_events([answer("a", Outcome.PROVISIONED), answer("b", Outcome.REVOKED, detail="gone")]))
+    done = round_with(answer("a", Outcome.PROVISIONED), answer("b", Outcome.REVOKED, detail="gone"))
+    events = list(RequestEvents().of(done))
     assert [(one.subject.kind, one.subject.name, one.type, one.reason, one.message) for one in events] == [
         ("ProvisioningRequest", "a", "Normal", "CapacityProvisioned", "why"),
         ("ProvisioningRequest", "b", "Warning", "CapacityRevoked", "gone"),
     ]
+    about = event_document(events[0], "me", "1")["involvedObject"]
+    assert about["apiVersion"] == "autoscaling.x-k8s.io/v1"
+
+
+def test_an_outcome_that_is_told_again_unchanged_is_no_second_event() -> None:
+    events = RequestEvents()
+    outcomes = (Outcome.NOT_FOUND, Outcome.NOT_FOUND, Outcome.FOUND)
+    assert [len(list(events.of(round_with(answer("a", one))))) for one in outcomes] == [1, 0, 1]

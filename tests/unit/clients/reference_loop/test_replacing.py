@@ -95,6 +95,18 @@ def test_no_wave_is_started_beside_a_drain(is_due: bool) -> None:
     assert setup.actuator.replacing == []
 
 
+def test_no_wave_is_started_whose_nodes_are_to_take_pods_of_scale_down() -> None:
+    answer = replacing_plan()
+    answer.scale_down.unneeded.add(node="n9").destinations["default/p"] = "n8"
+    setup = replacing_setup(answer, replace=True)
+    setup.run()
+    assert len(setup.actuator.replacing) == 1
+    answer.scale_down.unneeded[-1].destinations["default/p"] = "n1"
+    setup = replacing_setup(answer, replace=True)
+    setup.run()
+    assert setup.actuator.replacing == []
+
+
 def test_a_refusal_is_told() -> None:
     setup = replacing_setup(replacing_plan(), replace=True)
     setup.actuator.replacement_answer = actuator_pb2.StartReplacementResponse(

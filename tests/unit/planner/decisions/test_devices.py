@@ -177,3 +177,103 @@ def test_a_group_grows_by_a_node_for_each_pod_that_claims_all_devices_of_one() -
     group = k8s.node_group("gpu", nodes=["g-1"], max_size=9)
     plan = scale_up.plan(distinct(CLASS, template, *gpu_node("g-1", 4), *pods, group))
     assert plan.growth == {"gpu": 2}
+
+
+def test_a_pod_whose_extended_resource_cannot_be_counted_fits_where_the_allocator_finds_devices() -> None:
+    """Such a resource is no amount of any node; the other pod's request overlaps with it in part."""
+    name = "example.com/accelerator"
+    models = [dra.device(f"gpu-{at}", attributes={"model": "ab"[at], "size": 1 + at % 1}) for at in range(2)]
+    of_model = dra.device_class("model-a", f'device.attributes["{dra.DRIVER}"].model == "a"', extended=name)
+    of_size = dra.claim_spec(dra.request(count=2), constraints=[{"matchAttribute": f"{dra.DRIVER}/size"}])
+    extended = k8s.pod("p", cpu="100m", memory="1Mi")
+    amounts = extended["spec"]["containers"][0]["resources"]
+    for part in ("requests", "limits"):
+        amounts.setdefault(part, {})[name] = "1"
+    other = dra.claiming_pod("other", templates={"gpu": "pair"})
+    nodes = [k8s.node("a"), dra.resource_slice("a-s", models, node="a"), k8s.node("b")]
+    objects = [CLASS, of_model, dra.claim_template("pair", of_size), *nodes, other, extended]
+    assert fit(*objects, pod="default/p") == {"a": [], "b": ["DEVICES_NOT_AVAILABLE"]}
+
+
+@pytest.mark.parametrize("minor", [0, 36, 37])
+@pytest.mark.parametrize(("gates", "expected"), [([], True), (["DRADeviceTaintRules=false"], False)])
+def test_rules_that_taint_devices_count_where_there_are_any_unless_the_gate_is_off(
+    minor: int, gates: list[str], expected: bool
+) -> None:
+    """An API server has the kind only if the gate is on, which 1.36 leaves to the administrator."""
+    message = k8s.snapshot_of(*BASE, *gpu_node("a"), waiting("p"), dra.taint_rule("old", pool="a"))
+    message.devices.kubernetes_minor = minor
+    message.devices.feature_gates.extend(gates)
+    (answer,) = answers(message, plan_pb2.PlanRequest())
+    assert [one.fits for one in answer.nodes] == [not expected]
+
+
+SIZES = {"1g": 1, "2g": 2, "4g": 4}
+
+
+def partitioned(name: str, gpus: int = 2) -> list[Json]:
+    """Return a node whose GPUs of four parts have partitions of three sizes."""
+    devices = [
+        dra.device(
+            f"gpu-{gpu}-{size}-{first}",
+            attributes={"profile": size},
+            consumesCounters=[
+                {
+                    "counterSet": f"gpu-{gpu}",
+                    "counters": {f"part-{at}": {"value": "1"} for at in range(first, first + parts)},
+                }
+            ],
+        )
+        for gpu in range(gpus)
+        for size, parts in SIZES.items()
+        for first in range(0, 4, parts)
+    ]
+    counters = [
+        {"name": f"gpu-{gpu}", "counters": {f"part-{at}": {"value": "1"} for at in range(4)}} for gpu in range(gpus)
+    ]
+    with_counters = dra.resource_slice(f"{name}-counters", node=name, count=2, sharedCounters=counters)
+    del with_counters["spec"]["devices"]
+    return [k8s.node(name), dra.resource_slice(f"{name}-devices", devices, node=name, count=2), with_counters]
+
+
+def of_size(size: str) -> Json:
+    expression = f'device.attributes["{dra.DRIVER}"].profile == "{size}"'
+    return dra.claim_template(size, dra.claim_spec(dra.request(selectors=[{"cel": {"expression": expression}}])))
+
+
+def partition_holder(name: str, node: str, device: str, owner: Json) -> list[Json]:
+    """Return a pod on a node with the partition that it has."""
+    size = device.split("-")[2]
+    pod = dra.claiming_pod(name, templates={"gpu": size}, made={"gpu": f"{name}-gpu"}, node=node, owner=owner)
+    held = [f"{node}/{device}"]
+    spec = of_size(size)["spec"]["spec"]
+    return [pod, dra.resource_claim(f"{name}-gpu", spec, of=pod, entry="gpu", devices=held, node=node, users=[name])]
+
+
+def test_a_group_grows_for_partitions_of_several_sizes() -> None:
+    sizes = ["1g"] * 4 + ["2g"] * 2 + ["4g"] * 2
+    pending = [dra.claiming_pod(f"p{at}", templates={"gpu": size}) for at, size in enumerate(sizes)]
+    owner = k8s.replica_set("web", 2)
+    plan = scale_up.plan(
+        distinct(
+            CLASS, *map(of_size, SIZES), *partitioned("g-1"), *pending, owner,
+            *partition_holder("h", "g-1", "gpu-0-4g-0", owner), *partition_holder("i", "g-1", "gpu-1-4g-0", owner),
+            k8s.node_group("gpu", nodes=["g-1"], max_size=9),
+        )
+    )  # fmt: skip
+    # The node is full, and the pods need four GPUs.
+    assert plan.growth == {"gpu": 2}
+    assert len(plan.on_new["gpu"]) == len(sizes)
+
+
+def test_a_node_goes_when_its_partitions_fit_elsewhere_beside_those_of_another_size() -> None:
+    owner = k8s.replica_set("web", 3)
+    objects = [
+        CLASS, *map(of_size, SIZES), *partitioned("a", 3), *partitioned("b", 3), owner,
+        *partition_holder("h", "a", "gpu-0-2g-0", owner), *partition_holder("i", "b", "gpu-0-1g-0", owner),
+        k8s.node_group("gpu", nodes=["a", "b"]),
+    ]  # fmt: skip
+    assert len(scale_down.plan(distinct(*objects)).unneeded) == 1
+    others = {"j": "gpu-0-2g-2", "k": "gpu-1-4g-0", "l": "gpu-2-4g-0"}
+    full = [*objects, *(one for pod, device in others.items() for one in partition_holder(pod, "b", device, owner))]
+    assert scale_down.plan(distinct(*full)).unneeded == []

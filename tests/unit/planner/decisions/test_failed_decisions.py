@@ -1,5 +1,6 @@
 """A decision that fails ends with an error of its own; the others answer as if it had not been requested."""
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -33,6 +34,8 @@ from trimtab.planner.snapshot.columns import NO_NODE
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1 import planner_pb2_grpc
+
+pytestmark = pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="a plan takes 20 s in plain Python")
 
 NOW_S = 1_800_000_000
 WEB, OTHER = replica_set("web", 3), replica_set("other", 2)

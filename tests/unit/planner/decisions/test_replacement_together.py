@@ -3,20 +3,21 @@
 from random import Random
 
 import pytest
+from google.protobuf.json_format import ParseDict
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders.examples import examples
-from tests.builders.kubernetes import Json, pod, snapshot_of
+from tests.builders.kubernetes import Json, node, node_group, pod, snapshot_of
 from tests.builders.mid_size_clusters import mid_size
 from tests.builders.priced_clusters import PricedCluster, mixed_pools, shrunk_fleet
-from tests.builders.replacement import NOW_S
+from tests.builders.replacement import NOW_S, WEB, group, web
 from tests.certificates import whole_plan
 from trimtab.planner.decisions.plan import plan, plan_in_parts
 from trimtab.planner.decisions.table import TABLE
 from trimtab.planner.round.work import Work
 from trimtab.planner.snapshot.decode import canonicalize
-from trimtab.v1 import plan_pb2
+from trimtab.v1 import plan_pb2, reason_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 
 Decision = plan_pb2.Decision
@@ -63,6 +64,56 @@ def test_all_moves_and_new_nodes_of_one_answer_fit_together(seed: int) -> None:
     figures = {one.decision: (one.result, dict(one.counts)) for one in answer.diagnostics.decisions}
     assert figures == {one.code: one.summarize(getattr(answer, one.field)) for one in TABLE if one.code in ALL}
     assert whole_plan.offences(message, request.settings, answer, NOW_S) == []
+
+
+def both(settings: Json, *objects: Json) -> plan_pb2.PlanResponse:
+    """Return a plan of scale-down, for half-empty nodes, and replacement, once the certificate has verified it."""
+    message = snapshot_of(*objects)
+    request = plan_pb2.PlanRequest(decisions=[Decision.SCALE_DOWN, Decision.REPLACEMENT])
+    request.now.seconds = NOW_S
+    request.settings.scale_down.unneeded_time.seconds = 0
+    ParseDict({"replacement": settings}, request.settings)
+    answer = plan(canonicalize(message), request, None, Work())
+    assert whole_plan.offences(message, request.settings, answer, NOW_S) == []
+    return answer
+
+
+def halves(*others: Json) -> list[Json]:
+    """Return two large nodes that are hardly used: a small one would hold the pods of both."""
+    pods = [web("a", "l1", "1"), web("b", "l2", "2"), *others]
+    return [WEB, *group("large", "16", "64Gi", 1.0, ["l1", "l2"]), *group("small", "4", "16Gi", 0.3), *pods]
+
+
+def leaving(answer: plan_pb2.PlanResponse) -> list[dict[str, list[str]]]:
+    """Return the pods that move from each node that leaves, wave by wave."""
+    return [{one.node: sorted(one.destinations) for one in wave.leaving} for wave in answer.replacement.waves]
+
+
+def test_a_node_that_takes_pods_of_scale_down_is_replaced_in_the_same_answer_and_they_move_with_it() -> None:
+    answer = both({}, *halves())
+    (gone,) = answer.scale_down.unneeded
+    (taker,) = {"l1", "l2"} - {gone.node}
+    assert set(gone.destinations.values()) == {taker}
+    assert leaving(answer) == [{taker: ["default/a", "default/b"]}]
+    assert answer.replacement.cost.after_per_hour == pytest.approx(0.3)
+
+
+def test_nodes_that_take_pods_of_scale_down_stay_where_young_pods_keep_nodes() -> None:
+    answer = both({"consolidateAfter": "60s"}, *halves())
+    assert leaving(answer) == []
+    (kept,) = answer.replacement.kept
+    assert kept.reason == reason_pb2.ReplacementLimit.TOO_YOUNG
+
+
+def test_nodes_that_take_pods_of_scale_down_leave_after_a_first_wave_that_can_begin_at_once() -> None:
+    other = [*group("medium", "8", "32Gi", 0.7, ["m1"]), web("full", "m1", "7500m", node_selector={"pool": "m"})]
+    other = [one | {"metadata": one["metadata"] | {"labels": {"pool": "m"}}} if one["kind"] == "Node" else one
+             for one in other]  # fmt: skip
+    cheap = node("t", "8", "32Gi", labels={"pool": "m"})
+    answer = both({}, *halves(), *other, node_group("cheap", 0, 9, target=0, price=0.35, template=cheap))
+    first, second = leaving(answer)
+    assert list(first) == ["m1"]
+    assert set(second) <= {"l1", "l2"}
 
 
 @pytest.mark.parametrize("seed", [0, 21])

@@ -13,12 +13,13 @@ from typing import Any
 import grpc
 import pytest
 
+from tests.builders import karpenter as kp
 from tests.builders import kubernetes as k8s
 from tests.builders.api_server import FakeApiServer
 from tests.builders.kubernetes_protobuf import encoded
 from tests.builders.live_commands import kubeconfig
 from tests.builders.waiting import LIMIT_S
-from trimtab.clients.kubernetes.registry import WATCHED
+from trimtab.clients.kubernetes.registry import BY_KIND, WATCHED
 from trimtab.clients.rpc.errors import ServiceError, to_status
 from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc, reason_pb2, snapshot_pb2
 
@@ -58,7 +59,7 @@ def test_all_permissions_that_lack_are_said_those_of_the_loop_itself_included(tr
         pytest.param(("--decision", "scale-sideways"), 2, "scale-sideways", id="an unknown decision"),
         pytest.param(("--log-level", "loud"), 2, "loud", id="an unknown log level"),
         pytest.param(("--prices", "/does/not/exist"), 2, "/does/not/exist", id="no price file"),
-        pytest.param(("--metrics-address", "127.0.0.1:0"), 2, "--advise-only", id="metrics of a loop that acts"),
+        pytest.param(("--offers", "/does/not/exist"), 2, "/does/not/exist", id="no file of offerings"),
         pytest.param(("--advise-only", "--apply-pod-costs"), 2, "carries nothing out", id="advice that acts"),
     ],
 )
@@ -175,6 +176,22 @@ def test_replacements_are_decided_in_a_dry_run_only_if_asked_for(
         assert deciding[1].decisions == [plan_pb2.Decision.SCALE_DOWN]
         dry_run(tmp_path, server, deciding[0], "--replace")
     assert plan_pb2.Decision.REPLACEMENT in deciding[1].decisions
+
+
+def test_the_groups_of_node_pools_are_the_offerings_of_a_file_with_their_prices(
+    tmp_path: Path, deciding: tuple[str, Deciding]
+) -> None:
+    offers = tmp_path / "offers.csv"
+    offers.write_text(kp.CATALOG)
+    with FakeApiServer() as server:
+        for kind in (BY_KIND["NodePool"], BY_KIND["NodeClaim"]):
+            server.define(kind.path, kind.kind)
+        server.put_json(BY_KIND["NodePool"].path, kp.node_pool())
+        server.put(WATCHED["Node"].path, encoded(kp.pool_node("n2")))
+        done = dry_run(tmp_path, server, deciding[0], "--offers", str(offers), "--group-by", "none")
+    assert done.returncode == 0, done.stderr
+    prices = {one.id: one.price_per_hour for one in deciding[1].whole.node_groups}
+    assert (prices["default/m5.large/z1/on-demand"], prices["default/m5.xlarge/z1/on-demand"]) == (0.107, 0.214)
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,20 @@ def test_settings_are_compared_on_the_same_load(trimtab: Run, scenario: Path, tm
     assert saved.stat().st_size > 0
 
 
+def test_node_groups_have_the_prices_of_the_offerings_of_a_file(trimtab: Run, tmp_path: Path) -> None:
+    scenario, offers, prices = tmp_path / "tiny.yaml", tmp_path / "offers.csv", tmp_path / "prices.csv"
+    labels = "labels: {node.kubernetes.io/instance-type: m5.large}"
+    scenario.write_text(SCENARIO.replace("maxSize: 5, price: 0.5", f"maxSize: 5, zone: z1, {labels}"))
+    offers.write_text("instance_type,cpu,memory_gib,zone,price\nm5.large,2,8,z1,0.25\n")
+    prices.write_text("type,zone,price\nm5.large,z1,0.5\n")
+
+    def cost(*options: str | Path) -> float:
+        return float(trimtab("simulate", scenario, "-o", "json", *options).document()["summary"]["money"])
+
+    assert cost("--offers", offers) > 0
+    assert cost("--offers", offers, "--prices", prices) == pytest.approx(2 * cost("--offers", offers), rel=1e-4)
+
+
 def test_a_single_simulation_gives_its_result_as_json(trimtab: Run, scenario: Path) -> None:
     result = trimtab("simulate", scenario, "-o", "json", "--seed", 9).document()
     assert result["kind"] == "SimulationResult"

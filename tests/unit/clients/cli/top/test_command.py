@@ -44,6 +44,7 @@ def test_details_of_a_node_in_files_name_every_pod_that_blocks_it(tmp_path: Path
         pytest.param(("/does/not/exist",), "/does/not/exist", id="no file"),
         pytest.param(("--kubeconfig", "/does/not/exist"), "/does/not/exist", id="no kubeconfig"),
         pytest.param(("--context", "a", "--context", "b", "--planner", "127.0.0.1:1"), "--context once", id="two"),
+        pytest.param(("--offers", "/does/not/exist", "x.json"), "/does/not/exist", id="no file of offerings"),
         pytest.param(("--group-by", "", "x.json"), "--group-by", id="no label"),
     ],
 )

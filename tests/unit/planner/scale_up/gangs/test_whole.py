@@ -26,6 +26,7 @@ def test_a_gang_that_cannot_be_whole_gets_no_node_and_no_place() -> None:
     assert list(gang.node_groups) == ["a"]
     assert gang.detail == "1 of 8 pods that it needs have no place: a would help and is at the maximum size"
     assert found.pending["default/g-000"] == {"a": "GANG_INCOMPLETE"}
+    assert {one.detail for one in found.decision.unschedulable} == {f"its gang default/g waits: {gang.detail}"}
 
 
 def test_free_room_and_new_nodes_of_several_groups_make_a_gang_whole_together() -> None:

@@ -9,19 +9,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.builders.device_snapshots import GPU_CLASS, MIG, ClaimRow, claiming, mig_slices, partition, world
+from tests.builders.device_snapshots import DRIVER, GPU_CLASS, MIG, ClaimRow, claiming, mig_slices, partition, world
 from tests.builders.rows import NodeRow, PodRow
 from tests.builders.snapshots import Cluster, write
+from trimtab.planner.device_amounts.bundles import relative_use
 from trimtab.planner.device_amounts.planned import planned_snapshot
 from trimtab.planner.devices.allocator import DeviceAllocator
 from trimtab.planner.devices.model import (
+    AllocatedDevice,
     AllocatedState,
     DeviceClaim,
     DeviceClass,
+    DeviceId,
     DeviceNode,
     DevicesAllocated,
     DeviceSlice,
     NodeSelection,
+    PoolId,
 )
 from trimtab.planner.model.values import PodRequirements
 from trimtab.planner.snapshot.columns import Snapshot
@@ -141,3 +145,9 @@ def test_most_of_what_is_possible_with_five_sizes_is_planned() -> None:
         totals.update(possible=is_possible, planned=is_planned)
     assert totals["planned"] >= 0.4 * totals["possible"], totals
     print(totals)
+
+
+def test_devices_of_one_name_in_two_pools_of_a_node_are_told_apart() -> None:
+    pools = {PoolId(DRIVER, "one"): 0, PoolId(DRIVER, "other"): 1}
+    first, second = (relative_use([AllocatedDevice("r", DeviceId(*pool, "x"))], pools) for pool in pools)
+    assert first != second

@@ -31,10 +31,12 @@ _MOST: Final = 512
 
 
 class NodeOfKind(NamedTuple):
-    """A node of a profile. allocator : of the cluster, or of the slices that a group declares."""
+    """A node of a profile. allocator : of the cluster, or of the slices that a group declares; pools : the index of
+    each of its pools in the profile."""
 
     allocator: DeviceAllocator
     node: DeviceNode
+    pools: Mapping[PoolId, int]
 
 
 class BundleCounter:
@@ -45,7 +47,7 @@ class BundleCounter:
 
     def count(self, bundle: Bundle, profile: Profile, at: NodeOfKind, used: Sequence[AllocatedDevice]) -> int:
         """Return how many more bundles a node can have. used : devices of its own pools."""
-        key = bundle, profile, frozenset(_relative(used))
+        key = bundle, profile, relative_use(used, at.pools)
         if key not in self._known:
             self._known[key] = self._counted(bundle, at, used)
         return self._known[key]
@@ -63,13 +65,14 @@ class BundleCounter:
         return _MOST
 
 
-def _relative(used: Iterable[AllocatedDevice]) -> Iterable[object]:
-    """Yield what is in use in terms that do not depend on the names of pools; the same twice is numbered."""
+def relative_use(used: Iterable[AllocatedDevice], pools: Mapping[PoolId, int]) -> frozenset[object]:
+    """Return what is in use in terms that do not depend on the names of pools; the same twice is numbered."""
     seen: dict[object, int] = {}
     for one in used:
-        key = one.device.driver, one.device.device, one.shared, one.admin_access, one.consumed
+        pool = pools.get(PoolId(one.device.driver, one.device.pool), -1)
+        key = pool, one.device.device, one.shared, one.admin_access, one.consumed
         seen[key] = seen.get(key, 0) + 1
-        yield (*key, seen[key])
+    return frozenset(seen.items())
 
 
 def bundle_resource(bundle: Bundle) -> str:

@@ -1,8 +1,9 @@
 """Groups of asks that compete for the same devices, and whether counting them is exact.
 
-Asks that share a device somewhere are of one group. Counting is exact for a group if on each node the eligible devices
-of any two of its asks are the same or one has none, all of them belong to that node alone, and none of them can be
-shared or consumes counters: then any free device is as good as another, and only their number matters.
+Asks that share a device somewhere, or counters of devices, are of one group. Counting is exact for a group if on each
+node the eligible devices of any two of its asks are the same or one has none, all of them belong to that node alone,
+and none of them can be shared or consumes counters: then any free device is as good as another, and only their number
+matters.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,15 +18,16 @@ from trimtab.planner.devices.pools import DeviceTable
 
 
 class Eligible(NamedTuple):
-    """Devices of a pool that an ask may get, as bits by position; is_plain : they can be counted; problem : an error
-    that some device causes, "" = none."""
+    """Devices of a pool that an ask may get, as bits by position; is_plain : they can be counted; is_exclusive : each
+    is given away whole, to any node that reaches the pool; problem : an error that some device causes, "" = none."""
 
     bits: int
     is_plain: bool
+    is_exclusive: bool
     problem: str
 
 
-_NOTHING = Eligible(0, True, "")
+_NOTHING = Eligible(0, True, True, "")
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,7 @@ class EligibleByAsk:
         self._classes, self._tables = classes, tables
         self._eligibility = Eligibility(features)
         self._known: dict[tuple[Ask, DriverTable], Eligible] = {}
+        self._linked: dict[int, list[int]] = {}
 
     def of(self, ask: Ask, pool: DriverTable) -> Eligible:
         """Return the devices of a pool for an ask."""
@@ -55,21 +58,47 @@ class EligibleByAsk:
             self._known[key] = self._evaluated(ask, pool)
         return self._known[key]
 
+    def touched(self, ask: Ask, pool: DriverTable) -> int:
+        """Return the devices for an ask, and those that share counters with them, as bits by position."""
+        bits = self.of(ask, pool).bits
+        if not bits or not self._tables[pool.table].consumes_counters:
+            return bits
+        if pool.table not in self._linked:
+            self._linked[pool.table] = _linked(self._tables[pool.table])
+        for linked in self._linked[pool.table]:
+            if linked & bits:
+                bits |= linked
+        return bits
+
     def _evaluated(self, ask: Ask, pool: DriverTable) -> Eligible:
         device_class = self._classes.get(ask.device_class)
         if device_class is None:
             return _NOTHING
         table = self._tables[pool.table]
         found = self._eligibility.of(table, pool.driver, device_class, ask.request)
-        plain = all(
-            not (content.allow_multiple_allocations or content.consumes_counters or content.nodes is not None)
-            for content, bits in table.groups
-            if bits & found.usable
-        )
+        contents = [content for content, bits in table.groups if bits & found.usable]
+        exclusive = not any(one.allow_multiple_allocations or one.nodes is not None for one in contents)
+        plain = exclusive and not any(one.consumes_counters for one in contents)
         problem = ""
         if found.problems:
             problem = input_error(found.problems[0][1], "", "", ask.device_class).error.in_words
-        return Eligible(found.usable, plain, problem)
+        return Eligible(found.usable, plain, exclusive, problem)
+
+
+def _linked(table: DeviceTable) -> list[int]:
+    """Return the devices that share counters with each other, directly or through others, as bits by position."""
+    found: list[int] = []
+    by_counter: dict[tuple[str, str], int] = {}
+    for position, content in enumerate(table.contents):
+        for name, amounts in content.consumes_counters:
+            for counter, _ in amounts:
+                by_counter[name, counter] = by_counter.get((name, counter), 0) | 1 << position
+    for bits in by_counter.values():
+        linked, apart = bits, [one for one in found if not one & bits]
+        for one in found:
+            linked |= one if one & linked else 0
+        found = [*apart, linked]
+    return found
 
 
 def ask_groups(asks: Iterable[Ask], pools: NodePools, eligible: EligibleByAsk) -> list[AskGroup]:
@@ -87,7 +116,7 @@ def ask_groups(asks: Iterable[Ask], pools: NodePools, eligible: EligibleByAsk) -
         having = [ask for ask in listed if eligible.of(ask, pool).bits]
         for at, ask in enumerate(having):
             for other in having[:at]:
-                if eligible.of(ask, pool).bits & eligible.of(other, pool).bits:
+                if eligible.touched(ask, pool) & eligible.touched(other, pool):
                     leader[find(ask)] = find(other)
     members: dict[Ask, list[Ask]] = {}
     for ask in listed:

@@ -30,7 +30,7 @@ LabelsOf = Callable[[int], tuple[tuple[str, str], ...]]
 class NodePools(NamedTuple):
     """The pools of N nodes. profile : int32[N] into `profiles`; tables : the distinct devices of pools, one more where
     equal devices share other counters; shared : those that several nodes may reach; place : node and table of each own
-    pool; error : why no claim can be allocated, "" = there is no reason.
+    pool; counter_sets : of each table; error : why no claim can be allocated, "" = there is no reason.
     """
 
     profile: Int32
@@ -39,6 +39,7 @@ class NodePools(NamedTuple):
     shared: frozenset[DriverTable]
     place: dict[PoolId, tuple[int, int]]
     error: str
+    counter_sets: tuple[tuple[CounterSet, ...], ...] = ()
 
 
 class NodePoolReader:
@@ -52,6 +53,7 @@ class NodePoolReader:
         self._listed: tuple[Profile, ...] = ((),)
         self._shared: set[DriverTable] = set()
         self.tables: list[DeviceTable] = []
+        self._counter_sets: list[tuple[CounterSet, ...]] = []
         # Their tables are known by identity, so they stay.
         self._indexes: list[PoolIndex] = []
 
@@ -92,7 +94,10 @@ class NodePoolReader:
             self._listed = tuple(self._profiles)
             if kind:
                 known[kind] = int(profile[node])
-        return NodePools(profile, tuple(self._profiles), tuple(self.tables), frozenset(self._shared), place, error)
+        return NodePools(
+            profile, tuple(self._profiles), tuple(self.tables), frozenset(self._shared), place, error,
+            tuple(self._counter_sets),
+        )  # fmt: skip
 
     def _is_own(self, pool: DevicePool, name: str) -> bool:
         """Return whether only this node reaches a pool; note the devices of one that others reach."""
@@ -110,6 +115,7 @@ class NodePoolReader:
             self._number_of[id(table), pool.counter_sets] = number
             if number == len(self.tables):
                 self.tables.append(table)
+                self._counter_sets.append(pool.counter_sets)
         return number
 
 
@@ -129,6 +135,15 @@ def _selects_by_label(one: DeviceSlice) -> bool:
     return one.per_device_nodes and any(
         content.nodes is not None and content.nodes.selector is not None for content in one.devices.contents
     )
+
+
+def pool_indexes(pools: NodePools) -> dict[int, dict[PoolId, int]]:
+    """Return for each node with own pools the index of each in the node's profile. O(pools)."""
+    found: dict[int, list[tuple[bool, PoolId]]] = {}
+    is_last = [any(one.has_binding_conditions for one in table.contents) for table in pools.tables]
+    for id, (node, table) in pools.place.items():
+        found.setdefault(node, []).append((is_last[table], id))
+    return {node: {id: at for at, (_, id) in enumerate(sorted(of))} for node, of in found.items()}
 
 
 def expected_drivers(pools: NodePools, nodes: Iterable[int]) -> frozenset[str]:

@@ -13,7 +13,7 @@ if slices have changed, else columns of claims and pods; see `PlannedSnapshot`.
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -36,13 +36,22 @@ from trimtab.planner.device_amounts.cluster_devices import (
     template_slices,
 )
 from trimtab.planner.device_amounts.columns import Column, DeviceTotals, columns_of, used_devices
+from trimtab.planner.device_amounts.competing_claims import (
+    ClaimUse,
+    CompetingClaims,
+    Uses,
+    competing_claims,
+    competitions,
+)
+from trimtab.planner.device_amounts.competition import Competition, KnownShares
 from trimtab.planner.device_amounts.groups import EligibleByAsk, ask_groups
-from trimtab.planner.device_amounts.node_pools import NodePoolReader, NodePools, expected_drivers
+from trimtab.planner.device_amounts.node_pools import NodePoolReader, NodePools, pool_indexes
+from trimtab.planner.device_amounts.published import PublishedDevices, published_devices, with_columns
 from trimtab.planner.device_amounts.shared_claims import with_own_claims
 from trimtab.planner.devices.allocator import DeviceAllocator
-from trimtab.planner.devices.model import DeviceClaim, DeviceClass, DeviceFeatures, DeviceNode, DeviceSlice
+from trimtab.planner.devices.model import DeviceClaim, DeviceClass, DeviceFeatures, DeviceNode, DeviceSlice, PoolId
 from trimtab.planner.model.values import Owner, PodClaim, PodGroup, PodRequirements
-from trimtab.planner.snapshot.columns import Bool, Int32, Int64, NodeColumns, Snapshot
+from trimtab.planner.snapshot.columns import Bool, Int32, Int64, Snapshot
 from trimtab.planner.snapshot.dictionaries import FIRST_RESOURCES
 from trimtab.planner.snapshot.sharing import share
 
@@ -73,7 +82,8 @@ class _Facts:
     """pools : of nodes; declared : of the new nodes of node groups that declare them; columns : of resources;
     group_of : number of the group of each ask; requested : the columns of each ask that can be counted; problem_of :
     why none can be allocated, by ask; totals : devices of nodes; slices, classes, features : of the allocator;
-    declared_kinds : a new node of each profile that a node group declares; bundles : counts of these.
+    declared_kinds : a new node of each profile that a node group declares; bundles : counts of these; shares : what
+    is known of each competition.
     """
 
     inputs: _FactInputs
@@ -90,11 +100,17 @@ class _Facts:
     features: DeviceFeatures
     declared_kinds: Mapping[int, NodeOfKind]
     bundles: BundleCounter
+    shares: dict[Competition, KnownShares]
 
     @cached_property
     def allocator(self) -> DeviceAllocator:
         """The allocator, which only bundles need."""
         return DeviceAllocator(self.slices, self.classes.values(), self.features)
+
+    @cached_property
+    def indexes(self) -> Mapping[int, Mapping[PoolId, int]]:
+        """The index of each pool in the profile of its node, by node."""
+        return pool_indexes(self.pools)
 
     def is_of(self, inputs: _FactInputs) -> bool:
         """Return whether these are the facts of some inputs."""
@@ -150,6 +166,7 @@ class _Planner:
         self._specs: dict[PodRequirements, PodRequirements] = {}
         self._delegated = delegated_resources(sent)
         self._bundles: tuple[Bundle, ...] = ()
+        self._competing = CompetingClaims((), ())
 
     def planned(self) -> PlannedDevices:
         """Return the snapshot."""
@@ -157,7 +174,8 @@ class _Planner:
         every = [*own.specs, *_other_specs(sent)]
         facts = self._facts(every)
         self._bundles = self._countable_bundles(every, facts)
-        names = (*(one.name for one in facts.columns), *map(bundle_resource, self._bundles))
+        self._competing = self._competing_claims(every, facts)
+        names = self._names(facts)
         specs = tuple([self._spec(one, facts) for one in own.specs])
         rows = self._by_profile(facts)
         ready, capacity = self._nodes(facts, rows)
@@ -172,15 +190,19 @@ class _Planner:
             resources=resources,
             specs=specs,
             pods=sent.pods._replace(spec=own.spec),
-            nodes=_with_columns(sent, sent.nodes, resources, names, amounts, capacity)._replace(
+            nodes=with_columns(sent, sent.nodes, resources, names, amounts, capacity)._replace(
                 ready=sent.nodes.ready & ~ready.missing
             ),
-            templates=_with_columns(sent, sent.templates, resources, names, templates, templates),
+            templates=with_columns(sent, sent.templates, resources, names, templates, templates),
             **replaced,
         )
         if self._before is not None:
             snapshot = share(self._before.snapshot, snapshot)
         return PlannedDevices(snapshot, sent, names, facts)
+
+    def _names(self, facts: _Facts) -> tuple[str, ...]:
+        """Return the names of the resources that stand for devices, by column."""
+        return (*(one.name for one in facts.columns), *map(bundle_resource, self._bundles), *self._competing.names)
 
     def _row(self, row: Any, specs: Sequence[PodRequirements], facts: _Facts) -> Any:
         """Return a row with its specs replaced; most have no claims and stay the same object."""
@@ -211,9 +233,10 @@ class _Planner:
         kinds = {}
         for group, templates in devices.templates:
             made = template_slices(devices, templates, group)
-            declared[group] = int(reader.read(made, (group,), lambda _: ()).profile[0])
+            read = reader.read(made, (group,), lambda _: ())
+            declared[group] = int(read.profile[0])
             allocator = DeviceAllocator(made, self._classes.values(), self._features)
-            kinds[declared[group]] = NodeOfKind(allocator, DeviceNode(group))
+            kinds[declared[group]] = NodeOfKind(allocator, DeviceNode(group), pool_indexes(read).get(0, {}))
         slices = slices_of(devices)
         label_set = self._sent.nodes.label_set
         pools = reader.read(slices, self._sent.nodes.name, lambda node: self._sent.labels_of(int(label_set[node])))
@@ -233,7 +256,7 @@ class _Planner:
         group_of = {ask: number for number, group in enumerate(groups) for ask in group.asks}
         return _Facts(
             inputs, pools, declared, columns, group_of, requested, problems, totals, eligible, slices, self._classes,
-            self._features, kinds, BundleCounter(),
+            self._features, kinds, BundleCounter(), {},
         )  # fmt: skip
 
     def _asks(self, spec: PodRequirements) -> Iterable[Ask]:
@@ -257,18 +280,21 @@ class _Planner:
             problem = claim.problem or self._problem(claim, facts)
             if problem:
                 return spec._replace(claims=(PodClaim(claim.name, claim.shared, None, problem),))
-        counts = self._counts(spec, facts)
-        if counts is None:
-            bundle = self._bundle(spec)
-            if bundle not in self._bundles:
-                own = tuple([(name, amount) for name, amount in spec.requests if name not in self._delegated_by(spec)])
+        counts, bundle, gone = self._counts(spec), self._bundle(spec), self._delegated_by(spec)
+        competing = self._competing
+        if counts is None or not all(ask in facts.requested or competing.has(ask) for ask in counts):
+            if bundle in self._bundles:
+                more = {bundle_resource(bundle): 1}
+            elif bundle and competing.has(bundle):
+                more = competing.requests({bundle: 1})
+            else:
+                own = tuple([(name, amount) for name, amount in spec.requests if name not in gone])
                 return spec._replace(requests=own, unsupported=(*spec.unsupported, NOT_COUNTED))
-            more = (*spec.requests, (bundle_resource(bundle), 1))
-            return spec._replace(requests=tuple(sorted(more)), claims=())
-        gone = self._delegated_by(spec)
+            return spec._replace(requests=tuple(sorted((*spec.requests, *more.items()))), claims=())
         requests = {name: amount for name, amount in spec.requests if name not in gone}
+        requests |= competing.requests(counts)
         for ask, count in counts.items():
-            for name in facts.requested[ask]:
+            for name in facts.requested.get(ask, ()):
                 requests[name] = requests.get(name, 0) + count
         reached = tuple([claim for claim in spec.claims if claim.nodes is not None])
         return spec._replace(requests=tuple(sorted(requests.items())), claims=reached, extended_device_requests=())
@@ -277,8 +303,8 @@ class _Planner:
         """Return the extended resources of a spec that devices satisfy: no node has an amount of them."""
         return {one.resource for one in spec.extended_device_requests if one.resource in self._delegated}
 
-    def _counts(self, spec: PodRequirements, facts: _Facts) -> dict[Ask, int] | None:
-        """Return how many devices of each ask the pods of a spec take, None if that cannot be counted."""
+    def _counts(self, spec: PodRequirements) -> dict[Ask, int] | None:
+        """Return how many devices of each ask the pods of a spec take, None if they ask for more than a number."""
         counts: Counter[Ask] = Counter()
         for claim in spec.claims:
             if claim.shared:
@@ -291,7 +317,7 @@ class _Planner:
         for one in spec.extended_device_requests:
             if one.resource in self._delegated:
                 counts[Ask(self._delegated[one.resource])] += one.devices
-        return counts if all(ask in facts.requested for ask in counts) else None
+        return counts
 
     def _bundle(self, spec: PodRequirements) -> Bundle:
         """Return the claims of a pod as one, () = they are not all its own."""
@@ -307,11 +333,47 @@ class _Planner:
             asks = tuple(dict.fromkeys(self._asks(spec)))
             if not asks:
                 continue
-            bundle = self._bundle(spec) if self._counts(spec, facts) is None else ()
+            counts = self._counts(spec)
+            counted = counts is not None and all(ask in facts.requested for ask in counts)
+            bundle = () if counted else self._bundle(spec)
             users.add(bundle or spec, asks)
-            if bundle and not any(facts.eligible.of(ask, pool).bits for ask in asks for pool in facts.pools.shared):
+            if bundle and not self._is_shared(asks, facts):
                 found[bundle] = asks
         return tuple([bundle for bundle, asks in found.items() if users.is_alone(bundle, asks)])
+
+    def _is_shared(self, asks: Iterable[Ask], facts: _Facts) -> bool:
+        """Return whether several nodes reach some device."""
+        return any(facts.eligible.of(ask, pool).bits for ask in asks for pool in facts.pools.shared)
+
+    def _competing_claims(self, specs: Iterable[PodRequirements], facts: _Facts) -> CompetingClaims:
+        """Return the claims that compete with others unlike them."""
+        uses = []
+        for spec in dict.fromkeys(specs):
+            asks = tuple(dict.fromkeys(self._asks(spec)))
+            if not asks or self._is_shared(asks, facts) or any(one in facts.problem_of for one in asks):
+                continue
+            counts = self._counts(spec)
+            if counts is not None and not all(
+                facts.eligible.of(ask, pool).is_exclusive
+                for ask in asks for profile in facts.pools.profiles for pool in profile
+            ):  # fmt: skip
+                counts = None
+            uses.append(ClaimUse(asks, counts, self._bundle(spec)))
+        found = competitions(uses, facts.group_of, facts.requested, self._bundles)
+
+        def make(one: Competition) -> KnownShares:
+            return KnownShares(one, facts.eligible, facts.pools, facts.features.version)
+
+        new = [partial(self._new_node, facts, profile) for profile in range(len(facts.pools.profiles))] if found else []
+        return competing_claims(found, facts.shares, make, new)
+
+    def _new_node(self, facts: _Facts, profile: int) -> NodeOfKind:
+        """Return a node of a profile, or one that will be."""
+        known = facts.declared_kinds.get(profile)
+        return known or self._node(facts, int(np.argmax(facts.pools.profile == profile)))
+
+    def _node(self, facts: _Facts, node: int) -> NodeOfKind:
+        return NodeOfKind(facts.allocator, node_of(self._sent, node), facts.indexes.get(node, {}))
 
     def _problem(self, claim: PodClaim, facts: _Facts) -> str:
         if not isinstance(claim.spec, DeviceClaim):
@@ -331,16 +393,13 @@ class _Planner:
         pools = facts.pools.profiles[profile]
         counts = [0] * len(self._bundles)
         if pools and counts:
-            kind = facts.declared_kinds.get(profile)
-            if kind is None:
-                node = int(np.argmax(facts.pools.profile == profile))
-                kind = NodeOfKind(facts.allocator, node_of(self._sent, node))
+            kind = self._new_node(facts, profile)
             counts = [facts.bundles.count(bundle, pools, kind, ()) for bundle in self._bundles]
-        return [*facts.totals.of(pools), *counts]
+        return [*facts.totals.of(pools), *counts, *self._competing.full(profile)]
 
-    def _nodes(self, facts: _Facts, rows: Int64) -> tuple["_Published", Int64]:
+    def _nodes(self, facts: _Facts, rows: Int64) -> tuple[PublishedDevices, Int64]:
         """Return which nodes lack devices that they will have, and the devices of each : int64[N, columns]."""
-        published = _published(self._sent, facts)
+        published = published_devices(self._sent, facts.pools, facts.declared)
         capacity: Int64 = rows[facts.pools.profile]
         for node in np.flatnonzero(published.missing).tolist():
             capacity[node] = rows[published.expected[self._sent.nodes.group[node]]]
@@ -357,8 +416,8 @@ class _Planner:
         for at, one in enumerate(columns):
             if one.group >= 0:
                 amounts[:, at] -= np.where(amounts[:, at] > 0, used[:, one.group], 0)
-        self._recount_bundles(facts, amounts)
-        names = (*(one.name for one in columns), *map(bundle_resource, self._bundles))
+        self._recount(facts, amounts)
+        names = self._names(facts)
         place = {name: at for at, name in enumerate(names)}
         demands = np.zeros((len(specs), len(names)), np.int64)
         for row, spec in enumerate(specs):
@@ -372,16 +431,20 @@ class _Planner:
         found: Int64 = np.maximum(amounts, 0)
         return found
 
-    def _recount_bundles(self, facts: _Facts, amounts: Int64) -> None:
-        """Count the bundles of nodes of which devices are in use. Writes into `amounts`."""
-        if not self._bundles:
+    def _recount(self, facts: _Facts, amounts: Int64) -> None:
+        """Count bundles, and what is left to claims that compete, of nodes of which devices are in use. Writes into
+        `amounts`."""
+        if not (self._bundles or self._competing.names):
             return
-        for node, used in used_on(self._devices, facts.pools).items():
-            profile = facts.pools.profiles[facts.pools.profile[node]]
-            kind = NodeOfKind(facts.allocator, node_of(self._sent, node))
-            for at, bundle in enumerate(self._bundles, len(facts.columns)):
+        uses, first = Uses(), len(facts.columns)
+        for node, used in sorted(used_on(self._devices, facts.pools).items()):
+            number = int(facts.pools.profile[node])
+            profile, kind = facts.pools.profiles[number], self._node(facts, node)
+            for at, bundle in enumerate(self._bundles, first):
                 if amounts[node, at]:
                     amounts[node, at] = facts.bundles.count(bundle, profile, kind, used)
+            if self._competing.names:
+                amounts[node, first + len(self._bundles) :] = self._competing.left(number, kind, used, uses)
 
     def _templates(self, rows: Int64, expected: Sequence[int]) -> Int64:
         """Return the devices of new nodes, by row of the templates : int64[T, columns]."""
@@ -390,56 +453,3 @@ class _Planner:
             if group.template >= 0:
                 out[group.template] = rows[profile]
         return out
-
-
-class _Published(NamedTuple):
-    """missing : bool[N], nodes whose drivers have not published what they publish on others of the group;
-    expected : the profile of a new node of each group."""
-
-    missing: Bool
-    expected: tuple[int, ...]
-
-
-def _published(sent: Snapshot, facts: _Facts) -> _Published:
-    group, pools = sent.nodes.group, facts.pools
-    missing = np.zeros(len(group), np.bool_)
-    expected = []
-    drivers = [frozenset(one.driver for one in profile) for profile in pools.profiles]
-    order = np.argsort(group, kind="stable")
-    bounds = np.searchsorted(group[order], np.arange(len(sent.groups) + 1))
-    for at, one in enumerate(sent.groups):
-        members = order[bounds[at] : bounds[at + 1]]
-        profile = facts.declared.get(one.id, -1)
-        found = np.bincount(pools.profile[members], minlength=len(pools.profiles))
-        if profile < 0:
-            found[0] = 0
-            profile = int(found.argmax())
-            wanted = expected_drivers(pools, members.tolist()) if found.any() else frozenset()
-        else:
-            wanted = drivers[profile]
-        expected.append(profile)
-        if wanted:
-            lacking = [not wanted <= one for one in drivers]
-            missing[members] = [lacking[at] for at in pools.profile[members].tolist()]
-    return _Published(missing, tuple(expected))
-
-
-def _with_columns(
-    sent: Snapshot,
-    nodes: NodeColumns,
-    resources: tuple[str, ...],
-    names: Sequence[str],
-    allocatable: Int64,
-    capacity: Int64,
-) -> NodeColumns:
-    """Return nodes with amounts of further resources. allocatable, capacity : int64[N, names]."""
-    place = {name: at for at, name in enumerate(resources)}
-    old = [place[name] for name in sent.resources]
-    new = [place[name] for name in names]
-    found = []
-    for before, more in ((nodes.allocatable, allocatable), (nodes.capacity, capacity)):
-        out = np.zeros((len(before), len(resources)), np.int64)
-        out[:, old] = before
-        out[:, new] = more
-        found.append(out)
-    return nodes._replace(allocatable=found[0], capacity=found[1])

@@ -316,3 +316,44 @@ def _text(nano: int | None) -> str:
 
 def _int32(values: Iterable[int]) -> bytes:
     return np.fromiter(values, "<i4").tobytes()
+
+
+MIG = {"1g": (1, (0, 1, 2, 3, 4, 5, 6)), "2g": (2, (0, 2, 4)), "3g": (4, (0, 4)), "4g": (4, (0,)), "7g": (8, (0,))}
+"""Partitions of a GPU like those of an A100: memory slices, and where they may begin."""
+
+
+def mig_slices(
+    node: str, gpus: int, sizes: Iterable[str] = tuple(MIG), *, is_mixed: bool = False
+) -> tuple[DeviceSlice, ...]:
+    """Return the slices of a node whose GPUs are partitioned: each may have the partitions of some sizes, which share
+    its memory slices and compute slices. is_mixed : partitions are published by size instead of by GPU."""
+    rows = [
+        (gpu, size, first, MIG[size][0]) for gpu in range(gpus) for size in sizes for first in MIG[size][1]
+    ]  # fmt: skip
+    rows.sort(key=lambda row: (row[1], row[2], row[0]) if is_mixed else (row[0],))
+    contents = tuple(
+        DeviceContent(
+            attributes=(DeviceAttribute("profile", AttributeKind.STRING, size),),
+            consumes_counters=(
+                (
+                    f"gpu-{gpu}",
+                    (*((f"memory-{at}", 1) for at in range(first, first + slices)), ("compute", int(size[0]))),
+                ),
+            ),
+        )
+        for gpu, size, first, slices in rows
+    )
+    names = tuple(f"gpu-{gpu}-{size}-{first}" for gpu, size, first, _ in rows)
+    counters = tuple(
+        CounterSet(f"gpu-{gpu}", (*((f"memory-{at}", 1) for at in range(8)), ("compute", 7))) for gpu in range(gpus)
+    )
+    here = NodeSelection(node)
+    return (
+        DeviceSlice(f"{node}-1", DRIVER, node, 1, 2, here, devices=DeviceSet(names, contents)),
+        DeviceSlice(f"{node}-2", DRIVER, node, 1, 2, here, counter_sets=counters),
+    )
+
+
+def partition(size: str, count: int = 1) -> DeviceClaim:
+    """Return a claim of partitions of one size."""
+    return claim(count, selectors=(f'device.attributes["{DRIVER}"].profile == "{size}"',))

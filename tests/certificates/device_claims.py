@@ -1,16 +1,20 @@
 """Whether the devices that pods of a node claim can be given to all of them, from the snapshot alone.
 
 Counted claims only: exact numbers of devices of a node's own pools, without constraints, of classes whose selectors
-compare the driver or an attribute with a text. A pod that is where it was keeps its devices; devices of a pod that has
-gone are free. Everybody else's devices are found by matching, whatever the order in which the scheduler would try them.
+compare the driver or an attribute with a text; partitions within the counters that they share. A pod that is where it
+was keeps its devices; devices of a pod that has gone are free. Everybody else's devices are found by trying, whatever
+the order in which the scheduler would look at them.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate, pairwise
+from typing import Any
 
 from tests.certificates.cluster import Cluster, Pod
+from tests.reference.devices.objects import amount
 from trimtab.v1 import snapshot_pb2 as pb
 
 Device = tuple[str, str]
@@ -45,7 +49,30 @@ class DeviceClaims:
             if pod.key not in {key for key, _ in self._held(node)}
             for request in self._requests(pod, published)
         ]
-        return "" if _can_all_have(wanted) else f"{len(wanted)} devices cannot be given on {node}"
+        consumes = {name: _amounts(content.consumed_counters) for name, content in published.items()}
+        if not any(consumes.values()):
+            return "" if _can_all_have(wanted) else f"{len(wanted)} devices cannot be given on {node}"
+        left = self._counters(node)
+        for name in held:
+            _subtract(left, name[0], consumes.get(name, {}))
+        return (
+            "" if _can_have_counted(wanted, consumes, left) else f"{len(wanted)} partitions cannot be given on {node}"
+        )
+
+    def _counters(self, node: str) -> dict[tuple[str, str, str], Fraction]:
+        """Return the counters of a node, by driver, set and name; of a new one, those of another of its group."""
+        if node not in self._cluster.message_nodes():
+            group = self._cluster.nodes[node].node_group
+            members = [name for name, row in self._cluster.message_nodes().items() if row.node_group == group]
+            node = max(members, key=lambda name: len(self._of_node.get(name, {})))
+        table = self._devices.slices
+        nodes, drivers, sets = (_ints(getattr(table, name), table.count) for name in ("node", "driver", "counter_set"))
+        return {
+            (self._text[drivers[at]], *key): amount
+            for at in range(table.count)
+            if sets[at] and self._text[nodes[at]] == node
+            for key, amount in _amounts(self._devices.counter_sets[sets[at] - 1].sets).items()
+        }
 
     def problem(self, pod: Pod) -> str:
         """Return why a claim of a pod cannot be used."""
@@ -174,6 +201,37 @@ def _can_all_have(wanted: list[set[Device]]) -> bool:
         return False
 
     return all(gives(at, set()) for at in range(len(wanted)))
+
+
+def _amounts(rows: Iterable[Any]) -> dict[tuple[str, str], Fraction]:
+    """Return amounts of counters, by set and name."""
+    return {(one.name, counter.name): amount(counter.value) for one in rows for counter in one.counters}
+
+
+def _subtract(
+    left: dict[tuple[str, str, str], Fraction], driver: str, taken: Mapping[tuple[str, str], Fraction], sign: int = 1
+) -> bool:
+    """Take amounts of counters; return whether there were enough."""
+    for key, one in taken.items():
+        left[driver, *key] -= sign * one
+    return all(left[driver, *key] >= 0 for key in taken)
+
+
+def _can_have_counted(
+    wanted: Sequence[set[Device]],
+    consumes: Mapping[Device, Mapping[tuple[str, str], Fraction]],
+    left: dict[tuple[str, str, str], Fraction],
+    taken: frozenset[Device] = frozenset(),
+) -> bool:
+    """Return whether each can have another device within the counters: backtracking, the fewest choices first."""
+    if not wanted:
+        return True
+    first, *rest = sorted(wanted, key=len)
+    for device in sorted(first - taken):
+        if _subtract(left, device[0], consumes[device]) and _can_have_counted(rest, consumes, left, taken | {device}):
+            return True
+        _subtract(left, device[0], consumes[device], -1)
+    return False
 
 
 def _ints(data: bytes, count: int) -> list[int]:

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 Json = Mapping[str, Any]
-SUFFIXES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "m": Fraction(1, 1000)} | {
+SUFFIXES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "m": Fraction(1, 1000), "n": Fraction(1, 10**9)} | {
     f"{letter}i": 2 ** (10 * power) for power, letter in enumerate("KMGT", start=1)
 }
 

@@ -206,3 +206,74 @@ def test_rules_that_taint_devices_count_where_there_are_any_unless_the_gate_is_o
     message.devices.feature_gates.extend(gates)
     (answer,) = answers(message, plan_pb2.PlanRequest())
     assert [one.fits for one in answer.nodes] == [not expected]
+
+
+SIZES = {"1g": 1, "2g": 2, "4g": 4}
+
+
+def partitioned(name: str, gpus: int = 2) -> list[Json]:
+    """Return a node whose GPUs of four parts have partitions of three sizes."""
+    devices = [
+        dra.device(
+            f"gpu-{gpu}-{size}-{first}",
+            attributes={"profile": size},
+            consumesCounters=[
+                {
+                    "counterSet": f"gpu-{gpu}",
+                    "counters": {f"part-{at}": {"value": "1"} for at in range(first, first + parts)},
+                }
+            ],
+        )
+        for gpu in range(gpus)
+        for size, parts in SIZES.items()
+        for first in range(0, 4, parts)
+    ]
+    counters = [
+        {"name": f"gpu-{gpu}", "counters": {f"part-{at}": {"value": "1"} for at in range(4)}} for gpu in range(gpus)
+    ]
+    with_counters = dra.resource_slice(f"{name}-counters", node=name, count=2, sharedCounters=counters)
+    del with_counters["spec"]["devices"]
+    return [k8s.node(name), dra.resource_slice(f"{name}-devices", devices, node=name, count=2), with_counters]
+
+
+def of_size(size: str) -> Json:
+    expression = f'device.attributes["{dra.DRIVER}"].profile == "{size}"'
+    return dra.claim_template(size, dra.claim_spec(dra.request(selectors=[{"cel": {"expression": expression}}])))
+
+
+def partition_holder(name: str, node: str, device: str, owner: Json) -> list[Json]:
+    """Return a pod on a node with the partition that it has."""
+    size = device.split("-")[2]
+    pod = dra.claiming_pod(name, templates={"gpu": size}, made={"gpu": f"{name}-gpu"}, node=node, owner=owner)
+    held = [f"{node}/{device}"]
+    spec = of_size(size)["spec"]["spec"]
+    return [pod, dra.resource_claim(f"{name}-gpu", spec, of=pod, entry="gpu", devices=held, node=node, users=[name])]
+
+
+def test_a_group_grows_for_partitions_of_several_sizes() -> None:
+    sizes = ["1g"] * 4 + ["2g"] * 2 + ["4g"] * 2
+    pending = [dra.claiming_pod(f"p{at}", templates={"gpu": size}) for at, size in enumerate(sizes)]
+    owner = k8s.replica_set("web", 2)
+    plan = scale_up.plan(
+        distinct(
+            CLASS, *map(of_size, SIZES), *partitioned("g-1"), *pending, owner,
+            *partition_holder("h", "g-1", "gpu-0-4g-0", owner), *partition_holder("i", "g-1", "gpu-1-4g-0", owner),
+            k8s.node_group("gpu", nodes=["g-1"], max_size=9),
+        )
+    )  # fmt: skip
+    # The node is full, and the pods need four GPUs.
+    assert plan.growth == {"gpu": 2}
+    assert len(plan.on_new["gpu"]) == len(sizes)
+
+
+def test_a_node_goes_when_its_partitions_fit_elsewhere_beside_those_of_another_size() -> None:
+    owner = k8s.replica_set("web", 3)
+    objects = [
+        CLASS, *map(of_size, SIZES), *partitioned("a", 3), *partitioned("b", 3), owner,
+        *partition_holder("h", "a", "gpu-0-2g-0", owner), *partition_holder("i", "b", "gpu-0-1g-0", owner),
+        k8s.node_group("gpu", nodes=["a", "b"]),
+    ]  # fmt: skip
+    assert len(scale_down.plan(distinct(*objects)).unneeded) == 1
+    others = {"j": "gpu-0-2g-2", "k": "gpu-1-4g-0", "l": "gpu-2-4g-0"}
+    full = [*objects, *(one for pod, device in others.items() for one in partition_holder(pod, "b", device, owner))]
+    assert scale_down.plan(distinct(*full)).unneeded == []

@@ -105,6 +105,11 @@ def cluster_of(drawn: Drawn) -> Cluster:
     return Cluster(pods=pods, nodes={name: NodeRow() for name in names}, devices=world)
 
 
+def is_alone(drawn: Drawn) -> bool:
+    """Return whether all pods have the same claims, so that they are counted exactly."""
+    return len({claim for claim, _ in drawn.pods}) == 1
+
+
 def free_for(snapshot: Snapshot, pod: int) -> np.ndarray:
     """Return what is free on each node, beside all pods but one."""
     free = snapshot.nodes.allocatable.copy()
@@ -132,7 +137,8 @@ def test_a_pod_fits_by_amounts_where_the_allocator_finds_devices(drawn: Drawn) -
                 for name, amount in spec.requests
                 if is_device_resource(name)
             )
-            assert enough == isinstance(outcome, DevicesAllocated)
+            fits = isinstance(outcome, DevicesAllocated)
+            assert enough == fits if is_alone(drawn) else enough <= fits
 
 
 @given(DRAWN)
@@ -153,8 +159,9 @@ def test_pods_that_fit_by_amounts_one_after_the_other_get_devices_in_this_order(
         for node, name in enumerate(sent.nodes.name):
             enough = all(free[node, place[resource]] >= amount for resource, amount in spec.requests)
             found = allocator.allocate(DeviceNode(name), allocator.prepare([claim.spec]), state)
-            assert enough == isinstance(found, DevicesAllocated)
-            if isinstance(found, DevicesAllocated):
+            fits = isinstance(found, DevicesAllocated)
+            assert enough == fits if is_alone(drawn) else enough <= fits
+            if enough and isinstance(found, DevicesAllocated):
                 state.add_all(found.claims)
                 for resource, amount in spec.requests:
                     free[node, place[resource]] -= amount

@@ -155,11 +155,16 @@ def test_asks_that_compete_on_a_node_share_a_resource_and_one_without_devices_ha
         DeviceClaim("", claim(2).requests, (DeviceConstraint((), "model"),)),
     ],
 )
-def test_pods_whose_claims_cannot_be_counted_beside_those_of_others_are_not_placed(one: DeviceClaim) -> None:
+def test_claims_that_only_the_allocator_decides_share_nodes_with_those_that_are_counted(one: DeviceClaim) -> None:
     both = pods(p=claiming(one), q=claiming(claim()))
-    found = planned(Cluster(pods=both, nodes={"a": NodeRow()}, devices=world(gpu_slice("a", 4))))
-    assert spec_of(found, "p").unsupported == (NOT_COUNTED,)
-    assert requests(found, "q") == {GPU: 1}
+    content = DeviceContent(attributes=(DeviceAttribute("model", AttributeKind.STRING, "big"),))
+    found = planned(Cluster(pods=both, nodes={"a": NodeRow()}, devices=world(gpu_slice("a", 4, content))))
+    p, q, there = requests(found, "p"), requests(found, "q"), amounts(found, "a")
+    (shared,) = p.keys() & q.keys()
+    assert (q[GPU], there[GPU]) == (1, 4)
+    # All four devices can still go to pods that are counted, or one pod of the others comes.
+    assert 4 * q[shared] == there[shared]
+    assert all(amount <= there[name] for name, amount in p.items())
 
 
 ONE_GPU = DeviceSubRequest("gpu", "b")
@@ -335,7 +340,10 @@ def test_tolerations_are_told_apart_and_devices_that_are_gone_do_not_count() -> 
     cluster = Cluster(
         pods=pods(p=claiming(tolerant), q=claiming(claim())), nodes={"a": NodeRow()}, devices=world(mixed)
     )
-    assert spec_of(planned(cluster), "p").unsupported == (NOT_COUNTED,)
+    p, q = requests(planned(cluster), "p"), requests(planned(cluster), "q")
+    (shared,) = p.keys() & q.keys()
+    # The other may get the only device without a taint first, so that it has none.
+    assert (p[shared], q[shared], amounts(planned(cluster), "a")[shared]) == (1, 2, 2)
     alone = replace(cluster, pods=pods(p=claiming(tolerant)))
     assert 2 in amounts(planned(alone), "a").values()
     taken = AllocatedDevice("gpu", DeviceId(DRIVER, "gone", "x"))

@@ -1,0 +1,153 @@
+"""Claims that compete without being alike: what fits by amounts is never refused by the allocator, in any order."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.builders.device_snapshots import DRIVER, GPU_CLASS, MIG, ClaimRow, claiming, mig_slices, partition, world
+from tests.builders.rows import NodeRow, PodRow
+from tests.builders.snapshots import Cluster, write
+from trimtab.planner.device_amounts.bundles import relative_use
+from trimtab.planner.device_amounts.planned import planned_snapshot
+from trimtab.planner.devices.allocator import DeviceAllocator
+from trimtab.planner.devices.model import (
+    AllocatedDevice,
+    AllocatedState,
+    DeviceClaim,
+    DeviceClass,
+    DeviceId,
+    DeviceNode,
+    DevicesAllocated,
+    DeviceSlice,
+    NodeSelection,
+    PoolId,
+)
+from trimtab.planner.model.values import PodRequirements
+from trimtab.planner.snapshot.columns import Snapshot
+from trimtab.planner.snapshot.decode import canonicalize
+
+CLASSES = [DeviceClass(GPU_CLASS.name, GPU_CLASS.selectors)]
+NODE = DeviceNode("a")
+
+
+@dataclass(frozen=True)
+class Partitioned:
+    """A node with GPUs, partitions that are in use, and some that pods want, in an order."""
+
+    gpus: int
+    is_mixed: bool
+    used: list[str]
+    left: list[int]
+    wanted: list[str]
+
+
+SIZES = st.lists(st.sampled_from(list(MIG)), max_size=14)
+DRAWN = st.builds(
+    Partitioned, st.integers(1, 3), st.booleans(), SIZES, st.lists(st.integers(0, 20), max_size=6), SIZES.filter(bool)
+)
+
+
+def placed(slices: tuple[DeviceSlice, ...], claims: Sequence[DeviceClaim]) -> list[ClaimRow]:
+    """Return the claims that get devices one after the other, held by nobody that the planner may move."""
+    allocator, state, rows = DeviceAllocator(slices, CLASSES), AllocatedState(), list[ClaimRow]()
+    for at, one in enumerate(claims):
+        found = allocator.allocate(NODE, allocator.prepare([one]), state)
+        if isinstance(found, DevicesAllocated):
+            state.add_all(found.claims)
+            rows.append(ClaimRow("ns", f"c{at}", one, devices=found.claims[0].devices, nodes=NodeSelection("a")))
+    return rows
+
+
+def planned_with(slices: tuple[DeviceSlice, ...], wanted: Sequence[DeviceClaim], held: Sequence[ClaimRow]) -> Snapshot:
+    pods = {("ns", f"p{at:02}"): PodRow(spec=claiming(one)) for at, one in enumerate(wanted)}
+    cluster = Cluster(pods=pods, nodes={"a": NodeRow()}, devices=world(*slices, claims=tuple(held), minor=36))
+    return planned_snapshot(canonicalize(write(cluster))).snapshot
+
+
+def spec_of(snapshot: Snapshot, pod: int) -> PodRequirements:
+    names = [snapshot.pods.name.get(at) for at in range(len(snapshot.pods.spec))]
+    return snapshot.specs[snapshot.pods.spec[names.index(f"p{pod:02}")]]
+
+
+def fitting(snapshot: Snapshot, count: int) -> list[int]:
+    """Return the pods that fit on the node by amounts, one after the other."""
+    free = dict(zip(snapshot.resources, snapshot.nodes.allocatable[0].tolist(), strict=True))
+    found = []
+    for pod in range(count):
+        requests = spec_of(snapshot, pod).requests
+        if all(free.get(name, 0) >= amount for name, amount in requests):
+            found.append(pod)
+            for name, amount in requests:
+                free[name] -= amount
+    return found
+
+
+@given(DRAWN)
+@settings(max_examples=40)
+def test_partitions_that_fit_by_amounts_are_given_in_their_order(drawn: Partitioned) -> None:
+    slices = mig_slices("a", drawn.gpus, is_mixed=drawn.is_mixed)
+    held = placed(slices, [partition(size) for size in drawn.used])
+    # Some go again, so that gaps stay.
+    held = [one for at, one in enumerate(held) if at not in drawn.left]
+    wanted = [partition(size) for size in drawn.wanted]
+    snapshot = planned_with(slices, wanted, held)
+    allocator, state = DeviceAllocator(slices, CLASSES), AllocatedState()
+    for one in held:
+        state.add(one.devices or ())
+    for pod in fitting(snapshot, len(wanted)):
+        assert not spec_of(snapshot, pod).unsupported
+        found = allocator.allocate(NODE, allocator.prepare([wanted[pod]]), state)
+        assert isinstance(found, DevicesAllocated)
+        state.add_all(found.claims)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "count"),
+    [
+        pytest.param(["1g"] * 28 + ["7g"] * 4, 32, id="small ones first"),
+        pytest.param(["7g"] * 4 + ["1g"] * 28, 32, id="large ones first"),
+        pytest.param(["3g"] * 8 + ["7g"] * 4, 12, id="halves"),
+        pytest.param(["2g"] * 12 + ["7g"] * 4, 16, id="thirds"),
+        pytest.param(["4g"] * 4 + ["7g"] * 4, 8, id="one of them in each"),
+    ],
+)
+def test_two_sizes_fill_a_node_with_eight_partitioned_gpus(wanted: list[str], count: int) -> None:
+    snapshot = planned_with(mig_slices("a", 8), [partition(size) for size in wanted], ())
+    assert len(fitting(snapshot, len(wanted))) == count
+
+
+def test_most_of_what_is_possible_with_five_sizes_is_planned() -> None:
+    """All mixtures of up to two of each size on two GPUs: planned by amounts, of those that the allocator gives."""
+    slices = mig_slices("a", 2)
+    allocator = DeviceAllocator(slices, CLASSES)
+    sizes = list(MIG)
+    totals: Counter[str] = Counter()
+    snapshot = planned_with(slices, [partition(size) for size in sizes for _ in range(2)], ())
+    for counts in product(range(3), repeat=len(sizes)):
+        wanted = [size for size, count in zip(sizes, counts, strict=True) for _ in range(count)]
+        state, is_possible = AllocatedState(), True
+        for size in wanted:
+            found = allocator.allocate(NODE, allocator.prepare([partition(size)]), state)
+            is_possible = is_possible and isinstance(found, DevicesAllocated)
+            if isinstance(found, DevicesAllocated):
+                state.add_all(found.claims)
+        free = dict(zip(snapshot.resources, snapshot.nodes.allocatable[0].tolist(), strict=True))
+        asked: Counter[str] = Counter()
+        for size in wanted:
+            asked.update(dict(spec_of(snapshot, 2 * sizes.index(size)).requests))
+        is_planned = all(free[name] >= amount for name, amount in asked.items())
+        assert is_planned <= is_possible
+        totals.update(possible=is_possible, planned=is_planned)
+    assert totals["planned"] >= 0.4 * totals["possible"], totals
+    print(totals)
+
+
+def test_devices_of_one_name_in_two_pools_of_a_node_are_told_apart() -> None:
+    pools = {PoolId(DRIVER, "one"): 0, PoolId(DRIVER, "other"): 1}
+    first, second = (relative_use([AllocatedDevice("r", DeviceId(*pool, "x"))], pools) for pool in pools)
+    assert first != second

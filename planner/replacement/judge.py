@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from trimtab.planner.facts.nodes import total
+from trimtab.planner.replacement.node_pools import NO_POOL
 from trimtab.planner.replacement.survey import ReplacementContext
 from trimtab.planner.snapshot.columns import Float64, Int32, Int64
 from trimtab.v1.reason_pb2 import ReplacementLimit
@@ -71,15 +72,23 @@ def payback_ns(context: ReplacementContext, value: Value) -> float:
 
 def balanced_score(context: ReplacementContext, value: Value) -> float | None:
     """Return Karpenter's Balanced score, None if nothing is evicted: the saving as a share of the price of all nodes of
-    the groups that lose nodes, divided by the disruption as a share of theirs: 1 a node and the cost of evicting its
-    pods.
+    a pool, divided by the disruption as a share of theirs: 1 a node and the cost of evicting its pods. Of several pools
+    that lose nodes, each saves by what its nodes cost, and the least score counts. Node groups of no NodePool are one
+    pool, those alone that lose nodes.
     """
     if not value.evicted or value.cost <= 0:
         return None
-    group = context.request.snapshot.nodes.group
-    of_pools = np.isin(group, group[value.leaving]) & context.there
-    price, cost = total(context.price[of_pools]), total(1 + context.pods.cost[of_pools])
-    return (value.saving / price) / ((len(value.leaving) + value.cost) / cost) if price > 0 else 0.0
+    group, pool, there = context.request.snapshot.nodes.group, context.pool, context.there
+    losing = np.isin(group, group[value.leaving])
+    scores = []
+    for one in np.unique(pool[value.leaving]).tolist():
+        of_pool = there & (pool == one) & (losing | (one != NO_POOL))
+        gone = value.leaving[pool[value.leaving] == one]
+        price, cost = total(context.price[of_pool]), total(1 + context.pods.cost[of_pool])
+        disruption = (len(gone) + total(context.pods.cost[gone])) / cost
+        saving = value.saving * total(context.price[gone]) / value.gone if value.gone > 0 else value.saving
+        scores.append((saving / price) / disruption if price > 0 else 0.0)
+    return min(scores)
 
 
 def broken_limit(context: ReplacementContext, value: Value) -> int:

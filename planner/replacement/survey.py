@@ -20,6 +20,7 @@ from trimtab.planner.model.settings import SECOND_NS
 from trimtab.planner.placement.group_templates import GroupTemplates, group_templates
 from trimtab.planner.placement.limits import LimitInputs, Limits
 from trimtab.planner.replacement.disruption import disruption_ratings, undisrupted
+from trimtab.planner.replacement.node_pools import pools_of_nodes
 from trimtab.planner.replacement.settings import ReplacementSettings
 from trimtab.planner.replacement.state import KnownState
 from trimtab.planner.round.decision import Decided
@@ -75,9 +76,9 @@ class MovablePods(NamedTuple):
 class ReplacementContext(NamedTuple):
     """Everything known before any pod is moved. price : float64[N], NaN = unknown; there : bool[N], in the cluster
     after the decisions before; leaving : bool[N], being deleted; ready : bool[N]; group_price : float64[G]; usable :
-    bool[G], the group may get new nodes for a replacement; takes_pods : bool[N], scale-down moves pods there; excluded
-    : int32[G] `NodeGroupReason.Code`; budgets_now, budgets_later : int64[B] evictions that budgets allow in the first
-    wave, and in later ones; unhealthy : why nothing goes, "" = it may.
+    bool[G], the group may get new nodes for a replacement; takes_pods : bool[N], scale-down moves pods there; pool :
+    int32[N] of `node_pools`; excluded : int32[G] `NodeGroupReason.Code`; budgets_now, budgets_later : int64[B]
+    evictions that budgets allow in the first wave, and in later ones; unhealthy : why nothing goes, "" = it may.
     """
 
     request: ReplacementRequest
@@ -95,6 +96,7 @@ class ReplacementContext(NamedTuple):
     group_price: Float64
     usable: Bool
     takes_pods: Bool
+    pool: Int32
     excluded: Int32
     budgets_now: Int64
     budgets_later: Int64
@@ -142,6 +144,7 @@ def survey(request: ReplacementRequest, known: KnownState) -> ReplacementContext
         spare=_spare(request, there, leaving),
         group_price=group_price,
         usable=excluded == NodeGroupReason.UNSPECIFIED,
+        pool=pools_of_nodes(snapshot),
         takes_pods=_takes_pods(request, there | leaving),
         excluded=excluded,
         budgets_now=budgets_now,

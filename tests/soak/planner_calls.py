@@ -15,6 +15,7 @@ from trimtab.clients.rpc.retries import RetryPolicy
 from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc, snapshot_pb2
 
 NOW_S: Final = 1_770_000_000
+DECISIONS: Final = (plan_pb2.Decision.SCALE_UP, plan_pb2.Decision.SCALE_DOWN, plan_pb2.Decision.REPLACEMENT)
 PIECE: Final = 200_000
 TIMEOUT_S: Final = 120.0
 ONCE: Final = RetryPolicy(attempts=1)
@@ -56,7 +57,7 @@ class PlannerCalls:
     def _request(self, **fields: str) -> plan_pb2.PlanRequest:
         self._now_s += 10
         request = plan_pb2.PlanRequest(cluster="soak", **fields)
-        request.decisions.extend((plan_pb2.Decision.SCALE_UP, plan_pb2.Decision.SCALE_DOWN))
+        request.decisions.extend(DECISIONS)
         request.now.seconds = self._now_s
         return request
 

@@ -106,7 +106,7 @@ def prepare() -> Ranking:
 def run(made: Ranking, stages: Stages) -> pb.PodCostsDecision:
     """Rank all groups, as for a snapshot that was sent whole."""
     kept = CachedSnapshot(made.cluster)
-    this = Round(made.cluster, lambda _: None, NOW_NS, work=Work(cache=kept))  # type: ignore[arg-type, return-value]
+    this = Round(made.cluster, lambda *_: None, NOW_NS, work=Work(cache=kept))  # type: ignore[arg-type, return-value]
     target = made.settings.targets[0]
     with stages.stage("members"):
         grouped = group_pods(made.cluster, made.settings.targets, kept)
@@ -172,7 +172,7 @@ def prepare_change() -> Changing:
 
 def round_over(kept: CachedSnapshot) -> Round:
     """A round that has nothing but its snapshot and what is kept with it."""
-    return Round(kept.snapshot, lambda _: None, NOW_NS, work=Work(cache=kept))  # type: ignore[arg-type, return-value]
+    return Round(kept.snapshot, lambda *_: None, NOW_NS, work=Work(cache=kept))  # type: ignore[arg-type, return-value]
 
 
 def run_change(made: Changing, stages: Stages) -> pb.PodCostsDecision:

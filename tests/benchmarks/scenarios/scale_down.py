@@ -51,7 +51,7 @@ class Deciding:
     def request(self) -> ScaleDownRequest:
         cache = self.cache or CachedSnapshot(self.cluster)
         this = Round(
-            self.cluster, lambda _: self.simulation, self.now_ns,
+            self.cluster, lambda *_: self.simulation, self.now_ns,
             work=Work(cache=cache, encodings=self.encodings, parallel=THREAD_LANES),
         )  # fmt: skip
         return ScaleDownRequest(this, self.settings, self.state)

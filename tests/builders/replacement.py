@@ -11,6 +11,7 @@ from google.protobuf.json_format import ParseDict
 from tests.builders.kubernetes import Json, node, node_group, pod, replica_set, snapshot_of
 from tests.certificates.replacement import offences
 from trimtab.planner.decisions.plan import plan as take_decisions
+from trimtab.planner.device_amounts.planned import planned_snapshot
 from trimtab.planner.round.work import Work
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2, reason_pb2
@@ -56,7 +57,8 @@ def plan(
     given = ParseDict({"replacement": settings or {}} | (more or {}), plan_pb2.PlanSettings())
     request = plan_pb2.PlanRequest(decisions=[plan_pb2.Decision.REPLACEMENT], settings=given)
     request.now.seconds = now_s
-    answer = take_decisions(canonicalize(message), request, state, Work(time_left=time_left))
+    snapshot = planned_snapshot(canonicalize(message)).snapshot
+    answer = take_decisions(snapshot, request, state, Work(time_left=time_left))
     assert (bad := offences(message, given, answer.replacement, now_s)) == [], (bad, answer.replacement.detail)
     return Outcome(answer.replacement, answer)
 

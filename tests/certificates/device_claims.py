@@ -68,7 +68,16 @@ class DeviceClaims:
         """Return the devices of a node's complete pools; of a new node, those that its group's nodes have."""
         if node in self._cluster.message_nodes():
             return self._of_node.get(node, {})
-        group = self._cluster.nodes[node].node_group
+        return self._of_new_node(self._cluster.nodes[node].node_group)
+
+    def of_class(self, name: str, node: str = "", group: str = "") -> int:
+        """Return how many devices of a class a node has, or a new node of a group."""
+        request = pb.DeviceSubRequest(device_class=name)
+        published = self._published(node) if node else self._of_new_node(group)
+        return sum(self._is_eligible(request, *one) for one in published.items())
+
+    def _of_new_node(self, group: str) -> dict[Device, pb.DeviceContent]:
+        """Return the devices that a group declares, or those that its nodes have."""
         for declared in self._devices.templates:
             if declared.node_group == group:
                 return {

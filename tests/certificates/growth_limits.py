@@ -3,9 +3,13 @@
 from collections.abc import Iterator, Mapping
 
 from tests.certificates.cluster import Cluster
+from tests.certificates.device_claims import DeviceClaims
 from tests.certificates.new_nodes import NewNode
 from tests.certificates.scale_down import selects
 from trimtab.v1 import plan_pb2
+
+OF_CLASS = "deviceclass.resource.kubernetes.io/"
+"""Devices of the class of this name are counted."""
 
 
 class Limits:
@@ -38,16 +42,23 @@ class Limits:
         for name, row in self.cluster.message_nodes().items():
             registered[row.node_group] = registered.get(row.node_group, 0) + 1
             if name not in self.leaving and selects(limit.nodes, self.cluster.node_labels(name)):
-                total += 1 if limit.resource == "nodes" else self.cluster.capacity(name).get(limit.resource, 0)
+                total += self._of_node(name, limit.resource)
         for key, group in self.cluster.groups.items():
             missing = max(group.target_size - registered.get(key, 0), 0)
             total += missing * self._of_group(key, limit) if missing else 0
         return total
 
+    def _of_node(self, name: str, resource: str) -> int:
+        if resource.startswith(OF_CLASS):
+            return DeviceClaims(self.cluster).of_class(resource.removeprefix(OF_CLASS), node=name)
+        return 1 if resource == "nodes" else self.cluster.capacity(name).get(resource, 0)
+
     def _of_group(self, key: str, limit: plan_pb2.ResourceLimit) -> int:
         template = self.templates[key]
         if not selects(limit.nodes, template.labels if template else {}):
             return 0
+        if limit.resource.startswith(OF_CLASS):
+            return DeviceClaims(self.cluster).of_class(limit.resource.removeprefix(OF_CLASS), group=key)
         if limit.resource == "nodes" or template is None:
             return int(limit.resource == "nodes")
         amounts = [*(template.row.capacity or template.row.allocatable), *[0] * 99]

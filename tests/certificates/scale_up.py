@@ -147,10 +147,12 @@ def offences(
     now_s: int,
     *,
     bounded: bool = False,
+    ordered: bool = True,
 ) -> list[str]:
-    """Return every violation of a decision. bounded : a deadline or a bound may have excluded groups."""
+    """Return every violation of a decision. bounded : a deadline or a bound may have excluded groups; ordered : an
+    order is looked for in which the scheduler can place all pods, which takes minutes for a thousand."""
     plan = Plan(snapshot, settings, decision, now_s)
-    checks = (lists, splits, prices, skipped, places, order, arrival, limits, results, options)
+    checks = (lists, splits, prices, skipped, places, *((order, arrival) if ordered else ()), limits, results, options)
     problems = [f"{check.__name__}: {problem}" for check in checks for problem in check(plan)]
     problems += [f"gangs: {problem}" for problem in gangs.offences(snapshot, decision)]
     return problems + [f"reasons: {problem}" for problem in reasons(plan, bounded or decision.incomplete)]

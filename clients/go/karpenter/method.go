@@ -7,6 +7,8 @@ import (
 	"maps"
 	"time"
 
+	"github.com/samber/lo"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	v1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -86,6 +88,8 @@ type Method struct {
 	// settled is the state of the cluster for which the planner found nothing.
 	settled time.Time
 	started []*startedCommand
+	// failed are those whose new nodes are removed again.
+	failed []*startedCommand
 }
 
 // startedCommand is a command, until its nodes are gone or it has failed.
@@ -93,6 +97,9 @@ type startedCommand struct {
 	ids   []string
 	names []string
 	at    time.Time
+	// command is the id of the command, which its NodeClaims have as an annotation.
+	command  string
+	failedAt time.Time
 }
 
 // NewMethod returns a method.
@@ -134,7 +141,9 @@ func (m *Method) ComputeCommands(ctx context.Context, budgets map[string]int, ca
 	now := m.parts.Clock.Now()
 	m.memory.forget(now)
 	state := m.parts.Cluster.ConsolidationState()
-	if m.IsBusy() || m.settled.Equal(state) {
+	isBusy := m.IsBusy()
+	m.rollBack(ctx)
+	if isBusy || m.settled.Equal(state) {
 		return nil, nil
 	}
 	plan, cluster, failure := m.plan(ctx, budgets, candidates)
@@ -189,6 +198,8 @@ func (m *Method) IsBusy() bool {
 		state := "completed"
 		if there.count > 0 {
 			state = "failed"
+			one.failedAt = m.parts.Clock.Now()
+			m.failed = append(m.failed, one)
 			m.memory.refuse(one.names, nil, m.parts.Clock.Now().Add(m.settings.RefusalTime))
 		}
 		commandsTotal.WithLabelValues(state).Inc()
@@ -374,7 +385,11 @@ func (m *Method) command(ctx context.Context, chosen []*disruption.Candidate, re
 func (m *Method) start(ctx context.Context, plan *Plan, command *disruption.Command) {
 	command.EmitCandidateEvents(m.parts.Recorder)
 	m.memory.succeed()
-	started := &startedCommand{at: m.parts.Clock.Now(), names: plan.Leaving}
+	started := &startedCommand{at: m.parts.Clock.Now(), names: plan.Leaving, command: string(uuid.NewUUID())}
+	for _, replacement := range command.Replacements {
+		// A new map: claims may share the one of their NodePool.
+		replacement.Annotations = lo.Assign(replacement.Annotations, map[string]string{commandAnnotation: started.command})
+	}
 	for _, candidate := range command.Candidates {
 		started.ids = append(started.ids, candidate.ProviderID())
 	}

@@ -8,10 +8,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/samber/lo"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/cloudprovider"
@@ -433,5 +436,61 @@ func TestReservedNodesThatCostNothingMayComeInPlaceOfOthers(t *testing.T) {
 	}
 	if kinds := optionsOf(w.plans("a", "b", "c")); !slices.Equal(kinds, []string{"free"}) {
 		t.Errorf("got %v", kinds)
+	}
+}
+
+// failedCommand returns a world in which a command with three new nodes was given up because one of them was deleted,
+// and another one.
+func failedCommand(t *testing.T) (*world, *v1.NodeClaim) {
+	t.Helper()
+	w := newWorld(t)
+	w.cloud.InstanceTypes = append(w.cloud.InstanceTypes, instanceType("twelve", 12, 1.2, false))
+	for _, name := range []string{"a", "b", "c"} {
+		w.addNode(name, "twelve", v1.CapacityTypeOnDemand, 1900, 1900)
+	}
+	w.planner.plan = &Plan{Leaving: []string{"a", "b", "c"}, Coming: slices.Repeat([]string{"pool/medium/" + zone + "/on-demand"}, 3)}
+	command := w.compute()[0]
+	command.Method = w.method
+	lo.Must0(w.parts.Queue.StartCommand(w.ctx, &command))
+	if len(command.Replacements) != 3 {
+		t.Fatalf("%d new nodes", len(command.Replacements))
+	}
+	claims := [3]*v1.NodeClaim{{}, {}, {}}
+	for at, one := range command.Replacements {
+		lo.Must0(w.client.Get(w.ctx, client.ObjectKey{Name: one.Name}, claims[at]))
+	}
+	lo.Must0(w.client.Delete(w.ctx, claims[0]))
+	w.parts.Queue.CompleteCommand(&command)
+	w.planner.plan = nil
+	return w, claims[1]
+}
+
+func TestNewNodesOfACommandThatFailedAreRemovedAgain(t *testing.T) {
+	w, claim := failedCommand(t)
+	before := testutil.ToFloat64(rolledBackTotal)
+	w.compute()
+	if err := w.client.Get(w.ctx, client.ObjectKeyFromObject(claim), claim); !apierrors.IsNotFound(err) {
+		t.Errorf("the other new node is still there: %v", err)
+	}
+	if grown := testutil.ToFloat64(rolledBackTotal) - before; grown != 2 {
+		t.Errorf("counted %v", grown)
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		lo.Must0(w.client.Get(w.ctx, client.ObjectKey{Name: "claim-" + name}, &v1.NodeClaim{}))
+	}
+}
+
+func TestANewNodeThatHasPodsByNowStaysThoughItsCommandFailed(t *testing.T) {
+	w, claim := failedCommand(t)
+	w.addNode("new", "medium", v1.CapacityTypeOnDemand, 100)
+	used := &v1.NodeClaim{}
+	lo.Must0(w.client.Get(w.ctx, client.ObjectKey{Name: "claim-new"}, used))
+	used.Annotations = lo.Assign(used.Annotations, claim.Annotations)
+	lo.Must0(w.client.Update(w.ctx, used))
+	w.parts.Cluster.UpdateNodeClaim(used)
+	w.compute()
+	lo.Must0(w.client.Get(w.ctx, client.ObjectKeyFromObject(used), used))
+	if err := w.client.Get(w.ctx, client.ObjectKeyFromObject(claim), claim); !apierrors.IsNotFound(err) {
+		t.Errorf("the one without pods is still there: %v", err)
 	}
 }

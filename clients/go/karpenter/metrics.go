@@ -44,6 +44,9 @@ var (
 	comingTotal = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "trimtab_karpenter_new_nodes_total", Help: "New nodes of commands handed over.",
 	})
+	rolledBackTotal = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "trimtab_karpenter_rolled_back_nodes_total", Help: "New nodes that were removed because their command failed.",
+	})
 	savedTotal = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "trimtab_karpenter_savings_total", Help: "What commands handed over save for one hour at least, in the currency of the prices.",
 	})
@@ -53,5 +56,5 @@ var (
 )
 
 func init() {
-	crmetrics.Registry.MustRegister(plansTotal, planSeconds, disagreementsTotal, fallbacksTotal, commandsTotal, leavingTotal, comingTotal, savedTotal, refusedSets)
+	crmetrics.Registry.MustRegister(plansTotal, planSeconds, disagreementsTotal, fallbacksTotal, commandsTotal, leavingTotal, comingTotal, rolledBackTotal, savedTotal, refusedSets)
 }

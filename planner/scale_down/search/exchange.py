@@ -94,7 +94,7 @@ class Exchange:
     def improve(self, nodes: Int32, destination: Int32) -> Improved | None:
         """Return a set that saves more than these nodes : int32, whose pods go to destination : int32[P']; None if none
         was found. Raises MoveLogFullError."""
-        if OF_POD * PACKINGS * self._pod_count(nodes) > self._checks:
+        if not pays_for(self._checks, self._pod_count(nodes)):
             return None
         self._drop_unplaceable(len(destination))
         start = np.isin(self._candidates, nodes)
@@ -240,6 +240,11 @@ class Exchange:
                 break
             found = self._packed_once(chosen, found.destination) or found
         return found
+
+
+def pays_for(checks: int, pods: int) -> bool:
+    """Return whether a budget of so many checks is worth a search that moves so many pods."""
+    return OF_POD * PACKINGS * pods <= checks
 
 
 def with_scratch(pods: int, nodes: int) -> MovedPods:

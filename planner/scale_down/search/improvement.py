@@ -3,7 +3,7 @@
 import numpy as np
 
 from trimtab.planner.scale_down.search.drain_sets import BudgetRule, DrainOptions, DrainSet, DrainTask, prepared, run
-from trimtab.planner.scale_down.search.exchange import Exchange
+from trimtab.planner.scale_down.search.exchange import Exchange, pays_for
 from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import current_mark
 from trimtab.planner.simulation.state import SimulationState
@@ -36,6 +36,11 @@ def improved(task: DrainTask, plan: DrainSet, state: SimulationState) -> DrainSe
     proposed = options._replace(rule=BudgetRule.AT_ONCE, repeated=len(better.nodes), proposed=better.destination)
     found = run(task, np.concatenate([better.nodes, rest]).astype(np.int32), proposed)
     return plan if found.stopped_at >= 0 else found
+
+
+def is_worth_exchanging(task: DrainTask, pods: int) -> bool:
+    """Return whether the effort pays for an exchange in a plan that moves so many pods."""
+    return pays_for(task.settings.search.exchange_checks, pods)
 
 
 def _search_order(task: DrainTask) -> Int32:

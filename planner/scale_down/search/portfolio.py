@@ -18,7 +18,7 @@ from trimtab.planner.placement.attempts import Attempt, Attempts, best_of
 from trimtab.planner.scale_down.balance import level
 from trimtab.planner.scale_down.search.drain_sets import BudgetRule, DrainOptions, DrainSet, DrainTask, run
 from trimtab.planner.scale_down.search.headroom import saving_bound
-from trimtab.planner.scale_down.search.improvement import improved
+from trimtab.planner.scale_down.search.improvement import improved, is_worth_exchanging
 from trimtab.planner.scale_down.search.kernels.drain_sets import BLOCKED
 from trimtab.planner.scale_down.search.objective import is_money
 from trimtab.planner.scale_down.search.orders import arrange, shuffled
@@ -74,8 +74,8 @@ def choose(task: DrainTask, later: LaterCandidates) -> ChosenDrainSet:
 
     It is the best of those whose pods are evicted at once. If one that evicts them in turn is better in the first of
     the objective's two amounts, it is that one, or the best extended by nodes whose pods are evicted in turn. Where
-    money decides, neither these nor an exchange may save less in all waves together. later : candidates of later waves
-    only.
+    money decides, attempts and the exchange are judged by what all waves together save. later : candidates of later
+    waves only.
     """
     attempts = Attempts(task.state, current_mark(task.state), partial(_repeat, task), task.in_time, task.parallel)
     first_order = task.previous.order or task.settings.orders[0]
@@ -91,9 +91,10 @@ def choose(task: DrainTask, later: LaterCandidates) -> ChosenDrainSet:
     best = _best_of(task, first, at_once)
     if task.settings.try_list_order and is_money(task):
         better = attempts.make(partial(improved, task, best.plan))
+        found = best
         if better.plan is not best.plan:
             found = _best_of(task, first, [*([] if best is first else [best]), better])
-            best = _not_less_in_all_waves(task, later, attempts, best, found)
+        best = _best_in_all_waves(task, later, attempts, found, [first, best, *at_once, better])
     margin = _margin(task) if best is first else 1.0
     in_turn = [one for one in made if _is_in_turn(one.plan) and _has_more(task, one.plan, best.plan, margin)]
     if in_turn:
@@ -104,6 +105,36 @@ def choose(task: DrainTask, later: LaterCandidates) -> ChosenDrainSet:
         best = _not_less_in_all_waves(task, later, attempts, at_once_best, best)
     adopted = attempts.adopt(best).plan
     return _chosen(task, adopted, len(made), _headroom(task, adopted))
+
+
+def _best_in_all_waves(
+    task: DrainTask,
+    later: LaterCandidates,
+    attempts: Attempts[DrainSet],
+    found: Attempt[DrainSet],
+    made: Sequence[Attempt[DrainSet]],
+) -> Attempt[DrainSet]:
+    """Return the attempt that saves most in all waves together: `found`, the best in the first wave, among equals.
+
+    made : the attempts, the first of which continues the last plan, if there was one; another one has to save more by a
+    margin. In clusters too large for an exchange only `found` and the best of the orders are compared.
+    """
+    if not any(_has_waves(task, later, one.plan) for one in (found, *made)):
+        return found
+    first, best = made[:2]
+    if not is_worth_exchanging(task, len(task.problem.pods)):
+        return _not_less_in_all_waves(task, later, attempts, best, found)
+    saving: dict[bytes, float] = {}
+    ranked = []
+    for one in (found, *made):
+        if one.plan.stopped_at >= 0:
+            continue
+        key = np.sort(one.plan.accepted).tobytes()
+        if key not in saving:
+            whole = attempts.make(partial(_in_all_waves, task, later, one.plan)).plan
+            saving[key] = _saving(task, whole) * (1.0 if one is first else 1.0 / _margin(task))
+        ranked.append((saving[key], one))
+    return best_of(ranked, lambda one, other: one[0] > other[0] + NOISE)[1] if ranked else found
 
 
 def _not_less_in_all_waves(

@@ -7,6 +7,7 @@ since the order, no more than it asked for, on which no pod is and none is plann
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 import numpy as np
 
@@ -14,8 +15,10 @@ from trimtab.planner.facts.gangs import Gang
 from trimtab.planner.model.settings import SECOND_NS
 from trimtab.planner.round.ordered_nodes import nodes_in_use, unused_since
 from trimtab.planner.scale_up.plan import ScaleUpPlan
-from trimtab.planner.snapshot.columns import Bool
+from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int64
 from trimtab.v1 import plan_pb2 as pb
+
+_NOT_NEW: Final = -1
 
 
 def next_orders(plan: ScaleUpPlan) -> list[pb.GangOrder]:
@@ -24,8 +27,11 @@ def next_orders(plan: ScaleUpPlan) -> list[pb.GangOrder]:
     if plan.gangs is None:
         return []
     found = {(one.gang, one.node_group): one for one in _earlier(plan)}
+    progress = plan.progress
+    group_of = np.full(len(progress.state.node_state), _NOT_NEW, np.int64)
+    group_of[progress.opened] = progress.group_of
     for gang in plan.gangs.gangs:
-        for group, count in _opened_for(plan, gang):
+        for group, count in _opened_for(plan, gang, group_of):
             key = (gang.key, plan.progress.groups[group].id)
             order = found.setdefault(key, pb.GangOrder(gang=key[0], node_group=key[1]))
             if not order.count:
@@ -46,13 +52,14 @@ def _earlier(plan: ScaleUpPlan) -> Iterator[pb.GangOrder]:
             yield order
 
 
-def _opened_for(plan: ScaleUpPlan, gang: Gang) -> Iterator[tuple[int, int]]:
-    """Yield the groups with new nodes that have pods of a gang which needs them, and how many such nodes."""
+def _opened_for(plan: ScaleUpPlan, gang: Gang, group_of: Int64) -> Iterator[tuple[int, int]]:
+    """Yield the groups with new nodes that have pods of a gang which needs them, and how many such nodes. group_of :
+    int64[N'] group of each new node."""
     if gang.need <= 0:
         return
-    progress = plan.progress
-    at = np.isin(progress.opened, progress.state.pod_node[gang.pending])
-    groups, counts = np.unique(np.array(progress.group_of, np.int64)[at], return_counts=True)
+    at = plan.progress.state.pod_node[gang.pending]
+    on = group_of[np.unique(at[at != NO_NODE])]
+    groups, counts = np.unique(on[on != _NOT_NEW], return_counts=True)
     yield from zip(groups.tolist(), counts.tolist(), strict=True)
 
 

@@ -7,6 +7,7 @@ whole. A gang that is no longer whole once all new nodes are present is dropped,
 """
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 import numpy as np
 
@@ -25,10 +26,12 @@ from trimtab.planner.scale_up.variants import LIMITED, left_by, usual
 from trimtab.planner.scale_up.waiting_pods import pending_of
 from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.simulation.fresh import branch, go_over_to
+from trimtab.planner.simulation.growth import NO_TEMPLATE_NODE
 from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import check_log
 from trimtab.planner.snapshot.columns import Int32
 
+_ROUNDING: Final = 1e-9
 BestPlan = Callable[[ScaleUpContext, Simulation, int], ScaleUpPlan]
 """Returns the best plan for all pending pods, as if there were no gangs."""
 
@@ -41,7 +44,7 @@ def plan_with_gangs(
     context = context._replace(gangs=pods_in_gangs(gangs))
     domains = GangDomains(context, len(simulation.state.node_state))
     together = [gang for gang in gangs if gang.is_bound_together]
-    if not any(_needs_turn(context, gang) for gang in together):
+    if not any(_needs_turn(context, gang) for gang in together) and not _exceeds_room(context, simulation):
         plan = best(context, simulation, start)
         if not _broken(plan, together, domains) and not len(left_by(plan, LIMITED)):
             return plan._replace(gangs=_nothing_rejected(plan, gangs))
@@ -54,6 +57,25 @@ def _needs_turn(context: ScaleUpContext, gang: Gang) -> bool:
     has_optional = len(gang.pending) > gang.need
     only_minimum = has_optional and not context.request.round.settings.gangs.serve_optional
     return bool(gang.topology_key) or len(gang.schedulers) > 1 or only_minimum
+
+
+def _exceeds_room(context: ScaleUpContext, simulation: Simulation) -> bool:
+    """Return whether the pods request more of some resource than all nodes have free and all groups may add: some get
+    no place however they are packed, so that a plan for all of them together is not worth making."""
+    resources, growth, limits = simulation.state.resources, context.request.growth, context.limits
+    free = resources.free[:, : int(resources.first_device[0])]
+    may_grow = np.flatnonzero((limits.reasons == 0) & (growth.template_node != NO_TEMPLATE_NODE))
+    template = free[growth.template_node[may_grow]]
+    here = np.concatenate([np.arange(simulation.node_count), growth.upcoming])
+    most = limits.may_add[may_grow].astype(np.float64)
+    room = np.maximum(free[here], 0).sum(axis=0, dtype=np.float64) + most @ np.maximum(template, 0)
+    pending = pending_of(context)
+    request = resources.request[simulation.state.pod_class[pending.pods[pending.may_add]]]
+    request = request[:, : free.shape[1]]
+    # Pods that no node is large enough for have no part in it.
+    largest = np.concatenate([free[here], template, np.zeros_like(free[:1])]).max(axis=0)
+    asked = request[(request <= largest).all(axis=1)].sum(axis=0, dtype=np.float64)
+    return bool((asked > room * (1 + _ROUNDING)).any())
 
 
 def _nothing_rejected(plan: ScaleUpPlan, gangs: Sequence[Gang]) -> GangOutcome:

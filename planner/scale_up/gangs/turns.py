@@ -122,18 +122,27 @@ class TurnDraft(Draft):
         """
         left, first, count = list[Int32](), 0, 1
         while first < len(some):
-            together = some[first : first + count]
+            together = self._before_domains(some[first : first + count])
             if len(together) > 1 and self._all_placed(together):
                 first, count = first + len(together), 2 * count
                 continue
             at, members = some[first]
             left.append(self._gang(at, members))
-            first, count = first + 1, max(count // 4, 1) if at in self.rejections else 2 * max(count // 4, 1)
+            first += 1
+            if at in self.rejections:
+                count = max(count // 4, 1)
+            elif not self.gangs[at].topology_key:
+                count = max(count, 2) if len(together) == 1 else 2 * max(count // 4, 1)
         return left
+
+    def _before_domains(self, some: Sequence[Turn]) -> Sequence[Turn]:
+        """Return the first gangs of several, up to the first that a domain binds."""
+        bound = (number for number, turn in enumerate(some) if self.gangs[turn.gang].topology_key)
+        return some[: next(bound, len(some))]
 
     def _all_placed(self, some: Sequence[Turn]) -> bool:
         """Place gangs together if all their pods find places; else change nothing, and return False."""
-        if any(self.gangs[at].topology_key or self._rejected_at_once(at, self.gangs[at], pods) for at, pods in some):
+        if any(self._rejected_at_once(at, self.gangs[at], pods) for at, pods in some):
             return False
         before, pods = self._checkpoint(), np.concatenate([turn.pods for turn in some])
         self._serve(pods)

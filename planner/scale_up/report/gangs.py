@@ -40,7 +40,9 @@ def gangs_of_pods(outcome: GangOutcome) -> dict[int, str]:
 
 def _result(plan: ScaleUpPlan, outcome: GangOutcome, at: int, gang: Gang) -> pb.GangResult:
     state, count = plan.progress.state, len(gang.pending)
-    is_missing = _missing(plan.context.request.snapshot, gang)
+    request = plan.context.request
+    ahead = request.round.settings.gangs.count_missing
+    is_missing = _missing(request.snapshot, gang) if ahead else np.zeros(count, bool)
     result = pb.GangResult(
         group=gang.key,
         min_count=gang.min_count,
@@ -68,7 +70,7 @@ def _result(plan: ScaleUpPlan, outcome: GangOutcome, at: int, gang: Gang) -> pb.
 def _missing(snapshot: Snapshot, gang: Gang) -> Bool:
     """Return which pending pods of a gang do not exist yet. bool[pending]."""
     uid = snapshot.pods.uid
-    found = [uid.get(pod).startswith(MISSING_UID) for pod in gang.pending.tolist()] if len(snapshot.pod_groups) else []
+    found = [uid.get(pod).startswith(MISSING_UID) for pod in gang.pending.tolist()]
     return np.array(found, bool)
 
 

@@ -1,7 +1,8 @@
 """Plan for the pods that Karpenter has solved, and print both.
 
 Usage: python -m tests.benchmarks.karpenter.compare DIRECTORY [EXPANDER...]
-DIRECTORY is what `growth_test.go` has written. Each plan is proven by the certificate. Times are those of the decision
+DIRECTORY is what `growth_test.go` has written. Each plan is proven by the certificate, but for an order in which pods
+can be placed: with selectors that match one another's pods, it finds none in minutes. Times are those of the decision
 alone, as Karpenter's are of `Solve` alone: the best of three, of this thread and by the clock.
 """
 
@@ -50,7 +51,7 @@ def ours(items: list[dict[str, Any]], expanders: Sequence[str]) -> Iterator[tupl
             start, used = time.perf_counter(), time.thread_time()
             found = plan(kept.snapshot, request, None, Work(cache=kept)).scale_up
             took.append((time.thread_time() - used, time.perf_counter() - start))
-        broken = offences(message, request.settings, found, NOW_S, bounded=True)
+        broken = offences(message, request.settings, found, NOW_S, bounded=True, ordered=False)
         assert not broken, broken[:3]
         placed = sum(len(split.pods) for split in found.splits)
         nodes = sum(len(split.new_nodes) for split in found.splits)

@@ -14,6 +14,7 @@ from tests.e2e.watch_log import is_healthy
 Json = dict[str, Any]
 POOL = "default"
 PRICE = "eks-node-viewer/instance-price"
+HOSTNAME = "kubernetes.io/hostname"
 ZONES = ("test-zone-a", "test-zone-b", "test-zone-c", "test-zone-d")
 REFERENCE: Json = {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}
 CLOSED: list[Json] = [{"nodes": "0"}]
@@ -70,11 +71,14 @@ def claim(name: str, pool_uid: str, kind: str, zone: str) -> Json:
 
 
 def deployment(name: str, replicas: int, cpu: str, memory: str, spread: str = "") -> Json:
-    """Return a Deployment."""
+    """Return a Deployment. spread : label of nodes over which its pods are spread; that of hosts = one pod a node."""
     labels = {"app": name}
     container = {"name": "c", "image": "none", "resources": {"requests": {"cpu": cpu, "memory": memory}}}
     spec: Json = {"containers": [container], "terminationGracePeriodSeconds": 1}
-    if spread:
+    if spread == HOSTNAME:
+        term = {"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": labels}}
+        spec["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    elif spread:
         rule = {"maxSkew": 1, "topologyKey": spread, "whenUnsatisfiable": "DoNotSchedule"}
         spec["topologySpreadConstraints"] = [{**rule, "labelSelector": {"matchLabels": labels}}]
     template = {"metadata": {"labels": labels}, "spec": spec}
@@ -144,6 +148,8 @@ WRONG_FAMILY = Shape(
     ),
 )
 """Nodes with eight times the memory that their pods ask for: 60 % of cpu is used, 8 % of memory."""
+ONE_A_NODE = Shape(("m-8x",), (("single", 1, "500m", "1Gi", HOSTNAME),))
+"""Large nodes with one small pod each, of which no two may be on a node."""
 SHAPES = {"after-a-peak": AFTER_A_PEAK, "wrong-family": WRONG_FAMILY}
 
 

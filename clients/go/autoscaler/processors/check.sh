@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# Compile, vet and test this package against a checkout of the Cluster Autoscaler 1.36.
-# Usage: check.sh CHECKOUT    CHECKOUT is the folder cluster-autoscaler of github.com/kubernetes/autoscaler.
+# Compile, vet and test this package against a checkout of the Cluster Autoscaler 1.36, and build a binary with it.
+# Usage: check.sh CHECKOUT [BINARY]    CHECKOUT is the folder cluster-autoscaler of github.com/kubernetes/autoscaler; BINARY is
+# written: a Cluster Autoscaler with an external cloud provider, as cmd/cluster-autoscaler wires it.
 set -euo pipefail
 checkout=$(cd "$1" && pwd)
+binary=${2:+$(realpath "$2")}
 cd "$(dirname "$0")"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -11,3 +13,4 @@ go work init "$PWD" "$PWD/../.." "$checkout"
 if [[ -f $checkout/apis/go.mod ]]; then go work use "$checkout/apis"; fi
 go vet -tags cluster_autoscaler ./...
 go test -tags cluster_autoscaler -count=1 ./...
+if [[ -n $binary ]]; then go build -tags cluster_autoscaler -o "$binary" ./cmd/cluster-autoscaler; fi

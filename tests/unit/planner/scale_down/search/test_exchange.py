@@ -130,6 +130,23 @@ def test_an_exchange_that_gains_less_than_it_costs_later_waves_is_not_made(seed:
     assert in_all_waves(seed) >= in_all_waves(seed, **ONLY_ORDERS) - 1e-9
 
 
+LISTED: Json = {"candidateOrders": ["NAME"], "tryListOrder": False}
+"""One pass in list order."""
+
+
+@pytest.mark.parametrize("seed", [312, 329, 343, 355])
+def test_attempts_are_judged_by_what_all_waves_save_together(seed: int) -> None:
+    first_waves = [outcome(seed, evictInTurn=True, **more) for more in ({}, LISTED)]
+    assert saving(first_waves[0]) >= saving(first_waves[1]) - 1e-9
+    assert in_all_waves(seed) > in_all_waves(seed, **LISTED) + 0.01
+
+
+@pytest.mark.nightly
+def test_no_plan_of_several_waves_saves_less_than_list_order() -> None:
+    found = [(in_all_waves(seed), in_all_waves(seed, **LISTED)) for seed in range(300, 360)]
+    assert [pair for pair in found if pair[0] < pair[1] - 1e-9] == []
+
+
 @pytest.mark.nightly
 def test_no_plan_of_several_waves_saves_less_because_of_exchanges() -> None:
     found = [(in_all_waves(seed), in_all_waves(seed, **ONLY_ORDERS)) for seed in range(100, 160)]

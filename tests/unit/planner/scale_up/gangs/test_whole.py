@@ -153,3 +153,13 @@ def test_pods_of_a_basic_group_are_placed_each_by_itself() -> None:
     found = plan_gangs([GangRow("g")], members("g", 8, "2"), grows("a", most=3))
     assert found.growth == {"a": 3}
     assert len(found.decision.gangs) == 0
+
+
+def test_gangs_that_fit_are_served_beside_one_that_asks_for_more_than_all_room() -> None:
+    """Also if a pod that no node is large enough for waits with them."""
+    gangs = [GangRow("small", 4), GangRow("vast", 40)]
+    small = members("small", 4, "2", created="2026-01-02T00:00:00Z")
+    vast = members("vast", 40, "2", created="2026-01-01T00:00:00Z")
+    for others in ([], [pod("huge", "100")]):
+        found = plan_gangs(gangs, small, vast, others, grows("a", most=3))
+        assert (found.growth, reasons(found)) == ({"a": 2}, {"small": "", "vast": "MAX_SIZE_REACHED"})

@@ -1,0 +1,83 @@
+"""A Cluster Autoscaler with our processors and expander (`clients/go/autoscaler`) on a real control plane, with our
+actuator as its cloud: its growth and its scale-down follow plans, and without a planner it decides alone.
+
+The binary is built by `clients/go/autoscaler/processors/check.sh CHECKOUT BINARY`; its path is in the variable
+TRIMTAB_CLUSTER_AUTOSCALER. Without it, the test is skipped.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from subprocess import Popen
+
+import pytest
+
+from tests.e2e import workloads
+from tests.e2e.actuator_process import all_ready, apply, command, kill, listed, running, serving, until
+from tests.e2e.control_plane.control_plane import ControlPlane, free_ports
+from tests.e2e.loop_processes import planner_at
+from tests.e2e.watch_log import WatchLog, ended_pods, lowest_health
+
+pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
+SLOW_S, PODS = 240.0, 16
+QUICK = (
+    "--scan-interval=2s",
+    "--scale-down-unneeded-time=10s",
+    "--scale-down-delay-after-add=1s",
+    "--skip-nodes-with-system-pods=false",
+    "--v=2",
+)
+
+
+@contextmanager
+def autoscaler(plane: ControlPlane, directory: Path, address: str, *flags: str) -> Iterator[Path]:
+    """Run a Cluster Autoscaler with the cloud at an address; yield its log."""
+    binary = os.environ.get("TRIMTAB_CLUSTER_AUTOSCALER")
+    if not binary:
+        pytest.skip("NOT TESTED: there is no Cluster Autoscaler with our processors (TRIMTAB_CLUSTER_AUTOSCALER)")
+    config, log = directory / "cloud.yaml", directory / "autoscaler.log"
+    config.write_text(f"address: {address}\n")
+    cloud = ("--cloud-provider=externalgrpc", f"--cloud-config={config}", f"--kubeconfig={plane.kubeconfig('admin')}")
+    with log.open("wb") as out:
+        process = Popen([binary, *cloud, *QUICK, *flags], stdout=out, stderr=out)
+    try:
+        yield log
+        assert process.poll() is None, log.read_text()[-3000:]
+    finally:
+        kill(process)
+
+
+@pytest.mark.parametrize("has_planner", [True, False], ids=["with a planner", "without"])
+@pytest.mark.timeout(900)
+def test_growth_and_scale_down_follow_plans(plane: ControlPlane, tmp_path: Path, has_planner: bool) -> None:
+    name = "planned" if has_planner else "alone"
+    options = command(plane, tmp_path / "actuator", [workloads.group(name, 20, pool=name)], "--serve-externalgrpc")
+    with ExitStack() as parts:
+        flags = []
+        if has_planner:
+            flags.append(f"--trimtab-address=127.0.0.1:{free_ports(1)[0]}")
+            parts.enter_context(planner_at(flags[0].partition("=")[2], tmp_path))
+        process, client = parts.enter_context(running(tmp_path / "actuator", options))
+        serving(process, client)
+        address = (tmp_path / "actuator" / "address").read_text().strip()
+        log = parts.enter_context(autoscaler(plane, tmp_path, address, *flags))
+        apply(
+            plane, workloads.deployment(name, 2 * PODS, "1", pool=name), workloads.budget(name, name, maxUnavailable=4)
+        )
+        until(lambda: all_ready(plane), SLOW_S, "the pods run on new nodes")
+        grown = len(listed(plane, "nodes"))
+        plane.kubectl("scale", "deployment", name, f"--replicas={PODS}")
+        watched = parts.enter_context(WatchLog(plane, tmp_path))
+        until(lambda: len(listed(plane, "nodes")) <= PODS // 4 + 1, SLOW_S, "the nodes that can go are gone")
+        until(lambda: all_ready(plane), SLOW_S, "the pods run")
+        changes, text = watched.changes(), log.read_text()
+    left = len(listed(plane, "nodes"))
+    print(f"{name}: {grown} nodes, then {left}; {len(ended_pods(changes))} pods moved")
+    assert grown >= 2 * PODS // 4
+    assert lowest_health(changes, "default", {"app": name}) >= PODS - 4
+    assert bool(re.search(r"trimtab: node group planned grows", text)) is has_planner
+    assert bool(re.search(r"trimtab: [1-9]\d* nodes can go together", text)) is has_planner
+    plane.kubectl("delete", "deployment", name)
+    plane.kubectl("delete", "nodes", "--all")

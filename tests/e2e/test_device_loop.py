@@ -1,0 +1,153 @@
+"""`trimtab run` over a group of nodes with devices, on a real control plane: it grows from nothing by the slices that
+the group declares, and shrinks. The actuator is killed in both; neither a node nor a claim is there twice or lost.
+"""
+
+import json
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.builders import device_objects as dra
+from tests.e2e import workloads
+from tests.e2e.actuator_process import QUICK, apply, kill, listed
+from tests.e2e.control_plane.control_plane import ControlPlane, free_ports
+from tests.e2e.driver_stand_in import driver_stand_in
+from tests.e2e.loop_processes import planner_at, process, until
+
+pytestmark = pytest.mark.e2e
+
+Json = dict[str, Any]
+LIMIT_S = 90.0
+DEVICES, PODS, FEWER = 4, 14, 3
+NODES, NODES_LEFT = 4, 1
+"""Fourteen pods with a device each need four nodes of four; three need one."""
+
+
+def group() -> Json:
+    """Return a group without nodes that declares the slices of new ones."""
+    made = workloads.group("gpu", 6, "gpu")
+    declared = dra.gpus("new", DEVICES)["spec"]
+    del declared["nodeName"]
+    made["spec"]["template"]["resourceSlices"] = [{"spec": declared}]
+    return made
+
+
+def train(replicas: int) -> Json:
+    """Return a Deployment whose pods have a device each."""
+    made = workloads.deployment("train", replicas, "50m", "gpu")
+    made["spec"]["template"]["spec"]["resourceClaims"] = [{"name": "own", "resourceClaimTemplateName": "one-gpu"}]
+    return made
+
+
+class Actuator:
+    """A process that can be killed and started again over the same state."""
+
+    def __init__(self, plane: ControlPlane, folder: Path, address: str, groups: Path) -> None:
+        """`groups` : the file of node groups."""
+        options = ("--address", address, "--state-dir", folder / "state", "--cloud-config", groups)
+        self._command = [sys.executable, "-m", "trimtab.actuator", *map(str, options), *QUICK]
+        self._command += ["--kubeconfig", str(plane.kubeconfig("admin"))]
+        self._log = folder / "actuator.log"
+        self._process = self._start()
+
+    def _start(self) -> "subprocess.Popen[bytes]":
+        with self._log.open("ab") as log:
+            return subprocess.Popen(self._command, stdout=log, stderr=log)
+
+    def die_and_return(self) -> None:
+        """Kill the process without warning, and start it again."""
+        assert self._process.poll() is None, self._log.read_text()[-2000:]
+        kill(self._process)
+        self._process = self._start()
+
+    def end(self) -> None:
+        """Kill the process."""
+        kill(self._process)
+
+
+@contextmanager
+def looping(plane: ControlPlane, folder: Path) -> Iterator[Actuator]:
+    """Run planner, actuator and loop over the group; yield the actuator."""
+    groups, settings = folder / "groups.json", folder / "settings.json"
+    groups.write_text(json.dumps(group()))
+    settings.write_text(json.dumps({"scaleDown": {"unneededTime": "2s", "delayAfterAdd": "1s"}}))
+    planner, address, health = (f"127.0.0.1:{port}" for port in free_ports(3))
+    actuator = Actuator(plane, folder, address, groups)
+    try:
+        with (
+            planner_at(planner, folder),
+            process(
+                "trimtab.clients.cli", "run", "--planner", planner, "--actuator", address, "--node-groups", groups,
+                "--settings", settings, "--interval", 0.5, "--health-address", health,
+                "--kubeconfig", plane.kubeconfig("admin"), log=folder / "loop.log",
+            ) as loop,
+        ):  # fmt: skip
+            yield actuator
+            loop.send_signal(signal.SIGTERM)
+            assert loop.wait(60) == 0, (folder / "loop.log").read_text()[-3000:]
+    finally:
+        actuator.end()
+
+
+def tainted(plane: ControlPlane) -> list[str]:
+    """Return the nodes that are about to go."""
+    nodes = listed(plane, "nodes")
+    return [
+        one["metadata"]["name"]
+        for one in nodes
+        if any(taint["key"] == "ToBeDeletedByClusterAutoscaler" for taint in one["spec"].get("taints", ()))
+    ]
+
+
+def is_served(plane: ControlPlane, pods: int, nodes: int) -> bool:
+    """Return whether so many pods run on so many nodes, with a claim each."""
+    there = [one for one in listed(plane, "pods") if "deletionTimestamp" not in one["metadata"]]
+    run = sum(one["status"].get("phase") == "Running" for one in there)
+    return (len(there), run, len(listed(plane, "nodes")), len(listed(plane, "resourceclaims"))) == (
+        pods, pods, nodes, pods,
+    )  # fmt: skip
+
+
+def check_claims(plane: ControlPlane) -> None:
+    """Check that each pod has one claim, which is reserved for it alone and holds a device of the pod's node."""
+    node_of = {one["metadata"]["name"]: one["spec"]["nodeName"] for one in listed(plane, "pods")}
+    claims = listed(plane, "resourceclaims")
+    users = [user["name"] for one in claims for user in one["status"]["reservedFor"]]
+    assert sorted(users) == sorted(node_of), "one claim a pod"
+    held = [
+        (one["status"]["reservedFor"][0]["name"], result["pool"], result["device"])
+        for one in claims
+        for result in one["status"]["allocation"]["devices"]["results"]
+    ]
+    assert [(user, pool) for user, pool, _ in held if node_of[user] != pool] == []
+    assert max(Counter((pool, device) for _, pool, device in held).values()) == 1
+
+
+@pytest.mark.timeout(300)
+def test_a_group_with_devices_grows_and_shrinks_though_the_actuator_dies(plane: ControlPlane, tmp_path: Path) -> None:
+    apply(plane, dra.device_class("gpu", f'device.driver == "{dra.DRIVER}"'), dra.claim_template("one-gpu"))
+    with (
+        driver_stand_in(plane, lambda node, pool: [dra.gpus(node, DEVICES)] if pool == "gpu" else []),
+        looping(plane, tmp_path) as actuator,
+    ):
+        apply(plane, train(PODS))
+        until("the first node", lambda: listed(plane, "nodes"), LIMIT_S)
+        actuator.die_and_return()
+        until("all pods run", lambda: is_served(plane, PODS, NODES), LIMIT_S)
+        check_claims(plane)
+        assert len(listed(plane, "resourceslices")) == NODES
+
+        plane.kubectl("scale", "deployment/train", f"--replicas={FEWER}")
+        until("a node is to go", lambda: tainted(plane), LIMIT_S)
+        actuator.die_and_return()
+        until("the others have gone", lambda: is_served(plane, FEWER, NODES_LEFT), LIMIT_S)
+        check_claims(plane)
+        until("their slices have gone", lambda: len(listed(plane, "resourceslices")) == NODES_LEFT, LIMIT_S)
+        assert tainted(plane) == []

@@ -1,0 +1,130 @@
+"""Where pods with claims go on a real control plane, beside what `CheckFit` says of the same cluster.
+
+Pods come in waves. A node on which the scheduler puts a pod of a wave is one that fitted before the wave; at the end, a
+pod that waits fits nowhere, so the scheduler and `CheckFit` agree on each.
+"""
+
+import json
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e import device_places as places
+from tests.e2e.actuator_process import apply, listed
+from tests.e2e.control_plane.control_plane import DEVICE_GATES, SERVED, ControlPlane, cached_binaries
+from trimtab.clients.cli.planners import PlannerAccess, open_planner
+from trimtab.clients.kubernetes.registry import EXPORTED_KINDS
+from trimtab.clients.snapshots.objects import build_snapshot, decode_objects
+from trimtab.v1 import plan_pb2
+from trimtab.v1 import snapshot_pb2 as pb
+
+pytestmark = pytest.mark.e2e
+
+Json = dict[str, Any]
+LIMIT_S = 60.0
+PODS, WAVES = 200, 5
+DEVICE_KINDS = "resourceclaims,resourceclaimtemplates,resourceslices,deviceclasses"
+
+
+@pytest.fixture(scope="module")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    state = tmp_path_factory.mktemp("plane") / "state"
+    with ControlPlane(cached_binaries(), state, feature_gates=DEVICE_GATES, served=SERVED) as started:
+        yield started
+
+
+def exported(plane: ControlPlane) -> list[Json]:
+    items: list[Json] = json.loads(plane.kubectl("get", f"{EXPORTED_KINDS},{DEVICE_KINDS}", "-A", "-o", "json"))[
+        "items"
+    ]
+    return items
+
+
+def snapshot_of(plane: ControlPlane, more: list[Json]) -> pb.ClusterSnapshot:
+    """Return the cluster with pods that are not there yet."""
+    waiting = [one | {"metadata": one["metadata"] | {"uid": one["metadata"]["name"]}} for one in more]
+    return build_snapshot(decode_objects([*exported(plane), *waiting])).snapshot
+
+
+def fitting(planner: PlannerAccess, snapshot: pb.ClusterSnapshot, pods: list[str]) -> dict[str, set[str]]:
+    """Return the nodes on which each pod fits."""
+    request = plan_pb2.PlanRequest(request_id="fit", fit_pods=[f"default/{name}" for name in pods])
+    request.now.seconds = int(time.time())
+    answers = planner.check_fit(snapshot, request)
+    return {one.pod.partition("/")[2]: {node.node for node in one.nodes if node.fits} for one in answers}
+
+
+def nodes_of(plane: ControlPlane) -> dict[str, str]:
+    """Return the node of each pod, "" while it waits."""
+    return {one["metadata"]["name"]: one["spec"].get("nodeName", "") for one in listed(plane, "pods")}
+
+
+def settle(plane: ControlPlane, planner: PlannerAccess) -> dict[str, str]:
+    """Wait until each pod that waits fits nowhere; return where all are."""
+    end = time.monotonic() + LIMIT_S
+    while True:
+        there = nodes_of(plane)
+        waiting = [name for name, node in there.items() if not node]
+        left = {name: nodes for name, nodes in fitting(planner, snapshot_of(plane, []), waiting).items() if nodes}
+        if not left:
+            return nodes_of(plane)
+        assert time.monotonic() < end, f"the scheduler leaves these, which fit: {left}"
+        time.sleep(0.3)
+
+
+def run_waves(plane: ControlPlane, pods: list[Json], size: int) -> dict[str, str]:
+    """Create pods in waves; check that each goes where it fitted, and that those that wait fit nowhere."""
+    there: dict[str, str] = {}
+    with open_planner(None) as planner:
+        for first in range(0, len(pods), size):
+            wave = pods[first : first + size]
+            names = [one["metadata"]["name"] for one in wave]
+            fits = fitting(planner, snapshot_of(plane, wave), names)
+            apply(plane, *wave)
+            before, there = there, settle(plane, planner)
+            wrong = {name: (there[name], fits[name]) for name in names if there[name] and there[name] not in fits[name]}
+            assert wrong == {}
+            assert {name: node for name, node in before.items() if node and there[name] != node} == {}
+            if size == 1:
+                assert bool(there[names[0]]) == bool(fits[names[0]])
+    return there
+
+
+def held_devices(plane: ControlPlane) -> Counter[tuple[str, str, str]]:
+    """Return how many claims hold each device that is not shared."""
+    return Counter(
+        (one["driver"], one["pool"], one["device"])
+        for claim in listed(plane, "resourceclaims")
+        for one in claim.get("status", {}).get("allocation", {}).get("devices", {}).get("results", ())
+        if "shareID" not in one
+    )
+
+
+def check_ends(plane: ControlPlane, there: dict[str, str]) -> None:
+    """Check that pods of each kind but one have a place, that some of most kinds wait, and no device has two claims."""
+    bound = {name.partition("-")[0] for name, node in there.items() if node}
+    waiting = {name.partition("-")[0] for name, node in there.items() if not node}
+    assert bound == set(places.KINDS) - {"missing"}
+    assert len(waiting) > len(places.KINDS) / 2
+    assert set(held_devices(plane).values()) == {1}
+
+
+def test_two_hundred_pods_with_claims_go_where_they_fit_and_wait_where_they_fit_nowhere(plane: ControlPlane) -> None:
+    apply(plane, *places.objects())
+    pods = places.pods(PODS, seed=1)
+    there = run_waves(plane, pods, PODS // WAVES)
+    assert len(there) == PODS
+    check_ends(plane, there)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("seed", [2, 3])
+@pytest.mark.timeout(1800)
+def test_one_pod_after_the_other_goes_where_it_fits_or_waits(tmp_path: Path, seed: int) -> None:
+    with ControlPlane(cached_binaries(), tmp_path / "state", feature_gates=DEVICE_GATES, served=SERVED) as own:
+        apply(own, *places.objects())
+        check_ends(own, run_waves(own, places.pods(PODS, seed), 1))

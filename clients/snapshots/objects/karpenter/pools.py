@@ -283,9 +283,6 @@ class _PoolReader:
         if settings is not None:
             for group in groups:
                 self._settings.node_groups[group].CopyFrom(settings)
-        longest = self._settings.replacement.consolidate_after
-        if rules.after_s is not None and rules.after_s > longest.ToMilliseconds() / 1000:
-            longest.FromMilliseconds(round(rules.after_s * 1000))
 
     def _add_startup_taints(self, pools: Sequence[NodePool]) -> None:
         templates = [pool.spec.template.spec for pool in pools if pool.spec and pool.spec.template]

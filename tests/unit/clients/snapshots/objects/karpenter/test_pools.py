@@ -11,6 +11,7 @@ from trimtab.clients.cluster_view import ClusterView
 from trimtab.clients.snapshots.objects import build_snapshot, decode_objects
 from trimtab.clients.snapshots.objects.build import BuiltSnapshot
 from trimtab.clients.snapshots.objects.karpenter.offers import MachineOffer, OfferKey, labels_of
+from trimtab.clients.snapshots.objects.karpenter.pool_settings import with_pool_settings
 from trimtab.v1 import plan_pb2
 
 Json = dict[str, Any]
@@ -176,9 +177,25 @@ def test_when_nodes_of_a_pool_may_go(
     settings = asked(kp.node_pool(disruption=disruption))
     of_group = settings.node_groups["default/m5.large/z1/on-demand"]
     assert of_group.unneeded_time.seconds == unneeded_s
+    assert of_group.HasField("consolidate_after") is (unneeded_s < 1000)
+    assert of_group.consolidate_after.seconds in (unneeded_s, 0)
+    assert not settings.replacement.HasField("consolidate_after")
     assert of_group.HasField("utilization_threshold") is only_empty
     zero = [list(one.reasons) for one in settings.replacement.budgets if one.max_nodes == "0"]
     assert zero == ([closed] if closed is not None else [])
+
+
+def test_each_pool_has_its_own_consolidate_after_unless_the_settings_have_one_for_all() -> None:
+    pools = [kp.node_pool(name, disruption={"consolidateAfter": after}) for name, after in (("a", "0s"), ("b", "8h"))]
+    settings = asked(*pools)
+    of_pools = {name.split("/")[0]: one.consolidate_after.seconds for name, one in settings.node_groups.items()}
+    assert of_pools == {"a": 0, "b": 8 * 3600}
+    given = plan_pb2.PlanSettings()
+    assert with_pool_settings(given, settings) == settings
+    given.replacement.consolidate_after.seconds = 60
+    merged = with_pool_settings(given, settings)
+    assert merged.replacement.consolidate_after.seconds == 60
+    assert not any(one.HasField("consolidate_after") for one in merged.node_groups.values())
 
 
 @pytest.mark.parametrize(

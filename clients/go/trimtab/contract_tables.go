@@ -23,6 +23,7 @@ var requiredFeatures = map[string]string{
 	"DisruptionBudget.schedule":                                "replacement-budgets",
 	"GangSettings.move_running":                                "gangs",
 	"GangSettings.serve_optional_members":                      "gangs",
+	"NodeGroupSettings.consolidate_after":                      "replacement-stability",
 	"NodeGroupSettings.gpu_utilization_threshold":              "node-group-overrides",
 	"NodeGroupSettings.ignore_daemonsets_utilization":          "node-group-overrides",
 	"NodeGroupSettings.job_pods_unmovable":                     "node-group-overrides",
@@ -121,6 +122,12 @@ var requiredFeatures = map[string]string{
 	"SlackSettings.strategy":                                   "slack-sizes",
 	"SpotReplacementSettings.enabled":                          "replacement-spot",
 	"SpotReplacementSettings.min_alternatives":                 "replacement-spot",
+}
+
+// snapshotFeatures names the feature that a planner needs for a part of a snapshot.
+var snapshotFeatures = map[string]string{
+	"ClusterSnapshot.devices": "devices",
+	"PodSpec.claims":          "devices",
 }
 
 // stringFields are the fields that hold indices of strings.

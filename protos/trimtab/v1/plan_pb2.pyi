@@ -3997,7 +3997,8 @@ class ReplacementSettings(_message.Message):
     @_builtins.property
     def consolidate_after(self) -> _duration_pb2.Duration:
         """Nodes with a pod younger than this, or younger themselves, stay. >= 0 s,
-        default 0 s. Karpenter's `consolidateAfter`.
+        default 0 s. Karpenter's `consolidateAfter`. `NodeGroupSettings` may give
+        another one for the nodes of a group.
         """
 
     @_builtins.property
@@ -5430,6 +5431,7 @@ class NodeGroupSettings(_message.Message):
     UNREADY_TIME_FIELD_NUMBER: _builtins.int
     IGNORE_DAEMONSETS_UTILIZATION_FIELD_NUMBER: _builtins.int
     JOB_PODS_UNMOVABLE_FIELD_NUMBER: _builtins.int
+    CONSOLIDATE_AFTER_FIELD_NUMBER: _builtins.int
     utilization_threshold: _builtins.float
     """`ScaleDownSettings.utilization_threshold`."""
     gpu_utilization_threshold: _builtins.float
@@ -5446,6 +5448,10 @@ class NodeGroupSettings(_message.Message):
     def unready_time(self) -> _duration_pb2.Duration:
         """`ScaleDownSettings.unready_time`."""
 
+    @_builtins.property
+    def consolidate_after(self) -> _duration_pb2.Duration:
+        """`ReplacementSettings.consolidate_after`."""
+
     def __init__(
         self,
         *,
@@ -5455,10 +5461,11 @@ class NodeGroupSettings(_message.Message):
         unready_time: _duration_pb2.Duration | None = ...,
         ignore_daemonsets_utilization: _builtins.bool | None = ...,
         job_pods_unmovable: _builtins.bool | None = ...,
+        consolidate_after: _duration_pb2.Duration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_gpu_utilization_threshold", b"_gpu_utilization_threshold", "_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization", "_job_pods_unmovable", b"_job_pods_unmovable", "_utilization_threshold", b"_utilization_threshold", "gpu_utilization_threshold", b"gpu_utilization_threshold", "ignore_daemonsets_utilization", b"ignore_daemonsets_utilization", "job_pods_unmovable", b"job_pods_unmovable", "unneeded_time", b"unneeded_time", "unready_time", b"unready_time", "utilization_threshold", b"utilization_threshold"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_gpu_utilization_threshold", b"_gpu_utilization_threshold", "_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization", "_job_pods_unmovable", b"_job_pods_unmovable", "_utilization_threshold", b"_utilization_threshold", "consolidate_after", b"consolidate_after", "gpu_utilization_threshold", b"gpu_utilization_threshold", "ignore_daemonsets_utilization", b"ignore_daemonsets_utilization", "job_pods_unmovable", b"job_pods_unmovable", "unneeded_time", b"unneeded_time", "unready_time", b"unready_time", "utilization_threshold", b"utilization_threshold"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_gpu_utilization_threshold", b"_gpu_utilization_threshold", "_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization", "_job_pods_unmovable", b"_job_pods_unmovable", "_utilization_threshold", b"_utilization_threshold", "gpu_utilization_threshold", b"gpu_utilization_threshold", "ignore_daemonsets_utilization", b"ignore_daemonsets_utilization", "job_pods_unmovable", b"job_pods_unmovable", "unneeded_time", b"unneeded_time", "unready_time", b"unready_time", "utilization_threshold", b"utilization_threshold"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_gpu_utilization_threshold", b"_gpu_utilization_threshold", "_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization", "_job_pods_unmovable", b"_job_pods_unmovable", "_utilization_threshold", b"_utilization_threshold", "consolidate_after", b"consolidate_after", "gpu_utilization_threshold", b"gpu_utilization_threshold", "ignore_daemonsets_utilization", b"ignore_daemonsets_utilization", "job_pods_unmovable", b"job_pods_unmovable", "unneeded_time", b"unneeded_time", "unready_time", b"unready_time", "utilization_threshold", b"utilization_threshold"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__gpu_utilization_threshold: _TypeAlias = _typing.Literal["gpu_utilization_threshold"]  # noqa: Y015
     _WhichOneofArgType__gpu_utilization_threshold: _TypeAlias = _typing.Literal["_gpu_utilization_threshold", b"_gpu_utilization_threshold"]  # noqa: Y015

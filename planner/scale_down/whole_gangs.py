@@ -1,8 +1,8 @@
 """Gangs that move whole from several nodes: all these nodes go in one wave and at the same time, or none does.
 
-These are gangs that are disrupted as a whole (`disruptionMode: PodGroup`) and bound to no domain, with all pods on
-nodes that can be drained, in no all-or-nothing node group, in no other such gang, and as few as may be drained at the
-same time. All other running gangs are budgets of evictions (`facts.gang_budgets`). Source: ours.
+These are gangs that run their minimum, are disrupted as a whole (`disruptionMode: PodGroup`) and bound to no domain,
+with all pods on nodes that can be drained, are in no all-or-nothing node group, have no pod of another such gang, and
+are no more than may be drained at the same time. All other running gangs are budgets of evictions (`facts.gang_budgets`). Source: ours.
 """
 
 from typing import Final, NamedTuple
@@ -77,12 +77,12 @@ def whole_gangs(context: ScaleDownContext) -> WholeGangs:
 
 def _may_move(context: ScaleDownContext, settings: ScaleDownSettings, gang: Gang) -> bool:
     """Return whether a gang may move whole, as far as other gangs do not matter."""
-    if gang.group is None or not gang.group.moves_whole or gang.topology_key:
+    if gang.group is None or not gang.group.moves_whole or gang.topology_key or gang.need:
         return False
     pods, snapshot = context.pods, context.request.snapshot
     nodes = np.unique(snapshot.pods.node[gang.bound])
     if nodes[0] < 0 or len(nodes) > min(settings.max_parallelism, settings.max_drain_parallelism):
         return False
-    in_parts = not any(snapshot.groups[row].zero_or_max for row in snapshot.nodes.group[nodes].tolist() if row >= 0)
+    is_free = not any(snapshot.groups[row].zero_or_max for row in snapshot.nodes.group[nodes].tolist() if row >= 0)
     can_go = pods.needs_place[gang.bound] & (pods.codes[gang.bound] <= outcome.DRAIN_OK)
-    return in_parts and bool(can_go.all())
+    return is_free and bool(can_go.all())

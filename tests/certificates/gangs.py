@@ -156,9 +156,10 @@ def torn_apart(message: pb.ClusterSnapshot, now: set[str]) -> Iterator[str]:
         bound = message.strings[gang.row.topology_key] if gang.row.topology_key else ""
         if len(set(on)) == 1 and not bound:
             continue
-        if gang.row.disruption_mode == pb.PodGroupDisruptionMode.POD_GROUP and not bound and len(leaves) == len(on):
+        is_whole = gang.row.disruption_mode == pb.PodGroupDisruptionMode.POD_GROUP
+        if is_whole and not bound and len(leaves) == len(on) >= gang.least:
             continue
-        if bound or gang.row.disruption_mode == pb.PodGroupDisruptionMode.POD_GROUP:
+        if bound or is_whole:
             yield f"{gang.key}: {len(leaves)} of its pods leave, and it is not moved whole"
         elif len(on) - len(leaves) < gang.least:
             yield f"{gang.key}: {len(on) - len(leaves)} of its pods stay, {gang.least} must run"

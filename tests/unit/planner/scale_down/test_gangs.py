@@ -72,6 +72,12 @@ def test_a_gang_that_does_not_fit_whole_elsewhere_keeps_its_nodes() -> None:
     assert decide([WHOLE], SPREAD, elsewhere).unneeded == []
 
 
+def test_a_gang_that_runs_less_than_its_minimum_does_not_move_from_several_nodes() -> None:
+    """Once evicted, its pods would be bound only with more pods, for which there may be no room."""
+    found = decide([GangRow("g", 3, whole=True)], SPREAD, members("g", 3, "500m", owner=JOB)[2:])
+    assert not {"n0", "n1"} & {*found.unneeded}
+
+
 def test_a_gang_that_a_topology_key_binds_does_not_move() -> None:
     found = decide([GangRow("g", 2, key="kubernetes.io/hostname", whole=True)], SPREAD)
     assert not {"n0", "n1"} & {*found.unneeded}
@@ -116,7 +122,7 @@ def whole_gangs(random: Random) -> tuple[snapshot_pb2.ClusterSnapshot, Json]:
     pods: list[Json] = []
     rows = [GangRow(f"g{i}", random.randint(1, 3), whole=random.random() < 0.8) for i in range(3)]
     for row in rows:
-        for i in range(row.min_count + random.randint(0, 2)):
+        for i in range(row.min_count + random.randint(-1, 2)):
             fields = {"node": random.choice(names), "phase": "Running", "ready": True, "owner": JOB}
             labels = {"app": random.choice("xy")}
             pods.append(member(f"{row.name}-{i}", row.name, random.choice(("300m", "900m")), labels=labels, **fields))

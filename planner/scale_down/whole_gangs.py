@@ -2,7 +2,8 @@
 
 These are gangs that run their minimum, are disrupted as a whole (`disruptionMode: PodGroup`) and bound to no domain,
 with all pods on nodes that can be drained, are in no all-or-nothing node group, have no pod of another such gang, and
-are no more than may be drained at the same time. All other running gangs are budgets of evictions (`facts.gang_budgets`). Source: ours.
+are no more than may be drained at the same time. All other running gangs are budgets of evictions
+(`facts.gang_budgets`). Source: ours.
 """
 
 from typing import Final, NamedTuple

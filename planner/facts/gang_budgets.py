@@ -3,7 +3,8 @@ that its minimum runs. Each gets a number after those of the PodDisruptionBudget
 
 A gang that is disrupted as a whole, or whose pods are bound to one domain, may lose none: its pods would be placed one
 by one elsewhere. A gang with all its pods on one node is moved whole with that node, and is not limited, unless a
-domain binds it. Source: ours; no autoscaler upstream knows gangs.
+domain binds it. Scale-down moves some gangs whole from several nodes (`scale_down.whole_gangs`). Source: ours; no
+autoscaler upstream knows gangs.
 """
 
 from typing import NamedTuple
@@ -25,6 +26,10 @@ class GangBudgets(NamedTuple):
     gang: Int64
 
 
+class LimitedGangsKey(SnapshotKey[tuple[Gang, ...]]):
+    """The gangs that limit evictions."""
+
+
 class GangBudgetsKey(SnapshotKey[GangBudgets]):
     """The evictions that running gangs allow."""
 
@@ -32,19 +37,27 @@ class GangBudgetsKey(SnapshotKey[GangBudgets]):
 def gang_budgets(snapshot: Snapshot, cache: SnapshotCache) -> GangBudgets:
     """Return the budgets of the gangs that limit evictions. O(pods in gangs)."""
     if not len(snapshot.pods.group_pod):
-        return _budgets([])
-    return cache.get(GangBudgetsKey(), snapshot, lambda view: _budgets(_limited(view, cache)))
+        return _budgets(())
+    return cache.get(GangBudgetsKey(), snapshot, lambda view: _budgets(limited_gangs(view, cache)))
 
 
-def _limited(snapshot: Snapshot, cache: SnapshotCache) -> list[Gang]:
-    return [gang for gang in gangs_of(snapshot, cache) if gang.min_count and not _moves_with_one_node(snapshot, gang)]
+def limited_gangs(snapshot: Snapshot, cache: SnapshotCache) -> tuple[Gang, ...]:
+    """Return the gangs that limit evictions, in the order of their budgets."""
+    if not len(snapshot.pods.group_pod):
+        return ()
+    return cache.get(LimitedGangsKey(), snapshot, lambda view: _limited(view, cache))
+
+
+def _limited(snapshot: Snapshot, cache: SnapshotCache) -> tuple[Gang, ...]:
+    gangs = gangs_of(snapshot, cache)
+    return tuple(gang for gang in gangs if gang.min_count and not _moves_with_one_node(snapshot, gang))
 
 
 def _moves_with_one_node(snapshot: Snapshot, gang: Gang) -> bool:
     return not gang.topology_key and len(np.unique(snapshot.pods.node[gang.bound])) < 2
 
 
-def _budgets(gangs: list[Gang]) -> GangBudgets:
+def _budgets(gangs: tuple[Gang, ...]) -> GangBudgets:
     bound = [gang.bound.astype(np.int64) for gang in gangs]
     none = np.zeros(0, np.int64)
     pods = np.concatenate([none, *bound])

@@ -47,6 +47,7 @@ from trimtab.planner.scale_down.search.waves import NONE, LaterCandidates
 from trimtab.planner.scale_down.selection.removal import Removal, of_no_use, select, since
 from trimtab.planner.scale_down.selection.whole_groups import whole_size, without_parts
 from trimtab.planner.scale_down.state import is_recent
+from trimtab.planner.scale_down.whole_gangs import WholeGangs, whole_gangs
 from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.simulation.log import MoveLogFullError, check_log, current_mark
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, UInt8
@@ -118,6 +119,7 @@ def _repeat_and_remove_nodes(request: ScaleDownRequest) -> None:
 def _simulated(context: ScaleDownContext, simulation: Simulation) -> SearchResult:
     eligible_but_budgets = _ineligible(context, _blocked(context, context.pods.codes))
     problem = _problem(context, simulation, np.flatnonzero(eligible_but_budgets == 0).astype(np.int32))
+    gangs = _moving_gangs(context, problem, eligible_but_budgets)
     if context.request.round.decided:
         record_placed(context, simulation, problem)
     unplaceable = place_leaving(context, simulation, problem)
@@ -130,8 +132,19 @@ def _simulated(context: ScaleDownContext, simulation: Simulation) -> SearchResul
         detail = f"pod {name_of(context, unplaceable)} of {what} fits on no node"
         return SearchResult(context, simulation, problem, codes, reasons, None, detail)
     later = _later_candidates(context, reasons, eligible_but_budgets)
-    choice = _simulate(context, simulation, problem, reasons, later)
+    choice = _simulate(context, simulation, problem, reasons, later, gangs)
     return SearchResult(context, simulation, problem, codes, reasons, choice, "")
+
+
+def _moving_gangs(context: ScaleDownContext, problem: DrainProblem, reasons: UInt8) -> WholeGangs:
+    """Return the gangs that move whole if at all; their budgets allow it, in place. reasons : uint8[N] why a node is
+    not eligible, budgets aside."""
+    gangs = whole_gangs(context)
+    gangs = gangs.without(gangs.on_any(reasons != 0))
+    may_move = gangs.on_any(reasons == 0)
+    rows = gangs.budget[may_move] + len(context.request.snapshot.budgets)
+    problem.budgets.left[rows] = gangs.pod_count[may_move]
+    return gangs
 
 
 def _later_candidates(context: ScaleDownContext, reasons: UInt8, but_budgets: UInt8) -> LaterCandidates:
@@ -356,8 +369,28 @@ def _unbound_pods(context: ScaleDownContext) -> Int32:
     return np.concatenate([context.pods.pending, evicted, pods_of_leaving_nodes(context)])
 
 
+def _scores(context: ScaleDownContext, problem: DrainProblem, use: Callable[[], CapacityUse]) -> NodeScores:
+    """Return what orders of candidates compare."""
+    nodes = context.request.snapshot.nodes
+    return NodeScores(
+        utilization=context.nodes.utilization.share,
+        eviction_cost=context.nodes.eviction_cost,
+        price=prices(context.request.snapshot),
+        created_ns=nodes.created_ns,
+        budget_use=cache(partial(_budget_use, context, problem)),
+        minimum_use=_minimum_use(context),
+        capacity_share=lambda: share_of_free(use()),
+        is_empty=np.diff(problem.offsets) == 0,
+    )
+
+
 def _simulate(
-    context: ScaleDownContext, simulation: Simulation, problem: DrainProblem, reasons: UInt8, later: LaterCandidates
+    context: ScaleDownContext,
+    simulation: Simulation,
+    problem: DrainProblem,
+    reasons: UInt8,
+    later: LaterCandidates,
+    gangs: WholeGangs,
 ) -> ChosenPlan:
     """Find the nodes that can go together, in one wave or more."""
     request = context.request
@@ -369,24 +402,15 @@ def _simulate(
     unneeded_before = np.zeros(len(reasons), bool)
     unneeded_before[context.previous.unneeded] = True
     use = cache(partial(_capacity_use, context, simulation, problem))
-    scores = NodeScores(
-        utilization=context.nodes.utilization.share,
-        eviction_cost=context.nodes.eviction_cost,
-        price=prices(request.snapshot),
-        created_ns=request.snapshot.nodes.created_ns,
-        budget_use=cache(partial(_budget_use, context, problem)),
-        minimum_use=_minimum_use(context),
-        capacity_share=lambda: share_of_free(use()),
-        is_empty=np.diff(problem.offsets) == 0,
-    )
     nodes = TaskNodes(
         # Pods of the first wave go to nodes of later waves last of all nodes that stay in it.
         staying=np.concatenate([_staying(context, may_go), later.nodes[::-1]]),
         eligible=eligible,
         may_go=may_go,
-        scores=scores,
+        scores=_scores(context, problem, use),
         unneeded_before=unneeded_before,
         atomic_size=whole_size(context),
+        gangs=gangs,
         waits=nodes_with(context, context.pods.codes == outcome.WAIT),
         evictable_in_turn=_evictable_in_turn(context),
     )

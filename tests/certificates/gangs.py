@@ -143,9 +143,10 @@ def _labels(message: pb.ClusterSnapshot, label_set: int) -> dict[str, str]:
 
 
 def torn_apart(message: pb.ClusterSnapshot, now: set[str]) -> Iterator[str]:
-    """Check that a gang is drained only as far as its minimum runs, or with the one node that has all of it.
+    """Check that a gang is drained only as far as its minimum runs, or whole: with the one node that has all of it or,
+    if it is disrupted as a whole, with all its nodes.
 
-    now : the nodes of one wave.
+    now : the nodes of one wave, or those that go now.
     """
     for gang in gangs_in(message).values():
         on = [node for node in gang.pods.values() if node]
@@ -155,7 +156,10 @@ def torn_apart(message: pb.ClusterSnapshot, now: set[str]) -> Iterator[str]:
         bound = message.strings[gang.row.topology_key] if gang.row.topology_key else ""
         if len(set(on)) == 1 and not bound:
             continue
-        if bound or gang.row.disruption_mode == pb.PodGroupDisruptionMode.POD_GROUP:
+        is_whole = gang.row.disruption_mode == pb.PodGroupDisruptionMode.POD_GROUP
+        if is_whole and not bound and len(leaves) == len(on) >= gang.least:
+            continue
+        if bound or is_whole:
             yield f"{gang.key}: {len(leaves)} of its pods leave, and it is not moved whole"
         elif len(on) - len(leaves) < gang.least:
             yield f"{gang.key}: {len(on) - len(leaves)} of its pods stay, {gang.least} must run"

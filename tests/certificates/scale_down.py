@@ -243,6 +243,7 @@ def gangs(plan: Plan) -> Iterator[str]:
     for wave in sorted({entry.wave for entry in plan.unneeded.values()}):
         now = {node for node, entry in plan.unneeded.items() if entry.wave == wave and plan.to_move(node)}
         yield from torn_apart(plan.cluster.message, now)
+    yield from torn_apart(plan.cluster.message, {*plan.decision.drain})
 
 
 def waves(plan: Plan) -> Iterator[str]:

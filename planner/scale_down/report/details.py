@@ -14,11 +14,13 @@ from trimtab.planner.scale_down.report.texts import NodeTexts, unremovable_name
 from trimtab.planner.scale_down.search.displaced import name_of
 from trimtab.planner.scale_down.search.fewer_placeholders import SlackDependentNodes
 from trimtab.planner.scale_down.selection.removal import Removal
+from trimtab.planner.scale_down.whole_gangs import whole_gangs
 from trimtab.planner.snapshot.columns import Int32, UInt8
 from trimtab.v1 import reason_pb2
 
 Reason = reason_pb2.UnremovableReason
 WHOLE: Final = "its node group is removed as a whole or not at all"
+WHOLE_GANG: Final = "waits until all nodes of its gang, which moves whole, can be drained at the same time"
 NEW_NODES: Final = "waits for new nodes, which were requested for slack that fits on this node"
 WITH_OTHERS: Final = "waits for the other unneeded nodes: slack shrinks only after they are removed too"
 UNDONE: Final = "drains wait {seconds} s more: the pods of the last drain took the room of slack"
@@ -45,6 +47,9 @@ def why_waiting(
     delayed = context.request.snapshot.nodes.deletion_delayed
     found = {node: DELAYED for node, reason in rows if reason == 0 and delayed[node]}
     found |= {node: texts[reason] for node, reason in rows if reason in texts}
+    gang = whole_gangs(context).of_node
+    together = {node for node, reason in rows if reason == Reason.NOT_UNNEEDED_OTHER_REASON and gang[node] >= 0}
+    found |= dict.fromkeys(together, WHOLE_GANG)
     waiting = {node for node, reason in rows if reason == Reason.BLOCKED_BY_ON_COMPLETION_POD}
     if waiting:
         found |= _awaited(context, codes, waiting)

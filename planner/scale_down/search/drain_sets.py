@@ -30,6 +30,7 @@ from trimtab.planner.scale_down.search.kernels.drain_sets import (
 from trimtab.planner.scale_down.search.kernels.joint_order import mark_without_order
 from trimtab.planner.scale_down.search.orders import NodeScores
 from trimtab.planner.scale_down.state import PreviousLoop
+from trimtab.planner.scale_down.whole_gangs import WholeGangs
 from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import check_log, current_mark
 from trimtab.planner.simulation.state import SimulationState
@@ -66,8 +67,8 @@ class TaskNodes(NamedTuple):
     staying : int32 nodes that are not candidates, in search order; eligible : int32[E] candidates ascending; may_go :
     int32 those and the ones of later waves, ascending; scores : what orders compare; unneeded_before : bool[N],
     unneeded in the last loop; atomic_size : int32[N] how many nodes of its group have to go with a node, 0 = none;
-    waits : bool[N], some pod has to complete before the node goes; evictable_in_turn : bool[N], no gang limits the
-    evictions of its pods, which no eviction API would make wait.
+    gangs : all nodes of such a gang go, or none; waits : bool[N], some pod has to complete before the node goes;
+    evictable_in_turn : bool[N], no gang limits the evictions of its pods, which no eviction API would make wait.
     """
 
     staying: Int32
@@ -76,6 +77,7 @@ class TaskNodes(NamedTuple):
     scores: NodeScores
     unneeded_before: Bool
     atomic_size: Int32
+    gangs: WholeGangs
     waits: Bool
     evictable_in_turn: Bool
 
@@ -156,8 +158,8 @@ def run(task: DrainTask, candidates: Int32, options: DrainOptions) -> DrainSet:
     """Run the greedy loop over candidates : int32[E] from the current context.
 
     If pods would be unplaceable once all accepted nodes are gone, their nodes are left out and the loop runs again,
-    until there are none. The same applies to nodes of all-or-nothing groups that do not go whole, and to nodes that
-    have to stay for balance. Raises MoveLogFullError.
+    until there are none. The same applies to nodes of all-or-nothing groups and of gangs that do not go whole, and to
+    nodes that have to stay for balance. Raises MoveLogFullError.
     """
     start = current_mark(task.state)
     left_out = np.zeros(len(task.nodes.unneeded_before), np.uint8)
@@ -165,13 +167,15 @@ def run(task: DrainTask, candidates: Int32, options: DrainOptions) -> DrainSet:
     while True:
         attempt = _pass(task, candidates, left_out > 0, options)
         unplaceable, stays = _unplaceable(task, attempt), to_stay_even(task, attempt.accepted)
-        parts = _parts(task, attempt)
+        parts, torn = _parts(task, attempt), task.nodes.gangs.torn(attempt.accepted)
         check_log(task.state)
         if unplaceable.any():
             blocking_pod[unplaceable] = attempt.problem.blocking_pod[unplaceable]
             left_out[unplaceable] = NO_PLACE
         elif len(parts):
             left_out[parts] = ATOMIC
+        elif len(torn):
+            left_out[torn], blocking_pod[torn] = BLOCKED, task.nodes.gangs.pod[torn]
         elif len(stays):
             left_out[stays] = BALANCE
         else:

@@ -168,10 +168,11 @@ def _first_pod(problem: DrainProblem, node: int) -> int:
 
 
 def _candidates(task: DrainTask, problem: DrainProblem) -> Int32:
-    """Return the nodes that could not go, the emptiest first; those of without all-or-nothing groups. int32."""
+    """Return the nodes that could not go, the emptiest first, without those that go only with others. int32."""
     unplaceable = (problem.outcome == NO_PLACE) | (problem.outcome == DESTINATION)
     eligible = task.nodes.eligible
-    nodes = eligible[unplaceable[eligible] & (task.nodes.atomic_size[eligible] == 0)]
+    alone = (task.nodes.atomic_size[eligible] == 0) & (task.nodes.gangs.of_node[eligible] < 0)
+    nodes = eligible[unplaceable[eligible] & alone]
     found: Int32 = nodes[np.lexsort((nodes, task.nodes.scores.utilization[nodes]))]
     return found
 

@@ -14,13 +14,15 @@ def improved(task: DrainTask, plan: DrainSet, state: SimulationState) -> DrainSe
     """Return a plan that saves more, with its moves in the simulation; the plan itself, without its moves, if none is
     found.
 
-    Not tried where other rules decide which nodes go: evenness of groups, all-or-nothing groups, a bound on new nodes.
+    Not tried where other rules decide which nodes go: evenness of groups, all-or-nothing groups, gangs that move
+    whole, a bound on new nodes.
     """
     settings = task.settings
     ruled = task.balance is not None or settings.max_evaluated or settings.max_new_unneeded
     if not settings.search.exchange_checks or ruled or not task.in_time():
         return plan
-    if task.nodes.atomic_size[task.nodes.eligible].any():
+    eligible = task.nodes.eligible
+    if task.nodes.atomic_size[eligible].any() or (task.nodes.gangs.of_node[eligible] >= 0).any():
         return plan
     task = task.searching(plan.staying, state)
     start = current_mark(state)

@@ -154,8 +154,8 @@ class _WaveSearch:
         """Return the problem extended by one wave; None if the earlier ones would no longer be valid: then the
         simulation is as before.
 
-        Nodes with pods that would be unplaceable, parts of all-or-nothing groups and nodes needed for balance are left
-        out, and the rest is tried again, as in `drain_sets.run`.
+        Nodes with pods that would be unplaceable, parts of all-or-nothing groups and of gangs, and nodes needed for
+        balance are left out, and the rest is tried again, as in `drain_sets.run`.
         """
         task, start = self._task, current_mark(self._task.state)
         before = self.problem.counts[TAKEN]
@@ -173,6 +173,7 @@ class _WaveSearch:
                 return None
             np.copyto(left_out, stays, where=stays > 0)
             np.copyto(blocking_pod, found.blocking_pod, where=stays == NO_PLACE)
+            np.copyto(blocking_pod, task.nodes.gangs.pod, where=stays == BLOCKED)
         self._bounds = bounds
         out = left_out > 0
         found.outcome[out], found.blocking_pod[out] = left_out[out], blocking_pod[out]
@@ -189,6 +190,7 @@ class _WaveSearch:
         stays[nodes_with_unplaceable_pods(task, found)] = NO_PLACE
         if stays.any():
             return stays
+        stays[task.nodes.gangs.torn(new)] = BLOCKED
         if task.nodes.atomic_size[new].any():
             group = task.problem.limits.group[new]
             stays[new[np.bincount(group)[group] < task.nodes.atomic_size[new]]] = ATOMIC

@@ -2,8 +2,9 @@
 
 One check after the other, in upstream's order: unneeded (or unready) for long enough; of the first wave (our own);
 all-or-nothing groups complete; not waiting for a pod to complete or (our own check) for slack; no cool-down; room
-within the limits. Nodes that slack can spare only together with others go with them. Longest unneeded first, or, if
-balance is required, the largest of similar node groups first; drains that use up a disruption budget come last.
+within the limits. Nodes that slack can spare only together with others go with them, as do those of a gang that moves
+whole. Longest unneeded first, or, if balance is required, the largest of similar node groups first; drains that use up
+a disruption budget come last.
 Minimums need no check: the whole unneeded set respects them, with deletions in progress.
 Source: Cluster Autoscaler, planner.NodesToDelete, unneeded.RemovableAt, AtomicResizeFilteringProcessor.
 """
@@ -21,6 +22,7 @@ from trimtab.planner.scale_down.search.fewer_placeholders import SlackDependentN
 from trimtab.planner.scale_down.selection.awaited_room import awaited_by_slack, leaves_too_little
 from trimtab.planner.scale_down.selection.deletion_limits import Bucket, Crop, Room, crop, room
 from trimtab.planner.scale_down.selection.whole_groups import sizes
+from trimtab.planner.scale_down.whole_gangs import whole_gangs
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, Snapshot, UInt8
 from trimtab.planner.snapshot.references import take_or
 from trimtab.v1 import plan_pb2 as pb
@@ -128,13 +130,19 @@ def _whole_groups(context: ScaleDownContext, unneeded: UnneededNodes, ready: Boo
 
 
 def _even_crop(context: ScaleDownContext, unneeded: UnneededNodes, since_ns: Int64, not_now: UInt8, left: Room) -> Crop:
-    """Return the nodes that go; those that have to wait for balance are marked in `not_now` : uint8[U], in place."""
+    """Return the nodes that go; those that have to wait for balance, or for other nodes of a gang that moves whole, are
+    marked in `not_now` : uint8[U], in place."""
+    gangs = whole_gangs(context)
     while True:
+        torn = gangs.torn(unneeded.nodes[not_now == 0])
+        _mark(not_now, np.isin(unneeded.nodes, torn), Reason.NOT_UNNEEDED_OTHER_REASON)
         chosen = _crop(context, unneeded, since_ns, not_now == 0, left)
         going = np.array(chosen.empty + chosen.drain, np.int32)
+        torn = gangs.torn(going)
         wait = going[uneven(context.balance, going)] if context.balance else going[:0]
-        if len(wait) == 0:
+        if len(wait) == 0 and len(torn) == 0:
             return chosen
+        _mark(not_now, np.isin(unneeded.nodes, torn), Reason.NOT_UNNEEDED_OTHER_REASON)
         _mark(not_now, np.isin(unneeded.nodes, wait), Reason.BALANCE)
 
 

@@ -1,0 +1,89 @@
+"""Gangs that move whole from several nodes: all these nodes go in one wave and at the same time, or none does.
+
+These are gangs that run their minimum, are disrupted as a whole (`disruptionMode: PodGroup`) and bound to no domain,
+with all pods on nodes that can be drained, are in no all-or-nothing node group, have no pod of another such gang, and
+are no more than may be drained at the same time. All other running gangs are budgets of evictions
+(`facts.gang_budgets`). Source: ours.
+"""
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from trimtab.planner.drainability import outcome
+from trimtab.planner.facts.gang_budgets import limited_gangs
+from trimtab.planner.facts.gangs import Gang
+from trimtab.planner.model.settings import ScaleDownSettings
+from trimtab.planner.scale_down.context import ScaleDownContext
+from trimtab.planner.snapshot.columns import Bool, Int32, Int64
+from trimtab.planner.snapshot.references import take_or
+
+NO_GANG: Final = -1
+
+
+class WholeGangs(NamedTuple):
+    """Gangs that move whole. of_node : int32[N] the gang on each node, NO_GANG = none; size : int64[W] how many nodes
+    each is on; pod : int32[N] a pod of the gang on each node; budget : int64[W] its number among the budgets, from the
+    first of gangs; pod_count : int64[W]."""
+
+    of_node: Int32
+    size: Int64
+    pod: Int32
+    budget: Int64
+    pod_count: Int64
+
+    def torn(self, nodes: Int32) -> Int32:
+        """Return those of the nodes, each once, with a gang of which other nodes are not among them. int32."""
+        if not len(self.size):
+            return nodes[:0]
+        gang = self.of_node[nodes]
+        count = np.bincount(gang[gang >= 0], minlength=len(self.size))
+        torn: Int32 = nodes[(gang >= 0) & (count[gang] < self.size[gang])]
+        return torn
+
+    def without(self, gone: Bool) -> "WholeGangs":
+        """Return the same without some gangs, which stay as numbers. gone : bool[W]."""
+        return self._replace(of_node=np.where(take_or(gone, self.of_node, False), NO_GANG, self.of_node))
+
+    def on_any(self, nodes: Bool) -> Bool:
+        """Return which gangs are on some of the nodes : bool[N]. bool[W]."""
+        found = np.zeros(len(self.size), np.bool_)
+        of_nodes = self.of_node[nodes]
+        found[of_nodes[of_nodes >= 0]] = True
+        return found
+
+
+def whole_gangs(context: ScaleDownContext) -> WholeGangs:
+    """Return the gangs that may move whole if all their nodes can go. O(pods in gangs)."""
+    request, count = context.request, len(context.nodes.leaving)
+    gangs = limited_gangs(request.snapshot, request.cache) if request.round.settings.gangs.move_running else ()
+    chosen = [(row, gang) for row, gang in enumerate(gangs) if _may_move(context, request.settings, gang)]
+    nodes = [np.unique(request.snapshot.pods.node[gang.bound]) for _, gang in chosen]
+    found = WholeGangs(
+        np.full(count, NO_GANG, np.int32),
+        np.array([len(one) for one in nodes], np.int64),
+        np.full(count, -1, np.int32),
+        np.array([row for row, _ in chosen], np.int64),
+        np.array([len(gang.bound) for _, gang in chosen], np.int64),
+    )
+    shared = np.zeros(len(chosen), np.bool_)
+    for number, ((_, gang), of_gang) in enumerate(zip(chosen, nodes, strict=True)):
+        others = found.of_node[of_gang]
+        shared[others[others >= 0]] = True
+        shared[number] = bool((others >= 0).any())
+        found.of_node[of_gang] = number
+        found.pod[request.snapshot.pods.node[gang.bound]] = gang.bound
+    return found.without(shared)
+
+
+def _may_move(context: ScaleDownContext, settings: ScaleDownSettings, gang: Gang) -> bool:
+    """Return whether a gang may move whole, as far as other gangs do not matter."""
+    if gang.group is None or not gang.group.moves_whole or gang.topology_key or gang.need:
+        return False
+    pods, snapshot = context.pods, context.request.snapshot
+    nodes = np.unique(snapshot.pods.node[gang.bound])
+    if nodes[0] < 0 or len(nodes) > min(settings.max_parallelism, settings.max_drain_parallelism):
+        return False
+    is_free = not any(snapshot.groups[row].zero_or_max for row in snapshot.nodes.group[nodes].tolist() if row >= 0)
+    can_go = pods.needs_place[gang.bound] & (pods.codes[gang.bound] <= outcome.DRAIN_OK)
+    return is_free and bool(can_go.all())

@@ -126,6 +126,7 @@ class PlannerClient:
         with self._lock:
             header = plan_pb2.PlanRequest()
             header.CopyFrom(request)
+            require_features(header, delta.changed)
             return self._plan(header, _Payload(base_version, delta.SerializeToString(), None))
 
     def check_fit(
@@ -145,6 +146,7 @@ class PlannerClient:
         """Make a call with as little data as possible; repeat it with all data if the planner lacks some."""
         header = plan_pb2.PlanRequest()
         header.CopyFrom(request)
+        require_features(header, snapshot)
         payload = self._payload(snapshot)
         self._shorten_state(header)
         while True:
@@ -221,9 +223,7 @@ def _chain(
 
 
 def parts(header: plan_pb2.PlanRequest, payload: _Payload) -> Iterator[plan_pb2.PlanRequestPart]:
-    """Yield a request as the contract streams it: the header, with the features that its settings need, then the
-    snapshot in pieces."""
-    require_features(header)
+    """Yield a request as the contract streams it: the header, then the snapshot in pieces."""
     header.base_version, header.snapshot_size_bytes = payload.base_version, len(payload.data)
     yield plan_pb2.PlanRequestPart(request=header)
     for index, start in enumerate(range(0, len(payload.data), CHUNK_BYTES)):

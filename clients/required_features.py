@@ -1,4 +1,4 @@
-"""The features that a planner needs so that it ignores no setting that restricts: `PlanRequest.required_features`.
+"""The features that a planner needs so that it ignores nothing that restricts plans: `PlanRequest.required_features`.
 
 proto3 drops fields that the receiver does not know, so an older planner would remove what a newer setting protects. A
 setting restricts if some value of it keeps a plan from an action that the plan would otherwise contain: removing a
@@ -6,7 +6,8 @@ node, adding nodes, using room, ordering pods for removal. Settings that only ch
 that bound work without changing what is permitted, or that permit more, require nothing.
 
 Each field of the messages of `PlanSettings` is in exactly one of the two tables; `protos/README.md` has the same table
-by feature.
+by feature. Snapshots need features too, where a planner that does not know what they contain would place pods on nodes
+that cannot have them.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,7 +17,7 @@ from typing import Any, Final
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
-from trimtab.v1 import plan_pb2
+from trimtab.v1 import plan_pb2, snapshot_pb2
 
 _BY_FEATURE: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -211,6 +212,11 @@ UNRESTRICTING: Final = frozenset(
     )
 )  # fmt: skip
 """Settings that a planner may ignore without doing what the caller forbade, by "Message.field"."""
+OF_SNAPSHOTS: Final[Mapping[str, str]] = MappingProxyType(
+    {"ClusterSnapshot.devices": "devices", "PodSpec.claims": "devices"}
+)
+"""The feature that a planner needs for a part of a snapshot or delta, by "Message.field". A delta that lacks the part
+needs no feature: the planner that has its base had it."""
 
 
 def required_features(settings: plan_pb2.PlanSettings) -> list[str]:
@@ -219,9 +225,19 @@ def required_features(settings: plan_pb2.PlanSettings) -> list[str]:
     return sorted({RESTRICTING[name] for name in _given(settings) if name in RESTRICTING})
 
 
-def require_features(request: plan_pb2.PlanRequest) -> None:
-    """Add to a request, in place, the features that its settings need, to those that its caller requires."""
-    needed = sorted({*request.required_features, *required_features(request.settings)})
+def snapshot_features(rows: snapshot_pb2.ClusterSnapshot) -> list[str]:
+    """Return the features that a planner needs for a snapshot or the changed rows of a delta, sorted. O(specs)."""
+    dictionaries = (rows, rows.slack_requests.dictionary, rows.capacity_requests.dictionary)
+    given = {"PodSpec.claims": any(spec.claims for one in dictionaries for spec in one.pod_specs)}
+    given["ClusterSnapshot.devices"] = bool(rows.devices.ListFields())
+    return sorted({feature for field, feature in OF_SNAPSHOTS.items() if given[field]})
+
+
+def require_features(request: plan_pb2.PlanRequest, rows: snapshot_pb2.ClusterSnapshot | None = None) -> None:
+    """Add to a request, in place, the features that its settings and its snapshot need, to those that its caller
+    requires. rows : the snapshot or the changed rows of the delta, None = nothing has changed."""
+    of_snapshot = snapshot_features(rows) if rows is not None else []
+    needed = sorted({*request.required_features, *required_features(request.settings), *of_snapshot})
     if needed != list(request.required_features):
         request.required_features[:] = needed
 

@@ -178,7 +178,7 @@ class _InProcess:
         changed = plan_pb2.PlanRequest()
         changed.CopyFrom(request)
         changed.base_version, changed.snapshot_size_bytes = base_version, len(payload)
-        require_features(changed)
+        require_features(changed, delta.changed)
         with collection_rare():
             return self._handler.plan(changed, payload, self._caller)
 
@@ -197,5 +197,5 @@ def _with_payload(
     whole = plan_pb2.PlanRequest()
     whole.CopyFrom(request)
     whole.base_version, whole.snapshot_size_bytes = "", len(payload)
-    require_features(whole)
+    require_features(whole, snapshot)
     return whole, payload

@@ -25,7 +25,7 @@ from trimtab.clients.rpc.client import (
 from trimtab.clients.rpc.errors import Reason, TrimtabError
 from trimtab.clients.rpc.retries import RetryPolicy, attempts, with_retries
 from trimtab.clients.snapshots.live.snapshot_update import SnapshotUpdate
-from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc
+from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc, snapshot_pb2
 
 PIECE_BYTES = 1 << 20
 """Largest piece of a snapshot that the contract allows."""
@@ -181,6 +181,7 @@ class PlannerSession:
     def _send(self, request: plan_pb2.PlanRequest, update: SnapshotUpdate, version: str) -> plan_pb2.PlanResponse:
         """Send one request; send it again with the whole state if the planner does not have it."""
         payload = _payload(update)
+        require_features(request, _changed_rows(update))
         request.base_version = "" if update.snapshot is not None else version
         request.snapshot_size_bytes = len(payload)
         self.whole_count += update.snapshot is not None
@@ -204,6 +205,13 @@ class PlannerSession:
             request.state.CopyFrom(self._state)
 
 
+def _changed_rows(update: SnapshotUpdate) -> snapshot_pb2.ClusterSnapshot | None:
+    """Return the rows that are sent; None = nothing has changed."""
+    if update.snapshot is not None:
+        return update.snapshot
+    return None if update.delta is None or update.is_empty else update.delta.changed
+
+
 def _payload(update: SnapshotUpdate) -> bytes:
     """Encode a snapshot or delta; a delta without change is empty."""
     if update.snapshot is not None:
@@ -214,8 +222,7 @@ def _payload(update: SnapshotUpdate) -> bytes:
 
 
 def _parts(request: plan_pb2.PlanRequest, payload: bytes) -> Iterator[plan_pb2.PlanRequestPart]:
-    """Yield the parts of a request's stream; its header gets, in place, the features that its settings need."""
-    require_features(request)
+    """Yield the parts of a request's stream."""
     yield plan_pb2.PlanRequestPart(request=request)
     for index, start in enumerate(range(0, len(payload), PIECE_BYTES)):
         piece = plan_pb2.SnapshotPart(index=index, data=payload[start : start + PIECE_BYTES])

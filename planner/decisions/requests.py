@@ -16,8 +16,8 @@ MAX_FEATURES: Final = 256
 MAX_FEATURE_BYTES: Final = 128
 FEATURES: Final = (
     "balance-limit", "balance-similarity", "capacity-buffer-reading", "capacity-requests", "cluster-health",
-    "cool-downs", "daemonsets-on-new-nodes", "decision-switches", "device-utilization", "evict-in-turn", "evict-rules",
-    "expendable-pods", "gangs", "gpu-label",
+    "cool-downs", "daemonsets-on-new-nodes", "decision-switches", "device-utilization", "devices", "evict-in-turn",
+    "evict-rules", "expendable-pods", "gangs", "gpu-label",
     "max-evaluated-nodes", "max-new-unneeded-nodes", "max-waves", "min-saving-per-eviction", "node-group-overrides",
     "parallelism", "pod-cost-targets", "recent-evictions", "replacement-budgets", "replacement-limits",
     "replacement-savings", "replacement-spot", "replacement-stability", "reserved-room", "resource-limits",

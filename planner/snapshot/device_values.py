@@ -1,10 +1,11 @@
 """Rows of the dictionaries of devices as values of the allocator: contents, counters, claim specs, classes, rules.
 
-Quantities are parsed; nothing else is judged: what makes no sense is the allocator's to refuse, for the pods that it
-concerns. Raises SnapshotError. Source: `protos/trimtab/v1/snapshot.proto`.
+Quantities are parsed, and the API's limits on lists hold, as in every object that an API server accepts; nothing else
+is judged: what makes no sense is the allocator's to refuse, for the pods that it concerns. Raises SnapshotError.
+Source: `protos/trimtab/v1/snapshot.proto`; limits of kubernetes pkg/apis/resource.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Sized
 from typing import Final
 
 from trimtab.planner.devices import model
@@ -14,6 +15,24 @@ from trimtab.planner.model.values import ExtendedDeviceRequest, NodeAffinityTerm
 from trimtab.planner.snapshot.checks import Row
 from trimtab.planner.snapshot.columns import ClassOfDevices
 from trimtab.v1 import snapshot_pb2 as pb
+
+MOST_REQUESTS: Final = 32
+MOST_CONSTRAINTS: Final = 32
+MOST_ALTERNATIVES: Final = 8
+MOST_SELECTORS: Final = 32
+"""Of a request, an alternative, or a class."""
+MOST_TOLERATIONS: Final = 16
+MOST_DEVICES: Final = 128
+MOST_WITH_EXTRAS: Final = 64
+"""Devices of a slice in which one has taints, takes of counters or has lists as attributes."""
+MOST_PARTS: Final = 32
+"""Attributes and capacities of a device; counters of a set."""
+MOST_COUNTER_SETS: Final = 8
+MOST_CONSUMED: Final = 2
+"""Sets of counters of which a device takes."""
+MOST_TAINTS: Final = 16
+MOST_RESULTS: Final = 32
+"""Devices that a claim has."""
 
 _MODES: Final = {
     pb.DeviceAllocationMode.UNSPECIFIED: model.AllocationMode.EXACT_COUNT.value,
@@ -36,12 +55,36 @@ def read_quantity(row: Row, text: str, field: str) -> int:
     return row.refuse(field, f"{text!r} is not a quantity, such as 40Gi") if found is None else found
 
 
+def check_limit(row: Row, items: Sized, most: int, field: str, whose: str = "") -> None:
+    """Refuse a list that is longer than the API allows. whose : what has the list, for people, "" = the row."""
+    if len(items) > most:
+        row.refuse(field, f"{whose}{' has' if whose else 'there are'} {len(items)}; the API allows at most {most}")
+
+
+def check_device_count(row: Row, devices: Sequence[model.DeviceContent], field: str) -> None:
+    """Refuse a slice with more devices than the API allows."""
+    check_limit(row, devices, MOST_DEVICES, field)
+    if len(devices) > MOST_WITH_EXTRAS and any(map(_has_extras, devices)):
+        problem = f"there are {len(devices)}; the API allows at most {MOST_WITH_EXTRAS}"
+        row.refuse(field, f"{problem} where one has taints, takes of counters or has lists as attributes")
+
+
+def _has_extras(device: model.DeviceContent) -> bool:
+    if device.taints or device.consumes_counters:
+        return True
+    return any(one.kind == model.AttributeKind.UNKNOWN for one in device.attributes)
+
+
 def read_content(
     row: Row, m: pb.DeviceContent, selectors: Sequence[tuple[NodeAffinityTerm, ...]]
 ) -> model.DeviceContent:
     """Return a device without its name. selectors : of the message."""
     if not 0 <= m.node_selector <= len(selectors):
         row.refuse("node_selector", f"{m.node_selector} is no index into node_selectors, plus 1")
+    parts = (*m.attributes, *m.capacities)
+    check_limit(row, parts, MOST_PARTS, "attributes", "with its capacities, the device")
+    check_limit(row, m.consumed_counters, MOST_CONSUMED, "consumed_counters")
+    check_limit(row, m.taints, MOST_TAINTS, "taints")
     nodes = None
     if m.node or m.node_selector or m.all_nodes:
         terms = selectors[m.node_selector - 1] if m.node_selector else None
@@ -111,6 +154,9 @@ def _amounts(row: Row, messages: Iterable[pb.NamedQuantity], field: str) -> tupl
 
 def read_counter_sets(row: Row, m: pb.CounterSets) -> tuple[model.CounterSet, ...]:
     """Return the sets of counters of a slice, in their order."""
+    check_limit(row, m.sets, MOST_COUNTER_SETS, "sets")
+    for one in m.sets:
+        check_limit(row, one.counters, MOST_PARTS, "sets.counters", f"set {one.name!r}")
     return _counters(row, m.sets)
 
 
@@ -121,6 +167,8 @@ def read_taint(row: Row, m: pb.DeviceTaint, field: str) -> model.DeviceTaint:
 
 def read_claim_spec(row: Row, m: pb.DeviceClaimSpec, field: str) -> model.DeviceClaim:
     """Return what a claim asks for; the claim has no name."""
+    check_limit(row, m.requests, MOST_REQUESTS, f"{field}requests")
+    check_limit(row, m.constraints, MOST_CONSTRAINTS, f"{field}constraints")
     requests = tuple([_request(row, one, f"{field}requests") for one in m.requests])
     constraints = tuple(
         [
@@ -134,6 +182,11 @@ def read_claim_spec(row: Row, m: pb.DeviceClaimSpec, field: str) -> model.Device
 def _request(row: Row, m: pb.DeviceRequest, field: str) -> model.ClaimRequest:
     name = row.needed(m.name, f"{field}.name")
     admin = m.admin_access or None
+    check_limit(row, m.alternatives, MOST_ALTERNATIVES, f"{field}.alternatives", f"request {name!r}")
+    for one in m.alternatives:
+        whose = f"request {'/'.join(filter(None, (name, one.name)))!r}"
+        check_limit(row, one.selectors, MOST_SELECTORS, f"{field}.alternatives.selectors", whose)
+        check_limit(row, one.tolerations, MOST_TOLERATIONS, f"{field}.alternatives.tolerations", whose)
     found = tuple([_sub_request(row, one, admin, f"{field}.alternatives") for one in m.alternatives])
     if m.first_available:
         return model.ClaimRequest(name, None, found)
@@ -160,6 +213,7 @@ def _sub_request(row: Row, m: pb.DeviceSubRequest, admin: bool | None, field: st
 
 def read_class(row: Row, m: pb.DeviceClass) -> ClassOfDevices:
     """Return a class."""
+    check_limit(row, m.selectors, MOST_SELECTORS, "selectors", f"class {m.name!r}")
     selectors: tuple[str | None, ...] = tuple(m.selectors)
     return ClassOfDevices(
         row.needed(m.name, "name"),

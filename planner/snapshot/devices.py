@@ -30,6 +30,8 @@ from trimtab.planner.snapshot.columns import (
     Text,
 )
 from trimtab.planner.snapshot.device_values import (
+    MOST_RESULTS,
+    check_device_count,
     read_claim_spec,
     read_class,
     read_content,
@@ -175,8 +177,9 @@ def _device_set(row: Row, m: pb.DeviceSet, contents: Sequence[DeviceContent]) ->
     for index in m.contents:
         if not 0 <= index < len(contents):
             row.refuse("contents", f"{index} is not an index into contents; there are {len(contents)}")
-    names = tuple([row.needed_text(index, "names") for index in m.names])
-    return DeviceSet(names, tuple([contents[index] for index in m.contents]))
+    devices = tuple([contents[index] for index in m.contents])
+    check_device_count(row, devices, "contents")
+    return DeviceSet(tuple([row.needed_text(index, "names") for index in m.names]), devices)
 
 
 def _strings(table: Any, name: str, fields: Iterable[str], size: int, strings: int) -> list[Int32]:
@@ -245,6 +248,7 @@ def _claims(table: pb.ResourceClaimTable, d: _DeviceDictionaries) -> tuple[Claim
         d.selectors.moved[_references(table, _CLAIMS, "node_selector", len(d.selectors.moved) - 1)],
     )
     results, amounts, quantities = _results(table, d)
+    _check_result_count(results.claim, namespace, names, d.strings)
     consumer_claim = _rows_of(table.consumer_claim, count, "consumer_claim", "claims")
     of_consumers = TextColumn(_CLAIMS, "consumers", "consumer_lengths", len(consumer_claim))
     consumers = of_consumers.read(table.consumers, table.consumer_lengths, may_be_empty=True)
@@ -325,6 +329,16 @@ def _results(table: pb.ResourceClaimTable, d: _DeviceDictionaries) -> tuple[_OfR
         _OfAmounts(result, name, moved[of].astype(np.int32)),
         tuple(quantities),
     )
+
+
+def _check_result_count(claim: Int32, namespace: Int32, names: Text, strings: Sequence[str]) -> None:
+    """Refuse the first claim with more devices than the API allows. claim : int32[D]."""
+    count = np.bincount(claim)
+    if (beyond := np.flatnonzero(count > MOST_RESULTS)).size:
+        row = int(beyond[0])
+        name = f"{strings[namespace[row]]}/{names.get(row)}"
+        problem = f"claim {name!r} has {count[row]} devices; the API allows at most {MOST_RESULTS}"
+        raise SnapshotError(_CLAIMS, row, "result_claim", problem)
 
 
 def _sorted_results(results: _OfResults, amounts: _OfAmounts, moved: Int32) -> tuple[_OfResults, _OfAmounts]:

@@ -347,10 +347,14 @@ def mig_slices(
     counters = tuple(
         CounterSet(f"gpu-{gpu}", (*((f"memory-{at}", 1) for at in range(8)), ("compute", 7))) for gpu in range(gpus)
     )
-    here = NodeSelection(node)
+    parts = [slice(at, at + 64) for at in range(0, len(rows), 64)]  # as many as a slice may have
+    here, count = NodeSelection(node), len(parts) + 1
     return (
-        DeviceSlice(f"{node}-1", DRIVER, node, 1, 2, here, devices=DeviceSet(names, contents)),
-        DeviceSlice(f"{node}-2", DRIVER, node, 1, 2, here, counter_sets=counters),
+        *(
+            DeviceSlice(f"{node}-{at}", DRIVER, node, 1, count, here, devices=DeviceSet(names[part], contents[part]))
+            for at, part in enumerate(parts, 1)
+        ),
+        DeviceSlice(f"{node}-{count}", DRIVER, node, 1, count, here, counter_sets=counters),
     )
 
 

@@ -156,6 +156,7 @@ func (c *Client) PlanDelta(
 		return nil, err
 	}
 	header := proto.CloneOf(request)
+	requireFeatures(header, delta.GetChanged())
 	header.BaseVersion = baseVersion
 	return c.plan(ctx, header, data)
 }
@@ -252,10 +253,9 @@ func (c *Client) checkFit(
 	return errors.Join(err, refused)
 }
 
-// sendParts sends a request as the contract streams it: the header, with the
-// features that its settings need, then the snapshot in pieces.
+// sendParts sends a request as the contract streams it: the header, then the
+// snapshot in pieces.
 func sendParts(send func(*pb.PlanRequestPart) error, header *pb.PlanRequest, data []byte) error {
-	requireFeatures(header)
 	header.SnapshotSizeBytes = int64(len(data))
 	if err := send(&pb.PlanRequestPart{Part: &pb.PlanRequestPart_Request{Request: header}}); err != nil {
 		return err

@@ -178,6 +178,25 @@ func TestSettingsThatRestrictNeedTheirFeature(t *testing.T) {
 	}
 }
 
+func TestASnapshotWithDevicesNeedsAPlannerThatKnowsThem(t *testing.T) {
+	plain := build(t, cluster(2, 1))
+	withDevices, withClaim := proto.CloneOf(plain), proto.CloneOf(plain)
+	withDevices.Devices = &pb.Devices{Classes: []*pb.DeviceClass{{Name: "gpu"}}}
+	withClaim.PodSpecs[0].Claims = []*pb.PodClaim{{Name: "gpu", Problem: "the claim is missing"}}
+	if found := trimtab.SnapshotFeatures(plain); len(found) != 0 {
+		t.Errorf("without devices, the features are %v", found)
+	}
+	for _, snapshot := range []*pb.ClusterSnapshot{withDevices, withClaim} {
+		if found := trimtab.SnapshotFeatures(snapshot); len(found) != 1 || found[0] != "devices" {
+			t.Errorf("the features are %v", found)
+		}
+		planner := client(t, plannerAddress(t), trimtab.Options{})
+		if _, err := planner.Plan(t.Context(), snapshot, request()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestInfoAndBalancing(t *testing.T) {
 	planner := client(t, plannerAddress(t), trimtab.Options{})
 	info, err := planner.Info(t.Context())

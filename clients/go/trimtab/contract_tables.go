@@ -124,6 +124,12 @@ var requiredFeatures = map[string]string{
 	"SpotReplacementSettings.min_alternatives":                 "replacement-spot",
 }
 
+// snapshotFeatures names the feature that a planner needs for a part of a snapshot.
+var snapshotFeatures = map[string]string{
+	"ClusterSnapshot.devices": "devices",
+	"PodSpec.claims":          "devices",
+}
+
 // stringFields are the fields that hold indices of strings.
 var stringFields = map[string]bool{
 	"trimtab.v1.AttachLimit.driver":                        true,

@@ -3,6 +3,7 @@ package trimtab
 import (
 	"slices"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	pb "trimtab.dev/clients/go/trimtabv1"
@@ -19,9 +20,33 @@ func RequiredFeatures(settings *pb.PlanSettings) []string {
 	return sortedKeys(found)
 }
 
-// requireFeatures adds to a request the features that its settings need.
-func requireFeatures(request *pb.PlanRequest) {
-	request.RequiredFeatures = sortedUnique(slices.Concat(request.RequiredFeatures, RequiredFeatures(request.Settings)))
+// SnapshotFeatures returns the features that a planner needs for a snapshot, or
+// for the changed rows of a delta, sorted: one that does not know devices would
+// place pods where theirs are not. Plan, PlanDelta and CheckFit add them to each
+// request.
+func SnapshotFeatures(rows *pb.ClusterSnapshot) []string {
+	found := map[string]bool{}
+	if devices := rows.GetDevices(); devices != nil && proto.Size(devices) > 0 {
+		found[snapshotFeatures["ClusterSnapshot.devices"]] = true
+	}
+	for _, specs := range [][]*pb.PodSpec{
+		rows.GetPodSpecs(),
+		rows.GetSlackRequests().GetDictionary().GetPodSpecs(),
+		rows.GetCapacityRequests().GetDictionary().GetPodSpecs(),
+	} {
+		if slices.ContainsFunc(specs, func(spec *pb.PodSpec) bool { return len(spec.GetClaims()) > 0 }) {
+			found[snapshotFeatures["PodSpec.claims"]] = true
+		}
+	}
+	return sortedKeys(found)
+}
+
+// requireFeatures adds to a request the features that its settings and the rows
+// that are sent need.
+func requireFeatures(request *pb.PlanRequest, rows *pb.ClusterSnapshot) {
+	request.RequiredFeatures = sortedUnique(slices.Concat(
+		request.RequiredFeatures, RequiredFeatures(request.Settings), SnapshotFeatures(rows),
+	))
 }
 
 func addFeatures(message protoreflect.Message, found map[string]bool) {

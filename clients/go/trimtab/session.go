@@ -45,6 +45,7 @@ func (c *Client) exchange(
 	snapshot *pb.ClusterSnapshot, request *pb.PlanRequest, call func(*pb.PlanRequest, []byte) error,
 ) (*internedSnapshot, error) {
 	header := proto.CloneOf(request)
+	requireFeatures(header, snapshot)
 	sent, err := c.known.payload(snapshot)
 	if err != nil {
 		return nil, err

@@ -4808,7 +4808,9 @@ type PodCostGroup struct {
 	Owner string `protobuf:"bytes,1,opt,name=owner,proto3" json:"owner,omitempty"`
 	// "namespace/name" to cost: pods with a lower cost go first. The negated
 	// rank, -(2^31 - 1) to 0: the weighted sum of ranks in units of 2^-26, or in
-	// larger units if the weights add up to more than 31.
+	// larger units if the weights add up to more than 31. For pods that a running
+	// gang needs, 1 to 2^26: the gang's place among those of the target, equal for
+	// all these pods, and for no other gang.
 	Costs map[string]int32 `protobuf:"bytes,2,rep,name=costs,proto3" json:"costs,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// Whether all pods of the owner that are not being deleted have a cost here.
 	// If false, `costs` is empty and nothing must be written.

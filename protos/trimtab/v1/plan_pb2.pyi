@@ -2801,7 +2801,9 @@ class PodCostGroup(_message.Message):
     def costs(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """"namespace/name" to cost: pods with a lower cost go first. The negated
         rank, -(2^31 - 1) to 0: the weighted sum of ranks in units of 2^-26, or in
-        larger units if the weights add up to more than 31.
+        larger units if the weights add up to more than 31. For pods that a running
+        gang needs, 1 to 2^26: the gang's place among those of the target, equal for
+        all these pods, and for no other gang.
         """
 
     @_builtins.property

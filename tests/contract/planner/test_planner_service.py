@@ -3,7 +3,7 @@
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import grpc
@@ -18,19 +18,15 @@ from tests.builders.rows import NodeRow, PodRow
 from tests.builders.snapshots import Cluster, write, write_delta
 from tests.builders.waiting import LIMIT_S
 from trimtab.clients.planner_client import PlannerClient
-from trimtab.clients.reference_loop.planner_session import GrpcLink, PlannerSession
 from trimtab.clients.rpc.client import connect, invoke
 from trimtab.clients.rpc.errors import Reason, TrimtabError
 from trimtab.clients.rpc.telemetry import start_telemetry
-from trimtab.clients.snapshots.live.snapshot_update import SnapshotUpdate
-from trimtab.planner.decisions import requests
 from trimtab.planner.decisions.plan import Planned
 from trimtab.planner.service.request_handler import Caller, RequestHandler
 from trimtab.planner.service.streams import MAX_PIECE_BYTES
 from trimtab.planner.service.warm_up import small_cluster
 from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc, snapshot_pb2
 
-WHOLE = SnapshotUpdate(small_cluster(), None)
 # Without shrinking: each example is a call, and the seed is printed.
 BRIEF = settings(examples(60), phases=[Phase.explicit, Phase.reuse, Phase.generate])
 
@@ -124,31 +120,6 @@ def test_a_feature_that_the_planner_lacks_is_refused_by_name_even_if_the_snapsho
     error = refused(lambda: invoke(call, ONCE))
     assert (error.code, error.reason) == (grpc.StatusCode.UNIMPLEMENTED, Reason.FEATURE_UNKNOWN)
     assert error.metadata == {"feature": "of-tomorrow"}
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        pytest.param(lambda address, request: PlannerClient(address, ONCE).plan(small_cluster(), request), id="plan"),
-        pytest.param(
-            lambda address, request: list(PlannerClient(address, ONCE).check_fit(small_cluster(), request)), id="fit"
-        ),
-        pytest.param(
-            lambda address, request: PlannerSession(GrpcLink(address, policy=ONCE)).plan(request, WHOLE, lambda: WHOLE),
-            id="a session, as of run and replay",
-        ),
-    ],
-)
-def test_an_older_planner_refuses_a_restricting_setting_that_it_would_ignore_whichever_client_sends_it(
-    address: str, monkeypatch: pytest.MonkeyPatch, call: Callable[[str, plan_pb2.PlanRequest], Any]
-) -> None:
-    request = with_setting(evict_in_turn=False)
-    assert call(address, request)
-    older = [feature for feature in requests.FEATURES if feature != "evict-in-turn"]
-    monkeypatch.setattr(requests, "FEATURES", tuple(older))
-    error = refused(lambda: call(address, with_setting(evict_in_turn=False)))
-    assert (error.reason, error.metadata) == (Reason.FEATURE_UNKNOWN, {"feature": "evict-in-turn"})
-    assert call(address, with_setting(max_drain_parallelism=3))
 
 
 def test_fitting_is_reported_for_each_pod_and_node(stub: planner_pb2_grpc.PlannerStub) -> None:

@@ -1,4 +1,5 @@
-"""Settings that restrict require a feature of the planner; no field of the settings is forgotten."""
+"""Settings that restrict, and devices of snapshots, require a feature of the planner; no field of the settings is
+forgotten."""
 
 from collections.abc import Iterator
 
@@ -7,9 +8,16 @@ from google.protobuf.descriptor import Descriptor
 from google.protobuf.json_format import ParseDict
 
 from tests.builders.contract_page import table
-from trimtab.clients.required_features import RESTRICTING, UNRESTRICTING, require_features, required_features
+from trimtab.clients.required_features import (
+    OF_SNAPSHOTS,
+    RESTRICTING,
+    UNRESTRICTING,
+    require_features,
+    required_features,
+    snapshot_features,
+)
 from trimtab.planner.decisions.requests import FEATURES
-from trimtab.v1 import plan_pb2
+from trimtab.v1 import plan_pb2, snapshot_pb2
 
 
 def fields(kind: Descriptor, seen: set[str]) -> Iterator[str]:
@@ -31,7 +39,7 @@ def test_every_field_of_the_settings_either_requires_a_feature_or_restricts_noth
 
 
 def test_the_planner_has_exactly_the_features_that_clients_require() -> None:
-    assert sorted(set(RESTRICTING.values())) == list(FEATURES)
+    assert sorted({*RESTRICTING.values(), *OF_SNAPSHOTS.values()}) == list(FEATURES)
 
 
 def test_the_page_of_the_contract_has_the_same_table() -> None:
@@ -39,7 +47,7 @@ def test_the_page_of_the_contract_has_the_same_table() -> None:
         cells[0].strip("`"): [name.strip(" `") for name in cells[1].split(",")] for cells in table("Required features")
     }
     assert list(told) == list(FEATURES)
-    assert {name: feature for feature, names in told.items() for name in names} == RESTRICTING
+    assert {name: feature for feature, names in told.items() for name in names} == {**RESTRICTING, **OF_SNAPSHOTS}
 
 
 @pytest.mark.parametrize(
@@ -74,3 +82,29 @@ def test_features_that_the_caller_requires_stay_and_nothing_is_added_twice() -> 
     for _ in range(2):
         require_features(request)
         assert list(request.required_features) == ["evict-in-turn", "of-tomorrow", "parallelism"]
+
+
+CLAIM = {"claims": [{"name": "gpu"}]}
+
+
+@pytest.mark.parametrize(
+    ("rows", "features"),
+    [
+        pytest.param({}, [], id="nothing"),
+        pytest.param({"nodes": [{"name": "a"}], "podSpecs": [{}], "devices": {}}, [], id="no devices"),
+        pytest.param({"devices": {"classes": [{"name": "gpu"}]}}, ["devices"], id="devices"),
+        pytest.param({"podSpecs": [{}, CLAIM]}, ["devices"], id="a pod with a claim"),
+        pytest.param({"slackRequests": {"dictionary": {"podSpecs": [CLAIM]}}}, ["devices"], id="slack with a claim"),
+        pytest.param(
+            {"capacityRequests": {"dictionary": {"podSpecs": [CLAIM]}}}, ["devices"], id="a request with a claim"
+        ),
+    ],
+)
+def test_a_snapshot_with_devices_or_claims_requires_a_planner_that_knows_them(
+    rows: object, features: list[str]
+) -> None:
+    snapshot = ParseDict(rows, snapshot_pb2.ClusterSnapshot())
+    assert snapshot_features(snapshot) == features
+    request = plan_pb2.PlanRequest()
+    require_features(request, snapshot)
+    assert list(request.required_features) == features

@@ -71,3 +71,13 @@ def test_a_recorded_request_brings_its_own_state_or_continues_from_the_last_answ
     assert not planner.requests[0].HasField("state")
     assert planner.requests[1].state_version == "t1"
     assert planner.requests[2].state.scale_down.layout_version == 77
+
+
+def test_a_snapshot_and_a_delta_with_devices_require_a_planner_that_knows_them_and_other_deltas_do_not() -> None:
+    planner = FakePlanner()
+    session = PlannerSession(planner)
+    devices = snapshot_pb2.ClusterSnapshot(devices=snapshot_pb2.Devices(kubernetes_minor=36))
+    for update in (WHOLE, SnapshotUpdate(None, snapshot_pb2.SnapshotDelta(changed=devices)), DELTA, NOTHING):
+        ask(session, update)
+    session.plan(plan_pb2.PlanRequest(), SnapshotUpdate(devices, None), lambda: WHOLE)
+    assert [list(one.required_features) for one in planner.requests] == [[], ["devices"], [], [], ["devices"]]

@@ -1,7 +1,9 @@
 """Devices of a snapshot: what is read, in which form, and what is refused."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import given
@@ -39,6 +41,7 @@ from trimtab.planner.snapshot.delta import apply_delta
 from trimtab.planner.snapshot.devices import NO_DEVICES, read_devices
 from trimtab.v1 import snapshot_pb2 as pb
 
+Row = TypeVar("Row", pb.DeviceSubRequest, pb.CounterSet)
 NET = "net.example.com"
 TERMS = (NodeAffinityTerm((LabelRequirement("zone", 1, ("a", "b")),), ()),)
 RICH = DeviceContent(
@@ -208,3 +211,138 @@ def test_a_row_that_breaks_the_contract_is_refused_with_its_place(
     with pytest.raises(SnapshotError) as caught:
         read_devices(edited(edit))
     assert str(caught.value).startswith(f"{place}:")
+
+
+def several(kind: type[Row], count: int) -> list[Row]:
+    """Return rows with names."""
+    return [kind(name=f"x{at}") for at in range(count)]
+
+
+def taint(name: str) -> pb.DeviceTaint:
+    return pb.DeviceTaint(key=name, effect="NoSchedule")
+
+
+def one_request(*alternatives: pb.DeviceSubRequest, **fields: Any) -> pb.Devices:
+    """Return devices with one claim spec of one request, with alternatives or with fields of its own."""
+    kinds = alternatives or [pb.DeviceSubRequest(device_class="gpu", **fields)]
+    asked = pb.DeviceRequest(name="main", first_available=bool(alternatives), alternatives=kinds)
+    return pb.Devices(claim_specs=[pb.DeviceClaimSpec(requests=[asked])])
+
+
+def one_set(devices: int, **content: Any) -> pb.Devices:
+    """Return devices with one list of equal devices."""
+    names = pb.DeviceSet(names=range(1, devices + 1), contents=[0] * devices)
+    strings = ["", *(f"d{at}" for at in range(devices))]
+    return pb.Devices(strings=strings, contents=[pb.DeviceContent(**content)], device_sets=[names])
+
+
+def one_claim(devices: int) -> pb.Devices:
+    """Return a claim that has devices, beside one that has none."""
+    results = tuple(device("n", at) for at in range(devices))
+    given = DeviceWorld(claims=(ClaimRow("ns", "c", CLAIM, devices=results), ClaimRow("ns", "d", CLAIM)))
+    return write_devices(given)
+
+
+LIST = pb.DeviceAttribute(name="x", list_value=pb.DeviceAttributeList(ints=[1]))
+AMOUNTS = [pb.NamedQuantity(name=f"x{at}", value="1") for at in range(33)]
+LIMITS: dict[str, tuple[Callable[[int], pb.Devices], int, str]] = {
+    "requests": (
+        lambda n: pb.Devices(
+            claim_specs=[pb.DeviceClaimSpec(requests=[one_request().claim_specs[0].requests[0] for _ in range(n)])]
+        ),
+        32,
+        "devices.claim_specs[0].requests: there are 33",
+    ),
+    "constraints": (
+        lambda n: pb.Devices(
+            claim_specs=[pb.DeviceClaimSpec(constraints=[pb.DeviceConstraint(match_attribute="x")] * n)]
+        ),
+        32,
+        "devices.claim_specs[0].constraints: there are 33",
+    ),
+    "alternatives": (
+        lambda n: one_request(*several(pb.DeviceSubRequest, n)),
+        8,
+        "devices.claim_specs[0].requests.alternatives: request 'main' has 9",
+    ),
+    "selectors of a request": (
+        lambda n: one_request(selectors=["true"] * n),
+        32,
+        "devices.claim_specs[0].requests.alternatives.selectors: request 'main' has 33",
+    ),
+    "selectors of an alternative": (
+        lambda n: one_request(pb.DeviceSubRequest(name="sub", selectors=["true"] * n)),
+        32,
+        "devices.claim_specs[0].requests.alternatives.selectors: request 'main/sub' has 33",
+    ),
+    "tolerations": (
+        lambda n: one_request(tolerations=[pb.DeviceToleration(key="x")] * n),
+        16,
+        "devices.claim_specs[0].requests.alternatives.tolerations: request 'main' has 17",
+    ),
+    "selectors of a class": (
+        lambda n: pb.Devices(classes=[pb.DeviceClass(name="gpu", selectors=["true"] * n)]),
+        32,
+        "devices.classes[0].selectors: class 'gpu' has 33",
+    ),
+    "devices": (one_set, 128, "devices.device_sets[0].contents: there are 129"),
+    "devices with taints": (
+        lambda n: one_set(n, taints=[taint("x")]),
+        64,
+        "devices.device_sets[0].contents: there are 65",
+    ),
+    "devices that take of counters": (
+        lambda n: one_set(n, consumed_counters=[pb.CounterSet(name="x")]),
+        64,
+        "devices.device_sets[0].contents: there are 65",
+    ),
+    "devices with lists": (
+        lambda n: one_set(n, attributes=[LIST]),
+        64,
+        "devices.device_sets[0].contents: there are 65",
+    ),
+    "attributes and capacities": (
+        lambda n: one_set(
+            1, attributes=[LIST], capacities=[pb.DeviceCapacity(name=f"x{at}", value="1") for at in range(n - 1)]
+        ),
+        32,
+        "devices.contents[0].attributes: with its capacities, the device has 33",
+    ),
+    "consumed sets": (
+        lambda n: one_set(1, consumed_counters=several(pb.CounterSet, n)),
+        2,
+        "devices.contents[0].consumed_counters: there are 3",
+    ),
+    "taints": (
+        lambda n: one_set(1, taints=[taint(f"x{at}") for at in range(n)]),
+        16,
+        "devices.contents[0].taints: there are 17",
+    ),
+    "sets of counters": (
+        lambda n: pb.Devices(counter_sets=[pb.CounterSets(sets=several(pb.CounterSet, n))]),
+        8,
+        "devices.counter_sets[0].sets: there are 9",
+    ),
+    "counters": (
+        lambda n: pb.Devices(counter_sets=[pb.CounterSets(sets=[pb.CounterSet(name="x", counters=AMOUNTS[:n])])]),
+        32,
+        "devices.counter_sets[0].sets.counters: set 'x' has 33",
+    ),
+    "devices of a claim": (one_claim, 32, "].result_claim: claim 'ns/c' has 33 devices"),
+}
+
+
+@pytest.mark.parametrize(("make", "most", "problem"), LIMITS.values(), ids=LIMITS)
+def test_what_an_api_server_would_not_accept_is_refused_with_its_place_and_one_less_is_read(
+    make: Callable[[int], pb.Devices], most: int, problem: str
+) -> None:
+    read_devices(make(most))
+    with pytest.raises(SnapshotError, match=re.escape(f"{problem}") + f".*allows at most {most}"):
+        read_devices(make(most + 1))
+
+
+def test_a_pod_with_more_requests_in_a_claim_than_the_api_allows_is_refused() -> None:
+    asked = replace(CLAIM, requests=tuple(ClaimRequest(f"r{at}", CLAIM.requests[0].exactly) for at in range(33)))
+    message = write(Cluster(pods={("ns", "p"): PodRow(spec=PodRequirements(claims=(PodClaim("a", "", asked, ""),)))}))
+    with pytest.raises(SnapshotError, match=r"pod_specs\[\d\]\.claims\.spec\.requests: there are 33"):
+        canonicalize(message)

@@ -4,6 +4,7 @@ than it allows at once, which are evicted one after the other, if the others lea
 (`ScaleDownSettings.evict_in_turn`). Pure.
 """
 
+from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -64,7 +65,6 @@ class WaveLimits:
         self._in_turn = [waves if row < budgets else 0 for row in range(len(disruptions))]
         self.hit = set[int]()
         """`ReplacementLimit.Code`s of the limits that kept a node out of a wave."""
-        self._whole = self._unused()
 
     def admitted(self, order: Int32, most: int) -> Int32:
         """Return the first nodes of an order that may leave together, at most `most`. int32. A node that may not leave
@@ -84,6 +84,11 @@ class WaveLimits:
     def keeping_alone(self, node: int) -> int:
         """Return the `ReplacementLimit.Code` of the limit that keeps a node from leaving even alone, 0 = none."""
         return self._whole.refusal(node)
+
+    @cached_property
+    def _whole(self) -> "_Left":
+        """What no node has used yet; never written."""
+        return self._unused()
 
     def _unused(self) -> "_Left":
         return _Left(

@@ -325,11 +325,11 @@ def _young(context: ReplacementContext) -> Bool:
     request, snapshot = context.request, context.request.snapshot
     settings, nodes, pods = request.settings, snapshot.nodes, snapshot.pods
     general = settings.consolidate_after_ns
+    if not general and not any(settings.consolidate_after_ns_of.values()):
+        return np.zeros(len(context.leaving), bool)
     by_group = [settings.consolidate_after_ns_of.get(group.id, general) for group in snapshot.groups]
     after_ns: Int64 = take_or(np.array(by_group, np.int64), nodes.group, general)
     young = (nodes.created_ns > 0) & (request.now_ns - nodes.created_ns < after_ns)
-    if not after_ns.any():
-        return np.zeros(len(young), bool)
     rows = np.flatnonzero((pods.created_s > 0) & (pods.node >= 0) & ~pods.is_terminal())
     node = pods.node[rows]
     young[node[request.now_ns - pods.created_s[rows] * SECOND_NS < after_ns[node]]] = True

@@ -4,6 +4,7 @@ than it allows at once, which are evicted one after the other, if the others lea
 (`ScaleDownSettings.evict_in_turn`). Pure.
 """
 
+from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -82,7 +83,12 @@ class WaveLimits:
 
     def keeping_alone(self, node: int) -> int:
         """Return the `ReplacementLimit.Code` of the limit that keeps a node from leaving even alone, 0 = none."""
-        return self._unused().add(node)
+        return self._whole.refusal(node)
+
+    @cached_property
+    def _whole(self) -> "_Left":
+        """What no node has used yet; never written."""
+        return self._unused()
 
     def _unused(self) -> "_Left":
         return _Left(
@@ -112,29 +118,36 @@ class _Left(NamedTuple):
     amounts: list[int]
     for_nodes: list[int]
 
-    def add(self, node: int) -> int:
-        """Count a node if it may leave with the others; return 0, else the `ReplacementLimit.Code`."""
+    def refusal(self, node: int) -> int:
+        """Return the `ReplacementLimit.Code` that keeps a node from leaving with the others, 0 = none."""
         use, disruptions = self.use, self.disruptions
-        group = use.group[node]
-        if self.group[group] <= 0 or any(amount > self.amounts[at] for at, amount in use.amounts[node]):
+        amounts = use.amounts[node]
+        if self.group[use.group[node]] <= 0 or any(amount > self.amounts[at] for at, amount in amounts):
             return ReplacementLimit.MINIMUM_REACHED
-        counts = [number for number, one in enumerate(use.budgets_for_nodes) if one.counted[node]]
-        if any(self.for_nodes[number] <= 0 for number in counts):
-            return ReplacementLimit.DISRUPTION_BUDGET
-        budgets, needs = use.budgets[node], use.needs[node]
-        for budget, need in zip(budgets, needs, strict=True):
+        for one, left in zip(use.budgets_for_nodes, self.for_nodes, strict=True):
+            if left <= 0 and one.counted[node]:
+                return ReplacementLimit.DISRUPTION_BUDGET
+        for budget, need in zip(use.budgets[node], use.needs[node], strict=True):
             left = disruptions[budget]
             if need > left and not (left > 0 and self.in_turn[budget] > 0 and self.evicts_in_turn):
                 return ReplacementLimit.NOT_ENOUGH_PDB
-        for budget, need in zip(budgets, needs, strict=True):
+        return 0
+
+    def add(self, node: int) -> int:
+        """Count a node if it may leave with the others; return 0, else the `ReplacementLimit.Code`."""
+        limit = self.refusal(node)
+        if limit:
+            return limit
+        use, disruptions = self.use, self.disruptions
+        for budget, need in zip(use.budgets[node], use.needs[node], strict=True):
             is_in_turn = need > disruptions[budget]
             disruptions[budget] -= 1 if is_in_turn else need
             self.in_turn[budget] -= is_in_turn
-        self.group[group] -= 1
+        self.group[use.group[node]] -= 1
         for at, amount in use.amounts[node]:
             self.amounts[at] -= amount
-        for number in counts:
-            self.for_nodes[number] -= 1
+        for number, one in enumerate(use.budgets_for_nodes):
+            self.for_nodes[number] -= bool(one.counted[node])
         return 0
 
 

@@ -116,6 +116,7 @@ _BY_FEATURE: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "replacement-stability": (
             "ReplacementSettings.stability_margin",
             "ReplacementSettings.consolidate_after",
+            "NodeGroupSettings.consolidate_after",
             "ReplacementSettings.avoid_time",
             "ReplacementSettings.stable_time",
             "ReplacementSettings.do_not_disrupt",

@@ -15,6 +15,7 @@ from trimtab.planner.pod_costs.earlier_rankings import (
     touched,
     turned,
 )
+from trimtab.planner.pod_costs.gangs import in_pod_groups
 from trimtab.planner.pod_costs.members import active, group_pods, owner_texts
 from trimtab.planner.pod_costs.ranking import Ranked, rank_target, turns
 from trimtab.planner.pod_costs.settings import PodCostSettings, PodCostTarget, resolve_pod_costs
@@ -89,7 +90,11 @@ def _rank_touched(number: int, target: PodCostTarget, context: RankingContext) -
     pods, place = pods_of(context, target), places(this, members, earlier)
     complete = np.ones(len(place), np.bool_) if earlier is None else take_or(earlier.complete, place, True)
     data = [_NOTHING] * len(place) if earlier is None else [earlier.data[at] for at in place.tolist()]
-    again = touched(this, facts, pods, earlier, place)
+    # What a gang spares, and its cost, depend on all its pods: groups with pods in gangs are ranked together.
+    in_gangs = in_pod_groups(this, members)
+    again = touched(this, facts, pods, earlier, place) | in_gangs
+    if earlier is not None:
+        again |= take_or(earlier.in_gangs, place, False)
     ranked = _rank_some(context, target, again, complete)
     waits = turns(context, target, complete)
     # An unchanged group that now waits for another one is written again.
@@ -99,7 +104,7 @@ def _rank_touched(number: int, target: PodCostTarget, context: RankingContext) -
             for at, written in zip(np.searchsorted(members.owners, one.owners).tolist(), one.data, strict=True):
                 # A separate copy: otherwise each group would keep those written with it in memory.
                 data[at] = written if again.all() else written.copy()
-    made = EarlierRankings(facts, this.snapshot.pods.name, texts, members.owners, pods, complete, waits, data)
+    made = EarlierRankings(facts, this.snapshot.pods.name, texts, members.owners, pods, complete, in_gangs, waits, data)
     this.work.cache.put(key, made)
     return Written(members.owners, data, int(np.count_nonzero(complete)))
 

@@ -25,8 +25,9 @@ from trimtab.planner.snapshot.references import take_or
 
 class EarlierRankings(NamedTuple):
     """Groups by owner. facts : on which all of them depend; names : of all pods; texts : of all owners; owners :
-    int64[G]; pods : the compared data of their pods; complete : bool[G], which are ranked; waits : by owner, the owner
-    that is scaled down first; data : uint8, each encoded group, with costs or the reason for having none."""
+    int64[G]; pods : the compared data of their pods; complete : bool[G], which are ranked; in_gangs : bool[G], which
+    have pods that name a pod group; waits : by owner, the owner that is scaled down first; data : uint8, each encoded
+    group, with costs or the reason for having none."""
 
     facts: tuple[object, ...]
     names: Text
@@ -34,6 +35,7 @@ class EarlierRankings(NamedTuple):
     owners: Int64
     pods: Compared
     complete: Bool
+    in_gangs: Bool
     waits: dict[int, int]
     data: list[UInt8]
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from trimtab.planner.pod_costs.gangs import with_gangs
 from trimtab.planner.pod_costs.kernels.ordering import sort_groups
 from trimtab.planner.pod_costs.members import LeftAlone, Members, owner_name
 from trimtab.planner.pod_costs.settings import PodCostTarget, PodCostTerm
@@ -34,7 +35,7 @@ class Ranked(NamedTuple):
 
 
 def rank_target(context: RankingContext, target: PodCostTarget) -> Ranked:
-    """Rank groups by the strategies of a target."""
+    """Rank groups by the strategies of a target: among them all groups of the target that have pods in gangs."""
     members = context.members
     found: list[Ranks] = []
     shares: list[Float64] = []
@@ -47,7 +48,7 @@ def rank_target(context: RankingContext, target: PodCostTarget) -> Ranked:
         shares.append(share(own[-1], threshold, term.weight))
         found.append(ranks)
     left_alone = _unranked(members, found)
-    cost = costs(shares, [term.weight for term in target.terms])
+    cost = with_gangs(context, costs(shares, [term.weight for term in target.terms]), left_alone)
     order = np.empty(len(cost), np.int64)
     sort_groups(cost.astype(np.int64), members.bounds, order, np.empty(len(cost), np.int64))
     groups = np.setdiff1d(np.arange(len(members.owners)), list(left_alone))

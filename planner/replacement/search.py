@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from trimtab.planner.replacement.cluster_bound import ClusterBound
+from trimtab.planner.replacement.earlier_parts import move_parts_forward
 from trimtab.planner.replacement.judge import worth
 from trimtab.planner.replacement.survey import ReplacementContext
 from trimtab.planner.replacement.target import Target, target_of
@@ -66,6 +67,7 @@ class ReplacementSearch:
             self._search.undo(first, start)
             for wave in best:
                 self._search.adopt_again(wave)
+        move_parts_forward(self._search)
         return SearchOutcome(
             tuple(self._search.waves),
             stopped_by,

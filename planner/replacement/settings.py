@@ -100,6 +100,8 @@ class ReplacementSettings:
     consolidate_after_ns: int = 0
     """Nodes with a pod younger than this, or younger themselves, stay. Karpenter's `consolidateAfter`, and its default.
     """
+    consolidate_after_ns_of: dict[str, int] = field(default_factory=dict)
+    """The same by node group, where that differs from the general one."""
     min_balanced_score: float = 0.0
     """Least Balanced score; Karpenter's is 0.5 where that policy is chosen. Off, as there by default."""
     budgets: tuple[NodeDisruptionBudget, ...] = ()
@@ -139,6 +141,7 @@ def resolve_replacement(message: pb.PlanSettings) -> ReplacementSettings:
         max_waves=count(given, "max_waves", usual.max_waves, _PATH, 1),
         stability_margin=_share(given, "stability_margin", usual.stability_margin),
         consolidate_after_ns=duration_ns(given, "consolidate_after", usual.consolidate_after_ns, _PATH),
+        consolidate_after_ns_of=_of_groups(message),
         min_balanced_score=number(given, "min_balanced_score", usual.min_balanced_score, _PATH),
         budgets=tuple(_budget(one, f"{_PATH}.budgets[{i}]") for i, one in enumerate(given.budgets)),
         choice=_choice(given),
@@ -151,6 +154,15 @@ def resolve_replacement(message: pb.PlanSettings) -> ReplacementSettings:
         scale_up=resolve_scale_up(message),
         search=resolve_search(message),
     )
+
+
+def _of_groups(message: pb.PlanSettings) -> dict[str, int]:
+    """Return `consolidate_after` of the node groups that have one of their own, nanoseconds."""
+    return {
+        name: duration_ns(given, "consolidate_after", 0, f"node_groups[{name!r}]")
+        for name, given in sorted(message.node_groups.items())
+        if given.HasField("consolidate_after")
+    }
 
 
 def _share(given: pb.ReplacementSettings, name: str, default: float) -> float:

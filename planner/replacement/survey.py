@@ -29,6 +29,7 @@ from trimtab.planner.simulation.growth import Growth
 from trimtab.planner.simulation.state import OPEN
 from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64, UInt8
 from trimtab.planner.snapshot.offsets import entries_of
+from trimtab.planner.snapshot.references import take_or
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.reason_pb2 import BlockingPodReason, NodeGroupReason, ReplacementLimit, UnremovableReason
 
@@ -322,15 +323,17 @@ def _young(context: ReplacementContext) -> Bool:
     """Return the nodes that are too young to be replaced, or have a pod that is, those of scale-down among them.
     bool[N]. Unknown ages count as old."""
     request, snapshot = context.request, context.request.snapshot
-    young = np.zeros(len(context.leaving), bool)
-    after_ns = request.settings.consolidate_after_ns
-    if after_ns > 0:
-        created_ns = snapshot.nodes.created_ns
-        young |= (created_ns > 0) & (request.now_ns - created_ns < after_ns)
-        pods = snapshot.pods
-        recent = (pods.created_s > 0) & (request.now_ns - pods.created_s * SECOND_NS < after_ns) & (pods.node >= 0)
-        young[pods.node[recent & ~pods.is_terminal()]] = True
-        young |= context.takes_pods
+    settings, nodes, pods = request.settings, snapshot.nodes, snapshot.pods
+    general = settings.consolidate_after_ns
+    by_group = [settings.consolidate_after_ns_of.get(group.id, general) for group in snapshot.groups]
+    after_ns: Int64 = take_or(np.array(by_group, np.int64), nodes.group, general)
+    young = (nodes.created_ns > 0) & (request.now_ns - nodes.created_ns < after_ns)
+    if not after_ns.any():
+        return np.zeros(len(young), bool)
+    rows = np.flatnonzero((pods.created_s > 0) & (pods.node >= 0) & ~pods.is_terminal())
+    node = pods.node[rows]
+    young[node[request.now_ns - pods.created_s[rows] * SECOND_NS < after_ns[node]]] = True
+    young |= context.takes_pods & (after_ns > 0)
     return young
 
 

@@ -104,7 +104,7 @@ class ReplacementWaves:
         self.context, self.bound = context, bound
         request = context.request
         self.packer = packer(request.round.simulation, request.growth)
-        self._spots, self._limit_use = SpotNodes(context), limit_use(context)
+        self.spots, self.limit_use = SpotNodes(context), limit_use(context)
         groups, count = len(request.snapshot.groups), len(context.leaving)
         self._removed, self._added = np.zeros(groups, np.int64), np.zeros(groups, np.int64)
         self._gone = np.zeros(0, np.int32)
@@ -127,8 +127,8 @@ class ReplacementWaves:
         self._use = used_shares(request.round.simulation, np.arange(count))
         self._is_needed = needed_groups(context, self.packer)
         pods = in_order(request.round.simulation, context.pods.pods)
-        self._rank = np.zeros(len(request.round.simulation.state.pod_node), np.int32)
-        self._rank[pods] = np.arange(len(pods))
+        self.rank = np.zeros(len(request.round.simulation.state.pod_node), np.int32)
+        self.rank[pods] = np.arange(len(pods))
         # What a set of nodes saves more than another is worth its moves if these save a share of the mean.
         cost = total(context.pods.cost[context.candidates])
         self._price_of_cost = request.settings.min_saving_share * max(bound.may_save, 0.0) / max(cost, 1.0)
@@ -231,7 +231,7 @@ class ReplacementWaves:
         first = context.budgets_later if self.waves else context.budgets_now
         disruptions = first + (self.scale.waves - 1) * np.minimum(context.budgets_later, MOST_DISRUPTIONS)
         gone = (self._removed, self._added, self._gone)
-        return WaveLimits(context, disruptions, *gone, waves=self.scale.waves, use=self._limit_use)
+        return WaveLimits(context, disruptions, *gone, waves=self.scale.waves, use=self.limit_use)
 
     def _rooms_to_try(self) -> list[Bool]:
         """Return the nodes on which pods may be placed: if more nodes may leave than one wave takes, also without those
@@ -274,7 +274,7 @@ class ReplacementWaves:
             np.where(self._is_needed & context.usable, may_add, 0),
             sum(len(wave.trial.group_of) for wave in self.waves),
             self.scale.most_new,
-            self._rank,
+            self.rank,
         )
 
     def _ordered(self) -> list[Int32]:
@@ -361,7 +361,7 @@ class ReplacementWaves:
             self.broken = ReplacementLimit.NODE_GROUP_LIMIT
             return None, leaving[:0]
         value = value_of(context, leaving, trial.group_of)
-        limit = broken_limit(context, value) or breaks_spot_rules(self._spots, leaving, trial.group_of)
+        limit = broken_limit(context, value) or breaks_spot_rules(self.spots, leaving, trial.group_of)
         if limit:
             self.broken = limit if value.saving > 0 or not self.broken else self.broken
             return None, leaving[:0]

@@ -164,3 +164,44 @@ def torn_apart(message: pb.ClusterSnapshot, now: set[str]) -> Iterator[str]:
 def _counts(row: pb.PodGroup) -> bool:
     """Return whether a group is more than its pods."""
     return row.policy == pb.PodGroupPolicy.GANG or bool(row.topology_key)
+
+
+def torn_by_costs(message: pb.ClusterSnapshot, decision: plan_pb2.PodCostsDecision) -> Iterator[str]:
+    """Check that pods which running gangs need go last, gang by gang, and that no other pod goes as late.
+
+    A gang needs its minimum, or all its pods if it is disrupted as a whole.
+    """
+    ranked = [group for group in decision.groups if group.complete]
+    costs = {(group.target, pod): cost for group in ranked for pod, cost in group.costs.items()}
+    gang_of = {pod: gang for gang in gangs_in(message).values() for pod in gang.pods}
+    for gang in gangs_in(message).values():
+        found = {(target, cost) for (target, pod), cost in costs.items() if cost > 0 and gang_of.get(pod) is gang}
+        if len({target for target, _ in found}) < len(found):
+            yield f"{gang.key}: its pods have the costs {sorted(found)}"
+        yield from _spared(gang, {pod: cost for (_, pod), cost in costs.items() if pod in gang.pods})
+    for group in ranked:
+        last = [gang_of[pod].key if pod in gang_of else "" for pod in group.order if group.costs[pod] > 0]
+        runs = [key for at, key in enumerate(last) if at == 0 or last[at - 1] != key]
+        if len(runs) > len(set(runs)) or "" in runs:
+            yield f"{group.owner}: the last pods are of the gangs {runs}"
+        if [*group.order] != sorted(group.order, key=lambda pod: group.costs[pod]):
+            yield f"{group.owner}: pods are not in the order of their costs"
+
+
+def _spared(gang: Gang, costs: dict[str, int]) -> Iterator[str]:
+    """Check how many pods of a gang may go before the last ones."""
+    bound = len(gang.pods) - len(gang.pending)
+    is_gang = gang.row is not None and not gang.row.problem and gang.row.policy == pb.PodGroupPolicy.GANG
+    is_running = is_gang and bound >= gang.least
+    if is_running and gang.row is not None and gang.row.disruption_mode == pb.PodGroupDisruptionMode.POD_GROUP:
+        least = bound
+    else:
+        least = gang.least if is_running else 0
+    on_nodes = gang.pods.keys() - gang.pending
+    early = sum(costs[pod] <= 0 for pod in costs.keys() & on_nodes)
+    if early > bound - least:
+        yield f"{gang.key}: {early} of its {bound} pods may go before others, {least} must run"
+    if any(costs[pod] > 0 for pod in costs.keys() & gang.pending):
+        yield f"{gang.key}: a pod on no node is said to be needed"
+    if costs.keys() >= on_nodes and bound - early > least:
+        yield f"{gang.key}: {bound - early} of its pods go last, {least} must run"

@@ -22,7 +22,7 @@ from trimtab.planner.simulation import kernels
 from trimtab.planner.simulation.build import Simulation, build_simulation
 from trimtab.planner.simulation.explain import explain, masks
 from trimtab.planner.simulation.virtual import with_virtual
-from trimtab.planner.simulation.virtual_rows import NodeTemplate, VirtualNodes, labels_of, template_of
+from trimtab.planner.simulation.virtual_rows import NodeTemplate, VirtualNodes, template_of
 from trimtab.planner.snapshot.columns import NO_NODE, UNKNOWN_NODE, Snapshot
 from trimtab.v1 import plan_pb2, reason_pb2
 
@@ -136,7 +136,7 @@ class _Sequence:
 
 def _virtual_nodes(whole: Snapshot) -> list[int]:
     """Every second node of those that have their name as hostname, and to which no pod is pinned."""
-    labels = [dict(labels_of(whole, row)) for row in whole.nodes.label_set.tolist()]
+    labels = [dict(whole.labels_of(row)) for row in whole.nodes.label_set.tolist()]
     pinned = set(whole.pods.pinned.tolist())
     could = [at for at, name in enumerate(whole.nodes.name) if labels[at].get(HOSTNAME) == name and at not in pinned]
     return could[::2]

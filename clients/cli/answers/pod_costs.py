@@ -24,6 +24,8 @@ def render(answer: PlanAnswer) -> Iterator[RenderableType]:
     if ranked:
         yield ""
         yield from _tables(ranked, answer.verbose)
+    if any(cost > 0 for group in ranked for cost in group.costs.values()):
+        yield "Pods with a cost above 0 are needed by a running gang: they go last, gang by gang."
     left = [group for group in groups if not group.complete]
     for group in left if answer.verbose else left[:MOST_GROUPS]:
         yield f"{escape(group.owner)} is left to its controller: {_why(group, answer.verbose)}."

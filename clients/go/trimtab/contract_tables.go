@@ -23,6 +23,7 @@ var requiredFeatures = map[string]string{
 	"DisruptionBudget.schedule":                                "replacement-budgets",
 	"GangSettings.move_running":                                "gangs",
 	"GangSettings.serve_optional_members":                      "gangs",
+	"NodeGroupSettings.consolidate_after":                      "replacement-stability",
 	"NodeGroupSettings.gpu_utilization_threshold":              "node-group-overrides",
 	"NodeGroupSettings.ignore_daemonsets_utilization":          "node-group-overrides",
 	"NodeGroupSettings.job_pods_unmovable":                     "node-group-overrides",

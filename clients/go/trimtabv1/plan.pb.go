@@ -4808,7 +4808,9 @@ type PodCostGroup struct {
 	Owner string `protobuf:"bytes,1,opt,name=owner,proto3" json:"owner,omitempty"`
 	// "namespace/name" to cost: pods with a lower cost go first. The negated
 	// rank, -(2^31 - 1) to 0: the weighted sum of ranks in units of 2^-26, or in
-	// larger units if the weights add up to more than 31.
+	// larger units if the weights add up to more than 31. For pods that a running
+	// gang needs, 1 to 2^26: the gang's place among those of the target, equal for
+	// all these pods, and for no other gang.
 	Costs map[string]int32 `protobuf:"bytes,2,rep,name=costs,proto3" json:"costs,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// Whether all pods of the owner that are not being deleted have a cost here.
 	// If false, `costs` is empty and nothing must be written.
@@ -6539,7 +6541,8 @@ type ReplacementSettings struct {
 	// 0.1.
 	StabilityMargin *float64 `protobuf:"fixed64,10,opt,name=stability_margin,json=stabilityMargin,proto3,oneof" json:"stability_margin,omitempty"`
 	// Nodes with a pod younger than this, or younger themselves, stay. >= 0 s,
-	// default 0 s. Karpenter's `consolidateAfter`.
+	// default 0 s. Karpenter's `consolidateAfter`. `NodeGroupSettings` may give
+	// another one for the nodes of a group.
 	ConsolidateAfter *durationpb.Duration `protobuf:"bytes,11,opt,name=consolidate_after,json=consolidateAfter,proto3" json:"consolidate_after,omitempty"`
 	// A plan is made only if its Balanced score (`ReplacementOption`) is at least
 	// this. >= 0; 0 = any, the default.
@@ -8414,6 +8417,8 @@ type NodeGroupSettings struct {
 	IgnoreDaemonsetsUtilization *bool `protobuf:"varint,5,opt,name=ignore_daemonsets_utilization,json=ignoreDaemonsetsUtilization,proto3,oneof" json:"ignore_daemonsets_utilization,omitempty"`
 	// `ScaleDownSettings.job_pods_unmovable`.
 	JobPodsUnmovable *bool `protobuf:"varint,6,opt,name=job_pods_unmovable,json=jobPodsUnmovable,proto3,oneof" json:"job_pods_unmovable,omitempty"`
+	// `ReplacementSettings.consolidate_after`.
+	ConsolidateAfter *durationpb.Duration `protobuf:"bytes,7,opt,name=consolidate_after,json=consolidateAfter,proto3" json:"consolidate_after,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -8488,6 +8493,13 @@ func (x *NodeGroupSettings) GetJobPodsUnmovable() bool {
 		return *x.JobPodsUnmovable
 	}
 	return false
+}
+
+func (x *NodeGroupSettings) GetConsolidateAfter() *durationpb.Duration {
+	if x != nil {
+		return x.ConsolidateAfter
+	}
+	return nil
 }
 
 // Resource slack.
@@ -10095,14 +10107,15 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\x0f_try_list_orderB\f\n" +
 	"\n" +
 	"_max_wavesB\x1a\n" +
-	"\x18_device_utilization_only\"\xf9\x03\n" +
+	"\x18_device_utilization_only\"\xc1\x04\n" +
 	"\x11NodeGroupSettings\x128\n" +
 	"\x15utilization_threshold\x18\x01 \x01(\x01H\x00R\x14utilizationThreshold\x88\x01\x01\x12?\n" +
 	"\x19gpu_utilization_threshold\x18\x02 \x01(\x01H\x01R\x17gpuUtilizationThreshold\x88\x01\x01\x12>\n" +
 	"\runneeded_time\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\funneededTime\x12<\n" +
 	"\funready_time\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\vunreadyTime\x12G\n" +
 	"\x1dignore_daemonsets_utilization\x18\x05 \x01(\bH\x02R\x1bignoreDaemonsetsUtilization\x88\x01\x01\x121\n" +
-	"\x12job_pods_unmovable\x18\x06 \x01(\bH\x03R\x10jobPodsUnmovable\x88\x01\x01B\x18\n" +
+	"\x12job_pods_unmovable\x18\x06 \x01(\bH\x03R\x10jobPodsUnmovable\x88\x01\x01\x12F\n" +
+	"\x11consolidate_after\x18\a \x01(\v2\x19.google.protobuf.DurationR\x10consolidateAfterB\x18\n" +
 	"\x16_utilization_thresholdB\x1c\n" +
 	"\x1a_gpu_utilization_thresholdB \n" +
 	"\x1e_ignore_daemonsets_utilizationB\x15\n" +
@@ -10533,40 +10546,41 @@ var file_trimtab_v1_plan_proto_depIdxs = []int32{
 	9,   // 162: trimtab.v1.ScaleDownSettings.objective:type_name -> trimtab.v1.Objective.Code
 	133, // 163: trimtab.v1.NodeGroupSettings.unneeded_time:type_name -> google.protobuf.Duration
 	133, // 164: trimtab.v1.NodeGroupSettings.unready_time:type_name -> google.protobuf.Duration
-	12,  // 165: trimtab.v1.SlackSettings.strategy:type_name -> trimtab.v1.SlackStrategy.Code
-	129, // 166: trimtab.v1.SlackSettings.resources:type_name -> trimtab.v1.SlackSettings.ResourcesEntry
-	101, // 167: trimtab.v1.SlackSettings.pools:type_name -> trimtab.v1.SlackPool
-	102, // 168: trimtab.v1.SlackSettings.schedules:type_name -> trimtab.v1.SlackSchedule
-	104, // 169: trimtab.v1.SlackSettings.ignored_pods:type_name -> trimtab.v1.PodSelector
-	13,  // 170: trimtab.v1.SlackSettings.capacity_buffer_reading:type_name -> trimtab.v1.CapacityBufferReading.Code
-	85,  // 171: trimtab.v1.SlackPool.nodes:type_name -> trimtab.v1.Selector
-	130, // 172: trimtab.v1.SlackPool.resources:type_name -> trimtab.v1.SlackPool.ResourcesEntry
-	12,  // 173: trimtab.v1.SlackPool.strategy:type_name -> trimtab.v1.SlackStrategy.Code
-	102, // 174: trimtab.v1.SlackPool.schedules:type_name -> trimtab.v1.SlackSchedule
-	133, // 175: trimtab.v1.SlackSchedule.duration:type_name -> google.protobuf.Duration
-	131, // 176: trimtab.v1.SlackSchedule.resources:type_name -> trimtab.v1.SlackSchedule.ResourcesEntry
-	85,  // 177: trimtab.v1.PodSelector.labels:type_name -> trimtab.v1.Selector
-	106, // 178: trimtab.v1.PodCostSettings.targets:type_name -> trimtab.v1.PodCostTarget
-	85,  // 179: trimtab.v1.PodCostTarget.selector:type_name -> trimtab.v1.Selector
-	107, // 180: trimtab.v1.PodCostTarget.strategies:type_name -> trimtab.v1.PodCostTerm
-	5,   // 181: trimtab.v1.PodCostTerm.strategy:type_name -> trimtab.v1.PodCostStrategy.Code
-	137, // 182: trimtab.v1.ScaleUpDecision.ExcludedEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
-	137, // 183: trimtab.v1.UnschedulablePod.ReasonsEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
-	149, // 184: trimtab.v1.UnschedulablePod.FailedPredicatesEntry.value:type_name -> trimtab.v1.PredicateReason.Code
-	137, // 185: trimtab.v1.WaitingPlaceholders.ReasonsEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
-	149, // 186: trimtab.v1.WaitingPlaceholders.FailedPredicatesEntry.value:type_name -> trimtab.v1.PredicateReason.Code
-	137, // 187: trimtab.v1.CapacityAnswer.ReasonsEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
-	149, // 188: trimtab.v1.CapacityAnswer.FailedPredicatesEntry.value:type_name -> trimtab.v1.PredicateReason.Code
-	137, // 189: trimtab.v1.ReplacementDecision.ExcludedEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
-	97,  // 190: trimtab.v1.PlanSettings.NodeGroupsEntry.value:type_name -> trimtab.v1.NodeGroupSettings
-	99,  // 191: trimtab.v1.SlackSettings.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
-	99,  // 192: trimtab.v1.SlackPool.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
-	99,  // 193: trimtab.v1.SlackSchedule.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
-	194, // [194:194] is the sub-list for method output_type
-	194, // [194:194] is the sub-list for method input_type
-	194, // [194:194] is the sub-list for extension type_name
-	194, // [194:194] is the sub-list for extension extendee
-	0,   // [0:194] is the sub-list for field type_name
+	133, // 165: trimtab.v1.NodeGroupSettings.consolidate_after:type_name -> google.protobuf.Duration
+	12,  // 166: trimtab.v1.SlackSettings.strategy:type_name -> trimtab.v1.SlackStrategy.Code
+	129, // 167: trimtab.v1.SlackSettings.resources:type_name -> trimtab.v1.SlackSettings.ResourcesEntry
+	101, // 168: trimtab.v1.SlackSettings.pools:type_name -> trimtab.v1.SlackPool
+	102, // 169: trimtab.v1.SlackSettings.schedules:type_name -> trimtab.v1.SlackSchedule
+	104, // 170: trimtab.v1.SlackSettings.ignored_pods:type_name -> trimtab.v1.PodSelector
+	13,  // 171: trimtab.v1.SlackSettings.capacity_buffer_reading:type_name -> trimtab.v1.CapacityBufferReading.Code
+	85,  // 172: trimtab.v1.SlackPool.nodes:type_name -> trimtab.v1.Selector
+	130, // 173: trimtab.v1.SlackPool.resources:type_name -> trimtab.v1.SlackPool.ResourcesEntry
+	12,  // 174: trimtab.v1.SlackPool.strategy:type_name -> trimtab.v1.SlackStrategy.Code
+	102, // 175: trimtab.v1.SlackPool.schedules:type_name -> trimtab.v1.SlackSchedule
+	133, // 176: trimtab.v1.SlackSchedule.duration:type_name -> google.protobuf.Duration
+	131, // 177: trimtab.v1.SlackSchedule.resources:type_name -> trimtab.v1.SlackSchedule.ResourcesEntry
+	85,  // 178: trimtab.v1.PodSelector.labels:type_name -> trimtab.v1.Selector
+	106, // 179: trimtab.v1.PodCostSettings.targets:type_name -> trimtab.v1.PodCostTarget
+	85,  // 180: trimtab.v1.PodCostTarget.selector:type_name -> trimtab.v1.Selector
+	107, // 181: trimtab.v1.PodCostTarget.strategies:type_name -> trimtab.v1.PodCostTerm
+	5,   // 182: trimtab.v1.PodCostTerm.strategy:type_name -> trimtab.v1.PodCostStrategy.Code
+	137, // 183: trimtab.v1.ScaleUpDecision.ExcludedEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
+	137, // 184: trimtab.v1.UnschedulablePod.ReasonsEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
+	149, // 185: trimtab.v1.UnschedulablePod.FailedPredicatesEntry.value:type_name -> trimtab.v1.PredicateReason.Code
+	137, // 186: trimtab.v1.WaitingPlaceholders.ReasonsEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
+	149, // 187: trimtab.v1.WaitingPlaceholders.FailedPredicatesEntry.value:type_name -> trimtab.v1.PredicateReason.Code
+	137, // 188: trimtab.v1.CapacityAnswer.ReasonsEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
+	149, // 189: trimtab.v1.CapacityAnswer.FailedPredicatesEntry.value:type_name -> trimtab.v1.PredicateReason.Code
+	137, // 190: trimtab.v1.ReplacementDecision.ExcludedEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
+	97,  // 191: trimtab.v1.PlanSettings.NodeGroupsEntry.value:type_name -> trimtab.v1.NodeGroupSettings
+	99,  // 192: trimtab.v1.SlackSettings.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
+	99,  // 193: trimtab.v1.SlackPool.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
+	99,  // 194: trimtab.v1.SlackSchedule.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
+	195, // [195:195] is the sub-list for method output_type
+	195, // [195:195] is the sub-list for method input_type
+	195, // [195:195] is the sub-list for extension type_name
+	195, // [195:195] is the sub-list for extension extendee
+	0,   // [0:195] is the sub-list for field type_name
 }
 
 func init() { file_trimtab_v1_plan_proto_init() }

@@ -24,7 +24,7 @@ NEGATIVE_LENGTH = 10
 @by_reference()
 class RankedGroups(NamedTuple):
     """Groups whose pods are ranked by the same strategies, with pods in order of removal. bounds : int64[G+1]; pods :
-    int64[M] rows of the snapshot; costs : int32[M], at most 0; shares : uint8[S, 16·M], for each strategy its weighted
+    int64[M] rows of the snapshot; costs : int32[M]; shares : uint8[S, 16·M], for each strategy its weighted
     ranks followed by its own ranks, as little-endian doubles; heads : encoded names of strategies, at the beginning of
     their shares; owners, waits_for : texts of the groups; after_each, target : int64[1].
     """
@@ -67,6 +67,12 @@ def write_pod(names: Names, pod: int, out: UInt8, at: int) -> int:
 
 
 @inner_kernel
+def value_length(cost: int) -> int:
+    """Return the bytes of a cost."""
+    return NEGATIVE_LENGTH if cost < 0 else varint_length(cost)
+
+
+@inner_kernel
 def share_length(groups: RankedGroups, strategy: int, count: int) -> int:
     """Return the bytes of one strategy's share in a group with this many pods, without tag and length."""
     head = groups.head_offsets[strategy + 1] - groups.head_offsets[strategy]
@@ -86,7 +92,7 @@ def group_length(names: Names, groups: RankedGroups, group: int) -> int:
         size += 1 + varint_length(groups.target[0])
     for at in range(first, last):
         text = pod_length(names, groups.pods[at])
-        value = NEGATIVE_LENGTH if groups.costs[at] < 0 else 1
+        value = value_length(widened(groups.costs[at]))
         entry = 1 + varint_length(text) + text + 1 + value
         size += 1 + varint_length(entry) + entry + 1 + varint_length(text) + text
     for strategy in range(len(groups.shares)):
@@ -99,7 +105,7 @@ def group_length(names: Names, groups: RankedGroups, group: int) -> int:
 def write_cost(names: Names, pod: int, cost: int, out: UInt8, at: int) -> int:
     """Write one entry of the map, pod to cost; return the position behind it."""
     text = pod_length(names, pod)
-    value = NEGATIVE_LENGTH if cost < 0 else 1
+    value = value_length(cost)
     out[at] = COSTS_FIELD
     at = write_varint(out, at + 1, 1 + varint_length(text) + text + 1 + value)
     out[at] = KEY_FIELD

@@ -2801,7 +2801,9 @@ class PodCostGroup(_message.Message):
     def costs(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """"namespace/name" to cost: pods with a lower cost go first. The negated
         rank, -(2^31 - 1) to 0: the weighted sum of ranks in units of 2^-26, or in
-        larger units if the weights add up to more than 31.
+        larger units if the weights add up to more than 31. For pods that a running
+        gang needs, 1 to 2^26: the gang's place among those of the target, equal for
+        all these pods, and for no other gang.
         """
 
     @_builtins.property
@@ -3995,7 +3997,8 @@ class ReplacementSettings(_message.Message):
     @_builtins.property
     def consolidate_after(self) -> _duration_pb2.Duration:
         """Nodes with a pod younger than this, or younger themselves, stay. >= 0 s,
-        default 0 s. Karpenter's `consolidateAfter`.
+        default 0 s. Karpenter's `consolidateAfter`. `NodeGroupSettings` may give
+        another one for the nodes of a group.
         """
 
     @_builtins.property
@@ -5428,6 +5431,7 @@ class NodeGroupSettings(_message.Message):
     UNREADY_TIME_FIELD_NUMBER: _builtins.int
     IGNORE_DAEMONSETS_UTILIZATION_FIELD_NUMBER: _builtins.int
     JOB_PODS_UNMOVABLE_FIELD_NUMBER: _builtins.int
+    CONSOLIDATE_AFTER_FIELD_NUMBER: _builtins.int
     utilization_threshold: _builtins.float
     """`ScaleDownSettings.utilization_threshold`."""
     gpu_utilization_threshold: _builtins.float
@@ -5444,6 +5448,10 @@ class NodeGroupSettings(_message.Message):
     def unready_time(self) -> _duration_pb2.Duration:
         """`ScaleDownSettings.unready_time`."""
 
+    @_builtins.property
+    def consolidate_after(self) -> _duration_pb2.Duration:
+        """`ReplacementSettings.consolidate_after`."""
+
     def __init__(
         self,
         *,
@@ -5453,10 +5461,11 @@ class NodeGroupSettings(_message.Message):
         unready_time: _duration_pb2.Duration | None = ...,
         ignore_daemonsets_utilization: _builtins.bool | None = ...,
         job_pods_unmovable: _builtins.bool | None = ...,
+        consolidate_after: _duration_pb2.Duration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_gpu_utilization_threshold", b"_gpu_utilization_threshold", "_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization", "_job_pods_unmovable", b"_job_pods_unmovable", "_utilization_threshold", b"_utilization_threshold", "gpu_utilization_threshold", b"gpu_utilization_threshold", "ignore_daemonsets_utilization", b"ignore_daemonsets_utilization", "job_pods_unmovable", b"job_pods_unmovable", "unneeded_time", b"unneeded_time", "unready_time", b"unready_time", "utilization_threshold", b"utilization_threshold"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_gpu_utilization_threshold", b"_gpu_utilization_threshold", "_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization", "_job_pods_unmovable", b"_job_pods_unmovable", "_utilization_threshold", b"_utilization_threshold", "consolidate_after", b"consolidate_after", "gpu_utilization_threshold", b"gpu_utilization_threshold", "ignore_daemonsets_utilization", b"ignore_daemonsets_utilization", "job_pods_unmovable", b"job_pods_unmovable", "unneeded_time", b"unneeded_time", "unready_time", b"unready_time", "utilization_threshold", b"utilization_threshold"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_gpu_utilization_threshold", b"_gpu_utilization_threshold", "_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization", "_job_pods_unmovable", b"_job_pods_unmovable", "_utilization_threshold", b"_utilization_threshold", "gpu_utilization_threshold", b"gpu_utilization_threshold", "ignore_daemonsets_utilization", b"ignore_daemonsets_utilization", "job_pods_unmovable", b"job_pods_unmovable", "unneeded_time", b"unneeded_time", "unready_time", b"unready_time", "utilization_threshold", b"utilization_threshold"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_gpu_utilization_threshold", b"_gpu_utilization_threshold", "_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization", "_job_pods_unmovable", b"_job_pods_unmovable", "_utilization_threshold", b"_utilization_threshold", "consolidate_after", b"consolidate_after", "gpu_utilization_threshold", b"gpu_utilization_threshold", "ignore_daemonsets_utilization", b"ignore_daemonsets_utilization", "job_pods_unmovable", b"job_pods_unmovable", "unneeded_time", b"unneeded_time", "unready_time", b"unready_time", "utilization_threshold", b"utilization_threshold"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__gpu_utilization_threshold: _TypeAlias = _typing.Literal["gpu_utilization_threshold"]  # noqa: Y015
     _WhichOneofArgType__gpu_utilization_threshold: _TypeAlias = _typing.Literal["_gpu_utilization_threshold", b"_gpu_utilization_threshold"]  # noqa: Y015

@@ -21,7 +21,7 @@ from trimtab.planner.round.round import Round
 from trimtab.planner.round.work import Work
 from trimtab.planner.service.version_cache import CachedSnapshot, CacheScope, VersionCache
 from trimtab.planner.simulation.build import Simulation
-from trimtab.planner.simulation.virtual_rows import NO_KINDS, Kinds, VirtualPod, VirtualRows, labels_of
+from trimtab.planner.simulation.virtual_rows import NO_KINDS, Kinds, VirtualPod, VirtualRows
 from trimtab.planner.slack.decision import decide
 from trimtab.planner.slack.settings import SlackSettings, resolve_slack
 from trimtab.planner.snapshot.caches import WRITE_ALWAYS, KeyedCache, SnapshotCache
@@ -76,7 +76,7 @@ def mirrored(cluster: Snapshot, count: int) -> tuple[SlackRequest, ...]:
     for number, (owner, pod) in enumerate(islice(cycle(first.items()), count)):
         of = cluster.owners[owner]
         name = of.name if number < len(first) else f"{of.name}-{number}"
-        spec, labels = cluster.specs[pods.spec[pod]], labels_of(cluster, int(pods.label_set[pod]))
+        spec, labels = cluster.specs[pods.spec[pod]], cluster.labels_of(int(pods.label_set[pod]))
         namespace = cluster.strings[pods.namespace[pod]]
         rows.append(SlackRequest(f"{of.kind}/{of.namespace}/{name}", "", namespace, spec, labels, 1, "1"))
     return tuple(sorted(rows))

@@ -5,7 +5,8 @@ Decides how each is expressed:
 - `limits` : a limit on the pool's nodes, for all decisions that add nodes
 - `weight` : ranks of the expander PRIORITY, if weights differ; money decides among pools of one rank
 - `disruption.budgets` : budgets of the decision REPLACEMENT; without any, Karpenter's default of 10 % of the pool
-- `consolidateAfter` : the unneeded time of the pool's groups; `Never` and `WhenEmpty` keep nodes from being drained
+- `consolidateAfter` : the unneeded time of the pool's groups, and their `consolidate_after` for REPLACEMENT; `Never`
+  and `WhenEmpty` keep nodes from being drained
 Errors are FieldError with the path below the object; the caller names the object. Source: Karpenter, pkg/apis/v1.
 """
 
@@ -142,12 +143,13 @@ def drain_rules(disruption: PoolDisruption | None) -> DrainRules:
 
 
 def group_settings(rules: DrainRules) -> plan_pb2.NodeGroupSettings | None:
-    """Return the settings of a pool's groups for scale-down; None = the general ones."""
+    """Return the settings of a pool's groups; None = the general ones."""
     found = plan_pb2.NodeGroupSettings()
     if rules.never:
         found.unneeded_time.CopyFrom(Duration(seconds=NEVER_S))
     elif rules.after_s is not None:
         found.unneeded_time.FromMilliseconds(round(rules.after_s * 1000))
+        found.consolidate_after.CopyFrom(found.unneeded_time)
     if rules.only_empty or rules.never:
         found.utilization_threshold = found.gpu_utilization_threshold = 0.0
         found.ignore_daemonsets_utilization = True
@@ -186,6 +188,9 @@ def with_pool_settings(settings: plan_pb2.PlanSettings, pools: plan_pb2.PlanSett
     if settings.scale_up.expanders:
         merged.scale_up.ClearField("expanders")
         merged.scale_up.ClearField("priority")
+    if settings.replacement.HasField("consolidate_after"):
+        for of_pool in merged.node_groups.values():
+            of_pool.ClearField("consolidate_after")
     for group, given in settings.node_groups.items():
         merged.node_groups[group].MergeFrom(given)
     of_groups = {

@@ -33,6 +33,7 @@ from trimtab.clients.kubernetes.kinds.nodes import (
 )
 from trimtab.clients.kubernetes.object_errors import FieldError, below
 from trimtab.clients.snapshots.dominated_groups import ROOM
+from trimtab.clients.snapshots.objects.karpenter.min_values import too_few_values, with_min_values
 from trimtab.clients.snapshots.objects.karpenter.offers import (
     CAPACITY_TYPE,
     POOL,
@@ -105,6 +106,7 @@ class _PoolReader:
         present = present_offers(given.nodes, given.claims)
         self._given = given
         self._offers = present if offers is None else completed(offers, present, _zones(given.pools))
+        self._whole = {offer.key: offer for offer in self._offers}
         self._is_inferred = offers is None
         self._settings, self._notes = plan_pb2.PlanSettings(), list[str]()
         self._members = _members(given)
@@ -195,20 +197,23 @@ class _PoolReader:
                     break
             else:
                 allowed.append(offer)
-        self._check_diversity(pool, allowed)
         if self._offers and not allowed:
             self._notes.append(f"NodePool {pool.name}: spec.template.spec.requirements allow none of the offerings")
-        return allowed
+        return self._diverse_offers(pool, allowed)
 
-    def _check_diversity(self, pool: _CheckedPool, allowed: Sequence[MachineOffer]) -> None:
-        for rule in pool.rules.diverse:
-            of_offers = {offer.labels[rule.key] for offer in allowed if rule.key in offer.labels}
-            count = len(of_offers if is_of_machines(rule.key) else pool.rules.values_of(rule.key))
-            if count < rule.min_values:
-                self._notes.append(
-                    f"NodePool {pool.name}: spec.template.spec.requirements[{rule.place}].minValues: {rule.min_values} "
-                    f"values of {rule.key} are required, there are {count}; Karpenter would add no node"
-                )
+    def _diverse_offers(self, pool: _CheckedPool, allowed: list[MachineOffer]) -> list[MachineOffer]:
+        """Return offerings with what `minValues` lets new nodes hold. Where only offerings in use are known, there are
+        others that Karpenter chooses from, so nothing follows."""
+        lacking = too_few_values(pool.rules, allowed)
+        for rule, count in lacking:
+            effect = "those not in use may be among the rest" if self._is_inferred else "so it gets no new nodes"
+            self._notes.append(
+                f"NodePool {pool.name}: spec.template.spec.requirements[{rule.place}].minValues: {rule.min_values} "
+                f"values of {rule.key} are required, there are {count}; {effect}"
+            )
+        if self._is_inferred or not pool.rules.diverse:
+            return allowed
+        return [] if lacking else with_min_values(pool.rules, allowed)
 
     def _group(self, pool: _CheckedPool, offer: MachineOffer, variant: Mapping[str, str]) -> NodeGroup:
         name = "/".join((pool.name, *(part or "-" for part in offer.key), *variant.values()))
@@ -217,6 +222,8 @@ class _PoolReader:
         of_pool = (pool.template.metadata and pool.template.metadata.labels) or {}
         labels = {**offer.labels, **variant, **of_pool, POOL: pool.name}
         waiting = self._claimed.pop((pool.name, offer.key), 0)
+        # What is on its way has all its room, whatever new nodes may be planned to hold.
+        allocatable = self._whole[offer.key].allocatable if waiting else offer.allocatable
         return NodeGroup(
             ObjectMeta(name=name),
             NodeGroupSpec(
@@ -228,7 +235,7 @@ class _PoolReader:
                 template=TemplateNode(
                     ObjectMeta(labels=labels),
                     NodeSpec(taints=list(pool.spec.taints or ())),
-                    NodeStatus(capacity=offer.capacity, allocatable=offer.allocatable),
+                    NodeStatus(capacity=offer.capacity, allocatable=allocatable),
                 ),
             ),
         )
@@ -283,9 +290,6 @@ class _PoolReader:
         if settings is not None:
             for group in groups:
                 self._settings.node_groups[group].CopyFrom(settings)
-        longest = self._settings.replacement.consolidate_after
-        if rules.after_s is not None and rules.after_s > longest.ToMilliseconds() / 1000:
-            longest.FromMilliseconds(round(rules.after_s * 1000))
 
     def _add_startup_taints(self, pools: Sequence[NodePool]) -> None:
         templates = [pool.spec.template.spec for pool in pools if pool.spec and pool.spec.template]

@@ -191,7 +191,7 @@ def test_groups_are_written_as_messages_built_field_by_field(data: st.DataObject
     namespace = np.array(data.draw(st.lists(st.integers(0, 1), min_size=total, max_size=total)), np.int32)
     spaces = ["a", "kube-system"]
     names = [f"pod-{i}" * data.draw(st.integers(1, 30)) for i in range(total)]
-    costs = data.draw(st.lists(st.integers(-(2**31), 0), min_size=total, max_size=total))
+    costs = data.draw(st.lists(st.integers(-(2**31), 2**26), min_size=total, max_size=total))
     pods = data.draw(st.permutations(range(total)))
     doubles = [data.draw(st.lists(FLOATS, min_size=2 * total, max_size=2 * total)) for _ in strategies]
     target, after_each = data.draw(st.integers(0, 300)), data.draw(st.booleans())

@@ -141,6 +141,17 @@ def test_young_nodes_and_nodes_with_young_pods_stay() -> None:
     assert plan(young).waves != []
 
 
+def test_consolidate_after_of_a_node_group_counts_for_its_nodes_alone() -> None:
+    young = half_used(1, created="2027-01-15T07:59:00Z")
+    of_group = {"large": {"consolidateAfter": "3600s"}, "small": {"consolidateAfter": "0s"}}
+    found = plan(young, more={"nodeGroups": of_group})
+    assert (found.waves, found.kept) == ([], {"l0": "TOO_YOUNG"})
+    assert plan(young, more={"nodeGroups": {"small": {"consolidateAfter": "3600s"}}}).waves != []
+    assert plan(
+        young, settings={"consolidateAfter": "3600s"}, more={"nodeGroups": {"large": {"consolidateAfter": "0s"}}}
+    ).waves
+
+
 def test_savings_too_small_for_the_settings_are_left() -> None:
     assert plan(half_used(), settings={"minSavingPerHour": 1.7}).waves == []
     assert plan(half_used(), settings={"minSavingPerEviction": 0.4}).waves == []

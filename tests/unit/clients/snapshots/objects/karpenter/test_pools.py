@@ -11,6 +11,7 @@ from trimtab.clients.cluster_view import ClusterView
 from trimtab.clients.snapshots.objects import build_snapshot, decode_objects
 from trimtab.clients.snapshots.objects.build import BuiltSnapshot
 from trimtab.clients.snapshots.objects.karpenter.offers import MachineOffer, OfferKey, labels_of
+from trimtab.clients.snapshots.objects.karpenter.pool_settings import with_pool_settings
 from trimtab.v1 import plan_pb2
 
 Json = dict[str, Any]
@@ -176,9 +177,25 @@ def test_when_nodes_of_a_pool_may_go(
     settings = asked(kp.node_pool(disruption=disruption))
     of_group = settings.node_groups["default/m5.large/z1/on-demand"]
     assert of_group.unneeded_time.seconds == unneeded_s
+    assert of_group.HasField("consolidate_after") is (unneeded_s < 1000)
+    assert of_group.consolidate_after.seconds in (unneeded_s, 0)
+    assert not settings.replacement.HasField("consolidate_after")
     assert of_group.HasField("utilization_threshold") is only_empty
     zero = [list(one.reasons) for one in settings.replacement.budgets if one.max_nodes == "0"]
     assert zero == ([closed] if closed is not None else [])
+
+
+def test_each_pool_has_its_own_consolidate_after_unless_the_settings_have_one_for_all() -> None:
+    pools = [kp.node_pool(name, disruption={"consolidateAfter": after}) for name, after in (("a", "0s"), ("b", "8h"))]
+    settings = asked(*pools)
+    of_pools = {name.split("/")[0]: one.consolidate_after.seconds for name, one in settings.node_groups.items()}
+    assert of_pools == {"a": 0, "b": 8 * 3600}
+    given = plan_pb2.PlanSettings()
+    assert with_pool_settings(given, settings) == settings
+    given.replacement.consolidate_after.seconds = 60
+    merged = with_pool_settings(given, settings)
+    assert merged.replacement.consolidate_after.seconds == 60
+    assert not any(one.HasField("consolidate_after") for one in merged.node_groups.values())
 
 
 @pytest.mark.parametrize(
@@ -232,12 +249,54 @@ def test_a_budget_that_cannot_be_read_counts_as_no_node(budget: Json, said: str)
     assert [one.max_nodes for one in found.settings.replacement.budgets] == ["0"]
 
 
-def test_too_few_values_for_a_requirement_are_said() -> None:
+def test_a_pool_with_too_few_values_for_a_requirement_gets_no_new_nodes_which_is_said() -> None:
     pool = kp.node_pool("p", [requirement(kp.INSTANCE_TYPE, "Exists", min_values=3)])
-    (said,) = [note for note in built(pool, offers=OFFERS).notes if "minValues" in note]
+    found = built(pool, offers=OFFERS)
+    (said,) = [note for note in found.notes if "minValues" in note]
     assert "requirements[0].minValues: 3 values of node.kubernetes.io/instance-type are required, there are 2" in said
+    assert said.endswith("so it gets no new nodes")
+    assert len(found.snapshot.node_groups) == 0
     pool = kp.node_pool("p", [requirement(kp.INSTANCE_TYPE, "Exists", min_values=2)])
-    assert not [note for note in built(pool, offers=OFFERS).notes if "minValues" in note]
+    found = built(pool, offers=OFFERS)
+    assert not [note for note in found.notes if "minValues" in note]
+    assert len(found.snapshot.node_groups) == len(OFFERS)
+
+
+def test_too_few_values_among_the_offerings_in_use_are_said_and_the_pool_grows() -> None:
+    pool = kp.node_pool("p", [requirement(kp.INSTANCE_TYPE, "Exists", min_values=3)])
+    found = built(pool, kp.pool_node("n1", "p"))
+    (said,) = [note for note in found.notes if "minValues" in note]
+    assert said.endswith("there are 1; those not in use may be among the rest")
+    assert [group.max_size > 1 for group in found.snapshot.node_groups] == [True]
+
+
+def sized(name: str, cpu: str, memory: str) -> MachineOffer:
+    return offer(f"{name}/z1/on-demand")._replace(allocatable={"cpu": cpu, "memory": memory, "pods": "110"})
+
+
+SIZES = [sized("m5.large", "2", "8Gi"), sized("m5.xlarge", "4", "16Gi"), sized("r5.xlarge", "4", "32Gi")]
+
+
+def cpu_of_groups(*objects: Json, offers: list[MachineOffer] = SIZES) -> dict[str, int]:
+    """Return the milli-cores of the template of each group."""
+    snapshot = built(*objects, offers=offers).snapshot
+    place = list(snapshot.resources).index("cpu")
+    return {group.id.split("/")[1]: group.template.allocatable[place] for group in snapshot.node_groups}
+
+
+def test_a_new_node_is_planned_to_hold_what_as_many_types_could_hold_as_min_values_asks_for() -> None:
+    def at_least(count: int) -> dict[str, int]:
+        return cpu_of_groups(kp.node_pool("p", [requirement(kp.INSTANCE_TYPE, "Exists", min_values=count)]))
+
+    assert at_least(1) == {"m5.large": 2000, "m5.xlarge": 4000, "r5.xlarge": 4000}
+    assert at_least(2) == {"m5.large": 2000, "m5.xlarge": 4000, "r5.xlarge": 4000}
+    assert at_least(3) == {"m5.large": 2000, "m5.xlarge": 2000, "r5.xlarge": 2000}
+
+
+def test_a_type_on_its_way_has_all_its_room_whatever_min_values_lets_new_nodes_hold() -> None:
+    pool = kp.node_pool("p", [requirement(kp.INSTANCE_TYPE, "Exists", min_values=3)])
+    claim = kp.node_claim("c", "p", "m5.xlarge/z1/on-demand")
+    assert cpu_of_groups(pool, claim) == {"m5.large": 2000, "m5.xlarge": 4000, "r5.xlarge": 2000}
 
 
 def test_a_label_of_machines_that_no_offering_has_is_not_checked_which_is_said() -> None:

@@ -62,9 +62,10 @@ class CountedClaims:
 
     def read(self, claim: DeviceClaim) -> ClaimDemand:
         """Return what a claim asks for."""
-        if claim not in self._known:
-            self._known[claim] = self._read(claim)
-        return self._known[claim]
+        found = self._known.get(claim)
+        if found is None:
+            found = self._known[claim] = self._read(claim)
+        return found
 
     def _read(self, claim: DeviceClaim) -> ClaimDemand:
         specs = [one for request in claim.requests for one in (request.exactly, *request.first_available) if one]

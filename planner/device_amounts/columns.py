@@ -108,15 +108,19 @@ def used_devices(devices: DeviceColumns, pools: NodePools, totals: DeviceTotals,
             node_of[row], table_of[row] = place
     node, table = node_of[of], table_of[of]
     # The same device of the same kind of pool is looked up once.
-    keys = np.stack([driver_of[of], table, device])[:, node >= 0]
-    if not keys.shape[1]:
+    placed = np.flatnonzero(node >= 0)
+    if not placed.size:
         return np.zeros((nodes, groups), np.int64)
-    kinds, kind = np.unique(keys, axis=1, return_inverse=True)
-    group = np.array([_group_at(totals, pools, strings, *one) for one in kinds.T.tolist()], np.int64)[kind.reshape(-1)]
+    size = len(pools.tables)
+    of_driver, number = np.unique(driver_of[of][placed] * size + table[placed], return_inverse=True)
+    kinds, kind = np.unique(number * len(strings) + device[placed], return_inverse=True)
+    found = [
+        _group_at(totals, pools, strings, *divmod(int(of_driver[one // len(strings)]), size), one % len(strings))
+        for one in kinds.tolist()
+    ]
+    group = np.array(found, np.int64)[kind]
     inside = group >= 0
-    return np.bincount(node[node >= 0][inside] * groups + group[inside], minlength=nodes * groups).reshape(
-        nodes, groups
-    )
+    return np.bincount(node[placed][inside] * groups + group[inside], minlength=nodes * groups).reshape(nodes, groups)
 
 
 def _group_at(

@@ -69,14 +69,13 @@ class NodePoolReader:
             by_node.setdefault(one.nodes.node_name, []).append(one)
         count_of = Counter((one.driver, one.pool) for one in slices)
         profile, place, error = np.zeros(len(names), np.int32), dict[PoolId, tuple[int, int]](), ""
-        known: dict[tuple[tuple[str, int], ...], int] = {}
+        known: dict[tuple[tuple[str, int], ...], tuple[int, dict[str, int]]] = {}
         for node, name in enumerate(names):
             if not elsewhere and name not in by_node:
                 continue
             kind = () if elsewhere else _kind(by_node[name], count_of)
             if kind in known:
-                profile[node] = known[kind]
-                of_driver = dict(self._listed[known[kind]])
+                profile[node], of_driver = known[kind]
                 for one in by_node[name]:
                     if one.driver in of_driver:
                         place[PoolId(one.driver, one.pool)] = node, of_driver[one.driver]
@@ -93,7 +92,7 @@ class NodePoolReader:
             profile[node] = self._profiles.setdefault(key, len(self._profiles))
             self._listed = tuple(self._profiles)
             if kind:
-                known[kind] = int(profile[node])
+                known[kind] = int(profile[node]), dict(self._listed[profile[node]])
         return NodePools(
             profile, tuple(self._profiles), tuple(self.tables), frozenset(self._shared), place, error,
             tuple(self._counter_sets),
@@ -122,11 +121,11 @@ class NodePoolReader:
 def _kind(slices: Sequence[DeviceSlice], count_of: Mapping[tuple[str, str], int]) -> tuple[tuple[str, int], ...]:
     """Return what nodes have in common that have one slice for each driver, all of its pool, with the same devices; ()
     = such a node has to be looked at by itself. Device sets are the same objects if they are equal."""
-    plain = len({one.driver for one in slices}) == len(slices) and not any(
-        one.slice_count != 1 or one.per_device_nodes or one.counter_sets or count_of[one.driver, one.pool] != 1
-        for one in slices
-    )
-    return tuple(sorted((one.driver, id(one.devices)) for one in slices)) if plain else ()
+    for one in slices:
+        if one.slice_count != 1 or one.per_device_nodes or one.counter_sets or count_of[one.driver, one.pool] != 1:
+            return ()
+    kind = sorted([(one.driver, id(one.devices)) for one in slices])
+    return tuple(kind) if len(kind) == 1 or len({driver for driver, _ in kind}) == len(kind) else ()
 
 
 def _selects_by_label(one: DeviceSlice) -> bool:

@@ -54,10 +54,10 @@ def _used(devices: DeviceColumns, pools: Int64) -> Float64:
     """Return how many devices of each pool are in use; one that is shared counts once."""
     rows, claims = _is_counted(devices), devices.claims
     pool = _pool(devices, claims.result_driver[rows], claims.result_pool[rows])
-    distinct = np.unique(np.stack([pool, claims.result_device[rows]]), axis=1)
-    at = np.searchsorted(pools, distinct[0])
-    known = (at < len(pools)) & (pools[np.minimum(at, len(pools) - 1)] == distinct[0])
-    found: Float64 = np.bincount(at[known], minlength=len(pools)).astype(np.float64)
+    at = np.searchsorted(pools, pool)
+    known = (at < len(pools)) & (pools[np.minimum(at, len(pools) - 1)] == pool)
+    distinct = np.unique(at[known] * len(devices.strings) + claims.result_device[rows][known])
+    found: Float64 = np.bincount(distinct // max(len(devices.strings), 1), minlength=len(pools)).astype(np.float64)
     return found
 
 

@@ -258,7 +258,7 @@ def _claims(table: pb.ResourceClaimTable, d: _DeviceDictionaries) -> tuple[Claim
         moved[order] = np.arange(count, dtype=np.int32)
         results, amounts = _sorted_results(results, amounts, moved)
         consumer_claim = moved[consumer_claim]
-    by_name = np.lexsort((_ranks(consumers), consumer_claim)).astype(np.int64)
+    by_name = _by_name(consumer_claim, consumers)
     consumer_claim, consumers = consumer_claim[by_name], take_text(consumers, by_name)
     return ClaimColumns(*of_claims, *results, *amounts, consumer_claim, consumers), quantities
 
@@ -351,11 +351,14 @@ def _sorted_results(results: _OfResults, amounts: _OfAmounts, moved: Int32) -> t
     return found, _in_order(amounts._replace(result=row[amounts.result]), of_amounts)
 
 
-def _ranks(texts: Text) -> Int32:
-    """Return the place of each text among the sorted distinct ones."""
-    found = [texts.get(at) for at in range(len(texts.offsets) - 1)]
-    place = {text: at for at, text in enumerate(sorted(set(found)))}
-    return np.array([place[text] for text in found], np.int32)
+def _by_name(claim: Int32, names: Text) -> Int64:
+    """Return the order of consumers by claim, then name. Names are read only where a claim has several."""
+    several = np.flatnonzero((np.bincount(claim) > 1)[claim]) if len(claim) else np.zeros(0, np.int64)
+    texts = [names.get(at) for at in several.tolist()]
+    place = {text: at for at, text in enumerate(sorted(set(texts)))}
+    rank = np.zeros(len(claim), np.int32)
+    rank[several] = [place[text] for text in texts]
+    return np.lexsort((rank, claim)).astype(np.int64)
 
 
 def _templates(

@@ -99,6 +99,10 @@ def _node_shared(draw: Draw, name: str) -> Json:
     }
 
 
+_KUBELETS = {"n0": "kwok-v0.7.0", "n1": "v1.36.3", "n2": "v1.37.1-eks-5e7a", "n3": ""}
+"""Versions of kubelets, by node; others tell none."""
+
+
 def _node(draw: Draw, name: str) -> Json:
     node = _node_shared(draw, name)
     annotations = draw.some(
@@ -119,6 +123,9 @@ def _node(draw: Draw, name: str) -> Json:
             for _ in range(draw.one((1, 1, 1, 0)))
         ),
     ]
+    version = _KUBELETS.get(name)
+    if version is not None:
+        node["status"]["nodeInfo"] = {"kubeletVersion": version, "osImage": "Linux"}
     return {"apiVersion": "v1", "kind": "Node", **node}
 
 

@@ -60,6 +60,9 @@ func Build(objects Objects) (*Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
+	if devices != nil {
+		devices.KubernetesMinor = minorOfKubelets(b.objects.Nodes)
+	}
 	b.snapshot.Devices, b.notes = devices, append(b.notes, notes...)
 	b.snapshot.CapacityRequests = capacityRequests(&b.objects, b.specs.priorities, b.specs.claims)
 	b.dictionary.write(b.snapshot)

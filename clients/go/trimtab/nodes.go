@@ -1,7 +1,9 @@
 package trimtab
 
 import (
+	"regexp"
 	"sort"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -94,6 +96,31 @@ func shareOf(node *corev1.Node, d *dictionary) (sharedRow, error) {
 		}
 	}
 	return row, nil
+}
+
+// kubeletVersion matches that of a real kubelet; simulated ones say
+// "kwok-v0.7.0" or "fake".
+var kubeletVersion = regexp.MustCompile(`^v1\.([0-9]{1,3})\.[0-9]`)
+
+// oldestMinor is the oldest version of Kubernetes whose allocator of devices is
+// known.
+const oldestMinor = 36
+
+// minorOfKubelets returns the minor version of the newest kubelet, 36 for 1.36,
+// and at least that: API servers may be three versions newer than their
+// kubelets. 0 if none tells one.
+func minorOfKubelets(nodes []*corev1.Node) int32 {
+	var newest int32
+	for _, node := range nodes {
+		if found := kubeletVersion.FindStringSubmatch(node.Status.NodeInfo.KubeletVersion); found != nil {
+			minor, _ := strconv.Atoi(found[1])
+			newest = max(newest, int32(minor))
+		}
+	}
+	if newest == 0 {
+		return 0
+	}
+	return max(newest, oldestMinor)
 }
 
 func nodeAmounts(list corev1.ResourceList, d *dictionary) ([]int64, error) {

@@ -31,6 +31,12 @@ class NodeCondition(Struct, gc=False):
     last_transition_time: Time | None = field(default=None, name="lastTransitionTime")
 
 
+class NodeSystemInfo(Struct, gc=False):
+    """Versions of a node's programs."""
+
+    kubelet_version: str | None = field(default=None, name="kubeletVersion")
+
+
 class NodeStatus(Struct, gc=False):
     """`status` of a node."""
 
@@ -38,6 +44,7 @@ class NodeStatus(Struct, gc=False):
     allocatable: Quantities | None = None
     conditions: list[NodeCondition] | None = None
     declared_features: list[str] | None = field(default=None, name="declaredFeatures")
+    node_info: NodeSystemInfo | None = field(default=None, name="nodeInfo")
 
 
 class Node(Struct, gc=False):

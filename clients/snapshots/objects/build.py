@@ -20,6 +20,7 @@ from trimtab.clients.kubernetes.kinds.nodes import CSINode, Node
 from trimtab.clients.kubernetes.kinds.pods import Pod
 from trimtab.clients.kubernetes.object_errors import FieldError, ObjectError
 from trimtab.clients.kubernetes.registry import BY_KIND, CONTROLLERS
+from trimtab.clients.kubernetes.server_version import minor_of_kubelets
 from trimtab.clients.rpc.collection import collection_paused
 from trimtab.clients.snapshots.objects.absent import absent_notes
 from trimtab.clients.snapshots.objects.admission import pod_of_template
@@ -193,6 +194,7 @@ class _Builder:
     def _devices(self) -> None:
         devices, notes = DeviceTables().build(DeviceObjects.of(self._of, self._of("NodeGroup")))
         if devices is not None:
+            devices.kubernetes_minor = minor_of_kubelets(self._of("Node"))
             self._snapshot.devices.CopyFrom(devices)
         self._notes.extend(notes)
 

@@ -1901,6 +1901,7 @@ class NodeStatus(_message.Message):
     CAPACITY_FIELD_NUMBER: _builtins.int
     ALLOCATABLE_FIELD_NUMBER: _builtins.int
     CONDITIONS_FIELD_NUMBER: _builtins.int
+    NODE_INFO_FIELD_NUMBER: _builtins.int
     DECLARED_FEATURES_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def capacity(self) -> _containers.RepeatedCompositeFieldContainer[_meta_pb2.QuantityEntry]:
@@ -1915,6 +1916,10 @@ class NodeStatus(_message.Message):
         """Conditions."""
 
     @_builtins.property
+    def node_info(self) -> Global___NodeSystemInfo:
+        """Versions of its programs."""
+
+    @_builtins.property
     def declared_features(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Features that its kubelet has, sorted."""
 
@@ -1924,15 +1929,38 @@ class NodeStatus(_message.Message):
         capacity: _abc.Iterable[_meta_pb2.QuantityEntry] | None = ...,
         allocatable: _abc.Iterable[_meta_pb2.QuantityEntry] | None = ...,
         conditions: _abc.Iterable[Global___NodeCondition] | None = ...,
+        node_info: Global___NodeSystemInfo | None = ...,
         declared_features: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["node_info", b"node_info"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocatable", b"allocatable", "capacity", b"capacity", "conditions", b"conditions", "declared_features", b"declared_features"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocatable", b"allocatable", "capacity", b"capacity", "conditions", b"conditions", "declared_features", b"declared_features", "node_info", b"node_info"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___NodeStatus: _TypeAlias = NodeStatus  # noqa: Y015
+
+@_typing.final
+class NodeSystemInfo(_message.Message):
+    """Versions of a node's programs."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KUBELET_VERSION_FIELD_NUMBER: _builtins.int
+    kubelet_version: _builtins.str
+    """That of the kubelet, such as "v1.36.3"."""
+    def __init__(
+        self,
+        *,
+        kubelet_version: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["kubelet_version", b"kubelet_version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NodeSystemInfo: _TypeAlias = NodeSystemInfo  # noqa: Y015
 
 @_typing.final
 class NodeCondition(_message.Message):

@@ -1,4 +1,5 @@
-"""The version of an API server, of all forms that providers give it, and of a server that does not tell."""
+"""The version of an API server, of all forms that providers give it, of a server that does not tell, and of a cluster
+whose objects alone are known."""
 
 import json
 
@@ -6,7 +7,8 @@ import pytest
 
 from trimtab.clients.kubernetes.api import Api, ApiRequest
 from trimtab.clients.kubernetes.errors import ApiError
-from trimtab.clients.kubernetes.server_version import server_minor
+from trimtab.clients.kubernetes.kinds.nodes import Node, NodeStatus, NodeSystemInfo
+from trimtab.clients.kubernetes.server_version import minor_of_kubelets, server_minor
 
 
 class _Server(Api):
@@ -35,3 +37,18 @@ class _Server(Api):
 )
 def test_the_minor_version_of_a_server_is_read_or_unknown(answer: dict[str, str] | None, minor: int) -> None:
     assert server_minor(_Server(answer)) == minor
+
+
+@pytest.mark.parametrize(
+    ("versions", "minor"),
+    [
+        pytest.param([], 0, id="no nodes"),
+        pytest.param([None, "", "kwok-v0.7.0", "fake", "v2.1.0"], 0, id="none tells it"),
+        pytest.param(["v1.36.3", "v1.37.1-eks-5e7a", "kwok-v0.7.0"], 37, id="the newest"),
+        pytest.param(["v1.9.11", "v1.36.0"], 36, id="by number"),
+        pytest.param(["v1.34.2+k3s1"], 36, id="older than any known allocator"),
+    ],
+)
+def test_of_objects_alone_the_newest_kubelet_tells_the_version(versions: list[str | None], minor: int) -> None:
+    nodes = [Node(status=NodeStatus(node_info=NodeSystemInfo(version))) for version in versions]
+    assert minor_of_kubelets([Node(), Node(status=NodeStatus()), *nodes]) == minor

@@ -227,6 +227,13 @@ def test_a_node_group_declares_the_slices_of_new_nodes() -> None:
     assert [(one.driver, one.pool, one.device_set) for one in template.slices] == [(dra.DRIVER, "n1", 1)]
 
 
+def test_the_version_of_the_allocator_is_that_of_the_newest_kubelet() -> None:
+    node = k8s.node() | {"status": {"nodeInfo": {"kubeletVersion": "v1.36.3"}}}
+    assert build(node, dra.gpus("n1")).devices.kubernetes_minor == 36
+    assert build(k8s.node(), dra.gpus("n1")).devices.kubernetes_minor == 0
+    assert not build(node, k8s.pod()).HasField("devices")
+
+
 def test_a_cluster_without_devices_has_no_message() -> None:
     assert not build(k8s.node(), k8s.pod()).HasField("devices")
 

@@ -1,21 +1,13 @@
-"""The version of a cluster's Kubernetes: that of its API server, which every user may read by Kubernetes' default
-roles, or where only objects are known, that of its newest kubelet: none is newer than the API server. 0 = unknown.
-"""
+"""The version of a cluster's Kubernetes, of its API server: every user may read it by Kubernetes' default roles."""
 
 import re
-from collections.abc import Iterable
 from typing import Final
 
 from trimtab.clients.kubernetes.api import Api
 from trimtab.clients.kubernetes.errors import KubernetesError
-from trimtab.clients.kubernetes.kinds.nodes import Node
 
 _MINOR: Final = re.compile(r"[0-9]{1,3}")
 """Providers add signs, as in "33+"."""
-_KUBELET: Final = re.compile(r"v1\.([0-9]{1,3})\.[0-9]")
-"""As in "v1.36.3-eks-1234"; simulated kubelets say "kwok-v0.7.0" or "fake"."""
-_OLDEST: Final = 36
-"""The oldest version whose allocator is known."""
 
 
 def server_minor(api: Api) -> int:
@@ -26,14 +18,3 @@ def server_minor(api: Api) -> int:
         return 0
     found = _MINOR.match(str(answer.get("minor", "")))
     return int(found[0]) if found and answer.get("major") == "1" else 0
-
-
-def minor_of_kubelets(nodes: Iterable[Node]) -> int:
-    """Return the minor version of the newest kubelet, 36 for 1.36, and at least that: API servers may be three versions
-    newer than their kubelets, and those older than 1.36 keep no fields that they do not know. 0 if none tells one."""
-    found = 0
-    for node in nodes:
-        info = node.status.node_info if node.status else None
-        version = _KUBELET.match((info.kubelet_version if info else None) or "")
-        found = max(found, int(version[1]) if version else 0)
-    return max(found, _OLDEST) if found else 0

@@ -113,6 +113,7 @@ def check_ends(plane: ControlPlane, there: dict[str, str]) -> None:
     assert set(held_devices(plane).values()) == {1}
 
 
+@pytest.mark.nightly
 def test_two_hundred_pods_with_claims_go_where_they_fit_and_wait_where_they_fit_nowhere(plane: ControlPlane) -> None:
     apply(plane, *places.objects())
     pods = places.pods(PODS, seed=1)

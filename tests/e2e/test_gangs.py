@@ -130,7 +130,7 @@ def test_gangs_get_the_nodes_of_several_groups_that_make_them_whole_or_none(watc
     # 12 pods need 6 nodes; the two groups of the pool may have 5.
     apply(create, gangs.pod_group("never", 12), *members("never", "small", 12))
     text = until("the reason is told", lambda: watched.why_not("never-worker-00"), LIMIT_S)
-    assert "2 of 5: of use only if the pod's gang could be whole" in text
+    assert "its gang default/never waits: 2 of 12 pods that it needs have no place" in text
     watched.more_rounds(5)
     assert watched.ordered() == {}
     assert watched.nodes() == {}

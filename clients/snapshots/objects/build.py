@@ -20,7 +20,6 @@ from trimtab.clients.kubernetes.kinds.nodes import CSINode, Node
 from trimtab.clients.kubernetes.kinds.pods import Pod
 from trimtab.clients.kubernetes.object_errors import FieldError, ObjectError
 from trimtab.clients.kubernetes.registry import BY_KIND, CONTROLLERS
-from trimtab.clients.kubernetes.server_version import minor_of_kubelets
 from trimtab.clients.rpc.collection import collection_paused
 from trimtab.clients.snapshots.objects.absent import absent_notes
 from trimtab.clients.snapshots.objects.admission import pod_of_template
@@ -32,6 +31,7 @@ from trimtab.clients.snapshots.objects.devices.table import DeviceObjects, Devic
 from trimtab.clients.snapshots.objects.dictionary import Dictionary
 from trimtab.clients.snapshots.objects.karpenter.offers import MachineOffer
 from trimtab.clients.snapshots.objects.karpenter.pools import KarpenterObjects, pool_groups
+from trimtab.clients.snapshots.objects.kubelet_versions import minor_of_kubelets
 from trimtab.clients.snapshots.objects.migration import Migration
 from trimtab.clients.snapshots.objects.node_groups import Membership, group_row, shared_node_error, size_notes
 from trimtab.clients.snapshots.objects.nodes import node_notes, node_row, resource_names, unreported_note

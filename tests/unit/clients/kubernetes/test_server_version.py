@@ -8,7 +8,8 @@ import pytest
 from trimtab.clients.kubernetes.api import Api, ApiRequest
 from trimtab.clients.kubernetes.errors import ApiError
 from trimtab.clients.kubernetes.kinds.nodes import Node, NodeStatus, NodeSystemInfo
-from trimtab.clients.kubernetes.server_version import minor_of_kubelets, server_minor
+from trimtab.clients.kubernetes.server_version import server_minor
+from trimtab.clients.snapshots.objects.kubelet_versions import minor_of_kubelets
 
 
 class _Server(Api):

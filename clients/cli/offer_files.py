@@ -63,6 +63,11 @@ class OfferFile(NamedTuple):
         return Prices({**listed, **known.machines}, known.groups, known.labels, known.rates, self.currency, self.name)
 
 
+def given_offers(path: Path | None) -> list[MachineOffer] | None:
+    """Return the offerings of `--offers`, None if it is not given. Errors: as of `read_offers`."""
+    return read_offers(path).offers if path is not None else None
+
+
 def read_offers(path: Path) -> OfferFile:
     """Read a file of offerings. Errors: UsageError, also if no line can be used."""
     try:

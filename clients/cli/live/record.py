@@ -19,7 +19,7 @@ from trimtab.clients.cli.live.redaction import redact_file
 from trimtab.clients.cli.live.rounds_recorder import RoundsRecorder
 from trimtab.clients.cli.live.sources import ClusterSource, check_writable, cluster_failures
 from trimtab.clients.cli.live.stopping import Stopping
-from trimtab.clients.cli.offer_files import read_offers
+from trimtab.clients.cli.offer_files import given_offers
 from trimtab.clients.cli.output import note, stderr_console
 from trimtab.clients.cli.planners import open_link
 from trimtab.clients.reference_loop.planner_session import PlannerSession
@@ -58,7 +58,7 @@ def record(options: RecordOptions) -> None:
     """
     configure_logging("warning", terminal_format())
     check_writable("FILE", options.file)
-    offers = read_offers(options.offers).offers if options.offers is not None else None
+    offers = given_offers(options.offers)
     target = options.file.with_name(f".{options.file.name}.not-redacted") if options.redact else options.file
     stopping, count = Stopping(), 0
     with stopping.on_signals():

@@ -20,7 +20,7 @@ from trimtab.clients.cli.live.last_cluster import LastCluster, Recorders
 from trimtab.clients.cli.live.rounds_recorder import RoundsRecorder
 from trimtab.clients.cli.live.sources import ClusterSource, check_writable, cluster_failures
 from trimtab.clients.cli.live.stopping import Stopping
-from trimtab.clients.cli.offer_files import read_offers
+from trimtab.clients.cli.offer_files import given_offers
 from trimtab.clients.cli.planners import NamedSettingsLink
 from trimtab.clients.cli.price_files import read_prices
 from trimtab.clients.cli.prices import Prices
@@ -129,7 +129,7 @@ def run(options: RunOptions) -> None:
         refuse_labels(read_labels(options.group_by))
     priced = Priced(
         read_prices(options.prices) if options.prices is not None else None,
-        read_offers(options.offers).offers if options.offers is not None else None,
+        given_offers(options.offers),
     )
     check_writable("--state-file", options.state_file)
     check_writable("--record", options.record)

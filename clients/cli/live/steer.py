@@ -16,7 +16,7 @@ from trimtab.clients.cli.live.group_completion import completed
 from trimtab.clients.cli.live.run import wait_until_listed
 from trimtab.clients.cli.live.sources import ClusterSource, cluster_failures
 from trimtab.clients.cli.live.stopping import Stopping
-from trimtab.clients.cli.offer_files import read_offers
+from trimtab.clients.cli.offer_files import given_offers
 from trimtab.clients.kubernetes.api import Api
 from trimtab.clients.kubernetes.errors import KubernetesError
 from trimtab.clients.kubernetes.lease import Lease, LeaseSettings
@@ -110,7 +110,7 @@ def _run(options: SteerOptions, stopping: Stopping, stack: ExitStack) -> None:
     api = options.source.api()
     health = Health(max_inactivity_s=max(10 * options.interval_s, 600.0))
     settings = _rounds(options)
-    offers = read_offers(options.offers).offers if options.offers is not None else None
+    offers = given_offers(options.offers)
     cluster = stack.enter_context(LiveCluster(api, needs=_needs(options), numbers=annotations_read(settings.plan)))
     settings = completed(settings, cluster, lambda kind, text: log.info(kind, text=text), offers=offers)
     wait_until_listed(cluster, health)

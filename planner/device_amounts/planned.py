@@ -47,10 +47,10 @@ from trimtab.planner.device_amounts.competition import Competition, KnownShares
 from trimtab.planner.device_amounts.groups import EligibleByAsk, ask_groups
 from trimtab.planner.device_amounts.node_pools import NodePoolReader, NodePools, pool_indexes
 from trimtab.planner.device_amounts.published import PublishedDevices, published_devices, with_columns
-from trimtab.planner.device_amounts.shared_claims import with_own_claims
+from trimtab.planner.device_amounts.shared_claims import OwnSpecs, with_own_claims
 from trimtab.planner.devices.allocator import DeviceAllocator
 from trimtab.planner.devices.model import DeviceClaim, DeviceClass, DeviceFeatures, DeviceNode, DeviceSlice, PoolId
-from trimtab.planner.model.values import Owner, PodClaim, PodGroup, PodRequirements
+from trimtab.planner.model.values import FOLLOWS, LEADS, Owner, PodClaim, PodGroup, PodRequirements
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, Snapshot
 from trimtab.planner.snapshot.dictionaries import FIRST_RESOURCES
 from trimtab.planner.snapshot.sharing import share
@@ -62,12 +62,14 @@ NOT_COUNTED: Final = "resourceClaims"
 @dataclass(frozen=True)
 class PlannedDevices:
     """The snapshot with which decisions are made. sent : the one that was sent; resources : names of those that stand
-    for devices, sorted; facts : what slices and asks say, for the next one."""
+    for devices, sorted; facts : what slices and asks say, for the next one; has_pods_together : some pods are planned
+    together, as no pod is for itself."""
 
     snapshot: Snapshot
     sent: Snapshot
     resources: tuple[str, ...] = ()
     facts: "_Facts | None" = None
+    has_pods_together: bool = False
 
 
 class _FactInputs(NamedTuple):
@@ -118,12 +120,15 @@ class _Facts:
         return same and self.inputs.asks == inputs.asks
 
 
-def planned_snapshot(sent: Snapshot, before: PlannedDevices | None = None) -> PlannedDevices:
+def planned_snapshot(
+    sent: Snapshot, before: PlannedDevices | None = None, *, is_together: bool = True
+) -> PlannedDevices:
     """Return the snapshot with which decisions are made. before : that of an earlier snapshot, of which what has not
-    changed is taken over."""
+    changed is taken over; is_together : pods that share a claim without devices are planned together where they can
+    be, otherwise they are not placed."""
     if sent.devices.is_empty and not any(spec.claims for spec in (*sent.specs, *_other_specs(sent))):
         return PlannedDevices(sent, sent)
-    return _Planner(sent, before).planned()
+    return _Planner(sent, before, with_own_claims(sent, is_together=is_together)).planned()
 
 
 def _of_template(row: Owner | PodGroup) -> list[PodRequirements]:
@@ -157,8 +162,8 @@ def _mapped(value: Any, replaced: Callable[[PodRequirements], PodRequirements]) 
 class _Planner:
     """Derives one snapshot."""
 
-    def __init__(self, sent: Snapshot, before: PlannedDevices | None) -> None:
-        self._sent, self._before = sent, before
+    def __init__(self, sent: Snapshot, before: PlannedDevices | None, own: OwnSpecs) -> None:
+        self._sent, self._before, self._own = sent, before, own
         self._devices = sent.devices
         self._features = features_of(self._devices)
         self._classes = classes_of(self._devices)
@@ -170,7 +175,7 @@ class _Planner:
 
     def planned(self) -> PlannedDevices:
         """Return the snapshot."""
-        sent, own = self._sent, with_own_claims(self._sent)
+        sent, own = self._sent, self._own
         every = [*own.specs, *_other_specs(sent)]
         facts = self._facts(every)
         self._bundles = self._countable_bundles(every, facts)
@@ -198,7 +203,7 @@ class _Planner:
         )
         if self._before is not None:
             snapshot = share(self._before.snapshot, snapshot)
-        return PlannedDevices(snapshot, sent, names, facts)
+        return PlannedDevices(snapshot, sent, names, facts, bool(own.leader_of))
 
     def _names(self, facts: _Facts) -> tuple[str, ...]:
         """Return the names of the resources that stand for devices, by column."""
@@ -261,7 +266,7 @@ class _Planner:
 
     def _asks(self, spec: PodRequirements) -> Iterable[Ask]:
         for claim in spec.claims:
-            if isinstance(claim.spec, DeviceClaim):
+            if isinstance(claim.spec, DeviceClaim) and claim.together != FOLLOWS:
                 yield from self._claims.read(claim.spec).asks
         for one in spec.extended_device_requests:
             if one.resource in self._delegated:
@@ -282,6 +287,11 @@ class _Planner:
                 return spec._replace(claims=(PodClaim(claim.name, claim.shared, None, problem),))
         counts, bundle, gone = self._counts(spec), self._bundle(spec), self._delegated_by(spec)
         competing = self._competing
+        leader = self._own.leader_of.get(spec)
+        if leader is not None and self._spec(leader, facts).unsupported:
+            return spec._replace(unsupported=(*spec.unsupported, NOT_COUNTED))
+        # Claims that count as amounts are left out.
+        kept = tuple([one._replace(spec=None) for one in spec.claims if one.nodes is not None or one.together])
         if counts is None or not all(ask in facts.requested or competing.has(ask) for ask in counts):
             if bundle in self._bundles:
                 more = {bundle_resource(bundle): 1}
@@ -290,14 +300,13 @@ class _Planner:
             else:
                 own = tuple([(name, amount) for name, amount in spec.requests if name not in gone])
                 return spec._replace(requests=own, unsupported=(*spec.unsupported, NOT_COUNTED))
-            return spec._replace(requests=tuple(sorted((*spec.requests, *more.items()))), claims=())
+            return spec._replace(requests=tuple(sorted((*spec.requests, *more.items()))), claims=kept)
         requests = {name: amount for name, amount in spec.requests if name not in gone}
         requests |= competing.requests(counts)
         for ask, count in counts.items():
             for name in facts.requested.get(ask, ()):
                 requests[name] = requests.get(name, 0) + count
-        reached = tuple([claim for claim in spec.claims if claim.nodes is not None])
-        return spec._replace(requests=tuple(sorted(requests.items())), claims=reached, extended_device_requests=())
+        return spec._replace(requests=tuple(sorted(requests.items())), claims=kept, extended_device_requests=())
 
     def _delegated_by(self, spec: PodRequirements) -> set[str]:
         """Return the extended resources of a spec that devices satisfy: no node has an amount of them."""
@@ -307,7 +316,9 @@ class _Planner:
         """Return how many devices of each ask the pods of a spec take, None if they ask for more than a number."""
         counts: Counter[Ask] = Counter()
         for claim in spec.claims:
-            if claim.shared:
+            if claim.together == FOLLOWS:
+                continue
+            if claim.shared and not claim.together:
                 return None
             if isinstance(claim.spec, DeviceClaim):
                 demand = self._claims.read(claim.spec)
@@ -321,7 +332,7 @@ class _Planner:
 
     def _bundle(self, spec: PodRequirements) -> Bundle:
         """Return the claims of a pod as one, () = they are not all its own."""
-        own = [claim.spec for claim in spec.claims if not claim.shared]
+        own = [claim.spec for claim in spec.claims if not claim.shared or claim.together == LEADS]
         claims = tuple([one for one in own if isinstance(one, DeviceClaim)])
         delegated = any(one.resource in self._delegated for one in spec.extended_device_requests)
         return () if delegated or len(claims) < len(spec.claims) else claims

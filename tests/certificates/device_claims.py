@@ -7,7 +7,7 @@ the order in which the scheduler would look at them.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate, pairwise
@@ -49,6 +49,10 @@ class DeviceClaims:
             if pod.key not in {key for key, _ in self._held(node)}
             for request in self._requests(pod, published)
         ]
+        wanted += [
+            {name for name in published if name not in held and self._is_eligible(request, name, published[name])}
+            for request in self._shared_requests(claiming, node)
+        ]
         consumes = {name: _amounts(content.consumed_counters) for name, content in published.items()}
         if not any(consumes.values()):
             return "" if _can_all_have(wanted) else f"{len(wanted)} devices cannot be given on {node}"
@@ -83,13 +87,30 @@ class DeviceClaims:
                 return claim.problem or f"classes {sorted(missing)} are missing"
         return ""
 
-    def elsewhere(self, pod: Pod, node: str) -> str:
-        """Return why the devices of a claim that pods share cannot be reached."""
+    def elsewhere(self, pod: Pod, node: str, on: Mapping[str, Sequence[Pod]]) -> str:
+        """Return why the devices of a claim that pods share cannot be reached. on : the pods of each node."""
         for claim in pod.spec.claims:
-            at = self._nodes_of_named.get((pod.namespace, claim.shared_claim), "")
-            if claim.shared_claim and at and at != node:
+            key = pod.namespace, claim.shared_claim
+            if not claim.shared_claim:
+                continue
+            users = self._users.get(key, set())
+            there = {name for name, pods in on.items() if any(one.key in users for one in pods)} - {node}
+            allocated, at = self._allocated.get(key, (False, ""))
+            if allocated and at != node and at and (at in there or self._consumers.get(key, set()) - users):
                 return f"claim {claim.shared_claim} has devices of {at}"
+            if there and not (allocated and not at):
+                return f"other pods of claim {claim.shared_claim} are on {sorted(there)}"
         return ""
+
+    @cached_property
+    def _users(self) -> dict[tuple[str, str], set[str]]:
+        """The pods of each claim that they may share; those that have ended do not count."""
+        found: dict[tuple[str, str], set[str]] = {}
+        for pod in self._cluster.pods.values():
+            for claim in pod.spec.claims if not pod.ended else ():
+                if claim.shared_claim:
+                    found.setdefault((pod.namespace, claim.shared_claim), set()).add(pod.key)
+        return found
 
     def _published(self, node: str) -> dict[Device, pb.DeviceContent]:
         """Return the devices of a node's complete pools; of a new node, those that its group's nodes have."""
@@ -152,11 +173,46 @@ class DeviceClaims:
         return found
 
     @cached_property
-    def _nodes_of_named(self) -> dict[tuple[str, str], str]:
+    def _named(self) -> dict[tuple[str, str], int]:
+        """The rows of claims, by namespace and name."""
         claims = self._devices.claims
         names = self._texts(claims.names, claims.name_lengths, claims.count)
-        columns = (_ints(claims.namespace, claims.count), names, _ints(claims.node, claims.count))
-        return {(self._text[space], name): self._text[node] for space, name, node in zip(*columns, strict=True)}
+        spaces = _ints(claims.namespace, claims.count)
+        return {(self._text[space], name): row for row, (space, name) in enumerate(zip(spaces, names, strict=True))}
+
+    @cached_property
+    def _allocated(self) -> dict[tuple[str, str], tuple[bool, str]]:
+        """Whether claims have devices, and the only node that reaches these, "" = there are several."""
+        claims = self._devices.claims
+        nodes = _ints(claims.node, claims.count)
+        return {
+            key: (bool(claims.flags and claims.flags[row] & 1), self._text[nodes[row]])
+            for key, row in self._named.items()
+        }
+
+    @cached_property
+    def _consumers(self) -> dict[tuple[str, str], set[str]]:
+        """For whom claims are reserved, as keys of pods."""
+        claims, found = self._devices.claims, dict[tuple[str, str], set[str]]()
+        rows = _ints(claims.consumer_claim, len(claims.consumer_claim) // 4)
+        key_of = {row: key for key, row in self._named.items()}
+        for row, name in zip(rows, self._texts(claims.consumers, claims.consumer_lengths, len(rows)), strict=True):
+            found.setdefault(key_of[row], set()).add(f"{key_of[row][0]}/{name}")
+        return found
+
+    def _shared_requests(self, pods: Iterable[Pod], node: str) -> Iterator[pb.DeviceSubRequest]:
+        """Yield the request of each device that claims of several pods ask for on a node: once for all pods."""
+        specs = {(pod.namespace, claim.shared_claim): claim.spec for pod in pods for claim in pod.spec.claims}
+        for key, spec in specs.items():
+            allocated, at = self._allocated.get(key, (False, ""))
+            if key[1] and not (allocated and at in {"", node}):
+                row = self._named.get(key)
+                wanted = spec if row is None else self._devices.claim_specs[self._claim_spec[row]]
+                yield from self._of_spec(wanted, self._published(node))
+
+    @cached_property
+    def _claim_spec(self) -> list[int]:
+        return _ints(self._devices.claims.spec, self._devices.claims.count)
 
     def _texts(self, data: bytes, lengths: bytes, count: int) -> list[str]:
         bounds = [0, *accumulate(_ints(lengths, count))]
@@ -165,12 +221,16 @@ class DeviceClaims:
     def _requests(self, pod: Pod, published: dict[Device, pb.DeviceContent]) -> Iterator[pb.DeviceSubRequest]:
         """Yield the request of each device that a pod claims on a node."""
         for claim in pod.spec.claims:
-            for request in claim.spec.requests if not claim.shared_claim else ():
-                (one,) = request.alternatives
-                every = sum(self._is_eligible(one, *device) for device in published.items())
-                # One more than there is, if there is none, so that it is missed.
-                for _ in range(max(every, 1) if one.mode == pb.DeviceAllocationMode.ALL else one.count or 1):
-                    yield one
+            if not claim.shared_claim:
+                yield from self._of_spec(claim.spec, published)
+
+    def _of_spec(self, spec: Any, published: dict[Device, pb.DeviceContent]) -> Iterator[pb.DeviceSubRequest]:
+        for request in spec.requests:
+            (one,) = request.alternatives
+            every = sum(self._is_eligible(one, *device) for device in published.items())
+            # One more than there is, if there is none, so that it is missed.
+            for _ in range(max(every, 1) if one.mode == pb.DeviceAllocationMode.ALL else one.count or 1):
+                yield one
 
     def _is_eligible(self, request: pb.DeviceSubRequest, device: Device, content: pb.DeviceContent) -> bool:
         (found,) = (one for one in self._devices.classes if one.name == request.device_class)
@@ -186,6 +246,18 @@ def _holds(expression: str, driver: str, content: pb.DeviceContent) -> bool:
     assert match is not None, f"{expression} is none of the certificate's"
     values = {one.name: one.string_value for one in content.attributes}
     return values.get(f"{match[1]}/{match[2]}", values.get(match[2] if match[1] == driver else "")) == match[3]
+
+
+def sharing(pod: Pod, pods: Iterable[Pod], placed: Collection[str]) -> list[Pod]:
+    """Return the pods without a place that share a claim with one: what keeps one of them out keeps all out."""
+    shared = {one.shared_claim for one in pod.spec.claims if one.shared_claim}
+    return [
+        other
+        for other in pods
+        if other.key not in {pod.key, *placed}
+        and other.namespace == pod.namespace
+        and shared & {one.shared_claim for one in other.spec.claims}
+    ]
 
 
 def _can_all_have(wanted: list[set[Device]]) -> bool:

@@ -416,7 +416,7 @@ def usable_claims(placement: Placement, pod: Pod, node: str) -> str:
 
 
 def reached_claims(placement: Placement, pod: Pod, node: str) -> str:
-    return _claims(placement.cluster).elsewhere(pod, node) if pod.spec.claims else ""
+    return _claims(placement.cluster).elsewhere(pod, node, placement.on) if pod.spec.claims else ""
 
 
 @lru_cache(maxsize=4)

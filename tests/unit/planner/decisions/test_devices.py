@@ -94,6 +94,15 @@ def test_pods_that_share_an_allocated_claim_go_where_its_devices_are() -> None:
     assert fit(*objects) == {"a": [], "b": ["CLAIM_ALLOCATED_ELSEWHERE"]}
 
 
+def test_a_claim_with_more_devices_than_the_api_allows_keeps_its_pods_waiting_and_no_others() -> None:
+    """A file may have one; it holds the first devices of the node."""
+    many = dra.resource_claim("many", devices=[f"a/gpu-{at}" for at in range(33)], node="a")
+    objects = [*BASE, *gpu_node("a", 34), many, dra.claiming_pod("p", claims={"x": "many"}), waiting("q")]
+    assert fit(*objects, pod="default/p") == {"a": ["CLAIM_UNUSABLE"]}
+    assert fit(*objects, pod="default/q") == {"a": []}
+    assert scale_up.plan(distinct(*objects)).decision.on_existing == {"default/q": "a"}
+
+
 def sharers(count: int, node: str = "", owner: Json | None = None, prefix: str = "s", **more: Any) -> list[Json]:
     """Return pods that share one claim."""
     names = [f"{prefix}{at}" for at in range(count)]

@@ -12,7 +12,7 @@ if slices have changed, else columns of claims and pods; see `PlannedSnapshot`.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, Final, NamedTuple
 
@@ -25,6 +25,7 @@ from trimtab.planner.device_amounts.bundles import (
     BundleUsers,
     NodeOfKind,
     bundle_resource,
+    takes_nothing,
     used_on,
 )
 from trimtab.planner.device_amounts.cluster_devices import (
@@ -73,10 +74,12 @@ class PlannedDevices:
 
 
 class _FactInputs(NamedTuple):
-    """All that `_Facts` depend on. parts : fields of the snapshot, compared by identity."""
+    """All that `_Facts` depend on. parts : fields of the snapshot, compared by identity; idle : of the asks, those that
+    only claims for administration name."""
 
     parts: tuple[Any, ...]
     asks: tuple[Ask, ...]
+    idle: frozenset[Ask]
 
 
 @dataclass(frozen=True)
@@ -117,7 +120,7 @@ class _Facts:
     def is_of(self, inputs: _FactInputs) -> bool:
         """Return whether these are the facts of some inputs."""
         same = all(one is other for one, other in zip(self.inputs.parts, inputs.parts, strict=True))
-        return same and self.inputs.asks == inputs.asks
+        return same and self.inputs[1:] == inputs[1:]
 
 
 def planned_snapshot(
@@ -217,7 +220,10 @@ class _Planner:
 
     def _facts(self, specs: Iterable[PodRequirements]) -> _Facts:
         sent, devices = self._sent, self._devices
-        asks = {ask for spec in dict.fromkeys(specs) for ask in self._asks(spec)}
+        asks, taken = set[Ask](), set[Ask]()
+        for spec in dict.fromkeys(specs):
+            asks |= (mine := set(self._asks(spec)))
+            taken |= set() if takes_nothing(self._bundle(spec)) else mine
         labels = (sent.strings, sent.label_sets, sent.nodes.label_set) if len(devices.node_selectors) else ()
         inputs = _FactInputs(
             (
@@ -225,6 +231,7 @@ class _Planner:
                 devices.templates, devices.strings, sent.nodes.name, *labels,
             ),
             tuple(sorted(asks, key=repr)),
+            frozenset(asks - taken),
         )  # fmt: skip
         known = self._before.facts if self._before is not None else None
         if known is not None and len(known.inputs.parts) == len(inputs.parts) and known.is_of(inputs):
@@ -246,7 +253,10 @@ class _Planner:
         label_set = self._sent.nodes.label_set
         pools = reader.read(slices, self._sent.nodes.name, lambda node: self._sent.labels_of(int(label_set[node])))
         eligible = EligibleByAsk(self._classes, self._features, pools.tables)
-        groups = ask_groups(inputs.asks, pools, eligible)
+        # What takes no devices competes with nobody.
+        groups = ask_groups([one for one in inputs.asks if one not in inputs.idle], pools, eligible)
+        idle = ask_groups([one for one in inputs.asks if one in inputs.idle], pools, eligible)
+        groups += [replace(one, is_exact=False) for one in idle]
         columns = columns_of(groups, self._classes)
         requested = {
             ask: tuple([one.name for one in columns if one.group == number and ask in one.asks])
@@ -347,10 +357,21 @@ class _Planner:
             counts = self._counts(spec)
             counted = counts is not None and all(ask in facts.requested for ask in counts)
             bundle = () if counted else self._bundle(spec)
-            users.add(bundle or spec, asks)
+            is_idle = self._is_idle(bundle, asks, facts)
+            if not is_idle:
+                users.add(bundle or spec, asks)
             if bundle and not self._is_shared(asks, facts):
-                found[bundle] = asks
+                found[bundle] = () if is_idle else asks
         return tuple([bundle for bundle, asks in found.items() if users.is_alone(bundle, asks)])
+
+    def _is_idle(self, bundle: Bundle, asks: Iterable[Ask], facts: _Facts) -> bool:
+        """Return whether a bundle takes no devices, and gets the same ones whatever others have."""
+        return takes_nothing(bundle) and all(
+            facts.eligible.of(ask, pool).is_plain
+            for ask in asks
+            for profile in facts.pools.profiles
+            for pool in profile
+        )
 
     def _is_shared(self, asks: Iterable[Ask], facts: _Facts) -> bool:
         """Return whether several nodes reach some device."""
@@ -361,6 +382,8 @@ class _Planner:
         uses = []
         for spec in dict.fromkeys(specs):
             asks = tuple(dict.fromkeys(self._asks(spec)))
+            if self._is_idle(self._bundle(spec), asks, facts):
+                continue
             if not asks or self._is_shared(asks, facts) or any(one in facts.problem_of for one in asks):
                 continue
             counts = self._counts(spec)

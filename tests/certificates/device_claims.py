@@ -53,6 +53,9 @@ class DeviceClaims:
             {name for name in published if name not in held and self._is_eligible(request, name, published[name])}
             for request in self._shared_requests(claiming, node)
         ]
+        for pod in claiming:
+            if (name := self._unwatched(pod, published)) is not None:
+                return f"{node} has too few devices for the administration by {name}"
         consumes = {name: _amounts(content.consumed_counters) for name, content in published.items()}
         if not any(consumes.values()):
             return "" if _can_all_have(wanted) else f"{len(wanted)} devices cannot be given on {node}"
@@ -224,9 +227,21 @@ class DeviceClaims:
             if not claim.shared_claim:
                 yield from self._of_spec(claim.spec, published)
 
+    def _unwatched(self, pod: Pod, published: dict[Device, pb.DeviceContent]) -> str | None:
+        """Return the pod if there are too few devices for a request for administration, whoever has them."""
+        for claim in pod.spec.claims:
+            for request in claim.spec.requests:
+                (one,) = request.alternatives
+                there = sum(self._is_eligible(one, *device) for device in published.items())
+                if request.admin_access and there < max(one.count, 1):
+                    return pod.key
+        return None
+
     def _of_spec(self, spec: Any, published: dict[Device, pb.DeviceContent]) -> Iterator[pb.DeviceSubRequest]:
         for request in spec.requests:
             (one,) = request.alternatives
+            if request.admin_access:
+                continue
             every = sum(self._is_eligible(one, *device) for device in published.items())
             # One more than there is, if there is none, so that it is missed.
             for _ in range(max(every, 1) if one.mode == pb.DeviceAllocationMode.ALL else one.count or 1):

@@ -103,6 +103,22 @@ def test_a_claim_with_more_devices_than_the_api_allows_keeps_its_pods_waiting_an
     assert scale_up.plan(distinct(*objects)).decision.on_existing == {"default/q": "a"}
 
 
+def test_a_claim_for_administration_takes_no_devices_and_needs_none_that_are_free() -> None:
+    """The node has two devices, both in use; the group grows for the pod that needs one, not for the monitors."""
+    monitor = dra.claim_template("monitor", dra.claim_spec(dra.request(count=2, adminAccess=True)))
+    monitors = [dra.claiming_pod(f"m{at}", templates={"x": "monitor"}) for at in range(3)]
+    full = [*holder("h", "g-1", 0, 1), *gpu_node("g-1", 2), k8s.node("c-1")]
+    group = k8s.node_group("gpu", nodes=["g-1"], max_size=9)
+    alone = scale_up.plan(distinct(*BASE, *full, monitor, *monitors, group))
+    assert dict(alone.decision.on_existing) == {f"default/m{at}": "g-1" for at in range(3)}
+    plan = scale_up.plan(distinct(*BASE, *full, monitor, *monitors, waiting("p"), waiting("q"), group))
+    assert dict(plan.decision.on_existing) == {f"default/m{at}": "g-1" for at in range(3)}
+    assert (plan.growth, plan.on_new["gpu"]) == ({"gpu": 1}, ["default/p", "default/q"])
+    more = dra.claim_template("monitor", dra.claim_spec(dra.request(count=3, adminAccess=True)))
+    none = scale_up.plan(distinct(*BASE, *full, more, *monitors, group))
+    assert none.pending == {f"default/m{at}": {"gpu": "DEVICES_NOT_AVAILABLE"} for at in range(3)}
+
+
 def sharers(count: int, node: str = "", owner: Json | None = None, prefix: str = "s", **more: Any) -> list[Json]:
     """Return pods that share one claim."""
     names = [f"{prefix}{at}" for at in range(count)]

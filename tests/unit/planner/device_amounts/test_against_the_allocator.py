@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.builders.device_snapshots import DRIVER, ClaimRow, DeviceWorld
 from tests.builders.rows import NodeRow, PodRow
 from tests.builders.snapshots import Cluster, write
+from trimtab.planner.device_amounts.bundles import takes_nothing
 from trimtab.planner.device_amounts.cluster_allocator import ClusterAllocator
 from trimtab.planner.device_amounts.planned import planned_snapshot
 from trimtab.planner.devices.allocator import DeviceAllocator
@@ -51,6 +52,13 @@ PLAIN = st.builds(
     st.integers(1, 3),
 )
 ONE_ANY = DeviceSubRequest("any", "b")
+ADMIN = st.builds(
+    lambda device_class, count: DeviceClaim(
+        "", (ClaimRequest("r", DeviceSubRequest(device_class, count=count, admin_access=True)),)
+    ),
+    st.sampled_from(["any", "small"]),
+    st.integers(1, 3),
+)
 OTHER = st.sampled_from(
     [
         DeviceClaim("", (ClaimRequest("r", DeviceSubRequest("any", mode="All")),)),
@@ -58,7 +66,7 @@ OTHER = st.sampled_from(
         DeviceClaim("", (ClaimRequest("r", DeviceSubRequest("any", count=2)),), (DeviceConstraint((), "model"),)),
     ]
 )  # fmt: skip
-CLAIMS = st.one_of(PLAIN.map(lambda request: DeviceClaim("", (request,))), OTHER)
+CLAIMS = st.one_of(PLAIN.map(lambda request: DeviceClaim("", (request,))), OTHER, ADMIN)
 
 
 @dataclass(frozen=True)
@@ -106,8 +114,8 @@ def cluster_of(drawn: Drawn) -> Cluster:
 
 
 def is_alone(drawn: Drawn) -> bool:
-    """Return whether all pods have the same claims, so that they are counted exactly."""
-    return len({claim for claim, _ in drawn.pods}) == 1
+    """Return whether all pods that take devices have the same claims, so that they are counted exactly."""
+    return len({claim for claim, _ in drawn.pods if not takes_nothing((claim,))}) <= 1
 
 
 def free_for(snapshot: Snapshot, pod: int) -> np.ndarray:

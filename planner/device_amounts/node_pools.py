@@ -6,11 +6,20 @@ incomplete or invalid count for nothing. O(nodes) with some microseconds each; n
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 
-from trimtab.planner.devices.model import CounterSet, DeviceFeatures, DeviceInputError, DeviceNode, DeviceSlice, PoolId
+from trimtab.planner.devices.model import (
+    CounterSet,
+    DeviceFeatures,
+    DeviceInputError,
+    DeviceNode,
+    DeviceSlice,
+    NodeSelection,
+    PoolId,
+)
 from trimtab.planner.devices.pools import DevicePool, DeviceTable, PoolIndex
 from trimtab.planner.snapshot.columns import Int32
 
@@ -30,7 +39,8 @@ LabelsOf = Callable[[int], tuple[tuple[str, str], ...]]
 class NodePools(NamedTuple):
     """The pools of N nodes. profile : int32[N] into `profiles`; tables : the distinct devices of pools, one more where
     equal devices share other counters; shared : those that several nodes may reach; place : node and table of each own
-    pool; counter_sets : of each table; error : why no claim can be allocated, "" = there is no reason.
+    pool; counter_sets : of each table; error : why no claim can be allocated, "" = there is no reason; reached : of
+    each pool that several nodes may reach its table and its nodes, None = not all its devices are for the same ones.
     """
 
     profile: Int32
@@ -40,6 +50,7 @@ class NodePools(NamedTuple):
     place: dict[PoolId, tuple[int, int]]
     error: str
     counter_sets: tuple[tuple[CounterSet, ...], ...] = ()
+    reached: Mapping[PoolId, tuple[DriverTable, NodeSelection] | None] = MappingProxyType({})
 
 
 class NodePoolReader:
@@ -52,6 +63,7 @@ class NodePoolReader:
         self._profiles: dict[Profile, int] = {(): 0}
         self._listed: tuple[Profile, ...] = ((),)
         self._shared: set[DriverTable] = set()
+        self._reached: dict[PoolId, tuple[DriverTable, NodeSelection] | None] = {}
         self.tables: list[DeviceTable] = []
         self._counter_sets: list[tuple[CounterSet, ...]] = []
         # Their tables are known by identity, so they stay.
@@ -95,14 +107,20 @@ class NodePoolReader:
                 known[kind] = int(profile[node]), dict(self._listed[profile[node]])
         return NodePools(
             profile, tuple(self._profiles), tuple(self.tables), frozenset(self._shared), place, error,
-            tuple(self._counter_sets),
+            tuple(self._counter_sets), dict(self._reached),
         )  # fmt: skip
 
     def _is_own(self, pool: DevicePool, name: str) -> bool:
         """Return whether only this node reaches a pool; note the devices of one that others reach."""
         if all(one.nodes.node_name == name for one in (*pool.slices, *pool.elsewhere)):
             return True
-        self._shared.add(DriverTable(pool.id.driver, self._table(pool)))
+        table = DriverTable(pool.id.driver, self._table(pool))
+        self._shared.add(table)
+        selections = {one.nodes for one in pool.slices}
+        is_one = len(selections) == 1 and not (pool.elsewhere or pool.counter_sets)
+        is_one = is_one and not any(one.per_device_nodes or one.nodes.node_name for one in pool.slices)
+        place = (table, selections.pop()) if is_one else None
+        self._reached[pool.id] = place if self._reached.get(pool.id, place) == place else None
         return False
 
     def _table(self, pool: DevicePool) -> int:

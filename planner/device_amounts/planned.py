@@ -11,7 +11,7 @@ if slices have changed, else columns of claims and pods; see `PlannedSnapshot`.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, Final, NamedTuple
@@ -48,10 +48,12 @@ from trimtab.planner.device_amounts.competition import Competition, KnownShares
 from trimtab.planner.device_amounts.groups import EligibleByAsk, ask_groups
 from trimtab.planner.device_amounts.node_pools import NodePoolReader, NodePools, pool_indexes
 from trimtab.planner.device_amounts.published import PublishedDevices, published_devices, with_columns
+from trimtab.planner.device_amounts.reached_devices import NONE_LEFT, ReachedDevices
 from trimtab.planner.device_amounts.shared_claims import OwnSpecs, with_own_claims
+from trimtab.planner.device_amounts.specs_in_rows import SPECS_OF, mapped, other_specs
 from trimtab.planner.devices.allocator import DeviceAllocator
 from trimtab.planner.devices.model import DeviceClaim, DeviceClass, DeviceFeatures, DeviceNode, DeviceSlice, PoolId
-from trimtab.planner.model.values import FOLLOWS, LEADS, Owner, PodClaim, PodGroup, PodRequirements
+from trimtab.planner.model.values import FOLLOWS, LEADS, PodClaim, PodRequirements
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, Snapshot
 from trimtab.planner.snapshot.dictionaries import FIRST_RESOURCES
 from trimtab.planner.snapshot.sharing import share
@@ -127,46 +129,19 @@ def planned_snapshot(
     sent: Snapshot, before: PlannedDevices | None = None, *, is_together: bool = True
 ) -> PlannedDevices:
     """Return the snapshot with which decisions are made. before : that of an earlier snapshot, of which what has not
-    changed is taken over; is_together : pods that share a claim without devices are planned together where they can
-    be, otherwise they are not placed."""
-    if sent.devices.is_empty and not any(spec.claims for spec in (*sent.specs, *_other_specs(sent))):
+    changed is taken over; is_together : pods are planned together, those that share a claim without devices and those
+    that want devices which several nodes reach, otherwise such pods are not placed."""
+    if sent.devices.is_empty and not any(spec.claims for spec in (*sent.specs, *other_specs(sent))):
         return PlannedDevices(sent, sent)
-    return _Planner(sent, before, with_own_claims(sent, is_together=is_together)).planned()
-
-
-def _of_template(row: Owner | PodGroup) -> list[PodRequirements]:
-    return [] if row.pod_template is None else [row.pod_template.spec]
-
-
-_SPECS_OF: Final[dict[str, Callable[[Any], list[PodRequirements]]]] = {
-    "groups": lambda row: [pod.spec for pod in row.daemonset_pods],
-    "owners": _of_template,
-    "pod_groups": _of_template,
-    "slack_requests": lambda row: [row.spec],
-    "capacity_requests": lambda row: [one.spec for one in row.pod_sets],
-}
-"""The specs in rows of other tables than the pods."""
-
-
-def _other_specs(sent: Snapshot) -> list[PodRequirements]:
-    return [spec for table, specs_of in _SPECS_OF.items() for row in getattr(sent, table) for spec in specs_of(row)]
-
-
-def _mapped(value: Any, replaced: Callable[[PodRequirements], PodRequirements]) -> Any:
-    """Return a row, or what it consists of, with its specs replaced."""
-    if isinstance(value, PodRequirements):
-        return replaced(value)
-    if not isinstance(value, tuple):
-        return value
-    parts = [_mapped(one, replaced) for one in value]
-    return type(value)._make(parts) if hasattr(value, "_make") else tuple(parts)
+    own = with_own_claims(sent, is_together=is_together)
+    return _Planner(sent, before, own, is_together=is_together).planned()
 
 
 class _Planner:
     """Derives one snapshot."""
 
-    def __init__(self, sent: Snapshot, before: PlannedDevices | None, own: OwnSpecs) -> None:
-        self._sent, self._before, self._own = sent, before, own
+    def __init__(self, sent: Snapshot, before: PlannedDevices | None, own: OwnSpecs, *, is_together: bool) -> None:
+        self._sent, self._before, self._own, self._is_together = sent, before, own, is_together
         self._devices = sent.devices
         self._features = features_of(self._devices)
         self._classes = classes_of(self._devices)
@@ -175,12 +150,17 @@ class _Planner:
         self._delegated = delegated_resources(sent)
         self._bundles: tuple[Bundle, ...] = ()
         self._competing = CompetingClaims((), ())
+        self._reached: tuple[str, ...] = ()
 
     def planned(self) -> PlannedDevices:
         """Return the snapshot."""
         sent, own = self._sent, self._own
-        every = [*own.specs, *_other_specs(sent)]
+        every = [*own.specs, *other_specs(sent)]
         facts = self._facts(every)
+        if self._is_together and facts.pools.reached:
+            reached = ReachedDevices(sent, facts.pools, facts.eligible, facts.group_of)
+            own = reached.planned_specs(own, self._claims.read)
+            self._reached = (NONE_LEFT,) if own is not self._own else ()
         self._bundles = self._countable_bundles(every, facts)
         self._competing = self._competing_claims(every, facts)
         names = self._names(facts)
@@ -192,7 +172,7 @@ class _Planner:
         templates = self._templates(rows, ready.expected)
         replaced: dict[str, Any] = {
             table: tuple([self._row(row, specs_of(row), facts) for row in getattr(sent, table)])
-            for table, specs_of in _SPECS_OF.items()
+            for table, specs_of in SPECS_OF.items()
         }
         snapshot = sent._replace(
             resources=resources,
@@ -206,17 +186,18 @@ class _Planner:
         )
         if self._before is not None:
             snapshot = share(self._before.snapshot, snapshot)
-        return PlannedDevices(snapshot, sent, names, facts, bool(own.leader_of))
+        return PlannedDevices(snapshot, sent, names, facts, bool(own.leader_of or self._reached))
 
     def _names(self, facts: _Facts) -> tuple[str, ...]:
         """Return the names of the resources that stand for devices, by column."""
-        return (*(one.name for one in facts.columns), *map(bundle_resource, self._bundles), *self._competing.names)
+        bundles = map(bundle_resource, self._bundles)
+        return (*(one.name for one in facts.columns), *bundles, *self._competing.names, *self._reached)
 
     def _row(self, row: Any, specs: Sequence[PodRequirements], facts: _Facts) -> Any:
         """Return a row with its specs replaced; most have no claims and stay the same object."""
         if all(spec is self._spec(spec, facts) for spec in specs):
             return row
-        return _mapped(row, lambda spec: self._spec(spec, facts))
+        return mapped(row, lambda spec: self._spec(spec, facts))
 
     def _facts(self, specs: Iterable[PodRequirements]) -> _Facts:
         sent, devices = self._sent, self._devices
@@ -341,11 +322,13 @@ class _Planner:
         return counts
 
     def _bundle(self, spec: PodRequirements) -> Bundle:
-        """Return the claims of a pod as one, () = they are not all its own."""
+        """Return the claims of a pod as one, () = not all are its own."""
         own = [claim.spec for claim in spec.claims if not claim.shared or claim.together == LEADS]
         claims = tuple([one for one in own if isinstance(one, DeviceClaim)])
         delegated = any(one.resource in self._delegated for one in spec.extended_device_requests)
-        return () if delegated or len(claims) < len(spec.claims) else claims
+        # Those that have devices already, or find some wherever they are reached, ask for nothing.
+        asking = [one for one in spec.claims if one.spec is not None or one.shared or one.problem]
+        return () if delegated or len(claims) < len(asking) else claims
 
     def _countable_bundles(self, specs: Iterable[PodRequirements], facts: _Facts) -> tuple[Bundle, ...]:
         """Return the bundles that can be counted."""
@@ -429,7 +412,7 @@ class _Planner:
         if pools and counts:
             kind = self._new_node(facts, profile)
             counts = [facts.bundles.count(bundle, pools, kind, ()) for bundle in self._bundles]
-        return [*facts.totals.of(pools), *counts, *self._competing.full(profile)]
+        return [*facts.totals.of(pools), *counts, *self._competing.full(profile), *(0 for _ in self._reached)]
 
     def _nodes(self, facts: _Facts, rows: Int64) -> tuple[PublishedDevices, Int64]:
         """Return which nodes lack devices that they will have, and the devices of each : int64[N, columns]."""
@@ -478,7 +461,8 @@ class _Planner:
                 if amounts[node, at]:
                     amounts[node, at] = facts.bundles.count(bundle, profile, kind, used)
             if self._competing.names:
-                amounts[node, first + len(self._bundles) :] = self._competing.left(number, kind, used, uses)
+                left = self._competing.left(number, kind, used, uses)
+                amounts[node, first + len(self._bundles) :][: len(left)] = left
 
     def _templates(self, rows: Int64, expected: Sequence[int]) -> Int64:
         """Return the devices of new nodes, by row of the templates : int64[T, columns]."""

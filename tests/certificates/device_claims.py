@@ -11,12 +11,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 from tests.certificates.cluster import Cluster, Pod
 from tests.reference.devices.objects import amount
 from trimtab.v1 import snapshot_pb2 as pb
 
+T = TypeVar("T")
 Device = tuple[str, str]
 """Driver and name: of one node, since each pool is a node's own."""
 _BY_DRIVER = re.compile(r'device\.driver == "([^"]*)"')
@@ -44,13 +45,14 @@ class DeviceClaims:
             if key in staying or key not in self._cluster.pods or key in present
         }
         wanted = [
-            {name for name in published if name not in held and self._is_eligible(request, name, published[name])}
+            {name for name in published if name not in held and self.is_eligible(request, name, published[name])}
             for pod in claiming
             if pod.key not in {key for key, _ in self._held(node)}
             for request in self._requests(pod, published)
+            if not self.is_reached(request)
         ]
         wanted += [
-            {name for name in published if name not in held and self._is_eligible(request, name, published[name])}
+            {name for name in published if name not in held and self.is_eligible(request, name, published[name])}
             for request in self._shared_requests(claiming, node)
         ]
         for pod in claiming:
@@ -58,7 +60,7 @@ class DeviceClaims:
                 return f"{node} has too few devices for the administration by {name}"
         consumes = {name: _amounts(content.consumed_counters) for name, content in published.items()}
         if not any(consumes.values()):
-            return "" if _can_all_have(wanted) else f"{len(wanted)} devices cannot be given on {node}"
+            return "" if can_all_have(wanted) else f"{len(wanted)} devices cannot be given on {node}"
         left = self._counters(node)
         for name in held:
             _subtract(left, name[0], consumes.get(name, {}))
@@ -73,7 +75,7 @@ class DeviceClaims:
             members = [name for name, row in self._cluster.message_nodes().items() if row.node_group == group]
             node = max(members, key=lambda name: len(self._of_node.get(name, {})))
         table = self._devices.slices
-        nodes, drivers, sets = (_ints(getattr(table, name), table.count) for name in ("node", "driver", "counter_set"))
+        nodes, drivers, sets = (ints(getattr(table, name), table.count) for name in ("node", "driver", "counter_set"))
         return {
             (self._text[drivers[at]], *key): amount
             for at in range(table.count)
@@ -125,7 +127,7 @@ class DeviceClaims:
         """Return how many devices of a class a node has, or a new node of a group."""
         request = pb.DeviceSubRequest(device_class=name)
         published = self._published(node) if node else self._of_new_node(group)
-        return sum(self._is_eligible(request, *one) for one in published.items())
+        return sum(self.is_eligible(request, *one) for one in published.items())
 
     def _of_new_node(self, group: str) -> dict[Device, pb.DeviceContent]:
         """Return the devices that a group declares, or those that its nodes have."""
@@ -143,8 +145,8 @@ class DeviceClaims:
     @cached_property
     def _of_node(self) -> dict[str, dict[Device, pb.DeviceContent]]:
         table, found = self._devices.slices, dict[str, dict[Device, pb.DeviceContent]]()
-        nodes, drivers, sets = (_ints(getattr(table, name), table.count) for name in ("node", "driver", "device_set"))
-        pools, counts = _ints(table.pool, table.count), _longs(table.slice_count)
+        nodes, drivers, sets = (ints(getattr(table, name), table.count) for name in ("node", "driver", "device_set"))
+        pools, counts = ints(table.pool, table.count), _longs(table.slice_count)
         of_pool = [(drivers[at], pools[at]) for at in range(table.count)]
         for at in range(table.count):
             if of_pool.count(of_pool[at]) == counts[at] and sets[at]:
@@ -157,6 +159,23 @@ class DeviceClaims:
         one = self._devices.device_sets[device_set]
         return zip(one.names, one.contents, strict=True)
 
+    def held_anywhere(self) -> dict[str, set[tuple[str, str, str]]]:
+        """Return the devices that each pod holds, by driver, pool and name; those of claims of no pod under ""."""
+        found: dict[str, set[tuple[str, str, str]]] = {}
+        for pool, held in self._held_by_node.items():
+            for key, (driver, name) in held:
+                found.setdefault(key, set()).add((driver, pool, name))
+        return found
+
+    def is_reached(self, request: pb.DeviceSubRequest) -> bool:
+        """Return whether only devices that several nodes reach are eligible for a request."""
+        by_node = {
+            bool(node)
+            for node, of in self._of_node.items()
+            if any(self.is_eligible(request, *one) for one in of.items())
+        }
+        return by_node == {False}
+
     def _held(self, node: str) -> Iterator[tuple[str, Device]]:
         """Yield the pod that owns each device in use on a node, "" = none does, and the device."""
         yield from self._held_by_node.get(node, ())
@@ -165,9 +184,9 @@ class DeviceClaims:
     def _held_by_node(self) -> dict[str, list[tuple[str, Device]]]:
         claims, found = self._devices.claims, dict[str, list[tuple[str, Device]]]()
         owners = self._texts(claims.pods, claims.pod_lengths, claims.count)
-        namespace = _ints(claims.namespace, claims.count)
-        rows = _ints(claims.result_claim, len(claims.result_flags))
-        columns = [_ints(getattr(claims, f"result_{name}"), len(rows)) for name in ("driver", "pool", "device")]
+        namespace = ints(claims.namespace, claims.count)
+        rows = ints(claims.result_claim, len(claims.result_flags))
+        columns = [ints(getattr(claims, f"result_{name}"), len(rows)) for name in ("driver", "pool", "device")]
         for at, row in enumerate(rows):
             driver, pool, name = (self._text[column[at]] for column in columns)
             if not claims.result_flags[at] & 1:
@@ -180,14 +199,14 @@ class DeviceClaims:
         """The rows of claims, by namespace and name."""
         claims = self._devices.claims
         names = self._texts(claims.names, claims.name_lengths, claims.count)
-        spaces = _ints(claims.namespace, claims.count)
+        spaces = ints(claims.namespace, claims.count)
         return {(self._text[space], name): row for row, (space, name) in enumerate(zip(spaces, names, strict=True))}
 
     @cached_property
     def _allocated(self) -> dict[tuple[str, str], tuple[bool, str]]:
         """Whether claims have devices, and the only node that reaches these, "" = there are several."""
         claims = self._devices.claims
-        nodes = _ints(claims.node, claims.count)
+        nodes = ints(claims.node, claims.count)
         return {
             key: (bool(claims.flags and claims.flags[row] & 1), self._text[nodes[row]])
             for key, row in self._named.items()
@@ -197,7 +216,7 @@ class DeviceClaims:
     def _consumers(self) -> dict[tuple[str, str], set[str]]:
         """For whom claims are reserved, as keys of pods."""
         claims, found = self._devices.claims, dict[tuple[str, str], set[str]]()
-        rows = _ints(claims.consumer_claim, len(claims.consumer_claim) // 4)
+        rows = ints(claims.consumer_claim, len(claims.consumer_claim) // 4)
         key_of = {row: key for key, row in self._named.items()}
         for row, name in zip(rows, self._texts(claims.consumers, claims.consumer_lengths, len(rows)), strict=True):
             found.setdefault(key_of[row], set()).add(f"{key_of[row][0]}/{name}")
@@ -215,10 +234,10 @@ class DeviceClaims:
 
     @cached_property
     def _claim_spec(self) -> list[int]:
-        return _ints(self._devices.claims.spec, self._devices.claims.count)
+        return ints(self._devices.claims.spec, self._devices.claims.count)
 
     def _texts(self, data: bytes, lengths: bytes, count: int) -> list[str]:
-        bounds = [0, *accumulate(_ints(lengths, count))]
+        bounds = [0, *accumulate(ints(lengths, count))]
         return [data[first:last].decode() for first, last in pairwise(bounds)]
 
     def _requests(self, pod: Pod, published: dict[Device, pb.DeviceContent]) -> Iterator[pb.DeviceSubRequest]:
@@ -232,7 +251,7 @@ class DeviceClaims:
         for claim in pod.spec.claims:
             for request in claim.spec.requests:
                 (one,) = request.alternatives
-                there = sum(self._is_eligible(one, *device) for device in published.items())
+                there = sum(self.is_eligible(one, *device) for device in published.items())
                 if request.admin_access and there < max(one.count, 1):
                     return pod.key
         return None
@@ -242,12 +261,13 @@ class DeviceClaims:
             (one,) = request.alternatives
             if request.admin_access:
                 continue
-            every = sum(self._is_eligible(one, *device) for device in published.items())
+            every = sum(self.is_eligible(one, *device) for device in published.items())
             # One more than there is, if there is none, so that it is missed.
             for _ in range(max(every, 1) if one.mode == pb.DeviceAllocationMode.ALL else one.count or 1):
                 yield one
 
-    def _is_eligible(self, request: pb.DeviceSubRequest, device: Device, content: pb.DeviceContent) -> bool:
+    def is_eligible(self, request: pb.DeviceSubRequest, device: Device, content: pb.DeviceContent) -> bool:
+        """Return whether a request may get a device."""
         (found,) = (one for one in self._devices.classes if one.name == request.device_class)
         if any(taint.effect in {"NoSchedule", "NoExecute"} for taint in content.taints):
             return False
@@ -275,9 +295,9 @@ def sharing(pod: Pod, pods: Iterable[Pod], placed: Collection[str]) -> list[Pod]
     ]
 
 
-def _can_all_have(wanted: list[set[Device]]) -> bool:
+def can_all_have(wanted: Sequence[set[T]]) -> bool:
     """Return whether each can have another device: augmenting paths."""
-    holder: dict[Device, int] = {}
+    holder: dict[T, int] = {}
 
     def gives(at: int, tried: set[Device]) -> bool:
         for device in wanted[at] - tried:
@@ -321,7 +341,8 @@ def _can_have_counted(
     return False
 
 
-def _ints(data: bytes, count: int) -> list[int]:
+def ints(data: bytes, count: int) -> list[int]:
+    """Return a column of 32 bits, zeros if it is empty."""
     return (
         [int.from_bytes(data[4 * at : 4 * at + 4], "little", signed=True) for at in range(count)]
         if data

@@ -107,7 +107,7 @@ def used_on(devices: DeviceColumns, pools: NodePools) -> dict[int, list[Allocate
     """Return the devices in use of the own pools of nodes that have some. O(results)."""
     found: dict[int, list[AllocatedDevice]] = {}
     for _, one in allocated_devices(devices):
-        node, _ = pools.place.get(PoolId(one.device.driver, one.device.pool), (-1, -1))
+        node, _ = pools.place.by_pool.get(PoolId(one.device.driver, one.device.pool), (-1, -1))
         if node >= 0:
             found.setdefault(node, []).append(one)
     return found

@@ -50,11 +50,12 @@ from trimtab.planner.device_amounts.node_pools import NodePoolReader, NodePools,
 from trimtab.planner.device_amounts.published import PublishedDevices, published_devices, with_columns
 from trimtab.planner.device_amounts.reached_devices import NONE_LEFT, ReachedDevices
 from trimtab.planner.device_amounts.shared_claims import OwnSpecs, with_own_claims
-from trimtab.planner.device_amounts.specs_in_rows import SPECS_OF, mapped, other_specs
+from trimtab.planner.device_amounts.specs_in_rows import SPECS_OF, has_claims, mapped, other_specs
 from trimtab.planner.devices.allocator import DeviceAllocator
-from trimtab.planner.devices.model import DeviceClaim, DeviceClass, DeviceFeatures, DeviceNode, DeviceSlice, PoolId
+from trimtab.planner.devices.model import DeviceClaim, DeviceClass, DeviceFeatures, DeviceNode, PoolId
 from trimtab.planner.model.values import FOLLOWS, LEADS, PodClaim, PodRequirements
-from trimtab.planner.snapshot.columns import Bool, Int32, Int64, Snapshot
+from trimtab.planner.snapshot.columns import Bool, DeviceColumns, Int32, Int64, Snapshot
+from trimtab.planner.snapshot.devices import NO_DEVICES
 from trimtab.planner.snapshot.dictionaries import FIRST_RESOURCES
 from trimtab.planner.snapshot.sharing import share
 
@@ -88,9 +89,9 @@ class _FactInputs(NamedTuple):
 class _Facts:
     """pools : of nodes; declared : of the new nodes of node groups that declare them; columns : of resources;
     group_of : number of the group of each ask; requested : the columns of each ask that can be counted; problem_of :
-    why none can be allocated, by ask; totals : devices of nodes; slices, classes, features : of the allocator;
-    declared_kinds : a new node of each profile that a node group declares; bundles : counts of these; shares : what
-    is known of each competition.
+    why none can be allocated, by ask; totals : devices of nodes; devices, classes, features : of the allocator,
+    without claims; declared_kinds : a new node of each profile that a node group declares; bundles : counts of these;
+    shares : what is known of each competition.
     """
 
     inputs: _FactInputs
@@ -102,7 +103,7 @@ class _Facts:
     problem_of: Mapping[Ask, str]
     totals: DeviceTotals
     eligible: EligibleByAsk
-    slices: tuple[DeviceSlice, ...]
+    devices: DeviceColumns
     classes: Mapping[str, DeviceClass]
     features: DeviceFeatures
     declared_kinds: Mapping[int, NodeOfKind]
@@ -112,7 +113,7 @@ class _Facts:
     @cached_property
     def allocator(self) -> DeviceAllocator:
         """The allocator, which only bundles need."""
-        return DeviceAllocator(self.slices, self.classes.values(), self.features)
+        return DeviceAllocator(slices_of(self.devices), self.classes.values(), self.features)
 
     @cached_property
     def indexes(self) -> Mapping[int, Mapping[PoolId, int]]:
@@ -137,6 +138,16 @@ def planned_snapshot(
     return _Planner(sent, before, own, is_together=is_together).planned()
 
 
+@dataclass(frozen=True, eq=False)
+class _Wanted:
+    """What pods want of devices. asks : all that they name; counts : devices by ask, None = they want more than a
+    number; bundle : their claims as one, () = they are not all their own."""
+
+    asks: tuple[Ask, ...]
+    counts: Mapping[Ask, int] | None
+    bundle: Bundle
+
+
 class _Planner:
     """Derives one snapshot."""
 
@@ -147,6 +158,7 @@ class _Planner:
         self._classes = classes_of(self._devices)
         self._claims = CountedClaims(self._classes, self._features)
         self._specs: dict[PodRequirements, PodRequirements] = {}
+        self._wanted: dict[tuple[int, int], tuple[PodRequirements, _Wanted]] = {}
         self._delegated = delegated_resources(sent)
         self._bundles: tuple[Bundle, ...] = ()
         self._competing = CompetingClaims((), ())
@@ -155,7 +167,7 @@ class _Planner:
     def planned(self) -> PlannedDevices:
         """Return the snapshot."""
         sent, own = self._sent, self._own
-        every = [*own.specs, *other_specs(sent)]
+        every = tuple(dict.fromkeys(filter(has_claims, (*own.specs, *other_specs(sent)))))
         facts = self._facts(every)
         if self._is_together and facts.pools.reached:
             reached = ReachedDevices(sent, facts.pools, facts.eligible, facts.group_of)
@@ -202,9 +214,9 @@ class _Planner:
     def _facts(self, specs: Iterable[PodRequirements]) -> _Facts:
         sent, devices = self._sent, self._devices
         asks, taken = set[Ask](), set[Ask]()
-        for spec in dict.fromkeys(specs):
-            asks |= (mine := set(self._asks(spec)))
-            taken |= set() if takes_nothing(self._bundle(spec)) else mine
+        for wanted in dict.fromkeys(map(self._want, specs)):
+            asks.update(wanted.asks)
+            taken.update(() if takes_nothing(wanted.bundle) else wanted.asks)
         labels = (sent.strings, sent.label_sets, sent.nodes.label_set) if len(devices.node_selectors) else ()
         inputs = _FactInputs(
             (
@@ -230,9 +242,9 @@ class _Planner:
             declared[group] = int(read.profile[0])
             allocator = DeviceAllocator(made, self._classes.values(), self._features)
             kinds[declared[group]] = NodeOfKind(allocator, DeviceNode(group), pool_indexes(read).get(0, {}))
-        slices = slices_of(devices)
         label_set = self._sent.nodes.label_set
-        pools = reader.read(slices, self._sent.nodes.name, lambda node: self._sent.labels_of(int(label_set[node])))
+        names = self._sent.nodes.name
+        pools = reader.read_cluster(devices, names, lambda node: self._sent.labels_of(int(label_set[node])))
         eligible = EligibleByAsk(self._classes, self._features, pools.tables)
         # What takes no devices competes with nobody.
         groups = ask_groups([one for one in inputs.asks if one not in inputs.idle], pools, eligible)
@@ -251,9 +263,18 @@ class _Planner:
         totals = DeviceTotals(columns, groups, eligible)
         group_of = {ask: number for number, group in enumerate(groups) for ask in group.asks}
         return _Facts(
-            inputs, pools, declared, columns, group_of, requested, problems, totals, eligible, slices, self._classes,
-            self._features, kinds, BundleCounter(), {},
+            inputs, pools, declared, columns, group_of, requested, problems, totals, eligible,
+            devices._replace(claims=NO_DEVICES.claims), self._classes, self._features, kinds, BundleCounter(), {},
         )  # fmt: skip
+
+    def _want(self, spec: PodRequirements) -> _Wanted:
+        """Return what the pods of a spec want of devices; the claims of many specs are the same objects."""
+        key = id(spec.claims), id(spec.extended_device_requests)
+        if key not in self._wanted:
+            wanted = _Wanted(tuple(dict.fromkeys(self._asks(spec))), self._counts(spec), self._bundle(spec))
+            # The spec keeps what the key names.
+            self._wanted[key] = spec, wanted
+        return self._wanted[key][1]
 
     def _asks(self, spec: PodRequirements) -> Iterable[Ask]:
         for claim in spec.claims:
@@ -265,7 +286,7 @@ class _Planner:
 
     def _spec(self, spec: PodRequirements, facts: _Facts) -> PodRequirements:
         """Return a spec that requests resources in place of the claims that count."""
-        if not spec.claims and not spec.extended_device_requests:
+        if not has_claims(spec):
             return spec
         if spec not in self._specs:
             self._specs[spec] = self._counted(spec, facts)
@@ -276,7 +297,8 @@ class _Planner:
             problem = claim.problem or self._problem(claim, facts)
             if problem:
                 return spec._replace(claims=(PodClaim(claim.name, claim.shared, None, problem),))
-        counts, bundle, gone = self._counts(spec), self._bundle(spec), self._delegated_by(spec)
+        wanted, gone = self._want(spec), self._delegated_by(spec)
+        counts, bundle = wanted.counts, wanted.bundle
         competing = self._competing
         leader = self._own.leader_of.get(spec)
         if leader is not None and self._spec(leader, facts).unsupported:
@@ -333,16 +355,14 @@ class _Planner:
     def _countable_bundles(self, specs: Iterable[PodRequirements], facts: _Facts) -> tuple[Bundle, ...]:
         """Return the bundles that can be counted."""
         users, found = BundleUsers(facts.group_of), dict[Bundle, tuple[Ask, ...]]()
-        for spec in dict.fromkeys(specs):
-            asks = tuple(dict.fromkeys(self._asks(spec)))
+        for wanted in dict.fromkeys(map(self._want, specs)):
+            asks, counts = wanted.asks, wanted.counts
             if not asks:
                 continue
-            counts = self._counts(spec)
-            counted = counts is not None and all(ask in facts.requested for ask in counts)
-            bundle = () if counted else self._bundle(spec)
+            bundle = () if counts is not None and all(ask in facts.requested for ask in counts) else wanted.bundle
             is_idle = self._is_idle(bundle, asks, facts)
             if not is_idle:
-                users.add(bundle or spec, asks)
+                users.add(bundle or wanted, asks)
             if bundle and not self._is_shared(asks, facts):
                 found[bundle] = () if is_idle else asks
         return tuple([bundle for bundle, asks in found.items() if users.is_alone(bundle, asks)])
@@ -363,19 +383,18 @@ class _Planner:
     def _competing_claims(self, specs: Iterable[PodRequirements], facts: _Facts) -> CompetingClaims:
         """Return the claims that compete with others unlike them."""
         uses = []
-        for spec in dict.fromkeys(specs):
-            asks = tuple(dict.fromkeys(self._asks(spec)))
-            if self._is_idle(self._bundle(spec), asks, facts):
+        for wanted in dict.fromkeys(map(self._want, specs)):
+            asks, counts = wanted.asks, wanted.counts
+            if self._is_idle(wanted.bundle, asks, facts):
                 continue
             if not asks or self._is_shared(asks, facts) or any(one in facts.problem_of for one in asks):
                 continue
-            counts = self._counts(spec)
             if counts is not None and not all(
                 facts.eligible.of(ask, pool).is_exclusive
                 for ask in asks for profile in facts.pools.profiles for pool in profile
             ):  # fmt: skip
                 counts = None
-            uses.append(ClaimUse(asks, counts, self._bundle(spec)))
+            uses.append(ClaimUse(asks, counts, wanted.bundle))
         found = competitions(uses, facts.group_of, facts.requested, self._bundles)
 
         def make(one: Competition) -> KnownShares:

@@ -26,6 +26,11 @@ def other_specs(sent: Snapshot) -> list[PodRequirements]:
     return [spec for table, specs_of in SPECS_OF.items() for row in getattr(sent, table) for spec in specs_of(row)]
 
 
+def has_claims(spec: PodRequirements) -> bool:
+    """Return whether pods of a spec may want devices."""
+    return bool(spec.claims or spec.extended_device_requests)
+
+
 def mapped(value: Any, replaced: Callable[[PodRequirements], PodRequirements]) -> Any:
     """Return a row, or what it consists of, with its specs replaced."""
     if isinstance(value, PodRequirements):

@@ -1,17 +1,18 @@
 """Whether the devices that pods of a node claim can be given to all of them, from the snapshot alone.
 
-Counted claims only: exact numbers of devices of a node's own pools, without constraints, of classes whose selectors
-compare the driver or an attribute with a text; partitions within the counters that they share. A pod that is where it
-was keeps its devices; devices of a pod that has gone are free. Everybody else's devices are found by trying, whatever
-the order in which the scheduler would look at them.
+Claims of devices of a node's own pools, without constraints, of classes whose selectors compare the driver or an
+attribute with a text: exact numbers, all devices, the first alternative that can be had; partitions within the counters
+that they share, shares within the capacity of their device (without policies). A pod that is where it was keeps its
+devices; devices of a pod that has gone are free. Everybody else's devices are found by trying, whatever the order in
+which the scheduler would look at them.
 """
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
-from itertools import accumulate, pairwise
-from typing import Any, TypeVar
+from itertools import accumulate, chain, pairwise
+from typing import Any, NamedTuple, TypeVar
 
 from tests.certificates.cluster import Cluster, Pod
 from tests.reference.devices.objects import amount
@@ -22,6 +23,69 @@ Device = tuple[str, str]
 """Driver and name: of one node, since each pool is a node's own."""
 _BY_DRIVER = re.compile(r'device\.driver == "([^"]*)"')
 _BY_ATTRIBUTE = re.compile(r'device\.attributes\["([^"]*)"\]\.(\w+) == "([^"]*)"')
+
+
+Pick = tuple[set[Device], Mapping[str, Fraction]]
+"""The devices of which one is taken, and how much of each capacity if it can be shared."""
+
+
+class Held(NamedTuple):
+    """A device in use. owner : pod, "" = nobody; consumed : what a share takes of each capacity."""
+
+    owner: str
+    device: Device
+    consumed: Mapping[str, Fraction]
+
+
+class DevicesLeft:
+    """What of a node's devices can still be given. taken : those that are given away whole."""
+
+    def __init__(
+        self, published: Mapping[Device, pb.DeviceContent], counters: dict[tuple[str, str, str], Fraction]
+    ) -> None:
+        self.taken: set[Device] = set()
+        self._counters, self._shares = counters, dict[Device, int]()
+        self._consumes = {name: _amounts(content.consumed_counters) for name, content in published.items()}
+        self._whole = {
+            name: {one.name: amount(one.value) for one in content.capacities}
+            for name, content in published.items()
+            if content.allow_multiple_allocations
+        }
+        self._free = {name: dict(of) for name, of in self._whole.items()}
+
+    def take(self, device: Device, wanted: Mapping[str, Fraction], sign: int = 1) -> bool:
+        """Take a device, or what is wanted of it; return whether there was enough. sign : -1 gives it back."""
+        if device not in self._whole:
+            self.taken ^= {device}
+            return self._count(device, sign)
+        free, is_enough = self._free[device], True
+        for name, value in self._whole[device].items():
+            free[name] -= sign * wanted.get(name, value)
+            is_enough &= free[name] >= 0
+        before = self._shares.get(device, 0)
+        self._shares[device] = before + sign
+        # The first share takes of the counters; the last one that goes gives it back.
+        return self._count(device, sign) and is_enough if 0 in (before, before + sign) else is_enough
+
+    def _count(self, device: Device, sign: int) -> bool:
+        return _subtract(self._counters, device[0], self._consumes[device], sign)
+
+    def can_give(self, wanted: Sequence[Sequence[Sequence[Pick]]]) -> bool:
+        """Return whether each request can have the devices of one of its alternatives: backtracking."""
+        if not wanted:
+            return True
+        first, *rest = wanted
+        return any(self._can_give(sorted(picks, key=lambda pick: len(pick[0])), rest) for picks in first)
+
+    def _can_give(self, picks: Sequence[Pick], others: Sequence[Sequence[Sequence[Pick]]]) -> bool:
+        if not picks:
+            return self.can_give(others)
+        (eligible, amounts), *rest = picks
+        for device in sorted(eligible - self.taken):
+            if self.take(device, amounts) and self._can_give(rest, others):
+                return True
+            self.take(device, amounts, -1)
+        return False
 
 
 class DeviceClaims:
@@ -39,49 +103,73 @@ class DeviceClaims:
         published = self._published(node)
         staying = {pod.key for pod in claiming if pod.node == node}
         present = {pod.key for pod in there}
-        held = {
-            device
-            for key, device in self._held(node)
-            if key in staying or key not in self._cluster.pods or key in present
-        }
-        wanted = [
-            {name for name in published if name not in held and self.is_eligible(request, name, published[name])}
+        kept = [
+            one for one in self._held(node)
+            if one.owner in staying or one.owner not in self._cluster.pods or one.owner in present
+        ]  # fmt: skip
+        having = {one.owner for one in self._held(node)}
+        own = [
+            request
             for pod in claiming
-            if pod.key not in {key for key, _ in self._held(node)}
-            for request in self._requests(pod, published)
-            if not self.is_reached(request)
+            if pod.key not in having
+            for claim in pod.spec.claims
+            for request in (claim.spec.requests if not claim.shared_claim else ())
         ]
-        wanted += [
-            {name for name in published if name not in held and self.is_eligible(request, name, published[name])}
-            for request in self._shared_requests(claiming, node)
+        asked = [
+            (request.admin_access, [self._picks(one, published) for one in request.alternatives])
+            for request in (*own, *self._shared_requests(claiming, node))
+            if not all(map(self.is_reached, request.alternatives))
         ]
-        for pod in claiming:
-            if (name := self._unwatched(pod, published)) is not None:
-                return f"{node} has too few devices for the administration by {name}"
-        consumes = {name: _amounts(content.consumed_counters) for name, content in published.items()}
-        if not any(consumes.values()):
-            return "" if can_all_have(wanted) else f"{len(wanted)} devices cannot be given on {node}"
-        left = self._counters(node)
-        for name in held:
-            _subtract(left, name[0], consumes.get(name, {}))
-        return (
-            "" if _can_have_counted(wanted, consumes, left) else f"{len(wanted)} partitions cannot be given on {node}"
-        )
+        # Who administrates needs as many devices as any other, whoever has them.
+        if any(len(set().union(*(of for of, _ in picks))) < len(picks) for admin, (picks, *_) in asked if admin):
+            return f"{node} has too few devices for administration"
+        wanted = [alternatives for admin, alternatives in asked if alternatives and not admin]
+        left = self._left(node, published, kept)
+        if all(len(one) == 1 for one in wanted) and not any(map(_is_measured, published.values())):
+            single = [eligible - left.taken for (picks,) in wanted for eligible, _ in picks]
+            return "" if can_all_have(single) else f"{len(single)} devices cannot be given on {node}"
+        return "" if left.can_give(wanted) else f"{len(wanted)} requests cannot be served on {node}"
+
+    def _left(self, node: str, published: Mapping[Device, pb.DeviceContent], kept: Iterable[Held]) -> DevicesLeft:
+        """Return what is left of a node's devices."""
+        left = DevicesLeft(published, self._counters(node))
+        for one in kept:
+            if one.device in published:
+                left.take(one.device, one.consumed)
+        return left
+
+    def _picks(self, request: pb.DeviceSubRequest, published: Mapping[Device, pb.DeviceContent]) -> list[Pick]:
+        """Return the devices of which an alternative takes one each, and how much of a shared one."""
+        eligible = {device for device, content in published.items() if self.is_eligible(request, device, content)}
+        asked = {one.name: amount(one.value) for one in request.capacities}
+        if request.mode != pb.DeviceAllocationMode.ALL:
+            return [(eligible, asked)] * (request.count or 1)
+        # One more than there is, if there is none, so that it is missed.
+        return [({one}, asked) for one in sorted(eligible)] or [(set(), asked)]
 
     def _counters(self, node: str) -> dict[tuple[str, str, str], Fraction]:
         """Return the counters of a node, by driver, set and name; of a new one, those of another of its group."""
         if node not in self._cluster.message_nodes():
             group = self._cluster.nodes[node].node_group
+            for declared in self._devices.templates:
+                if declared.node_group == group:
+                    used = [(one.driver, one.counter_set) for one in declared.slices if one.counter_set]
+                    return dict(chain.from_iterable(self._counters_of(*one) for one in used))
             members = [name for name, row in self._cluster.message_nodes().items() if row.node_group == group]
-            node = max(members, key=lambda name: len(self._of_node.get(name, {})))
+            node = max(members, key=lambda name: len(self._of_node.get(name, {})), default="")
         table = self._devices.slices
         nodes, drivers, sets = (ints(getattr(table, name), table.count) for name in ("node", "driver", "counter_set"))
-        return {
-            (self._text[drivers[at]], *key): amount
+        found = [
+            self._counters_of(self._text[drivers[at]], sets[at])
             for at in range(table.count)
             if sets[at] and self._text[nodes[at]] == node
-            for key, amount in _amounts(self._devices.counter_sets[sets[at] - 1].sets).items()
-        }
+        ]
+        return dict(chain.from_iterable(found))
+
+    def _counters_of(self, driver: str, number: int) -> Iterator[tuple[tuple[str, str, str], Fraction]]:
+        """Yield the counters of a slice. number : of its sets, plus 1."""
+        for key, value in _amounts(self._devices.counter_sets[number - 1].sets).items():
+            yield (driver, *key), value
 
     def problem(self, pod: Pod) -> str:
         """Return why a claim of a pod cannot be used."""
@@ -163,8 +251,8 @@ class DeviceClaims:
         """Return the devices that each pod holds, by driver, pool and name; those of claims of no pod under ""."""
         found: dict[str, set[tuple[str, str, str]]] = {}
         for pool, held in self._held_by_node.items():
-            for key, (driver, name) in held:
-                found.setdefault(key, set()).add((driver, pool, name))
+            for owner, (driver, name), _ in held:
+                found.setdefault(owner, set()).add((driver, pool, name))
         return found
 
     def is_reached(self, request: pb.DeviceSubRequest) -> bool:
@@ -176,22 +264,26 @@ class DeviceClaims:
         }
         return by_node == {False}
 
-    def _held(self, node: str) -> Iterator[tuple[str, Device]]:
-        """Yield the pod that owns each device in use on a node, "" = none does, and the device."""
-        yield from self._held_by_node.get(node, ())
+    def _held(self, node: str) -> list[Held]:
+        """Return the devices in use on a node."""
+        return self._held_by_node.get(node, [])
 
     @cached_property
-    def _held_by_node(self) -> dict[str, list[tuple[str, Device]]]:
-        claims, found = self._devices.claims, dict[str, list[tuple[str, Device]]]()
+    def _held_by_node(self) -> dict[str, list[Held]]:
+        claims, found = self._devices.claims, dict[str, list[Held]]()
         owners = self._texts(claims.pods, claims.pod_lengths, claims.count)
         namespace = ints(claims.namespace, claims.count)
         rows = ints(claims.result_claim, len(claims.result_flags))
         columns = [ints(getattr(claims, f"result_{name}"), len(rows)) for name in ("driver", "pool", "device")]
+        consumed: dict[int, dict[str, Fraction]] = {}
+        of_amounts = [ints(getattr(claims, f"capacity_{name}"), -1) for name in ("result", "name", "amount")]
+        for result, name, quantity in zip(*of_amounts, strict=True):
+            consumed.setdefault(result, {})[self._text[name]] = amount(self._text[quantity])
         for at, row in enumerate(rows):
             driver, pool, name = (self._text[column[at]] for column in columns)
             if not claims.result_flags[at] & 1:
                 key = f"{self._text[namespace[row]]}/{owners[row]}" if owners[row] else ""
-                found.setdefault(pool, []).append((key, (driver, name)))
+                found.setdefault(pool, []).append(Held(key, (driver, name), consumed.get(at, {})))
         return found
 
     @cached_property
@@ -222,15 +314,15 @@ class DeviceClaims:
             found.setdefault(key_of[row], set()).add(f"{key_of[row][0]}/{name}")
         return found
 
-    def _shared_requests(self, pods: Iterable[Pod], node: str) -> Iterator[pb.DeviceSubRequest]:
-        """Yield the request of each device that claims of several pods ask for on a node: once for all pods."""
+    def _shared_requests(self, pods: Iterable[Pod], node: str) -> Iterator[pb.DeviceRequest]:
+        """Yield the requests of claims of several pods on a node: once for all pods."""
         specs = {(pod.namespace, claim.shared_claim): claim.spec for pod in pods for claim in pod.spec.claims}
         for key, spec in specs.items():
             allocated, at = self._allocated.get(key, (False, ""))
             if key[1] and not (allocated and at in {"", node}):
                 row = self._named.get(key)
                 wanted = spec if row is None else self._devices.claim_specs[self._claim_spec[row]]
-                yield from self._of_spec(wanted, self._published(node))
+                yield from wanted.requests
 
     @cached_property
     def _claim_spec(self) -> list[int]:
@@ -240,36 +332,13 @@ class DeviceClaims:
         bounds = [0, *accumulate(ints(lengths, count))]
         return [data[first:last].decode() for first, last in pairwise(bounds)]
 
-    def _requests(self, pod: Pod, published: dict[Device, pb.DeviceContent]) -> Iterator[pb.DeviceSubRequest]:
-        """Yield the request of each device that a pod claims on a node."""
-        for claim in pod.spec.claims:
-            if not claim.shared_claim:
-                yield from self._of_spec(claim.spec, published)
-
-    def _unwatched(self, pod: Pod, published: dict[Device, pb.DeviceContent]) -> str | None:
-        """Return the pod if there are too few devices for a request for administration, whoever has them."""
-        for claim in pod.spec.claims:
-            for request in claim.spec.requests:
-                (one,) = request.alternatives
-                there = sum(self.is_eligible(one, *device) for device in published.items())
-                if request.admin_access and there < max(one.count, 1):
-                    return pod.key
-        return None
-
-    def _of_spec(self, spec: Any, published: dict[Device, pb.DeviceContent]) -> Iterator[pb.DeviceSubRequest]:
-        for request in spec.requests:
-            (one,) = request.alternatives
-            if request.admin_access:
-                continue
-            every = sum(self.is_eligible(one, *device) for device in published.items())
-            # One more than there is, if there is none, so that it is missed.
-            for _ in range(max(every, 1) if one.mode == pb.DeviceAllocationMode.ALL else one.count or 1):
-                yield one
-
     def is_eligible(self, request: pb.DeviceSubRequest, device: Device, content: pb.DeviceContent) -> bool:
         """Return whether a request may get a device."""
         (found,) = (one for one in self._devices.classes if one.name == request.device_class)
         if any(taint.effect in {"NoSchedule", "NoExecute"} for taint in content.taints):
+            return False
+        sizes = {one.name: amount(one.value) for one in content.capacities}
+        if any(amount(one.value) > sizes.get(one.name, -1) for one in request.capacities):
             return False
         return all(_holds(text, device[0], content) for text in (*found.selectors, *request.selectors))
 
@@ -324,30 +393,15 @@ def _subtract(
     return all(left[driver, *key] >= 0 for key in taken)
 
 
-def _can_have_counted(
-    wanted: Sequence[set[Device]],
-    consumes: Mapping[Device, Mapping[tuple[str, str], Fraction]],
-    left: dict[tuple[str, str, str], Fraction],
-    taken: frozenset[Device] = frozenset(),
-) -> bool:
-    """Return whether each can have another device within the counters: backtracking, the fewest choices first."""
-    if not wanted:
-        return True
-    first, *rest = sorted(wanted, key=len)
-    for device in sorted(first - taken):
-        if _subtract(left, device[0], consumes[device]) and _can_have_counted(rest, consumes, left, taken | {device}):
-            return True
-        _subtract(left, device[0], consumes[device], -1)
-    return False
+def _is_measured(content: pb.DeviceContent) -> bool:
+    return content.allow_multiple_allocations or bool(content.consumed_counters)
 
 
 def ints(data: bytes, count: int) -> list[int]:
     """Return a column of 32 bits, zeros if it is empty."""
-    return (
-        [int.from_bytes(data[4 * at : 4 * at + 4], "little", signed=True) for at in range(count)]
-        if data
-        else [0] * count
-    )
+    if not data:
+        return [0] * max(count, 0)
+    return [int.from_bytes(data[at : at + 4], "little", signed=True) for at in range(0, len(data), 4)]
 
 
 def _longs(data: bytes) -> list[int]:

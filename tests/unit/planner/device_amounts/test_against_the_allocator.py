@@ -3,12 +3,13 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.builders.device_snapshots import DRIVER, ClaimRow, DeviceWorld
 from tests.builders.rows import NodeRow, PodRow
 from tests.builders.snapshots import Cluster, write
+from trimtab.planner.decisions.fit import check_fit
 from trimtab.planner.device_amounts.bundles import takes_nothing
 from trimtab.planner.device_amounts.cluster_allocator import ClusterAllocator
 from trimtab.planner.device_amounts.planned import planned_snapshot
@@ -31,8 +32,10 @@ from trimtab.planner.devices.model import (
     NodeSelection,
 )
 from trimtab.planner.model.values import PodClaim, PodRequirements, is_device_resource
+from trimtab.planner.round.work import Work
 from trimtab.planner.snapshot.columns import ClassOfDevices, Snapshot
 from trimtab.planner.snapshot.decode import canonicalize
+from trimtab.v1 import plan_pb2
 
 CLASSES = (
     ClassOfDevices("any", (f'device.driver == "{DRIVER}"',), "", 0),
@@ -147,6 +150,27 @@ def test_a_pod_fits_by_amounts_where_the_allocator_finds_devices(drawn: Drawn) -
             )
             fits = isinstance(outcome, DevicesAllocated)
             assert enough == fits if is_alone(drawn) else enough <= fits
+
+
+@example(
+    Drawn(
+        [[DeviceContent()] * 3],
+        [
+            (DeviceClaim("", (ClaimRequest("r", DeviceSubRequest("any")),)), 0),
+            (DeviceClaim("", (ClaimRequest("r", None, (DeviceSubRequest("any", "a", count=3), ONE_ANY)),)), 1),
+        ],
+    )
+)
+@given(DRAWN)
+def test_fit_says_of_each_pod_and_node_what_the_allocator_says(drawn: Drawn) -> None:
+    """Whether its claims are counted exactly, counted with care beside others, or not at all."""
+    sent = canonicalize(write(cluster_of(drawn)))
+    allocator, keys = ClusterAllocator(sent), [sent.pod_key(pod) for pod in range(len(sent.pods.spec))]
+    answers = check_fit(planned_snapshot(sent).snapshot, plan_pb2.PlanRequest(fit_pods=keys), Work(), sent)
+    for pod, answer in enumerate(answers):
+        found = allocator.outcomes(pod, range(len(sent.nodes.name)))
+        fits = {sent.nodes.name[node]: isinstance(outcome, DevicesAllocated) for node, outcome in found.items()}
+        assert {one.node: one.fits for one in answer.nodes} == fits
 
 
 @given(DRAWN)

@@ -70,6 +70,8 @@ def _leaders(simulation: Simulation, pods: Int32) -> Int32:
     """Return for each of pods : int32[M] the one that it follows because of a claim that they share, if that is on no
     node, -1 = none. int32[M]."""
     out, snapshot, placed = np.full(len(pods), -1, np.int32), simulation.snapshot, simulation.state.pod_node
+    if snapshot.devices.is_empty:
+        return out
     claims = [spec.claims for spec in snapshot.specs]
     leading = {one.shared: at for at, of in enumerate(claims) for one in of if one.together == LEADS}
     if not leading:

@@ -50,7 +50,7 @@ from trimtab.planner.device_amounts.node_pools import NodePoolReader, NodePools,
 from trimtab.planner.device_amounts.published import PublishedDevices, published_devices, with_columns
 from trimtab.planner.device_amounts.reached_devices import NONE_LEFT, ReachedDevices
 from trimtab.planner.device_amounts.shared_claims import OwnSpecs, with_own_claims
-from trimtab.planner.device_amounts.specs_in_rows import SPECS_OF, has_claims, mapped, other_specs
+from trimtab.planner.device_amounts.specs_in_rows import SPECS_OF, distinct_specs, has_claims, mapped, other_specs
 from trimtab.planner.devices.allocator import DeviceAllocator
 from trimtab.planner.devices.model import DeviceClaim, DeviceClass, DeviceFeatures, DeviceNode, PoolId
 from trimtab.planner.model.values import FOLLOWS, LEADS, PodClaim, PodRequirements
@@ -176,10 +176,10 @@ class _Planner:
         self._bundles = self._countable_bundles(every, facts)
         self._competing = self._competing_claims(every, facts)
         names = self._names(facts)
-        specs = tuple([self._spec(one, facts) for one in own.specs])
+        specs, spec_of = distinct_specs([self._spec(one, facts) for one in own.specs], own.spec)
         rows = self._by_profile(facts)
         ready, capacity = self._nodes(facts, rows)
-        amounts = self._amounts(facts, rows, specs, own.spec, ready.missing)
+        amounts = self._amounts(facts, rows, specs, spec_of, ready.missing)
         resources = FIRST_RESOURCES + tuple(sorted({*sent.resources, *names} - set(FIRST_RESOURCES)))
         templates = self._templates(rows, ready.expected)
         replaced: dict[str, Any] = {
@@ -189,7 +189,7 @@ class _Planner:
         snapshot = sent._replace(
             resources=resources,
             specs=specs,
-            pods=sent.pods._replace(spec=own.spec),
+            pods=sent.pods._replace(spec=spec_of),
             nodes=with_columns(sent, sent.nodes, resources, names, amounts, capacity)._replace(
                 ready=sent.nodes.ready & ~ready.missing
             ),

@@ -1,10 +1,13 @@
-"""Specs of pods in rows of other tables than the pods: templates of owners, requests, pods of DaemonSets."""
+"""Specs of pods: those in rows of other tables than the pods (templates of owners, requests, pods of DaemonSets), and
+the dictionary of those that have become equal."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+import numpy as np
+
 from trimtab.planner.model.values import Owner, PodGroup, PodRequirements
-from trimtab.planner.snapshot.columns import Snapshot
+from trimtab.planner.snapshot.columns import Int32, Snapshot
 
 
 def _of_template(row: Owner | PodGroup) -> list[PodRequirements]:
@@ -29,6 +32,13 @@ def other_specs(sent: Snapshot) -> list[PodRequirements]:
 def has_claims(spec: PodRequirements) -> bool:
     """Return whether pods of a spec may want devices."""
     return bool(spec.claims or spec.extended_device_requests)
+
+
+def distinct_specs(specs: Sequence[PodRequirements], of: Int32) -> tuple[tuple[PodRequirements, ...], Int32]:
+    """Return specs each once, as in any snapshot, and the spec of each pod. of : int32[P] into `specs`."""
+    number: dict[PodRequirements, int] = {}
+    moved = np.array([number.setdefault(one, len(number)) for one in specs], np.int32)
+    return (tuple(specs), of) if len(number) == len(specs) else (tuple(number), moved[of])
 
 
 def mapped(value: Any, replaced: Callable[[PodRequirements], PodRequirements]) -> Any:

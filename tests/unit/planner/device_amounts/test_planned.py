@@ -296,6 +296,14 @@ def test_a_named_claim_that_is_missing_or_not_allocated_yet_and_shared_keeps_its
     assert [spec_of(apart, name).unsupported for name in "pq"] == [(NOT_COUNTED,)] * 2
 
 
+def test_specs_that_devices_have_made_equal_are_one() -> None:
+    """Claims of two names ask for the same."""
+    one, other = (PodRequirements(claims=(PodClaim(name, "", claim(), ""),)) for name in "ab")
+    found = planned(Cluster(pods=pods(p=one, q=other), nodes={"a": NodeRow()}, devices=world(gpu_slice("a", 2))))
+    assert len(found.specs) == len(set(found.specs)) == 1
+    assert found.pods.spec.tolist() == [0, 0]
+
+
 def test_devices_that_several_nodes_reach_are_not_counted() -> None:
     pool = DeviceSlice(
         "net", DRIVER, "net", 1, 1, NodeSelection(all_nodes=True), devices=DeviceSet(("x",), (DeviceContent(),))

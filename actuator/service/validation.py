@@ -23,6 +23,7 @@ from trimtab.v1 import actuator_pb2, plan_pb2
 MAX_REQUEST_ID_BYTES = 128
 MAX_NODES = 10_000
 MAX_NAME_BYTES = 253
+MAX_GANG_BYTES = 2 * MAX_NAME_BYTES + 1
 MAX_GROWTH = 10_000
 MAX_COSTS = 200_000
 MAX_BUFFERS = 10_000
@@ -226,11 +227,18 @@ def check_nodes(field: str, names: Sequence[str], may_be_empty: bool = False) ->
 
 
 def _node_request(position: int, entry: actuator_pb2.NodeToDelete) -> NodeRequest:
+    if len(entry.gang.encode()) > MAX_GANG_BYTES or (entry.gang and not entry.drain):
+        problem = f"has more than {MAX_GANG_BYTES} bytes" if entry.drain else "needs drain: a gang moves by drains"
+        raise invalid_request(
+            f"nodes[{position}] ({entry.node}): gang {problem}", field="nodes.gang", row=str(position)
+        )
     if not entry.HasField("assumption"):
-        return NodeRequest(entry.node, entry.drain)
+        return NodeRequest(entry.node, entry.drain, gang=entry.gang)
     check_assumption("nodes", position, entry)
     assumption = entry.assumption
-    return NodeRequest(entry.node, entry.drain, assumption.pods_to_move_count, assumption.pods_to_move_digest)
+    return NodeRequest(
+        entry.node, entry.drain, assumption.pods_to_move_count, assumption.pods_to_move_digest, entry.gang
+    )
 
 
 def check_assumption(field: str, position: int, entry: actuator_pb2.NodeToDelete | plan_pb2.ReplacedNode) -> None:

@@ -30,6 +30,8 @@ class PlannedNode(msgspec.Struct, frozen=True):
     tainted: bool = False
     # Set for its node group; None = as in the request.
     drain_timeout_s: float | None = None
+    # The gang that moves whole from this node and others of the request, "" = none.
+    gang: str = ""
 
 
 class SetAccepted(Event, frozen=True, tag="set_accepted"):

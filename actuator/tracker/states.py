@@ -107,6 +107,8 @@ class Deletion(msgspec.Struct):
     target_reduced: bool = False
     # Whether another client removed the taint at any time, and it was restored.
     taint_restored: bool = False
+    # The gang that moves whole from this node and others of the request, "" = none.
+    gang: str = ""
 
 
 class TrackedEviction(msgspec.Struct, frozen=True):

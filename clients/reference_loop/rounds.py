@@ -400,14 +400,19 @@ def deletion_order(request: plan_pb2.PlanRequest, answer: plan_pb2.PlanResponse)
     """Return the nodes to remove now, with the plan's assumptions and limits. Nodes that are given back have no pods to
     move: the actuator refuses one that has meanwhile."""
     decision, limits = answer.scale_down, request.settings.scale_down
-    assumptions = {node.node: node.assumption for node in decision.unneeded}
+    unneeded = {node.node: node for node in decision.unneeded}
     drained = set(decision.drain)
     going = {*decision.delete_empty, *decision.drain}
     give_back = [node for node in answer.capacity_requests.give_back if node not in going]
     return actuator_pb2.StartDeletionRequest(
         request_id=request.request_id,
         nodes=[
-            actuator_pb2.NodeToDelete(node=node, drain=node in drained, assumption=assumptions[node])
+            actuator_pb2.NodeToDelete(
+                node=node,
+                drain=node in drained,
+                assumption=unneeded[node].assumption,
+                gang=unneeded[node].gang if node in drained else "",
+            )
             for node in (*decision.delete_empty, *decision.drain)
         ]
         + [actuator_pb2.NodeToDelete(node=node) for node in give_back],

@@ -688,7 +688,12 @@ type NodeToDelete struct {
 	// refused.
 	Drain bool `protobuf:"varint,2,opt,name=drain,proto3" json:"drain,omitempty"`
 	// What the plan assumed. OPTIONAL: absent = not checked.
-	Assumption    *NodeAssumption `protobuf:"bytes,3,opt,name=assumption,proto3" json:"assumption,omitempty"`
+	Assumption *NodeAssumption `protobuf:"bytes,3,opt,name=assumption,proto3" json:"assumption,omitempty"`
+	// `UnneededNode.gang`, at most 507 bytes. Nodes of the request with the same
+	// value are all accepted, or none of them, and no pod of them is evicted
+	// before the drains of all of them have begun; if one cannot begin, all are
+	// rolled back. Only with `drain`. OPTIONAL: "" = independent of other nodes.
+	Gang          string `protobuf:"bytes,4,opt,name=gang,proto3" json:"gang,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -742,6 +747,13 @@ func (x *NodeToDelete) GetAssumption() *NodeAssumption {
 		return x.Assumption
 	}
 	return nil
+}
+
+func (x *NodeToDelete) GetGang() string {
+	if x != nil {
+		return x.Gang
+	}
+	return ""
 }
 
 // The answers to the request.
@@ -3841,13 +3853,14 @@ const file_trimtab_v1_actuator_proto_rawDesc = "" +
 	"\x10snapshot_version\x18\x04 \x01(\tR\x0fsnapshotVersion\x12'\n" +
 	"\x0fmax_parallelism\x18\x05 \x01(\x05R\x0emaxParallelism\x122\n" +
 	"\x15max_drain_parallelism\x18\x06 \x01(\x05R\x13maxDrainParallelism\x12\x14\n" +
-	"\x05epoch\x18\a \x01(\x03R\x05epoch\"t\n" +
+	"\x05epoch\x18\a \x01(\x03R\x05epoch\"\x88\x01\n" +
 	"\fNodeToDelete\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x14\n" +
 	"\x05drain\x18\x02 \x01(\bR\x05drain\x12:\n" +
 	"\n" +
 	"assumption\x18\x03 \x01(\v2\x1a.trimtab.v1.NodeAssumptionR\n" +
-	"assumption\"M\n" +
+	"assumption\x12\x12\n" +
+	"\x04gang\x18\x04 \x01(\tR\x04gang\"M\n" +
 	"\x15StartDeletionResponse\x124\n" +
 	"\x05nodes\x18\x01 \x03(\v2\x1e.trimtab.v1.NodeDeletionAnswerR\x05nodes\"\x95\x01\n" +
 	"\x12NodeDeletionAnswer\x12\x12\n" +

@@ -226,11 +226,18 @@ class NodeToDelete(_message.Message):
     NODE_FIELD_NUMBER: _builtins.int
     DRAIN_FIELD_NUMBER: _builtins.int
     ASSUMPTION_FIELD_NUMBER: _builtins.int
+    GANG_FIELD_NUMBER: _builtins.int
     node: _builtins.str
     """Name. REQUIRED."""
     drain: _builtins.bool
     """Whether to drain its pods. If false, a node that has pods to move is
     refused.
+    """
+    gang: _builtins.str
+    """`UnneededNode.gang`, at most 507 bytes. Nodes of the request with the same
+    value are all accepted, or none of them, and no pod of them is evicted
+    before the drains of all of them have begun; if one cannot begin, all are
+    rolled back. Only with `drain`. OPTIONAL: "" = independent of other nodes.
     """
     @_builtins.property
     def assumption(self) -> _plan_pb2.NodeAssumption:
@@ -242,10 +249,11 @@ class NodeToDelete(_message.Message):
         node: _builtins.str = ...,
         drain: _builtins.bool = ...,
         assumption: _plan_pb2.NodeAssumption | None = ...,
+        gang: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["assumption", b"assumption"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["assumption", b"assumption", "drain", b"drain", "node", b"node"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["assumption", b"assumption", "drain", b"drain", "gang", b"gang", "node", b"node"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -311,6 +311,18 @@ def assuming(count: int, digest: str) -> actuator_pb2.StartDeletionRequest:
             deletion("r1", "n0", max_drain_parallelism=-1), "max_drain_parallelism", id="negative drain limit"
         ),
         pytest.param(deletion("r1", "n0", plan_time={"seconds": 1 << 60}), "plan_time", id="a time beyond all times"),
+        pytest.param(
+            actuator_pb2.StartDeletionRequest(request_id="r", nodes=[actuator_pb2.NodeToDelete(node="n0", gang="a/g")]),
+            "nodes[0] (n0): gang needs drain",
+            id="gang without drain",
+        ),
+        pytest.param(
+            actuator_pb2.StartDeletionRequest(
+                request_id="r", nodes=[actuator_pb2.NodeToDelete(node="n0", drain=True, gang="g" * 508)]
+            ),
+            "more than 507 bytes",
+            id="a gang with too long a name",
+        ),
         pytest.param(assuming(-1, "0" * 16), "assumption", id="negative count"),
         pytest.param(assuming(1, "0" * 15), "assumption", id="digest too short"),
         pytest.param(assuming(1, "G" * 16), "assumption", id="digest not hexadecimal"),

@@ -57,6 +57,17 @@ def test_a_gang_that_is_disrupted_as_a_whole_moves_whole_from_several_nodes() ->
     assert (sorted(found.decision.drain), set(found.destinations.values())) == (["n0", "n1"], {"n2"})
 
 
+def test_the_nodes_of_a_gang_that_moves_whole_are_marked_with_it() -> None:
+    found = decide([WHOLE], SPREAD, pod("x", "500m", node="n2", phase="Running"))
+    assert {one.node: one.gang for one in found.decision.unneeded} == {"n0": "default/g", "n1": "default/g"}
+
+
+def test_a_node_with_all_pods_of_a_gang_goes_independently_of_others() -> None:
+    elsewhere = [pod(f"x{i}", "500m", node=f"n{i}", phase="Running") for i in (1, 2)]
+    found = decide([WHOLE], running("g", 3, "n0"), elsewhere)
+    assert [(one.node, one.gang) for one in found.decision.unneeded] == [("n0", "")]
+
+
 def test_a_gang_that_is_disrupted_as_a_whole_keeps_its_nodes_if_one_of_them_stays() -> None:
     pods = [*running("g", 1, "n0"), *running("g", 1, "n1", 1), *running("g", 1, "n2", 2)]
     found = decide([GangRow("g", 1, whole=True)], pods)

@@ -15,7 +15,7 @@ from trimtab.planner.facts.gang_budgets import limited_gangs
 from trimtab.planner.facts.gangs import Gang
 from trimtab.planner.model.settings import ScaleDownSettings
 from trimtab.planner.scale_down.context import ScaleDownContext
-from trimtab.planner.snapshot.columns import Bool, Int32, Int64
+from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64
 from trimtab.planner.snapshot.references import take_or
 
 NO_GANG: Final = -1
@@ -49,6 +49,17 @@ class WholeGangs(NamedTuple):
     def keys(self, nodes: Int32) -> list[str]:
         """Return the key of the gang that moves whole from each node and others, "" = none."""
         return [self.key[gang] if gang >= 0 and self.size[gang] > 1 else "" for gang in self.of_node[nodes].tolist()]
+
+    def shared(self, of_node: Float64) -> Float64:
+        """Return numbers by node, of which those of a gang's nodes, which go together or not at all, are replaced by
+        their mean. of_node : float64[N], not changed. float64[N]."""
+        if not len(self.size):
+            return of_node
+        mine = self.of_node >= 0
+        sums = np.bincount(self.of_node[mine], of_node[mine], len(self.size))
+        found = of_node.copy()
+        found[mine] = (sums / self.size)[self.of_node[mine]]
+        return found
 
     def on_any(self, nodes: Bool) -> Bool:
         """Return which gangs are on some of the nodes : bool[N]. bool[W]."""

@@ -177,6 +177,9 @@ def marked_wrongly(message: pb.ClusterSnapshot, decision: plan_pb2.ScaleDownDeci
             right |= dict.fromkeys(on, gang.key)
     if marked != right:
         yield f"nodes are marked with the gangs {marked}, right is {right}"
+    costs = {(entry.gang, entry.eviction_cost) for entry in decision.unneeded if entry.gang}
+    if len(costs) > len({gang for gang, _ in costs}):
+        yield f"the nodes of a gang have different costs: {sorted(costs)}"
 
 
 def _counts(row: pb.PodGroup) -> bool:

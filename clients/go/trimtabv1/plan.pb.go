@@ -3775,7 +3775,8 @@ type UnneededNode struct {
 	// Hourly price of the node, from its node group; absent = unknown.
 	SavingPerHour *float64 `protobuf:"fixed64,8,opt,name=saving_per_hour,json=savingPerHour,proto3,oneof" json:"saving_per_hour,omitempty"`
 	// Cost rating of moving its pods: the sum over pods of 1 + deletion cost /
-	// 2^27 + priority / 2^25, clamped to -10 to 10.
+	// 2^27 + priority / 2^25, clamped to -10 to 10. With `gang`, the cost of
+	// moving all of it is shared equally: the mean over the gang's nodes.
 	EvictionCost float64 `protobuf:"fixed64,9,opt,name=eviction_cost,json=evictionCost,proto3" json:"eviction_cost,omitempty"`
 	// The wave in which the node goes, from 1. Wave 1 is what disruption budgets
 	// allow now. The nodes of each further wave can go once the pods evicted in

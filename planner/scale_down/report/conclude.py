@@ -88,11 +88,11 @@ def _unneeded(plan: ScaleDownPlan) -> Unneeded:
     context, these, not_now = plan.context, plan.result.unneeded, plan.removal.not_now
     nodes = these.nodes
     price = prices(context.request.snapshot)
-    waits = why_waiting(context, plan.result.staying.codes, nodes, plan.removal, these.slack_dependent)
     gangs = whole_gangs(context)
+    waits = why_waiting(context, plan.result.staying.codes, nodes, plan.removal, these.slack_dependent, gangs)
     return Unneeded(
         nodes, plan.since_ns, not_now, these.bounds, these.pods, these.destination, price[nodes],
-        context.nodes.eviction_cost[nodes], these.wave, {**these.in_turn, **waits},
+        gangs.shared(context.nodes.eviction_cost)[nodes], these.wave, {**these.in_turn, **waits},
         gangs.keys(nodes) if len(gangs.size) else [],
     )  # fmt: skip
 

@@ -2155,7 +2155,8 @@ class UnneededNode(_message.Message):
     """Hourly price of the node, from its node group; absent = unknown."""
     eviction_cost: _builtins.float
     """Cost rating of moving its pods: the sum over pods of 1 + deletion cost /
-    2^27 + priority / 2^25, clamped to -10 to 10.
+    2^27 + priority / 2^25, clamped to -10 to 10. With `gang`, the cost of
+    moving all of it is shared equally: the mean over the gang's nodes.
     """
     wave: _builtins.int
     """The wave in which the node goes, from 1. Wave 1 is what disruption budgets

@@ -31,7 +31,12 @@ MAX_CAPACITY_REQUESTS = 10_000
 DIGEST_LENGTH = 16
 
 
-DurableRequest = actuator_pb2.StartDeletionRequest | actuator_pb2.ScaleUpRequest | actuator_pb2.StartReplacementRequest
+DurableRequest = (
+    actuator_pb2.StartDeletionRequest
+    | actuator_pb2.ScaleUpRequest
+    | actuator_pb2.LowerTargetsRequest
+    | actuator_pb2.StartReplacementRequest
+)
 
 
 def digest_request(request: DurableRequest) -> str:
@@ -109,6 +114,21 @@ def growths(request: actuator_pb2.ScaleUpRequest) -> tuple[GroupGrowth, ...]:
             )
         found.append(GroupGrowth(split.node_group, split.current_size, split.new_size))
     return tuple(found)
+
+
+def reductions(request: actuator_pb2.LowerTargetsRequest) -> tuple[GroupGrowth, ...]:
+    """Return the reductions of a `LowerTargets`, checked."""
+    check_request_id(request.request_id)
+    check_names("reductions", [one.node_group for one in request.reductions])
+    for position, one in enumerate(request.reductions):
+        if not 0 <= one.new_size < one.current_size:
+            raise invalid_request(
+                f"reductions[{position}] ({one.node_group}): from {one.current_size} to {one.new_size} is not a"
+                " reduction to 0 nodes or more",
+                field="reductions",
+                row=str(position),
+            )
+    return tuple(GroupGrowth(one.node_group, one.current_size, one.new_size) for one in request.reductions)
 
 
 def cost_orders(request: actuator_pb2.ApplyPodCostsRequest, now: datetime) -> CostOrders:

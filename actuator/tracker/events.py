@@ -140,7 +140,7 @@ class RolledBack(NodeEvent, frozen=True, tag="rolled_back"):
 
 
 class GrowthRequested(Event, frozen=True, tag="growth_requested"):
-    """A `ScaleUp` was accepted."""
+    """A `ScaleUp`, or a `LowerTargets`, was accepted."""
 
     request_id: str
     digest: str
@@ -149,7 +149,7 @@ class GrowthRequested(Event, frozen=True, tag="growth_requested"):
 
 
 class GrowthAnswered(Event, frozen=True, tag="growth_answered"):
-    """The cloud has answered a `ScaleUp`."""
+    """The cloud has answered a `ScaleUp`, or a `LowerTargets`."""
 
     request_id: str
     answers: tuple[GrowthAnswer, ...]

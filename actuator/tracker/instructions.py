@@ -92,8 +92,8 @@ class RollBack(Instruction, frozen=True):
 
 
 class Grow(Instruction, frozen=True):
-    """Request scale-ups from the cloud, once for each `request_id`. Report `GrowthAnswered` once the result of each is
-    known. `since_ms` is the time of the request.
+    """Request scale-ups and reductions from the cloud, once for each `request_id`. Report `GrowthAnswered` once the
+    result of each is known. `since_ms` is the time of the request.
     """
 
     request_id: str

@@ -83,6 +83,8 @@ class Workloads:
         """Add the pods of a recording, and how controllers change."""
         for size in recorded.sizes:
             self._push(self._begin_s + size.at_s, {"kind": "Size", "owner": size.owner}, size.replicas)
+        for group in recorded.pod_groups:
+            self._push(self._begin_s + group.at_s, group.item, None)
         for one in recorded.arrivals:
             metadata = one.item["metadata"]
             key = metadata.get("namespace") or "default", metadata["name"]

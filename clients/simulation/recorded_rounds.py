@@ -20,7 +20,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from trimtab.clients.kubernetes.names import DAEMON_ANNOTATION, MIRROR_ANNOTATION
 from trimtab.clients.recording import RecordingError, RecordingReader
 from trimtab.clients.simulation.cluster.pods import format_time
-from trimtab.clients.simulation.recorded import OwnerSize, RecordedCluster, RecordedPodGroup, RecordedPod
+from trimtab.clients.simulation.recorded import OwnerSize, RecordedCluster, RecordedPod, RecordedPodGroup
 from trimtab.clients.simulation.scenario_values import ScenarioError
 from trimtab.clients.simulation.snapshot_objects import budgets, groups, namespace_of, nodes, owner, pod_group_of
 from trimtab.clients.snapshots.objects.pod_rows import FLAG_DAEMON, FLAG_GATED, FLAG_MIRROR

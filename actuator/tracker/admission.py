@@ -183,7 +183,7 @@ def admit(
     answers: dict[str, NodeAnswer] = {}
     planned: dict[str, PlannedNode] = {}
     for together in _together(requests):
-        before = counts.copy()
+        before = counts.copy() if len(together) > 1 else counts
         refusals = []
         for request in together:
             refusal = counts.refuse(request)

@@ -122,7 +122,7 @@ class Loops:
 
 
 @given(seed=st.integers(0, 2**32))
-@examples(40, 6)
+@examples(40, 2)
 def test_every_loop_of_a_living_cluster_gets_a_proven_plan_that_keeps_new_nodes(seed: int) -> None:
     loops = Loops(ReplacedCluster(Random(seed)))
     random = loops.world.random
@@ -139,7 +139,7 @@ def test_every_loop_of_a_living_cluster_gets_a_proven_plan_that_keeps_new_nodes(
 
 
 @given(seed=st.integers(0, 2**32))
-@examples(40, 6)
+@examples(40, 2)
 def test_a_cluster_that_no_longer_changes_comes_to_rest_and_costs_less_in_each_loop(seed: int) -> None:
     """All waves are carried out. Nodes that came may be replaced again at once, so nothing but the plans ends this."""
     loops = Loops(ReplacedCluster(Random(seed)))
@@ -153,6 +153,7 @@ def test_a_cluster_that_no_longer_changes_comes_to_rest_and_costs_less_in_each_l
     raise AssertionError("plans never end")
 
 
+@pytest.mark.nightly
 def test_such_loops_replace_nodes_and_send_deltas() -> None:
     """The loops above would prove little if nothing happened in them."""
     gone = deltas = stays = avoided = 0

@@ -33,10 +33,10 @@ WORKLOADS = [
 BATCH = [{"name": "job", "perHour": 4, "pods": 3, "lifetime": "30m", "pod": {"cpu": "700m", "memory": "1Gi"}}]
 
 
-def simulated(hours: int, *, with_it: bool) -> dict[str, Any]:
-    """Simulate some hours; return the result."""
+def simulated(hours: int, *, with_it: bool, interval: str = "30s") -> dict[str, Any]:
+    """Simulate some hours, with a round in each interval; return the result."""
     scenario = Scenario.model_validate({
-        "name": "churn", "start": "2026-03-02T06:00:00Z", "duration": f"{hours}h", "timing": {"interval": "30s"},
+        "name": "churn", "start": "2026-03-02T06:00:00Z", "duration": f"{hours}h", "timing": {"interval": interval},
         "decisions": ["scale-up", "scale-down", "replacement"], "nodeGroups": GROUPS, "workloads": WORKLOADS,
         "batches": BATCH,
     })  # fmt: skip

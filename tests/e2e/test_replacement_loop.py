@@ -54,7 +54,7 @@ class App(NamedTuple):
         return self.replicas - -(-self.replicas // 4)
 
 
-APPS = (App("web", 24, 1000), App("api", 20, 2000), App("cache", 12, 1500))
+APPS = (App("web", 24, 1000), App("api", 20, 2000), App("cache", 36, 500))
 
 
 @pytest.fixture

@@ -34,7 +34,7 @@ from trimtab.planner.scale_down.search.displaced import (
     promised_nodes,
     record_placed,
 )
-from trimtab.planner.scale_down.search.drain_sets import DrainTask, TaskNodes
+from trimtab.planner.scale_down.search.drain_sets import DrainTask, LaterCandidates, TaskNodes
 from trimtab.planner.scale_down.search.fewer_placeholders import (
     ChosenPlan,
     choose_with_slack,
@@ -43,7 +43,7 @@ from trimtab.planner.scale_down.search.fewer_placeholders import (
 from trimtab.planner.scale_down.search.headroom import CapacityUse, capacity_use, share_of_free
 from trimtab.planner.scale_down.search.kernels.drain_sets import COUNTS, DisruptionsLeft, DrainProblem, Minimums
 from trimtab.planner.scale_down.search.orders import NodeScores
-from trimtab.planner.scale_down.search.waves import NONE, LaterCandidates
+from trimtab.planner.scale_down.search.waves import NONE
 from trimtab.planner.scale_down.selection.removal import Removal, of_no_use, select, since
 from trimtab.planner.scale_down.selection.whole_groups import whole_size, without_parts
 from trimtab.planner.scale_down.state import is_recent
@@ -407,6 +407,7 @@ def _simulate(
         staying=np.concatenate([_staying(context, may_go), later.nodes[::-1]]),
         eligible=eligible,
         may_go=may_go,
+        later=later,
         scores=_scores(context, problem, use),
         unneeded_before=unneeded_before,
         atomic_size=whole_size(context),
@@ -429,4 +430,4 @@ def _simulate(
         time_left=request.round.work.time_left,
         parallel=request.round.work.parallel,
     )
-    return choose_with_slack(task, later, placeholders_on_nodes(request.round))
+    return choose_with_slack(task, placeholders_on_nodes(request.round))

@@ -23,6 +23,7 @@ from trimtab.planner.scale_down.search.better_sets import sets_that_save_more
 from trimtab.planner.scale_down.search.drain_sets import DrainTask
 from trimtab.planner.scale_down.search.kernels.drain_sets import DrainProblem
 from trimtab.planner.scale_down.search.kernels.exchange import CHECKS, PACKED, MovedPods, pack_nodes
+from trimtab.planner.scale_down.search.kernels.wave_numbers import WaveBudgets, number_waves
 from trimtab.planner.scale_down.search.orders import shuffled
 from trimtab.planner.scale_down.search.shares import shares_of
 from trimtab.planner.simulation.log import check_log
@@ -54,9 +55,11 @@ SAME: Final = 1e-9
 
 
 class Improved(NamedTuple):
-    """nodes : int32 that go, ascending; destination : int32[P'] nodes of their pods, -1 for all others."""
+    """nodes : int32 that go, ascending; wave : int32, from 1, in which each goes; destination : int32[P'] nodes of
+    their pods, -1 for all others."""
 
     nodes: Int32
+    wave: Int32
     destination: Int32
 
 
@@ -78,9 +81,18 @@ class _Sides(NamedTuple):
 
 
 class Exchange:
-    """One search among candidates : int32[E], in the task's simulation as it is; every call leaves it unchanged."""
+    """One search among candidates : int32[E], in the task's simulation as it is; every call leaves it unchanged.
 
-    def __init__(self, task: DrainTask, problem: DrainProblem, candidates: Int32) -> None:
+    most_waves : nodes may go in so many waves.
+    """
+
+    def __init__(self, task: DrainTask, problem: DrainProblem, candidates: Int32, most_waves: int) -> None:
+        now, refilled = problem.budgets.left, task.nodes.later.refilled
+        self._most_waves, self._budgets = most_waves, WaveBudgets(now.copy(), refilled)
+        if most_waves > 1:
+            # What all waves together allow bounds every set; whether it can be divided into waves is checked for each.
+            problem = problem._replace(budgets=problem.budgets._replace(left=now + refilled * (most_waves - 1)))
+        self._counted = problem._replace(budgets=problem.budgets._replace(left=now.copy()))
         self._in_time: Callable[[], bool] = task.in_time
         self._state, self._problem, self._candidates = task.state, problem, candidates
         self._saving: Float64 = savings(task.nodes.scores.price)[candidates]
@@ -111,7 +123,8 @@ class Exchange:
                 best, is_done = self._finished(found)
         if best.saving <= total(self._saving[start]) + SAME:
             return None
-        return Improved(self._candidates[best.chosen], best.destination)
+        nodes, waves = self._candidates[best.chosen], self._waves(best.chosen)
+        return None if waves is None else Improved(nodes, waves, best.destination)
 
     def _is_over(self) -> bool:
         return bool(self._work[CHECKS] >= self._checks) or not self._in_time()
@@ -173,6 +186,8 @@ class Exchange:
     def _packed(self, chosen: Bool, hint: Int32) -> _PackedSet | None:
         """Return a packing of the pods of these candidates : bool[E], None if none was found. hint : int32[P'] of an
         earlier one, -1 = none."""
+        if self._most_waves > 1 and self._waves(chosen) is None:
+            return None
         nodes, pods = self._candidates[chosen], self._pods(chosen)
         self._work[CHECKS] += OF_PACKING + OF_POD * len(pods)
         all_of, count = self._scratch, len(pods)
@@ -184,6 +199,19 @@ class Exchange:
         result = pack_nodes(self._state, self._problem, nodes, moved, destination, self._best_fit, TRIES, self._work)
         check_log(self._state)
         return _PackedSet(chosen, destination, total(self._saving[chosen])) if result == PACKED else None
+
+    def _waves(self, chosen: Bool) -> Int32 | None:
+        """Return the waves in which candidates : bool[E] go, those that save most as early as possible; None if waves
+        do not suffice. int32."""
+        rows = np.flatnonzero(chosen)
+        order = np.argsort(-self._saving[rows], kind="stable")
+        numbers = np.zeros(len(rows), np.int32)
+        nodes = self._candidates[rows[order]]
+        if not number_waves(self._counted, nodes, self._budgets, self._most_waves, numbers):
+            return None
+        wave = np.empty_like(numbers)
+        wave[order] = numbers
+        return wave
 
     def _pods(self, chosen: Bool) -> Int32:
         """Return the pods to move of candidates : bool[E], in the order in which they are placed. int32."""

@@ -40,15 +40,6 @@ from trimtab.planner.snapshot.columns import Bool, Int32, Int64, UInt8
 NONE: Final = np.zeros(0, np.int32)
 
 
-class LaterCandidates(NamedTuple):
-    """nodes : int32 nodes of the last plan that are kept out of the first wave's search, in the order of that plan;
-    wave : int32, theirs in it, ascending; refilled : int64[B] disruptions that budgets allow in later waves."""
-
-    nodes: Int32
-    wave: Int32
-    refilled: Int64
-
-
 class Waves(NamedTuple):
     """first : the search's set, without later waves; drain_set : all waves; wave : int32[U], from 1, of its accepted
     nodes, ascending."""
@@ -63,13 +54,14 @@ class Waves(NamedTuple):
         return bool((self.wave > 1).any())
 
 
-def add_waves(task: DrainTask, first: DrainSet, later: LaterCandidates) -> Waves:
+def add_waves(task: DrainTask, first: DrainSet) -> Waves:
     """Return a set extended by later waves; the simulation contains its moves, and then theirs. Raises
     MoveLogFullError.
 
     O(waves · pods to move of the candidates), besides the moves.
     """
-    search = _WaveSearch(task, first, later)
+    later = first.later
+    search = _WaveSearch(task, first)
     number = 1
     if len(later.nodes):
         search.add(number, first.problem.budgets.left)
@@ -91,8 +83,9 @@ def add_waves(task: DrainTask, first: DrainSet, later: LaterCandidates) -> Waves
 class _WaveSearch:
     """problem : the result so far, whose moves the task's simulation contains; waves : by accepted node."""
 
-    def __init__(self, task: DrainTask, first: DrainSet, later: LaterCandidates) -> None:
+    def __init__(self, task: DrainTask, first: DrainSet) -> None:
         self._task, self._first = task, first
+        later = first.later
         self.problem = first.problem
         self.waves = [1] * len(first.accepted)
         self._known = task.nodes.unneeded_before.copy()
@@ -139,7 +132,7 @@ class _WaveSearch:
         problem = first.problem
         blocked = (problem.outcome == BLOCKED) & (problem.incoming_count[: len(problem.outcome)] == 0)
         if blocked.any():
-            blocked &= ~_are_exhausted(self._task.problem) | self._task.nodes.unneeded_before
+            blocked &= ~have_used_up_budgets(self._task.problem) | self._task.nodes.unneeded_before
         new: Int32 = first.candidates[blocked[first.candidates]]
         return new
 
@@ -234,7 +227,7 @@ class _WaveSearch:
         return found._replace(search=found.search._replace(order=order, most=unknown_room(order)))
 
 
-def _are_exhausted(problem: DrainProblem) -> Bool:
+def have_used_up_budgets(problem: DrainProblem) -> Bool:
     """Return for each node whether one of its pods to move has a budget without a disruption left. bool[N]."""
     under = problem.budgets
     lacking = (under.needs > 0) & (under.left[under.budgets] < 1)

@@ -23,9 +23,9 @@ from trimtab.planner.scale_down.search.better_sets import sets_that_save_more
 from trimtab.planner.scale_down.search.drain_sets import DrainTask
 from trimtab.planner.scale_down.search.kernels.drain_sets import DrainProblem
 from trimtab.planner.scale_down.search.kernels.exchange import CHECKS, PACKED, MovedPods, pack_nodes
-from trimtab.planner.scale_down.search.kernels.wave_numbers import WaveBudgets, number_waves
 from trimtab.planner.scale_down.search.orders import shuffled
 from trimtab.planner.scale_down.search.shares import shares_of
+from trimtab.planner.scale_down.search.wave_numbers import WaveNumbers
 from trimtab.planner.simulation.log import check_log
 from trimtab.planner.simulation.state import SimulationState
 from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64
@@ -64,10 +64,11 @@ class Improved(NamedTuple):
 
 
 class _PackedSet(NamedTuple):
-    """chosen : bool[E] candidates that go; destination : int32[P'] of their pods, -1 for all others; saving : per
-    hour."""
+    """chosen : bool[E] candidates that go; wave : int32, from 1, in which each of them goes; destination : int32[P'] of
+    their pods, -1 for all others; saving : per hour."""
 
     chosen: Bool
+    wave: Int32
     destination: Int32
     saving: float
 
@@ -87,12 +88,11 @@ class Exchange:
     """
 
     def __init__(self, task: DrainTask, problem: DrainProblem, candidates: Int32, most_waves: int) -> None:
-        now, refilled = problem.budgets.left, task.nodes.later.refilled
-        self._most_waves, self._budgets = most_waves, WaveBudgets(now.copy(), refilled)
+        self._waves = WaveNumbers(task, problem, most_waves)
         if most_waves > 1:
             # What all waves together allow bounds every set; whether it can be divided into waves is checked for each.
-            problem = problem._replace(budgets=problem.budgets._replace(left=now + refilled * (most_waves - 1)))
-        self._counted = problem._replace(budgets=problem.budgets._replace(left=now.copy()))
+            left = problem.budgets.left + task.nodes.later.refilled * (most_waves - 1)
+            problem = problem._replace(budgets=problem.budgets._replace(left=left))
         self._in_time: Callable[[], bool] = task.in_time
         self._state, self._problem, self._candidates = task.state, problem, candidates
         self._saving: Float64 = savings(task.nodes.scores.price)[candidates]
@@ -112,7 +112,8 @@ class Exchange:
         start = np.isin(self._candidates, nodes)
         first = self._packed(start, _of(self._pods(start), destination))
         if first is None:
-            first = _PackedSet(np.zeros(len(start), np.bool_), np.full(len(destination), -1, np.int32), 0.0)
+            nothing = np.zeros(len(start), np.bool_)
+            first = _PackedSet(nothing, np.zeros(0, np.int32), np.full(len(destination), -1, np.int32), 0.0)
         best, is_done = self._finished(self._climb(first))
         for turn in range(TURNS):
             if is_done or self._is_over() or best.chosen.all():
@@ -123,8 +124,7 @@ class Exchange:
                 best, is_done = self._finished(found)
         if best.saving <= total(self._saving[start]) + SAME:
             return None
-        nodes, waves = self._candidates[best.chosen], self._waves(best.chosen)
-        return None if waves is None else Improved(nodes, waves, best.destination)
+        return Improved(self._candidates[best.chosen], best.wave, best.destination)
 
     def _is_over(self) -> bool:
         return bool(self._work[CHECKS] >= self._checks) or not self._in_time()
@@ -186,7 +186,9 @@ class Exchange:
     def _packed(self, chosen: Bool, hint: Int32) -> _PackedSet | None:
         """Return a packing of the pods of these candidates : bool[E], None if none was found. hint : int32[P'] of an
         earlier one, -1 = none."""
-        if self._most_waves > 1 and self._waves(chosen) is None:
+        order = np.argsort(-self._saving[chosen], kind="stable")
+        wave = self._waves.numbered(self._candidates[chosen], order)
+        if wave is None:
             return None
         nodes, pods = self._candidates[chosen], self._pods(chosen)
         self._work[CHECKS] += OF_PACKING + OF_POD * len(pods)
@@ -198,20 +200,14 @@ class Exchange:
         destination = hint.copy()
         result = pack_nodes(self._state, self._problem, nodes, moved, destination, self._best_fit, TRIES, self._work)
         check_log(self._state)
-        return _PackedSet(chosen, destination, total(self._saving[chosen])) if result == PACKED else None
-
-    def _waves(self, chosen: Bool) -> Int32 | None:
-        """Return the waves in which candidates : bool[E] go, those that save most as early as possible; None if waves
-        do not suffice. int32."""
-        rows = np.flatnonzero(chosen)
-        order = np.argsort(-self._saving[rows], kind="stable")
-        numbers = np.zeros(len(rows), np.int32)
-        nodes = self._candidates[rows[order]]
-        if not number_waves(self._counted, nodes, self._budgets, self._most_waves, numbers):
+        if result != PACKED:
             return None
-        wave = np.empty_like(numbers)
-        wave[order] = numbers
-        return wave
+        if self._waves.may_need_order(pods):
+            self._work[CHECKS] += OF_POD * len(pods)
+            wave = self._waves.ordered(nodes, order, destination)
+            if wave is None:
+                return None
+        return _PackedSet(chosen, wave, destination, total(self._saving[chosen]))
 
     def _pods(self, chosen: Bool) -> Int32:
         """Return the pods to move of candidates : bool[E], in the order in which they are placed. int32."""

@@ -319,7 +319,9 @@ def _pass(task: DrainTask, every: Int32, left_out: Bool, options: DrainOptions) 
     search_order = np.concatenate([task.nodes.staying, every[left_out[every]], cursor.candidates[::-1]])
     problem, proven = _begin(task, search_order, cursor.candidates[: cursor.repeated], options)
     cursor.position = proven
-    held, problem = _holding(task, problem, options)
+    # Other plans than a continued or a proposed one need not leave later waves what these need.
+    keeps = options.hinted or options.proposed is not None
+    held, problem = holding(task, problem, task.nodes.later.nodes if keeps else task.nodes.later.nodes[:0])
     cursor.advance(task, problem)
     tried = cursor.tried
     if _is_more_than_a_repetition(task, problem, cursor.fresh):
@@ -329,9 +331,7 @@ def _pass(task: DrainTask, every: Int32, left_out: Bool, options: DrainOptions) 
         problem.budgets.in_turn[:] = task.nodes.evictable_in_turn
         problem.blocking_pod[blocked] = -1
         drain_candidates(task.state, problem, blocked, 0, len(blocked), known, cursor.bounds, 0)
-    if len(held):
-        give_back_places(task.state, problem, held)
-        problem.search.allowed[held] = task.problem.search.allowed[held]
+    give_back(task, problem, held)
     stopped_at = cursor.stopped_at
     return DrainSet(
         options=options,
@@ -350,21 +350,27 @@ def _pass(task: DrainTask, every: Int32, left_out: Bool, options: DrainOptions) 
     )
 
 
-def _holding(task: DrainTask, problem: DrainProblem, options: DrainOptions) -> tuple[Int32, DrainProblem]:
-    """Hold room for the pods of nodes that are kept for later waves; return these nodes : int32, and the problem.
+def holding(task: DrainTask, problem: DrainProblem, nodes: Int32) -> tuple[Int32, DrainProblem]:
+    """Hold room for the pods of nodes : int32[K] that go later; return these nodes, and the problem.
 
-    Only a plan that is continued or proposed keeps it: others need not leave a later wave what it needs. None are
-    returned if their pods do not all fit where they would go.
+    None are returned if their pods do not all fit where they would go.
     """
-    later = task.nodes.later.nodes
-    if not len(later) or not (options.hinted or options.proposed is not None):
-        return later[:0], problem
+    if not len(nodes):
+        return nodes, problem
     problem = problem._replace(hint=problem.hint.copy())
-    problem.search.allowed[later] = False
-    if hold_places(task.state, problem, later):
-        return later, problem
-    problem.search.allowed[later] = task.problem.search.allowed[later]
-    return later[:0], problem
+    allowed = problem.search.allowed[nodes]
+    problem.search.allowed[nodes] = False
+    if hold_places(task.state, problem, nodes):
+        return nodes, problem
+    problem.search.allowed[nodes] = allowed
+    return nodes[:0], problem
+
+
+def give_back(task: DrainTask, problem: DrainProblem, held: Int32) -> None:
+    """Put the pods of nodes for which room was held back on these."""
+    if len(held):
+        give_back_places(task.state, problem, held)
+        problem.search.allowed[held] = task.problem.search.allowed[held]
 
 
 def _begin(task: DrainTask, search_order: Int32, before: Int32, options: DrainOptions) -> tuple[DrainProblem, int]:

@@ -21,6 +21,8 @@ from trimtab.planner.scale_down.search.drain_sets import (
     DrainSet,
     DrainTask,
     copied,
+    give_back,
+    holding,
     nodes_with_unplaceable_pods,
     to_stay_even,
 )
@@ -58,12 +60,28 @@ def add_waves(task: DrainTask, first: DrainSet) -> Waves:
     """Return a set extended by later waves; the simulation contains its moves, and then theirs. Raises
     MoveLogFullError.
 
-    O(waves · pods to move of the candidates), besides the moves.
+    If nodes of the last plan that go earlier than planned keep others of it from going, none goes earlier. O(waves ·
+    pods to move of the candidates), besides the moves.
     """
+    planned, start = first.later.nodes, current_mark(task.state)
+    found = _added(task, first, is_early=True)
+    is_lost = np.isin(planned, found.drain_set.accepted, invert=True)
+    if np.isin(planned, found.drain_set.accepted[found.wave == 1]).any() and is_lost.any():
+        revert(task.state, start)
+        as_planned = _added(task, first, is_early=False)
+        if np.isin(planned, as_planned.drain_set.accepted, invert=True).sum() < is_lost.sum():
+            return as_planned
+        revert(task.state, start)
+        found = _added(task, first, is_early=True)
+    return found
+
+
+def _added(task: DrainTask, first: DrainSet, *, is_early: bool) -> Waves:
+    """Return a set extended by later waves. is_early : nodes of the last plan's later waves may go in the first."""
     later = first.later
     search = _WaveSearch(task, first)
     number = 1
-    if len(later.nodes):
+    if len(later.nodes) and is_early:
         search.add(number, first.problem.budgets.left)
     while number < task.settings.max_waves and search.has_candidates():
         number += 1
@@ -193,23 +211,26 @@ class _WaveSearch:
 
     def _tried(self, budgets: Int64, left_out: Bool, bounds: Int64) -> DrainProblem:
         """Try the candidates in order, those of one wave of the last plan all together; their moves stay in the
-        simulation.
+        simulation. What its later waves need is held while new ones are tried.
         """
         state, again = self._task.state, self._next_planned()
         again = again[~left_out[again]]
-        candidates = np.concatenate([self._planned, self._new]).astype(np.int32)
-        candidates = candidates[~left_out[candidates]]
+        planned, new = self._planned[~left_out[self._planned]], self._new[~left_out[self._new]]
+        candidates = np.concatenate([planned, new]).astype(np.int32)
         found = self._prepared(candidates, budgets)
         if len(again):
             if repeat_plan(state, found, again):
-                candidates = candidates[~np.isin(candidates, again)]
+                planned = planned[~np.isin(planned, again)]
             else:
                 found = self._prepared(candidates, budgets)
-        for position in range(0, len(candidates), BATCH):
+        drain_candidates(state, found, planned, 0, len(planned), self._known, bounds, 0)
+        held, found = holding(self._task, found, planned[found.outcome[planned] == BLOCKED])
+        for position in range(0, len(new), BATCH):
             if position and not self._task.in_time():
                 break
-            end = min(position + BATCH, len(candidates))
-            drain_candidates(state, found, candidates, position, end, self._known, bounds, 0)
+            end = min(position + BATCH, len(new))
+            drain_candidates(state, found, new, position, end, self._known, bounds, 0)
+        give_back(self._task, found, held)
         return found
 
     def _prepared(self, candidates: Int32, budgets: Int64) -> DrainProblem:

@@ -10,6 +10,9 @@ filled again in an order that differs from turn to turn, and moves are tried fro
 search ends when no set is left that the linear bound allows, or when its budget of work is used up. Its result depends
 on the input and the effort only, and on the clock if time runs out. It is a proposal that the greedy loop carries out
 with all checks (`drain_sets.run`).
+
+Where nodes may go in several waves, the pods of all waves are packed together, budgets bound a set by what they allow
+in all waves, and each set has to be divided into waves (`wave_numbers`).
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -3,8 +3,9 @@
 First the last plan is continued; other orders are tried if they could do better, and so are attempts that take
 candidates as listed, as upstream. All compete under one objective: the hourly saving, then the number of nodes freed;
 or the other way round (`objective_of`). If money decides, the best plan is improved by an exchange of nodes
-(`improvement`). A plan whose pods have to be evicted in turn is taken only if it is
-better in the first of the two. The last plan is replaced only by one that is better by the stability margin.
+(`improvement`): in the first wave, then in all waves of what saves most in all of them. A plan whose pods have to be
+evicted in turn is taken only if it is better in the first of the two. The last plan is replaced only by one that is
+better by the stability margin.
 """
 
 from collections.abc import Sequence

@@ -3,9 +3,10 @@
 The first wave is what budgets allow now. Candidates that only budgets keep from it are tried again in the resulting
 simulation, with refilled budgets, wave by wave, until none goes or the setting's number of waves is reached. The moves
 of earlier waves stay as they are, so that no pod is evicted twice; a node that has received pods stays. Each wave is
-checked together with all before: every moved pod fits in the end, in some order. Nodes of the last plan's later waves
-are kept out of the first wave's search. They are tried first, also with what the first wave leaves of the budgets now:
-then they are of the first wave.
+checked together with all before: every moved pod fits in the end, in some order. Nodes of later waves of
+the last plan, or of one that an exchange has proposed, are kept out of the first wave's search, which leaves room for
+their pods. They are tried first, also with what the first wave leaves of the budgets now: then they are of the first
+wave.
 """
 
 from typing import Final, NamedTuple

@@ -5174,7 +5174,8 @@ class ScaleDownSettings(_message.Message):
     """What plans are compared by first: MONEY takes the plan that saves most per
     hour, among equals the one that frees most nodes; COUNT the other way round.
     With MONEY, nodes are also exchanged, unless `try_list_order` is false: some
-    of the plan stay, and others that save more go, as `search_effort` allows.
+    of the plan stay, and others that save more go, as `search_effort` allows,
+    in all waves together: then the first may save less than it could alone.
     Default UNSPECIFIED: MONEY if the
     prices of all candidates are known, else COUNT, in which nodes without price
     save as much as the mean. Upstream compares no plans: it removes what one

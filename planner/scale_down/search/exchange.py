@@ -100,7 +100,7 @@ class Exchange:
         self._state, self._problem, self._candidates = task.state, problem, candidates
         self._saving: Float64 = savings(task.nodes.scores.price)[candidates]
         self._share = shares_of(task.capacity_use(), problem, candidates)
-        self._best_fit: Float64 = 1.0 / np.maximum(task.capacity_use().free, 1)
+        self._best_fit: Float64 = 1.0 / np.maximum(task.capacity_use().free[:2], 1)
         self._rank = _ranks(task.state, problem.pods)
         self._work, self._checks = np.zeros(1, np.int64), task.settings.search.exchange_checks
         self._failed: set[bytes] = set()

@@ -1883,8 +1883,9 @@ class ScaleDownDecision(_message.Message):
     objective: Global___Objective.Code.ValueType
     """What plans were compared by first; UNSPECIFIED if none was made."""
     saving_bound_per_hour: _builtins.float
-    """No set of the candidates saves more per hour: an upper bound by cpu and
-    memory only, with fractions of nodes, as of this loop or of the last one
+    """No set of the candidates saves more per hour, in all waves: an upper bound
+    by cpu and memory, of all nodes and of nodes outside of which some pods have
+    no place, with fractions of nodes, as of this loop or of the last one
     that compared plans. 0 = not computed: nothing is saved, or the objective
     is not MONEY.
     """

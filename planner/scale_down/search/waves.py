@@ -225,7 +225,8 @@ class _WaveSearch:
             else:
                 found = self._prepared(candidates, budgets)
         drain_candidates(state, found, planned, 0, len(planned), self._known, bounds, 0)
-        held, found = holding(self._task, found, planned[found.outcome[planned] == BLOCKED])
+        waiting = planned[found.outcome[planned] == BLOCKED]
+        held, found = holding(self._task, found, waiting if len(new) else NONE)
         for position in range(0, len(new), BATCH):
             if position and not self._task.in_time():
                 break

@@ -9,6 +9,7 @@ travels as `ScaleDownState`; none is kept here. The values of a loop, each made 
     DrainProblem                    the arrays that an attempt changes           loop
     DrainTask                       the common input of all attempts             loop
     DrainSet                        one greedy pass in one order                 search.drain_sets.run
+    Improved                        a set with other nodes, and their waves      search.exchange
     ChosenDrainSet                  the best of them                             search.portfolio
     SlackDependentNodes             more nodes that go as slack shrinks          search.fewer_placeholders
     LoopResult                      all that the answer needs, cacheable         result.extract_result, cached_plan

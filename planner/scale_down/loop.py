@@ -34,16 +34,22 @@ from trimtab.planner.scale_down.search.displaced import (
     promised_nodes,
     record_placed,
 )
-from trimtab.planner.scale_down.search.drain_sets import DrainTask, TaskNodes
+from trimtab.planner.scale_down.search.drain_sets import DrainTask, LaterCandidates, TaskNodes
 from trimtab.planner.scale_down.search.fewer_placeholders import (
     ChosenPlan,
     choose_with_slack,
     placeholders_on_nodes,
 )
-from trimtab.planner.scale_down.search.headroom import CapacityUse, capacity_use, share_of_free
+from trimtab.planner.scale_down.search.headroom import (
+    CapacityUse,
+    capacity_use,
+    own_places,
+    share_of_free,
+    with_own_places,
+)
 from trimtab.planner.scale_down.search.kernels.drain_sets import COUNTS, DisruptionsLeft, DrainProblem, Minimums
 from trimtab.planner.scale_down.search.orders import NodeScores
-from trimtab.planner.scale_down.search.waves import NONE, LaterCandidates
+from trimtab.planner.scale_down.search.waves import NONE
 from trimtab.planner.scale_down.selection.removal import Removal, of_no_use, select, since
 from trimtab.planner.scale_down.selection.whole_groups import whole_size, without_parts
 from trimtab.planner.scale_down.state import is_recent
@@ -342,7 +348,8 @@ def _minimum_use(context: ScaleDownContext) -> Float64:
 
 
 def _capacity_use(context: ScaleDownContext, simulation: Simulation, problem: DrainProblem) -> CapacityUse:
-    """Return the cpu and memory that nodes have and need. O(N + pods to move)."""
+    """Return the cpu and memory that nodes have and need, all of them and those that some pods are bound to. O(N + pods
+    to move)."""
     snapshot = context.request.snapshot
     use = context.nodes.use
     of_class = simulation.state.pod_class[problem.pods]
@@ -358,7 +365,23 @@ def _capacity_use(context: ScaleDownContext, simulation: Simulation, problem: Dr
         np.cumsum(requests, out=upto[1:])
         moving[q] = upto[problem.offsets[1:]] - upto[problem.offsets[:-1]]
         np.add.at(used[q], node, requests[held])
-    return capacity_use(room, used, moving, context.nodes.leaving)
+    of_all = capacity_use(room, used, moving, context.nodes.leaving)
+    return _with_own_places(of_all, moving, simulation, problem)
+
+
+def _with_own_places(use: CapacityUse, moving: Int64, simulation: Simulation, problem: DrainProblem) -> CapacityUse:
+    """Return the amounts with those of nodes that some pods are bound to."""
+    state, count = simulation.state, use.weight.shape[1]
+    of_class = state.pod_class[problem.pods]
+    pods = np.bincount(of_class, minlength=len(state.blocked))
+    places = own_places(state.blocked, state.node_class[:count], pods)
+    if not len(places.has):
+        return use
+    rows = np.flatnonzero(places.only[of_class] >= 0)
+    of_class = of_class[rows]
+    node = np.searchsorted(problem.offsets[: count + 1], rows, side="right") - 1
+    requests = state.resources.request[:, : len(VOLUME)].T[:, of_class]
+    return with_own_places(use, moving, places, requests, places.only[of_class] * count + node)
 
 
 def _unbound_pods(context: ScaleDownContext) -> Int32:
@@ -410,6 +433,7 @@ def _simulate(
         staying=np.concatenate([_staying(context, may_go), later.nodes[::-1]]),
         eligible=eligible,
         may_go=may_go,
+        later=later,
         scores=_scores(context, problem, use, gangs),
         unneeded_before=unneeded_before,
         atomic_size=whole_size(context),
@@ -432,4 +456,4 @@ def _simulate(
         time_left=request.round.work.time_left,
         parallel=request.round.work.parallel,
     )
-    return choose_with_slack(task, later, placeholders_on_nodes(request.round))
+    return choose_with_slack(task, placeholders_on_nodes(request.round))

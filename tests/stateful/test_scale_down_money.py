@@ -13,6 +13,7 @@ from tests.builders.notes import Note
 from tests.builders.priced_clusters import PricedCluster, mixed_pools, shrunk_fleet
 from tests.builders.scale_down import plan_message
 from tests.reference.scale_down.money import most_saved
+from trimtab.v1 import plan_pb2
 
 GENERATORS = {"pools": mixed_pools, "fleet": shrunk_fleet}
 THRESHOLDS = (1.0, 0.7, 0.5)
@@ -22,13 +23,15 @@ LARGE = range(2000, 2150)
 
 
 class Saved(NamedTuple):
-    """What a cluster's plans save. best : the most that the programme has found; most : no plan saves more."""
+    """What a cluster's plans save. best : the most that the programme has found; most : no plan saves more;
+    told : the answer's own bound."""
 
     types: int
     ours: float
     in_list_order: float
     best: float
     most: float
+    told: float
 
 
 def saved(make: Callable[[int], PricedCluster], seed: int) -> Saved:
@@ -36,13 +39,17 @@ def saved(make: Callable[[int], PricedCluster], seed: int) -> Saved:
     cluster = make(seed)
     message, threshold = snapshot_of(*cluster.objects()), THRESHOLDS[seed % len(THRESHOLDS)]
 
-    def saving(**more: object) -> float:
+    def decided(**more: object) -> plan_pb2.ScaleDownDecision:
         settings = {"utilizationThreshold": threshold, "evictInTurn": False, "maxWaves": 1, **more}
-        decision = plan_message(message, settings).decision
-        return sum(entry.saving_per_hour for entry in decision.unneeded)
+        return plan_message(message, settings).decision
 
-    most = most_saved(cluster, threshold)
-    return Saved(cluster.types, saving(), saving(**LIST_ORDER), most.saving, most.bound)
+    most, ours = most_saved(cluster, threshold), decided()
+    told = ours.saving_bound_per_hour
+    return Saved(cluster.types, saving(ours), saving(decided(**LIST_ORDER)), most.saving, most.bound, told)
+
+
+def saving(decision: plan_pb2.ScaleDownDecision) -> float:
+    return sum(entry.saving_per_hour for entry in decision.unneeded)
 
 
 def measured(name: str, seeds: range) -> Iterator[Saved]:
@@ -51,6 +58,7 @@ def measured(name: str, seeds: range) -> Iterator[Saved]:
         found = saved(GENERATORS[name], seed)
         assert found.ours <= found.most * (1 + 1e-6) + 1e-9, f"{name} {seed} saves more than possible"
         assert found.ours >= found.in_list_order - 1e-9, f"{name} {seed} saves less than list order"
+        assert found.told == 0 or found.told >= found.best - 1e-6, f"{name} {seed}: the bound of the answer is exceeded"
         if found.most > 0:
             yield found
 

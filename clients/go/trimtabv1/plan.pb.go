@@ -3451,8 +3451,9 @@ type ScaleDownDecision struct {
 	Blockers []*NodeBlockers `protobuf:"bytes,13,rep,name=blockers,proto3" json:"blockers,omitempty"`
 	// What plans were compared by first; UNSPECIFIED if none was made.
 	Objective Objective_Code `protobuf:"varint,14,opt,name=objective,proto3,enum=trimtab.v1.Objective_Code" json:"objective,omitempty"`
-	// No set of the candidates saves more per hour: an upper bound by cpu and
-	// memory only, with fractions of nodes, as of this loop or of the last one
+	// No set of the candidates saves more per hour, in all waves: an upper bound
+	// by cpu and memory, of all nodes and of nodes outside of which some pods have
+	// no place, with fractions of nodes, as of this loop or of the last one
 	// that compared plans. 0 = not computed: nothing is saved, or the objective
 	// is not MONEY.
 	SavingBoundPerHour float64 `protobuf:"fixed64,15,opt,name=saving_bound_per_hour,json=savingBoundPerHour,proto3" json:"saving_bound_per_hour,omitempty"`
@@ -8093,7 +8094,8 @@ type ScaleDownSettings struct {
 	// What plans are compared by first: MONEY takes the plan that saves most per
 	// hour, among equals the one that frees most nodes; COUNT the other way round.
 	// With MONEY, nodes are also exchanged, unless `try_list_order` is false: some
-	// of the plan stay, and others that save more go, as `search_effort` allows.
+	// of the plan stay, and others that save more go, as `search_effort` allows,
+	// in all waves together: then the first may save less than it could alone.
 	// Default UNSPECIFIED: MONEY if the
 	// prices of all candidates are known, else COUNT, in which nodes without price
 	// save as much as the mean. Upstream compares no plans: it removes what one

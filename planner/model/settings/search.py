@@ -34,7 +34,8 @@ class SearchBudgets:
     """Checks of a pod against a node in all tries of scale-up to do without one new node."""
     exchange_checks: int = 1 << 20
     """Nodes looked at for pods while scale-down exchanges nodes of its plan for others that save more, if money
-    decides: about 120 ms. Plans that would move more than 4,096 pods are not worth beginning with."""
+    decides: about 120 ms, for the first wave and again for all waves, if there are several. Plans that would move more
+    than 4,096 pods are not worth beginning with."""
     packed_groups: int = 128
     """Kinds of node groups of which scale-up packs pods onto each, and plans group by group even if the plan for all
     pods at once nearly holds. Of more kinds, the most promising and a sample are packed, the others if none helps."""

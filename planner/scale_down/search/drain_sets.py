@@ -28,13 +28,14 @@ from trimtab.planner.scale_down.search.kernels.drain_sets import (
     repeat_plan,
 )
 from trimtab.planner.scale_down.search.kernels.joint_order import mark_without_order
+from trimtab.planner.scale_down.search.kernels.later_room import give_back_places, hold_places
 from trimtab.planner.scale_down.search.orders import NodeScores
 from trimtab.planner.scale_down.state import PreviousLoop
 from trimtab.planner.scale_down.whole_gangs import WholeGangs
 from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import check_log, current_mark
 from trimtab.planner.simulation.state import SimulationState
-from trimtab.planner.snapshot.columns import Bool, Int32
+from trimtab.planner.snapshot.columns import Bool, Int32, Int64
 from trimtab.v1 import reason_pb2
 
 BATCH: Final = 256
@@ -61,19 +62,29 @@ class BudgetRule(Enum):
     IN_TURN_LAST = 2
 
 
+class LaterCandidates(NamedTuple):
+    """nodes : int32 nodes that are kept out of the first wave's search, those of the last plan's later waves, in its
+    order; wave : int32, theirs, ascending; refilled : int64[B] disruptions that budgets allow in later waves."""
+
+    nodes: Int32
+    wave: Int32
+    refilled: Int64
+
+
 class TaskNodes(NamedTuple):
     """The nodes of all attempts: candidates and others.
 
     staying : int32 nodes that are not candidates, in search order; eligible : int32[E] candidates ascending; may_go :
-    int32 those and the ones of later waves, ascending; scores : what orders compare; unneeded_before : bool[N],
-    unneeded in the last loop; atomic_size : int32[N] how many nodes of its group have to go with a node, 0 = none;
-    gangs : all nodes of such a gang go, or none; waits : bool[N], some pod has to complete before the node goes;
+    int32 those and the ones of later waves, ascending; later : these; scores : what orders compare; unneeded_before :
+    bool[N], unneeded in the last loop; atomic_size : int32[N] how many nodes of its group have to go with a node, 0 =
+    none; gangs : all nodes of such a gang go, or none; waits : bool[N], some pod has to complete before the node goes;
     evictable_in_turn : bool[N], no gang limits the evictions of its pods, which no eviction API would make wait.
     """
 
     staying: Int32
     eligible: Int32
     may_go: Int32
+    later: LaterCandidates
     scores: NodeScores
     unneeded_before: Bool
     atomic_size: Int32
@@ -113,6 +124,18 @@ class DrainTask(NamedTuple):
         """Return the task in another simulation, with the nodes that are not candidates in another search order."""
         return self._replace(state=state, nodes=self.nodes._replace(staying=staying))
 
+    def keeping(self, later: LaterCandidates) -> "DrainTask":
+        """Return the task with other nodes kept for later waves; pods of the first wave go there last."""
+        nodes = self.nodes
+        every = np.union1d(nodes.eligible, nodes.later.nodes)
+        others = nodes.staying[~np.isin(nodes.staying, every)]
+        nodes = nodes._replace(
+            staying=np.concatenate([others, later.nodes[::-1]]).astype(np.int32),
+            eligible=np.setdiff1d(every, later.nodes).astype(np.int32),
+            later=later,
+        )
+        return self._replace(nodes=nodes)
+
 
 class DrainOptions(NamedTuple):
     """Options of an attempt.
@@ -134,7 +157,8 @@ class DrainOptions(NamedTuple):
 class DrainSet(NamedTuple):
     """One run of the greedy loop.
 
-    staying : int32 nodes that are not candidates, in search order; candidates : int32[E] as tried; reached : how many
+    staying : int32 nodes that are not candidates, in search order; later : those of them that are kept for later waves;
+    candidates : int32[E] as tried; reached : how many
     were evaluated; accepted : int32[U] in order; stopped_at : node where a bound stopped the loop, -1 = complete; fresh
     : simulated nodes that were not unneeded in the last loop; problem : outcomes, blocking pods and destinations;
     proven : how many of the accepted nodes were accepted all together, as in the last plan.
@@ -142,6 +166,7 @@ class DrainSet(NamedTuple):
 
     options: DrainOptions
     staying: Int32
+    later: LaterCandidates
     candidates: Int32
     reached: int
     accepted: Int32
@@ -294,6 +319,9 @@ def _pass(task: DrainTask, every: Int32, left_out: Bool, options: DrainOptions) 
     search_order = np.concatenate([task.nodes.staying, every[left_out[every]], cursor.candidates[::-1]])
     problem, proven = _begin(task, search_order, cursor.candidates[: cursor.repeated], options)
     cursor.position = proven
+    # Other plans than a continued or a proposed one need not leave later waves what these need.
+    keeps = options.hinted or options.proposed is not None
+    held, problem = holding(task, problem, task.nodes.later.nodes if keeps else task.nodes.later.nodes[:0])
     cursor.advance(task, problem)
     tried = cursor.tried
     if _is_more_than_a_repetition(task, problem, cursor.fresh):
@@ -303,10 +331,12 @@ def _pass(task: DrainTask, every: Int32, left_out: Bool, options: DrainOptions) 
         problem.budgets.in_turn[:] = task.nodes.evictable_in_turn
         problem.blocking_pod[blocked] = -1
         drain_candidates(task.state, problem, blocked, 0, len(blocked), known, cursor.bounds, 0)
+    give_back(task, problem, held)
     stopped_at = cursor.stopped_at
     return DrainSet(
         options=options,
         staying=task.nodes.staying,
+        later=task.nodes.later,
         candidates=every,
         reached=len(every) if stopped_at < 0 else int(np.flatnonzero(every == stopped_at)[0]),
         accepted=problem.accepted[: problem.counts[TAKEN]].copy(),
@@ -318,6 +348,29 @@ def _pass(task: DrainTask, every: Int32, left_out: Bool, options: DrainOptions) 
         problem=problem,
         proven=proven,
     )
+
+
+def holding(task: DrainTask, problem: DrainProblem, nodes: Int32) -> tuple[Int32, DrainProblem]:
+    """Hold room for the pods of nodes : int32[K] that go later; return these nodes, and the problem.
+
+    None are returned if their pods do not all fit where they would go.
+    """
+    if not len(nodes):
+        return nodes, problem
+    problem = problem._replace(hint=problem.hint.copy())
+    allowed = problem.search.allowed[nodes]
+    problem.search.allowed[nodes] = False
+    if hold_places(task.state, problem, nodes):
+        return nodes, problem
+    problem.search.allowed[nodes] = allowed
+    return nodes[:0], problem
+
+
+def give_back(task: DrainTask, problem: DrainProblem, held: Int32) -> None:
+    """Put the pods of nodes for which room was held back on these."""
+    if len(held):
+        give_back_places(task.state, problem, held)
+        problem.search.allowed[held] = task.problem.search.allowed[held]
 
 
 def _begin(task: DrainTask, search_order: Int32, before: Int32, options: DrainOptions) -> tuple[DrainProblem, int]:

@@ -10,6 +10,9 @@ filled again in an order that differs from turn to turn, and moves are tried fro
 search ends when no set is left that the linear bound allows, or when its budget of work is used up. Its result depends
 on the input and the effort only, and on the clock if time runs out. It is a proposal that the greedy loop carries out
 with all checks (`drain_sets.run`).
+
+Where nodes may go in several waves, the pods of all waves are packed together, budgets bound a set by what they allow
+in all waves, and each set has to be divided into waves (`wave_numbers`).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -25,6 +28,7 @@ from trimtab.planner.scale_down.search.kernels.drain_sets import DrainProblem
 from trimtab.planner.scale_down.search.kernels.exchange import CHECKS, PACKED, MovedPods, pack_nodes
 from trimtab.planner.scale_down.search.orders import shuffled
 from trimtab.planner.scale_down.search.shares import shares_of
+from trimtab.planner.scale_down.search.wave_numbers import WaveNumbers
 from trimtab.planner.simulation.log import check_log
 from trimtab.planner.simulation.state import SimulationState
 from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64
@@ -54,17 +58,20 @@ SAME: Final = 1e-9
 
 
 class Improved(NamedTuple):
-    """nodes : int32 that go, ascending; destination : int32[P'] nodes of their pods, -1 for all others."""
+    """nodes : int32 that go, ascending; wave : int32, from 1, in which each goes; destination : int32[P'] nodes of
+    their pods, -1 for all others."""
 
     nodes: Int32
+    wave: Int32
     destination: Int32
 
 
 class _PackedSet(NamedTuple):
-    """chosen : bool[E] candidates that go; destination : int32[P'] of their pods, -1 for all others; saving : per
-    hour."""
+    """chosen : bool[E] candidates that go; wave : int32, from 1, in which each of them goes; destination : int32[P'] of
+    their pods, -1 for all others; saving : per hour."""
 
     chosen: Bool
+    wave: Int32
     destination: Int32
     saving: float
 
@@ -78,14 +85,22 @@ class _Sides(NamedTuple):
 
 
 class Exchange:
-    """One search among candidates : int32[E], in the task's simulation as it is; every call leaves it unchanged."""
+    """One search among candidates : int32[E], in the task's simulation as it is; every call leaves it unchanged.
 
-    def __init__(self, task: DrainTask, problem: DrainProblem, candidates: Int32) -> None:
+    most_waves : nodes may go in so many waves.
+    """
+
+    def __init__(self, task: DrainTask, problem: DrainProblem, candidates: Int32, most_waves: int) -> None:
+        self._waves = WaveNumbers(task, problem, most_waves)
+        if most_waves > 1:
+            # What all waves together allow bounds every set; whether it can be divided into waves is checked for each.
+            left = problem.budgets.left + task.nodes.later.refilled * (most_waves - 1)
+            problem = problem._replace(budgets=problem.budgets._replace(left=left))
         self._in_time: Callable[[], bool] = task.in_time
         self._state, self._problem, self._candidates = task.state, problem, candidates
         self._saving: Float64 = savings(task.nodes.scores.price)[candidates]
         self._share = shares_of(task.capacity_use(), problem, candidates)
-        self._best_fit: Float64 = 1.0 / np.maximum(task.capacity_use().free, 1)
+        self._best_fit: Float64 = 1.0 / np.maximum(task.capacity_use().free[:2], 1)
         self._rank = _ranks(task.state, problem.pods)
         self._work, self._checks = np.zeros(1, np.int64), task.settings.search.exchange_checks
         self._failed: set[bytes] = set()
@@ -100,7 +115,8 @@ class Exchange:
         start = np.isin(self._candidates, nodes)
         first = self._packed(start, _of(self._pods(start), destination))
         if first is None:
-            first = _PackedSet(np.zeros(len(start), np.bool_), np.full(len(destination), -1, np.int32), 0.0)
+            nothing = np.zeros(len(start), np.bool_)
+            first = _PackedSet(nothing, np.zeros(0, np.int32), np.full(len(destination), -1, np.int32), 0.0)
         best, is_done = self._finished(self._climb(first))
         for turn in range(TURNS):
             if is_done or self._is_over() or best.chosen.all():
@@ -111,7 +127,7 @@ class Exchange:
                 best, is_done = self._finished(found)
         if best.saving <= total(self._saving[start]) + SAME:
             return None
-        return Improved(self._candidates[best.chosen], best.destination)
+        return Improved(self._candidates[best.chosen], best.wave, best.destination)
 
     def _is_over(self) -> bool:
         return bool(self._work[CHECKS] >= self._checks) or not self._in_time()
@@ -173,6 +189,10 @@ class Exchange:
     def _packed(self, chosen: Bool, hint: Int32) -> _PackedSet | None:
         """Return a packing of the pods of these candidates : bool[E], None if none was found. hint : int32[P'] of an
         earlier one, -1 = none."""
+        order = np.argsort(-self._saving[chosen], kind="stable")
+        wave = self._waves.numbered(self._candidates[chosen], order)
+        if wave is None:
+            return None
         nodes, pods = self._candidates[chosen], self._pods(chosen)
         self._work[CHECKS] += OF_PACKING + OF_POD * len(pods)
         all_of, count = self._scratch, len(pods)
@@ -183,7 +203,14 @@ class Exchange:
         destination = hint.copy()
         result = pack_nodes(self._state, self._problem, nodes, moved, destination, self._best_fit, TRIES, self._work)
         check_log(self._state)
-        return _PackedSet(chosen, destination, total(self._saving[chosen])) if result == PACKED else None
+        if result != PACKED:
+            return None
+        if self._waves.may_need_order(pods):
+            self._work[CHECKS] += OF_POD * len(pods)
+            wave = self._waves.ordered(nodes, order, destination)
+            if wave is None:
+                return None
+        return _PackedSet(chosen, wave, destination, total(self._saving[chosen]))
 
     def _pods(self, chosen: Bool) -> Int32:
         """Return the pods to move of candidates : bool[E], in the order in which they are placed. int32."""

@@ -34,7 +34,7 @@ from trimtab.planner.scale_down.search.kernels.drain_sets import (
     drain_candidates,
 )
 from trimtab.planner.scale_down.search.portfolio import ChosenDrainSet, choose
-from trimtab.planner.scale_down.search.waves import LaterCandidates, Waves, add_waves
+from trimtab.planner.scale_down.search.waves import Waves, add_waves
 from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import check_log, current_mark
 from trimtab.planner.simulation.state import OPEN, SimulationState
@@ -94,15 +94,15 @@ def placeholders_on_nodes(this: Round) -> PlacedPlaceholders | None:
     return PlacedPlaceholders((first + np.flatnonzero(local)).astype(np.int32), of_set, number, room)
 
 
-def choose_with_slack(task: DrainTask, later: LaterCandidates, placed: PlacedPlaceholders | None) -> ChosenPlan:
+def choose_with_slack(task: DrainTask, placed: PlacedPlaceholders | None) -> ChosenPlan:
     """Return the choice of the other searches, extended by those nodes that can go. Raises MoveLogFullError."""
     slack_dependent = NO_SLACK_DEPENDENT_NODES.nodes
     if placed is not None:
         last = task.previous.unneeded[len(task.previous.unneeded) - task.previous.slack_dependent_count :]
         slack_dependent = last[np.isin(last, task.nodes.eligible)]
         task = _without_candidates(task, slack_dependent) if len(slack_dependent) else task
-    choice = choose(task, later)
-    waves = add_waves(task, choice.drain_set, later)
+    choice = choose(task)
+    waves = add_waves(task, choice.drain_set)
     attempt, removed = waves.drain_set, NO_SLACK_DEPENDENT_NODES
     if placed is not None and waves.has_later:
         for node in slack_dependent.tolist():

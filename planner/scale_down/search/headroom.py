@@ -1,10 +1,12 @@
 """Upper bound on how much more than a given plan any plan could save, from cpu and memory only. Removed nodes take
 their free room with them, and their pods need room on the others. So for each resource, the free amount of a plan's
-nodes plus the requests of their pods to move is at most the free amount of all nodes. The largest saving under this
-condition, with fractions of nodes allowed, is at least that of any plan. Cost: O(N log N + pods to move).
+nodes plus the requests of their pods to move is at most the free amount of all nodes. The same holds of the free amount
+of some nodes and the pods that have no place elsewhere, by taints, labels and whatever else never changes while pods
+move. The largest saving under each condition alone, with fractions of nodes allowed, is at least that of any plan.
+Cost: O(N log N + pods to move).
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +18,15 @@ from trimtab.planner.snapshot.columns import Bool, Int32, Int64
 Amounts = NDArray[np.int64]
 
 
+MOST_PLACES: Final = 8
+"""Most sets of nodes with pods of their own that get a bound: those of the most pods."""
+SMALL: Final = 2
+"""Such a set has at most one in so many nodes; larger ones bound little more than all nodes together."""
+
+
 class CapacityUse(NamedTuple):
-    """weight : int64[Q, N], by resource, a node's free amount plus the requests of its pods to move; free : int64[Q],
-    free amounts of all nodes together."""
+    """weight : int64[Q, N], by amount, a node's free amount plus the requests of its pods to move; free : int64[Q],
+    free amounts of all nodes together. First cpu and memory, then both for nodes and pods of `OwnPlaces`."""
 
     weight: Amounts
     free: Int64
@@ -32,9 +40,49 @@ def capacity_use(room: Amounts, used: Amounts, moving: Amounts, leaving: Bool) -
     return CapacityUse(free + moving, free.sum(axis=1))
 
 
+class OwnPlaces(NamedTuple):
+    """Sets of nodes with pods that have no place elsewhere. has : bool[M, N] nodes; only : int64[S] the set that a pod
+    class is bound to, -1 = none, or not a small one."""
+
+    has: Bool
+    only: Int64
+
+
+def own_places(blocked: NDArray[np.uint16], node_class: Int64, pod_count: Int64) -> OwnPlaces:
+    """Return the small sets of nodes that pod classes are bound to. blocked : uint16[S, K], a class has no place on a
+    class of nodes; node_class : int64[N]; pod_count : int64[S] pods to move, of which the most decide. O(S · K + N)."""
+    admits = blocked == 0
+    size = admits @ np.bincount(node_class, minlength=admits.shape[1])
+    bound = np.flatnonzero((size * SMALL <= len(node_class)) & (pod_count > 0))
+    keys, of = np.unique(np.packbits(admits[bound], axis=1), axis=0, return_inverse=True)
+    most = np.argsort(-np.bincount(of.ravel(), pod_count[bound], len(keys)), kind="stable")[:MOST_PLACES]
+    number = np.full(len(keys), -1, np.int64)
+    number[most] = np.arange(len(most))
+    only = np.full(len(blocked), -1, np.int64)
+    only[bound] = number[of.ravel()]
+    sets = np.unpackbits(keys[most], axis=1, count=admits.shape[1]).astype(np.bool_)
+    return OwnPlaces(sets[:, node_class], only)
+
+
+def with_own_places(use: CapacityUse, moving: Amounts, places: OwnPlaces, requests: Amounts, of: Int64) -> CapacityUse:
+    """Return the amounts with those of small sets of nodes. moving : int64[Q, N] as in `capacity_use`; requests :
+    int64[Q, M] of pods to move that are bound to one; of : int64[M] set · N + node of each.
+
+    A pod that is bound to a part of such a set is only counted for its part.
+    """
+    count, shape = use.weight.shape[1], places.has.shape
+    free = np.where(places.has[:, None, :], (use.weight - moving)[None], 0)
+    needed = [np.bincount(of, one, len(places.has) * count).reshape(shape) for one in requests]
+    weight = free + np.stack(needed, axis=1).astype(np.int64)
+    return CapacityUse(
+        np.concatenate([use.weight, weight.reshape(-1, count)]),
+        np.concatenate([use.free, free.sum(axis=2).ravel()]),
+    )
+
+
 def share_of_free(given: CapacityUse) -> Float64:
     """Return the larger share of all free cpu or memory that each node takes with it. float64[N]."""
-    share: Float64 = (given.weight / np.maximum(given.free, 1)[:, None]).max(axis=0)
+    share: Float64 = (given.weight[:2] / np.maximum(given.free[:2], 1)[:, None]).max(axis=0)
     return share
 
 
@@ -48,7 +96,8 @@ def saving_bound(given: CapacityUse, candidates: Int32, saving: Float64) -> floa
 
 def _most(weight: Int64, free: int, worth: Float64) -> float:
     """Return the largest total value of candidates, one of them in part, whose weights sum to at most `free`."""
-    order = np.lexsort((np.arange(len(weight)), -worth / np.maximum(weight, 1)))
+    # What weighs nothing comes first, however little it is worth.
+    order = np.lexsort((np.arange(len(weight)), -worth / np.maximum(weight, 1), weight > 0))
     upto = np.cumsum(weight[order])
     whole = int(np.searchsorted(upto, free, side="right"))
     most = total(worth[order[:whole]])

@@ -3,8 +3,9 @@
 First the last plan is continued; other orders are tried if they could do better, and so are attempts that take
 candidates as listed, as upstream. All compete under one objective: the hourly saving, then the number of nodes freed;
 or the other way round (`objective_of`). If money decides, the best plan is improved by an exchange of nodes
-(`improvement`). A plan whose pods have to be evicted in turn is taken only if it is
-better in the first of the two. The last plan is replaced only by one that is better by the stability margin.
+(`improvement`): in the first wave, then in all waves of what saves most in all of them. A plan whose pods have to be
+evicted in turn is taken only if it is better in the first of the two. The last plan is replaced only by one that is
+better by the stability margin.
 """
 
 from collections.abc import Sequence
@@ -22,7 +23,7 @@ from trimtab.planner.scale_down.search.improvement import improved, is_worth_exc
 from trimtab.planner.scale_down.search.kernels.drain_sets import BLOCKED
 from trimtab.planner.scale_down.search.objective import is_money
 from trimtab.planner.scale_down.search.orders import arrange, shuffled
-from trimtab.planner.scale_down.search.waves import LaterCandidates, add_waves
+from trimtab.planner.scale_down.search.waves import add_waves
 from trimtab.planner.simulation.log import current_mark
 from trimtab.planner.simulation.state import SimulationState
 from trimtab.planner.snapshot.columns import Float64, Int32
@@ -69,13 +70,12 @@ class ChosenDrainSet(NamedTuple):
     saving_bound: float
 
 
-def choose(task: DrainTask, later: LaterCandidates) -> ChosenDrainSet:
+def choose(task: DrainTask) -> ChosenDrainSet:
     """Return the best set of nodes; the simulation contains its moves.
 
     It is the best of those whose pods are evicted at once. If one that evicts them in turn is better in the first of
     the objective's two amounts, it is that one, or the best extended by nodes whose pods are evicted in turn. Where
-    money decides, attempts and the exchange are judged by what all waves together save. later : candidates of later
-    waves only.
+    money decides, attempts and the exchange are judged by what all waves together save.
     """
     attempts = Attempts(task.state, current_mark(task.state), partial(_repeat, task), task.in_time, task.parallel)
     first_order = task.previous.order or task.settings.orders[0]
@@ -90,56 +90,74 @@ def choose(task: DrainTask, later: LaterCandidates) -> ChosenDrainSet:
     at_once = [attempt for attempt in made[1:] if not _is_in_turn(attempt.plan)]
     best = _best_of(task, first, at_once)
     if task.settings.try_list_order and is_money(task):
-        better = attempts.make(partial(improved, task, best.plan))
-        found = best
-        if better.plan is not best.plan:
-            found = _best_of(task, first, [*([] if best is first else [best]), better])
-        best = _best_in_all_waves(task, later, attempts, found, [first, best, *at_once, better])
+        best = _exchanged(task, attempts, best, [first, *at_once])
     margin = _margin(task) if best is first else 1.0
     in_turn = [one for one in made if _is_in_turn(one.plan) and _has_more(task, one.plan, best.plan, margin)]
     if in_turn:
         these, at_once_best = best.plan, best
-        extended = PlannedAttempt(these.staying, these.candidates, these.options.order, BudgetRule.IN_TURN_LAST)
-        most, best = _best_of(task, in_turn[0], in_turn[1:]), attempts.make(partial(extended.make, task))
+        most, best = _best_of(task, in_turn[0], in_turn[1:]), attempts.make(partial(_extended_in_turn, task, these))
         best = most if _has_more(task, most.plan, best.plan) else best
-        best = _not_less_in_all_waves(task, later, attempts, at_once_best, best)
+        best = _not_less_in_all_waves(task, attempts, at_once_best, best)
     adopted = attempts.adopt(best).plan
     return _chosen(task, adopted, len(made), _headroom(task, adopted))
 
 
-def _best_in_all_waves(
-    task: DrainTask,
-    later: LaterCandidates,
-    attempts: Attempts[DrainSet],
-    found: Attempt[DrainSet],
-    made: Sequence[Attempt[DrainSet]],
+def _exchanged(
+    task: DrainTask, attempts: Attempts[DrainSet], best: Attempt[DrainSet], made: Sequence[Attempt[DrainSet]]
 ) -> Attempt[DrainSet]:
-    """Return the attempt that saves most in all waves together: `found`, the best in the first wave, among equals.
+    """Return the attempt that saves most in all waves, or one with other nodes that saves more.
 
-    made : the attempts, the first of which continues the last plan, if there was one; another one has to save more by a
-    margin. In clusters too large for an exchange only `found` and the best of the orders are compared.
+    best : in the first wave; made : all attempts, the first of which continues the last plan, if there was one.
     """
-    if not any(_has_waves(task, later, one.plan) for one in (found, *made)):
-        return found
-    first, best = made[:2]
+    first = made[0]
+    best = _exchanged_in(task, attempts, best, first, None)
     if not is_worth_exchanging(task, len(task.problem.pods)):
-        return _not_less_in_all_waves(task, later, attempts, best, found)
+        return best
+    best = _best_in_all_waves(task, attempts, [best, *made], first)
+    if not _has_waves(task, best.plan):
+        return best
+    return _exchanged_in(task, attempts, best, first, attempts.make(partial(_in_all_waves, task, best.plan)).plan)
+
+
+def _exchanged_in(
+    task: DrainTask,
+    attempts: Attempts[DrainSet],
+    best: Attempt[DrainSet],
+    first: Attempt[DrainSet],
+    all_waves: DrainSet | None,
+) -> Attempt[DrainSet]:
+    """Return the attempt, or one with other nodes in the first wave, or in all of them, that saves more in all."""
+    better = attempts.make(partial(improved, task, best.plan, all_waves))
+    if better.plan is best.plan:
+        return best
+    found = _best_of(task, first, [*([] if best is first else [best]), better])
+    return _best_in_all_waves(task, attempts, [found, best, better], first)
+
+
+def _best_in_all_waves(
+    task: DrainTask, attempts: Attempts[DrainSet], made: Sequence[Attempt[DrainSet]], first: Attempt[DrainSet]
+) -> Attempt[DrainSet]:
+    """Return the attempt that saves most in all waves together, the earliest among equals.
+
+    first : continues the last plan, if there was one; another one has to save more by a margin.
+    """
+    if not any(_has_waves(task, one.plan) for one in made):
+        return made[0]
     saving: dict[bytes, float] = {}
     ranked = []
-    for one in (found, *made):
+    for one in made:
         if one.plan.stopped_at >= 0:
             continue
-        key = np.sort(one.plan.accepted).tobytes()
+        key = np.concatenate([np.sort(one.plan.accepted), one.plan.later.nodes]).tobytes()
         if key not in saving:
-            whole = attempts.make(partial(_in_all_waves, task, later, one.plan)).plan
+            whole = attempts.make(partial(_in_all_waves, task, one.plan)).plan
             saving[key] = _saving(task, whole) * (1.0 if one is first else 1.0 / _margin(task))
         ranked.append((saving[key], one))
-    return best_of(ranked, lambda one, other: one[0] > other[0] + NOISE)[1] if ranked else found
+    return best_of(ranked, lambda one, other: one[0] > other[0] + NOISE)[1] if ranked else made[0]
 
 
 def _not_less_in_all_waves(
     task: DrainTask,
-    later: LaterCandidates,
     attempts: Attempts[DrainSet],
     before: Attempt[DrainSet],
     found: Attempt[DrainSet],
@@ -147,21 +165,21 @@ def _not_less_in_all_waves(
     """Return the attempt `found`, better in the first wave, unless it saves less in all waves than the other."""
     if found is before or not is_money(task):
         return found
-    if not any(_has_waves(task, later, one.plan) for one in (before, found)):
+    if not any(_has_waves(task, one.plan) for one in (before, found)):
         return found
-    whole = [attempts.make(partial(_in_all_waves, task, later, one.plan)).plan for one in (before, found)]
+    whole = [attempts.make(partial(_in_all_waves, task, one.plan)).plan for one in (before, found)]
     return before if _saving(task, whole[0]) > _saving(task, whole[1]) + NOISE else found
 
 
-def _has_waves(task: DrainTask, later: LaterCandidates, plan: DrainSet) -> bool:
+def _has_waves(task: DrainTask, plan: DrainSet) -> bool:
     """Return whether more nodes may go in later waves."""
     blocked = plan.problem.outcome[plan.candidates] == BLOCKED
-    return task.settings.max_waves > 1 and (len(later.nodes) > 0 or bool(blocked.any()))
+    return task.settings.max_waves > 1 and (len(plan.later.nodes) > 0 or bool(blocked.any()))
 
 
-def _in_all_waves(task: DrainTask, later: LaterCandidates, plan: DrainSet, state: SimulationState) -> DrainSet:
+def _in_all_waves(task: DrainTask, plan: DrainSet, state: SimulationState) -> DrainSet:
     """Make a set's attempt again, and return it extended by its later waves."""
-    return add_waves(task.searching(plan.staying, state), _repeat(task, state, plan), later).drain_set
+    return add_waves(_searching_as(task, plan, state), _repeat(task, state, plan)).drain_set
 
 
 def _chosen(task: DrainTask, plan: DrainSet, tried: int, headroom: float) -> ChosenDrainSet:
@@ -177,7 +195,18 @@ def _chosen(task: DrainTask, plan: DrainSet, tried: int, headroom: float) -> Cho
 def _repeat(task: DrainTask, state: SimulationState, plan: DrainSet) -> DrainSet:
     """Make a set's attempt again, with as many candidates as it had time for."""
     options = plan.options._replace(at_most=plan.reached)
-    return run(task.searching(plan.staying, state), plan.candidates, options)
+    return run(_searching_as(task, plan, state), plan.candidates, options)
+
+
+def _extended_in_turn(task: DrainTask, plan: DrainSet, state: SimulationState) -> DrainSet:
+    """Make a set's attempt again, and then let nodes go whose pods are evicted in turn."""
+    options = plan.options._replace(rule=BudgetRule.IN_TURN_LAST)
+    return run(_searching_as(task, plan, state), plan.candidates, options)
+
+
+def _searching_as(task: DrainTask, plan: DrainSet, state: SimulationState) -> DrainTask:
+    """Return the task of a plan, in a simulation."""
+    return task.keeping(plan.later).searching(plan.staying, state)
 
 
 def _orders(task: DrainTask) -> tuple[int, ...]:

@@ -3,9 +3,10 @@
 The first wave is what budgets allow now. Candidates that only budgets keep from it are tried again in the resulting
 simulation, with refilled budgets, wave by wave, until none goes or the setting's number of waves is reached. The moves
 of earlier waves stay as they are, so that no pod is evicted twice; a node that has received pods stays. Each wave is
-checked together with all before: every moved pod fits in the end, in some order. Nodes of the last plan's later waves
-are kept out of the first wave's search. They are tried first, also with what the first wave leaves of the budgets now:
-then they are of the first wave.
+checked together with all before: every moved pod fits in the end, in some order. Nodes of later waves of
+the last plan, or of one that an exchange has proposed, are kept out of the first wave's search, which leaves room for
+their pods. They are tried first, also with what the first wave leaves of the budgets now: then they are of the first
+wave.
 """
 
 from typing import Final, NamedTuple
@@ -21,6 +22,8 @@ from trimtab.planner.scale_down.search.drain_sets import (
     DrainSet,
     DrainTask,
     copied,
+    give_back,
+    holding,
     nodes_with_unplaceable_pods,
     to_stay_even,
 )
@@ -40,15 +43,6 @@ from trimtab.planner.snapshot.columns import Bool, Int32, Int64, UInt8
 NONE: Final = np.zeros(0, np.int32)
 
 
-class LaterCandidates(NamedTuple):
-    """nodes : int32 nodes of the last plan that are kept out of the first wave's search, in the order of that plan;
-    wave : int32, theirs in it, ascending; refilled : int64[B] disruptions that budgets allow in later waves."""
-
-    nodes: Int32
-    wave: Int32
-    refilled: Int64
-
-
 class Waves(NamedTuple):
     """first : the search's set, without later waves; drain_set : all waves; wave : int32[U], from 1, of its accepted
     nodes, ascending."""
@@ -63,15 +57,32 @@ class Waves(NamedTuple):
         return bool((self.wave > 1).any())
 
 
-def add_waves(task: DrainTask, first: DrainSet, later: LaterCandidates) -> Waves:
+def add_waves(task: DrainTask, first: DrainSet) -> Waves:
     """Return a set extended by later waves; the simulation contains its moves, and then theirs. Raises
     MoveLogFullError.
 
-    O(waves · pods to move of the candidates), besides the moves.
+    If nodes of the last plan that go earlier than planned keep others of it from going, none goes earlier. O(waves ·
+    pods to move of the candidates), besides the moves.
     """
-    search = _WaveSearch(task, first, later)
+    planned, start = first.later.nodes, current_mark(task.state)
+    found = _added(task, first, is_early=True)
+    is_lost = np.isin(planned, found.drain_set.accepted, invert=True)
+    if np.isin(planned, found.drain_set.accepted[found.wave == 1]).any() and is_lost.any():
+        revert(task.state, start)
+        as_planned = _added(task, first, is_early=False)
+        if np.isin(planned, as_planned.drain_set.accepted, invert=True).sum() < is_lost.sum():
+            return as_planned
+        revert(task.state, start)
+        found = _added(task, first, is_early=True)
+    return found
+
+
+def _added(task: DrainTask, first: DrainSet, *, is_early: bool) -> Waves:
+    """Return a set extended by later waves. is_early : nodes of the last plan's later waves may go in the first."""
+    later = first.later
+    search = _WaveSearch(task, first)
     number = 1
-    if len(later.nodes):
+    if len(later.nodes) and is_early:
         search.add(number, first.problem.budgets.left)
     while number < task.settings.max_waves and search.has_candidates():
         number += 1
@@ -91,8 +102,9 @@ def add_waves(task: DrainTask, first: DrainSet, later: LaterCandidates) -> Waves
 class _WaveSearch:
     """problem : the result so far, whose moves the task's simulation contains; waves : by accepted node."""
 
-    def __init__(self, task: DrainTask, first: DrainSet, later: LaterCandidates) -> None:
+    def __init__(self, task: DrainTask, first: DrainSet) -> None:
         self._task, self._first = task, first
+        later = first.later
         self.problem = first.problem
         self.waves = [1] * len(first.accepted)
         self._known = task.nodes.unneeded_before.copy()
@@ -139,7 +151,7 @@ class _WaveSearch:
         problem = first.problem
         blocked = (problem.outcome == BLOCKED) & (problem.incoming_count[: len(problem.outcome)] == 0)
         if blocked.any():
-            blocked &= ~_are_exhausted(self._task.problem) | self._task.nodes.unneeded_before
+            blocked &= ~have_used_up_budgets(self._task.problem) | self._task.nodes.unneeded_before
         new: Int32 = first.candidates[blocked[first.candidates]]
         return new
 
@@ -200,23 +212,27 @@ class _WaveSearch:
 
     def _tried(self, budgets: Int64, left_out: Bool, bounds: Int64) -> DrainProblem:
         """Try the candidates in order, those of one wave of the last plan all together; their moves stay in the
-        simulation.
+        simulation. What its later waves need is held while new ones are tried.
         """
         state, again = self._task.state, self._next_planned()
         again = again[~left_out[again]]
-        candidates = np.concatenate([self._planned, self._new]).astype(np.int32)
-        candidates = candidates[~left_out[candidates]]
+        planned, new = self._planned[~left_out[self._planned]], self._new[~left_out[self._new]]
+        candidates = np.concatenate([planned, new]).astype(np.int32)
         found = self._prepared(candidates, budgets)
         if len(again):
             if repeat_plan(state, found, again):
-                candidates = candidates[~np.isin(candidates, again)]
+                planned = planned[~np.isin(planned, again)]
             else:
                 found = self._prepared(candidates, budgets)
-        for position in range(0, len(candidates), BATCH):
+        drain_candidates(state, found, planned, 0, len(planned), self._known, bounds, 0)
+        waiting = planned[found.outcome[planned] == BLOCKED]
+        held, found = holding(self._task, found, waiting if len(new) else NONE)
+        for position in range(0, len(new), BATCH):
             if position and not self._task.in_time():
                 break
-            end = min(position + BATCH, len(candidates))
-            drain_candidates(state, found, candidates, position, end, self._known, bounds, 0)
+            end = min(position + BATCH, len(new))
+            drain_candidates(state, found, new, position, end, self._known, bounds, 0)
+        give_back(self._task, found, held)
         return found
 
     def _prepared(self, candidates: Int32, budgets: Int64) -> DrainProblem:
@@ -234,7 +250,7 @@ class _WaveSearch:
         return found._replace(search=found.search._replace(order=order, most=unknown_room(order)))
 
 
-def _are_exhausted(problem: DrainProblem) -> Bool:
+def have_used_up_budgets(problem: DrainProblem) -> Bool:
     """Return for each node whether one of its pods to move has a budget without a disruption left. bool[N]."""
     under = problem.budgets
     lacking = (under.needs > 0) & (under.left[under.budgets] < 1)

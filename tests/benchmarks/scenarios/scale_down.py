@@ -13,6 +13,7 @@ from tests.benchmarks.clusters import LARGE, snapshot
 from tests.benchmarks.registry import Stages, scenario
 from trimtab.clients.cluster_generator import ClusterShape
 from trimtab.planner.model.settings import ScaleDownSettings
+from trimtab.planner.model.settings.search import FIRST
 from trimtab.planner.round.decision import Decided
 from trimtab.planner.round.round import Round
 from trimtab.planner.round.work import Work
@@ -135,6 +136,14 @@ scenario(
     run=run,
     verify=verify,
     aims={"total": 0.1},
+)
+scenario(
+    name="scale-down 5,000 nodes, first loop, effort FIRST",
+    what="as above, one order of candidates and one wave",
+    setup=partial(prepare, LARGE, replace(ScaleDownSettings(), search=FIRST, max_waves=1)),
+    run=run,
+    verify=verify,
+    aims={"total": 0.06},
 )
 scenario(
     name="scale-down 5,000 nodes, steady loop",

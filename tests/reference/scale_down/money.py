@@ -21,17 +21,18 @@ class MostSaved(NamedTuple):
     bound: float
 
 
-def most_saved(cluster: PricedCluster, threshold: float, time_limit_s: float = 20.0) -> MostSaved:
-    """Return the largest saving by nodes at most this much used. threshold : of cores and memory, 0 to 1."""
-    return _Programme(cluster, threshold).solve(time_limit_s)
+def most_saved(cluster: PricedCluster, threshold: float, time_limit_s: float = 20.0, waves: int = 1) -> MostSaved:
+    """Return the largest saving by nodes at most this much used. threshold : of cores and memory, 0 to 1; waves : in
+    which nodes may go, each with all that budgets allow; spread has to hold in the end only."""
+    return _Programme(cluster, threshold, waves).solve(time_limit_s)
 
 
 class _Programme:
     """Columns: whether each candidate goes; pods of each workload that come to each node; of spread, the least number
     in any zone, and whether any pod comes to a zone."""
 
-    def __init__(self, cluster: PricedCluster, threshold: float) -> None:
-        self._cluster = cluster
+    def __init__(self, cluster: PricedCluster, threshold: float, waves: int) -> None:
+        self._cluster, self._waves = cluster, waves
         self._on = [Counter(of for of, at in cluster.placed if at == number) for number in range(len(cluster.nodes))]
         self._solver: Any = highspy.Highs()
         self._solver.setOptionValue("output_flag", False)
@@ -41,7 +42,7 @@ class _Programme:
         self._goes = {
             number: self._column(1, -one.price)
             for number, one in enumerate(cluster.nodes)
-            if not one.stays and self._use(number) <= threshold
+            if not one.stays and self._use(number) <= threshold and self._goes_at_once(number)
         }
         self._comes = {
             (of, at): self._column(sum(self._on[node][of] for node in self._goes), 0.0)
@@ -55,6 +56,11 @@ class _Programme:
         cpu = sum(self._cluster.workloads[of].cpu_milli * count for of, count in pods.items()) / one.cpu_milli
         memory = sum(self._cluster.workloads[of].memory_mib * count for of, count in pods.items()) / one.memory_mib
         return max(cpu, memory)
+
+    def _goes_at_once(self, number: int) -> bool:
+        """Return whether budgets ever allow all pods of a node to be evicted at the same time."""
+        workloads = self._cluster.workloads
+        return all(not 0 <= workloads[of].allowed < count for of, count in self._on[number].items())
 
     def _column(self, most: float, cost: float) -> int:
         self._solver.addVar(0.0, float(most))
@@ -75,7 +81,7 @@ class _Programme:
             coming = [(column, 1.0) for (row, _), column in self._comes.items() if row == of]
             self._row([*coming, *((column, -count) for column, count in leaving)], 0.0, 0.0)
             if one.allowed >= 0 and leaving:
-                self._row(leaving, -highspy.kHighsInf, float(one.allowed))
+                self._row(leaving, -highspy.kHighsInf, float(one.allowed * self._waves))
             if one.skew and leaving:
                 self._spread(of, one)
         self._room()

@@ -141,6 +141,18 @@ def test_attempts_are_judged_by_what_all_waves_save_together(seed: int) -> None:
     assert in_all_waves(seed) > in_all_waves(seed, **LISTED) + 0.01
 
 
+@pytest.mark.parametrize("seed", [306, 315, 6014, 6022])
+def test_nodes_of_all_waves_are_exchanged_and_the_plan_is_continued(seed: int) -> None:
+    settings, objects = {"utilizationThreshold": THRESHOLDS[seed % 3]}, shrunk_fleet(seed).objects()
+    first = plan(objects, settings=settings)
+    assert max(entry.wave for entry in first.decision.unneeded) > 1
+    assert saving(first) > in_all_waves(seed, **ONLY_ORDERS) + 0.1
+    second = plan(objects, settings=settings, state=first.state, now_s=NOW_S + 10)
+    assert second.unneeded == first.unneeded
+    assert [one.wave for one in second.decision.unneeded] == [one.wave for one in first.decision.unneeded]
+    assert second.destinations == first.destinations
+
+
 @pytest.mark.nightly
 def test_no_plan_of_several_waves_saves_less_than_list_order() -> None:
     found = [(in_all_waves(seed), in_all_waves(seed, **LISTED)) for seed in range(300, 360)]

@@ -89,8 +89,8 @@ def mounted(plane: ControlPlane, directory: Path) -> bool:
 
 
 @contextmanager
-def kueue(plane: ControlPlane, directory: Path) -> Iterator[Path]:
-    """Run Kueue for Jobs with its admission check for ProvisioningRequests; yield its log."""
+def kueue(plane: ControlPlane, directory: Path) -> Iterator[None]:
+    """Run Kueue for Jobs, with its admission check for ProvisioningRequests."""
     binary = built()
     health, metrics, webhook = free_ports(3)
     install_kinds(plane, webhook)
@@ -119,7 +119,7 @@ def kueue(plane: ControlPlane, directory: Path) -> Iterator[Path]:
         )
     try:
         until(lambda: mounted(plane, directory / "certificates"), SLOW_S, "Kueue's certificate")
-        yield log
+        yield
     except BaseException:
         print(log.read_text(errors="replace")[-8000:])
         raise

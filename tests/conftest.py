@@ -24,6 +24,7 @@ from typing import Final
 import pytest
 import structlog
 from hypothesis import HealthCheck, settings
+from pytest_rerunfailures import suspended_finalizers
 
 from tests.builders.examples import ALL, EXPLORE, EXPLORED, MOST
 from tests.builders.forked import Programs, programs
@@ -86,6 +87,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if WITH_PROCESSES.intersection(item.path.parts):
             item.add_marker(pytest.mark.flaky(reruns=1))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """End the fixtures that a failed test shares with its file before it runs again: what it left in a control plane
+    would fail it again.
+    """
+    if getattr(item, "execution_count", 1) > 1:  # an attribute of pytest-rerunfailures, which kept these fixtures alive
+        state = item.session._setupstate
+        state.stack.update(suspended_finalizers)
+        suspended_finalizers.clear()
+        state.teardown_exact(item.session)  # type: ignore[arg-type]  # only its chain of parents is asked for
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

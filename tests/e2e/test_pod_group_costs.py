@@ -3,7 +3,6 @@ plane.
 """
 
 import json
-import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -125,9 +124,8 @@ def test_of_groups_that_share_terms_one_pod_goes_at_a_time_and_none_before_ranks
     wanted = {"a": 2, "b": 3}
     controller = OwnController(plane, wanted)
     settings = targets("apart", plan_pb2.PodCostTerm(strategy=S.ANTI_AFFINITY))
-    manager = plane.processes["kube-controller-manager"]
     # The real ReplicaSet controller does not read PodGroupCost: another one stands in for it, over its objects.
-    manager.send_signal(signal.SIGSTOP)
+    plane.kill("kube-controller-manager")
     try:
         for part, replicas in wanted.items():
             plane.kubectl("scale", "-n", "default", f"rs/apart-{part}", f"--replicas={replicas}")
@@ -139,7 +137,7 @@ def test_of_groups_that_share_terms_one_pod_goes_at_a_time_and_none_before_ranks
             assert "nobody has confirmed the ranks" in late.why
             shrink(rounds, controller, wanted)
     finally:
-        manager.send_signal(signal.SIGCONT)
+        plane.start_controller_manager()
     assert [part for part, _ in controller.removed] == ["a", "a", "b"]
     left = {pod["metadata"]["name"] for pod in pods_of(plane, "apart")}
     # The real controller finds what it wants, and neither removes nor creates any.

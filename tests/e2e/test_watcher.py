@@ -185,7 +185,7 @@ def test_a_version_that_the_server_no_longer_knows_leads_to_a_new_list(
     lists = pods.lists
     # Lost are all versions before the server's start; the oldest one is put in the place of the latest.
     plane.kubectl("create", "namespace", "before-restart")
-    plane.stop_api_server()
+    plane.kill("kube-apiserver")
     until(lambda: pods._stream is None, "the watch has ended")
     pods._version = "1"
     plane.start_api_server()

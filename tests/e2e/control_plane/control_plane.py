@@ -102,15 +102,20 @@ class ControlPlane:
         self.processes.clear()
         shutil.rmtree(self.state, ignore_errors=True)
 
-    def stop_api_server(self) -> None:
-        """Kill the API server."""
-        process = self.processes["kube-apiserver"]
+    def kill(self, name: str) -> None:
+        """Kill one process, by the name of its program."""
+        process = self.processes[name]
         process.kill()
         process.wait(timeout=30)
 
     def start_api_server(self) -> None:
-        """Start one after `stop_api_server`: it remembers no versions of objects from before."""
+        """Start one after `kill`: it remembers no versions of objects from before."""
         self._api_server()
+
+    def start_controller_manager(self) -> None:
+        """Start one after `kill`: it lists all objects before it acts, so it sees what happened meanwhile."""
+        self._controller_manager()
+        self._until(f"https://127.0.0.1:{self.kcm_port}/healthz", "kube-controller-manager")
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
         """Run kubectl as admin; return its output, raise with its message when it fails."""
@@ -221,7 +226,7 @@ class ControlPlane:
         )
         return [f"--audit-policy-file={self.state / 'audit.yaml'}", f"--audit-log-path={self.audit_log}"]
 
-    def _controllers(self) -> None:
+    def _controller_manager(self) -> None:
         self._spawn(
             "kube-controller-manager",
             *(f"--{flag}={self.kubeconfig('kcm')}" for flag in _KUBECONFIG_FLAGS),
@@ -232,6 +237,9 @@ class ControlPlane:
             *self.gate_flags,
             *self.kcm_flags,
         )
+
+    def _controllers(self) -> None:
+        self._controller_manager()
         (self.state / "scheduler.yaml").write_text(
             "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
             "leaderElection: {leaderElect: false}\n"

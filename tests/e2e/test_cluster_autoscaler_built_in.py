@@ -25,12 +25,13 @@ from tests.e2e.watch_log import HARD_TAINT, Change, WatchLog, ended_pods, lowest
 
 Json = dict[str, Any]
 pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
-SLOW_S, PODS = 240.0, 16
+SLOW_S, PODS, LEFT = 240.0, 32, 8
 QUICK = (
     "--scan-interval=2s",
     "--scale-down-unneeded-time=10s",
     "--scale-down-delay-after-add=1s",
     "--skip-nodes-with-system-pods=false",
+    "--unremovable-node-recheck-timeout=2s",
     "--v=2",
 )
 
@@ -131,20 +132,19 @@ def test_growth_and_scale_down_follow_plans(plane: ControlPlane, tmp_path: Path,
         serving(process, client)
         address = (tmp_path / "actuator" / "address").read_text().strip()
         log = parts.enter_context(autoscaler(plane, tmp_path, address, *flags))
-        apply(
-            plane, workloads.deployment(name, 2 * PODS, "1", pool=name), workloads.budget(name, name, maxUnavailable=4)
-        )
+        apply(plane, workloads.deployment(name, PODS, "1", pool=name), workloads.budget(name, name, maxUnavailable=4))
         until(lambda: all_ready(plane), SLOW_S, "the pods run on new nodes")
         grown = len(listed(plane, "nodes"))
-        plane.kubectl("scale", "deployment", name, f"--replicas={PODS}")
+        plane.kubectl("scale", "deployment", name, f"--replicas={LEFT}")
         watched = parts.enter_context(WatchLog(plane, tmp_path))
-        until(lambda: len(listed(plane, "nodes")) <= PODS // 4 + 1, SLOW_S, "the nodes that can go are gone")
+        # Nodes with two of four cores in use stay, whoever decides: four at most.
+        until(lambda: len(listed(plane, "nodes")) <= LEFT // 2 + 1, SLOW_S, "the nodes that can go are gone")
         until(lambda: all_ready(plane), SLOW_S, "the pods run")
         changes, text = watched.changes(), log.read_text()
     left = len(listed(plane, "nodes"))
     print(f"{name}: {grown} nodes, then {left}; {len(ended_pods(changes))} pods moved")
-    assert grown >= 2 * PODS // 4
-    assert lowest_health(changes, "default", {"app": name}) >= PODS - 4
+    assert grown >= PODS // 4
+    assert lowest_health(changes, "default", {"app": name}) >= LEFT - 4
     assert bool(re.search(r"trimtab: node group planned grows", text)) is has_planner
     assert bool(re.search(r"trimtab: [1-9]\d* nodes can go together", text)) is has_planner
     plane.kubectl("delete", "deployment", name)

@@ -66,6 +66,13 @@ class ActuatorClient:
         request = actuator_pb2.ScaleUpRequest(request_id=request_id, splits=splits, epoch=self.epoch())
         return self._invoke(lambda: self._stub.ScaleUp(request, timeout=self._timeout_s))
 
+    def lower_targets(
+        self, request_id: str, reductions: Sequence[actuator_pb2.TargetReduction]
+    ) -> actuator_pb2.LowerTargetsResponse:
+        """Lower target sizes by nodes that have not started."""
+        request = actuator_pb2.LowerTargetsRequest(request_id=request_id, reductions=reductions, epoch=self.epoch())
+        return self._invoke(lambda: self._stub.LowerTargets(request, timeout=self._timeout_s))
+
     def start_replacement(self, request: actuator_pb2.StartReplacementRequest) -> actuator_pb2.StartReplacementResponse:
         """Start to replace nodes by new ones; repeat with the same `request_id` if the answer is lost."""
         request.epoch = request.epoch or self.epoch()

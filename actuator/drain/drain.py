@@ -49,6 +49,7 @@ class NodeDrain:
         # Held during a step: whoever holds it after `cancel` knows that no eviction is running.
         self.lock = threading.Lock()
         self._cancelled = False
+        self._waits_for_gang = instruction.waits_for_gang
         self._cluster = cluster
         self._recorder = recorder
         self._settings = settings
@@ -87,6 +88,10 @@ class NodeDrain:
     def cancel(self) -> None:
         """Stop after the running eviction."""
         self._cancelled = True
+
+    def evict_pods(self) -> None:
+        """Wait for the gang no longer."""
+        self._waits_for_gang = False
 
     def end(self) -> None:
         """Stop, wait for the running step, record granted evictions whose answer was lost. Raises `ClusterError`."""
@@ -134,6 +139,8 @@ class NodeDrain:
         settling_s = self._taint.settling_s()
         if settling_s:
             return settling_s
+        if self._waits_for_gang:
+            return self._settings.poll_s
         self._evict_daemons(every_pod, pods, now_ms)
         if not pods:
             self._recorder.submit(e.Drained(self.node))
@@ -263,6 +270,8 @@ class NodeDrain:
         """Report the failure after the deadline: the remaining pods, and the reason for the first of them."""
         left = [pod.key for pod in pods]
         detail = f"{len(left)} pods did not terminate within {self._timeout_s:g} s"
+        if self._waits_for_gang:
+            detail = f"the drains of the other nodes of its gang did not begin within {self._timeout_s:g} s"
         refused = [(pod.key, self._refusals[pod.uid]) for pod in pods if pod.uid in self._refusals]
         if refused:
             detail += f"; {refused[0][0]}: {refused[0][1]}"

@@ -58,7 +58,7 @@ def _growing(tracker: Tracker, now_ms: int) -> dict[str, int]:
     for record in tracker.data.growths.values():
         if record.time_ms < now_ms - WATCH_S * 1000:
             continue
-        for answer in record.answers or ():
+        for answer in record.grown:
             if answer.accepted:
                 counts.setdefault(answer.node_group, record.time_ms)
     return counts

@@ -57,6 +57,8 @@ class Runner:
                 drain = self._new_drain(instruction)
                 self._begin(instruction.node, drain)
                 self._drains.add(drain, 0.0 if instruction.deadline_ms else delay_s)
+            case i.EvictPods(node=node):
+                self._evict_pods(node)
             case i.BeginDelete():
                 self._short.add(BeginDeleteTask(instruction, context))
             case i.DeleteInstance():
@@ -90,6 +92,14 @@ class Runner:
             context.on_eviction,
             settings.delay_after_taint_s,
         )
+
+    def _evict_pods(self, node: str) -> None:
+        """Let a drain that waits for its gang continue."""
+        with self._lock:
+            work = self._work_of.get(node)
+        if isinstance(work, NodeDrain):
+            work.evict_pods()
+            self._drains.reschedule_earlier(work)
 
     def _work_to_end(self, instruction: i.RollBack) -> NodeDrain | CheckEmptyTask | None:
         """Return the task that works on the node, or the unfinished drain of an earlier run."""

@@ -177,7 +177,7 @@ class RollBackTask:
 
 
 class GrowTask:
-    """Requests scale-ups from the cloud, each once, and repeats until the result of each is known."""
+    """Requests scale-ups and reductions from the cloud, each once, and repeats until the result of each is known."""
 
     def __init__(self, instruction: i.Grow, context: TaskContext) -> None:
         self.name = f"grow {instruction.request_id}"
@@ -207,9 +207,13 @@ class GrowTask:
         return None
 
     def _grow(self, growth: GroupGrowth, token: str) -> GrowthAnswer:
-        """Request one scale-up; after the deadline, only read its result. Raises `CloudError` if there is no answer."""
+        """Request one change of a size; after the deadline, only read its result. Raises `CloudError` if there is no
+        answer.
+        """
         cloud, group = self._context.cloud, growth.node_group
         try:
+            if growth.is_reduction:
+                return self._lower(growth)
             if self._context.recorder.steady_ms() <= self._until_ms:
                 cloud.set_size(group, growth.expected, growth.wanted, token)
             elif not cloud.was_set(group, growth.wanted, token):
@@ -222,3 +226,11 @@ class GrowTask:
         except CloudRefusedError as error:
             return GrowthAnswer(group, False, str(error), GrowthReason.REFUSED)
         return GrowthAnswer(group, True)
+
+    def _lower(self, growth: GroupGrowth) -> GrowthAnswer:
+        """Request one reduction, which a cloud at the wanted size has carried out. Raises `CloudError`."""
+        if self._context.recorder.steady_ms() > self._until_ms:
+            detail = f"the cloud has not answered within {self._context.settings.grow.timeout_s:g} s; plan again"
+            return GrowthAnswer(growth.node_group, False, detail, GrowthReason.NOT_CARRIED_OUT)
+        self._context.cloud.decrease_target(growth.node_group, growth.expected, growth.wanted)
+        return GrowthAnswer(growth.node_group, True)

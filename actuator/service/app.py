@@ -92,7 +92,7 @@ class Actuator:
         )
         self._runner.replacement_task = lambda request_id: ReplacementTask(request_id, replacing)
         ReplacementReports(meter).watch(self.processor)
-        self.growths = Growths(self.processor, self.settings.answer_s)
+        self.growths = Growths(self.processor, self.settings.answer_s, self.settings.groups.sized_by_caller)
         self._groups = GroupViews(cloud, runtime.groups_max_age_s)
         self.processor.listeners.append(self._groups.on_event)
         self._offers = Offers()

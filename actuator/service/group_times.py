@@ -61,7 +61,7 @@ def group_times(data: TrackerData) -> dict[str, GroupTimes]:
     """Return the last times by node group. A cancelled deletion began, but did not fail."""
     times: dict[str, GroupTimes] = {}
     for record in sorted(data.growths.values(), key=lambda growth: (growth.time_ms, growth.request_id)):
-        for answer in record.answers or ():
+        for answer in record.grown:
             times.setdefault(answer.node_group, GroupTimes()).note_growth(answer, record.time_ms)
     for group, failures in data.group_failures.items():
         for failure in failures:

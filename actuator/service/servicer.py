@@ -22,7 +22,7 @@ from trimtab.actuator.service.app import Actuator
 from trimtab.actuator.service.buffer_status import apply_buffer_status
 from trimtab.actuator.service.capacity_status import apply_capacity_status
 from trimtab.actuator.service.deletions import deletion_response
-from trimtab.actuator.service.growth import growth_response
+from trimtab.actuator.service.growth import growth_response, lowering_response
 from trimtab.actuator.service.pod_costs import apply_pod_costs
 from trimtab.actuator.service.replacement_orders import replacement_response
 from trimtab.actuator.service.soft_taints import apply_soft_taints
@@ -41,6 +41,7 @@ RPCS = (
     "GetInfo",
     "StartDeletion",
     "ScaleUp",
+    "LowerTargets",
     "StartReplacement",
     "CancelReplacement",
     "ApplyTaints",
@@ -51,6 +52,9 @@ RPCS = (
     "GetStatus",
     "WatchStatus",
 )
+
+# Not offered where another autoscaler sets the sizes of the node groups.
+SIZE_CHANGING_RPCS = ("LowerTargets", "StartReplacement")
 
 SERVICE = "trimtab.v1.Actuator"
 # Changes within this time reach a watcher as one. For a large status it is `GATHER_FACTOR` times the time to send it.
@@ -84,11 +88,10 @@ class ActuatorServicer(actuator_pb2_grpc.ActuatorServicer):
     ) -> actuator_pb2.GetActuatorInfoResponse:
         """Return the capabilities of this build."""
         del request, context
-        # Where another autoscaler sets the sizes, no replacement is started.
         is_sized_by_caller = self._actuator.settings.groups.sized_by_caller
         return actuator_pb2.GetActuatorInfoResponse(
             version=_version(),
-            rpcs=[rpc for rpc in RPCS if rpc != "StartReplacement" or not is_sized_by_caller],
+            rpcs=[rpc for rpc in RPCS if rpc not in SIZE_CHANGING_RPCS or not is_sized_by_caller],
             cloud=self._actuator.cloud.name,
             leader=self._actuator.processor.leading,
         )
@@ -123,6 +126,16 @@ class ActuatorServicer(actuator_pb2_grpc.ActuatorServicer):
         with backend_errors(), self._actuator.metrics.timed("scale_up", bool(request.splits)):
             answers = self._actuator.growths.grow(request)
         return growth_response(answers)
+
+    def LowerTargets(  # noqa: N802
+        self, request: actuator_pb2.LowerTargetsRequest, context: grpc.ServicerContext
+    ) -> actuator_pb2.LowerTargetsResponse:
+        """Lower target sizes by nodes that have not started."""
+        del context
+        structlog.contextvars.bind_contextvars(request_id=request.request_id, groups=len(request.reductions))
+        with backend_errors(), self._actuator.metrics.timed("lower_targets", bool(request.reductions)):
+            answers = self._actuator.growths.lower(request)
+        return lowering_response(answers)
 
     def StartReplacement(  # noqa: N802
         self, request: actuator_pb2.StartReplacementRequest, context: grpc.ServicerContext

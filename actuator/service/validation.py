@@ -23,6 +23,7 @@ from trimtab.v1 import actuator_pb2, plan_pb2
 MAX_REQUEST_ID_BYTES = 128
 MAX_NODES = 10_000
 MAX_NAME_BYTES = 253
+MAX_GANG_BYTES = 2 * MAX_NAME_BYTES + 1
 MAX_GROWTH = 10_000
 MAX_COSTS = 200_000
 MAX_BUFFERS = 10_000
@@ -30,7 +31,12 @@ MAX_CAPACITY_REQUESTS = 10_000
 DIGEST_LENGTH = 16
 
 
-DurableRequest = actuator_pb2.StartDeletionRequest | actuator_pb2.ScaleUpRequest | actuator_pb2.StartReplacementRequest
+DurableRequest = (
+    actuator_pb2.StartDeletionRequest
+    | actuator_pb2.ScaleUpRequest
+    | actuator_pb2.LowerTargetsRequest
+    | actuator_pb2.StartReplacementRequest
+)
 
 
 def digest_request(request: DurableRequest) -> str:
@@ -108,6 +114,21 @@ def growths(request: actuator_pb2.ScaleUpRequest) -> tuple[GroupGrowth, ...]:
             )
         found.append(GroupGrowth(split.node_group, split.current_size, split.new_size))
     return tuple(found)
+
+
+def reductions(request: actuator_pb2.LowerTargetsRequest) -> tuple[GroupGrowth, ...]:
+    """Return the reductions of a `LowerTargets`, checked."""
+    check_request_id(request.request_id)
+    check_names("reductions", [one.node_group for one in request.reductions])
+    for position, one in enumerate(request.reductions):
+        if not 0 <= one.new_size < one.current_size:
+            raise invalid_request(
+                f"reductions[{position}] ({one.node_group}): from {one.current_size} to {one.new_size} is not a"
+                " reduction to 0 nodes or more",
+                field="reductions",
+                row=str(position),
+            )
+    return tuple(GroupGrowth(one.node_group, one.current_size, one.new_size) for one in request.reductions)
 
 
 def cost_orders(request: actuator_pb2.ApplyPodCostsRequest, now: datetime) -> CostOrders:
@@ -226,11 +247,18 @@ def check_nodes(field: str, names: Sequence[str], may_be_empty: bool = False) ->
 
 
 def _node_request(position: int, entry: actuator_pb2.NodeToDelete) -> NodeRequest:
+    if len(entry.gang.encode()) > MAX_GANG_BYTES or (entry.gang and not entry.drain):
+        problem = f"has more than {MAX_GANG_BYTES} bytes" if entry.drain else "needs drain: a gang moves by drains"
+        raise invalid_request(
+            f"nodes[{position}] ({entry.node}): gang {problem}", field="nodes.gang", row=str(position)
+        )
     if not entry.HasField("assumption"):
-        return NodeRequest(entry.node, entry.drain)
+        return NodeRequest(entry.node, entry.drain, gang=entry.gang)
     check_assumption("nodes", position, entry)
     assumption = entry.assumption
-    return NodeRequest(entry.node, entry.drain, assumption.pods_to_move_count, assumption.pods_to_move_digest)
+    return NodeRequest(
+        entry.node, entry.drain, assumption.pods_to_move_count, assumption.pods_to_move_digest, entry.gang
+    )
 
 
 def check_assumption(field: str, position: int, entry: actuator_pb2.NodeToDelete | plan_pb2.ReplacedNode) -> None:

@@ -2,14 +2,17 @@
 
 Decides from the tracker's data, the limits and facts observed before; never observes anything itself. Nodes without
 drain are considered first, so that a limit never makes them wait behind drains; otherwise, the request's order counts.
+The nodes of a gang that moves whole are considered together, where the first of them stands: all or none.
 Source: the refusals follow the Cluster Autoscaler's `RemovableAt` and budgets; `DeletionReason` in `reason.proto`.
 """
 
+import copy
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from trimtab.actuator.tracker.events import PlannedNode
+from trimtab.actuator.tracker.gangs import gang_detail
 from trimtab.actuator.tracker.hour import least_count
 from trimtab.actuator.tracker.replacement_states import DepartingNode
 from trimtab.actuator.tracker.replacements import participants
@@ -38,13 +41,14 @@ class DeletionLimits(NamedTuple):
 
 class NodeRequest(NamedTuple):
     """A node of a request. drain : whether pods are moved; pods_count, pods_digest : the pods that the plan moves, as
-    number and digest, None = it makes no assumption.
+    number and digest, None = it makes no assumption; gang : that moves whole from this node and others, "" = none.
     """
 
     node: str
     drain: bool
     pods_count: int = 0
     pods_digest: str | None = None
+    gang: str = ""
 
 
 def request_of(planned: DepartingNode) -> NodeRequest:
@@ -178,30 +182,63 @@ def admit(
     counts.taken = {node: owner for node, owner in participants(data).items() if owner != replacement}
     answers: dict[str, NodeAnswer] = {}
     planned: dict[str, PlannedNode] = {}
-    for request in sorted(requests, key=lambda w: w.drain):
-        refusal = counts.refuse(request)
-        if refusal is not None:
-            answers[request.node] = refusal
-            continue
-        seen = facts.nodes[request.node]
-        uids = seen.uids if request.drain and request.pods_digest is not None else None
-        group = seen.node_group or ""
-        planned[request.node] = PlannedNode(
-            node=request.node,
-            node_group=group,
-            drain=request.drain,
-            planned_uids=uids,
-            gpu=seen.gpu,
-            provider_id=seen.provider_id,
-            node_uid=seen.node_uid,
-            drain_timeout_s=seen.drain_timeout_s,
-        )
-        answers[request.node] = NodeAnswer(request.node, True, node_group=group)
-        counts.accept(planned[request.node])
+    for together in _together(requests):
+        before = counts.copy() if len(together) > 1 else counts
+        refusals = []
+        for request in together:
+            refusal = counts.refuse(request)
+            if refusal is not None:
+                refusals.append(refusal)
+                continue
+            planned[request.node] = _plan(request, facts)
+            answers[request.node] = NodeAnswer(request.node, True, node_group=planned[request.node].node_group)
+            counts.accept(planned[request.node])
+        if refusals:
+            counts = before
+            for request in together:
+                planned.pop(request.node, None)
+            answers |= _refuse_all(together, refusals, answers)
     return Admission(
         nodes=tuple(planned[request.node] for request in requests if request.node in planned),
         answers=tuple(answers[request.node] for request in requests),
     )
+
+
+def _together(requests: Sequence[NodeRequest]) -> list[list[NodeRequest]]:
+    """Return the nodes in the order in which they are considered: those of a gang as one entry."""
+    found: dict[tuple[str, str], list[NodeRequest]] = {}
+    for request in sorted(requests, key=lambda w: w.drain):
+        found.setdefault((request.gang, "" if request.gang else request.node), []).append(request)
+    return list(found.values())
+
+
+def _plan(request: NodeRequest, facts: AdmissionFacts) -> PlannedNode:
+    """Return what is recorded of an accepted node."""
+    seen = facts.nodes[request.node]
+    return PlannedNode(
+        node=request.node,
+        node_group=seen.node_group or "",
+        drain=request.drain,
+        planned_uids=seen.uids if request.drain and request.pods_digest is not None else None,
+        gpu=seen.gpu,
+        provider_id=seen.provider_id,
+        node_uid=seen.node_uid,
+        drain_timeout_s=seen.drain_timeout_s,
+        gang=request.gang,
+    )
+
+
+def _refuse_all(
+    together: Sequence[NodeRequest], refusals: Sequence[NodeAnswer], answers: Mapping[str, NodeAnswer]
+) -> dict[str, NodeAnswer]:
+    """Return the answers for nodes of which some were refused, and which go together or not at all."""
+    first, found = refusals[0], {refusal.node: refusal for refusal in refusals}
+    for request in together:
+        if request.node not in found:
+            detail = gang_detail(request.gang, first.node, Reason.Name(first.reason))  # type: ignore[arg-type]
+            group = answers[request.node].node_group
+            found[request.node] = NodeAnswer(request.node, False, Reason.GANG_STAYS, detail, group)
+    return found
 
 
 class _InProgressCounts:
@@ -222,6 +259,12 @@ class _InProgressCounts:
         for node in facts.pending | pending_nodes(data):
             group = _group_of(node, data, facts)
             self._leaving[group] = self._leaving.get(group, 0) + 1
+
+    def copy(self) -> "_InProgressCounts":
+        """Return counts that change independently of these."""
+        other = copy.copy(self)
+        other._leaving = dict(self._leaving)
+        return other
 
     def accept(self, planned: PlannedNode) -> None:
         self._count += 1

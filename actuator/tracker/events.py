@@ -30,6 +30,8 @@ class PlannedNode(msgspec.Struct, frozen=True):
     tainted: bool = False
     # Set for its node group; None = as in the request.
     drain_timeout_s: float | None = None
+    # The gang that moves whole from this node and others of the request, "" = none.
+    gang: str = ""
 
 
 class SetAccepted(Event, frozen=True, tag="set_accepted"):
@@ -138,7 +140,7 @@ class RolledBack(NodeEvent, frozen=True, tag="rolled_back"):
 
 
 class GrowthRequested(Event, frozen=True, tag="growth_requested"):
-    """A `ScaleUp` was accepted."""
+    """A `ScaleUp`, or a `LowerTargets`, was accepted."""
 
     request_id: str
     digest: str
@@ -147,7 +149,7 @@ class GrowthRequested(Event, frozen=True, tag="growth_requested"):
 
 
 class GrowthAnswered(Event, frozen=True, tag="growth_answered"):
-    """The cloud has answered a `ScaleUp`."""
+    """The cloud has answered a `ScaleUp`, or a `LowerTargets`."""
 
     request_id: str
     answers: tuple[GrowthAnswer, ...]

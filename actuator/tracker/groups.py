@@ -18,9 +18,11 @@ REPLACEMENT: Final = "replacement/"
 """Prefix of the ids of growths by one node that replace such an instance."""
 WAVE: Final = "wave/"
 """Prefix of the ids of growths and deletions that carry out a replacement (`StartReplacement`)."""
+LOWERING: Final = "lowering/"
+"""Prefix of the ids under which the records of `LowerTargets` are kept, beside those of `ScaleUp`."""
 EXTERNAL: Final = "externalgrpc/"
 """Prefix of the ids of orders of a Cluster Autoscaler, whose calls have none."""
-RESERVED: Final = (REGISTRATION, REPLACEMENT, FAILED_START, EXTERNAL, WAVE)
+RESERVED: Final = (REGISTRATION, REPLACEMENT, FAILED_START, EXTERNAL, WAVE, LOWERING)
 """Prefixes of the ids of requests that the actuator makes itself; no caller may use them."""
 KEPT: Final = "kept/"
 """Prefix of the activities that give a back-off its one node again without another growth."""
@@ -77,7 +79,7 @@ def note_deletions(data: TrackerData, event: e.InstancesAccepted, now_ms: int) -
 
 def note_growth(data: TrackerData, event: e.GrowthAnswered, now_ms: int) -> None:
     """Note that nodes are awaited from now on, and for which back-offs the one node was requested again."""
-    for answer in event.answers:
+    for answer in data.growths[event.request_id].grown:
         if not answer.accepted:
             continue
         if answer.node_group not in data.backoffs:

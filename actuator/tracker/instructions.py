@@ -35,7 +35,8 @@ class Drain(Instruction, frozen=True):
     `pods` and `evicted` are what an earlier run recorded; another node that has the name but not `node_uid` is left
     alone ("" = the name decides). `taint_restored` : an earlier run restored the taint, perhaps just before it ended,
     so pods may still come. Report `DrainStarted` before the first eviction, then
-    `PodsEvicted`, `DrainProgressed` and `Drained` or `DeletionFailed`.
+    `PodsEvicted`, `DrainProgressed` and `Drained` or `DeletionFailed`. `waits_for_gang` : report `DrainStarted`, but
+    evict nothing before `EvictPods`.
     """
 
     node: str
@@ -46,6 +47,13 @@ class Drain(Instruction, frozen=True):
     evicted: frozenset[str] = frozenset()
     node_uid: str = ""
     taint_restored: bool = False
+    waits_for_gang: bool = False
+
+
+class EvictPods(Instruction, frozen=True):
+    """Continue a drain that waits for its gang: the drains of all nodes of the gang have begun."""
+
+    node: str
 
 
 class BeginDelete(Instruction, frozen=True):
@@ -84,8 +92,8 @@ class RollBack(Instruction, frozen=True):
 
 
 class Grow(Instruction, frozen=True):
-    """Request scale-ups from the cloud, once for each `request_id`. Report `GrowthAnswered` once the result of each is
-    known. `since_ms` is the time of the request.
+    """Request scale-ups and reductions from the cloud, once for each `request_id`. Report `GrowthAnswered` once the
+    result of each is known. `since_ms` is the time of the request.
     """
 
     request_id: str

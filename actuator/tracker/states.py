@@ -107,6 +107,8 @@ class Deletion(msgspec.Struct):
     target_reduced: bool = False
     # Whether another client removed the taint at any time, and it was restored.
     taint_restored: bool = False
+    # The gang that moves whole from this node and others of the request, "" = none.
+    gang: str = ""
 
 
 class TrackedEviction(msgspec.Struct, frozen=True):
@@ -156,15 +158,21 @@ class RequestRecord(msgspec.Struct):
 
 
 class GroupGrowth(msgspec.Struct, frozen=True):
-    """Scale-up of one node group, from the size that the plan expected to the wanted one."""
+    """Change of the target size of one node group, from the size that the plan expected to the wanted one: a scale-up,
+    or, if the wanted one is smaller, a reduction by nodes that have not started."""
 
     node_group: str
     expected: int
     wanted: int
 
+    @property
+    def is_reduction(self) -> bool:
+        """Whether the target size gets smaller."""
+        return self.wanted < self.expected
+
 
 class GrowthAnswer(msgspec.Struct, frozen=True):
-    """The result of one scale-up."""
+    """The result of one scale-up, or of one reduction."""
 
     node_group: str
     accepted: bool
@@ -174,7 +182,7 @@ class GrowthAnswer(msgspec.Struct, frozen=True):
 
 
 class GrowthRecord(msgspec.Struct):
-    """A `ScaleUp` that was carried out, or has to be repeated after a crash (`answers` is None)."""
+    """A `ScaleUp` or `LowerTargets` that was carried out, or has to be repeated after a crash (`answers` is None)."""
 
     request_id: str
     digest: str
@@ -182,6 +190,12 @@ class GrowthRecord(msgspec.Struct):
     time_ms: int
     growths: tuple[GroupGrowth, ...]
     answers: tuple[GrowthAnswer, ...] | None = None
+
+    @property
+    def grown(self) -> tuple[GrowthAnswer, ...]:
+        """The answers of scale-ups, without those of reductions; none if the cloud has not answered."""
+        reduced = {growth.node_group for growth in self.growths if growth.is_reduction}
+        return tuple(answer for answer in self.answers or () if answer.node_group not in reduced)
 
 
 class GroupFailure(msgspec.Struct, frozen=True):

@@ -12,11 +12,11 @@ from typing import Any
 import msgspec
 
 from trimtab.actuator.tracker import events as e
-from trimtab.actuator.tracker import groups, hour, replacement_invariants, replacements
+from trimtab.actuator.tracker import gangs, groups, hour, replacement_invariants, replacements
 from trimtab.actuator.tracker import instructions as i
+from trimtab.actuator.tracker.deletion_steps import apply, check_deletion, instruction_of
 from trimtab.actuator.tracker.states import (
     FINAL_STATES,
-    NO_REASON,
     CloudDeletionCall,
     Deletion,
     GrowthRecord,
@@ -83,7 +83,7 @@ class Tracker:
                 instructions.append(i.WriteTaints(record.request_id, self.planned_nodes(record.request_id)))
         for _, deletion in sorted(self.data.deletions.items()):
             if deletion.state is not State.PLANNED:
-                instructions.append(_instruction(deletion))
+                instructions.append(self._instruction(deletion))
         for growth in self.data.growths.values():
             if growth.answers is None:
                 instructions.append(i.Grow(growth.request_id, growth.growths, growth.time_ms))
@@ -155,9 +155,10 @@ class Tracker:
         for deletion in data.finished:
             assert deletion.state in FINAL_STATES, f"{deletion.node}: {deletion.state.name} but finished"
         for deletion in (*data.deletions.values(), *data.finished):
-            _check_deletion(deletion)
+            check_deletion(deletion)
         for record in data.requests.values():
             assert record.settled or self.planned_nodes(record.request_id), f"{record.request_id}: waits for nothing"
+        gangs.check(data)
         replacement_invariants.check(data)
 
     def _set_accepted(self, event: e.SetAccepted, now_ms: int) -> list[i.Instruction]:
@@ -186,6 +187,7 @@ class Tracker:
                 gpu=planned.gpu,
                 provider_id=planned.provider_id,
                 node_uid=planned.node_uid,
+                gang=planned.gang,
             )
         if not event.nodes:
             return []
@@ -207,7 +209,7 @@ class Tracker:
             deletion.tainted_ms = now_ms
             self._move(deletion, next_state(deletion.state, event), now_ms)
         # Empty nodes first: they do not wait for pods.
-        return [_instruction(deletion) for deletion in sorted(deletions, key=lambda d: (d.drain, d.node))]
+        return [self._instruction(deletion) for deletion in sorted(deletions, key=lambda d: (d.drain, d.node))]
 
     def _set_failed(self, event: e.SetFailed, now_ms: int) -> list[i.Instruction]:
         record, nodes = self._settle(event)
@@ -221,7 +223,7 @@ class Tracker:
             deletion.ending = State.FAILED
             answers[node] = NodeAnswer(node, False, deletion.reason, deletion.detail)
             self._move(deletion, next_state(deletion.state, event), now_ms)
-            instructions.append(_instruction(deletion))
+            instructions.append(instruction_of(deletion))
         record.answers = tuple(answers[answer.node] for answer in record.answers)
         return instructions
 
@@ -253,7 +255,7 @@ class Tracker:
             )
             data.cloud_deletion_calls.append(CloudDeletionCall(planned.node, now_ms))
             data.deletions[planned.node] = deletion
-            instructions.append(_instruction(deletion))
+            instructions.append(instruction_of(deletion))
         groups.note_deletions(data, event, now_ms)
         return instructions
 
@@ -268,20 +270,38 @@ class Tracker:
         self._record_evictions(event, now_ms)
         if target is None:
             if isinstance(event, e.PodsEvicted):
-                _apply(deletion, event, now_ms)
+                apply(deletion, event, now_ms)
             return []
         if isinstance(event, e.DeleteBegun):
             self.data.cloud_deletion_calls.append(CloudDeletionCall(deletion.node, now_ms))
         if isinstance(event, e.RolledBack):
             target = deletion.ending or State.FAILED
-        _apply(deletion, event, now_ms)
+        together = gangs.nodes_of_gang(self.data, deletion) if gangs.waits_for_gang(self.data, deletion) else []
+        apply(deletion, event, now_ms)
         if target is deletion.state:
             return []
         self._move(deletion, target, now_ms)
+        if together:
+            return self._gang_event(deletion, together, event, now_ms)
         # The task that reported the start of the drain continues by itself.
         if target in FINAL_STATES or target is State.DRAINING:
             return []
-        return [_instruction(deletion)]
+        return [self._instruction(deletion)]
+
+    def _gang_event(
+        self, deletion: Deletion, together: list[Deletion], event: e.NodeEvent, now_ms: int
+    ) -> list[i.Instruction]:
+        """Return what follows if a node of a gang that waited has begun its drain, or has ended: then all nodes end."""
+        if deletion.state is State.DRAINING:
+            waits = gangs.waits_for_gang(self.data, deletion)
+            return [] if waits else [i.EvictPods(one.node) for one in together]
+        for other in together:
+            if other is not deletion:
+                self._move(other, gangs.end_with(other, deletion, event, now_ms), now_ms)
+        return [self._instruction(one) for one in together if one.state not in FINAL_STATES]
+
+    def _instruction(self, deletion: Deletion) -> i.Instruction:
+        return instruction_of(deletion, gangs.waits_for_gang(self.data, deletion))
 
     def _move(self, deletion: Deletion, target: State | None, now_ms: int) -> None:
         assert target is not None
@@ -405,92 +425,3 @@ def _old(records: dict[str, Any], before_ms: int) -> list[str]:
             break
         instructions.append(request_id)
     return instructions
-
-
-def _apply(deletion: Deletion, event: e.NodeEvent, now_ms: int) -> None:
-    """Write the event's content into the deletion."""
-    match event:
-        case e.TaintRestored():
-            deletion.taint_restored = True
-        case e.DeleteBegun():
-            deletion.begun_ms = now_ms
-        case e.DeleteAccepted():
-            deletion.target_reduced = True
-        case e.DeletionFailed(reason=reason, detail=detail, pods_left=pods_left):
-            deletion.ending = State.FAILED
-            deletion.reason, deletion.detail, deletion.pods_left = reason, detail, pods_left
-        case e.NodeGone():
-            deletion.reason, deletion.detail = Reason.NODE_GONE, "the node vanished before the cloud was asked"
-        case e.CancelRequested(detail=detail):
-            deletion.ending = State.CANCELLED
-            deletion.reason, deletion.detail = Reason.CANCELLED, detail
-        case _:
-            _apply_drain(deletion, event, now_ms)
-
-
-def _apply_drain(deletion: Deletion, event: e.NodeEvent, now_ms: int) -> None:
-    """Write the content of a drain's event into the deletion."""
-    match event:
-        case e.DrainStarted(pods=pods):
-            deletion.pods = {**deletion.pods, **{pod.uid: pod.compact() for pod in pods}}
-            deletion.pods_count = len(deletion.pods)
-            deletion.drain_deadline_ms = deletion.drain_deadline_ms or now_ms + int(deletion.drain_timeout_s * 1000)
-        case e.PodsEvicted(pods=pods):
-            deletion.evicted = deletion.evicted | {deletion.pods.get(pod.uid, pod).uid for pod in pods}
-        case e.DrainProgressed(gone_count=count):
-            deletion.gone_count = max(deletion.gone_count, min(count, deletion.pods_count))
-        case e.Drained():
-            deletion.gone_count = deletion.pods_count
-
-
-def _instruction(deletion: Deletion) -> i.Instruction:
-    """Return the instruction that a deletion's state requires."""
-    match deletion.state:
-        case State.TAINTED if not deletion.drain:
-            return i.CheckEmpty(deletion.node, deletion.node_uid, deletion.taint_restored)
-        case State.TAINTED | State.DRAINING:
-            return i.Drain(
-                node=deletion.node,
-                timeout_s=deletion.drain_timeout_s,
-                deadline_ms=deletion.drain_deadline_ms,
-                planned_uids=deletion.planned_uids,
-                pods=_pods(deletion),
-                evicted=frozenset(deletion.evicted),
-                node_uid=deletion.node_uid,
-                taint_restored=deletion.taint_restored,
-            )
-        case State.DRAINED:
-            return i.BeginDelete(deletion.node)
-        case State.DELETING:
-            return i.DeleteInstance(
-                deletion.node,
-                deletion.node_group,
-                deletion.provider_id,
-                deletion.node_uid,
-                deletion.drained_by_caller,
-                # Once the cloud has accepted it, pods that came change nothing.
-                deletion.taint_restored and not deletion.target_reduced,
-            )
-        case State.ROLLING_BACK:
-            if deletion.gone_count == deletion.pods_count:
-                return i.RollBack(deletion.node, drained_by_caller=deletion.drained_by_caller)
-            return i.RollBack(deletion.node, _pods(deletion), frozenset(deletion.evicted))
-        case _:
-            raise AssertionError(f"{deletion.node}: nothing to do in state {deletion.state.name}")
-
-
-def _pods(deletion: Deletion) -> tuple[PodRef, ...]:
-    """Return the pods to evict, by uid."""
-    return tuple(deletion.pods[uid] for uid in sorted(deletion.pods))
-
-
-def _check_deletion(deletion: Deletion) -> None:
-    """Raise AssertionError if one deletion contradicts itself."""
-    node, state = deletion.node, deletion.state
-    given_up = state in (State.ROLLING_BACK, State.FAILED, State.CANCELLED)
-    assert given_up == (deletion.reason != NO_REASON), f"{node}: {state.name} with reason {deletion.reason}"
-    assert 0 <= deletion.gone_count <= deletion.pods_count, f"{node}: {deletion.gone_count} pods gone"
-    assert deletion.drain or not deletion.pods_count, f"{node}: pods without drain"
-    assert (state is not State.DRAINING) or deletion.drain_deadline_ms > 0, f"{node}: drains without deadline"
-    if state is State.ROLLING_BACK:
-        assert deletion.ending in (State.FAILED, State.CANCELLED), f"{node}: rolls back to nothing"

@@ -18,6 +18,7 @@ from opentelemetry.context import Context
 from trimtab.clients.decisions import failed_fields
 from trimtab.clients.kubernetes.kinds.nodes import NodeGroup
 from trimtab.clients.reference_loop.capacity import ToldRequests, all_splits
+from trimtab.clients.reference_loop.lowering import target_reductions
 from trimtab.clients.reference_loop.planner_session import PlannerSession
 from trimtab.clients.reference_loop.replacing import (
     REPLACEMENT,
@@ -63,6 +64,11 @@ class LoopActuator(Protocol):
 
     def scale_up(self, request_id: str, splits: Sequence[plan_pb2.ScaleUpSplit]) -> actuator_pb2.ScaleUpResponse:
         """Grow node groups."""
+
+    def lower_targets(
+        self, request_id: str, reductions: Sequence[actuator_pb2.TargetReduction]
+    ) -> actuator_pb2.LowerTargetsResponse:
+        """Lower target sizes by nodes that have not started."""
 
     def start_replacement(self, request: actuator_pb2.StartReplacementRequest) -> actuator_pb2.StartReplacementResponse:
         """Start to replace nodes by new ones."""
@@ -264,6 +270,7 @@ class RoundRunner:
         ranks = self._settings.apply_pod_costs and answer.HasField("pod_costs")
         steps: list[tuple[str, bool, Callable[[], None]]] = [
             ("ScaleUp", bool(all_splits(answer)), lambda: self._grow(actuator, done)),
+            ("LowerTargets", bool(target_reductions(answer, done.status)), lambda: self._lower(actuator, done)),
             (
                 "ApplyCapacityStatus",
                 answer.HasField("capacity_requests"),
@@ -360,6 +367,18 @@ class RoundRunner:
                 reason = reason_pb2.GrowthReason.Code.Name(one.reason)
                 done.refused[one.node_group] = f"{reason} {one.detail}".rstrip()
 
+    def _lower(self, actuator: LoopActuator, done: RoundResult) -> None:
+        """Give up ordered nodes that no gang can use any longer."""
+        wanted = target_reductions(done.answer, done.status)
+        answers = actuator.lower_targets(done.request.request_id, wanted).reductions
+        for one, answer in zip(wanted, answers, strict=True):
+            change = f"the target size of {one.node_group} from {one.current_size} to {one.new_size}"
+            if answer.accepted:
+                done.notes.append(f"lowered {change}: the nodes still to come are for gangs that cannot be whole")
+            else:
+                reason = reason_pb2.GrowthReason.Code.Name(answer.reason)
+                done.notes.append(f"did not lower {change}: {reason} {answer.detail}".rstrip())
+
     def _remove(self, actuator: LoopActuator, done: RoundResult) -> None:
         for one in actuator.start_deletion(deletion_order(done.request, done.answer)).nodes:
             if one.accepted:
@@ -400,14 +419,19 @@ def deletion_order(request: plan_pb2.PlanRequest, answer: plan_pb2.PlanResponse)
     """Return the nodes to remove now, with the plan's assumptions and limits. Nodes that are given back have no pods to
     move: the actuator refuses one that has meanwhile."""
     decision, limits = answer.scale_down, request.settings.scale_down
-    assumptions = {node.node: node.assumption for node in decision.unneeded}
+    unneeded = {node.node: node for node in decision.unneeded}
     drained = set(decision.drain)
     going = {*decision.delete_empty, *decision.drain}
     give_back = [node for node in answer.capacity_requests.give_back if node not in going]
     return actuator_pb2.StartDeletionRequest(
         request_id=request.request_id,
         nodes=[
-            actuator_pb2.NodeToDelete(node=node, drain=node in drained, assumption=assumptions[node])
+            actuator_pb2.NodeToDelete(
+                node=node,
+                drain=node in drained,
+                assumption=unneeded[node].assumption,
+                gang=unneeded[node].gang if node in drained else "",
+            )
             for node in (*decision.delete_empty, *decision.drain)
         ]
         + [actuator_pb2.NodeToDelete(node=node) for node in give_back],

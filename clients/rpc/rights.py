@@ -41,6 +41,7 @@ RIGHT_OF_METHOD: Final[Mapping[str, Right]] = MappingProxyType(
         f"{_ACTUATOR}CancelDeletion": Right.DELETE,
         f"{_ACTUATOR}ApplyTaints": Right.TAINT,
         f"{_ACTUATOR}ScaleUp": Right.GROW,
+        f"{_ACTUATOR}LowerTargets": Right.DELETE,
         f"{_ACTUATOR}StartReplacement": Right.REPLACE,
         f"{_ACTUATOR}CancelReplacement": Right.REPLACE,
         f"{_ACTUATOR}ApplyPodCosts": Right.POD_COSTS,

@@ -15,7 +15,7 @@ from opentelemetry.metrics import NoOpMeter
 from trimtab.actuator.cloud.provider import CloudProvider
 from trimtab.actuator.service.app import Actuator, Runtime
 from trimtab.actuator.service.deletions import deletion_response
-from trimtab.actuator.service.growth import growth_response
+from trimtab.actuator.service.growth import growth_response, lowering_response
 from trimtab.actuator.service.servicer import ActuatorServicer
 from trimtab.actuator.service.settings import ActuatorSettings
 from trimtab.actuator.store.memory import MemoryStore
@@ -93,6 +93,15 @@ class LocalActuator:
         with _as_client():
             self._actuator.growths.begin(actuator_pb2.ScaleUpRequest(request_id=request_id, splits=splits))
             return growth_response(self._wait(lambda: self._actuator.growths.answers(request_id)))
+
+    def lower_targets(
+        self, request_id: str, reductions: Sequence[actuator_pb2.TargetReduction]
+    ) -> actuator_pb2.LowerTargetsResponse:
+        """Lower target sizes by nodes that have not started."""
+        with _as_client():
+            request = actuator_pb2.LowerTargetsRequest(request_id=request_id, reductions=reductions)
+            record_id = self._actuator.growths.begin_lowering(request)
+            return lowering_response(self._wait(lambda: self._actuator.growths.answers(record_id)))
 
     def start_replacement(self, request: actuator_pb2.StartReplacementRequest) -> actuator_pb2.StartReplacementResponse:
         """Start to replace nodes by new ones."""

@@ -45,10 +45,18 @@ class OwnerSize(NamedTuple):
     replicas: int
 
 
+class RecordedPodGroup(NamedTuple):
+    """A PodGroup that appears. at_s : seconds since the beginning; item : the object."""
+
+    at_s: float
+    item: Json
+
+
 class RecordedCluster(NamedTuple):
     """begin_s : Unix seconds; objects : existing from the beginning; arrivals : in order of time, then of name.
 
-    sizes : how controllers change; is_under_way : pods of the beginning are on nodes; length_s : of the recording
+    sizes : how controllers change; pod_groups : those that appear, in order of time; is_under_way : pods of the
+    beginning are on nodes; length_s : of the recording
     """
 
     begin_s: float
@@ -57,6 +65,7 @@ class RecordedCluster(NamedTuple):
     sizes: tuple[OwnerSize, ...] = ()
     is_under_way: bool = False
     length_s: float = 0.0
+    pod_groups: tuple[RecordedPodGroup, ...] = ()
 
     @property
     def last_s(self) -> float:

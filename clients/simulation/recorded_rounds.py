@@ -3,7 +3,8 @@
 Decides what exists from the beginning: nodes without the taints of an autoscaler, node groups, controllers, budgets,
 and the pods on nodes of the first round, where they ran. Pods that wait in it or appear later arrive, each at its
 creation as far as rounds show it; pods that terminate, end or disappear go at the time of their round. Pods of
-DaemonSets and static pods stay with their nodes. Controllers change their size at the recorded times. The recorded
+DaemonSets and static pods stay with their nodes. Controllers change their size at the recorded times, and PodGroups
+appear then, as they are first seen, and stay. The recorded
 autoscaler's changes of nodes are not repeated; a pod that it evicted goes, and its successor arrives. Not read:
 volumes, preferred terms, requested slack. Raises ScenarioError.
 """
@@ -19,9 +20,9 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from trimtab.clients.kubernetes.names import DAEMON_ANNOTATION, MIRROR_ANNOTATION
 from trimtab.clients.recording import RecordingError, RecordingReader
 from trimtab.clients.simulation.cluster.pods import format_time
-from trimtab.clients.simulation.recorded import OwnerSize, RecordedCluster, RecordedPod
+from trimtab.clients.simulation.recorded import OwnerSize, RecordedCluster, RecordedPod, RecordedPodGroup
 from trimtab.clients.simulation.scenario_values import ScenarioError
-from trimtab.clients.simulation.snapshot_objects import budgets, groups, namespace_of, nodes, owner
+from trimtab.clients.simulation.snapshot_objects import budgets, groups, namespace_of, nodes, owner, pod_group_of
 from trimtab.clients.snapshots.objects.pod_rows import FLAG_DAEMON, FLAG_GATED, FLAG_MIRROR
 from trimtab.clients.snapshots.objects.pod_spec_exporter import PodSpecExporter
 from trimtab.v1 import snapshot_pb2 as pb
@@ -37,13 +38,14 @@ _COST_ANNOTATION: Final = "controller.kubernetes.io/pod-deletion-cost"
 
 class _RecordedPodRow(NamedTuple):
     """A pod of a message. key : (namespace, name); created_s : Unix seconds; is_going : it is being deleted; uid, node,
-    owner : in words; flags, spec, label_set, deletion_cost : as in `PodTable`.
+    owner, group : in words, "" = none; flags, spec, label_set, deletion_cost : as in `PodTable`.
     """
 
     key: Key
     uid: str
     node: str
     owner: str
+    group: str
     created_s: int
     is_going: bool
     flags: int
@@ -104,6 +106,7 @@ class _RoundsReader:
         self._sizes: list[OwnerSize] = []
         self._present: dict[Key, _PodLifetime] = {}
         self._arrived: list[_PodLifetime] = []
+        self._groups: dict[Key, RecordedPodGroup] = {}
 
     def add(self, message: pb.ClusterSnapshot | pb.SnapshotDelta, now_s: float) -> None:
         """Record a round. Raises ValueError for a time before that of the round before."""
@@ -120,6 +123,7 @@ class _RoundsReader:
             self._begin_s = self._last_s = now_s
             self.objects += [*nodes(changed, reader), *groups(changed, reader), *budgets(changed, reader)]
             self.objects += [namespace_of(one, reader) for one in changed.namespaces]
+        self._add_groups(changed, now_s, is_first=is_first)
         rows = list(_rows(changed))
         gone = set(self._present) - {row.key for row in rows} if whole is not None else set()
         if isinstance(message, pb.SnapshotDelta):
@@ -147,6 +151,7 @@ class _RoundsReader:
             tuple(self._sizes),
             is_under_way=True,
             length_s=self._last_s - self._begin_s,
+            pod_groups=tuple(sorted((one for one in self._groups.values() if one.at_s > 0), key=lambda one: one.at_s)),
         )
 
     def _see(
@@ -198,6 +203,18 @@ class _RoundsReader:
             if wanted is not None:
                 self._replicas[one.uid] = wanted
 
+    def _add_groups(self, changed: pb.ClusterSnapshot, now_s: float, *, is_first: bool) -> None:
+        """Record new PodGroups; those of the first round exist from the beginning."""
+        for one in changed.pod_groups:
+            item = pod_group_of(one)
+            if item is None or (one.namespace, one.name) in self._groups:
+                continue
+            created_s = _seconds(one.create_time) if one.HasField("create_time") else now_s
+            at_s = now_s if is_first else min(max(created_s, self._last_s), now_s)
+            self._groups[one.namespace, one.name] = RecordedPodGroup(at_s - self._begin_s, item)
+            if is_first:
+                self.objects.append(item)
+
     def _item(self, row: _RecordedPodRow, changed: pb.ClusterSnapshot, reader: PodSpecExporter) -> Json:
         """Return a pod as it was created."""
         namespace, name = row.key
@@ -207,6 +224,7 @@ class _RoundsReader:
         spec["priority"] = written.priority
         spec |= {"volumes": [{"name": "local", "emptyDir": {}}]} if written.local_storage else {}
         spec |= {"schedulingGates": [{"name": "gated"}]} if row.flags & FLAG_GATED else {}
+        spec |= {"schedulingGroup": {"podGroupName": row.group}} if row.group else {}
         labels = reader.labels(row.label_set)
         annotations = {_SAFE_ANNOTATION: _SAFE[written.safe_to_evict]} if written.safe_to_evict in _SAFE else {}
         annotations |= {_COST_ANNOTATION: str(row.deletion_cost)} if row.deletion_cost else {}
@@ -238,13 +256,18 @@ def _rows(changed: pb.ClusterSnapshot) -> Iterator[_RecordedPodRow]:
     uids = _texts(table.uids, column(table.uid_lengths, "<i4"))
     columns = (
         *(column(table.namespace, "<i4"), column(table.node, "<i4"), column(table.owner, "<i4")),
+        column(table.pod_group, "<i4"),
         *(column(table.created, "<i8"), column(table.deletion, "<i8")),
         *(column(table.phase, "u1"), column(table.flags, "u1")),
         *(column(table.spec, "<i4"), column(table.label_set, "<i4"), column(table.deletion_cost, "<i4")),
     )
-    for name, uid, namespace, node, by, created_s, deletion_s, phase, *rest in zip(names, uids, *columns, strict=True):
+    for name, uid, namespace, node, by, group, created_s, deletion_s, phase, *rest in zip(
+        names, uids, *columns, strict=True
+    ):
         is_going = bool(deletion_s) or phase in _ENDED
-        yield _RecordedPodRow((text[namespace], name), uid, text[node], text[by], created_s, is_going, *rest)
+        yield _RecordedPodRow(
+            (text[namespace], name), uid, text[node], text[by], text[group], created_s, is_going, *rest
+        )
 
 
 def _texts(data: bytes, lengths: list[int]) -> list[str]:

@@ -91,3 +91,17 @@ def owner(one: pb.Owner, wanted: int | None) -> Json:
 
 def _text(moment: Timestamp) -> str:
     return format_time(moment.ToMilliseconds())
+
+
+def pod_group_of(one: pb.PodGroup) -> Json | None:
+    """Return the PodGroup of a row, in the scheduler's form, without its topology key, which is not simulated; None if
+    its object cannot be read: the scheduler holds its pods, as if there were none."""
+    if one.problem or one.policy == pb.PodGroupPolicy.UNSPECIFIED:
+        return None
+    is_gang = one.policy == pb.PodGroupPolicy.GANG
+    spec: Json = {"schedulingPolicy": {"gang": {"minCount": one.min_count}} if is_gang else {"basic": {}}}
+    spec |= {"disruptionMode": {"all": {}}} if one.disruption_mode == pb.PodGroupDisruptionMode.POD_GROUP else {}
+    spec |= {"priority": one.priority} if one.HasField("priority") else {}
+    created = {"creationTimestamp": one.create_time.ToJsonString()} if one.HasField("create_time") else {}
+    metadata = {"namespace": one.namespace, "name": one.name, **created}
+    return {"apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup", "metadata": metadata, "spec": spec}

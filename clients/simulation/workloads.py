@@ -72,14 +72,19 @@ class Workloads:
             spec = {**model.pod.spec, **(json.loads(one.spec) if one.spec else {})}
             pod = model.pod.model_copy(update={"cpu": one.cpu, "memory": one.memory, "spec": spec})
             name = f"trace-{number}"
-            template = pod_template(pod, {"app": "trace", **dict(one.labels)})
-            item = job(one.namespace or model.namespace, name, template, one.pods)
+            namespace = one.namespace or model.namespace
+            template = pod_template(pod, {"app": "trace", **dict(one.labels)}, name if one.gang else "")
+            item = job(namespace, name, template, one.pods)
+            if one.gang:
+                self._push(self._begin_s + one.at_s, pod_group(namespace, name, one.gang), None)
             self._push_job(self._begin_s + one.at_s, item, one.lifetime_s, pod.start)
 
     def add_recorded(self, recorded: RecordedCluster) -> None:
         """Add the pods of a recording, and how controllers change."""
         for size in recorded.sizes:
             self._push(self._begin_s + size.at_s, {"kind": "Size", "owner": size.owner}, size.replicas)
+        for group in recorded.pod_groups:
+            self._push(self._begin_s + group.at_s, group.item, None)
         for one in recorded.arrivals:
             metadata = one.item["metadata"]
             key = metadata.get("namespace") or "default", metadata["name"]

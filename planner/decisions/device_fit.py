@@ -1,5 +1,6 @@
 """What the allocator says where a pod's claims decide whether it fits: which request gets no device of which pool, and
-why. Also decides claims that plans do not count. O(nodes) of the pods concerned, some tens of microseconds each.
+why. Also decides claims that plans do not count, and those of which plans count less than the scheduler may give,
+because other claims compete. O(nodes) of the pods concerned, some tens of microseconds each.
 """
 
 from typing import Final
@@ -56,6 +57,9 @@ class DeviceFit:
         nodes = np.flatnonzero(masks & (_LACKING | _UNUSABLE)).tolist() if is_counted else range(len(masks))
         found = {}
         for node, outcome in self._allocator.outcomes(pod, nodes).items():
+            if is_counted and not refusals_of(outcome) and self._allocator.is_settled(node):
+                # Shares of claims that compete bound what fits in any order; the devices in use have come in one.
+                masks[node] &= ~_LACKING
             if not is_counted:
                 masks[node] &= ~_UNSUPPORTED
                 masks[node] |= _bit_of(outcome) | (_UNSUPPORTED if spec.unsupported else 0)

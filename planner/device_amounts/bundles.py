@@ -75,6 +75,12 @@ def relative_use(used: Iterable[AllocatedDevice], pools: Mapping[PoolId, int]) -
     return frozenset(seen.items())
 
 
+def takes_nothing(bundle: Bundle) -> bool:
+    """Return whether all devices of a bundle are for administration: others may have them at the same time."""
+    requests = [one for claim in bundle for one in claim.requests]
+    return bool(requests) and all(one.exactly is not None and bool(one.exactly.admin_access) for one in requests)
+
+
 def bundle_resource(bundle: Bundle) -> str:
     """Return the name of the resource that stands for a bundle."""
     return f"{DEVICE_RESOURCE}{blake2b(repr(bundle).encode(), digest_size=6).hexdigest()}"
@@ -101,7 +107,7 @@ def used_on(devices: DeviceColumns, pools: NodePools) -> dict[int, list[Allocate
     """Return the devices in use of the own pools of nodes that have some. O(results)."""
     found: dict[int, list[AllocatedDevice]] = {}
     for _, one in allocated_devices(devices):
-        node, _ = pools.place.get(PoolId(one.device.driver, one.device.pool), (-1, -1))
+        node, _ = pools.place.by_pool.get(PoolId(one.device.driver, one.device.pool), (-1, -1))
         if node >= 0:
             found.setdefault(node, []).append(one)
     return found

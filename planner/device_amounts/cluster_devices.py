@@ -29,6 +29,7 @@ from trimtab.planner.snapshot.columns import (
     SHARE,
     ClassOfDevices,
     DeviceColumns,
+    Int64,
     Snapshot,
     TemplateSlice,
 )
@@ -64,12 +65,15 @@ def _is_on(devices: DeviceColumns, gate: str, first: int) -> bool:
     return given.get(gate, "true" if _minor(devices) >= first else "false").lower() == "true"
 
 
-def slices_of(devices: DeviceColumns) -> tuple[DeviceSlice, ...]:
-    """Return the slices with the taints of rules, in the order of their names."""
+def slices_of(devices: DeviceColumns, rows: Int64 | None = None) -> tuple[DeviceSlice, ...]:
+    """Return the slices with the taints of rules, in the order of their names. rows : of those wanted, None = all."""
     columns, text = devices.slices, devices.strings
-    rows = zip(
+    if rows is None:
+        rows = np.arange(len(columns.driver))
+    fields = zip(
+        rows.tolist(),
         *(
-            column.tolist()
+            column[rows].tolist()
             for column in (
                 columns.driver, columns.pool, columns.generation, columns.slice_count, columns.node, columns.selector,
                 columns.flags, columns.device_set, columns.counter_set,
@@ -92,7 +96,7 @@ def slices_of(devices: DeviceColumns) -> tuple[DeviceSlice, ...]:
             devices.device_sets[device_set] if device_set >= 0 else nothing,
             devices.counter_sets[counters] if counters >= 0 else (),
         )
-        for at, (driver, pool, generation, count, node, selector, flags, device_set, counters) in enumerate(rows)
+        for at, driver, pool, generation, count, node, selector, flags, device_set, counters in fields
     ]
     return _tainted(devices, found)
 

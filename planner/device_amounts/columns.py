@@ -14,7 +14,6 @@ from trimtab.planner.device_amounts.asks import Ask
 from trimtab.planner.device_amounts.cluster_devices import resource_of_class
 from trimtab.planner.device_amounts.groups import AskGroup, EligibleByAsk
 from trimtab.planner.device_amounts.node_pools import DriverTable, NodePools, Profile
-from trimtab.planner.devices.model import PoolId
 from trimtab.planner.model.values import DEVICE_RESOURCE
 from trimtab.planner.snapshot.columns import ADMIN_ACCESS, ALLOCATED, DeviceColumns, Int64
 
@@ -100,12 +99,8 @@ def used_devices(devices: DeviceColumns, pools: NodePools, totals: DeviceTotals,
     )
     strings = devices.strings
     pairs, of = np.unique(driver * len(strings) + pool, return_inverse=True)
-    node_of, table_of = np.full(len(pairs), -1, np.int64), np.full(len(pairs), -1, np.int64)
     driver_of = pairs // max(len(strings), 1)
-    for row, pair in enumerate(pairs.tolist()):
-        place = pools.place.get(PoolId(strings[pair // len(strings)], strings[pair % len(strings)]))
-        if place is not None:
-            node_of[row], table_of[row] = place
+    node_of, table_of = pools.place.find(strings, driver_of, pairs % max(len(strings), 1))
     node, table = node_of[of], table_of[of]
     # The same device of the same kind of pool is looked up once.
     placed = np.flatnonzero(node >= 0)

@@ -4,15 +4,26 @@ A pool that more than one node may reach has no place in a profile; its devices 
 incomplete or invalid count for nothing. O(nodes) with some microseconds each; nothing is done for each device.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 
-from trimtab.planner.devices.model import CounterSet, DeviceFeatures, DeviceInputError, DeviceNode, DeviceSlice, PoolId
+from trimtab.planner.device_amounts.cluster_devices import slices_of
+from trimtab.planner.device_amounts.plain_nodes import PlainNodes, plain_nodes
+from trimtab.planner.devices.model import (
+    CounterSet,
+    DeviceFeatures,
+    DeviceInputError,
+    DeviceNode,
+    DeviceSlice,
+    NodeSelection,
+    PoolId,
+)
 from trimtab.planner.devices.pools import DevicePool, DeviceTable, PoolIndex
-from trimtab.planner.snapshot.columns import Int32
+from trimtab.planner.snapshot.columns import DeviceColumns, Int32, Int64
 
 
 class DriverTable(NamedTuple):
@@ -27,19 +38,60 @@ Profile = tuple[DriverTable, ...]
 LabelsOf = Callable[[int], tuple[tuple[str, str], ...]]
 
 
+class PoolPlaces:
+    """Node and table of the own pools of nodes."""
+
+    def __init__(self, read: dict[PoolId, tuple[int, int]]) -> None:
+        self._read = read
+        self._strings: Sequence[str] = ()
+        self._pair = self._node = self._table = np.zeros(0, np.int64)
+
+    def add(self, devices: DeviceColumns, rows: Int64, node: Int64, table: Int64) -> None:
+        """Add slices that are a whole pool. rows : int64[n] of the slices, node, table : of each; once."""
+        self._strings = devices.strings
+        pair = devices.slices.driver[rows].astype(np.int64) * len(devices.strings) + devices.slices.pool[rows]
+        order = np.argsort(pair)
+        self._pair, self._node, self._table = pair[order], node[order], table[order]
+
+    def find(self, strings: Sequence[str], driver: Int64, pool: Int64) -> tuple[Int64, Int64]:
+        """Return node and table of pools, -1 where it is nobody's own : int64[n]. driver, pool : indices in `strings`;
+        those of the snapshot that was read."""
+        pair = driver * max(len(strings), 1) + pool
+        nodes, tables = np.full(len(pair), -1, np.int64), np.full(len(pair), -1, np.int64)
+        if len(self._pair):
+            at = np.minimum(np.searchsorted(self._pair, pair), len(self._pair) - 1)
+            is_there = self._pair[at] == pair
+            nodes[is_there], tables[is_there] = self._node[at[is_there]], self._table[at[is_there]]
+        for row in np.flatnonzero(nodes < 0).tolist() if self._read else ():
+            place = self._read.get(PoolId(strings[driver[row]], strings[pool[row]]))
+            if place is not None:
+                nodes[row], tables[row] = place
+        return nodes, tables
+
+    @cached_property
+    def by_pool(self) -> dict[PoolId, tuple[int, int]]:
+        """Node and table by pool."""
+        found, size = dict(self._read), len(self._strings)
+        for pair, node, table in zip(self._pair.tolist(), self._node.tolist(), self._table.tolist(), strict=True):
+            found[PoolId(self._strings[pair // size], self._strings[pair % size])] = node, table
+        return found
+
+
 class NodePools(NamedTuple):
     """The pools of N nodes. profile : int32[N] into `profiles`; tables : the distinct devices of pools, one more where
-    equal devices share other counters; shared : those that several nodes may reach; place : node and table of each own
-    pool; counter_sets : of each table; error : why no claim can be allocated, "" = there is no reason.
+    equal devices share other counters; shared : those that several nodes may reach; place : of each own pool;
+    counter_sets : of each table; error : why no claim can be allocated, "" = there is no reason; reached : of each pool
+    that several nodes may reach its table and its nodes, None = not all its devices are for the same ones.
     """
 
     profile: Int32
     profiles: tuple[Profile, ...]
     tables: tuple[DeviceTable, ...]
     shared: frozenset[DriverTable]
-    place: dict[PoolId, tuple[int, int]]
+    place: PoolPlaces
     error: str
     counter_sets: tuple[tuple[CounterSet, ...], ...] = ()
+    reached: Mapping[PoolId, tuple[DriverTable, NodeSelection] | None] = MappingProxyType({})
 
 
 class NodePoolReader:
@@ -50,35 +102,48 @@ class NodePoolReader:
         self._number_of: dict[tuple[int, tuple[CounterSet, ...]], int] = {}
         self._by_content: dict[object, int] = {}
         self._profiles: dict[Profile, int] = {(): 0}
-        self._listed: tuple[Profile, ...] = ((),)
         self._shared: set[DriverTable] = set()
+        self._reached: dict[PoolId, tuple[DriverTable, NodeSelection] | None] = {}
         self.tables: list[DeviceTable] = []
         self._counter_sets: list[tuple[CounterSet, ...]] = []
         # Their tables are known by identity, so they stay.
         self._indexes: list[PoolIndex] = []
 
-    def read(self, slices: Sequence[DeviceSlice], names: Sequence[str], labels_of: LabelsOf) -> NodePools:
+    def read_cluster(self, devices: DeviceColumns, names: tuple[str, ...], labels_of: LabelsOf) -> NodePools:
+        """Return the pools of the nodes of a cluster; equal plain nodes are read once."""
+        plain = plain_nodes(devices, names)
+        if plain is None:
+            return self.read(slices_of(devices), names, labels_of)
+        slices = slices_of(devices, plain.rows)
+        nodes = np.flatnonzero(plain.like == np.arange(len(names)))
+        found = self.read(slices, names, labels_of, nodes.tolist())
+        self._add_plain(devices, plain, found)
+        return found._replace(profile=found.profile[plain.like])
+
+    def _add_plain(self, devices: DeviceColumns, plain: PlainNodes, found: NodePools) -> None:
+        """Add the places of the pools of plain nodes."""
+        tables = [dict(profile) for profile in found.profiles]
+        profile = found.profile[plain.like[plain.node]]
+        kind, of = np.unique(profile.astype(np.int64) << 32 | devices.slices.driver[plain.row], return_inverse=True)
+        text = devices.strings
+        table = np.array([tables[one >> 32].get(text[one & 0xFFFFFFFF], -1) for one in kind.tolist()], np.int64)[of]
+        own = table >= 0
+        found.place.add(devices, plain.row[own], plain.node[own], table[own])
+
+    def read(
+        self, slices: Sequence[DeviceSlice], names: Sequence[str], labels_of: LabelsOf, nodes: Iterable[int] = ()
+    ) -> NodePools:
         """Return the pools of nodes. labels_of : returns the labels of a node, asked only if some slice selects nodes
-        by label."""
+        by label; nodes : rows of those to look at, () = all."""
         index = PoolIndex(slices, self._features)
         self._indexes.append(index)
         by_label = any(_selects_by_label(one) for one in slices)
         elsewhere = any(not one.nodes.node_name or one.counter_sets for one in slices)
-        by_node: dict[str, list[DeviceSlice]] = {}
-        for one in slices:
-            by_node.setdefault(one.nodes.node_name, []).append(one)
-        count_of = Counter((one.driver, one.pool) for one in slices)
+        having = {one.nodes.node_name for one in slices}
         profile, place, error = np.zeros(len(names), np.int32), dict[PoolId, tuple[int, int]](), ""
-        known: dict[tuple[tuple[str, int], ...], tuple[int, dict[str, int]]] = {}
-        for node, name in enumerate(names):
-            if not elsewhere and name not in by_node:
-                continue
-            kind = () if elsewhere else _kind(by_node[name], count_of)
-            if kind in known:
-                profile[node], of_driver = known[kind]
-                for one in by_node[name]:
-                    if one.driver in of_driver:
-                        place[PoolId(one.driver, one.pool)] = node, of_driver[one.driver]
+        for node in nodes or range(len(names)):
+            name = names[node]
+            if not elsewhere and name not in having:
                 continue
             try:
                 pools = index.pools(DeviceNode(name, labels_of(node) if by_label else ()))
@@ -90,19 +155,22 @@ class NodePoolReader:
             for pool, (_, table) in zip(own, key, strict=True):
                 place[pool.id] = node, table
             profile[node] = self._profiles.setdefault(key, len(self._profiles))
-            self._listed = tuple(self._profiles)
-            if kind:
-                known[kind] = int(profile[node]), dict(self._listed[profile[node]])
         return NodePools(
-            profile, tuple(self._profiles), tuple(self.tables), frozenset(self._shared), place, error,
-            tuple(self._counter_sets),
+            profile, tuple(self._profiles), tuple(self.tables), frozenset(self._shared), PoolPlaces(place), error,
+            tuple(self._counter_sets), dict(self._reached),
         )  # fmt: skip
 
     def _is_own(self, pool: DevicePool, name: str) -> bool:
         """Return whether only this node reaches a pool; note the devices of one that others reach."""
         if all(one.nodes.node_name == name for one in (*pool.slices, *pool.elsewhere)):
             return True
-        self._shared.add(DriverTable(pool.id.driver, self._table(pool)))
+        table = DriverTable(pool.id.driver, self._table(pool))
+        self._shared.add(table)
+        selections = {one.nodes for one in pool.slices}
+        is_one = len(selections) == 1 and not (pool.elsewhere or pool.counter_sets)
+        is_one = is_one and not any(one.per_device_nodes or one.nodes.node_name for one in pool.slices)
+        place = (table, selections.pop()) if is_one else None
+        self._reached[pool.id] = place if self._reached.get(pool.id, place) == place else None
         return False
 
     def _table(self, pool: DevicePool) -> int:
@@ -118,16 +186,6 @@ class NodePoolReader:
         return number
 
 
-def _kind(slices: Sequence[DeviceSlice], count_of: Mapping[tuple[str, str], int]) -> tuple[tuple[str, int], ...]:
-    """Return what nodes have in common that have one slice for each driver, all of its pool, with the same devices; ()
-    = such a node has to be looked at by itself. Device sets are the same objects if they are equal."""
-    for one in slices:
-        if one.slice_count != 1 or one.per_device_nodes or one.counter_sets or count_of[one.driver, one.pool] != 1:
-            return ()
-    kind = sorted([(one.driver, id(one.devices)) for one in slices])
-    return tuple(kind) if len(kind) == 1 or len({driver for driver, _ in kind}) == len(kind) else ()
-
-
 def _selects_by_label(one: DeviceSlice) -> bool:
     if one.nodes.selector is not None:
         return True
@@ -140,7 +198,7 @@ def pool_indexes(pools: NodePools) -> dict[int, dict[PoolId, int]]:
     """Return for each node with own pools the index of each in the node's profile. O(pools)."""
     found: dict[int, list[tuple[bool, PoolId]]] = {}
     is_last = [any(one.has_binding_conditions for one in table.contents) for table in pools.tables]
-    for id, (node, table) in pools.place.items():
+    for id, (node, table) in pools.place.by_pool.items():
         found.setdefault(node, []).append((is_last[table], id))
     return {node: {id: at for at, (_, id) in enumerate(sorted(of))} for node, of in found.items()}
 

@@ -11,8 +11,8 @@ if slices have changed, else columns of claims and pods; see `PlannedSnapshot`.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, Final, NamedTuple
 
@@ -25,6 +25,7 @@ from trimtab.planner.device_amounts.bundles import (
     BundleUsers,
     NodeOfKind,
     bundle_resource,
+    takes_nothing,
     used_on,
 )
 from trimtab.planner.device_amounts.cluster_devices import (
@@ -47,11 +48,14 @@ from trimtab.planner.device_amounts.competition import Competition, KnownShares
 from trimtab.planner.device_amounts.groups import EligibleByAsk, ask_groups
 from trimtab.planner.device_amounts.node_pools import NodePoolReader, NodePools, pool_indexes
 from trimtab.planner.device_amounts.published import PublishedDevices, published_devices, with_columns
-from trimtab.planner.device_amounts.shared_claims import with_own_claims
+from trimtab.planner.device_amounts.reached_devices import NONE_LEFT, ReachedDevices
+from trimtab.planner.device_amounts.shared_claims import OwnSpecs, with_own_claims
+from trimtab.planner.device_amounts.specs_in_rows import SPECS_OF, distinct_specs, has_claims, mapped, other_specs
 from trimtab.planner.devices.allocator import DeviceAllocator
-from trimtab.planner.devices.model import DeviceClaim, DeviceClass, DeviceFeatures, DeviceNode, DeviceSlice, PoolId
-from trimtab.planner.model.values import Owner, PodClaim, PodGroup, PodRequirements
-from trimtab.planner.snapshot.columns import Bool, Int32, Int64, Snapshot
+from trimtab.planner.devices.model import DeviceClaim, DeviceClass, DeviceFeatures, DeviceNode, PoolId
+from trimtab.planner.model.values import FOLLOWS, LEADS, PodClaim, PodRequirements
+from trimtab.planner.snapshot.columns import Bool, DeviceColumns, Int32, Int64, Snapshot
+from trimtab.planner.snapshot.devices import NO_DEVICES
 from trimtab.planner.snapshot.dictionaries import FIRST_RESOURCES
 from trimtab.planner.snapshot.sharing import share
 
@@ -62,28 +66,32 @@ NOT_COUNTED: Final = "resourceClaims"
 @dataclass(frozen=True)
 class PlannedDevices:
     """The snapshot with which decisions are made. sent : the one that was sent; resources : names of those that stand
-    for devices, sorted; facts : what slices and asks say, for the next one."""
+    for devices, sorted; facts : what slices and asks say, for the next one; has_pods_together : some pods are planned
+    together, as no pod is for itself."""
 
     snapshot: Snapshot
     sent: Snapshot
     resources: tuple[str, ...] = ()
     facts: "_Facts | None" = None
+    has_pods_together: bool = False
 
 
 class _FactInputs(NamedTuple):
-    """All that `_Facts` depend on. parts : fields of the snapshot, compared by identity."""
+    """All that `_Facts` depend on. parts : fields of the snapshot, compared by identity; idle : of the asks, those that
+    only claims for administration name."""
 
     parts: tuple[Any, ...]
     asks: tuple[Ask, ...]
+    idle: frozenset[Ask]
 
 
 @dataclass(frozen=True)
 class _Facts:
     """pools : of nodes; declared : of the new nodes of node groups that declare them; columns : of resources;
     group_of : number of the group of each ask; requested : the columns of each ask that can be counted; problem_of :
-    why none can be allocated, by ask; totals : devices of nodes; slices, classes, features : of the allocator;
-    declared_kinds : a new node of each profile that a node group declares; bundles : counts of these; shares : what
-    is known of each competition.
+    why none can be allocated, by ask; totals : devices of nodes; devices, classes, features : of the allocator,
+    without claims; declared_kinds : a new node of each profile that a node group declares; bundles : counts of these;
+    shares : what is known of each competition.
     """
 
     inputs: _FactInputs
@@ -95,7 +103,7 @@ class _Facts:
     problem_of: Mapping[Ask, str]
     totals: DeviceTotals
     eligible: EligibleByAsk
-    slices: tuple[DeviceSlice, ...]
+    devices: DeviceColumns
     classes: Mapping[str, DeviceClass]
     features: DeviceFeatures
     declared_kinds: Mapping[int, NodeOfKind]
@@ -105,7 +113,7 @@ class _Facts:
     @cached_property
     def allocator(self) -> DeviceAllocator:
         """The allocator, which only bundles need."""
-        return DeviceAllocator(self.slices, self.classes.values(), self.features)
+        return DeviceAllocator(slices_of(self.devices), self.classes.values(), self.features)
 
     @cached_property
     def indexes(self) -> Mapping[int, Mapping[PoolId, int]]:
@@ -115,81 +123,73 @@ class _Facts:
     def is_of(self, inputs: _FactInputs) -> bool:
         """Return whether these are the facts of some inputs."""
         same = all(one is other for one, other in zip(self.inputs.parts, inputs.parts, strict=True))
-        return same and self.inputs.asks == inputs.asks
+        return same and self.inputs[1:] == inputs[1:]
 
 
-def planned_snapshot(sent: Snapshot, before: PlannedDevices | None = None) -> PlannedDevices:
+def planned_snapshot(
+    sent: Snapshot, before: PlannedDevices | None = None, *, is_together: bool = True
+) -> PlannedDevices:
     """Return the snapshot with which decisions are made. before : that of an earlier snapshot, of which what has not
-    changed is taken over."""
-    if sent.devices.is_empty and not any(spec.claims for spec in (*sent.specs, *_other_specs(sent))):
+    changed is taken over; is_together : pods are planned together, those that share a claim without devices and those
+    that want devices which several nodes reach, otherwise such pods are not placed."""
+    if sent.devices.is_empty and not any(spec.claims for spec in (*sent.specs, *other_specs(sent))):
         return PlannedDevices(sent, sent)
-    return _Planner(sent, before).planned()
+    own = with_own_claims(sent, is_together=is_together)
+    return _Planner(sent, before, own, is_together=is_together).planned()
 
 
-def _of_template(row: Owner | PodGroup) -> list[PodRequirements]:
-    return [] if row.pod_template is None else [row.pod_template.spec]
+@dataclass(frozen=True, eq=False)
+class _Wanted:
+    """What pods want of devices. asks : all that they name; counts : devices by ask, None = they want more than a
+    number; bundle : their claims as one, () = they are not all their own."""
 
-
-_SPECS_OF: Final[dict[str, Callable[[Any], list[PodRequirements]]]] = {
-    "groups": lambda row: [pod.spec for pod in row.daemonset_pods],
-    "owners": _of_template,
-    "pod_groups": _of_template,
-    "slack_requests": lambda row: [row.spec],
-    "capacity_requests": lambda row: [one.spec for one in row.pod_sets],
-}
-"""The specs in rows of other tables than the pods."""
-
-
-def _other_specs(sent: Snapshot) -> list[PodRequirements]:
-    return [spec for table, specs_of in _SPECS_OF.items() for row in getattr(sent, table) for spec in specs_of(row)]
-
-
-def _mapped(value: Any, replaced: Callable[[PodRequirements], PodRequirements]) -> Any:
-    """Return a row, or what it consists of, with its specs replaced."""
-    if isinstance(value, PodRequirements):
-        return replaced(value)
-    if not isinstance(value, tuple):
-        return value
-    parts = [_mapped(one, replaced) for one in value]
-    return type(value)._make(parts) if hasattr(value, "_make") else tuple(parts)
+    asks: tuple[Ask, ...]
+    counts: Mapping[Ask, int] | None
+    bundle: Bundle
 
 
 class _Planner:
     """Derives one snapshot."""
 
-    def __init__(self, sent: Snapshot, before: PlannedDevices | None) -> None:
-        self._sent, self._before = sent, before
+    def __init__(self, sent: Snapshot, before: PlannedDevices | None, own: OwnSpecs, *, is_together: bool) -> None:
+        self._sent, self._before, self._own, self._is_together = sent, before, own, is_together
         self._devices = sent.devices
         self._features = features_of(self._devices)
         self._classes = classes_of(self._devices)
         self._claims = CountedClaims(self._classes, self._features)
         self._specs: dict[PodRequirements, PodRequirements] = {}
+        self._wanted: dict[tuple[int, int], tuple[PodRequirements, _Wanted]] = {}
         self._delegated = delegated_resources(sent)
         self._bundles: tuple[Bundle, ...] = ()
         self._competing = CompetingClaims((), ())
+        self._reached: tuple[str, ...] = ()
 
     def planned(self) -> PlannedDevices:
         """Return the snapshot."""
-        sent, own = self._sent, with_own_claims(self._sent)
-        every = [*own.specs, *_other_specs(sent)]
+        sent, own = self._sent, self._own
+        every = tuple(dict.fromkeys(filter(has_claims, (*own.specs, *other_specs(sent)))))
         facts = self._facts(every)
+        if self._is_together and facts.pools.reached:
+            reached = ReachedDevices(sent, facts.pools, facts.eligible, facts.group_of)
+            own = reached.planned_specs(own, self._claims.read)
+            self._reached = (NONE_LEFT,) if own is not self._own else ()
         self._bundles = self._countable_bundles(every, facts)
         self._competing = self._competing_claims(every, facts)
         names = self._names(facts)
-        specs = tuple([self._spec(one, facts) for one in own.specs])
+        specs, spec_of = distinct_specs([self._spec(one, facts) for one in own.specs], own.spec)
         rows = self._by_profile(facts)
         ready, capacity = self._nodes(facts, rows)
-        amounts = self._amounts(facts, rows, specs, own.spec, ready.missing)
+        amounts = self._amounts(facts, rows, specs, spec_of, ready.missing)
         resources = FIRST_RESOURCES + tuple(sorted({*sent.resources, *names} - set(FIRST_RESOURCES)))
         templates = self._templates(rows, ready.expected)
         replaced: dict[str, Any] = {
             table: tuple([self._row(row, specs_of(row), facts) for row in getattr(sent, table)])
-            for table, specs_of in _SPECS_OF.items()
+            for table, specs_of in SPECS_OF.items()
         }
         snapshot = sent._replace(
             resources=resources,
             specs=specs,
-            pods=sent.pods._replace(spec=own.spec),
+            pods=sent.pods._replace(spec=spec_of),
             nodes=with_columns(sent, sent.nodes, resources, names, amounts, capacity)._replace(
                 ready=sent.nodes.ready & ~ready.missing
             ),
@@ -198,21 +198,25 @@ class _Planner:
         )
         if self._before is not None:
             snapshot = share(self._before.snapshot, snapshot)
-        return PlannedDevices(snapshot, sent, names, facts)
+        return PlannedDevices(snapshot, sent, names, facts, bool(own.leader_of or self._reached))
 
     def _names(self, facts: _Facts) -> tuple[str, ...]:
         """Return the names of the resources that stand for devices, by column."""
-        return (*(one.name for one in facts.columns), *map(bundle_resource, self._bundles), *self._competing.names)
+        bundles = map(bundle_resource, self._bundles)
+        return (*(one.name for one in facts.columns), *bundles, *self._competing.names, *self._reached)
 
     def _row(self, row: Any, specs: Sequence[PodRequirements], facts: _Facts) -> Any:
         """Return a row with its specs replaced; most have no claims and stay the same object."""
         if all(spec is self._spec(spec, facts) for spec in specs):
             return row
-        return _mapped(row, lambda spec: self._spec(spec, facts))
+        return mapped(row, lambda spec: self._spec(spec, facts))
 
     def _facts(self, specs: Iterable[PodRequirements]) -> _Facts:
         sent, devices = self._sent, self._devices
-        asks = {ask for spec in dict.fromkeys(specs) for ask in self._asks(spec)}
+        asks, taken = set[Ask](), set[Ask]()
+        for wanted in dict.fromkeys(map(self._want, specs)):
+            asks.update(wanted.asks)
+            taken.update(() if takes_nothing(wanted.bundle) else wanted.asks)
         labels = (sent.strings, sent.label_sets, sent.nodes.label_set) if len(devices.node_selectors) else ()
         inputs = _FactInputs(
             (
@@ -220,6 +224,7 @@ class _Planner:
                 devices.templates, devices.strings, sent.nodes.name, *labels,
             ),
             tuple(sorted(asks, key=repr)),
+            frozenset(asks - taken),
         )  # fmt: skip
         known = self._before.facts if self._before is not None else None
         if known is not None and len(known.inputs.parts) == len(inputs.parts) and known.is_of(inputs):
@@ -237,11 +242,14 @@ class _Planner:
             declared[group] = int(read.profile[0])
             allocator = DeviceAllocator(made, self._classes.values(), self._features)
             kinds[declared[group]] = NodeOfKind(allocator, DeviceNode(group), pool_indexes(read).get(0, {}))
-        slices = slices_of(devices)
         label_set = self._sent.nodes.label_set
-        pools = reader.read(slices, self._sent.nodes.name, lambda node: self._sent.labels_of(int(label_set[node])))
+        names = self._sent.nodes.name
+        pools = reader.read_cluster(devices, names, lambda node: self._sent.labels_of(int(label_set[node])))
         eligible = EligibleByAsk(self._classes, self._features, pools.tables)
-        groups = ask_groups(inputs.asks, pools, eligible)
+        # What takes no devices competes with nobody.
+        groups = ask_groups([one for one in inputs.asks if one not in inputs.idle], pools, eligible)
+        idle = ask_groups([one for one in inputs.asks if one in inputs.idle], pools, eligible)
+        groups += [replace(one, is_exact=False) for one in idle]
         columns = columns_of(groups, self._classes)
         requested = {
             ask: tuple([one.name for one in columns if one.group == number and ask in one.asks])
@@ -255,13 +263,22 @@ class _Planner:
         totals = DeviceTotals(columns, groups, eligible)
         group_of = {ask: number for number, group in enumerate(groups) for ask in group.asks}
         return _Facts(
-            inputs, pools, declared, columns, group_of, requested, problems, totals, eligible, slices, self._classes,
-            self._features, kinds, BundleCounter(), {},
+            inputs, pools, declared, columns, group_of, requested, problems, totals, eligible,
+            devices._replace(claims=NO_DEVICES.claims), self._classes, self._features, kinds, BundleCounter(), {},
         )  # fmt: skip
+
+    def _want(self, spec: PodRequirements) -> _Wanted:
+        """Return what the pods of a spec want of devices; the claims of many specs are the same objects."""
+        key = id(spec.claims), id(spec.extended_device_requests)
+        if key not in self._wanted:
+            wanted = _Wanted(tuple(dict.fromkeys(self._asks(spec))), self._counts(spec), self._bundle(spec))
+            # The spec keeps what the key names.
+            self._wanted[key] = spec, wanted
+        return self._wanted[key][1]
 
     def _asks(self, spec: PodRequirements) -> Iterable[Ask]:
         for claim in spec.claims:
-            if isinstance(claim.spec, DeviceClaim):
+            if isinstance(claim.spec, DeviceClaim) and claim.together != FOLLOWS:
                 yield from self._claims.read(claim.spec).asks
         for one in spec.extended_device_requests:
             if one.resource in self._delegated:
@@ -269,7 +286,7 @@ class _Planner:
 
     def _spec(self, spec: PodRequirements, facts: _Facts) -> PodRequirements:
         """Return a spec that requests resources in place of the claims that count."""
-        if not spec.claims and not spec.extended_device_requests:
+        if not has_claims(spec):
             return spec
         if spec not in self._specs:
             self._specs[spec] = self._counted(spec, facts)
@@ -280,8 +297,14 @@ class _Planner:
             problem = claim.problem or self._problem(claim, facts)
             if problem:
                 return spec._replace(claims=(PodClaim(claim.name, claim.shared, None, problem),))
-        counts, bundle, gone = self._counts(spec), self._bundle(spec), self._delegated_by(spec)
+        wanted, gone = self._want(spec), self._delegated_by(spec)
+        counts, bundle = wanted.counts, wanted.bundle
         competing = self._competing
+        leader = self._own.leader_of.get(spec)
+        if leader is not None and self._spec(leader, facts).unsupported:
+            return spec._replace(unsupported=(*spec.unsupported, NOT_COUNTED))
+        # Claims that count as amounts are left out.
+        kept = tuple([one._replace(spec=None) for one in spec.claims if one.nodes is not None or one.together])
         if counts is None or not all(ask in facts.requested or competing.has(ask) for ask in counts):
             if bundle in self._bundles:
                 more = {bundle_resource(bundle): 1}
@@ -290,14 +313,13 @@ class _Planner:
             else:
                 own = tuple([(name, amount) for name, amount in spec.requests if name not in gone])
                 return spec._replace(requests=own, unsupported=(*spec.unsupported, NOT_COUNTED))
-            return spec._replace(requests=tuple(sorted((*spec.requests, *more.items()))), claims=())
+            return spec._replace(requests=tuple(sorted((*spec.requests, *more.items()))), claims=kept)
         requests = {name: amount for name, amount in spec.requests if name not in gone}
         requests |= competing.requests(counts)
         for ask, count in counts.items():
             for name in facts.requested.get(ask, ()):
                 requests[name] = requests.get(name, 0) + count
-        reached = tuple([claim for claim in spec.claims if claim.nodes is not None])
-        return spec._replace(requests=tuple(sorted(requests.items())), claims=reached, extended_device_requests=())
+        return spec._replace(requests=tuple(sorted(requests.items())), claims=kept, extended_device_requests=())
 
     def _delegated_by(self, spec: PodRequirements) -> set[str]:
         """Return the extended resources of a spec that devices satisfy: no node has an amount of them."""
@@ -307,7 +329,9 @@ class _Planner:
         """Return how many devices of each ask the pods of a spec take, None if they ask for more than a number."""
         counts: Counter[Ask] = Counter()
         for claim in spec.claims:
-            if claim.shared:
+            if claim.together == FOLLOWS:
+                continue
+            if claim.shared and not claim.together:
                 return None
             if isinstance(claim.spec, DeviceClaim):
                 demand = self._claims.read(claim.spec)
@@ -320,26 +344,37 @@ class _Planner:
         return counts
 
     def _bundle(self, spec: PodRequirements) -> Bundle:
-        """Return the claims of a pod as one, () = they are not all its own."""
-        own = [claim.spec for claim in spec.claims if not claim.shared]
+        """Return the claims of a pod as one, () = not all are its own."""
+        own = [claim.spec for claim in spec.claims if not claim.shared or claim.together == LEADS]
         claims = tuple([one for one in own if isinstance(one, DeviceClaim)])
         delegated = any(one.resource in self._delegated for one in spec.extended_device_requests)
-        return () if delegated or len(claims) < len(spec.claims) else claims
+        # Those that have devices already, or find some wherever they are reached, ask for nothing.
+        asking = [one for one in spec.claims if one.spec is not None or one.shared or one.problem]
+        return () if delegated or len(claims) < len(asking) else claims
 
     def _countable_bundles(self, specs: Iterable[PodRequirements], facts: _Facts) -> tuple[Bundle, ...]:
         """Return the bundles that can be counted."""
         users, found = BundleUsers(facts.group_of), dict[Bundle, tuple[Ask, ...]]()
-        for spec in dict.fromkeys(specs):
-            asks = tuple(dict.fromkeys(self._asks(spec)))
+        for wanted in dict.fromkeys(map(self._want, specs)):
+            asks, counts = wanted.asks, wanted.counts
             if not asks:
                 continue
-            counts = self._counts(spec)
-            counted = counts is not None and all(ask in facts.requested for ask in counts)
-            bundle = () if counted else self._bundle(spec)
-            users.add(bundle or spec, asks)
+            bundle = () if counts is not None and all(ask in facts.requested for ask in counts) else wanted.bundle
+            is_idle = self._is_idle(bundle, asks, facts)
+            if not is_idle:
+                users.add(bundle or wanted, asks)
             if bundle and not self._is_shared(asks, facts):
-                found[bundle] = asks
+                found[bundle] = () if is_idle else asks
         return tuple([bundle for bundle, asks in found.items() if users.is_alone(bundle, asks)])
+
+    def _is_idle(self, bundle: Bundle, asks: Iterable[Ask], facts: _Facts) -> bool:
+        """Return whether a bundle takes no devices, and gets the same ones whatever others have."""
+        return takes_nothing(bundle) and all(
+            facts.eligible.of(ask, pool).is_plain
+            for ask in asks
+            for profile in facts.pools.profiles
+            for pool in profile
+        )
 
     def _is_shared(self, asks: Iterable[Ask], facts: _Facts) -> bool:
         """Return whether several nodes reach some device."""
@@ -348,17 +383,18 @@ class _Planner:
     def _competing_claims(self, specs: Iterable[PodRequirements], facts: _Facts) -> CompetingClaims:
         """Return the claims that compete with others unlike them."""
         uses = []
-        for spec in dict.fromkeys(specs):
-            asks = tuple(dict.fromkeys(self._asks(spec)))
+        for wanted in dict.fromkeys(map(self._want, specs)):
+            asks, counts = wanted.asks, wanted.counts
+            if self._is_idle(wanted.bundle, asks, facts):
+                continue
             if not asks or self._is_shared(asks, facts) or any(one in facts.problem_of for one in asks):
                 continue
-            counts = self._counts(spec)
             if counts is not None and not all(
                 facts.eligible.of(ask, pool).is_exclusive
                 for ask in asks for profile in facts.pools.profiles for pool in profile
             ):  # fmt: skip
                 counts = None
-            uses.append(ClaimUse(asks, counts, self._bundle(spec)))
+            uses.append(ClaimUse(asks, counts, wanted.bundle))
         found = competitions(uses, facts.group_of, facts.requested, self._bundles)
 
         def make(one: Competition) -> KnownShares:
@@ -395,7 +431,7 @@ class _Planner:
         if pools and counts:
             kind = self._new_node(facts, profile)
             counts = [facts.bundles.count(bundle, pools, kind, ()) for bundle in self._bundles]
-        return [*facts.totals.of(pools), *counts, *self._competing.full(profile)]
+        return [*facts.totals.of(pools), *counts, *self._competing.full(profile), *(0 for _ in self._reached)]
 
     def _nodes(self, facts: _Facts, rows: Int64) -> tuple[PublishedDevices, Int64]:
         """Return which nodes lack devices that they will have, and the devices of each : int64[N, columns]."""
@@ -444,7 +480,8 @@ class _Planner:
                 if amounts[node, at]:
                     amounts[node, at] = facts.bundles.count(bundle, profile, kind, used)
             if self._competing.names:
-                amounts[node, first + len(self._bundles) :] = self._competing.left(number, kind, used, uses)
+                left = self._competing.left(number, kind, used, uses)
+                amounts[node, first + len(self._bundles) :][: len(left)] = left
 
     def _templates(self, rows: Int64, expected: Sequence[int]) -> Int64:
         """Return the devices of new nodes, by row of the templates : int64[T, columns]."""

@@ -2,24 +2,29 @@
 
 A claim with one user is as its own: when that pod is deleted, nobody uses the claim, and the next pod gets it with new
 devices. Any other claim that is allocated keeps its devices, so that its users go where these can be reached and take
-nothing more: those of one node stay there. A claim of several users without devices stays shared.
+nothing more. Where its users can be planned together, because none has a place or all are on one node, a claim gets
+devices once for all of them (`together`). Any other claim of several users without devices stays shared.
 """
 
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from trimtab.planner.device_amounts.cluster_devices import named_claims
+from trimtab.planner.device_amounts.together import ClaimKey, ClaimToShare, pods_together, specs_together
 from trimtab.planner.model.values import LabelRequirement, NodeAffinityTerm, PodClaim, PodRequirements
-from trimtab.planner.snapshot.columns import ALLOCATED, BEING_DELETED, BINDING_FAILED, Int32, Snapshot
+from trimtab.planner.snapshot.columns import ALLOCATED, BEING_DELETED, BINDING_FAILED, NO_NODE, Int32, Snapshot
 from trimtab.v1.snapshot_pb2 import LabelOperator
 
 
 class OwnSpecs(NamedTuple):
-    """specs : those of the snapshot, then further ones; spec : int32[P] into them."""
+    """specs : those of the snapshot, then further ones; spec : int32[P] into them; leader_of : of pods that follow
+    another one, its spec by theirs."""
 
     specs: tuple[PodRequirements, ...]
     spec: Int32
+    leader_of: Mapping[PodRequirements, PodRequirements]
 
 
 class _NamedClaims:
@@ -34,6 +39,28 @@ class _NamedClaims:
         """Return the row of a claim, -1 = there is none."""
         return self._row.get(key, -1)
 
+    def to_share(
+        self, claim: PodClaim, key: ClaimKey, users: Sequence[str], at: Collection[int], nodes: Sequence[str]
+    ) -> ClaimToShare | None:
+        """Return a claim as one that its users may get devices for together, None = they may not. at : nodes of the
+        users; nodes : names of all nodes."""
+        if len(users) < 2 or len(at) != 1 or claim.problem:
+            return None
+        (node,), row = at, self.find(key)
+        if row < 0:
+            return None if claim.spec is None or node != NO_NODE else ClaimToShare(claim.spec, NO_NODE)
+        flags, spec = int(self._claims.flags[row]), self._specs[self._claims.spec[row]]
+        if flags & (BEING_DELETED | BINDING_FAILED):
+            return None
+        if not flags & ALLOCATED:
+            return ClaimToShare(spec, NO_NODE) if node == NO_NODE else None
+        is_there = node >= 0 and self._strings[self._claims.node[row]] == nodes[node]
+        return ClaimToShare(spec, node) if is_there and not self._consumers(row) - set(users) else None
+
+    def _consumers(self, row: int) -> set[str]:
+        first, last = np.searchsorted(self._claims.consumer_claim, [row, row + 1]).tolist()
+        return {self._claims.consumer.get(at) for at in range(first, last)}
+
     def as_own(self, claim: PodClaim, row: int, users: list[str], is_placed: bool) -> PodClaim:
         """Return a claim as that of its only user if it is so. row : its own, -1 = a controller will make it."""
         if row < 0:
@@ -44,8 +71,7 @@ class _NamedClaims:
             return claim._replace(problem=f"ResourceClaim {claim.shared} is being deleted")
         if flags & BINDING_FAILED:
             return claim._replace(problem=f"the devices of ResourceClaim {claim.shared} could not be bound")
-        first, last = np.searchsorted(claims.consumer_claim, [row, row + 1]).tolist()
-        others = {claims.consumer.get(at) for at in range(first, last)} - set(users)
+        others = self._consumers(row) - set(users)
         if flags & ALLOCATED and (len(users) > 1 or others or not is_placed):
             return claim._replace(shared="", spec=None, nodes=self._nodes(row))
         return claim if len(users) > 1 else claim._replace(shared="", spec=self._specs[claims.spec[row]])
@@ -58,36 +84,92 @@ class _NamedClaims:
         return self._selectors[selector] if selector >= 0 else None
 
 
-def with_own_claims(snapshot: Snapshot) -> OwnSpecs:
+def with_own_claims(snapshot: Snapshot, *, is_together: bool = True) -> OwnSpecs:
     """Return the specs of pods, with what shared claims are for them. O(P) if some spec shares a
-    claim, and microseconds for each such pod."""
+    claim, and microseconds for each such pod. is_together : pods that share a claim without devices are planned
+    together where they can be."""
     pods, specs = snapshot.pods, list(snapshot.specs)
     sharing = [at for at, spec in enumerate(specs) if any(one.shared for one in spec.claims)]
     if not sharing:
-        return OwnSpecs(snapshot.specs, pods.spec)
+        return OwnSpecs(snapshot.specs, pods.spec, {})
     rows = np.flatnonzero(np.isin(pods.spec, sharing) & ~pods.is_terminal()).tolist()
-    users: dict[tuple[str, str], list[str]] = {}
-    for row in rows:
-        namespace = snapshot.strings[pods.namespace[row]]
-        for one in specs[pods.spec[row]].claims:
-            if one.shared:
-                users.setdefault((namespace, one.shared), []).append(pods.name.get(row))
-    named = _NamedClaims(snapshot)
+    found = _SharingPods(snapshot, rows).specs(is_together=is_together)
     number: dict[PodRequirements, int] = {}
     column = pods.spec.copy()
-    for row in rows:
-        spec, namespace = specs[pods.spec[row]], snapshot.strings[pods.namespace[row]]
-        claims = []
+    for row, spec in found.of.items():
+        if spec != specs[pods.spec[row]]:
+            column[row] = number.setdefault(spec, len(specs) + len(number))
+    # What pods that have ended asked for competes with nobody.
+    for at in set(sharing) - set(column[rows].tolist()):
+        specs[at] = specs[at]._replace(claims=())
+    return OwnSpecs((*specs, *number), column, found.leader_of)
+
+
+class _SpecsOfPods(NamedTuple):
+    """of : by row of the pod; leader_of : as in `OwnSpecs`."""
+
+    of: dict[int, PodRequirements]
+    leader_of: dict[PodRequirements, PodRequirements]
+
+
+class _SharingPods:
+    """The pods with specs that share claims, by their rows."""
+
+    def __init__(self, snapshot: Snapshot, rows: Sequence[int]) -> None:
+        self._snapshot, self._rows, self._named = snapshot, rows, _NamedClaims(snapshot)
+        self._users: dict[ClaimKey, list[int]] = {}
+        self._claim: dict[ClaimKey, PodClaim] = {}
+        for row in rows:
+            for one in self._spec(row).claims:
+                if one.shared:
+                    key = self._namespace(row), one.shared
+                    self._claim.setdefault(key, one)
+                    if row not in self._users.setdefault(key, []):
+                        self._users[key].append(row)
+        name = snapshot.pods.name
+        self._names = {key: [name.get(row) for row in rows] for key, rows in self._users.items()}
+
+    def specs(self, *, is_together: bool) -> _SpecsOfPods:
+        """Return their specs."""
+        found = self._to_share() if is_together else {}
+        sets = pods_together(self._snapshot, self._users, found)
+        kept = {key for one in sets for key in one.claims}
+        out = {row: self._with_own_claims(row, kept) for row in self._rows}
+        leader_of: dict[PodRequirements, PodRequirements] = {}
+        for one in sets:
+            out |= specs_together(out, one, found)
+            leader_of |= {out[row]: out[one.leader] for row in one.others}
+        return _SpecsOfPods(out, leader_of)
+
+    def _to_share(self) -> dict[ClaimKey, ClaimToShare]:
+        nodes, found = self._snapshot.pods.node, {}
+        for key, rows in self._users.items():
+            at = {int(node) for node in nodes[rows]}
+            one = self._named.to_share(self._claim[key], key, self._names[key], at, self._snapshot.nodes.name)
+            if one is not None:
+                found[key] = one
+        return found
+
+    def _with_own_claims(self, row: int, kept: Collection[ClaimKey]) -> PodRequirements:
+        """Return the spec of a pod with what its claims are for it alone, but for some. kept : which stay as they
+        are."""
+        spec, claims = self._spec(row), []
         for one in spec.claims:
-            key = namespace, one.shared
-            at = named.find(key) if one.shared else -1
-            if not one.shared:
+            key = self._namespace(row), one.shared
+            at = self._named.find(key) if one.shared else -1
+            if not one.shared or key in kept:
                 claims.append(one)
             elif at < 0 and one.spec is None and not one.problem:
-                claims.append(one._replace(problem=f"ResourceClaim {namespace}/{one.shared} does not exist"))
+                claims.append(one._replace(problem=f"ResourceClaim {'/'.join(key)} does not exist"))
             else:
-                claims.append(named.as_own(one, at, users[key], bool(pods.node[row] >= 0)))
-        found = spec._replace(claims=tuple(claims))
-        if found != spec:
-            column[row] = number.setdefault(found, len(specs) + len(number))
-    return OwnSpecs((*specs, *number), column)
+                is_placed = bool(self._snapshot.pods.node[row] >= 0)
+                claims.append(self._named.as_own(one, at, self._names[key], is_placed))
+        return spec._replace(claims=tuple(claims))
+
+    def _spec(self, row: int) -> PodRequirements:
+        found: PodRequirements = self._snapshot.specs[self._snapshot.pods.spec[row]]
+        return found
+
+    def _namespace(self, row: int) -> str:
+        found: str = self._snapshot.strings[self._snapshot.pods.namespace[row]]
+        return found

@@ -143,7 +143,8 @@ class PodClaim(NamedTuple):
     """A claim of devices by its `name` within the pod. shared : the claim that pods may share, by its name in the pod's
     namespace, "" = the pod has its own; spec : what it asks for, a `DeviceClaim` of `trimtab.planner.devices.model`,
     None = as the shared claim says; problem : why it cannot be used, "" = it can; nodes : those that reach the devices
-    that it has already, None = it has none, or all reach them.
+    that it has already, None = it has none, or all reach them; together : of a shared claim whose pods have to be on
+    one node, what the pod is to the others: LEADS, FOLLOWS, or 0 = they are not planned together.
     """
 
     name: str
@@ -151,6 +152,13 @@ class PodClaim(NamedTuple):
     spec: Hashable | None
     problem: str
     nodes: tuple[NodeAffinityTerm, ...] | None = None
+    together: int = 0
+
+
+LEADS: Final = 1
+"""The pod requests what all pods of the shared claim need, its devices included."""
+FOLLOWS: Final = 2
+"""The pod requests nothing, and goes where the one that leads is."""
 
 
 class ExtendedDeviceRequest(NamedTuple):

@@ -73,7 +73,7 @@ def _add_affinity(
         counter, new = builder.counter(content, topologies.row(key))
         if new:
             builder.adds(np.flatnonzero(matched), counter)
-        builder.needs_filled(members, counter)
+        builder.needs_filled(members, counter, PredicateReason.POD_AFFINITY_NOT_MATCHED)
     for member in members[matched[members]].tolist():
         builder.starts_group(member)
 

@@ -18,6 +18,7 @@ from trimtab.planner.predicates.node_declared_features import NODE_DECLARED_FEAT
 from trimtab.planner.predicates.node_unschedulable import NODE_UNSCHEDULABLE
 from trimtab.planner.predicates.pod_volumes import ATTACH_LIMITS, EXCLUSIVE_CLAIMS
 from trimtab.planner.predicates.resources import DEVICES_FIT, RESOURCES_FIT
+from trimtab.planner.predicates.shared_claims import SHARED_CLAIMS
 from trimtab.planner.predicates.static import BITS, StaticPredicate
 from trimtab.planner.predicates.taints import TAINT_TOLERATION
 from trimtab.planner.predicates.topology_spread import TOPOLOGY_SPREAD
@@ -43,6 +44,7 @@ PREDICATES: Final[tuple[StaticPredicate | CountedPredicate, ...]] = (
     INTER_POD_AFFINITY,
     CLAIMS_USABLE,
     CLAIMS_REACHED,
+    SHARED_CLAIMS,
     DEVICES_FIT,
     NODE_DECLARED_FEATURES,
     UNSUPPORTED_CONSTRAINT,

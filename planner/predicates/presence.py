@@ -22,7 +22,7 @@ class PresenceCounters(NamedTuple):
     domain : int32[rows, N] domain of each node, -1 = none; own_row, single_row : uint8[rows] each virtual node, or each
     node, is its own domain; row : int32[T]; start : int64[T] place of domain 0 in `counts`; counts : int32[all domains
     of all counters]; total : int32[T] sum of a counter over its domains; added : int32[n, 1] counters that a class adds
-    to; empty : int32[n, 2] counters that must be 0, and the reason; filled : int32[n, 1] counters that must not be 0;
+    to; empty, filled : int32[n, 2] counters that must be 0, or must not be 0, and the reason if not;
     `…_offsets` : int32[S+1], those of each class; starts_group : uint8[S] the class meets its own affinity terms, so
     that it may be the first of its group.
     """
@@ -125,7 +125,7 @@ class PresenceBuilder:
         self._rows: list[int] = []
         self._added = ListBuilder(class_count, 1, topologies.limits)
         self._empty = ListBuilder(class_count, 2, topologies.limits)
-        self._filled = ListBuilder(class_count, 1, topologies.limits)
+        self._filled = ListBuilder(class_count, 2, topologies.limits)
         self._starts_group = np.zeros(class_count, np.uint8)
 
     def counter(self, content: Hashable, row: int) -> tuple[int, bool]:
@@ -146,9 +146,10 @@ class PresenceBuilder:
         """Keep pods of these classes : int64[C] out of domains where the counter is not 0."""
         self._empty.add(classes, counter, reason)
 
-    def needs_filled(self, classes: Int64, counter: int) -> None:
-        """Restrict pods of these classes : int64[C] to domains where the counter is not 0."""
-        self._filled.add(classes, counter)
+    def needs_filled(self, classes: Int64, counter: int, reason: int) -> None:
+        """Restrict pods of these classes : int64[C] to domains where the counter is not 0. All counters of a class have
+        one reason."""
+        self._filled.add(classes, counter, reason)
 
     def starts_group(self, class_number: int) -> None:
         """Mark a class that meets its own affinity terms."""

@@ -111,7 +111,7 @@ def run_trial(bench: Bench, leaving: Int32, uses_room: Bool, target: Target | No
         if not more:
             break
     check_log(state)
-    found = _as_trial(bench, leaving, group_of, pods, of_target)._replace(too_many=too_many)
+    found = as_trial(bench, leaving, group_of, pods, of_target)._replace(too_many=too_many)
     revert(state, start)
     return found
 
@@ -173,7 +173,7 @@ def _open_nodes(bench: Bench, left: Int32, before: list[int]) -> tuple[list[int]
     return planned.group_of, 0.0
 
 
-def _as_trial(bench: Bench, leaving: Int32, group_of: list[int], pods: Int32, of_target: list[int]) -> Trial:
+def as_trial(bench: Bench, leaving: Int32, group_of: list[int], pods: Int32, of_target: list[int]) -> Trial:
     """Return the places of the pods, without new nodes that got none."""
     at = bench.state.pod_node[pods]
     opened = bench.spare_nodes[: len(group_of)]

@@ -19,6 +19,7 @@ from trimtab.planner.placement.packing import packer
 from trimtab.planner.placement.waiting import in_order, take_out, used_shares
 from trimtab.planner.replacement.cluster_bound import ClusterBound
 from trimtab.planner.replacement.judge import Value, broken_limit, value_of, worth
+from trimtab.planner.replacement.kept_alike import KEEPING_WORK, pairs_alike, with_node_kept
 from trimtab.planner.replacement.needed_groups import needed_groups
 from trimtab.planner.replacement.spot import SpotNodes, breaks_spot_rules
 from trimtab.planner.replacement.survey import ReplacementContext
@@ -176,9 +177,33 @@ class ReplacementWaves:
         self.hit |= self._limits.hit
         if best is None:
             return None
+        if self.target is None:
+            best = self._with_nodes_kept(best)
         node = simulation_nodes(self._bench, best.trial)
         new_nodes = self._bench.spare_nodes[: len(best.trial.group_of)].copy()
         return Wave(best.trial, best.value, node, new_nodes, current_mark(self._bench.state))
+
+    def _with_nodes_kept(self, best: _Judged) -> _Judged:
+        """Return a wave that saves as much, in which nodes stay where it has new ones of their own groups."""
+        passed, work = set[int](), KEEPING_WORK
+        while work > 0 and self.context.request.round.in_time():
+            pairs = (pair for pair in pairs_alike(self._bench, best.trial) if pair[0] not in passed)
+            node, new = next(pairs, (-1, -1))
+            if node < 0:
+                break
+            passed.add(node)
+            work -= WORK_OF_TRIAL + len(best.trial.pods)
+            trial = with_node_kept(self._bench, best.trial, node, new)
+            value = value_of(self.context, trial.leaving, trial.group_of) if trial is not None else best.value
+            if trial is None or not len(trial.leaving) or self._breaks_limit(trial, value):
+                continue
+            best = _Judged(trial, value, best.rank + self._price_of_cost * (best.value.cost - value.cost))
+        return best
+
+    def _breaks_limit(self, trial: Trial, value: Value) -> int:
+        """Return the limit of the settings that a wave breaks, `ReplacementLimit.Code`, 0 = none."""
+        broken = broken_limit(self.context, value)
+        return broken or breaks_spot_rules(self.spots, trial.leaving, trial.group_of)
 
     def _start_wave(self) -> None:
         """Lay out what the trials of the next wave share."""
@@ -361,7 +386,7 @@ class ReplacementWaves:
             self.broken = ReplacementLimit.NODE_GROUP_LIMIT
             return None, leaving[:0]
         value = value_of(context, leaving, trial.group_of)
-        limit = broken_limit(context, value) or breaks_spot_rules(self.spots, leaving, trial.group_of)
+        limit = self._breaks_limit(trial, value)
         if limit:
             self.broken = limit if value.saving > 0 or not self.broken else self.broken
             return None, leaving[:0]

@@ -292,8 +292,9 @@ def _without_small_savings(context: ScaleDownContext, reasons: UInt8) -> UInt8:
     """Keep nodes whose removal saves too little per pod that would have to move. uint8[N]."""
     floor = context.request.settings.min_saving_per_eviction
     if floor > 0:
-        moving = _real_moves(context)
-        price = prices(context.request.snapshot)
+        gangs = whole_gangs(context)
+        moving = gangs.shared(_real_moves(context).astype(np.float64))
+        price = gangs.shared(prices(context.request.snapshot))
         too_little = (moving > 0) & ~np.isnan(price) & (price < floor * moving)
         np.copyto(reasons, np.uint8(Reason.NOT_UNNEEDED_OTHER_REASON), where=too_little & (reasons == 0))
     return reasons
@@ -369,12 +370,14 @@ def _unbound_pods(context: ScaleDownContext) -> Int32:
     return np.concatenate([context.pods.pending, evicted, pods_of_leaving_nodes(context)])
 
 
-def _scores(context: ScaleDownContext, problem: DrainProblem, use: Callable[[], CapacityUse]) -> NodeScores:
+def _scores(
+    context: ScaleDownContext, problem: DrainProblem, use: Callable[[], CapacityUse], gangs: WholeGangs
+) -> NodeScores:
     """Return what orders of candidates compare."""
     nodes = context.request.snapshot.nodes
     return NodeScores(
         utilization=context.nodes.utilization.share,
-        eviction_cost=context.nodes.eviction_cost,
+        eviction_cost=gangs.shared(context.nodes.eviction_cost),
         price=prices(context.request.snapshot),
         created_ns=nodes.created_ns,
         budget_use=cache(partial(_budget_use, context, problem)),
@@ -407,7 +410,7 @@ def _simulate(
         staying=np.concatenate([_staying(context, may_go), later.nodes[::-1]]),
         eligible=eligible,
         may_go=may_go,
-        scores=_scores(context, problem, use),
+        scores=_scores(context, problem, use, gangs),
         unneeded_before=unneeded_before,
         atomic_size=whole_size(context),
         gangs=gangs,

@@ -15,7 +15,7 @@ from trimtab.planner.facts.gang_budgets import limited_gangs
 from trimtab.planner.facts.gangs import Gang
 from trimtab.planner.model.settings import ScaleDownSettings
 from trimtab.planner.scale_down.context import ScaleDownContext
-from trimtab.planner.snapshot.columns import Bool, Int32, Int64
+from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64
 from trimtab.planner.snapshot.references import take_or
 
 NO_GANG: Final = -1
@@ -24,13 +24,14 @@ NO_GANG: Final = -1
 class WholeGangs(NamedTuple):
     """Gangs that move whole. of_node : int32[N] the gang on each node, NO_GANG = none; size : int64[W] how many nodes
     each is on; pod : int32[N] a pod of the gang on each node; budget : int64[W] its number among the budgets, from the
-    first of gangs; pod_count : int64[W]."""
+    first of gangs; pod_count : int64[W]; key : "namespace/name" of each."""
 
     of_node: Int32
     size: Int64
     pod: Int32
     budget: Int64
     pod_count: Int64
+    key: tuple[str, ...]
 
     def torn(self, nodes: Int32) -> Int32:
         """Return those of the nodes, each once, with a gang of which other nodes are not among them. int32."""
@@ -44,6 +45,21 @@ class WholeGangs(NamedTuple):
     def without(self, gone: Bool) -> "WholeGangs":
         """Return the same without some gangs, which stay as numbers. gone : bool[W]."""
         return self._replace(of_node=np.where(take_or(gone, self.of_node, False), NO_GANG, self.of_node))
+
+    def keys(self, nodes: Int32) -> list[str]:
+        """Return the key of the gang that moves whole from each node and others, "" = none."""
+        return [self.key[gang] if gang >= 0 and self.size[gang] > 1 else "" for gang in self.of_node[nodes].tolist()]
+
+    def shared(self, of_node: Float64) -> Float64:
+        """Return numbers by node, of which those of a gang's nodes, which go together or not at all, are replaced by
+        their mean. of_node : float64[N], not changed. float64[N]."""
+        if not len(self.size):
+            return of_node
+        mine = self.of_node >= 0
+        sums = np.bincount(self.of_node[mine], of_node[mine], len(self.size))
+        found = of_node.copy()
+        found[mine] = (sums / self.size)[self.of_node[mine]]
+        return found
 
     def on_any(self, nodes: Bool) -> Bool:
         """Return which gangs are on some of the nodes : bool[N]. bool[W]."""
@@ -65,6 +81,7 @@ def whole_gangs(context: ScaleDownContext) -> WholeGangs:
         np.full(count, -1, np.int32),
         np.array([row for row, _ in chosen], np.int64),
         np.array([len(gang.bound) for _, gang in chosen], np.int64),
+        tuple(gang.key for _, gang in chosen),
     )
     shared = np.zeros(len(chosen), np.bool_)
     for number, ((_, gang), of_gang) in enumerate(zip(chosen, nodes, strict=True)):

@@ -98,7 +98,7 @@ class RequestHandler:
         with _contract_errors():
             check_request(request)
             kept = self._snapshot(request, payload, scope, watch)
-            used = kept.planned()
+            used = kept.checked()
             self._cache.keep_snapshot(scope, kept)
             work = _work(watch, caller, used, self._cache.parts(scope))
             for answer in check_fit(used.snapshot, request, work, kept.snapshot):

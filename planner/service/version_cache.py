@@ -66,6 +66,7 @@ class CachedSnapshot:
         self._computing: list[Reads] = []
         self._planned: _PlannedWith | None = None
         self._planned_before = base._planned if base else None
+        self._checked: CachedSnapshot | None = None
 
     def planned(self) -> "CachedSnapshot":
         """Return the snapshot with which decisions are made, with its values: this one if it has no devices."""
@@ -79,6 +80,16 @@ class CachedSnapshot:
                     kept = CachedSnapshot(found.snapshot, before.kept if before else None)
                 self._planned = _PlannedWith(found, kept)
             return self._planned.kept
+
+    def checked(self) -> "CachedSnapshot":
+        """Return the snapshot with which pods are checked one by one: no pod requests what others need."""
+        with self._lock:
+            kept = self.planned()
+            if self._planned is None or not self._planned.planned.has_pods_together:
+                return kept
+            if self._checked is None:
+                self._checked = CachedSnapshot(planned_snapshot(self.snapshot, is_together=False).snapshot)
+            return self._checked
 
     def get(self, key: SnapshotKey[T], snapshot: Snapshot, compute: Callable[[Snapshot], T]) -> T:
         """Return the value of a key, computed once. snapshot : this one, or the view of it given to a computation."""
@@ -148,7 +159,7 @@ class CachedSnapshot:
         """Drop all values; keep the snapshot."""
         with self._lock:
             self._values, self._latest, self._put, self._of_base = {}, {}, {}, {}
-            self._planned = self._planned_before = None
+            self._planned = self._planned_before = self._checked = None
 
 
 def _is_same(path: str, one: Snapshot, other: Snapshot) -> bool:

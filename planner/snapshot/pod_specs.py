@@ -13,6 +13,7 @@ from trimtab.planner.model.values import (
     AffinityTerm,
     HostPort,
     MountedVolume,
+    PodClaim,
     PodRequirements,
     SpreadConstraint,
     TolerationSpec,
@@ -36,15 +37,16 @@ _MOST_KEPT: Final = 20_000
 
 
 class _SpecRow(Row):
-    """The current row; tolerations repeat across specs, so each distinct one is read only once. string_count : number
-    of the first strings of the table among which are all that were read.
+    """The current row; tolerations and claims repeat across specs, so each distinct one is read only once.
+    string_count : number of the first strings of the table among which are all that were read.
     """
 
-    __slots__ = ("string_count", "tolerations")
+    __slots__ = ("claims", "string_count", "tolerations")
 
     def __init__(self, table: str, strings: Sequence[str]) -> None:
         super().__init__(table, strings)
         self.tolerations: dict[tuple[int, int, int, int], TolerationSpec] = {}
+        self.claims: dict[tuple[bytes, ...], tuple[PodClaim, ...]] = {}
         self.string_count = 0
 
     def text(self, index: int, field: str) -> str:
@@ -168,6 +170,14 @@ def _toleration(row: _SpecRow, m: pb.Toleration) -> TolerationSpec:
     return known
 
 
+def _claims(row: _SpecRow, messages: Sequence[pb.PodClaim]) -> tuple[PodClaim, ...]:
+    sent = tuple([one.SerializeToString() for one in messages])
+    known = row.claims.get(sent)
+    if known is None:
+        known = row.claims[sent] = read_pod_claims(row, messages)
+    return known
+
+
 def _host_port(row: Row, m: pb.HostPort) -> HostPort:
     if not 1 <= m.port <= 65535:
         row.refuse("host_ports.port", f"{m.port} is not a port; use 1 to 65535")
@@ -234,7 +244,7 @@ _READ: Final[dict[str, Callable[[_SpecRow, Any], Any]]] = {
     "scale_up_delay_s": lambda row, delay_s: row.at_least(delay_s, 0, "scale_up_delay_s"),
     "ignored_by_slack": lambda _, ignored: ignored,
     "node_features": lambda row, names: _texts(row, names, "node_features"),
-    "claims": read_pod_claims,
+    "claims": _claims,
     "extended_device_requests": read_extended_requests,
     "capacity_request": lambda row, index: row.text(index, "capacity_request"),
 }

@@ -164,11 +164,13 @@ class Stage:
         finally:
             self.cluster.faults = faults
 
-    def request(self, request_id: str, *nodes: str, drain: bool = True, assume: bool = False, **more: Any) -> Any:
-        """Return a `StartDeletion`; with `assume`, the plan assumes the present pods."""
+    def request(
+        self, request_id: str, *nodes: str, drain: bool = True, assume: bool = False, gang: str = "", **more: Any
+    ) -> Any:
+        """Return a `StartDeletion`; with `assume`, the plan assumes the present pods; gang : that of all nodes."""
         entries = []
         for name in nodes:
-            entry = actuator_pb2.NodeToDelete(node=name, drain=drain)
+            entry = actuator_pb2.NodeToDelete(node=name, drain=drain, gang=gang)
             if assume:
                 uids = self.uids_to_move(name)
                 entry.assumption.CopyFrom(

@@ -18,13 +18,15 @@ from trimtab.actuator.tracker.states import FINAL_STATES, State
 from trimtab.actuator.tracker.tracker import Tracker
 from trimtab.clients.simulation.cluster.faults import Fault
 from trimtab.clients.simulation.cluster.pods import SimulatedPod
-from trimtab.v1 import actuator_pb2, plan_pb2
+from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2
 
 NODES = [f"n{number}" for number in range(8)]
 
 LIMITS = DeletionLimits(max_parallelism=4, max_drain_parallelism=2, max_plan_age_s=300)
 
 MIN_SIZE = 3
+
+CANCELLED = reason_pb2.DeletionReason.CANCELLED
 
 FAULTS = {
     "taint refused": Fault("add_taint", error=RefusedError("forbidden"), times=1),
@@ -59,10 +61,14 @@ class ActuatorMachine(RuleBasedStateMachine):
         self.cancelled: set[str] = set()
         self.grown = 0
 
-    @rule(names=node_sets, drain=st.booleans(), assume=st.booleans())
-    def start(self, names: list[str], drain: bool, assume: bool) -> None:
-        request = self.stage.request(f"r{next(self.numbers)}", *names, drain=drain, assume=assume)
+    @rule(names=node_sets, drain=st.booleans(), assume=st.booleans(), gang=st.booleans())
+    def start(self, names: list[str], drain: bool, assume: bool, gang: bool) -> None:
+        of = "default/g" if gang and drain else ""
+        request = self.stage.request(f"r{next(self.numbers)}", *names, drain=drain, assume=assume, gang=of)
         self._start(request)
+        answers = self.answers.get(request.request_id, {})
+        if of and "FAILED_TO_MARK_TO_BE_DELETED" not in {reason for _, reason in answers.values()}:
+            assert len({accepted for accepted, _ in answers.values()}) <= 1, "a gang is torn"
 
     @precondition(lambda self: self.answers)
     @rule(data=st.data())
@@ -80,6 +86,9 @@ class ActuatorMachine(RuleBasedStateMachine):
         assert all(before[name] in (State.TAINTED, State.DRAINING, State.DRAINED) for name in stopped)
         assert self.cancelled & set(names) <= set(cancelled), "what was cancelled stays so"
         self.cancelled |= stopped
+        # A gang that has not begun is cancelled with one of its nodes.
+        states = self.stage.status().deletions
+        self.cancelled |= {one.node for one in states if one.reason == CANCELLED and one.state == State.ROLLING_BACK}
 
     @rule(delta=st.integers(1, 2), behind=st.integers(0, 1))
     def grow(self, delta: int, behind: int) -> None:

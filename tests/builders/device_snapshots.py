@@ -111,13 +111,13 @@ def partitioned(node: str) -> tuple[DeviceSlice, ...]:
     )
 
 
-def write_devices(world: DeviceWorld, seed: int = 0) -> pb.Devices:
-    """Write the message."""
-    return _Writer(random.Random(seed)).write(world)
+def write_devices(world: DeviceWorld, seed: int | None = 0) -> pb.Devices:
+    """Write the message. seed : of the order of rows, None = that of the world."""
+    return _Writer(None if seed is None else random.Random(seed)).write(world)
 
 
 class _Writer:
-    def __init__(self, chance: random.Random) -> None:
+    def __init__(self, chance: random.Random | None) -> None:
         self._chance = chance
         self._out = pb.Devices()
         self._strings: dict[str, int] = {"": 0}
@@ -150,7 +150,8 @@ class _Writer:
 
     def _shuffled(self, rows: Iterable[Any]) -> list[Any]:
         listed = list(rows)
-        self._chance.shuffle(listed)
+        if self._chance is not None:
+            self._chance.shuffle(listed)
         return listed
 
     def _string(self, text: str) -> int:

@@ -4,11 +4,14 @@ from random import Random
 
 from tests.builders.rows import Labels, NodeRow, PodRow
 from trimtab.planner.model.values import (
+    FOLLOWS,
+    LEADS,
     AffinityTerm,
     HostPort,
     LabelRequirement,
     MountedVolume,
     NodeAffinityTerm,
+    PodClaim,
     PodRequirements,
     Selector,
     SpreadConstraint,
@@ -114,6 +117,7 @@ def spec(random: Random) -> PodRequirements:
         return random.random() < share
 
     disks = ("d1", "d2")
+    affine = tuple(affinity_term(random) for _ in range(random.choice((0, 0, 0, 1, 2))))
     return PodRequirements(
         requests=tuple(
             sorted((r, random.choice((1, 2, 3))) for r in _some(random, ("cpu", "memory", "x/gpu", "weird"), 3))
@@ -125,14 +129,21 @@ def spec(random: Random) -> PodRequirements:
             HostPort(random.choice(("TCP", "UDP")), random.choice(("0.0.0.0", "10.0.0.1", "10.0.0.2")), 80)
             for _ in range(random.choice((0, 0, 0, 1, 2)))
         ),
-        pod_affinity=tuple(affinity_term(random) for _ in range(random.choice((0, 0, 0, 1, 2)))),
+        pod_affinity=affine,
         pod_anti_affinity=tuple(affinity_term(random) for _ in range(random.choice((0, 0, 0, 1, 2)))),
         topology_spread=tuple(spread(random) for _ in range(random.choice((0, 0, 1, 2)))),
         unsupported=("resourceClaims",) if sometimes(0.03) else (),
         exclusive_disks=tuple(_some(random, disks, 1)) if sometimes(0.15) else (),
         read_only_disks=tuple(_some(random, disks, 1)) if sometimes(0.15) else (),
         node_features=tuple(sorted(_some(random, FEATURES, 2))) if sometimes(0.15) else (),
+        # Pods with required affinity are not planned together.
+        claims=(together(random),) if not affine and sometimes(0.2) else (),
     )
+
+
+def together(random: Random) -> PodClaim:
+    """Return a claim whose pods are planned together."""
+    return PodClaim("x", random.choice(("a/one", "a/two")), None, "", None, random.choice((LEADS, FOLLOWS, FOLLOWS)))
 
 
 def volume(random: Random, number: int) -> MountedVolume:

@@ -70,7 +70,7 @@ class FakeActuator:
     def __init__(self) -> None:
         self.status = actuator_pb2.ActuatorStatus()
         self.rpcs = ["GetStatus", "StartDeletion", "ScaleUp", "ApplyTaints", "ApplyPodCosts", "ApplyBufferStatus"]
-        self.rpcs.append("StartReplacement")
+        self.rpcs += ["StartReplacement", "LowerTargets"]
         self.refused: set[str] = set()
         self.failures: deque[TrimtabError] = deque()
         self.orders: list[actuator_pb2.StartDeletionRequest] = []
@@ -82,6 +82,7 @@ class FakeActuator:
         self.buffers: list[list[plan_pb2.SlackObject]] = []
         self.buffer_answer = actuator_pb2.ApplyBufferStatusResponse()
         self.grown: list[list[plan_pb2.ScaleUpSplit]] = []
+        self.lowered: list[tuple[str, int, int]] = []
         self.replacing: list[actuator_pb2.StartReplacementRequest] = []
         self.replacement_answer = actuator_pb2.StartReplacementResponse(accepted=True)
 
@@ -106,6 +107,12 @@ class FakeActuator:
         return actuator_pb2.ScaleUpResponse(
             splits=[self._growth(one.node_group) for one in splits],
         )
+
+    def lower_targets(
+        self, request_id: str, reductions: Sequence[actuator_pb2.TargetReduction]
+    ) -> actuator_pb2.LowerTargetsResponse:
+        self.lowered += [(one.node_group, one.current_size, one.new_size) for one in reductions]
+        return actuator_pb2.LowerTargetsResponse(reductions=[self._growth(one.node_group) for one in reductions])
 
     def _growth(self, group: str) -> actuator_pb2.ScaleUpAnswer:
         if group in self.refused:

@@ -2,7 +2,7 @@
 clusters, and the cheapest clusters that hold their pods, by exhaustion.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import NamedTuple
 
@@ -130,10 +130,17 @@ def small_cluster(random: Random, most_nodes: int = 6, most_pods: int = 12) -> S
     return SmallCluster(nodes, pods)
 
 
-def least_price(cluster: SmallCluster) -> float:
-    """Return the price of the cheapest cluster that some set of leaving nodes leads to, by trying everything."""
-    count, prices = len(cluster.nodes), [SIZES[one].price for one in cluster.nodes]
-    best = sum(prices)
+class StayingNodes(NamedTuple):
+    """Some nodes stay. pods : those of the others, largest first; free : room of each node; price : of all of them."""
+
+    pods: list[tuple[int, int]]
+    free: list[tuple[int, int]]
+    price: float
+
+
+def all_choices(cluster: SmallCluster) -> Iterator[StayingNodes]:
+    """Yield every set of nodes that may stay."""
+    count = len(cluster.nodes)
     for bits in range(1 << count):
         stays = [i for i in range(count) if bits >> i & 1]
         moved = sorted((one for i in range(count) if i not in stays for one in cluster.pods[i]), reverse=True)
@@ -144,7 +151,23 @@ def least_price(cluster: SmallCluster) -> float:
             )
             for i in stays
         ]
-        best = _packed(moved, free, sum(prices[i] for i in stays), best, {})
+        yield StayingNodes(moved, free, sum(SIZES[cluster.nodes[i]].price for i in stays))
+
+
+def least_price(cluster: SmallCluster) -> float:
+    """Return the price of the cheapest cluster that some set of leaving nodes leads to, by trying everything."""
+    best = sum(SIZES[one].price for one in cluster.nodes)
+    for one in all_choices(cluster):
+        best = _packed(one.pods, one.free, one.price, best, {})
+    return best
+
+
+def fewest_moves(cluster: SmallCluster, price: float) -> int:
+    """Return how many pods must move for the cluster to cost no more than this, by trying everything."""
+    best = sum(map(len, cluster.pods)) + 1
+    for one in all_choices(cluster):
+        if len(one.pods) < best and _packed(one.pods, one.free, one.price, price + 1e-6, {}) <= price + 1e-9:
+            best = len(one.pods)
     return best
 
 

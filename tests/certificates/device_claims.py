@@ -1,26 +1,91 @@
 """Whether the devices that pods of a node claim can be given to all of them, from the snapshot alone.
 
-Counted claims only: exact numbers of devices of a node's own pools, without constraints, of classes whose selectors
-compare the driver or an attribute with a text; partitions within the counters that they share. A pod that is where it
-was keeps its devices; devices of a pod that has gone are free. Everybody else's devices are found by trying, whatever
-the order in which the scheduler would look at them.
+Claims of devices of a node's own pools, without constraints, of classes whose selectors compare the driver or an
+attribute with a text: exact numbers, all devices, the first alternative that can be had; partitions within the counters
+that they share, shares within the capacity of their device (without policies). A pod that is where it was keeps its
+devices; devices of a pod that has gone are free. Everybody else's devices are found by trying, whatever the order in
+which the scheduler would look at them.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
-from itertools import accumulate, pairwise
-from typing import Any
+from itertools import accumulate, chain, pairwise
+from typing import Any, NamedTuple, TypeVar
 
 from tests.certificates.cluster import Cluster, Pod
 from tests.reference.devices.objects import amount
 from trimtab.v1 import snapshot_pb2 as pb
 
+T = TypeVar("T")
 Device = tuple[str, str]
 """Driver and name: of one node, since each pool is a node's own."""
 _BY_DRIVER = re.compile(r'device\.driver == "([^"]*)"')
 _BY_ATTRIBUTE = re.compile(r'device\.attributes\["([^"]*)"\]\.(\w+) == "([^"]*)"')
+
+
+Pick = tuple[set[Device], Mapping[str, Fraction]]
+"""The devices of which one is taken, and how much of each capacity if it can be shared."""
+
+
+class Held(NamedTuple):
+    """A device in use. owner : pod, "" = nobody; consumed : what a share takes of each capacity."""
+
+    owner: str
+    device: Device
+    consumed: Mapping[str, Fraction]
+
+
+class DevicesLeft:
+    """What of a node's devices can still be given. taken : those that are given away whole."""
+
+    def __init__(
+        self, published: Mapping[Device, pb.DeviceContent], counters: dict[tuple[str, str, str], Fraction]
+    ) -> None:
+        self.taken: set[Device] = set()
+        self._counters, self._shares = counters, dict[Device, int]()
+        self._consumes = {name: _amounts(content.consumed_counters) for name, content in published.items()}
+        self._whole = {
+            name: {one.name: amount(one.value) for one in content.capacities}
+            for name, content in published.items()
+            if content.allow_multiple_allocations
+        }
+        self._free = {name: dict(of) for name, of in self._whole.items()}
+
+    def take(self, device: Device, wanted: Mapping[str, Fraction], sign: int = 1) -> bool:
+        """Take a device, or what is wanted of it; return whether there was enough. sign : -1 gives it back."""
+        if device not in self._whole:
+            self.taken ^= {device}
+            return self._count(device, sign)
+        free, is_enough = self._free[device], True
+        for name, value in self._whole[device].items():
+            free[name] -= sign * wanted.get(name, value)
+            is_enough &= free[name] >= 0
+        before = self._shares.get(device, 0)
+        self._shares[device] = before + sign
+        # The first share takes of the counters; the last one that goes gives it back.
+        return self._count(device, sign) and is_enough if 0 in (before, before + sign) else is_enough
+
+    def _count(self, device: Device, sign: int) -> bool:
+        return _subtract(self._counters, device[0], self._consumes[device], sign)
+
+    def can_give(self, wanted: Sequence[Sequence[Sequence[Pick]]]) -> bool:
+        """Return whether each request can have the devices of one of its alternatives: backtracking."""
+        if not wanted:
+            return True
+        first, *rest = wanted
+        return any(self._can_give(sorted(picks, key=lambda pick: len(pick[0])), rest) for picks in first)
+
+    def _can_give(self, picks: Sequence[Pick], others: Sequence[Sequence[Sequence[Pick]]]) -> bool:
+        if not picks:
+            return self.can_give(others)
+        (eligible, amounts), *rest = picks
+        for device in sorted(eligible - self.taken):
+            if self.take(device, amounts) and self._can_give(rest, others):
+                return True
+            self.take(device, amounts, -1)
+        return False
 
 
 class DeviceClaims:
@@ -38,41 +103,73 @@ class DeviceClaims:
         published = self._published(node)
         staying = {pod.key for pod in claiming if pod.node == node}
         present = {pod.key for pod in there}
-        held = {
-            device
-            for key, device in self._held(node)
-            if key in staying or key not in self._cluster.pods or key in present
-        }
-        wanted = [
-            {name for name in published if name not in held and self._is_eligible(request, name, published[name])}
+        kept = [
+            one for one in self._held(node)
+            if one.owner in staying or one.owner not in self._cluster.pods or one.owner in present
+        ]  # fmt: skip
+        having = {one.owner for one in self._held(node)}
+        own = [
+            request
             for pod in claiming
-            if pod.key not in {key for key, _ in self._held(node)}
-            for request in self._requests(pod, published)
+            if pod.key not in having
+            for claim in pod.spec.claims
+            for request in (claim.spec.requests if not claim.shared_claim else ())
         ]
-        consumes = {name: _amounts(content.consumed_counters) for name, content in published.items()}
-        if not any(consumes.values()):
-            return "" if _can_all_have(wanted) else f"{len(wanted)} devices cannot be given on {node}"
-        left = self._counters(node)
-        for name in held:
-            _subtract(left, name[0], consumes.get(name, {}))
-        return (
-            "" if _can_have_counted(wanted, consumes, left) else f"{len(wanted)} partitions cannot be given on {node}"
-        )
+        asked = [
+            (request.admin_access, [self._picks(one, published) for one in request.alternatives])
+            for request in (*own, *self._shared_requests(claiming, node))
+            if not all(map(self.is_reached, request.alternatives))
+        ]
+        # Who administrates needs as many devices as any other, whoever has them.
+        if any(len(set().union(*(of for of, _ in picks))) < len(picks) for admin, (picks, *_) in asked if admin):
+            return f"{node} has too few devices for administration"
+        wanted = [alternatives for admin, alternatives in asked if alternatives and not admin]
+        left = self._left(node, published, kept)
+        if all(len(one) == 1 for one in wanted) and not any(map(_is_measured, published.values())):
+            single = [eligible - left.taken for (picks,) in wanted for eligible, _ in picks]
+            return "" if can_all_have(single) else f"{len(single)} devices cannot be given on {node}"
+        return "" if left.can_give(wanted) else f"{len(wanted)} requests cannot be served on {node}"
+
+    def _left(self, node: str, published: Mapping[Device, pb.DeviceContent], kept: Iterable[Held]) -> DevicesLeft:
+        """Return what is left of a node's devices."""
+        left = DevicesLeft(published, self._counters(node))
+        for one in kept:
+            if one.device in published:
+                left.take(one.device, one.consumed)
+        return left
+
+    def _picks(self, request: pb.DeviceSubRequest, published: Mapping[Device, pb.DeviceContent]) -> list[Pick]:
+        """Return the devices of which an alternative takes one each, and how much of a shared one."""
+        eligible = {device for device, content in published.items() if self.is_eligible(request, device, content)}
+        asked = {one.name: amount(one.value) for one in request.capacities}
+        if request.mode != pb.DeviceAllocationMode.ALL:
+            return [(eligible, asked)] * (request.count or 1)
+        # One more than there is, if there is none, so that it is missed.
+        return [({one}, asked) for one in sorted(eligible)] or [(set(), asked)]
 
     def _counters(self, node: str) -> dict[tuple[str, str, str], Fraction]:
         """Return the counters of a node, by driver, set and name; of a new one, those of another of its group."""
         if node not in self._cluster.message_nodes():
             group = self._cluster.nodes[node].node_group
+            for declared in self._devices.templates:
+                if declared.node_group == group:
+                    used = [(one.driver, one.counter_set) for one in declared.slices if one.counter_set]
+                    return dict(chain.from_iterable(self._counters_of(*one) for one in used))
             members = [name for name, row in self._cluster.message_nodes().items() if row.node_group == group]
-            node = max(members, key=lambda name: len(self._of_node.get(name, {})))
+            node = max(members, key=lambda name: len(self._of_node.get(name, {})), default="")
         table = self._devices.slices
-        nodes, drivers, sets = (_ints(getattr(table, name), table.count) for name in ("node", "driver", "counter_set"))
-        return {
-            (self._text[drivers[at]], *key): amount
+        nodes, drivers, sets = (ints(getattr(table, name), table.count) for name in ("node", "driver", "counter_set"))
+        found = [
+            self._counters_of(self._text[drivers[at]], sets[at])
             for at in range(table.count)
             if sets[at] and self._text[nodes[at]] == node
-            for key, amount in _amounts(self._devices.counter_sets[sets[at] - 1].sets).items()
-        }
+        ]
+        return dict(chain.from_iterable(found))
+
+    def _counters_of(self, driver: str, number: int) -> Iterator[tuple[tuple[str, str, str], Fraction]]:
+        """Yield the counters of a slice. number : of its sets, plus 1."""
+        for key, value in _amounts(self._devices.counter_sets[number - 1].sets).items():
+            yield (driver, *key), value
 
     def problem(self, pod: Pod) -> str:
         """Return why a claim of a pod cannot be used."""
@@ -83,13 +180,30 @@ class DeviceClaims:
                 return claim.problem or f"classes {sorted(missing)} are missing"
         return ""
 
-    def elsewhere(self, pod: Pod, node: str) -> str:
-        """Return why the devices of a claim that pods share cannot be reached."""
+    def elsewhere(self, pod: Pod, node: str, on: Mapping[str, Sequence[Pod]]) -> str:
+        """Return why the devices of a claim that pods share cannot be reached. on : the pods of each node."""
         for claim in pod.spec.claims:
-            at = self._nodes_of_named.get((pod.namespace, claim.shared_claim), "")
-            if claim.shared_claim and at and at != node:
+            key = pod.namespace, claim.shared_claim
+            if not claim.shared_claim:
+                continue
+            users = self._users.get(key, set())
+            there = {name for name, pods in on.items() if any(one.key in users for one in pods)} - {node}
+            allocated, at = self._allocated.get(key, (False, ""))
+            if allocated and at != node and at and (at in there or self._consumers.get(key, set()) - users):
                 return f"claim {claim.shared_claim} has devices of {at}"
+            if there and not (allocated and not at):
+                return f"other pods of claim {claim.shared_claim} are on {sorted(there)}"
         return ""
+
+    @cached_property
+    def _users(self) -> dict[tuple[str, str], set[str]]:
+        """The pods of each claim that they may share; those that have ended do not count."""
+        found: dict[tuple[str, str], set[str]] = {}
+        for pod in self._cluster.pods.values():
+            for claim in pod.spec.claims if not pod.ended else ():
+                if claim.shared_claim:
+                    found.setdefault((pod.namespace, claim.shared_claim), set()).add(pod.key)
+        return found
 
     def _published(self, node: str) -> dict[Device, pb.DeviceContent]:
         """Return the devices of a node's complete pools; of a new node, those that its group's nodes have."""
@@ -101,7 +215,7 @@ class DeviceClaims:
         """Return how many devices of a class a node has, or a new node of a group."""
         request = pb.DeviceSubRequest(device_class=name)
         published = self._published(node) if node else self._of_new_node(group)
-        return sum(self._is_eligible(request, *one) for one in published.items())
+        return sum(self.is_eligible(request, *one) for one in published.items())
 
     def _of_new_node(self, group: str) -> dict[Device, pb.DeviceContent]:
         """Return the devices that a group declares, or those that its nodes have."""
@@ -119,8 +233,8 @@ class DeviceClaims:
     @cached_property
     def _of_node(self) -> dict[str, dict[Device, pb.DeviceContent]]:
         table, found = self._devices.slices, dict[str, dict[Device, pb.DeviceContent]]()
-        nodes, drivers, sets = (_ints(getattr(table, name), table.count) for name in ("node", "driver", "device_set"))
-        pools, counts = _ints(table.pool, table.count), _longs(table.slice_count)
+        nodes, drivers, sets = (ints(getattr(table, name), table.count) for name in ("node", "driver", "device_set"))
+        pools, counts = ints(table.pool, table.count), _longs(table.slice_count)
         of_pool = [(drivers[at], pools[at]) for at in range(table.count)]
         for at in range(table.count):
             if of_pool.count(of_pool[at]) == counts[at] and sets[at]:
@@ -133,48 +247,98 @@ class DeviceClaims:
         one = self._devices.device_sets[device_set]
         return zip(one.names, one.contents, strict=True)
 
-    def _held(self, node: str) -> Iterator[tuple[str, Device]]:
-        """Yield the pod that owns each device in use on a node, "" = none does, and the device."""
-        yield from self._held_by_node.get(node, ())
+    def held_anywhere(self) -> dict[str, set[tuple[str, str, str]]]:
+        """Return the devices that each pod holds, by driver, pool and name; those of claims of no pod under ""."""
+        found: dict[str, set[tuple[str, str, str]]] = {}
+        for pool, held in self._held_by_node.items():
+            for owner, (driver, name), _ in held:
+                found.setdefault(owner, set()).add((driver, pool, name))
+        return found
+
+    def is_reached(self, request: pb.DeviceSubRequest) -> bool:
+        """Return whether only devices that several nodes reach are eligible for a request."""
+        by_node = {
+            bool(node)
+            for node, of in self._of_node.items()
+            if any(self.is_eligible(request, *one) for one in of.items())
+        }
+        return by_node == {False}
+
+    def _held(self, node: str) -> list[Held]:
+        """Return the devices in use on a node."""
+        return self._held_by_node.get(node, [])
 
     @cached_property
-    def _held_by_node(self) -> dict[str, list[tuple[str, Device]]]:
-        claims, found = self._devices.claims, dict[str, list[tuple[str, Device]]]()
+    def _held_by_node(self) -> dict[str, list[Held]]:
+        claims, found = self._devices.claims, dict[str, list[Held]]()
         owners = self._texts(claims.pods, claims.pod_lengths, claims.count)
-        namespace = _ints(claims.namespace, claims.count)
-        rows = _ints(claims.result_claim, len(claims.result_flags))
-        columns = [_ints(getattr(claims, f"result_{name}"), len(rows)) for name in ("driver", "pool", "device")]
+        namespace = ints(claims.namespace, claims.count)
+        rows = ints(claims.result_claim, len(claims.result_flags))
+        columns = [ints(getattr(claims, f"result_{name}"), len(rows)) for name in ("driver", "pool", "device")]
+        consumed: dict[int, dict[str, Fraction]] = {}
+        of_amounts = [ints(getattr(claims, f"capacity_{name}"), -1) for name in ("result", "name", "amount")]
+        for result, name, quantity in zip(*of_amounts, strict=True):
+            consumed.setdefault(result, {})[self._text[name]] = amount(self._text[quantity])
         for at, row in enumerate(rows):
             driver, pool, name = (self._text[column[at]] for column in columns)
             if not claims.result_flags[at] & 1:
                 key = f"{self._text[namespace[row]]}/{owners[row]}" if owners[row] else ""
-                found.setdefault(pool, []).append((key, (driver, name)))
+                found.setdefault(pool, []).append(Held(key, (driver, name), consumed.get(at, {})))
         return found
 
     @cached_property
-    def _nodes_of_named(self) -> dict[tuple[str, str], str]:
+    def _named(self) -> dict[tuple[str, str], int]:
+        """The rows of claims, by namespace and name."""
         claims = self._devices.claims
         names = self._texts(claims.names, claims.name_lengths, claims.count)
-        columns = (_ints(claims.namespace, claims.count), names, _ints(claims.node, claims.count))
-        return {(self._text[space], name): self._text[node] for space, name, node in zip(*columns, strict=True)}
+        spaces = ints(claims.namespace, claims.count)
+        return {(self._text[space], name): row for row, (space, name) in enumerate(zip(spaces, names, strict=True))}
+
+    @cached_property
+    def _allocated(self) -> dict[tuple[str, str], tuple[bool, str]]:
+        """Whether claims have devices, and the only node that reaches these, "" = there are several."""
+        claims = self._devices.claims
+        nodes = ints(claims.node, claims.count)
+        return {
+            key: (bool(claims.flags and claims.flags[row] & 1), self._text[nodes[row]])
+            for key, row in self._named.items()
+        }
+
+    @cached_property
+    def _consumers(self) -> dict[tuple[str, str], set[str]]:
+        """For whom claims are reserved, as keys of pods."""
+        claims, found = self._devices.claims, dict[tuple[str, str], set[str]]()
+        rows = ints(claims.consumer_claim, len(claims.consumer_claim) // 4)
+        key_of = {row: key for key, row in self._named.items()}
+        for row, name in zip(rows, self._texts(claims.consumers, claims.consumer_lengths, len(rows)), strict=True):
+            found.setdefault(key_of[row], set()).add(f"{key_of[row][0]}/{name}")
+        return found
+
+    def _shared_requests(self, pods: Iterable[Pod], node: str) -> Iterator[pb.DeviceRequest]:
+        """Yield the requests of claims of several pods on a node: once for all pods."""
+        specs = {(pod.namespace, claim.shared_claim): claim.spec for pod in pods for claim in pod.spec.claims}
+        for key, spec in specs.items():
+            allocated, at = self._allocated.get(key, (False, ""))
+            if key[1] and not (allocated and at in {"", node}):
+                row = self._named.get(key)
+                wanted = spec if row is None else self._devices.claim_specs[self._claim_spec[row]]
+                yield from wanted.requests
+
+    @cached_property
+    def _claim_spec(self) -> list[int]:
+        return ints(self._devices.claims.spec, self._devices.claims.count)
 
     def _texts(self, data: bytes, lengths: bytes, count: int) -> list[str]:
-        bounds = [0, *accumulate(_ints(lengths, count))]
+        bounds = [0, *accumulate(ints(lengths, count))]
         return [data[first:last].decode() for first, last in pairwise(bounds)]
 
-    def _requests(self, pod: Pod, published: dict[Device, pb.DeviceContent]) -> Iterator[pb.DeviceSubRequest]:
-        """Yield the request of each device that a pod claims on a node."""
-        for claim in pod.spec.claims:
-            for request in claim.spec.requests if not claim.shared_claim else ():
-                (one,) = request.alternatives
-                every = sum(self._is_eligible(one, *device) for device in published.items())
-                # One more than there is, if there is none, so that it is missed.
-                for _ in range(max(every, 1) if one.mode == pb.DeviceAllocationMode.ALL else one.count or 1):
-                    yield one
-
-    def _is_eligible(self, request: pb.DeviceSubRequest, device: Device, content: pb.DeviceContent) -> bool:
+    def is_eligible(self, request: pb.DeviceSubRequest, device: Device, content: pb.DeviceContent) -> bool:
+        """Return whether a request may get a device."""
         (found,) = (one for one in self._devices.classes if one.name == request.device_class)
         if any(taint.effect in {"NoSchedule", "NoExecute"} for taint in content.taints):
+            return False
+        sizes = {one.name: amount(one.value) for one in content.capacities}
+        if any(amount(one.value) > sizes.get(one.name, -1) for one in request.capacities):
             return False
         return all(_holds(text, device[0], content) for text in (*found.selectors, *request.selectors))
 
@@ -188,9 +352,21 @@ def _holds(expression: str, driver: str, content: pb.DeviceContent) -> bool:
     return values.get(f"{match[1]}/{match[2]}", values.get(match[2] if match[1] == driver else "")) == match[3]
 
 
-def _can_all_have(wanted: list[set[Device]]) -> bool:
+def sharing(pod: Pod, pods: Iterable[Pod], placed: Collection[str]) -> list[Pod]:
+    """Return the pods without a place that share a claim with one: what keeps one of them out keeps all out."""
+    shared = {one.shared_claim for one in pod.spec.claims if one.shared_claim}
+    return [
+        other
+        for other in pods
+        if other.key not in {pod.key, *placed}
+        and other.namespace == pod.namespace
+        and shared & {one.shared_claim for one in other.spec.claims}
+    ]
+
+
+def can_all_have(wanted: Sequence[set[T]]) -> bool:
     """Return whether each can have another device: augmenting paths."""
-    holder: dict[Device, int] = {}
+    holder: dict[T, int] = {}
 
     def gives(at: int, tried: set[Device]) -> bool:
         for device in wanted[at] - tried:
@@ -217,29 +393,15 @@ def _subtract(
     return all(left[driver, *key] >= 0 for key in taken)
 
 
-def _can_have_counted(
-    wanted: Sequence[set[Device]],
-    consumes: Mapping[Device, Mapping[tuple[str, str], Fraction]],
-    left: dict[tuple[str, str, str], Fraction],
-    taken: frozenset[Device] = frozenset(),
-) -> bool:
-    """Return whether each can have another device within the counters: backtracking, the fewest choices first."""
-    if not wanted:
-        return True
-    first, *rest = sorted(wanted, key=len)
-    for device in sorted(first - taken):
-        if _subtract(left, device[0], consumes[device]) and _can_have_counted(rest, consumes, left, taken | {device}):
-            return True
-        _subtract(left, device[0], consumes[device], -1)
-    return False
+def _is_measured(content: pb.DeviceContent) -> bool:
+    return content.allow_multiple_allocations or bool(content.consumed_counters)
 
 
-def _ints(data: bytes, count: int) -> list[int]:
-    return (
-        [int.from_bytes(data[4 * at : 4 * at + 4], "little", signed=True) for at in range(count)]
-        if data
-        else [0] * count
-    )
+def ints(data: bytes, count: int) -> list[int]:
+    """Return a column of 32 bits, zeros if it is empty."""
+    if not data:
+        return [0] * max(count, 0)
+    return [int.from_bytes(data[at : at + 4], "little", signed=True) for at in range(0, len(data), 4)]
 
 
 def _longs(data: bytes) -> list[int]:

@@ -165,6 +165,23 @@ def torn_apart(message: pb.ClusterSnapshot, now: set[str]) -> Iterator[str]:
             yield f"{gang.key}: {len(on) - len(leaves)} of its pods stay, {gang.least} must run"
 
 
+def marked_wrongly(message: pb.ClusterSnapshot, decision: plan_pb2.ScaleDownDecision) -> Iterator[str]:
+    """Check that the nodes of a gang that moves whole from several nodes are marked with it, and that no other is."""
+    marked = {entry.node: entry.gang for entry in decision.unneeded if entry.gang}
+    moved = {pod for entry in decision.unneeded for pod in entry.destinations}
+    right: dict[str, str] = {}
+    for gang in gangs_in(message).values():
+        on = {node for node in gang.pods.values() if node}
+        is_whole = gang.row is not None and gang.row.disruption_mode == pb.PodGroupDisruptionMode.POD_GROUP
+        if gang.least and is_whole and len(on) > 1 and moved & (gang.pods.keys() - gang.pending):
+            right |= dict.fromkeys(on, gang.key)
+    if marked != right:
+        yield f"nodes are marked with the gangs {marked}, right is {right}"
+    costs = {(entry.gang, entry.eviction_cost) for entry in decision.unneeded if entry.gang}
+    if len(costs) > len({gang for gang, _ in costs}):
+        yield f"the nodes of a gang have different costs: {sorted(costs)}"
+
+
 def _counts(row: pb.PodGroup) -> bool:
     """Return whether a group is more than its pods."""
     return row.policy == pb.PodGroupPolicy.GANG or bool(row.topology_key)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from tests.certificates.cluster import Cluster, Pod
 from tests.certificates.disruption import blocks, goes_with_its_node, overdrawn, overdrawn_later, waits_for_completion
 from tests.certificates.evenness import too_uneven
-from tests.certificates.gangs import torn_apart
+from tests.certificates.gangs import marked_wrongly, torn_apart
 from tests.certificates.new_nodes import is_ready
 from tests.certificates.scheduling import PREDICATES, Placement
 from trimtab.v1 import plan_pb2, reason_pb2, snapshot_pb2
@@ -244,6 +244,7 @@ def gangs(plan: Plan) -> Iterator[str]:
         now = {node for node, entry in plan.unneeded.items() if entry.wave == wave and plan.to_move(node)}
         yield from torn_apart(plan.cluster.message, now)
     yield from torn_apart(plan.cluster.message, {*plan.decision.drain})
+    yield from marked_wrongly(plan.cluster.message, plan.decision)
 
 
 def waves(plan: Plan) -> Iterator[str]:

@@ -11,6 +11,7 @@ from random import Random
 
 from tests.certificates import gangs
 from tests.certificates.cluster import GATED, Cluster, Pod
+from tests.certificates.device_claims import sharing
 from tests.certificates.growth_limits import Limits
 from tests.certificates.new_nodes import HOSTNAME, NewNode, is_ready, new_node_of
 from tests.certificates.scheduling import BY_OTHERS, PREDICATES, REASONS, Placement, selects
@@ -432,9 +433,12 @@ def _wrong_predicate(plan: Plan, end: Placement, entry: plan_pb2.UnschedulablePo
     end.on[name] = [one for one in plan.cluster.pods.values() if one.node == name]
     more = [(name, one) for one in end.on[name] if one.spec.pod_anti_affinity]
     end.repelling.extend(more)
-    end.put(pod, name)
-    failing = [reason for reason, rule in REASONS.items() if rule(end, pod, name)]
-    end.take_off(pod, name)
+    beside = sharing(pod, plan.pods.values(), {one.key for pods in end.on.values() for one in pods})
+    for one in (*beside, pod):
+        end.put(one, name)
+    failing = [reason for reason, rule in REASONS.items() if any(rule(end, one, name) for one in (*beside, pod))]
+    for one in (pod, *reversed(beside)):
+        end.take_off(one, name)
     del end.repelling[len(end.repelling) - len(more) :]
     end.nodes.remove(name)
     del end.on[name]

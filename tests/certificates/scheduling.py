@@ -10,6 +10,7 @@ from functools import lru_cache
 
 from tests.certificates.cluster import Cluster, Labels, Pod
 from tests.certificates.device_claims import DeviceClaims
+from tests.certificates.reached_devices import ReachedDevices
 from trimtab.v1 import snapshot_pb2 as pb
 
 CORDON = ("node.kubernetes.io/unschedulable", "", pb.TaintEffect.NO_SCHEDULE)
@@ -408,7 +409,8 @@ def _attached(cluster: Cluster, pod: Pod, driver: int) -> set[str]:
 def devices(placement: Placement, pod: Pod, node: str) -> str:
     if not pod.spec.claims:
         return ""
-    return _claims(placement.cluster).offence([*placement.others(pod, node), pod], node)
+    own = _claims(placement.cluster).offence([*placement.others(pod, node), pod], node)
+    return own or _reached(placement.cluster).offence(pod, node, placement.on)
 
 
 def usable_claims(placement: Placement, pod: Pod, node: str) -> str:
@@ -416,12 +418,16 @@ def usable_claims(placement: Placement, pod: Pod, node: str) -> str:
 
 
 def reached_claims(placement: Placement, pod: Pod, node: str) -> str:
-    return _claims(placement.cluster).elsewhere(pod, node) if pod.spec.claims else ""
+    return _claims(placement.cluster).elsewhere(pod, node, placement.on) if pod.spec.claims else ""
+
+
+def _claims(cluster: Cluster) -> DeviceClaims:
+    return _reached(cluster).claims
 
 
 @lru_cache(maxsize=4)
-def _claims(cluster: Cluster) -> DeviceClaims:
-    return DeviceClaims(cluster)
+def _reached(cluster: Cluster) -> ReachedDevices:
+    return ReachedDevices(cluster, meets)
 
 
 def supported(placement: Placement, pod: Pod, node: str) -> str:

@@ -4,8 +4,6 @@ the group declares, and shrinks. The actuator is killed in both; neither a node 
 
 import json
 import signal
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,10 +14,11 @@ import pytest
 
 from tests.builders import device_objects as dra
 from tests.e2e import workloads
-from tests.e2e.actuator_process import QUICK, apply, kill, listed
+from tests.e2e.actuator_process import QUICK, apply, listed
 from tests.e2e.control_plane.control_plane import ControlPlane, free_ports
 from tests.e2e.driver_stand_in import driver_stand_in
 from tests.e2e.loop_processes import planner_at, process, until
+from tests.e2e.restarted import RestartedProcess
 
 pytestmark = pytest.mark.e2e
 
@@ -46,54 +45,26 @@ def train(replicas: int) -> Json:
     return made
 
 
-class Actuator:
-    """A process that can be killed and started again over the same state."""
-
-    def __init__(self, plane: ControlPlane, folder: Path, address: str, groups: Path) -> None:
-        """`groups` : the file of node groups."""
-        options = ("--address", address, "--state-dir", folder / "state", "--cloud-config", groups)
-        self._command = [sys.executable, "-m", "trimtab.actuator", *map(str, options), *QUICK]
-        self._command += ["--kubeconfig", str(plane.kubeconfig("admin"))]
-        self._log = folder / "actuator.log"
-        self._process = self._start()
-
-    def _start(self) -> "subprocess.Popen[bytes]":
-        with self._log.open("ab") as log:
-            return subprocess.Popen(self._command, stdout=log, stderr=log)
-
-    def die_and_return(self) -> None:
-        """Kill the process without warning, and start it again."""
-        assert self._process.poll() is None, self._log.read_text()[-2000:]
-        kill(self._process)
-        self._process = self._start()
-
-    def end(self) -> None:
-        """Kill the process."""
-        kill(self._process)
-
-
 @contextmanager
-def looping(plane: ControlPlane, folder: Path) -> Iterator[Actuator]:
+def looping(plane: ControlPlane, folder: Path) -> Iterator[RestartedProcess]:
     """Run planner, actuator and loop over the group; yield the actuator."""
     groups, settings = folder / "groups.json", folder / "settings.json"
     groups.write_text(json.dumps(group()))
     settings.write_text(json.dumps({"scaleDown": {"unneededTime": "2s", "delayAfterAdd": "1s"}}))
     planner, address, health = (f"127.0.0.1:{port}" for port in free_ports(3))
-    actuator = Actuator(plane, folder, address, groups)
-    try:
-        with (
-            planner_at(planner, folder),
-            process(
-                "trimtab.clients.cli", "run", "--planner", planner, "--actuator", address, "--node-groups", groups,
-                "--settings", settings, "--interval", 0.5, "--health-address", health,
-                "--kubeconfig", plane.kubeconfig("admin"), log=folder / "loop.log",
-            ) as loop,
-        ):  # fmt: skip
-            yield actuator
-            loop.send_signal(signal.SIGTERM)
-            assert loop.wait(60) == 0, (folder / "loop.log").read_text()[-3000:]
-    finally:
-        actuator.end()
+    options = ("--address", address, "--state-dir", folder / "state", "--cloud-config", groups, *QUICK)
+    access = ("--kubeconfig", plane.kubeconfig("admin"))
+    with (
+        RestartedProcess("trimtab.actuator", (*options, *access), folder / "actuator.log") as actuator,
+        planner_at(planner, folder),
+        process(
+            "trimtab.clients.cli", "run", "--planner", planner, "--actuator", address, "--node-groups", groups,
+            "--settings", settings, "--interval", 0.5, "--health-address", health, *access, log=folder / "loop.log",
+        ) as loop,
+    ):  # fmt: skip
+        yield actuator
+        loop.send_signal(signal.SIGTERM)
+        assert loop.wait(60) == 0, (folder / "loop.log").read_text()[-3000:]
 
 
 def tainted(plane: ControlPlane) -> list[str]:

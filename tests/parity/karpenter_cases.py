@@ -7,15 +7,29 @@ from typing import Any
 
 import yaml
 
-from tests.builders.kubernetes import Json, node, node_group, pdb, pod, replica_set
-from tests.builders.replacement import NOW_S
+from tests.builders.kubernetes import (
+    Json,
+    daemon_set,
+    node,
+    node_affinity,
+    node_group,
+    pdb,
+    persistent_volume,
+    persistent_volume_claim,
+    pod,
+    replica_set,
+)
+from tests.builders.replacement import NOW_S, Outcome, plan
 
 DATA = yaml.safe_load((Path(__file__).parent / "data" / "karpenter_consolidation.yaml").read_text(encoding="utf-8"))
 OLD_S = 86_400
 STEP = 0.1
 """Price by which types that are alike differ."""
 WEB = replica_set("web", 99)
+AGENT = daemon_set("agent")
 SPOT_LABELS = {"karpenter.sh/capacity-type": "spot"}
+DELETING = f"ToBeDeletedByClusterAutoscaler={NOW_S}:NoSchedule"
+MIRROR = "kubernetes.io/config.mirror"
 
 
 class KarpenterCase:
@@ -38,7 +52,7 @@ class KarpenterCase:
     def objects(self) -> list[Json]:
         """Return the cluster as Kubernetes objects."""
         nodes = [_node(name, row) for name, row in zip(self.node_names, self.rows, strict=True)]
-        return [WEB, *self._groups, *nodes, *self._pods(), *self._budgets()]
+        return [WEB, AGENT, *self._groups, *nodes, *self._pods(), *self._volumes(), *self._budgets()]
 
     def settings(self) -> Json:
         """Return the settings that are Karpenter's: it asks for no least saving, and plans one command at a time."""
@@ -102,15 +116,30 @@ class KarpenterCase:
                     yield _pod(f"p{number}", at, row)
                     number += 1
 
+    def _volumes(self) -> Iterator[Json]:
+        """Yield the volumes of pods that are bound to one of their node, and their claims."""
+        for row in self.case.get("pods", []):
+            for at in row["at"] if row.get("local") else ():
+                only = node_affinity([("kubernetes.io/hostname", "In", [at])])["nodeAffinity"]
+                terms = only["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+                path: Json = {"local": {"path": "/data"}}
+                yield persistent_volume(f"of-{at}", source=path, affinity=terms)
+                yield persistent_volume_claim(f"of-{at}", volume=f"of-{at}")
+
     def _budgets(self) -> Iterator[Json]:
-        budget = self.case.get("budgets")
-        if budget is None:
-            return
-        made = pdb("test", budget["allowed"], labels={"app": "test"}, namespace=budget.get("namespace", "default"),
-                   healthy=1, desired=1, expected=1)  # fmt: skip
-        if "unhealthy" in budget:
-            made["spec"]["unhealthyPodEvictionPolicy"] = budget["unhealthy"]
-        yield made
+        budgets = self.case.get("budgets", [])
+        for number, budget in enumerate(budgets if isinstance(budgets, list) else [budgets]):
+            made = pdb(f"test-{number}", budget["allowed"], labels={"app": "test"},
+                       namespace=budget.get("namespace", "default"), healthy=1, desired=1, expected=1)  # fmt: skip
+            if "unhealthy" in budget:
+                made["spec"]["unhealthyPodEvictionPolicy"] = budget["unhealthy"]
+            yield made
+
+
+def decided(found: KarpenterCase) -> Outcome:
+    """Decide with settings under which, as in Karpenter, nodes that are not ready stay, however many they are."""
+    more = {"scaleDown": {"unreadyEnabled": False, "okTotalUnreadyCount": 99}}
+    return plan(found.objects(), settings=found.settings(), more=more)
 
 
 def _since(age_s: int) -> str:
@@ -123,14 +152,20 @@ def _node(name: str, row: Json) -> Json:
     return node(
         name, str(row.get("cores", kind["cores"])), "128Gi", zone=row.get("zone", ""), labels=labels,
         annotations=row.get("annotations"), ready=row.get("ready", True), created=_since(row.get("age", OLD_S)),
+        taints=[DELETING] if row.get("deleting") else (),
     )  # fmt: skip
 
 
 def _pod(name: str, at: str, row: Json) -> Json:
+    owner = AGENT if row.get("daemon") else WEB
+    annotations = row.get("annotations", {}) | ({MIRROR: "mirror"} if row.get("mirror") else {})
     more: dict[str, Any] = {
-        "owner": WEB if row.get("owner", True) else None,
+        "owner": owner if row.get("owner", True) and not row.get("mirror") else None,
         "labels": row.get("labels"),
-        "annotations": row.get("annotations"),
+        "annotations": annotations,
+        "phase": row.get("phase"),
+        "deletion": _since(1) if row.get("deletion") else None,
+        "claims": [f"of-{at}"] if row.get("local") else (),
         "created": _since(row.get("age", OLD_S)),
         "node_selector": row.get("selector"),
         "affinity": _affinity(row),

@@ -6,8 +6,7 @@ Each plan is checked by the certificate. The data name the lines that are restat
 import pytest
 
 from tests.builders.kubernetes import Json
-from tests.builders.replacement import Outcome, plan
-from tests.parity.karpenter_cases import DATA, KarpenterCase
+from tests.parity.karpenter_cases import DATA, KarpenterCase, decided
 from trimtab.v1 import snapshot_pb2
 
 IT_COUNT, ENTRY_COUNT = 73, 37
@@ -23,12 +22,6 @@ KNOWN = {
 }
 """What this build knows of what cases need."""
 CASES = [pytest.param(one, id=one["name"]) for one in DATA["cases"]]
-
-
-def decided(found: KarpenterCase) -> Outcome:
-    """Decide with settings under which, as in Karpenter, nodes that are not ready stay, however many they are."""
-    more = {"scaleDown": {"unreadyEnabled": False, "okTotalUnreadyCount": 99}}
-    return plan(found.objects(), settings=found.settings(), more=more)
 
 
 @pytest.mark.parametrize("case", CASES)

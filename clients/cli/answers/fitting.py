@@ -13,12 +13,11 @@ from rich.table import Table
 
 from trimtab.clients.cli.amounts import amount, counted, named_amount, some
 from trimtab.clients.cli.causes import cause
-from trimtab.clients.cli.device_causes import device_cause, device_kinds
+from trimtab.clients.cli.device_causes import OF_DEVICES, device_cause, device_kinds
 from trimtab.clients.cluster_view import ClusterView, ShownPod
 from trimtab.v1 import planner_pb2, reason_pb2
 
 _Reason = reason_pb2.PredicateReason
-_OF_DEVICES = (_Reason.DEVICES_NOT_AVAILABLE, _Reason.CLAIM_UNUSABLE)
 
 
 class FitOutcome(NamedTuple):
@@ -93,7 +92,7 @@ def _text(view: ClusterView, pod: ShownPod, node: planner_pb2.NodeFit, reasons: 
 
 def _clause(view: ClusterView, pod: ShownPod, node: planner_pb2.NodeFit, reason: int) -> str:
     """Return why a node does not take a pod; for resources, how much is missing."""
-    if reason in _OF_DEVICES and node.devices:
+    if reason in OF_DEVICES and node.devices:
         return device_cause(node.devices)
     if reason != _Reason.INSUFFICIENT_RESOURCES:
         return cause(view, pod, node.node, reason)

@@ -7,7 +7,7 @@ would help.
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from rich.markup import escape
@@ -18,6 +18,8 @@ from trimtab.clients.cli.answers.expansion import chosen_because, lost_because
 from trimtab.clients.cli.answers.gangs import gang_of, gang_sentence
 from trimtab.clients.cli.causes import cause
 from trimtab.clients.cli.decisions import default_decisions
+from trimtab.clients.cli.device_causes import OF_DEVICES
+from trimtab.clients.cli.explain.new_devices import device_causes_on_new_nodes
 from trimtab.clients.cli.output import as_document
 from trimtab.clients.cli.planners import PlannerAccess
 from trimtab.clients.cli.sentences import NODE_GROUP_SENTENCES, SKIPPED_SENTENCES
@@ -36,7 +38,8 @@ _FIRST = (plan_pb2.Decision.SLACK, plan_pb2.Decision.SCALE_UP)
 @dataclass(frozen=True)
 class GrowthExplanation:
     """How scale-up serves one pod. `reasons` and `predicates` by node group, as in `UnschedulablePod`; `helping` are
-    the groups whose new node would take it. `view` : the snapshot; `decision` : the planner's.
+    the groups whose new node would take it. `view` : the snapshot; `decision` : the planner's; `device_causes` : why
+    claims get no devices on a new node, by node group.
     """
 
     view: ClusterView
@@ -45,6 +48,7 @@ class GrowthExplanation:
     reasons: Mapping[str, int]
     predicates: Mapping[str, int]
     helping: tuple[str, ...]
+    device_causes: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def split(self) -> plan_pb2.ScaleUpSplit | None:
@@ -66,14 +70,15 @@ def explain_growth(
     decisions = default_decisions(request.settings, view.snapshot)
     wanted.decisions.extend(one for one in decisions if one in _FIRST)
     decision = planner.plan(view.snapshot, wanted).scale_up
-    refusals = _refusals(decision, pod)
-    explanation = GrowthExplanation(view, pod, decision, refusals.reasons, refusals.failed_predicates, ())
-    if explanation.split is None:
-        return explanation
-    wanted.settings.planner.limits.add(resource="nodes", maximum_added=0)
-    refusals = _refusals(planner.plan(view.snapshot, wanted).scale_up, pod)
-    helping = [group for group, reason in refusals.reasons.items() if reason == _Reason.RESOURCE_LIMIT_REACHED]
-    return GrowthExplanation(view, pod, decision, refusals.reasons, refusals.failed_predicates, tuple(sorted(helping)))
+    refusals, helping = _refusals(decision, pod), list[str]()
+    if any(pod.key in one.pods for one in decision.splits):
+        wanted.settings.planner.limits.add(resource="nodes", maximum_added=0)
+        refusals = _refusals(planner.plan(view.snapshot, wanted).scale_up, pod)
+        helping = [group for group, reason in refusals.reasons.items() if reason == _Reason.RESOURCE_LIMIT_REACHED]
+    predicates = refusals.failed_predicates
+    lacking = [group for group, failed in sorted(predicates.items()) if failed in OF_DEVICES]
+    causes = device_causes_on_new_nodes(planner, view, pod, lacking, request)
+    return GrowthExplanation(view, pod, decision, refusals.reasons, predicates, tuple(sorted(helping)), causes)
 
 
 def _refusals(decision: plan_pb2.ScaleUpDecision, pod: ShownPod) -> plan_pb2.UnschedulablePod:
@@ -195,6 +200,8 @@ def _why(explanation: GrowthExplanation, new_nodes: ClusterView, group: str) -> 
         text = _lacking(new_nodes, explanation.pod, group)
     elif group in new_nodes.nodes and failed in _SHOWN:
         text = cause(new_nodes, explanation.pod, group, failed)
+    elif group in explanation.device_causes:
+        text = f"on a new node: {explanation.device_causes[group]}"
     return text or f"on a new node: {PREDICATE_TEXTS[failed].clause}"
 
 

@@ -13,6 +13,7 @@ from rich.markup import escape
 
 from trimtab.clients.cli.amounts import counted, named_amount, some
 from trimtab.clients.cli.causes import cause
+from trimtab.clients.cli.device_causes import OF_DEVICES, device_causes
 from trimtab.clients.cluster_view import ClusterView, ShownPod
 from trimtab.predicate_texts import clause_of
 from trimtab.v1 import planner_pb2, reason_pb2
@@ -53,7 +54,12 @@ def explain_pod(view: ClusterView, pod: ShownPod, answer: planner_pb2.CheckFitRe
     found: dict[int, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for fit in answer.nodes:
         for reason in fit.reasons:
-            found[reason][cause(view, pod, fit.node, reason, fit.insufficient)].append(fit.node)
+            if reason not in OF_DEVICES or not fit.devices:
+                found[reason][cause(view, pod, fit.node, reason, fit.insufficient)].append(fit.node)
+    for reason in OF_DEVICES:
+        refusing = [fit for fit in answer.nodes if fit.devices and reason in fit.reasons]
+        for text, nodes in device_causes(refusing):
+            found[reason][text].extend(nodes)
     refusals = [
         ShownRefusal(
             reason=reason_pb2.PredicateReason.Code.Name(reason_pb2.PredicateReason.Code.ValueType(reason)),

@@ -100,7 +100,7 @@ func (x ReplacementStage_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ReplacementStage_Code.Descriptor instead.
 func (ReplacementStage_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{31, 0}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{34, 0}
 }
 
 // The values; their meaning is that of the message.
@@ -173,7 +173,7 @@ func (x ReplacementNewNodeState_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ReplacementNewNodeState_Code.Descriptor instead.
 func (ReplacementNewNodeState_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{33, 0}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{36, 0}
 }
 
 // The values; their meaning is that of the message.
@@ -234,7 +234,7 @@ func (x LeavingNodeState_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use LeavingNodeState_Code.Descriptor instead.
 func (LeavingNodeState_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{35, 0}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{38, 0}
 }
 
 // The values; their meaning is that of the message.
@@ -316,7 +316,7 @@ func (x DeletionState_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use DeletionState_Code.Descriptor instead.
 func (DeletionState_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{37, 0}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{40, 0}
 }
 
 // Has no fields.
@@ -574,8 +574,8 @@ func (x *ApplyCapacityStatusResponse) GetFailures() []string {
 type StartDeletionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Identity of the request, 1 to 128 bytes, without the prefixes externalgrpc/,
-	// failed-start/, registration/, replacement/ and wave/ of the actuator's own
-	// requests. REQUIRED.
+	// failed-start/, lowering/, registration/, replacement/ and wave/ of the
+	// actuator's own requests. REQUIRED.
 	RequestId string `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// The nodes, without repetition, at most 10,000. REQUIRED.
 	Nodes []*NodeToDelete `protobuf:"bytes,2,rep,name=nodes,proto3" json:"nodes,omitempty"`
@@ -688,7 +688,12 @@ type NodeToDelete struct {
 	// refused.
 	Drain bool `protobuf:"varint,2,opt,name=drain,proto3" json:"drain,omitempty"`
 	// What the plan assumed. OPTIONAL: absent = not checked.
-	Assumption    *NodeAssumption `protobuf:"bytes,3,opt,name=assumption,proto3" json:"assumption,omitempty"`
+	Assumption *NodeAssumption `protobuf:"bytes,3,opt,name=assumption,proto3" json:"assumption,omitempty"`
+	// `UnneededNode.gang`, at most 507 bytes. Nodes of the request with the same
+	// value are all accepted, or none of them, and no pod of them is evicted
+	// before the drains of all of them have begun; if one cannot begin, all are
+	// rolled back. Only with `drain`. OPTIONAL: "" = independent of other nodes.
+	Gang          string `protobuf:"bytes,4,opt,name=gang,proto3" json:"gang,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -742,6 +747,13 @@ func (x *NodeToDelete) GetAssumption() *NodeAssumption {
 		return x.Assumption
 	}
 	return nil
+}
+
+func (x *NodeToDelete) GetGang() string {
+	if x != nil {
+		return x.Gang
+	}
+	return ""
 }
 
 // The answers to the request.
@@ -867,8 +879,8 @@ func (x *NodeDeletionAnswer) GetDetail() string {
 type ScaleUpRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Identity of the request, 1 to 128 bytes, without the prefixes externalgrpc/,
-	// failed-start/, registration/, replacement/ and wave/ of the actuator's own
-	// requests. REQUIRED.
+	// failed-start/, lowering/, registration/, replacement/ and wave/ of the
+	// actuator's own requests. REQUIRED.
 	RequestId string `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// The planner's splits. REQUIRED.
 	Splits []*ScaleUpSplit `protobuf:"bytes,2,rep,name=splits,proto3" json:"splits,omitempty"`
@@ -978,7 +990,7 @@ func (x *ScaleUpResponse) GetSplits() []*ScaleUpAnswer {
 	return nil
 }
 
-// The answer for one split.
+// The answer for one split, or for one reduction.
 type ScaleUpAnswer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Node group.
@@ -1051,12 +1063,189 @@ func (x *ScaleUpAnswer) GetReason() GrowthReason_Code {
 	return GrowthReason_UNSPECIFIED
 }
 
+// Target sizes to lower.
+type LowerTargetsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Identity of the request, 1 to 128 bytes, without the prefixes externalgrpc/,
+	// failed-start/, lowering/, registration/, replacement/ and wave/ of the
+	// actuator's own requests. REQUIRED.
+	RequestId string `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// The reductions, one for each node group. REQUIRED.
+	Reductions []*TargetReduction `protobuf:"bytes,2,rep,name=reductions,proto3" json:"reductions,omitempty"`
+	// Epoch of the caller's leadership, as in `ScaleUpRequest`. OPTIONAL: 0 = not
+	// checked.
+	Epoch         int64 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LowerTargetsRequest) Reset() {
+	*x = LowerTargetsRequest{}
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LowerTargetsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LowerTargetsRequest) ProtoMessage() {}
+
+func (x *LowerTargetsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LowerTargetsRequest.ProtoReflect.Descriptor instead.
+func (*LowerTargetsRequest) Descriptor() ([]byte, []int) {
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *LowerTargetsRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *LowerTargetsRequest) GetReductions() []*TargetReduction {
+	if x != nil {
+		return x.Reductions
+	}
+	return nil
+}
+
+func (x *LowerTargetsRequest) GetEpoch() int64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+// Reduction of the target size of one node group.
+type TargetReduction struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the node group. REQUIRED.
+	NodeGroup string `protobuf:"bytes,1,opt,name=node_group,json=nodeGroup,proto3" json:"node_group,omitempty"`
+	// Target size before, in nodes. REQUIRED.
+	CurrentSize int32 `protobuf:"varint,2,opt,name=current_size,json=currentSize,proto3" json:"current_size,omitempty"`
+	// Target size after, in nodes: 0 to `current_size` - 1.
+	NewSize       int32 `protobuf:"varint,3,opt,name=new_size,json=newSize,proto3" json:"new_size,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TargetReduction) Reset() {
+	*x = TargetReduction{}
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TargetReduction) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TargetReduction) ProtoMessage() {}
+
+func (x *TargetReduction) ProtoReflect() protoreflect.Message {
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TargetReduction.ProtoReflect.Descriptor instead.
+func (*TargetReduction) Descriptor() ([]byte, []int) {
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *TargetReduction) GetNodeGroup() string {
+	if x != nil {
+		return x.NodeGroup
+	}
+	return ""
+}
+
+func (x *TargetReduction) GetCurrentSize() int32 {
+	if x != nil {
+		return x.CurrentSize
+	}
+	return 0
+}
+
+func (x *TargetReduction) GetNewSize() int32 {
+	if x != nil {
+		return x.NewSize
+	}
+	return 0
+}
+
+// The answers to the reductions.
+type LowerTargetsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// One entry per reduction, in order.
+	Reductions    []*ScaleUpAnswer `protobuf:"bytes,1,rep,name=reductions,proto3" json:"reductions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LowerTargetsResponse) Reset() {
+	*x = LowerTargetsResponse{}
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LowerTargetsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LowerTargetsResponse) ProtoMessage() {}
+
+func (x *LowerTargetsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LowerTargetsResponse.ProtoReflect.Descriptor instead.
+func (*LowerTargetsResponse) Descriptor() ([]byte, []int) {
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *LowerTargetsResponse) GetReductions() []*ScaleUpAnswer {
+	if x != nil {
+		return x.Reductions
+	}
+	return nil
+}
+
 // Nodes to replace.
 type StartReplacementRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Identity of the request, 1 to 128 bytes, without the prefixes externalgrpc/,
-	// failed-start/, registration/, replacement/ and wave/ of the actuator's own
-	// requests. REQUIRED.
+	// failed-start/, lowering/, registration/, replacement/ and wave/ of the
+	// actuator's own requests. REQUIRED.
 	RequestId string `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// New nodes and nodes that leave: at most 1,000 of each, names without
 	// repetition, at least one that leaves. A destination that names none of the
@@ -1092,7 +1281,7 @@ type StartReplacementRequest struct {
 
 func (x *StartReplacementRequest) Reset() {
 	*x = StartReplacementRequest{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[11]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1104,7 +1293,7 @@ func (x *StartReplacementRequest) String() string {
 func (*StartReplacementRequest) ProtoMessage() {}
 
 func (x *StartReplacementRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[11]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1117,7 +1306,7 @@ func (x *StartReplacementRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartReplacementRequest.ProtoReflect.Descriptor instead.
 func (*StartReplacementRequest) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{11}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *StartReplacementRequest) GetRequestId() string {
@@ -1198,7 +1387,7 @@ type StartReplacementResponse struct {
 
 func (x *StartReplacementResponse) Reset() {
 	*x = StartReplacementResponse{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[12]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1210,7 +1399,7 @@ func (x *StartReplacementResponse) String() string {
 func (*StartReplacementResponse) ProtoMessage() {}
 
 func (x *StartReplacementResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[12]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1223,7 +1412,7 @@ func (x *StartReplacementResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartReplacementResponse.ProtoReflect.Descriptor instead.
 func (*StartReplacementResponse) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{12}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *StartReplacementResponse) GetAccepted() bool {
@@ -1260,7 +1449,7 @@ type CancelReplacementRequest struct {
 
 func (x *CancelReplacementRequest) Reset() {
 	*x = CancelReplacementRequest{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[13]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1272,7 +1461,7 @@ func (x *CancelReplacementRequest) String() string {
 func (*CancelReplacementRequest) ProtoMessage() {}
 
 func (x *CancelReplacementRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[13]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1285,7 +1474,7 @@ func (x *CancelReplacementRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelReplacementRequest.ProtoReflect.Descriptor instead.
 func (*CancelReplacementRequest) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{13}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *CancelReplacementRequest) GetRequestIds() []string {
@@ -1315,7 +1504,7 @@ type CancelReplacementResponse struct {
 
 func (x *CancelReplacementResponse) Reset() {
 	*x = CancelReplacementResponse{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[14]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1327,7 +1516,7 @@ func (x *CancelReplacementResponse) String() string {
 func (*CancelReplacementResponse) ProtoMessage() {}
 
 func (x *CancelReplacementResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[14]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1340,7 +1529,7 @@ func (x *CancelReplacementResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelReplacementResponse.ProtoReflect.Descriptor instead.
 func (*CancelReplacementResponse) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{14}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *CancelReplacementResponse) GetCancelled() []string {
@@ -1369,7 +1558,7 @@ type ApplyTaintsRequest struct {
 
 func (x *ApplyTaintsRequest) Reset() {
 	*x = ApplyTaintsRequest{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[15]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1381,7 +1570,7 @@ func (x *ApplyTaintsRequest) String() string {
 func (*ApplyTaintsRequest) ProtoMessage() {}
 
 func (x *ApplyTaintsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[15]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1394,7 +1583,7 @@ func (x *ApplyTaintsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyTaintsRequest.ProtoReflect.Descriptor instead.
 func (*ApplyTaintsRequest) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{15}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ApplyTaintsRequest) GetUnneededNodes() []string {
@@ -1419,7 +1608,7 @@ type ApplyTaintsResponse struct {
 
 func (x *ApplyTaintsResponse) Reset() {
 	*x = ApplyTaintsResponse{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[16]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1431,7 +1620,7 @@ func (x *ApplyTaintsResponse) String() string {
 func (*ApplyTaintsResponse) ProtoMessage() {}
 
 func (x *ApplyTaintsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[16]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1444,7 +1633,7 @@ func (x *ApplyTaintsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyTaintsResponse.ProtoReflect.Descriptor instead.
 func (*ApplyTaintsResponse) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{16}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ApplyTaintsResponse) GetTaintedCount() int32 {
@@ -1499,7 +1688,7 @@ type ApplyPodCostsRequest struct {
 
 func (x *ApplyPodCostsRequest) Reset() {
 	*x = ApplyPodCostsRequest{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[17]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1511,7 +1700,7 @@ func (x *ApplyPodCostsRequest) String() string {
 func (*ApplyPodCostsRequest) ProtoMessage() {}
 
 func (x *ApplyPodCostsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[17]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1524,7 +1713,7 @@ func (x *ApplyPodCostsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyPodCostsRequest.ProtoReflect.Descriptor instead.
 func (*ApplyPodCostsRequest) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{17}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ApplyPodCostsRequest) GetGroups() []*PodCostGroup {
@@ -1584,7 +1773,7 @@ type ApplyPodCostsResponse struct {
 
 func (x *ApplyPodCostsResponse) Reset() {
 	*x = ApplyPodCostsResponse{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[18]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1596,7 +1785,7 @@ func (x *ApplyPodCostsResponse) String() string {
 func (*ApplyPodCostsResponse) ProtoMessage() {}
 
 func (x *ApplyPodCostsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[18]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1609,7 +1798,7 @@ func (x *ApplyPodCostsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyPodCostsResponse.ProtoReflect.Descriptor instead.
 func (*ApplyPodCostsResponse) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{18}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ApplyPodCostsResponse) GetWrittenCount() int32 {
@@ -1693,7 +1882,7 @@ type IncompletePodCostGroup struct {
 
 func (x *IncompletePodCostGroup) Reset() {
 	*x = IncompletePodCostGroup{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[19]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1705,7 +1894,7 @@ func (x *IncompletePodCostGroup) String() string {
 func (*IncompletePodCostGroup) ProtoMessage() {}
 
 func (x *IncompletePodCostGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[19]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1718,7 +1907,7 @@ func (x *IncompletePodCostGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IncompletePodCostGroup.ProtoReflect.Descriptor instead.
 func (*IncompletePodCostGroup) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{19}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *IncompletePodCostGroup) GetOwner() string {
@@ -1764,7 +1953,7 @@ type PodCostFailure struct {
 
 func (x *PodCostFailure) Reset() {
 	*x = PodCostFailure{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[20]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1776,7 +1965,7 @@ func (x *PodCostFailure) String() string {
 func (*PodCostFailure) ProtoMessage() {}
 
 func (x *PodCostFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[20]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1789,7 +1978,7 @@ func (x *PodCostFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCostFailure.ProtoReflect.Descriptor instead.
 func (*PodCostFailure) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{20}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *PodCostFailure) GetPod() string {
@@ -1828,7 +2017,7 @@ type ApplyBufferStatusRequest struct {
 
 func (x *ApplyBufferStatusRequest) Reset() {
 	*x = ApplyBufferStatusRequest{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[21]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1840,7 +2029,7 @@ func (x *ApplyBufferStatusRequest) String() string {
 func (*ApplyBufferStatusRequest) ProtoMessage() {}
 
 func (x *ApplyBufferStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[21]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1853,7 +2042,7 @@ func (x *ApplyBufferStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyBufferStatusRequest.ProtoReflect.Descriptor instead.
 func (*ApplyBufferStatusRequest) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{21}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ApplyBufferStatusRequest) GetBuffers() []*SlackObject {
@@ -1883,7 +2072,7 @@ type ApplyBufferStatusResponse struct {
 
 func (x *ApplyBufferStatusResponse) Reset() {
 	*x = ApplyBufferStatusResponse{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[22]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1895,7 +2084,7 @@ func (x *ApplyBufferStatusResponse) String() string {
 func (*ApplyBufferStatusResponse) ProtoMessage() {}
 
 func (x *ApplyBufferStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[22]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1908,7 +2097,7 @@ func (x *ApplyBufferStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyBufferStatusResponse.ProtoReflect.Descriptor instead.
 func (*ApplyBufferStatusResponse) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{22}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ApplyBufferStatusResponse) GetWrittenCount() int32 {
@@ -1959,7 +2148,7 @@ type CancelDeletionRequest struct {
 
 func (x *CancelDeletionRequest) Reset() {
 	*x = CancelDeletionRequest{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[23]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1971,7 +2160,7 @@ func (x *CancelDeletionRequest) String() string {
 func (*CancelDeletionRequest) ProtoMessage() {}
 
 func (x *CancelDeletionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[23]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1984,7 +2173,7 @@ func (x *CancelDeletionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelDeletionRequest.ProtoReflect.Descriptor instead.
 func (*CancelDeletionRequest) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{23}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *CancelDeletionRequest) GetNodes() []string {
@@ -2014,7 +2203,7 @@ type CancelDeletionResponse struct {
 
 func (x *CancelDeletionResponse) Reset() {
 	*x = CancelDeletionResponse{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[24]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2026,7 +2215,7 @@ func (x *CancelDeletionResponse) String() string {
 func (*CancelDeletionResponse) ProtoMessage() {}
 
 func (x *CancelDeletionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[24]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2039,7 +2228,7 @@ func (x *CancelDeletionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelDeletionResponse.ProtoReflect.Descriptor instead.
 func (*CancelDeletionResponse) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{24}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *CancelDeletionResponse) GetCancelled() []string {
@@ -2069,7 +2258,7 @@ type GetStatusRequest struct {
 
 func (x *GetStatusRequest) Reset() {
 	*x = GetStatusRequest{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[25]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2081,7 +2270,7 @@ func (x *GetStatusRequest) String() string {
 func (*GetStatusRequest) ProtoMessage() {}
 
 func (x *GetStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[25]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2094,7 +2283,7 @@ func (x *GetStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetStatusRequest) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{25}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *GetStatusRequest) GetWithoutFinished() bool {
@@ -2122,7 +2311,7 @@ type GetStatusResponse struct {
 
 func (x *GetStatusResponse) Reset() {
 	*x = GetStatusResponse{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[26]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2134,7 +2323,7 @@ func (x *GetStatusResponse) String() string {
 func (*GetStatusResponse) ProtoMessage() {}
 
 func (x *GetStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[26]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2147,7 +2336,7 @@ func (x *GetStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetStatusResponse) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{26}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *GetStatusResponse) GetStatus() *ActuatorStatus {
@@ -2174,7 +2363,7 @@ type WatchStatusRequest struct {
 
 func (x *WatchStatusRequest) Reset() {
 	*x = WatchStatusRequest{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[27]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2186,7 +2375,7 @@ func (x *WatchStatusRequest) String() string {
 func (*WatchStatusRequest) ProtoMessage() {}
 
 func (x *WatchStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[27]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2199,7 +2388,7 @@ func (x *WatchStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchStatusRequest.ProtoReflect.Descriptor instead.
 func (*WatchStatusRequest) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{27}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *WatchStatusRequest) GetWithoutFinished() bool {
@@ -2237,7 +2426,7 @@ type WatchStatusResponse struct {
 
 func (x *WatchStatusResponse) Reset() {
 	*x = WatchStatusResponse{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[28]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2249,7 +2438,7 @@ func (x *WatchStatusResponse) String() string {
 func (*WatchStatusResponse) ProtoMessage() {}
 
 func (x *WatchStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[28]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2262,7 +2451,7 @@ func (x *WatchStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchStatusResponse.ProtoReflect.Descriptor instead.
 func (*WatchStatusResponse) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{28}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *WatchStatusResponse) GetStatus() *ActuatorStatus {
@@ -2316,7 +2505,7 @@ type StatusChange struct {
 
 func (x *StatusChange) Reset() {
 	*x = StatusChange{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[29]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2328,7 +2517,7 @@ func (x *StatusChange) String() string {
 func (*StatusChange) ProtoMessage() {}
 
 func (x *StatusChange) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[29]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2341,7 +2530,7 @@ func (x *StatusChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusChange.ProtoReflect.Descriptor instead.
 func (*StatusChange) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{29}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *StatusChange) GetRevision() int64 {
@@ -2459,7 +2648,7 @@ type ActuatorStatus struct {
 
 func (x *ActuatorStatus) Reset() {
 	*x = ActuatorStatus{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[30]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2471,7 +2660,7 @@ func (x *ActuatorStatus) String() string {
 func (*ActuatorStatus) ProtoMessage() {}
 
 func (x *ActuatorStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[30]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2484,7 +2673,7 @@ func (x *ActuatorStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActuatorStatus.ProtoReflect.Descriptor instead.
 func (*ActuatorStatus) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{30}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ActuatorStatus) GetRevision() int64 {
@@ -2545,7 +2734,7 @@ type ReplacementStage struct {
 
 func (x *ReplacementStage) Reset() {
 	*x = ReplacementStage{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[31]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2557,7 +2746,7 @@ func (x *ReplacementStage) String() string {
 func (*ReplacementStage) ProtoMessage() {}
 
 func (x *ReplacementStage) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[31]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2570,7 +2759,7 @@ func (x *ReplacementStage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplacementStage.ProtoReflect.Descriptor instead.
 func (*ReplacementStage) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{31}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{34}
 }
 
 // A replacement.
@@ -2609,7 +2798,7 @@ type Replacement struct {
 
 func (x *Replacement) Reset() {
 	*x = Replacement{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[32]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2621,7 +2810,7 @@ func (x *Replacement) String() string {
 func (*Replacement) ProtoMessage() {}
 
 func (x *Replacement) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[32]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2634,7 +2823,7 @@ func (x *Replacement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Replacement.ProtoReflect.Descriptor instead.
 func (*Replacement) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{32}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Replacement) GetRequestId() string {
@@ -2730,7 +2919,7 @@ type ReplacementNewNodeState struct {
 
 func (x *ReplacementNewNodeState) Reset() {
 	*x = ReplacementNewNodeState{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[33]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2742,7 +2931,7 @@ func (x *ReplacementNewNodeState) String() string {
 func (*ReplacementNewNodeState) ProtoMessage() {}
 
 func (x *ReplacementNewNodeState) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[33]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2755,7 +2944,7 @@ func (x *ReplacementNewNodeState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplacementNewNodeState.ProtoReflect.Descriptor instead.
 func (*ReplacementNewNodeState) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{33}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{36}
 }
 
 // A new node of a replacement.
@@ -2782,7 +2971,7 @@ type ReplacementNewNode struct {
 
 func (x *ReplacementNewNode) Reset() {
 	*x = ReplacementNewNode{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[34]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2794,7 +2983,7 @@ func (x *ReplacementNewNode) String() string {
 func (*ReplacementNewNode) ProtoMessage() {}
 
 func (x *ReplacementNewNode) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[34]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2807,7 +2996,7 @@ func (x *ReplacementNewNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplacementNewNode.ProtoReflect.Descriptor instead.
 func (*ReplacementNewNode) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{34}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ReplacementNewNode) GetName() string {
@@ -2868,7 +3057,7 @@ type LeavingNodeState struct {
 
 func (x *LeavingNodeState) Reset() {
 	*x = LeavingNodeState{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[35]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2880,7 +3069,7 @@ func (x *LeavingNodeState) String() string {
 func (*LeavingNodeState) ProtoMessage() {}
 
 func (x *LeavingNodeState) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[35]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2893,7 +3082,7 @@ func (x *LeavingNodeState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeavingNodeState.ProtoReflect.Descriptor instead.
 func (*LeavingNodeState) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{35}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{38}
 }
 
 // A node that leaves in a replacement.
@@ -2917,7 +3106,7 @@ type ReplacementLeavingNode struct {
 
 func (x *ReplacementLeavingNode) Reset() {
 	*x = ReplacementLeavingNode{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[36]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2929,7 +3118,7 @@ func (x *ReplacementLeavingNode) String() string {
 func (*ReplacementLeavingNode) ProtoMessage() {}
 
 func (x *ReplacementLeavingNode) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[36]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2942,7 +3131,7 @@ func (x *ReplacementLeavingNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplacementLeavingNode.ProtoReflect.Descriptor instead.
 func (*ReplacementLeavingNode) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{36}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ReplacementLeavingNode) GetNode() string {
@@ -2996,7 +3185,7 @@ type DeletionState struct {
 
 func (x *DeletionState) Reset() {
 	*x = DeletionState{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[37]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3008,7 +3197,7 @@ func (x *DeletionState) String() string {
 func (*DeletionState) ProtoMessage() {}
 
 func (x *DeletionState) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[37]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3021,7 +3210,7 @@ func (x *DeletionState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeletionState.ProtoReflect.Descriptor instead.
 func (*DeletionState) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{37}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{40}
 }
 
 // The deletion of one node.
@@ -3059,7 +3248,7 @@ type NodeDeletion struct {
 
 func (x *NodeDeletion) Reset() {
 	*x = NodeDeletion{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[38]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3071,7 +3260,7 @@ func (x *NodeDeletion) String() string {
 func (*NodeDeletion) ProtoMessage() {}
 
 func (x *NodeDeletion) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[38]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3084,7 +3273,7 @@ func (x *NodeDeletion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeDeletion.ProtoReflect.Descriptor instead.
 func (*NodeDeletion) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{38}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *NodeDeletion) GetNode() string {
@@ -3203,7 +3392,7 @@ type Eviction struct {
 
 func (x *Eviction) Reset() {
 	*x = Eviction{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[39]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3215,7 +3404,7 @@ func (x *Eviction) String() string {
 func (*Eviction) ProtoMessage() {}
 
 func (x *Eviction) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[39]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3228,7 +3417,7 @@ func (x *Eviction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Eviction.ProtoReflect.Descriptor instead.
 func (*Eviction) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{39}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Eviction) GetNamespace() string {
@@ -3341,7 +3530,7 @@ type NodeGroupStatus struct {
 
 func (x *NodeGroupStatus) Reset() {
 	*x = NodeGroupStatus{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[40]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3353,7 +3542,7 @@ func (x *NodeGroupStatus) String() string {
 func (*NodeGroupStatus) ProtoMessage() {}
 
 func (x *NodeGroupStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[40]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3366,7 +3555,7 @@ func (x *NodeGroupStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeGroupStatus.ProtoReflect.Descriptor instead.
 func (*NodeGroupStatus) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{40}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *NodeGroupStatus) GetId() string {
@@ -3506,7 +3695,7 @@ type CloudTemplate struct {
 
 func (x *CloudTemplate) Reset() {
 	*x = CloudTemplate{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[41]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3518,7 +3707,7 @@ func (x *CloudTemplate) String() string {
 func (*CloudTemplate) ProtoMessage() {}
 
 func (x *CloudTemplate) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[41]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3531,7 +3720,7 @@ func (x *CloudTemplate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloudTemplate.ProtoReflect.Descriptor instead.
 func (*CloudTemplate) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{41}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *CloudTemplate) GetLabels() map[string]string {
@@ -3577,7 +3766,7 @@ type CloudTaint struct {
 
 func (x *CloudTaint) Reset() {
 	*x = CloudTaint{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[42]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3589,7 +3778,7 @@ func (x *CloudTaint) String() string {
 func (*CloudTaint) ProtoMessage() {}
 
 func (x *CloudTaint) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[42]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3602,7 +3791,7 @@ func (x *CloudTaint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloudTaint.ProtoReflect.Descriptor instead.
 func (*CloudTaint) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{42}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *CloudTaint) GetKey() string {
@@ -3635,7 +3824,7 @@ type ListObjectsRequest struct {
 
 func (x *ListObjectsRequest) Reset() {
 	*x = ListObjectsRequest{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[43]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3647,7 +3836,7 @@ func (x *ListObjectsRequest) String() string {
 func (*ListObjectsRequest) ProtoMessage() {}
 
 func (x *ListObjectsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[43]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3660,7 +3849,7 @@ func (x *ListObjectsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListObjectsRequest.ProtoReflect.Descriptor instead.
 func (*ListObjectsRequest) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{43}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{46}
 }
 
 // A chunk of a Kubernetes `List` document.
@@ -3674,7 +3863,7 @@ type ListObjectsResponse struct {
 
 func (x *ListObjectsResponse) Reset() {
 	*x = ListObjectsResponse{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[44]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3686,7 +3875,7 @@ func (x *ListObjectsResponse) String() string {
 func (*ListObjectsResponse) ProtoMessage() {}
 
 func (x *ListObjectsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[44]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3699,7 +3888,7 @@ func (x *ListObjectsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListObjectsResponse.ProtoReflect.Descriptor instead.
 func (*ListObjectsResponse) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{44}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ListObjectsResponse) GetJson() []byte {
@@ -3725,7 +3914,7 @@ type ScaleReplicaSetRequest struct {
 
 func (x *ScaleReplicaSetRequest) Reset() {
 	*x = ScaleReplicaSetRequest{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[45]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3737,7 +3926,7 @@ func (x *ScaleReplicaSetRequest) String() string {
 func (*ScaleReplicaSetRequest) ProtoMessage() {}
 
 func (x *ScaleReplicaSetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[45]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3750,7 +3939,7 @@ func (x *ScaleReplicaSetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleReplicaSetRequest.ProtoReflect.Descriptor instead.
 func (*ScaleReplicaSetRequest) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{45}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ScaleReplicaSetRequest) GetNamespace() string {
@@ -3783,7 +3972,7 @@ type ScaleReplicaSetResponse struct {
 
 func (x *ScaleReplicaSetResponse) Reset() {
 	*x = ScaleReplicaSetResponse{}
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[46]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3795,7 +3984,7 @@ func (x *ScaleReplicaSetResponse) String() string {
 func (*ScaleReplicaSetResponse) ProtoMessage() {}
 
 func (x *ScaleReplicaSetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_actuator_proto_msgTypes[46]
+	mi := &file_trimtab_v1_actuator_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3808,7 +3997,7 @@ func (x *ScaleReplicaSetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleReplicaSetResponse.ProtoReflect.Descriptor instead.
 func (*ScaleReplicaSetResponse) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{46}
+	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{49}
 }
 
 var File_trimtab_v1_actuator_proto protoreflect.FileDescriptor
@@ -3841,13 +4030,14 @@ const file_trimtab_v1_actuator_proto_rawDesc = "" +
 	"\x10snapshot_version\x18\x04 \x01(\tR\x0fsnapshotVersion\x12'\n" +
 	"\x0fmax_parallelism\x18\x05 \x01(\x05R\x0emaxParallelism\x122\n" +
 	"\x15max_drain_parallelism\x18\x06 \x01(\x05R\x13maxDrainParallelism\x12\x14\n" +
-	"\x05epoch\x18\a \x01(\x03R\x05epoch\"t\n" +
+	"\x05epoch\x18\a \x01(\x03R\x05epoch\"\x88\x01\n" +
 	"\fNodeToDelete\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x14\n" +
 	"\x05drain\x18\x02 \x01(\bR\x05drain\x12:\n" +
 	"\n" +
 	"assumption\x18\x03 \x01(\v2\x1a.trimtab.v1.NodeAssumptionR\n" +
-	"assumption\"M\n" +
+	"assumption\x12\x12\n" +
+	"\x04gang\x18\x04 \x01(\tR\x04gang\"M\n" +
 	"\x15StartDeletionResponse\x124\n" +
 	"\x05nodes\x18\x01 \x03(\v2\x1e.trimtab.v1.NodeDeletionAnswerR\x05nodes\"\x95\x01\n" +
 	"\x12NodeDeletionAnswer\x12\x12\n" +
@@ -3867,7 +4057,23 @@ const file_trimtab_v1_actuator_proto_rawDesc = "" +
 	"node_group\x18\x01 \x01(\tR\tnodeGroup\x12\x1a\n" +
 	"\baccepted\x18\x02 \x01(\bR\baccepted\x12\x16\n" +
 	"\x06detail\x18\x03 \x01(\tR\x06detail\x125\n" +
-	"\x06reason\x18\x04 \x01(\x0e2\x1d.trimtab.v1.GrowthReason.CodeR\x06reason\"\xbc\x04\n" +
+	"\x06reason\x18\x04 \x01(\x0e2\x1d.trimtab.v1.GrowthReason.CodeR\x06reason\"\x87\x01\n" +
+	"\x13LowerTargetsRequest\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\x12;\n" +
+	"\n" +
+	"reductions\x18\x02 \x03(\v2\x1b.trimtab.v1.TargetReductionR\n" +
+	"reductions\x12\x14\n" +
+	"\x05epoch\x18\x03 \x01(\x03R\x05epoch\"n\n" +
+	"\x0fTargetReduction\x12\x1d\n" +
+	"\n" +
+	"node_group\x18\x01 \x01(\tR\tnodeGroup\x12!\n" +
+	"\fcurrent_size\x18\x02 \x01(\x05R\vcurrentSize\x12\x19\n" +
+	"\bnew_size\x18\x03 \x01(\x05R\anewSize\"Q\n" +
+	"\x14LowerTargetsResponse\x129\n" +
+	"\n" +
+	"reductions\x18\x01 \x03(\v2\x19.trimtab.v1.ScaleUpAnswerR\n" +
+	"reductions\"\xbc\x04\n" +
 	"\x17StartReplacementRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12/\n" +
@@ -4138,11 +4344,12 @@ const file_trimtab_v1_actuator_proto_rawDesc = "" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1a\n" +
 	"\breplicas\x18\x03 \x01(\x05R\breplicas\"\x19\n" +
-	"\x17ScaleReplicaSetResponse2\x9e\b\n" +
+	"\x17ScaleReplicaSetResponse2\xf1\b\n" +
 	"\bActuator\x12R\n" +
 	"\aGetInfo\x12\".trimtab.v1.GetActuatorInfoRequest\x1a#.trimtab.v1.GetActuatorInfoResponse\x12T\n" +
 	"\rStartDeletion\x12 .trimtab.v1.StartDeletionRequest\x1a!.trimtab.v1.StartDeletionResponse\x12B\n" +
-	"\aScaleUp\x12\x1a.trimtab.v1.ScaleUpRequest\x1a\x1b.trimtab.v1.ScaleUpResponse\x12N\n" +
+	"\aScaleUp\x12\x1a.trimtab.v1.ScaleUpRequest\x1a\x1b.trimtab.v1.ScaleUpResponse\x12Q\n" +
+	"\fLowerTargets\x12\x1f.trimtab.v1.LowerTargetsRequest\x1a .trimtab.v1.LowerTargetsResponse\x12N\n" +
 	"\vApplyTaints\x12\x1e.trimtab.v1.ApplyTaintsRequest\x1a\x1f.trimtab.v1.ApplyTaintsResponse\x12T\n" +
 	"\rApplyPodCosts\x12 .trimtab.v1.ApplyPodCostsRequest\x1a!.trimtab.v1.ApplyPodCostsResponse\x12`\n" +
 	"\x11ApplyBufferStatus\x12$.trimtab.v1.ApplyBufferStatusRequest\x1a%.trimtab.v1.ApplyBufferStatusResponse\x12f\n" +
@@ -4169,7 +4376,7 @@ func file_trimtab_v1_actuator_proto_rawDescGZIP() []byte {
 }
 
 var file_trimtab_v1_actuator_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_trimtab_v1_actuator_proto_msgTypes = make([]protoimpl.MessageInfo, 51)
+var file_trimtab_v1_actuator_proto_msgTypes = make([]protoimpl.MessageInfo, 54)
 var file_trimtab_v1_actuator_proto_goTypes = []any{
 	(ReplacementStage_Code)(0),          // 0: trimtab.v1.ReplacementStage.Code
 	(ReplacementNewNodeState_Code)(0),   // 1: trimtab.v1.ReplacementNewNodeState.Code
@@ -4186,159 +4393,166 @@ var file_trimtab_v1_actuator_proto_goTypes = []any{
 	(*ScaleUpRequest)(nil),              // 12: trimtab.v1.ScaleUpRequest
 	(*ScaleUpResponse)(nil),             // 13: trimtab.v1.ScaleUpResponse
 	(*ScaleUpAnswer)(nil),               // 14: trimtab.v1.ScaleUpAnswer
-	(*StartReplacementRequest)(nil),     // 15: trimtab.v1.StartReplacementRequest
-	(*StartReplacementResponse)(nil),    // 16: trimtab.v1.StartReplacementResponse
-	(*CancelReplacementRequest)(nil),    // 17: trimtab.v1.CancelReplacementRequest
-	(*CancelReplacementResponse)(nil),   // 18: trimtab.v1.CancelReplacementResponse
-	(*ApplyTaintsRequest)(nil),          // 19: trimtab.v1.ApplyTaintsRequest
-	(*ApplyTaintsResponse)(nil),         // 20: trimtab.v1.ApplyTaintsResponse
-	(*ApplyPodCostsRequest)(nil),        // 21: trimtab.v1.ApplyPodCostsRequest
-	(*ApplyPodCostsResponse)(nil),       // 22: trimtab.v1.ApplyPodCostsResponse
-	(*IncompletePodCostGroup)(nil),      // 23: trimtab.v1.IncompletePodCostGroup
-	(*PodCostFailure)(nil),              // 24: trimtab.v1.PodCostFailure
-	(*ApplyBufferStatusRequest)(nil),    // 25: trimtab.v1.ApplyBufferStatusRequest
-	(*ApplyBufferStatusResponse)(nil),   // 26: trimtab.v1.ApplyBufferStatusResponse
-	(*CancelDeletionRequest)(nil),       // 27: trimtab.v1.CancelDeletionRequest
-	(*CancelDeletionResponse)(nil),      // 28: trimtab.v1.CancelDeletionResponse
-	(*GetStatusRequest)(nil),            // 29: trimtab.v1.GetStatusRequest
-	(*GetStatusResponse)(nil),           // 30: trimtab.v1.GetStatusResponse
-	(*WatchStatusRequest)(nil),          // 31: trimtab.v1.WatchStatusRequest
-	(*WatchStatusResponse)(nil),         // 32: trimtab.v1.WatchStatusResponse
-	(*StatusChange)(nil),                // 33: trimtab.v1.StatusChange
-	(*ActuatorStatus)(nil),              // 34: trimtab.v1.ActuatorStatus
-	(*ReplacementStage)(nil),            // 35: trimtab.v1.ReplacementStage
-	(*Replacement)(nil),                 // 36: trimtab.v1.Replacement
-	(*ReplacementNewNodeState)(nil),     // 37: trimtab.v1.ReplacementNewNodeState
-	(*ReplacementNewNode)(nil),          // 38: trimtab.v1.ReplacementNewNode
-	(*LeavingNodeState)(nil),            // 39: trimtab.v1.LeavingNodeState
-	(*ReplacementLeavingNode)(nil),      // 40: trimtab.v1.ReplacementLeavingNode
-	(*DeletionState)(nil),               // 41: trimtab.v1.DeletionState
-	(*NodeDeletion)(nil),                // 42: trimtab.v1.NodeDeletion
-	(*Eviction)(nil),                    // 43: trimtab.v1.Eviction
-	(*NodeGroupStatus)(nil),             // 44: trimtab.v1.NodeGroupStatus
-	(*CloudTemplate)(nil),               // 45: trimtab.v1.CloudTemplate
-	(*CloudTaint)(nil),                  // 46: trimtab.v1.CloudTaint
-	(*ListObjectsRequest)(nil),          // 47: trimtab.v1.ListObjectsRequest
-	(*ListObjectsResponse)(nil),         // 48: trimtab.v1.ListObjectsResponse
-	(*ScaleReplicaSetRequest)(nil),      // 49: trimtab.v1.ScaleReplicaSetRequest
-	(*ScaleReplicaSetResponse)(nil),     // 50: trimtab.v1.ScaleReplicaSetResponse
-	nil,                                 // 51: trimtab.v1.StartReplacementRequest.PricesPerHourEntry
-	nil,                                 // 52: trimtab.v1.CloudTemplate.LabelsEntry
-	nil,                                 // 53: trimtab.v1.CloudTemplate.CapacityEntry
-	nil,                                 // 54: trimtab.v1.CloudTemplate.AllocatableEntry
-	(*CapacityAnswer)(nil),              // 55: trimtab.v1.CapacityAnswer
-	(*timestamppb.Timestamp)(nil),       // 56: google.protobuf.Timestamp
-	(*NodeAssumption)(nil),              // 57: trimtab.v1.NodeAssumption
-	(DeletionReason_Code)(0),            // 58: trimtab.v1.DeletionReason.Code
-	(*ScaleUpSplit)(nil),                // 59: trimtab.v1.ScaleUpSplit
-	(GrowthReason_Code)(0),              // 60: trimtab.v1.GrowthReason.Code
-	(*ReplacementWave)(nil),             // 61: trimtab.v1.ReplacementWave
-	(*durationpb.Duration)(nil),         // 62: google.protobuf.Duration
-	(ReplacementReason_Code)(0),         // 63: trimtab.v1.ReplacementReason.Code
-	(*PodCostGroup)(nil),                // 64: trimtab.v1.PodCostGroup
-	(PodCostReason_Code)(0),             // 65: trimtab.v1.PodCostReason.Code
-	(*SlackObject)(nil),                 // 66: trimtab.v1.SlackObject
-	(NodeGroupHealth_Code)(0),           // 67: trimtab.v1.NodeGroupHealth.Code
-	(*NodeGroupSettings)(nil),           // 68: trimtab.v1.NodeGroupSettings
+	(*LowerTargetsRequest)(nil),         // 15: trimtab.v1.LowerTargetsRequest
+	(*TargetReduction)(nil),             // 16: trimtab.v1.TargetReduction
+	(*LowerTargetsResponse)(nil),        // 17: trimtab.v1.LowerTargetsResponse
+	(*StartReplacementRequest)(nil),     // 18: trimtab.v1.StartReplacementRequest
+	(*StartReplacementResponse)(nil),    // 19: trimtab.v1.StartReplacementResponse
+	(*CancelReplacementRequest)(nil),    // 20: trimtab.v1.CancelReplacementRequest
+	(*CancelReplacementResponse)(nil),   // 21: trimtab.v1.CancelReplacementResponse
+	(*ApplyTaintsRequest)(nil),          // 22: trimtab.v1.ApplyTaintsRequest
+	(*ApplyTaintsResponse)(nil),         // 23: trimtab.v1.ApplyTaintsResponse
+	(*ApplyPodCostsRequest)(nil),        // 24: trimtab.v1.ApplyPodCostsRequest
+	(*ApplyPodCostsResponse)(nil),       // 25: trimtab.v1.ApplyPodCostsResponse
+	(*IncompletePodCostGroup)(nil),      // 26: trimtab.v1.IncompletePodCostGroup
+	(*PodCostFailure)(nil),              // 27: trimtab.v1.PodCostFailure
+	(*ApplyBufferStatusRequest)(nil),    // 28: trimtab.v1.ApplyBufferStatusRequest
+	(*ApplyBufferStatusResponse)(nil),   // 29: trimtab.v1.ApplyBufferStatusResponse
+	(*CancelDeletionRequest)(nil),       // 30: trimtab.v1.CancelDeletionRequest
+	(*CancelDeletionResponse)(nil),      // 31: trimtab.v1.CancelDeletionResponse
+	(*GetStatusRequest)(nil),            // 32: trimtab.v1.GetStatusRequest
+	(*GetStatusResponse)(nil),           // 33: trimtab.v1.GetStatusResponse
+	(*WatchStatusRequest)(nil),          // 34: trimtab.v1.WatchStatusRequest
+	(*WatchStatusResponse)(nil),         // 35: trimtab.v1.WatchStatusResponse
+	(*StatusChange)(nil),                // 36: trimtab.v1.StatusChange
+	(*ActuatorStatus)(nil),              // 37: trimtab.v1.ActuatorStatus
+	(*ReplacementStage)(nil),            // 38: trimtab.v1.ReplacementStage
+	(*Replacement)(nil),                 // 39: trimtab.v1.Replacement
+	(*ReplacementNewNodeState)(nil),     // 40: trimtab.v1.ReplacementNewNodeState
+	(*ReplacementNewNode)(nil),          // 41: trimtab.v1.ReplacementNewNode
+	(*LeavingNodeState)(nil),            // 42: trimtab.v1.LeavingNodeState
+	(*ReplacementLeavingNode)(nil),      // 43: trimtab.v1.ReplacementLeavingNode
+	(*DeletionState)(nil),               // 44: trimtab.v1.DeletionState
+	(*NodeDeletion)(nil),                // 45: trimtab.v1.NodeDeletion
+	(*Eviction)(nil),                    // 46: trimtab.v1.Eviction
+	(*NodeGroupStatus)(nil),             // 47: trimtab.v1.NodeGroupStatus
+	(*CloudTemplate)(nil),               // 48: trimtab.v1.CloudTemplate
+	(*CloudTaint)(nil),                  // 49: trimtab.v1.CloudTaint
+	(*ListObjectsRequest)(nil),          // 50: trimtab.v1.ListObjectsRequest
+	(*ListObjectsResponse)(nil),         // 51: trimtab.v1.ListObjectsResponse
+	(*ScaleReplicaSetRequest)(nil),      // 52: trimtab.v1.ScaleReplicaSetRequest
+	(*ScaleReplicaSetResponse)(nil),     // 53: trimtab.v1.ScaleReplicaSetResponse
+	nil,                                 // 54: trimtab.v1.StartReplacementRequest.PricesPerHourEntry
+	nil,                                 // 55: trimtab.v1.CloudTemplate.LabelsEntry
+	nil,                                 // 56: trimtab.v1.CloudTemplate.CapacityEntry
+	nil,                                 // 57: trimtab.v1.CloudTemplate.AllocatableEntry
+	(*CapacityAnswer)(nil),              // 58: trimtab.v1.CapacityAnswer
+	(*timestamppb.Timestamp)(nil),       // 59: google.protobuf.Timestamp
+	(*NodeAssumption)(nil),              // 60: trimtab.v1.NodeAssumption
+	(DeletionReason_Code)(0),            // 61: trimtab.v1.DeletionReason.Code
+	(*ScaleUpSplit)(nil),                // 62: trimtab.v1.ScaleUpSplit
+	(GrowthReason_Code)(0),              // 63: trimtab.v1.GrowthReason.Code
+	(*ReplacementWave)(nil),             // 64: trimtab.v1.ReplacementWave
+	(*durationpb.Duration)(nil),         // 65: google.protobuf.Duration
+	(ReplacementReason_Code)(0),         // 66: trimtab.v1.ReplacementReason.Code
+	(*PodCostGroup)(nil),                // 67: trimtab.v1.PodCostGroup
+	(PodCostReason_Code)(0),             // 68: trimtab.v1.PodCostReason.Code
+	(*SlackObject)(nil),                 // 69: trimtab.v1.SlackObject
+	(NodeGroupHealth_Code)(0),           // 70: trimtab.v1.NodeGroupHealth.Code
+	(*NodeGroupSettings)(nil),           // 71: trimtab.v1.NodeGroupSettings
 }
 var file_trimtab_v1_actuator_proto_depIdxs = []int32{
-	55, // 0: trimtab.v1.ApplyCapacityStatusRequest.requests:type_name -> trimtab.v1.CapacityAnswer
+	58, // 0: trimtab.v1.ApplyCapacityStatusRequest.requests:type_name -> trimtab.v1.CapacityAnswer
 	9,  // 1: trimtab.v1.StartDeletionRequest.nodes:type_name -> trimtab.v1.NodeToDelete
-	56, // 2: trimtab.v1.StartDeletionRequest.plan_time:type_name -> google.protobuf.Timestamp
-	57, // 3: trimtab.v1.NodeToDelete.assumption:type_name -> trimtab.v1.NodeAssumption
+	59, // 2: trimtab.v1.StartDeletionRequest.plan_time:type_name -> google.protobuf.Timestamp
+	60, // 3: trimtab.v1.NodeToDelete.assumption:type_name -> trimtab.v1.NodeAssumption
 	11, // 4: trimtab.v1.StartDeletionResponse.nodes:type_name -> trimtab.v1.NodeDeletionAnswer
-	58, // 5: trimtab.v1.NodeDeletionAnswer.reason:type_name -> trimtab.v1.DeletionReason.Code
-	59, // 6: trimtab.v1.ScaleUpRequest.splits:type_name -> trimtab.v1.ScaleUpSplit
+	61, // 5: trimtab.v1.NodeDeletionAnswer.reason:type_name -> trimtab.v1.DeletionReason.Code
+	62, // 6: trimtab.v1.ScaleUpRequest.splits:type_name -> trimtab.v1.ScaleUpSplit
 	14, // 7: trimtab.v1.ScaleUpResponse.splits:type_name -> trimtab.v1.ScaleUpAnswer
-	60, // 8: trimtab.v1.ScaleUpAnswer.reason:type_name -> trimtab.v1.GrowthReason.Code
-	61, // 9: trimtab.v1.StartReplacementRequest.wave:type_name -> trimtab.v1.ReplacementWave
-	56, // 10: trimtab.v1.StartReplacementRequest.plan_time:type_name -> google.protobuf.Timestamp
-	62, // 11: trimtab.v1.StartReplacementRequest.ready_timeout:type_name -> google.protobuf.Duration
-	51, // 12: trimtab.v1.StartReplacementRequest.prices_per_hour:type_name -> trimtab.v1.StartReplacementRequest.PricesPerHourEntry
-	63, // 13: trimtab.v1.StartReplacementResponse.reason:type_name -> trimtab.v1.ReplacementReason.Code
-	64, // 14: trimtab.v1.ApplyPodCostsRequest.groups:type_name -> trimtab.v1.PodCostGroup
-	56, // 15: trimtab.v1.ApplyPodCostsRequest.plan_time:type_name -> google.protobuf.Timestamp
-	24, // 16: trimtab.v1.ApplyPodCostsResponse.failures:type_name -> trimtab.v1.PodCostFailure
-	23, // 17: trimtab.v1.ApplyPodCostsResponse.incomplete:type_name -> trimtab.v1.IncompletePodCostGroup
-	65, // 18: trimtab.v1.PodCostFailure.reason:type_name -> trimtab.v1.PodCostReason.Code
-	66, // 19: trimtab.v1.ApplyBufferStatusRequest.buffers:type_name -> trimtab.v1.SlackObject
-	34, // 20: trimtab.v1.GetStatusResponse.status:type_name -> trimtab.v1.ActuatorStatus
-	34, // 21: trimtab.v1.WatchStatusResponse.status:type_name -> trimtab.v1.ActuatorStatus
-	33, // 22: trimtab.v1.WatchStatusResponse.change:type_name -> trimtab.v1.StatusChange
-	56, // 23: trimtab.v1.StatusChange.time:type_name -> google.protobuf.Timestamp
-	42, // 24: trimtab.v1.StatusChange.deletions:type_name -> trimtab.v1.NodeDeletion
-	43, // 25: trimtab.v1.StatusChange.recent_evictions:type_name -> trimtab.v1.Eviction
-	42, // 26: trimtab.v1.StatusChange.finished:type_name -> trimtab.v1.NodeDeletion
-	44, // 27: trimtab.v1.StatusChange.node_groups:type_name -> trimtab.v1.NodeGroupStatus
-	56, // 28: trimtab.v1.StatusChange.evictions_since:type_name -> google.protobuf.Timestamp
-	56, // 29: trimtab.v1.StatusChange.finished_since:type_name -> google.protobuf.Timestamp
-	36, // 30: trimtab.v1.StatusChange.replacements:type_name -> trimtab.v1.Replacement
-	56, // 31: trimtab.v1.ActuatorStatus.time:type_name -> google.protobuf.Timestamp
-	42, // 32: trimtab.v1.ActuatorStatus.deletions:type_name -> trimtab.v1.NodeDeletion
-	43, // 33: trimtab.v1.ActuatorStatus.recent_evictions:type_name -> trimtab.v1.Eviction
-	42, // 34: trimtab.v1.ActuatorStatus.finished:type_name -> trimtab.v1.NodeDeletion
-	44, // 35: trimtab.v1.ActuatorStatus.node_groups:type_name -> trimtab.v1.NodeGroupStatus
-	36, // 36: trimtab.v1.ActuatorStatus.replacements:type_name -> trimtab.v1.Replacement
-	0,  // 37: trimtab.v1.Replacement.stage:type_name -> trimtab.v1.ReplacementStage.Code
-	56, // 38: trimtab.v1.Replacement.start_time:type_name -> google.protobuf.Timestamp
-	56, // 39: trimtab.v1.Replacement.stage_time:type_name -> google.protobuf.Timestamp
-	38, // 40: trimtab.v1.Replacement.new_nodes:type_name -> trimtab.v1.ReplacementNewNode
-	40, // 41: trimtab.v1.Replacement.leaving:type_name -> trimtab.v1.ReplacementLeavingNode
-	63, // 42: trimtab.v1.Replacement.reason:type_name -> trimtab.v1.ReplacementReason.Code
-	56, // 43: trimtab.v1.Replacement.ready_deadline:type_name -> google.protobuf.Timestamp
-	1,  // 44: trimtab.v1.ReplacementNewNode.state:type_name -> trimtab.v1.ReplacementNewNodeState.Code
-	2,  // 45: trimtab.v1.ReplacementLeavingNode.state:type_name -> trimtab.v1.LeavingNodeState.Code
-	58, // 46: trimtab.v1.ReplacementLeavingNode.reason:type_name -> trimtab.v1.DeletionReason.Code
-	3,  // 47: trimtab.v1.NodeDeletion.state:type_name -> trimtab.v1.DeletionState.Code
-	56, // 48: trimtab.v1.NodeDeletion.start_time:type_name -> google.protobuf.Timestamp
-	56, // 49: trimtab.v1.NodeDeletion.state_time:type_name -> google.protobuf.Timestamp
-	58, // 50: trimtab.v1.NodeDeletion.reason:type_name -> trimtab.v1.DeletionReason.Code
-	62, // 51: trimtab.v1.NodeDeletion.drain_timeout:type_name -> google.protobuf.Duration
-	56, // 52: trimtab.v1.Eviction.evict_time:type_name -> google.protobuf.Timestamp
-	56, // 53: trimtab.v1.NodeGroupStatus.last_scale_up_time:type_name -> google.protobuf.Timestamp
-	56, // 54: trimtab.v1.NodeGroupStatus.last_deletion_time:type_name -> google.protobuf.Timestamp
-	56, // 55: trimtab.v1.NodeGroupStatus.last_failure_time:type_name -> google.protobuf.Timestamp
-	67, // 56: trimtab.v1.NodeGroupStatus.health:type_name -> trimtab.v1.NodeGroupHealth.Code
-	56, // 57: trimtab.v1.NodeGroupStatus.backoff_until:type_name -> google.protobuf.Timestamp
-	45, // 58: trimtab.v1.NodeGroupStatus.template:type_name -> trimtab.v1.CloudTemplate
-	68, // 59: trimtab.v1.NodeGroupStatus.settings:type_name -> trimtab.v1.NodeGroupSettings
-	52, // 60: trimtab.v1.CloudTemplate.labels:type_name -> trimtab.v1.CloudTemplate.LabelsEntry
-	46, // 61: trimtab.v1.CloudTemplate.taints:type_name -> trimtab.v1.CloudTaint
-	53, // 62: trimtab.v1.CloudTemplate.capacity:type_name -> trimtab.v1.CloudTemplate.CapacityEntry
-	54, // 63: trimtab.v1.CloudTemplate.allocatable:type_name -> trimtab.v1.CloudTemplate.AllocatableEntry
-	4,  // 64: trimtab.v1.Actuator.GetInfo:input_type -> trimtab.v1.GetActuatorInfoRequest
-	8,  // 65: trimtab.v1.Actuator.StartDeletion:input_type -> trimtab.v1.StartDeletionRequest
-	12, // 66: trimtab.v1.Actuator.ScaleUp:input_type -> trimtab.v1.ScaleUpRequest
-	19, // 67: trimtab.v1.Actuator.ApplyTaints:input_type -> trimtab.v1.ApplyTaintsRequest
-	21, // 68: trimtab.v1.Actuator.ApplyPodCosts:input_type -> trimtab.v1.ApplyPodCostsRequest
-	25, // 69: trimtab.v1.Actuator.ApplyBufferStatus:input_type -> trimtab.v1.ApplyBufferStatusRequest
-	6,  // 70: trimtab.v1.Actuator.ApplyCapacityStatus:input_type -> trimtab.v1.ApplyCapacityStatusRequest
-	27, // 71: trimtab.v1.Actuator.CancelDeletion:input_type -> trimtab.v1.CancelDeletionRequest
-	15, // 72: trimtab.v1.Actuator.StartReplacement:input_type -> trimtab.v1.StartReplacementRequest
-	17, // 73: trimtab.v1.Actuator.CancelReplacement:input_type -> trimtab.v1.CancelReplacementRequest
-	29, // 74: trimtab.v1.Actuator.GetStatus:input_type -> trimtab.v1.GetStatusRequest
-	31, // 75: trimtab.v1.Actuator.WatchStatus:input_type -> trimtab.v1.WatchStatusRequest
-	47, // 76: trimtab.v1.EmbeddedCluster.ListObjects:input_type -> trimtab.v1.ListObjectsRequest
-	49, // 77: trimtab.v1.EmbeddedCluster.ScaleReplicaSet:input_type -> trimtab.v1.ScaleReplicaSetRequest
-	5,  // 78: trimtab.v1.Actuator.GetInfo:output_type -> trimtab.v1.GetActuatorInfoResponse
-	10, // 79: trimtab.v1.Actuator.StartDeletion:output_type -> trimtab.v1.StartDeletionResponse
-	13, // 80: trimtab.v1.Actuator.ScaleUp:output_type -> trimtab.v1.ScaleUpResponse
-	20, // 81: trimtab.v1.Actuator.ApplyTaints:output_type -> trimtab.v1.ApplyTaintsResponse
-	22, // 82: trimtab.v1.Actuator.ApplyPodCosts:output_type -> trimtab.v1.ApplyPodCostsResponse
-	26, // 83: trimtab.v1.Actuator.ApplyBufferStatus:output_type -> trimtab.v1.ApplyBufferStatusResponse
-	7,  // 84: trimtab.v1.Actuator.ApplyCapacityStatus:output_type -> trimtab.v1.ApplyCapacityStatusResponse
-	28, // 85: trimtab.v1.Actuator.CancelDeletion:output_type -> trimtab.v1.CancelDeletionResponse
-	16, // 86: trimtab.v1.Actuator.StartReplacement:output_type -> trimtab.v1.StartReplacementResponse
-	18, // 87: trimtab.v1.Actuator.CancelReplacement:output_type -> trimtab.v1.CancelReplacementResponse
-	30, // 88: trimtab.v1.Actuator.GetStatus:output_type -> trimtab.v1.GetStatusResponse
-	32, // 89: trimtab.v1.Actuator.WatchStatus:output_type -> trimtab.v1.WatchStatusResponse
-	48, // 90: trimtab.v1.EmbeddedCluster.ListObjects:output_type -> trimtab.v1.ListObjectsResponse
-	50, // 91: trimtab.v1.EmbeddedCluster.ScaleReplicaSet:output_type -> trimtab.v1.ScaleReplicaSetResponse
-	78, // [78:92] is the sub-list for method output_type
-	64, // [64:78] is the sub-list for method input_type
-	64, // [64:64] is the sub-list for extension type_name
-	64, // [64:64] is the sub-list for extension extendee
-	0,  // [0:64] is the sub-list for field type_name
+	63, // 8: trimtab.v1.ScaleUpAnswer.reason:type_name -> trimtab.v1.GrowthReason.Code
+	16, // 9: trimtab.v1.LowerTargetsRequest.reductions:type_name -> trimtab.v1.TargetReduction
+	14, // 10: trimtab.v1.LowerTargetsResponse.reductions:type_name -> trimtab.v1.ScaleUpAnswer
+	64, // 11: trimtab.v1.StartReplacementRequest.wave:type_name -> trimtab.v1.ReplacementWave
+	59, // 12: trimtab.v1.StartReplacementRequest.plan_time:type_name -> google.protobuf.Timestamp
+	65, // 13: trimtab.v1.StartReplacementRequest.ready_timeout:type_name -> google.protobuf.Duration
+	54, // 14: trimtab.v1.StartReplacementRequest.prices_per_hour:type_name -> trimtab.v1.StartReplacementRequest.PricesPerHourEntry
+	66, // 15: trimtab.v1.StartReplacementResponse.reason:type_name -> trimtab.v1.ReplacementReason.Code
+	67, // 16: trimtab.v1.ApplyPodCostsRequest.groups:type_name -> trimtab.v1.PodCostGroup
+	59, // 17: trimtab.v1.ApplyPodCostsRequest.plan_time:type_name -> google.protobuf.Timestamp
+	27, // 18: trimtab.v1.ApplyPodCostsResponse.failures:type_name -> trimtab.v1.PodCostFailure
+	26, // 19: trimtab.v1.ApplyPodCostsResponse.incomplete:type_name -> trimtab.v1.IncompletePodCostGroup
+	68, // 20: trimtab.v1.PodCostFailure.reason:type_name -> trimtab.v1.PodCostReason.Code
+	69, // 21: trimtab.v1.ApplyBufferStatusRequest.buffers:type_name -> trimtab.v1.SlackObject
+	37, // 22: trimtab.v1.GetStatusResponse.status:type_name -> trimtab.v1.ActuatorStatus
+	37, // 23: trimtab.v1.WatchStatusResponse.status:type_name -> trimtab.v1.ActuatorStatus
+	36, // 24: trimtab.v1.WatchStatusResponse.change:type_name -> trimtab.v1.StatusChange
+	59, // 25: trimtab.v1.StatusChange.time:type_name -> google.protobuf.Timestamp
+	45, // 26: trimtab.v1.StatusChange.deletions:type_name -> trimtab.v1.NodeDeletion
+	46, // 27: trimtab.v1.StatusChange.recent_evictions:type_name -> trimtab.v1.Eviction
+	45, // 28: trimtab.v1.StatusChange.finished:type_name -> trimtab.v1.NodeDeletion
+	47, // 29: trimtab.v1.StatusChange.node_groups:type_name -> trimtab.v1.NodeGroupStatus
+	59, // 30: trimtab.v1.StatusChange.evictions_since:type_name -> google.protobuf.Timestamp
+	59, // 31: trimtab.v1.StatusChange.finished_since:type_name -> google.protobuf.Timestamp
+	39, // 32: trimtab.v1.StatusChange.replacements:type_name -> trimtab.v1.Replacement
+	59, // 33: trimtab.v1.ActuatorStatus.time:type_name -> google.protobuf.Timestamp
+	45, // 34: trimtab.v1.ActuatorStatus.deletions:type_name -> trimtab.v1.NodeDeletion
+	46, // 35: trimtab.v1.ActuatorStatus.recent_evictions:type_name -> trimtab.v1.Eviction
+	45, // 36: trimtab.v1.ActuatorStatus.finished:type_name -> trimtab.v1.NodeDeletion
+	47, // 37: trimtab.v1.ActuatorStatus.node_groups:type_name -> trimtab.v1.NodeGroupStatus
+	39, // 38: trimtab.v1.ActuatorStatus.replacements:type_name -> trimtab.v1.Replacement
+	0,  // 39: trimtab.v1.Replacement.stage:type_name -> trimtab.v1.ReplacementStage.Code
+	59, // 40: trimtab.v1.Replacement.start_time:type_name -> google.protobuf.Timestamp
+	59, // 41: trimtab.v1.Replacement.stage_time:type_name -> google.protobuf.Timestamp
+	41, // 42: trimtab.v1.Replacement.new_nodes:type_name -> trimtab.v1.ReplacementNewNode
+	43, // 43: trimtab.v1.Replacement.leaving:type_name -> trimtab.v1.ReplacementLeavingNode
+	66, // 44: trimtab.v1.Replacement.reason:type_name -> trimtab.v1.ReplacementReason.Code
+	59, // 45: trimtab.v1.Replacement.ready_deadline:type_name -> google.protobuf.Timestamp
+	1,  // 46: trimtab.v1.ReplacementNewNode.state:type_name -> trimtab.v1.ReplacementNewNodeState.Code
+	2,  // 47: trimtab.v1.ReplacementLeavingNode.state:type_name -> trimtab.v1.LeavingNodeState.Code
+	61, // 48: trimtab.v1.ReplacementLeavingNode.reason:type_name -> trimtab.v1.DeletionReason.Code
+	3,  // 49: trimtab.v1.NodeDeletion.state:type_name -> trimtab.v1.DeletionState.Code
+	59, // 50: trimtab.v1.NodeDeletion.start_time:type_name -> google.protobuf.Timestamp
+	59, // 51: trimtab.v1.NodeDeletion.state_time:type_name -> google.protobuf.Timestamp
+	61, // 52: trimtab.v1.NodeDeletion.reason:type_name -> trimtab.v1.DeletionReason.Code
+	65, // 53: trimtab.v1.NodeDeletion.drain_timeout:type_name -> google.protobuf.Duration
+	59, // 54: trimtab.v1.Eviction.evict_time:type_name -> google.protobuf.Timestamp
+	59, // 55: trimtab.v1.NodeGroupStatus.last_scale_up_time:type_name -> google.protobuf.Timestamp
+	59, // 56: trimtab.v1.NodeGroupStatus.last_deletion_time:type_name -> google.protobuf.Timestamp
+	59, // 57: trimtab.v1.NodeGroupStatus.last_failure_time:type_name -> google.protobuf.Timestamp
+	70, // 58: trimtab.v1.NodeGroupStatus.health:type_name -> trimtab.v1.NodeGroupHealth.Code
+	59, // 59: trimtab.v1.NodeGroupStatus.backoff_until:type_name -> google.protobuf.Timestamp
+	48, // 60: trimtab.v1.NodeGroupStatus.template:type_name -> trimtab.v1.CloudTemplate
+	71, // 61: trimtab.v1.NodeGroupStatus.settings:type_name -> trimtab.v1.NodeGroupSettings
+	55, // 62: trimtab.v1.CloudTemplate.labels:type_name -> trimtab.v1.CloudTemplate.LabelsEntry
+	49, // 63: trimtab.v1.CloudTemplate.taints:type_name -> trimtab.v1.CloudTaint
+	56, // 64: trimtab.v1.CloudTemplate.capacity:type_name -> trimtab.v1.CloudTemplate.CapacityEntry
+	57, // 65: trimtab.v1.CloudTemplate.allocatable:type_name -> trimtab.v1.CloudTemplate.AllocatableEntry
+	4,  // 66: trimtab.v1.Actuator.GetInfo:input_type -> trimtab.v1.GetActuatorInfoRequest
+	8,  // 67: trimtab.v1.Actuator.StartDeletion:input_type -> trimtab.v1.StartDeletionRequest
+	12, // 68: trimtab.v1.Actuator.ScaleUp:input_type -> trimtab.v1.ScaleUpRequest
+	15, // 69: trimtab.v1.Actuator.LowerTargets:input_type -> trimtab.v1.LowerTargetsRequest
+	22, // 70: trimtab.v1.Actuator.ApplyTaints:input_type -> trimtab.v1.ApplyTaintsRequest
+	24, // 71: trimtab.v1.Actuator.ApplyPodCosts:input_type -> trimtab.v1.ApplyPodCostsRequest
+	28, // 72: trimtab.v1.Actuator.ApplyBufferStatus:input_type -> trimtab.v1.ApplyBufferStatusRequest
+	6,  // 73: trimtab.v1.Actuator.ApplyCapacityStatus:input_type -> trimtab.v1.ApplyCapacityStatusRequest
+	30, // 74: trimtab.v1.Actuator.CancelDeletion:input_type -> trimtab.v1.CancelDeletionRequest
+	18, // 75: trimtab.v1.Actuator.StartReplacement:input_type -> trimtab.v1.StartReplacementRequest
+	20, // 76: trimtab.v1.Actuator.CancelReplacement:input_type -> trimtab.v1.CancelReplacementRequest
+	32, // 77: trimtab.v1.Actuator.GetStatus:input_type -> trimtab.v1.GetStatusRequest
+	34, // 78: trimtab.v1.Actuator.WatchStatus:input_type -> trimtab.v1.WatchStatusRequest
+	50, // 79: trimtab.v1.EmbeddedCluster.ListObjects:input_type -> trimtab.v1.ListObjectsRequest
+	52, // 80: trimtab.v1.EmbeddedCluster.ScaleReplicaSet:input_type -> trimtab.v1.ScaleReplicaSetRequest
+	5,  // 81: trimtab.v1.Actuator.GetInfo:output_type -> trimtab.v1.GetActuatorInfoResponse
+	10, // 82: trimtab.v1.Actuator.StartDeletion:output_type -> trimtab.v1.StartDeletionResponse
+	13, // 83: trimtab.v1.Actuator.ScaleUp:output_type -> trimtab.v1.ScaleUpResponse
+	17, // 84: trimtab.v1.Actuator.LowerTargets:output_type -> trimtab.v1.LowerTargetsResponse
+	23, // 85: trimtab.v1.Actuator.ApplyTaints:output_type -> trimtab.v1.ApplyTaintsResponse
+	25, // 86: trimtab.v1.Actuator.ApplyPodCosts:output_type -> trimtab.v1.ApplyPodCostsResponse
+	29, // 87: trimtab.v1.Actuator.ApplyBufferStatus:output_type -> trimtab.v1.ApplyBufferStatusResponse
+	7,  // 88: trimtab.v1.Actuator.ApplyCapacityStatus:output_type -> trimtab.v1.ApplyCapacityStatusResponse
+	31, // 89: trimtab.v1.Actuator.CancelDeletion:output_type -> trimtab.v1.CancelDeletionResponse
+	19, // 90: trimtab.v1.Actuator.StartReplacement:output_type -> trimtab.v1.StartReplacementResponse
+	21, // 91: trimtab.v1.Actuator.CancelReplacement:output_type -> trimtab.v1.CancelReplacementResponse
+	33, // 92: trimtab.v1.Actuator.GetStatus:output_type -> trimtab.v1.GetStatusResponse
+	35, // 93: trimtab.v1.Actuator.WatchStatus:output_type -> trimtab.v1.WatchStatusResponse
+	51, // 94: trimtab.v1.EmbeddedCluster.ListObjects:output_type -> trimtab.v1.ListObjectsResponse
+	53, // 95: trimtab.v1.EmbeddedCluster.ScaleReplicaSet:output_type -> trimtab.v1.ScaleReplicaSetResponse
+	81, // [81:96] is the sub-list for method output_type
+	66, // [66:81] is the sub-list for method input_type
+	66, // [66:66] is the sub-list for extension type_name
+	66, // [66:66] is the sub-list for extension extendee
+	0,  // [0:66] is the sub-list for field type_name
 }
 
 func init() { file_trimtab_v1_actuator_proto_init() }
@@ -4349,16 +4563,16 @@ func file_trimtab_v1_actuator_proto_init() {
 	file_trimtab_v1_plan_proto_init()
 	file_trimtab_v1_reason_proto_init()
 	file_trimtab_v1_snapshot_proto_init()
-	file_trimtab_v1_actuator_proto_msgTypes[11].OneofWrappers = []any{}
-	file_trimtab_v1_actuator_proto_msgTypes[32].OneofWrappers = []any{}
-	file_trimtab_v1_actuator_proto_msgTypes[40].OneofWrappers = []any{}
+	file_trimtab_v1_actuator_proto_msgTypes[14].OneofWrappers = []any{}
+	file_trimtab_v1_actuator_proto_msgTypes[35].OneofWrappers = []any{}
+	file_trimtab_v1_actuator_proto_msgTypes[43].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_trimtab_v1_actuator_proto_rawDesc), len(file_trimtab_v1_actuator_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   51,
+			NumMessages:   54,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

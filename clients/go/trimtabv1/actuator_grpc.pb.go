@@ -24,6 +24,7 @@ const (
 	Actuator_GetInfo_FullMethodName             = "/trimtab.v1.Actuator/GetInfo"
 	Actuator_StartDeletion_FullMethodName       = "/trimtab.v1.Actuator/StartDeletion"
 	Actuator_ScaleUp_FullMethodName             = "/trimtab.v1.Actuator/ScaleUp"
+	Actuator_LowerTargets_FullMethodName        = "/trimtab.v1.Actuator/LowerTargets"
 	Actuator_ApplyTaints_FullMethodName         = "/trimtab.v1.Actuator/ApplyTaints"
 	Actuator_ApplyPodCosts_FullMethodName       = "/trimtab.v1.Actuator/ApplyPodCosts"
 	Actuator_ApplyBufferStatus_FullMethodName   = "/trimtab.v1.Actuator/ApplyBufferStatus"
@@ -54,6 +55,13 @@ type ActuatorClient interface {
 	// answered once the cloud has answered for each; until then the call ends
 	// with UNAVAILABLE, and the caller repeats the same request.
 	ScaleUp(ctx context.Context, in *ScaleUpRequest, opts ...grpc.CallOption) (*ScaleUpResponse, error)
+	// Lowers target sizes by nodes that were requested and have not started, such
+	// as those of `GangResult.useless_upcoming`. Never ends an instance that runs:
+	// the cloud then refuses, or the group has another size than `current_size`.
+	// Idempotent by `request_id`, and answered, as `ScaleUp`. Errors also:
+	// UNIMPLEMENTED (another autoscaler sets the sizes of the node groups;
+	// `GetInfo` does not list this call then).
+	LowerTargets(ctx context.Context, in *LowerTargetsRequest, opts ...grpc.CallOption) (*LowerTargetsResponse, error)
 	// Makes the soft taints of the cluster match the unneeded set.
 	ApplyTaints(ctx context.Context, in *ApplyTaintsRequest, opts ...grpc.CallOption) (*ApplyTaintsResponse, error)
 	// Writes pod deletion costs, up to the limit of one call, by server-side
@@ -131,6 +139,16 @@ func (c *actuatorClient) ScaleUp(ctx context.Context, in *ScaleUpRequest, opts .
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ScaleUpResponse)
 	err := c.cc.Invoke(ctx, Actuator_ScaleUp_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *actuatorClient) LowerTargets(ctx context.Context, in *LowerTargetsRequest, opts ...grpc.CallOption) (*LowerTargetsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(LowerTargetsResponse)
+	err := c.cc.Invoke(ctx, Actuator_LowerTargets_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -255,6 +273,13 @@ type ActuatorServer interface {
 	// answered once the cloud has answered for each; until then the call ends
 	// with UNAVAILABLE, and the caller repeats the same request.
 	ScaleUp(context.Context, *ScaleUpRequest) (*ScaleUpResponse, error)
+	// Lowers target sizes by nodes that were requested and have not started, such
+	// as those of `GangResult.useless_upcoming`. Never ends an instance that runs:
+	// the cloud then refuses, or the group has another size than `current_size`.
+	// Idempotent by `request_id`, and answered, as `ScaleUp`. Errors also:
+	// UNIMPLEMENTED (another autoscaler sets the sizes of the node groups;
+	// `GetInfo` does not list this call then).
+	LowerTargets(context.Context, *LowerTargetsRequest) (*LowerTargetsResponse, error)
 	// Makes the soft taints of the cluster match the unneeded set.
 	ApplyTaints(context.Context, *ApplyTaintsRequest) (*ApplyTaintsResponse, error)
 	// Writes pod deletion costs, up to the limit of one call, by server-side
@@ -316,6 +341,9 @@ func (UnimplementedActuatorServer) StartDeletion(context.Context, *StartDeletion
 }
 func (UnimplementedActuatorServer) ScaleUp(context.Context, *ScaleUpRequest) (*ScaleUpResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ScaleUp not implemented")
+}
+func (UnimplementedActuatorServer) LowerTargets(context.Context, *LowerTargetsRequest) (*LowerTargetsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method LowerTargets not implemented")
 }
 func (UnimplementedActuatorServer) ApplyTaints(context.Context, *ApplyTaintsRequest) (*ApplyTaintsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ApplyTaints not implemented")
@@ -415,6 +443,24 @@ func _Actuator_ScaleUp_Handler(srv interface{}, ctx context.Context, dec func(in
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(ActuatorServer).ScaleUp(ctx, req.(*ScaleUpRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Actuator_LowerTargets_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(LowerTargetsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ActuatorServer).LowerTargets(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Actuator_LowerTargets_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ActuatorServer).LowerTargets(ctx, req.(*LowerTargetsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -592,6 +638,10 @@ var Actuator_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ScaleUp",
 			Handler:    _Actuator_ScaleUp_Handler,
+		},
+		{
+			MethodName: "LowerTargets",
+			Handler:    _Actuator_LowerTargets_Handler,
 		},
 		{
 			MethodName: "ApplyTaints",

@@ -3775,14 +3775,19 @@ type UnneededNode struct {
 	// Hourly price of the node, from its node group; absent = unknown.
 	SavingPerHour *float64 `protobuf:"fixed64,8,opt,name=saving_per_hour,json=savingPerHour,proto3,oneof" json:"saving_per_hour,omitempty"`
 	// Cost rating of moving its pods: the sum over pods of 1 + deletion cost /
-	// 2^27 + priority / 2^25, clamped to -10 to 10.
+	// 2^27 + priority / 2^25, clamped to -10 to 10. With `gang`, the cost of
+	// moving all of it is shared equally: the mean over the gang's nodes.
 	EvictionCost float64 `protobuf:"fixed64,9,opt,name=eviction_cost,json=evictionCost,proto3" json:"eviction_cost,omitempty"`
 	// The wave in which the node goes, from 1. Wave 1 is what disruption budgets
 	// allow now. The nodes of each further wave can go once the pods evicted in
 	// the waves before run again, so that budgets allow evictions again; until
 	// then `not_now_reason` is LATER_WAVE unless another reason comes first. 0
 	// also counts as wave 1: planners without waves plan what budgets allow now.
-	Wave          int32 `protobuf:"varint,10,opt,name=wave,proto3" json:"wave,omitempty"`
+	Wave int32 `protobuf:"varint,10,opt,name=wave,proto3" json:"wave,omitempty"`
+	// The gang that moves whole from this node and others, as "namespace/name":
+	// of the nodes with the same value all go at the same time, or none, see
+	// `NodeToDelete.gang`. "" = the node goes independently of others.
+	Gang          string `protobuf:"bytes,11,opt,name=gang,proto3" json:"gang,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3885,6 +3890,13 @@ func (x *UnneededNode) GetWave() int32 {
 		return x.Wave
 	}
 	return 0
+}
+
+func (x *UnneededNode) GetGang() string {
+	if x != nil {
+		return x.Gang
+	}
+	return ""
 }
 
 // What a plan assumes about a node that it removes.
@@ -9602,7 +9614,7 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\bMINIMUMS\x10\t\x12\n" +
 	"\n" +
 	"\x06SAVING\x10\n" +
-	"\"\x9f\x04\n" +
+	"\"\xb3\x04\n" +
 	"\fUnneededNode\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x120\n" +
 	"\x05since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12N\n" +
@@ -9616,7 +9628,8 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\x0fsaving_per_hour\x18\b \x01(\x01H\x00R\rsavingPerHour\x88\x01\x01\x12#\n" +
 	"\reviction_cost\x18\t \x01(\x01R\fevictionCost\x12\x12\n" +
 	"\x04wave\x18\n" +
-	" \x01(\x05R\x04wave\x1a?\n" +
+	" \x01(\x05R\x04wave\x12\x12\n" +
+	"\x04gang\x18\v \x01(\tR\x04gang\x1a?\n" +
 	"\x11DestinationsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x12\n" +

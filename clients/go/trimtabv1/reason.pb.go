@@ -1478,6 +1478,9 @@ const (
 	// The actuator's access policy requires `plan_time`, and the request has
 	// none.
 	DeletionReason_PLAN_TIME_REQUIRED DeletionReason_Code = 19
+	// The node goes only together with others, see `NodeToDelete.gang`, and one
+	// of these was refused, or ended before the first pod was evicted.
+	DeletionReason_GANG_STAYS DeletionReason_Code = 20
 )
 
 // Enum value maps for DeletionReason_Code.
@@ -1503,6 +1506,7 @@ var (
 		17: "HOURLY_LIMIT_REACHED",
 		18: "ASSUMPTION_REQUIRED",
 		19: "PLAN_TIME_REQUIRED",
+		20: "GANG_STAYS",
 	}
 	DeletionReason_Code_value = map[string]int32{
 		"UNSPECIFIED":                  0,
@@ -1525,6 +1529,7 @@ var (
 		"HOURLY_LIMIT_REACHED":         17,
 		"ASSUMPTION_REQUIRED":          18,
 		"PLAN_TIME_REQUIRED":           19,
+		"GANG_STAYS":                   20,
 	}
 )
 
@@ -3032,8 +3037,8 @@ const file_trimtab_v1_reason_proto_rawDesc = "" +
 	"\x12\x18\n" +
 	"\x14SCALE_DOWN_NOT_ASKED\x10\v\x12\x14\n" +
 	"\x10STRATEGY_UNKNOWN\x10\f\x12\x0f\n" +
-	"\vAGE_UNKNOWN\x10\r\"\xce\x03\n" +
-	"\x0eDeletionReason\"\xbb\x03\n" +
+	"\vAGE_UNKNOWN\x10\r\"\xde\x03\n" +
+	"\x0eDeletionReason\"\xcb\x03\n" +
 	"\x04Code\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eNODE_NOT_FOUND\x10\x01\x12\x18\n" +
@@ -3056,7 +3061,9 @@ const file_trimtab_v1_reason_proto_rawDesc = "" +
 	"\x10INSTANCE_UNKNOWN\x10\x10\x12\x18\n" +
 	"\x14HOURLY_LIMIT_REACHED\x10\x11\x12\x17\n" +
 	"\x13ASSUMPTION_REQUIRED\x10\x12\x12\x16\n" +
-	"\x12PLAN_TIME_REQUIRED\x10\x13\"\xf5\x02\n" +
+	"\x12PLAN_TIME_REQUIRED\x10\x13\x12\x0e\n" +
+	"\n" +
+	"GANG_STAYS\x10\x14\"\xf5\x02\n" +
 	"\x11ReplacementReason\"\xdf\x02\n" +
 	"\x04Code\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\x1b\n" +

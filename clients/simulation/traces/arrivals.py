@@ -28,7 +28,7 @@ from trimtab.clients.simulation.scenario_values import ScenarioError, check_pod_
 
 VERSION: Final = 1
 REQUIRED: Final = ("time", "cpu", "memory")
-COLUMNS: Final = (*REQUIRED, "pods", "lifetime", "labels", "namespace", "priority")
+COLUMNS: Final = (*REQUIRED, "pods", "lifetime", "labels", "namespace", "priority", "gang")
 FIELDS: Final = (*COLUMNS, "spec")
 """Fields of a line of JSON."""
 MOST_PODS: Final = 100_000
@@ -41,7 +41,8 @@ _VERSION_LINE: Final = re.compile(r"#\s*trimtab-trace\s+(\S+)\s*")
 class Arrival(NamedTuple):
     """Pods that arrive together. at_s : since the beginning; pods : how many; cpu, memory : requests of each, as
     quantities; lifetime_s : seconds until they end, None = they stay; labels : sorted pairs; namespace "" = that of the
-    scenario; spec : other fields of their spec, as JSON text, "" = none.
+    scenario; spec : other fields of their spec, as JSON text, "" = none; gang : fewest of them that start together, 0 =
+    each by itself.
     """
 
     at_s: float
@@ -52,6 +53,7 @@ class Arrival(NamedTuple):
     labels: tuple[tuple[str, str], ...] = ()
     namespace: str = ""
     spec: str = ""
+    gang: int = 0
 
 
 def read_arrivals(path: Path) -> tuple[Arrival, ...]:
@@ -147,15 +149,17 @@ def _check_version(path: Path, found: object) -> None:
 
 def _arrival(row: Mapping[str, Any]) -> Arrival:
     """Read one line. Raises ValueError."""
+    pods = _whole("pods", row.get("pods", 1), 1, MOST_PODS)
     return Arrival(
         _seconds("time", row["time"]),
-        _whole("pods", row.get("pods", 1), 1, MOST_PODS),
+        pods,
         _quantity("cpu", row["cpu"]),
         _quantity("memory", row["memory"]),
         _seconds("lifetime", row["lifetime"]) if row.get("lifetime") is not None else None,
         _labels(row.get("labels", {})),
         _namespace(row.get("namespace", "")),
         _spec(row),
+        _whole("gang", row["gang"], 1, pods) if row.get("gang") is not None else 0,
     )
 
 

@@ -3,9 +3,6 @@
 from trimtab.planner.compiled.decorators import copied_kernel, inlined_kernel
 from trimtab.planner.predicates.counter_kind import CounterHooks
 from trimtab.planner.predicates.presence import PresenceCounters, PresenceNotes
-from trimtab.v1.reason_pb2 import PredicateReason
-
-_ALONE = int(PredicateReason.POD_AFFINITY_NOT_MATCHED)
 
 
 @inlined_kernel
@@ -57,7 +54,9 @@ def is_near_others(presence: PresenceCounters, pod_class: int, node: int) -> boo
 @inlined_kernel
 def because(presence: PresenceCounters, pod_class: int, node: int) -> int:
     """Return the mask `1 << reason` of the predicates that refuse a pod of the class on the node."""
-    mask = 0 if is_near_others(presence, pod_class, node) else 1 << _ALONE
+    mask = 0
+    if not is_near_others(presence, pod_class, node):
+        mask = 1 << presence.filled[presence.filled_offsets[pod_class], 1]
     for at in range(presence.empty_offsets[pod_class], presence.empty_offsets[pod_class + 1]):
         counter = presence.empty[at, 0]
         domain = presence.domain[presence.row[counter], node]

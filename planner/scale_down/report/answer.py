@@ -39,7 +39,7 @@ class Unneeded(NamedTuple):
 
     nodes : int32[U]; since_ns : int64[U]; not_now : uint8[U] reason code, 0 = goes now; pods, destination : int32[M];
     bounds : int64[U+1]; saving, eviction_cost : float64[U], a saving NaN = unknown; wave : int32[U]; details : by node,
-    if any.
+    if any; gangs : of each node, "" = none; empty if no node has any.
     """
 
     nodes: Int32
@@ -52,6 +52,7 @@ class Unneeded(NamedTuple):
     eviction_cost: Float64
     wave: Int32
     details: Mapping[int, str]
+    gangs: list[str]
 
 
 class Staying(NamedTuple):
@@ -73,6 +74,7 @@ def unneeded_bytes(request: ScaleDownRequest, unneeded: Unneeded, share: Float64
     An unchanged plan for an unchanged snapshot may be encoded only once.
     """
     details, detail_offsets = _details(unneeded)
+    gangs, gang_offsets = _texts(unneeded.gangs, len(unneeded.nodes))
     rows = UnneededRows(
         node=unneeded.nodes,
         seconds=unneeded.since_ns // SECOND_NS,
@@ -88,6 +90,8 @@ def unneeded_bytes(request: ScaleDownRequest, unneeded: Unneeded, share: Float64
         bounds=unneeded.bounds,
         details=details,
         detail_offsets=detail_offsets,
+        gangs=gangs,
+        gang_offsets=gang_offsets,
     )
     content = hashlib.sha256()
     for column in rows:
@@ -99,9 +103,13 @@ def unneeded_bytes(request: ScaleDownRequest, unneeded: Unneeded, share: Float64
 
 def _details(unneeded: Unneeded) -> tuple[UInt8, Int64]:
     """Return the details as texts of the nodes, "" = none, and their offsets; most answers have none."""
-    if not unneeded.details:
-        return np.zeros(0, np.uint8), np.zeros(len(unneeded.nodes) + 1, np.int64)
-    return joined([unneeded.details.get(node, "") for node in unneeded.nodes.tolist()])
+    details = [unneeded.details.get(node, "") for node in unneeded.nodes.tolist()] if unneeded.details else []
+    return _texts(details, len(unneeded.nodes))
+
+
+def _texts(texts: list[str], count: int) -> tuple[UInt8, Int64]:
+    """Return texts as bytes and their offsets; no texts stand for as many empty ones."""
+    return joined(texts) if texts else (np.zeros(0, np.uint8), np.zeros(count + 1, np.int64))
 
 
 @dataclass(frozen=True)
@@ -141,6 +149,8 @@ def _part_of(rows: UnneededRows, first: int, last: int) -> UnneededRows:
         bounds=rows.bounds[first : last + 1] - start,
         details=rows.details,
         detail_offsets=rows.detail_offsets[first : last + 1],
+        gangs=rows.gangs,
+        gang_offsets=rows.gang_offsets[first : last + 1],
     )
 
 

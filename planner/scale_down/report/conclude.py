@@ -21,6 +21,7 @@ from trimtab.planner.scale_down.search.displaced import names_of
 from trimtab.planner.scale_down.selection.removal import Removal, room_left, since
 from trimtab.planner.scale_down.state import FailedNodes, LaterWaves, PreviousLoop, remember
 from trimtab.planner.scale_down.undone_drains import drained
+from trimtab.planner.scale_down.whole_gangs import whole_gangs
 from trimtab.planner.snapshot.columns import Int32
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1 import reason_pb2
@@ -87,10 +88,12 @@ def _unneeded(plan: ScaleDownPlan) -> Unneeded:
     context, these, not_now = plan.context, plan.result.unneeded, plan.removal.not_now
     nodes = these.nodes
     price = prices(context.request.snapshot)
-    waits = why_waiting(context, plan.result.staying.codes, nodes, plan.removal, these.slack_dependent)
+    gangs = whole_gangs(context)
+    waits = why_waiting(context, plan.result.staying.codes, nodes, plan.removal, these.slack_dependent, gangs)
     return Unneeded(
         nodes, plan.since_ns, not_now, these.bounds, these.pods, these.destination, price[nodes],
-        context.nodes.eviction_cost[nodes], these.wave, {**these.in_turn, **waits},
+        gangs.shared(context.nodes.eviction_cost)[nodes], these.wave, {**these.in_turn, **waits},
+        gangs.keys(nodes) if len(gangs.size) else [],
     )  # fmt: skip
 
 

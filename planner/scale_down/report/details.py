@@ -14,7 +14,7 @@ from trimtab.planner.scale_down.report.texts import NodeTexts, unremovable_name
 from trimtab.planner.scale_down.search.displaced import name_of
 from trimtab.planner.scale_down.search.fewer_placeholders import SlackDependentNodes
 from trimtab.planner.scale_down.selection.removal import Removal
-from trimtab.planner.scale_down.whole_gangs import whole_gangs
+from trimtab.planner.scale_down.whole_gangs import WholeGangs
 from trimtab.planner.snapshot.columns import Int32, UInt8
 from trimtab.v1 import reason_pb2
 
@@ -29,7 +29,12 @@ DELAYED: Final = "its deletion waits up to 2 minutes for the removal of a delay-
 
 
 def why_waiting(
-    context: ScaleDownContext, codes: UInt8, nodes: Int32, removal: Removal, slack_dependent: SlackDependentNodes
+    context: ScaleDownContext,
+    codes: UInt8,
+    nodes: Int32,
+    removal: Removal,
+    slack_dependent: SlackDependentNodes,
+    gangs: WholeGangs,
 ) -> Mapping[int, str]:
     """Return by node why an unneeded node does not go now. codes : uint8[P] of pods; nodes : int32[U]; slack_dependent
     : those that go only because slack then requests less.
@@ -47,8 +52,8 @@ def why_waiting(
     delayed = context.request.snapshot.nodes.deletion_delayed
     found = {node: DELAYED for node, reason in rows if reason == 0 and delayed[node]}
     found |= {node: texts[reason] for node, reason in rows if reason in texts}
-    gang = whole_gangs(context).of_node
-    together = {node for node, reason in rows if reason == Reason.NOT_UNNEEDED_OTHER_REASON and gang[node] >= 0}
+    other = Reason.NOT_UNNEEDED_OTHER_REASON
+    together = {node for node, reason in rows if reason == other and gangs.of_node[node] >= 0}
     found |= dict.fromkeys(together, WHOLE_GANG)
     waiting = {node for node, reason in rows if reason == Reason.BLOCKED_BY_ON_COMPLETION_POD}
     if waiting:

@@ -168,8 +168,8 @@ class StartDeletionRequest(_message.Message):
     EPOCH_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """Identity of the request, 1 to 128 bytes, without the prefixes externalgrpc/,
-    failed-start/, registration/, replacement/ and wave/ of the actuator's own
-    requests. REQUIRED.
+    failed-start/, lowering/, registration/, replacement/ and wave/ of the
+    actuator's own requests. REQUIRED.
     """
     snapshot_version: _builtins.str
     """Version of the plan's snapshot, for the log. OPTIONAL."""
@@ -226,11 +226,18 @@ class NodeToDelete(_message.Message):
     NODE_FIELD_NUMBER: _builtins.int
     DRAIN_FIELD_NUMBER: _builtins.int
     ASSUMPTION_FIELD_NUMBER: _builtins.int
+    GANG_FIELD_NUMBER: _builtins.int
     node: _builtins.str
     """Name. REQUIRED."""
     drain: _builtins.bool
     """Whether to drain its pods. If false, a node that has pods to move is
     refused.
+    """
+    gang: _builtins.str
+    """`UnneededNode.gang`, at most 507 bytes. Nodes of the request with the same
+    value are all accepted, or none of them, and no pod of them is evicted
+    before the drains of all of them have begun; if one cannot begin, all are
+    rolled back. Only with `drain`. OPTIONAL: "" = independent of other nodes.
     """
     @_builtins.property
     def assumption(self) -> _plan_pb2.NodeAssumption:
@@ -242,10 +249,11 @@ class NodeToDelete(_message.Message):
         node: _builtins.str = ...,
         drain: _builtins.bool = ...,
         assumption: _plan_pb2.NodeAssumption | None = ...,
+        gang: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["assumption", b"assumption"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["assumption", b"assumption", "drain", b"drain", "node", b"node"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["assumption", b"assumption", "drain", b"drain", "gang", b"gang", "node", b"node"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -320,8 +328,8 @@ class ScaleUpRequest(_message.Message):
     EPOCH_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """Identity of the request, 1 to 128 bytes, without the prefixes externalgrpc/,
-    failed-start/, registration/, replacement/ and wave/ of the actuator's own
-    requests. REQUIRED.
+    failed-start/, lowering/, registration/, replacement/ and wave/ of the
+    actuator's own requests. REQUIRED.
     """
     epoch: _builtins.int
     """Epoch of the caller's leadership; increases with each new leader, such as
@@ -374,7 +382,7 @@ Global___ScaleUpResponse: _TypeAlias = ScaleUpResponse  # noqa: Y015
 
 @_typing.final
 class ScaleUpAnswer(_message.Message):
-    """The answer for one split."""
+    """The answer for one split, or for one reduction."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -405,6 +413,97 @@ class ScaleUpAnswer(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ScaleUpAnswer: _TypeAlias = ScaleUpAnswer  # noqa: Y015
+
+@_typing.final
+class LowerTargetsRequest(_message.Message):
+    """Target sizes to lower."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    REDUCTIONS_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """Identity of the request, 1 to 128 bytes, without the prefixes externalgrpc/,
+    failed-start/, lowering/, registration/, replacement/ and wave/ of the
+    actuator's own requests. REQUIRED.
+    """
+    epoch: _builtins.int
+    """Epoch of the caller's leadership, as in `ScaleUpRequest`. OPTIONAL: 0 = not
+    checked.
+    """
+    @_builtins.property
+    def reductions(self) -> _containers.RepeatedCompositeFieldContainer[Global___TargetReduction]:
+        """The reductions, one for each node group. REQUIRED."""
+
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        reductions: _abc.Iterable[Global___TargetReduction] | None = ...,
+        epoch: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "reductions", b"reductions", "request_id", b"request_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LowerTargetsRequest: _TypeAlias = LowerTargetsRequest  # noqa: Y015
+
+@_typing.final
+class TargetReduction(_message.Message):
+    """Reduction of the target size of one node group."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NODE_GROUP_FIELD_NUMBER: _builtins.int
+    CURRENT_SIZE_FIELD_NUMBER: _builtins.int
+    NEW_SIZE_FIELD_NUMBER: _builtins.int
+    node_group: _builtins.str
+    """Id of the node group. REQUIRED."""
+    current_size: _builtins.int
+    """Target size before, in nodes. REQUIRED."""
+    new_size: _builtins.int
+    """Target size after, in nodes: 0 to `current_size` - 1."""
+    def __init__(
+        self,
+        *,
+        node_group: _builtins.str = ...,
+        current_size: _builtins.int = ...,
+        new_size: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["current_size", b"current_size", "new_size", b"new_size", "node_group", b"node_group"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TargetReduction: _TypeAlias = TargetReduction  # noqa: Y015
+
+@_typing.final
+class LowerTargetsResponse(_message.Message):
+    """The answers to the reductions."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REDUCTIONS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def reductions(self) -> _containers.RepeatedCompositeFieldContainer[Global___ScaleUpAnswer]:
+        """One entry per reduction, in order."""
+
+    def __init__(
+        self,
+        *,
+        reductions: _abc.Iterable[Global___ScaleUpAnswer] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["reductions", b"reductions"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LowerTargetsResponse: _TypeAlias = LowerTargetsResponse  # noqa: Y015
 
 @_typing.final
 class StartReplacementRequest(_message.Message):
@@ -443,8 +542,8 @@ class StartReplacementRequest(_message.Message):
     EPOCH_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """Identity of the request, 1 to 128 bytes, without the prefixes externalgrpc/,
-    failed-start/, registration/, replacement/ and wave/ of the actuator's own
-    requests. REQUIRED.
+    failed-start/, lowering/, registration/, replacement/ and wave/ of the
+    actuator's own requests. REQUIRED.
     """
     snapshot_version: _builtins.str
     """Version of the plan's snapshot, for the log. OPTIONAL."""

@@ -50,6 +50,11 @@ class ActuatorStub:
                 request_serializer=trimtab_dot_v1_dot_actuator__pb2.ScaleUpRequest.SerializeToString,
                 response_deserializer=trimtab_dot_v1_dot_actuator__pb2.ScaleUpResponse.FromString,
                 _registered_method=True)
+        self.LowerTargets = channel.unary_unary(
+                '/trimtab.v1.Actuator/LowerTargets',
+                request_serializer=trimtab_dot_v1_dot_actuator__pb2.LowerTargetsRequest.SerializeToString,
+                response_deserializer=trimtab_dot_v1_dot_actuator__pb2.LowerTargetsResponse.FromString,
+                _registered_method=True)
         self.ApplyTaints = channel.unary_unary(
                 '/trimtab.v1.Actuator/ApplyTaints',
                 request_serializer=trimtab_dot_v1_dot_actuator__pb2.ApplyTaintsRequest.SerializeToString,
@@ -124,6 +129,18 @@ class ActuatorServicer:
         must be the group's size, to `new_size`. Idempotent by `request_id`. It is
         answered once the cloud has answered for each; until then the call ends
         with UNAVAILABLE, and the caller repeats the same request.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def LowerTargets(self, request, context):
+        """Lowers target sizes by nodes that were requested and have not started, such
+        as those of `GangResult.useless_upcoming`. Never ends an instance that runs:
+        the cloud then refuses, or the group has another size than `current_size`.
+        Idempotent by `request_id`, and answered, as `ScaleUp`. Errors also:
+        UNIMPLEMENTED (another autoscaler sets the sizes of the node groups;
+        `GetInfo` does not list this call then).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -234,6 +251,11 @@ def add_ActuatorServicer_to_server(servicer, server):
                     servicer.ScaleUp,
                     request_deserializer=trimtab_dot_v1_dot_actuator__pb2.ScaleUpRequest.FromString,
                     response_serializer=trimtab_dot_v1_dot_actuator__pb2.ScaleUpResponse.SerializeToString,
+            ),
+            'LowerTargets': grpc.unary_unary_rpc_method_handler(
+                    servicer.LowerTargets,
+                    request_deserializer=trimtab_dot_v1_dot_actuator__pb2.LowerTargetsRequest.FromString,
+                    response_serializer=trimtab_dot_v1_dot_actuator__pb2.LowerTargetsResponse.SerializeToString,
             ),
             'ApplyTaints': grpc.unary_unary_rpc_method_handler(
                     servicer.ApplyTaints,
@@ -363,6 +385,33 @@ class Actuator:
             '/trimtab.v1.Actuator/ScaleUp',
             trimtab_dot_v1_dot_actuator__pb2.ScaleUpRequest.SerializeToString,
             trimtab_dot_v1_dot_actuator__pb2.ScaleUpResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def LowerTargets(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/trimtab.v1.Actuator/LowerTargets',
+            trimtab_dot_v1_dot_actuator__pb2.LowerTargetsRequest.SerializeToString,
+            trimtab_dot_v1_dot_actuator__pb2.LowerTargetsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -48,6 +48,14 @@ class ActuatorStub:
     answered once the cloud has answered for each; until then the call ends
     with UNAVAILABLE, and the caller repeats the same request.
     """
+    LowerTargets: _grpc.UnaryUnaryMultiCallable[_actuator_pb2.LowerTargetsRequest, _actuator_pb2.LowerTargetsResponse]
+    """Lowers target sizes by nodes that were requested and have not started, such
+    as those of `GangResult.useless_upcoming`. Never ends an instance that runs:
+    the cloud then refuses, or the group has another size than `current_size`.
+    Idempotent by `request_id`, and answered, as `ScaleUp`. Errors also:
+    UNIMPLEMENTED (another autoscaler sets the sizes of the node groups;
+    `GetInfo` does not list this call then).
+    """
     ApplyTaints: _grpc.UnaryUnaryMultiCallable[_actuator_pb2.ApplyTaintsRequest, _actuator_pb2.ApplyTaintsResponse]
     """Makes the soft taints of the cluster match the unneeded set."""
     ApplyPodCosts: _grpc.UnaryUnaryMultiCallable[_actuator_pb2.ApplyPodCostsRequest, _actuator_pb2.ApplyPodCostsResponse]
@@ -118,6 +126,14 @@ class ActuatorAsyncStub(ActuatorStub):
     must be the group's size, to `new_size`. Idempotent by `request_id`. It is
     answered once the cloud has answered for each; until then the call ends
     with UNAVAILABLE, and the caller repeats the same request.
+    """
+    LowerTargets: _aio.UnaryUnaryMultiCallable[_actuator_pb2.LowerTargetsRequest, _actuator_pb2.LowerTargetsResponse]  # type: ignore[assignment]
+    """Lowers target sizes by nodes that were requested and have not started, such
+    as those of `GangResult.useless_upcoming`. Never ends an instance that runs:
+    the cloud then refuses, or the group has another size than `current_size`.
+    Idempotent by `request_id`, and answered, as `ScaleUp`. Errors also:
+    UNIMPLEMENTED (another autoscaler sets the sizes of the node groups;
+    `GetInfo` does not list this call then).
     """
     ApplyTaints: _aio.UnaryUnaryMultiCallable[_actuator_pb2.ApplyTaintsRequest, _actuator_pb2.ApplyTaintsResponse]  # type: ignore[assignment]
     """Makes the soft taints of the cluster match the unneeded set."""
@@ -204,6 +220,20 @@ class ActuatorServicer(metaclass=_abc_1.ABCMeta):
         must be the group's size, to `new_size`. Idempotent by `request_id`. It is
         answered once the cloud has answered for each; until then the call ends
         with UNAVAILABLE, and the caller repeats the same request.
+        """
+
+    @_abc_1.abstractmethod
+    def LowerTargets(
+        self,
+        request: _actuator_pb2.LowerTargetsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_actuator_pb2.LowerTargetsResponse, _abc.Awaitable[_actuator_pb2.LowerTargetsResponse]]:
+        """Lowers target sizes by nodes that were requested and have not started, such
+        as those of `GangResult.useless_upcoming`. Never ends an instance that runs:
+        the cloud then refuses, or the group has another size than `current_size`.
+        Idempotent by `request_id`, and answered, as `ScaleUp`. Errors also:
+        UNIMPLEMENTED (another autoscaler sets the sizes of the node groups;
+        `GetInfo` does not list this call then).
         """
 
     @_abc_1.abstractmethod

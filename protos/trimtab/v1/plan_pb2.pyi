@@ -2140,6 +2140,7 @@ class UnneededNode(_message.Message):
     SAVING_PER_HOUR_FIELD_NUMBER: _builtins.int
     EVICTION_COST_FIELD_NUMBER: _builtins.int
     WAVE_FIELD_NUMBER: _builtins.int
+    GANG_FIELD_NUMBER: _builtins.int
     node: _builtins.str
     """Name of the node."""
     not_now_reason: _reason_pb2.UnremovableReason.Code.ValueType
@@ -2154,7 +2155,8 @@ class UnneededNode(_message.Message):
     """Hourly price of the node, from its node group; absent = unknown."""
     eviction_cost: _builtins.float
     """Cost rating of moving its pods: the sum over pods of 1 + deletion cost /
-    2^27 + priority / 2^25, clamped to -10 to 10.
+    2^27 + priority / 2^25, clamped to -10 to 10. With `gang`, the cost of
+    moving all of it is shared equally: the mean over the gang's nodes.
     """
     wave: _builtins.int
     """The wave in which the node goes, from 1. Wave 1 is what disruption budgets
@@ -2162,6 +2164,11 @@ class UnneededNode(_message.Message):
     the waves before run again, so that budgets allow evictions again; until
     then `not_now_reason` is LATER_WAVE unless another reason comes first. 0
     also counts as wave 1: planners without waves plan what budgets allow now.
+    """
+    gang: _builtins.str
+    """The gang that moves whole from this node and others, as "namespace/name":
+    of the nodes with the same value all go at the same time, or none, see
+    `NodeToDelete.gang`. "" = the node goes independently of others.
     """
     @_builtins.property
     def since(self) -> _timestamp_pb2.Timestamp:
@@ -2188,10 +2195,11 @@ class UnneededNode(_message.Message):
         saving_per_hour: _builtins.float | None = ...,
         eviction_cost: _builtins.float = ...,
         wave: _builtins.int = ...,
+        gang: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_saving_per_hour", b"_saving_per_hour", "assumption", b"assumption", "saving_per_hour", b"saving_per_hour", "since", b"since"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_saving_per_hour", b"_saving_per_hour", "assumption", b"assumption", "destinations", b"destinations", "detail", b"detail", "eviction_cost", b"eviction_cost", "node", b"node", "not_now_reason", b"not_now_reason", "saving_per_hour", b"saving_per_hour", "since", b"since", "utilization", b"utilization", "wave", b"wave"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_saving_per_hour", b"_saving_per_hour", "assumption", b"assumption", "destinations", b"destinations", "detail", b"detail", "eviction_cost", b"eviction_cost", "gang", b"gang", "node", b"node", "not_now_reason", b"not_now_reason", "saving_per_hour", b"saving_per_hour", "since", b"since", "utilization", b"utilization", "wave", b"wave"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__saving_per_hour: _TypeAlias = _typing.Literal["saving_per_hour"]  # noqa: Y015
     _WhichOneofArgType__saving_per_hour: _TypeAlias = _typing.Literal["_saving_per_hour", b"_saving_per_hour"]  # noqa: Y015

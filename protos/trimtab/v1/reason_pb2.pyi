@@ -1447,6 +1447,10 @@ class DeletionReason(_message.Message):
         """The actuator's access policy requires `plan_time`, and the request has
         none.
         """
+        GANG_STAYS: DeletionReason._Code.ValueType  # 20
+        """The node goes only together with others, see `NodeToDelete.gang`, and one
+        of these was refused, or ended before the first pod was evicted.
+        """
 
     class Code(_Code, metaclass=_CodeEnumTypeWrapper):
         """The values; their meaning is that of the message."""
@@ -1500,6 +1504,10 @@ class DeletionReason(_message.Message):
     PLAN_TIME_REQUIRED: DeletionReason.Code.ValueType  # 19
     """The actuator's access policy requires `plan_time`, and the request has
     none.
+    """
+    GANG_STAYS: DeletionReason.Code.ValueType  # 20
+    """The node goes only together with others, see `NodeToDelete.gang`, and one
+    of these was refused, or ended before the first pod was evicted.
     """
 
     def __init__(

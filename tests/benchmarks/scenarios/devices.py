@@ -54,8 +54,10 @@ def with_devices(message: snapshot_pb2.ClusterSnapshot) -> snapshot_pb2.ClusterS
         found = (device(where, number),)
         claims.append(ClaimRow(space, f"{name}-gpu", ONE_GPU, name, "gpu", found, NodeSelection(where), (name,)))
     pods.spec = spec.tobytes()
-    slices = tuple([gpu_slice(one.name, DEVICES_PER_NODE) for one in message.nodes])
-    message.devices.CopyFrom(write_devices(DeviceWorld(slices, (GPU_CLASS,), tuple(claims))))
+    slices = sorted([gpu_slice(one.name, DEVICES_PER_NODE) for one in message.nodes], key=lambda one: one.name)
+    claims.sort(key=lambda one: (one.namespace, one.name))
+    # Clients send rows in this order.
+    message.devices.CopyFrom(write_devices(DeviceWorld(tuple(slices), (GPU_CLASS,), tuple(claims)), None))
     return message
 
 

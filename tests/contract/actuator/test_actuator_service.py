@@ -177,6 +177,16 @@ def test_growth_from_a_size_that_the_group_does_not_have_is_refused(service: Ser
     assert service.client.get_status().node_groups[0].target_size == 8
 
 
+def test_a_target_is_lowered_only_by_nodes_that_have_not_started(service: Service) -> None:
+    one = actuator_pb2.TargetReduction(node_group="g", current_size=8, new_size=7)
+    answers = service.client.lower_targets("l1", [one]).reductions
+    assert [(one.node_group, one.accepted, one.reason) for one in answers] == [
+        ("g", False, reason_pb2.GrowthReason.REFUSED)
+    ]
+    assert service.client.get_status().node_groups[0].target_size == 8
+    assert "LowerTargets" in service.client.get_info().rpcs
+
+
 def test_a_scale_up_without_an_answer_of_the_cloud_can_be_queried(service: Service) -> None:
     service.cluster.faults.add(Fault("set_size", error=CloudError("timeout"), times=5))
     response = service.client.scale_up("g1", [split()])
@@ -275,6 +285,11 @@ def deletion(request_id: str = "r1", *nodes: str, **more: Any) -> actuator_pb2.S
     return actuator_pb2.StartDeletionRequest(request_id=request_id, nodes=entries, **more)
 
 
+def lowering(request_id: str, current: int, new: int) -> actuator_pb2.LowerTargetsRequest:
+    one = actuator_pb2.TargetReduction(node_group="g", current_size=current, new_size=new)
+    return actuator_pb2.LowerTargetsRequest(request_id=request_id, reductions=[one])
+
+
 def assuming(count: int, digest: str) -> actuator_pb2.StartDeletionRequest:
     request = deletion("r1", "n0")
     request.nodes[0].assumption.CopyFrom(plan_pb2.NodeAssumption(pods_to_move_count=count, pods_to_move_digest=digest))
@@ -311,6 +326,18 @@ def assuming(count: int, digest: str) -> actuator_pb2.StartDeletionRequest:
             deletion("r1", "n0", max_drain_parallelism=-1), "max_drain_parallelism", id="negative drain limit"
         ),
         pytest.param(deletion("r1", "n0", plan_time={"seconds": 1 << 60}), "plan_time", id="a time beyond all times"),
+        pytest.param(
+            actuator_pb2.StartDeletionRequest(request_id="r", nodes=[actuator_pb2.NodeToDelete(node="n0", gang="a/g")]),
+            "nodes[0] (n0): gang needs drain",
+            id="gang without drain",
+        ),
+        pytest.param(
+            actuator_pb2.StartDeletionRequest(
+                request_id="r", nodes=[actuator_pb2.NodeToDelete(node="n0", drain=True, gang="g" * 508)]
+            ),
+            "more than 507 bytes",
+            id="a gang with too long a name",
+        ),
         pytest.param(assuming(-1, "0" * 16), "assumption", id="negative count"),
         pytest.param(assuming(1, "0" * 15), "assumption", id="digest too short"),
         pytest.param(assuming(1, "G" * 16), "assumption", id="digest not hexadecimal"),
@@ -328,6 +355,12 @@ def assuming(count: int, digest: str) -> actuator_pb2.StartDeletionRequest:
         pytest.param(
             actuator_pb2.ScaleUpRequest(request_id="g", splits=[split(), split()]), "before", id="group twice"
         ),
+        pytest.param(actuator_pb2.LowerTargetsRequest(request_id="l"), "reductions is empty", id="lower nothing"),
+        pytest.param(lowering("l", 8, 8), "not a reduction", id="not a reduction"),
+        pytest.param(lowering("l", 8, -1), "not a reduction", id="below 0 nodes"),
+        pytest.param(lowering("l", 0, 0), "not a reduction", id="a reduction from nothing"),
+        pytest.param(lowering("lowering/1", 8, 7), "reserved", id="a reserved id of a reduction"),
+        pytest.param(lowering("", 8, 7), "request_id", id="a reduction without id"),
         pytest.param(actuator_pb2.ApplyTaintsRequest(unneeded_nodes=["a", "a"]), "given before", id="soft taint twice"),
     ],
 )

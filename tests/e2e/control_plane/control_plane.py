@@ -52,10 +52,12 @@ class ControlPlane:
         kcm_flags: Sequence[str] = (),
         audited: Sequence[str] = (),
         audits_reads: bool = False,
+        audits_pods: bool = False,
         feature_gates: Sequence[str] = (),
         served: Sequence[str] = (),
     ) -> None:
-        """`audit_log` gets what users in `audited` change, with `audits_reads` also what they read, as JSON lines.
+        """`audit_log` gets what users in `audited` change, with `audits_reads` also what they read, as JSON lines; with
+        `audits_pods` whatever anybody changes in pods too, with the answers.
 
         feature_gates : to switch on in all components; served : API versions to serve beyond the default ones
         """
@@ -65,6 +67,7 @@ class ControlPlane:
         self.kcm_flags = list(kcm_flags)
         self.audited = list(audited)
         self.audits_reads = audits_reads
+        self.audits_pods = audits_pods
         self.audit_log = state / "audit.jsonl"
         self.gate_flags = (
             [f"--feature-gates={','.join(f'{one}=true' for one in feature_gates)}"] if feature_gates else []
@@ -219,10 +222,16 @@ class ControlPlane:
     def _audit_flags(self) -> list[str]:
         if not self.audited:
             return []
-        verbs = "" if self.audits_reads else ", verbs: [create, update, patch, delete, deletecollection]"
+        changes = ", verbs: [create, update, patch, delete, deletecollection]"
+        pods = '[{group: "", resources: [pods, pods/status, pods/eviction, pods/binding]}]'
+        rules = [
+            *([f"level: RequestResponse, resources: {pods}{changes}"] if self.audits_pods else ()),
+            f"level: Metadata, users: {json.dumps(self.audited)}{'' if self.audits_reads else changes}",
+            "level: None",
+        ]
         (self.state / "audit.yaml").write_text(
-            "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\n"
-            f"rules:\n- {{level: Metadata, users: {json.dumps(self.audited)}{verbs}}}\n- {{level: None}}\n"
+            "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nomitManagedFields: true\n"
+            "rules:\n" + "".join(f"- {{{rule}}}\n" for rule in rules)
         )
         return [f"--audit-policy-file={self.state / 'audit.yaml'}", f"--audit-log-path={self.audit_log}"]
 

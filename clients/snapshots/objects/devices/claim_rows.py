@@ -6,7 +6,6 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from trimtab.clients.kubernetes.kinds.devices import (
-    AllocationDevices,
     AllocationResult,
     ClaimConsumer,
     ResourceClaim,
@@ -14,7 +13,7 @@ from trimtab.clients.kubernetes.kinds.devices import (
     ResourceClaimStatus,
 )
 from trimtab.clients.kubernetes.kinds.metadata import NodeSelector, ObjectMeta
-from trimtab.clients.snapshots.objects.devices.pod_claims import claim_owner
+from trimtab.clients.snapshots.objects.devices.pod_claims import MOST_RESULTS, allocated_results, claim_owner
 
 ALLOCATED, DELETED, BINDING_FAILED = 1, 2, 4
 ADMIN_ACCESS, SHARE = 1, 2
@@ -33,7 +32,8 @@ class ClaimRow(NamedTuple):
     """A claim. `spec` : encoded; `pod`, `pod_claim` : as in `ResourceClaimTable`; `node` : the only node of the
     allocation, "" = none such; `selector` : any other selector of it, encoded, b"" = none.
 
-    results : (driver, pool, device, request, flags, amounts of capacities) of each device; consumers : names of pods,
+    results : (driver, pool, device, request, flags, amounts of capacities) of each device, of more than the API allows
+    the first ones; consumers : names of pods,
     "" = not a pod; object : the claim, which is kept alive, so that its identity stays its own
     """
 
@@ -79,7 +79,7 @@ class ClaimReader:
             | (BINDING_FAILED if status.devices and _has_failed(status) else 0),
             node,
             selector,
-            () if allocation is None else _results(allocation),
+            _results(one),
             tuple(_consumer(used) for used in status.reserved_for or ()),
         )
 
@@ -98,8 +98,7 @@ class ClaimReader:
         return "", key
 
 
-def _results(allocation: AllocationResult) -> tuple[tuple[str, str, str, str, int, Amounts], ...]:
-    devices = (allocation.devices or AllocationDevices()).results or ()
+def _results(claim: ResourceClaim) -> tuple[tuple[str, str, str, str, int, Amounts], ...]:
     return tuple(
         (
             one.driver or "",
@@ -111,7 +110,7 @@ def _results(allocation: AllocationResult) -> tuple[tuple[str, str, str, str, in
             if one.consumed_capacity
             else (),
         )
-        for one in devices
+        for one in allocated_results(claim)[:MOST_RESULTS]
     )
 
 

@@ -16,6 +16,7 @@ from trimtab.clients.kubernetes.kinds.devices import (
     ResourceClaimSpec,
     ResourceClaimTemplate,
     ResourceDeviceClass,
+    ResultDevice,
 )
 from trimtab.clients.kubernetes.kinds.metadata import ObjectMeta, OwnerReference
 from trimtab.clients.kubernetes.kinds.pod_groups import SchedulingPodGroup
@@ -26,6 +27,8 @@ from trimtab.clients.snapshots.objects.devices.extended_resources import IMPLICI
 from trimtab.clients.snapshots.objects.objects import by_key
 from trimtab.v1 import snapshot_pb2 as pb
 
+MOST_RESULTS: Final = 32
+"""Devices of a claim (`AllocationResultsMaxSize` of resource/v1)."""
 Key = tuple[str, str]
 """(namespace, name)."""
 
@@ -223,7 +226,23 @@ def _problem(key: str, claim: ResourceClaim | None, objects: ClaimObjects) -> st
         return missing if objects.are_known else _unknown(missing)
     if claim.metadata is not None and claim.metadata.deletion_timestamp is not None:
         return f"ResourceClaim {key} is being deleted"
-    return ""
+    problem = too_many_devices(claim)
+    return f"ResourceClaim {key}: {problem}" if problem else ""
+
+
+def too_many_devices(claim: ResourceClaim) -> str:
+    """Return that a claim has more devices than the API allows, "" = it has not; the API server refuses such claims,
+    files may have them."""
+    count = len(allocated_results(claim))
+    if count <= MOST_RESULTS:
+        return ""
+    return f"status.allocation.devices.results: there are {count}; the API allows at most {MOST_RESULTS}"
+
+
+def allocated_results(claim: ResourceClaim) -> Sequence[ResultDevice]:
+    """Return the devices of a claim."""
+    allocation = claim.status.allocation if claim.status else None
+    return (allocation.devices.results if allocation and allocation.devices else None) or ()
 
 
 def _unknown(missing: str) -> str:

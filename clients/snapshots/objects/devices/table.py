@@ -28,6 +28,7 @@ from trimtab.clients.kubernetes.object_errors import FieldError, below
 from trimtab.clients.kubernetes.selectors import node_selector_terms
 from trimtab.clients.snapshots.objects.devices.claim_rows import ClaimReader, ClaimRow
 from trimtab.clients.snapshots.objects.devices.claim_specs import claim_spec, expressions
+from trimtab.clients.snapshots.objects.devices.pod_claims import MOST_RESULTS, too_many_devices
 from trimtab.clients.snapshots.objects.devices.readable_attributes import attribute_filter
 from trimtab.clients.snapshots.objects.devices.slices import (
     PER_DEVICE,
@@ -100,7 +101,7 @@ class DeviceTables:
         if len(self._claim_reader.specs) > 2 * len(objects.claims) + _MOST_OUTDATED:
             self._claims, self._claim_reader = {}, ClaimReader()
         notes = _Notes()
-        claims = self._claim_rows(objects.claims)
+        claims = self._claim_rows(objects.claims, notes)
         specs = self._specs(claims, notes)
         classes = _classes(objects.classes, notes)
         self._use_filter(objects.templates, classes, specs)
@@ -115,10 +116,14 @@ class DeviceTables:
         writer.finish()
         return message, notes.texts()
 
-    def _claim_rows(self, claims: Sequence[ResourceClaim]) -> list[ClaimRow]:
+    def _claim_rows(self, claims: Sequence[ResourceClaim], notes: "_Notes") -> list[ClaimRow]:
         known, read = self._claims, self._claim_reader.row
         rows = [known.get(id(one)) or read(one) for one in claims]
         self._claims = dict(zip(map(id, claims), rows, strict=True))
+        for row in rows:
+            if len(row.results) == MOST_RESULTS and (problem := too_many_devices(row.object)):
+                text = f"{problem}; pods with it wait, and only the first {MOST_RESULTS} count as in use"
+                notes.add("ResourceClaim", f"{row.namespace}/{row.name}", text)
         return rows
 
     def _specs(self, claims: Sequence[ClaimRow], notes: "_Notes") -> dict[bytes, tuple[pb.DeviceClaimSpec, str]]:

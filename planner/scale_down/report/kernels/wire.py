@@ -18,7 +18,7 @@ from trimtab.planner.snapshot.texts import Names
 
 ENTRY_FIELD, NODE_FIELD, SINCE_FIELD, MAP_FIELD, REASON_FIELD = 0x0A, 0x0A, 0x12, 0x1A, 0x20
 UTILIZATION_FIELD, ASSUMPTION_FIELD, DETAIL_FIELD, SAVING_FIELD, COST_FIELD = 0x29, 0x32, 0x3A, 0x41, 0x49
-WAVE_FIELD = 0x50
+WAVE_FIELD, GANG_FIELD = 0x50, 0x5A
 STAYING_FIELD, STAYING_REASON_FIELD, STAYING_UTILIZATION_FIELD = 0x12, 0x10, 0x39
 BLOCKING_POD_FIELD, BLOCKING_REASON_FIELD, STAYING_DETAIL_FIELD = 0x1A, 0x20, 0x2A
 FIRST_NUMBER, SECOND_NUMBER = 0x08, 0x10
@@ -124,8 +124,8 @@ class UnneededRows(NamedTuple):
 
     node : int32[U]; seconds, nanos : int64[U] since when; reason : uint8[U]; utilization, saving, cost : uint8[8·U],
     doubles as bytes, a saving of NaN is unknown; wave : int64[U], positive or 0; digests : uint8[16·U]; pods,
-    destination : int32[M]; bounds : int64[U+1]; details : texts, one for each node, "" = none; detail_offsets :
-    int64[U+1].
+    destination : int32[M]; bounds : int64[U+1]; details, gangs : texts, one for each node, "" = none; detail_offsets,
+    gang_offsets : int64[U+1].
     """
 
     node: Int32
@@ -142,6 +142,8 @@ class UnneededRows(NamedTuple):
     bounds: Int64
     details: UInt8
     detail_offsets: Int64
+    gangs: UInt8
+    gang_offsets: Int64
 
 
 @inner_kernel
@@ -189,12 +191,14 @@ def write_content(names: Names, rows: UnneededRows, row: int, out: UInt8, at: in
     at = write_string(widened(DETAIL_FIELD), rows.details, detail[row], detail[row + 1], out, at)
     at = write_optional_double(widened(SAVING_FIELD), rows.saving, row, out, at)
     at = write_double(widened(COST_FIELD), rows.cost, row, out, at)
-    if rows.wave[row] == 0:
-        return at
-    if len(out) == 0:
-        return int(at + 1 + varint_length(rows.wave[row]))
-    out[at] = WAVE_FIELD
-    return write_varint(out, at + 1, rows.wave[row])
+    if rows.wave[row] != 0:
+        if len(out) == 0:
+            at += 1 + varint_length(rows.wave[row])
+        else:
+            out[at] = WAVE_FIELD
+            at = write_varint(out, at + 1, rows.wave[row])
+    gang = rows.gang_offsets
+    return write_string(widened(GANG_FIELD), rows.gangs, gang[row], gang[row + 1], out, at)
 
 
 @kernel

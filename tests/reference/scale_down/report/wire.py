@@ -10,18 +10,20 @@ def unneeded_node(
     since: tuple[int, int],
     reason: int,
     doubles: tuple[float, ...],
-    texts: tuple[str, str],
+    texts: tuple[str, str, str],
     entries: list[tuple[str, str]],
     wave: int,
 ) -> plan_pb2.UnneededNode:
-    """Return the message encoded by the bytes. doubles : utilization, saving, eviction cost; texts : digest, detail."""
+    """Return the message encoded by the bytes. doubles : utilization, saving, eviction cost; texts : digest, detail,
+    gang.
+    """
     node = plan_pb2.UnneededNode(node=name, not_now_reason=reason, destinations=dict(entries), wave=wave)
     node.since.seconds, node.since.nanos = since
     node.utilization, saving, node.eviction_cost = doubles
     if not isnan(saving):
         node.saving_per_hour = saving
     node.assumption.pods_to_move_count = len(entries)
-    node.assumption.pods_to_move_digest, node.detail = texts
+    node.assumption.pods_to_move_digest, node.detail, node.gang = texts
     return node
 
 

@@ -206,6 +206,64 @@ def test_the_hour_is_remembered_however_short_results_are_kept_and_over_jumps_of
     assert loaded.latest_ms() == NOW - 30 * 60_000 - 7 * HOUR_MS
 
 
+def gang(*nodes: str, of: str = "ns/g") -> list[NodeRequest]:
+    return [NodeRequest(node, True, gang=of) for node in nodes]
+
+
+DRAINS = LIMITS._replace(max_parallelism=5, max_drain_parallelism=3)
+
+
+@pytest.mark.parametrize(
+    ("requests", "facts", "answers"),
+    [
+        pytest.param(gang("a", "b", "c"), {}, "yes yes yes", id="as many as the limit allows"),
+        pytest.param(gang("a", "b", "c", "d"), {}, "stays stays stays LIMIT_EXCEEDED", id="one above the limit"),
+        pytest.param(
+            [*gang("a", "b", "c", "d"), NodeRequest("e", True)],
+            {},
+            "stays stays stays LIMIT_EXCEEDED yes",
+            id="a refused gang takes nothing of the limit from others",
+        ),
+        pytest.param(
+            [NodeRequest("e", True), *gang("a", "b", "c")], {}, "yes stays stays LIMIT_EXCEEDED", id="in turn"
+        ),
+        pytest.param(
+            [*gang("a", "b"), NodeRequest("e", True), *gang("c")],
+            {},
+            "yes yes LIMIT_EXCEEDED yes",
+            id="where the first of its nodes stands",
+        ),
+        pytest.param(
+            [*gang("a", "b", "c", of="ns/h"), *gang("d", "e")],
+            {"nodes": {"c": None}},
+            "stays stays NODE_NOT_FOUND yes yes",
+            id="two gangs",
+        ),
+        pytest.param(
+            gang("a", "b"), {"groups": {"g": GroupSizeFacts(1, 2)}}, "stays NODE_GROUP_MIN_SIZE_REACHED", id="minimum"
+        ),
+        pytest.param(
+            gang("a", "b"), {"tracker": busy("b")}, "stays ALREADY_IN_PROGRESS", id="one is being deleted already"
+        ),
+    ],
+)
+def test_the_nodes_of_a_gang_are_all_accepted_or_none(
+    requests: list[NodeRequest], facts: dict[str, Any], answers: str
+) -> None:
+    found = decide(*requests, limits=DRAINS, **facts)
+    assert [found[one.node] for one in requests] == answers.replace("stays", "GANG_STAYS").split()
+
+
+def test_the_hourly_limit_refuses_a_gang_whole() -> None:
+    limits = DRAINS._replace(max_nodes_per_hour=2)
+    assert decide(*gang("a", "b", "c"), NodeRequest("e", True), limits=limits) == {
+        "a": "GANG_STAYS",
+        "b": "GANG_STAYS",
+        "c": "HOURLY_LIMIT_REACHED",
+        "e": "yes",
+    }
+
+
 def test_what_the_policy_requires_of_a_request_is_named_where_it_is_missing() -> None:
     strict = LIMITS._replace(requires_assumption=True, requires_plan_time=True)
     assumed, bare = NodeRequest("n1", True, 2, digest_of(("uid-a", "uid-b"))), NodeRequest("n2", True)

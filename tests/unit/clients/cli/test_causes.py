@@ -168,3 +168,22 @@ def test_the_explanation_reads_as_text() -> None:
     assert "waits for a node" in text
     assert "It fits 1 of 3 nodes" in text
     assert "wants 3 cores, 1 core free" in text
+
+
+def test_a_pod_with_claims_is_explained_by_claim_request_and_pool_once_for_alike_nodes() -> None:
+    view = view_of(k8s.node("n1"), k8s.node("n2"), k8s.node("n3"), k8s.pod(cpu="1"))
+    answer = planner_pb2.CheckFitResponse(pod="default/p1")
+    devices = reason_pb2.DeviceReason
+    reasons = {"n1": devices.IN_USE, "n2": devices.IN_USE, "n3": devices.TAINTED}
+    for name, reason in reasons.items():
+        node = answer.nodes.add(node=name, reasons=[Reason.DEVICES_NOT_AVAILABLE])
+        node.devices.add(claim="gpu", request="main", driver="d", pool=f"pool-{name}", reason=reason)
+    (refusal,) = pod_document(explain_pod(view, pod_of(view, "default/p1"), answer))["refusals"]
+    assert (refusal["reason"], refusal["nodes"]) == ("DEVICES_NOT_AVAILABLE", ["n1", "n2", "n3"])
+    assert refusal["causes"] == [
+        {"cause": "claim gpu, request main: devices are in use in pools such as pool-n1", "nodes": ["n1", "n2"]},
+        {
+            "cause": "claim gpu, request main: devices have taints that it does not tolerate in pool pool-n3",
+            "nodes": ["n3"],
+        },
+    ]

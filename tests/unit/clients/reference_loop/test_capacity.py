@@ -81,6 +81,15 @@ def test_nodes_that_are_given_back_are_deleted_without_a_drain() -> None:
     assert [(one.node, one.drain) for one in order.nodes] == [("empty", False), ("useless", False)]
 
 
+def test_the_nodes_of_a_gang_that_moves_whole_are_ordered_with_its_name() -> None:
+    plan = plan_pb2.PlanResponse()
+    for node, gang in (("a", "ns/g"), ("b", "ns/g"), ("c", "")):
+        plan.scale_down.unneeded.add(node=node, gang=gang)
+        plan.scale_down.drain.append(node)
+    order = deletion_order(plan_pb2.PlanRequest(request_id="r"), plan)
+    assert [(one.node, one.gang) for one in order.nodes] == [("a", "ns/g"), ("b", "ns/g"), ("c", "")]
+
+
 def round_with(*told: plan_pb2.CapacityAnswer) -> RoundResult:
     plan = plan_pb2.PlanResponse()
     plan.capacity_requests.requests.extend(told)

@@ -18,6 +18,7 @@ from trimtab.clients.simulation.cluster.objects import condition_reason
 from trimtab.clients.simulation.result import result_of
 from trimtab.clients.simulation.scenario import Scenario
 from trimtab.clients.simulation.scheduling.scheduler import KubeScheduler
+from trimtab.clients.simulation.traces.arrivals import Arrival
 
 Json = dict[str, Any]
 
@@ -224,6 +225,27 @@ def test_each_job_of_a_batch_is_a_gang_that_goes_with_the_job() -> None:
     left = {key.rpartition("/")[2] for key in simulation.cluster.state.others if key.startswith("PodGroup/")}
     assert simulation.summary()["gangsWhole"] >= 5
     assert left == {pod.owner["name"] for pod in simulation.cluster.state.pods.values()} < seen
+
+
+def test_a_line_of_a_trace_is_a_gang_that_starts_whole_and_goes_with_its_job() -> None:
+    groups = [{"name": "small", "cpu": "4", "maxSize": 4}]
+    trace = [
+        Arrival(0.0, 3, "3", "1Gi", 600.0, gang=3),
+        Arrival(60.0, 6, "3", "1Gi", None, gang=6),
+        Arrival(60.0, 1, "1", "1Gi", None),
+    ]
+    settings = scenario(duration="1h", nodeGroups=groups, workloads=[], trace={"file": "-"})
+    simulation = ClusterSimulation(settings, trace)
+    while not simulation.pod_count():
+        assert simulation.now_s < simulation.begin_s + 600
+        simulation.run_for("10s")
+    assert {"trace-0"} <= {pod.owner["name"] for pod in simulation.cluster.state.pods.values() if pod.node}
+    simulation.run()
+    summary = simulation.summary()
+    assert (summary["gangsWhole"], summary["gangsNotWholeAtEnd"]) == (1, 1)
+    assert [pod.owner["name"] for pod in simulation.cluster.state.pods.values() if pod.node] == ["trace-2"]
+    left = {key.rpartition("/")[2] for key in simulation.cluster.state.others if key.startswith("PodGroup/")}
+    assert left == {"trace-1"}
 
 
 def test_the_table_has_the_figures_of_gangs_only_if_there_are_any() -> None:

@@ -159,6 +159,55 @@ def test_what_is_read_makes_the_rows_that_were_recorded(tmp_path: Path) -> None:
     assert after.nodes[0].node_group == "a"
 
 
+def pod_group(name: str, least: int, created: float) -> Json:
+    return {
+        "apiVersion": "scheduling.k8s.io/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"namespace": "default", "name": name, "creationTimestamp": text(created)},
+        "spec": {"schedulingPolicy": {"gang": {"minCount": least}}, "disruptionMode": {"all": {}}},
+    }
+
+
+def gang_rounds() -> list[tuple[float, list[Json]]]:
+    """Return a gang of two that runs, then one of three that fits and one of three that does not."""
+    group = k8s.node_group("a", selector={"pool": "a"})
+    group["spec"] = {"minSize": 0, "maxSize": 2, "nodeSelector": {"pool": "a"}}
+    nodes = [k8s.node(name, labels={"pool": "a"}, cpu="4") for name in ("n1", "n2")]
+
+    def members(name: str, count: int, cpu: str, created: float, node: str | None = None) -> list[Json]:
+        spec = {"schedulingGroup": {"podGroupName": name}}
+        return [pod(k8s.pod(f"{name}-{i}", cpu=cpu, spec=dict(spec)), created, node=node) for i in range(count)]
+
+    first = [group, *nodes, pod_group("runs", 2, -60), *members("runs", 2, "500m", -60, "n1")]
+    later = [
+        pod_group("fits", 3, 4),
+        *members("fits", 3, "1", 5),
+        pod_group("waits", 3, 4),
+        *members("waits", 3, "3", 5),
+    ]
+    return [(0, first), (10, [*first, *later]), (20, [*first, *later])]
+
+
+@pytest.mark.parametrize("deltas", [True, False], ids=["deltas", "whole snapshots"])
+def test_recorded_pod_groups_appear_when_they_did(tmp_path: Path, *, deltas: bool) -> None:
+    found = read_rounds(recorded(tmp_path / "r.trimtab", gang_rounds(), deltas=deltas))
+    assert [one["metadata"]["name"] for one in of(found, "PodGroup")] == ["runs"]
+    assert [(one.at_s / 60, one.item["metadata"]["name"]) for one in found.pod_groups] == [(4, "fits"), (4, "waits")]
+    (row,) = snapshot([*found.objects]).pod_groups
+    assert (row.min_count, row.disruption_mode) == (2, pb.PodGroupDisruptionMode.POD_GROUP)
+
+
+def test_recorded_gangs_start_whole_or_not_at_all(tmp_path: Path) -> None:
+    scenario, trace = read_input(recorded(tmp_path / "r.trimtab", gang_rounds()))
+    assert isinstance(trace, RecordedCluster)
+    simulation = ClusterSimulation(scenario, trace).run()
+    bound = {name.rpartition("-")[0] for (_, name), one in simulation.cluster.state.pods.items() if one.node}
+    assert bound == {"runs", "fits"}
+    summary = simulation.summary()
+    assert summary["gangsNotWholeAtEnd"] == 1
+    assert summary["gangsWhole"] == 1
+
+
 def test_a_simulation_of_rounds_begins_where_they_began(tmp_path: Path) -> None:
     scenario, trace = read_input(recorded(tmp_path / "day.trimtab", rounds()))
     assert isinstance(trace, RecordedCluster)

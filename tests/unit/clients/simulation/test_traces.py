@@ -42,9 +42,9 @@ def test_json_lines_and_csv_say_the_same(tmp_path: Path) -> None:
         tmp_path,
         "t.csv",
         "# trimtab-trace 1",
-        "time,pods,cpu,memory,lifetime,labels,namespace,priority",
-        "0,3,500m,1Gi,1h,app=web;tier=front,shop,7",
-        "90s,1,2,4Gi,,,,",
+        "time,pods,cpu,memory,lifetime,labels,namespace,priority,gang",
+        "0,3,500m,1Gi,1h,app=web;tier=front,shop,7,2",
+        "90s,1,2,4Gi,,,,,",
     )
     labels = {"app": "web", "tier": "front"}
     first = {"time": 0, "pods": 3, "cpu": "500m", "memory": "1Gi", "lifetime": "1h", "labels": labels}
@@ -52,13 +52,13 @@ def test_json_lines_and_csv_say_the_same(tmp_path: Path) -> None:
         tmp_path,
         "t.jsonl",
         {"trimtabTrace": 1},
-        {**first, "namespace": "shop", "priority": 7},
+        {**first, "namespace": "shop", "priority": 7, "gang": 2},
         "",
         {"time": "90s", "cpu": 2, "memory": "4Gi"},
     )
     assert read_arrivals(csv) == read_arrivals(lines)
     assert read_arrivals(csv)[0] == Arrival(
-        0.0, 3, "500m", "1Gi", 3600.0, tuple(sorted(labels.items())), "shop", '{"priority": 7}'
+        0.0, 3, "500m", "1Gi", 3600.0, tuple(sorted(labels.items())), "shop", '{"priority": 7}', 2
     )
 
 
@@ -94,6 +94,11 @@ REFUSED = {
         "line 2: spec.tolerations",
     ),
     "high priority": (["time,cpu,memory,priority", "0,1,1,2000000000"], "line 2: priority '2000000000' is no number"),
+    "gang above its pods": (
+        ["time,pods,cpu,memory,gang", "0,2,1,1,3"],
+        "line 2: gang '3' is no number between 1 and 2",
+    ),
+    "gang of none": ([{"trimtabTrace": 1}, {"time": 0, "cpu": "1", "memory": "1", "gang": 0}], "line 2: gang 0 is no"),
     "bad namespace": (["time,cpu,memory,namespace", "0,1,1,A_b"], "line 2: namespace: 'A_b' is no namespace"),
     "unsorted after a version": (
         ["# trimtab-trace 1", "time,cpu,memory", "9,1,1", "3,1,1"],

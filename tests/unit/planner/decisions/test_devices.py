@@ -6,6 +6,7 @@ import pytest
 
 from tests.builders import device_objects as dra
 from tests.builders import kubernetes as k8s
+from tests.builders import pod_group_objects as groups
 from tests.builders import scale_down, scale_up
 from trimtab.planner.decisions.fit import check_fit
 from trimtab.planner.device_amounts.planned import planned_snapshot
@@ -52,7 +53,7 @@ def fit(*objects: Json, pod: str = "") -> dict[str, list[str]]:
 
 def answers(message: pb.ClusterSnapshot, request: plan_pb2.PlanRequest) -> list[planner_pb2.CheckFitResponse]:
     sent = canonicalize(message)
-    return list(check_fit(planned_snapshot(sent).snapshot, request, Work(), sent))
+    return list(check_fit(planned_snapshot(sent, is_together=False).snapshot, request, Work(), sent))
 
 
 def told(*objects: Json) -> dict[str, list[tuple[str, str, str, str]]]:
@@ -74,6 +75,17 @@ def test_a_pod_fits_where_a_device_is_free() -> None:
     assert fit(*objects) == {"free": [], "full": lacking, "none": lacking}
 
 
+def test_a_pod_fits_where_the_scheduler_finds_devices_although_plans_count_none_for_it() -> None:
+    """Three devices or else one: such claims count for three beside others, so plans give them none of two."""
+    either = [{"name": "many", "deviceClassName": "gpu", "count": 3}, {"name": "one", "deviceClassName": "gpu"}]
+    template = dra.claim_template("either", dra.claim_spec({"name": "main", "firstAvailable": either}))
+    pod = dra.claiming_pod("p", templates={"gpu": "either"})
+    objects = [*BASE, *gpu_node("a", 3), *holder("h", "a", 0), template, pod]
+    assert fit(*objects) == {"a": []}
+    without_devices = dra.claiming_pod("j", templates={"gpu": "one-gpu"}, node="a")
+    assert fit(*objects, without_devices, pod="default/p") == {"a": ["DEVICES_NOT_AVAILABLE"]}
+
+
 def test_a_pod_on_a_node_is_checked_without_its_own_devices() -> None:
     objects = [*BASE, *gpu_node("a", 1), *gpu_node("b", 1), *holder("h", "a", 0), *holder("i", "b", 0)]
     assert fit(*objects, pod="default/h") == {"a": [], "b": ["DEVICES_NOT_AVAILABLE"]}
@@ -91,6 +103,150 @@ def test_pods_that_share_an_allocated_claim_go_where_its_devices_are() -> None:
     joining = dra.claiming_pod("p", claims={"x": "shared"})
     objects = [*BASE, *gpu_node("a", 1), *gpu_node("b", 1), shared, holding, joining]
     assert fit(*objects) == {"a": [], "b": ["CLAIM_ALLOCATED_ELSEWHERE"]}
+
+
+def test_a_claim_with_more_devices_than_the_api_allows_keeps_its_pods_waiting_and_no_others() -> None:
+    """A file may have one; it holds the first devices of the node."""
+    many = dra.resource_claim("many", devices=[f"a/gpu-{at}" for at in range(33)], node="a")
+    objects = [*BASE, *gpu_node("a", 34), many, dra.claiming_pod("p", claims={"x": "many"}), waiting("q")]
+    assert fit(*objects, pod="default/p") == {"a": ["CLAIM_UNUSABLE"]}
+    assert fit(*objects, pod="default/q") == {"a": []}
+    assert scale_up.plan(distinct(*objects)).decision.on_existing == {"default/q": "a"}
+
+
+def test_a_claim_for_administration_takes_no_devices_and_needs_none_that_are_free() -> None:
+    """The node has two devices, both in use; the group grows for the pod that needs one, not for the monitors."""
+    monitor = dra.claim_template("monitor", dra.claim_spec(dra.request(count=2, adminAccess=True)))
+    monitors = [dra.claiming_pod(f"m{at}", templates={"x": "monitor"}) for at in range(3)]
+    full = [*holder("h", "g-1", 0, 1), *gpu_node("g-1", 2), k8s.node("c-1")]
+    group = k8s.node_group("gpu", nodes=["g-1"], max_size=9)
+    alone = scale_up.plan(distinct(*BASE, *full, monitor, *monitors, group))
+    assert dict(alone.decision.on_existing) == {f"default/m{at}": "g-1" for at in range(3)}
+    plan = scale_up.plan(distinct(*BASE, *full, monitor, *monitors, waiting("p"), waiting("q"), group))
+    assert dict(plan.decision.on_existing) == {f"default/m{at}": "g-1" for at in range(3)}
+    assert (plan.growth, plan.on_new["gpu"]) == ({"gpu": 1}, ["default/p", "default/q"])
+    more = dra.claim_template("monitor", dra.claim_spec(dra.request(count=3, adminAccess=True)))
+    none = scale_up.plan(distinct(*BASE, *full, more, *monitors, group))
+    assert none.pending == {f"default/m{at}": {"gpu": "DEVICES_NOT_AVAILABLE"} for at in range(3)}
+
+
+def sharers(count: int, node: str = "", owner: Json | None = None, prefix: str = "s", **more: Any) -> list[Json]:
+    """Return pods that share one claim."""
+    names = [f"{prefix}{at}" for at in range(count)]
+    return [dra.claiming_pod(one, claims={"x": "shared"}, node=node, owner=owner, **more) for one in names]
+
+
+def test_pods_that_share_a_claim_without_devices_get_a_node_for_all_of_them() -> None:
+    """The node has two devices, of which the claim needs both."""
+    shared = dra.resource_claim("shared", dra.claim_spec(dra.request(count=2)))
+    plan = scale_up.plan(
+        distinct(
+            CLASS, *holder("h", "g-1", 0), *gpu_node("g-1", cpu="4"), shared, *sharers(3, cpu="1"), k8s.node("c-1"),
+            k8s.node_group("gpu", nodes=["g-1"], max_size=9), k8s.node_group("cpu", nodes=["c-1"], max_size=9),
+        )
+    )  # fmt: skip
+    assert plan.growth == {"gpu": 1}
+    assert plan.on_new["gpu"] == [f"default/s{at}" for at in range(3)]
+
+
+def test_pods_that_share_a_claim_and_do_not_fit_one_node_together_get_none() -> None:
+    shared = dra.resource_claim("shared")
+    group = k8s.node_group("gpu", nodes=["g-1"], max_size=9)
+    nodes = [*holder("h", "g-1", 0, 1), *gpu_node("g-1", cpu="4")]
+    plan = scale_up.plan(distinct(CLASS, *nodes, shared, *sharers(3, cpu="2"), group))
+    assert plan.growth == {}
+    assert plan.pending == {f"default/s{at}": {"gpu": "INSUFFICIENT_RESOURCES"} for at in range(3)}
+    full = k8s.node_group("gpu", nodes=["g-1"], max_size=1)
+    plan = scale_up.plan(distinct(CLASS, *nodes, shared, *sharers(3, cpu="1"), full))
+    assert plan.pending == {f"default/s{at}": {"gpu": "MAX_SIZE_REACHED"} for at in range(3)}
+
+
+def test_pods_that_share_a_claim_take_room_on_one_node_that_there_is() -> None:
+    shared = dra.resource_claim("shared")
+    nodes = [*gpu_node("a", 1, cpu="2"), *gpu_node("b", 1, cpu="4"), *gpu_node("c", 1, cpu="4")]
+    plan = scale_up.plan(distinct(CLASS, *nodes, *holder("h", "c", 0), shared, *sharers(3, cpu="1")))
+    assert dict(plan.decision.on_existing) == dict.fromkeys(["default/s0", "default/s1", "default/s2"], "b")
+
+
+def test_each_pod_that_shares_a_claim_is_checked_for_itself() -> None:
+    shared = dra.resource_claim("shared")
+    objects = [*BASE, *gpu_node("a", 1, cpu="2"), k8s.node("b"), shared, *sharers(3, cpu="1")]
+    assert fit(*objects, pod="default/s2") == {"a": [], "b": ["DEVICES_NOT_AVAILABLE"]}
+
+
+@pytest.mark.parametrize(("left", "goes"), [(2, True), (1, False)])
+def test_pods_that_share_a_claim_move_together_or_not_at_all(left: int, goes: bool) -> None:
+    """The claim has two devices; the other node has room for all pods, and so many devices left."""
+    owner = k8s.replica_set("web", 9)
+    users = [f"s{at}" for at in range(3)]
+    spec = dra.claim_spec(dra.request(count=2))
+    shared = dra.resource_claim("shared", spec, devices=["a/gpu-0", "a/gpu-1"], node="a", users=users)
+    busy = [one for at in range(4 - left) for one in holder(f"h{at}", "b", at, owner=owner)]
+    objects = [
+        *BASE, *gpu_node("a", 4, cpu="16"), *gpu_node("b", 4, cpu="16"), shared, *busy, owner,
+        *sharers(3, "a", owner, cpu="1"), k8s.node_group("gpu", nodes=["a"]),
+    ]  # fmt: skip
+    plan = scale_down.plan(distinct(*objects), settings={"utilizationThreshold": 0.9})
+    assert [one.node for one in plan.decision.unneeded if one.node == "a"] == (["a"] if goes else [])
+    there = {pod: node for one in plan.decision.unneeded if one.node == "a" for pod, node in one.destinations.items()}
+    assert there == (dict.fromkeys([f"default/{one}" for one in users], "b") if goes else {})
+
+
+@pytest.mark.parametrize(("user", "goes"), [("s1", True), ("somebody", False)])
+def test_pods_on_one_node_stay_while_their_claim_is_reserved_for_somebody_else(user: str, goes: bool) -> None:
+    owner = k8s.replica_set("web", 9)
+    shared = dra.resource_claim("shared", devices=["a/gpu-0"], node="a", users=["s0", user])
+    group = k8s.node_group("gpu", nodes=["a"])
+    objects = [*BASE, *gpu_node("a", 4), *gpu_node("b", 4), shared, owner, *sharers(2, "a", owner), group]
+    assert scale_down.plan(distinct(*objects)).unneeded == (["a"] if goes else [])
+
+
+def members(count: int, *, made: str = "", node: str = "") -> list[Json]:
+    """Return a PodGroup with a claim, and its pods. made : the claim, "" = not yet; node : where all of it is."""
+    entry = {"name": "x", "resourceClaimTemplateName": "one-gpu"}
+    group = groups.pod_group("team", count, resourceClaims=[entry])
+    more = {"made": {"x": made}} if made else {}
+    names = [f"m{at}" for at in range(count)]
+    pods = [dra.claiming_pod(one, templates={"x": "one-gpu"}, node=node, cpu="1", **more) for one in names]
+    for pod in pods:
+        pod["spec"]["schedulingGroup"] = {"podGroupName": "team"}
+    claims = []
+    if made:
+        held = {"devices": [f"{node}/gpu-0"], "node": node} if node else {}
+        claim = dra.resource_claim(made, **held)
+        owner = {
+            "apiVersion": groups.V1ALPHA2,
+            "kind": "PodGroup",
+            "name": "team",
+            "uid": "uid-team",
+            "controller": True,
+        }
+        claim["metadata"]["ownerReferences"] = [owner]
+        if node:
+            claim["status"]["reservedFor"] = [
+                {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "team"}
+            ]
+        claims.append(claim)
+    return [group, *claims, *pods]
+
+
+@pytest.mark.parametrize("made", ["", "team-x"])
+def test_a_pod_group_with_a_claim_of_its_own_gets_one_node_and_the_devices_once(made: str) -> None:
+    full = [*holder("h", "g-1", 0), *gpu_node("g-1", 1, cpu="4")]
+    group = k8s.node_group("gpu", nodes=["g-1"], max_size=9)
+    plan = scale_up.plan(distinct(*BASE, *full, *members(3, made=made), group))
+    assert plan.growth == {"gpu": 1}
+    assert plan.on_new["gpu"] == [f"default/m{at}" for at in range(3)]
+    four = scale_up.plan(distinct(*BASE, *full, *members(5, made=made), group))
+    assert four.growth == {}
+
+
+def test_pods_of_a_pod_group_stay_where_the_claim_of_the_group_has_devices() -> None:
+    held = members(2, made="team-x", node="a")
+    objects = [*BASE, *gpu_node("a", 4), *gpu_node("b", 4), *held, k8s.node_group("gpu", nodes=["a"])]
+    for pod in held[2:]:
+        pod["metadata"]["ownerReferences"] = [k8s.owner_of(k8s.replica_set("web", 9))]
+    assert scale_down.plan(distinct(*objects, k8s.replica_set("web", 9))).unneeded == []
 
 
 def test_a_group_grows_by_the_nodes_that_the_devices_need() -> None:

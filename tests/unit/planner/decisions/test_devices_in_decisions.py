@@ -82,3 +82,22 @@ def test_nodes_are_replaced_by_a_cheaper_one_only_if_it_has_the_devices_of_their
     groups = [declaring(new[0], devices), declaring(old[0], 2)]
     plan = replacement.plan(*BASE, owner, *old[1:], *held, *groups)
     assert plan.waves == ([(["old-1", "old-2"], ["new"])] if cheaper else [])
+
+
+@pytest.mark.parametrize(("devices", "cheaper"), [(2, True), (1, False)])
+def test_pods_that_share_a_claim_move_together_to_a_replacement_that_has_its_devices(
+    devices: int, cheaper: bool
+) -> None:
+    """Each old node has two pods that share one device."""
+    owner = k8s.replica_set("web", 9)
+    old = replacement.group("old", "4", "16Gi", 1.0, ["old-1", "old-2"])
+    new = replacement.group("new", "16", "64Gi", 1.2)
+    held: list[Json] = []
+    for node in ("old-1", "old-2"):
+        users = [f"{node}-p{at}" for at in range(2)]
+        claim = dra.resource_claim(f"{node}-x", devices=[f"{node}/gpu-0"], node=node, users=users)
+        pods = [dra.claiming_pod(one, claims={"x": f"{node}-x"}, node=node, owner=owner) for one in users]
+        held += [dra.gpus(node, 1), claim, *pods]
+    groups = [declaring(new[0], devices), declaring(old[0], 1)]
+    plan = replacement.plan(*BASE, owner, *old[1:], *held, *groups)
+    assert plan.waves == ([(["old-1", "old-2"], ["new"])] if cheaper else [])

@@ -3,12 +3,14 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.builders.device_snapshots import DRIVER, ClaimRow, DeviceWorld
 from tests.builders.rows import NodeRow, PodRow
 from tests.builders.snapshots import Cluster, write
+from trimtab.planner.decisions.fit import check_fit
+from trimtab.planner.device_amounts.bundles import takes_nothing
 from trimtab.planner.device_amounts.cluster_allocator import ClusterAllocator
 from trimtab.planner.device_amounts.planned import planned_snapshot
 from trimtab.planner.devices.allocator import DeviceAllocator
@@ -30,8 +32,10 @@ from trimtab.planner.devices.model import (
     NodeSelection,
 )
 from trimtab.planner.model.values import PodClaim, PodRequirements, is_device_resource
+from trimtab.planner.round.work import Work
 from trimtab.planner.snapshot.columns import ClassOfDevices, Snapshot
 from trimtab.planner.snapshot.decode import canonicalize
+from trimtab.v1 import plan_pb2
 
 CLASSES = (
     ClassOfDevices("any", (f'device.driver == "{DRIVER}"',), "", 0),
@@ -51,6 +55,13 @@ PLAIN = st.builds(
     st.integers(1, 3),
 )
 ONE_ANY = DeviceSubRequest("any", "b")
+ADMIN = st.builds(
+    lambda device_class, count: DeviceClaim(
+        "", (ClaimRequest("r", DeviceSubRequest(device_class, count=count, admin_access=True)),)
+    ),
+    st.sampled_from(["any", "small"]),
+    st.integers(1, 3),
+)
 OTHER = st.sampled_from(
     [
         DeviceClaim("", (ClaimRequest("r", DeviceSubRequest("any", mode="All")),)),
@@ -58,7 +69,7 @@ OTHER = st.sampled_from(
         DeviceClaim("", (ClaimRequest("r", DeviceSubRequest("any", count=2)),), (DeviceConstraint((), "model"),)),
     ]
 )  # fmt: skip
-CLAIMS = st.one_of(PLAIN.map(lambda request: DeviceClaim("", (request,))), OTHER)
+CLAIMS = st.one_of(PLAIN.map(lambda request: DeviceClaim("", (request,))), OTHER, ADMIN)
 
 
 @dataclass(frozen=True)
@@ -106,8 +117,8 @@ def cluster_of(drawn: Drawn) -> Cluster:
 
 
 def is_alone(drawn: Drawn) -> bool:
-    """Return whether all pods have the same claims, so that they are counted exactly."""
-    return len({claim for claim, _ in drawn.pods}) == 1
+    """Return whether all pods that take devices have the same claims, so that they are counted exactly."""
+    return len({claim for claim, _ in drawn.pods if not takes_nothing((claim,))}) <= 1
 
 
 def free_for(snapshot: Snapshot, pod: int) -> np.ndarray:
@@ -139,6 +150,27 @@ def test_a_pod_fits_by_amounts_where_the_allocator_finds_devices(drawn: Drawn) -
             )
             fits = isinstance(outcome, DevicesAllocated)
             assert enough == fits if is_alone(drawn) else enough <= fits
+
+
+@example(
+    Drawn(
+        [[DeviceContent()] * 3],
+        [
+            (DeviceClaim("", (ClaimRequest("r", DeviceSubRequest("any")),)), 0),
+            (DeviceClaim("", (ClaimRequest("r", None, (DeviceSubRequest("any", "a", count=3), ONE_ANY)),)), 1),
+        ],
+    )
+)
+@given(DRAWN)
+def test_fit_says_of_each_pod_and_node_what_the_allocator_says(drawn: Drawn) -> None:
+    """Whether its claims are counted exactly, counted with care beside others, or not at all."""
+    sent = canonicalize(write(cluster_of(drawn)))
+    allocator, keys = ClusterAllocator(sent), [sent.pod_key(pod) for pod in range(len(sent.pods.spec))]
+    answers = check_fit(planned_snapshot(sent).snapshot, plan_pb2.PlanRequest(fit_pods=keys), Work(), sent)
+    for pod, answer in enumerate(answers):
+        found = allocator.outcomes(pod, range(len(sent.nodes.name)))
+        fits = {sent.nodes.name[node]: isinstance(outcome, DevicesAllocated) for node, outcome in found.items()}
+        assert {one.node: one.fits for one in answer.nodes} == fits
 
 
 @given(DRAWN)

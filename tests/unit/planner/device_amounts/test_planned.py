@@ -291,8 +291,17 @@ def test_a_named_claim_that_is_missing_or_not_allocated_yet_and_shared_keeps_its
     assert spec_of(planned(missing), "p").claims[0].problem == "ResourceClaim ns/named does not exist"
     waiting = replace(missing, devices=world(gpu_slice("a", 2), claims=(ClaimRow("ns", "named", claim()),)))
     assert requests(planned(waiting), "p") == {GPU: 1}
-    two = replace(waiting, pods=pods(p=spec, q=spec))
-    assert spec_of(planned(two), "p").unsupported == (NOT_COUNTED,)
+    two = canonicalize(write(replace(waiting, pods=pods(p=spec, q=spec))))
+    apart = planned_snapshot(two, is_together=False).snapshot
+    assert [spec_of(apart, name).unsupported for name in "pq"] == [(NOT_COUNTED,)] * 2
+
+
+def test_specs_that_devices_have_made_equal_are_one() -> None:
+    """Claims of two names ask for the same."""
+    one, other = (PodRequirements(claims=(PodClaim(name, "", claim(), ""),)) for name in "ab")
+    found = planned(Cluster(pods=pods(p=one, q=other), nodes={"a": NodeRow()}, devices=world(gpu_slice("a", 2))))
+    assert len(found.specs) == len(set(found.specs)) == 1
+    assert found.pods.spec.tolist() == [0, 0]
 
 
 def test_devices_that_several_nodes_reach_are_not_counted() -> None:

@@ -2,6 +2,8 @@
 
 from random import Random
 
+import numpy as np
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -16,6 +18,7 @@ from tests.certificates.gangs import gangs_in
 from tests.certificates.scale_down import offences
 from trimtab.planner.decisions.plan import plan as take_decisions
 from trimtab.planner.round.work import Work
+from trimtab.planner.scale_down.whole_gangs import WholeGangs
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2, snapshot_pb2
 
@@ -30,7 +33,7 @@ def running(group: str, count: int, on: str, first: int = 0) -> list[Json]:
 def decide(groups: list[GangRow], *objects: Json | list[Json], **more: object) -> Outcome:
     nodes = [node(f"n{i}", "4") for i in range(3)]
     settings = {"unneededTime": "0s", "utilizationThreshold": 1.0} | more
-    group = node_group("a", 0, 9, nodes=[one["metadata"]["name"] for one in nodes])
+    group = node_group("a", 0, 9, nodes=[one["metadata"]["name"] for one in nodes], price=1.0)
     return plan_message(gang_snapshot(groups, nodes, group, JOB, *objects), settings=settings)
 
 
@@ -55,6 +58,32 @@ def test_a_gang_that_is_disrupted_as_a_whole_moves_whole_from_several_nodes() ->
     elsewhere = pod("x", "500m", node="n2", phase="Running")
     found = decide([WHOLE], SPREAD, elsewhere)
     assert (sorted(found.decision.drain), set(found.destinations.values())) == (["n0", "n1"], {"n2"})
+
+
+def test_the_nodes_of_a_gang_that_moves_whole_are_marked_with_it() -> None:
+    found = decide([WHOLE], SPREAD, pod("x", "500m", node="n2", phase="Running"))
+    assert {one.node: one.gang for one in found.decision.unneeded} == {"n0": "default/g", "n1": "default/g"}
+
+
+def test_the_nodes_of_a_gang_that_moves_whole_share_the_cost_of_moving_it_equally() -> None:
+    pods = [*running("g", 3, "n0"), *running("g", 1, "n1", 3)]
+    found = decide([GangRow("g", 4, whole=True)], pods, pod("x", "500m", node="n2", phase="Running"))
+    assert {one.node: one.eviction_cost for one in found.decision.unneeded} == {"n0": 2.0, "n1": 2.0}
+
+
+@pytest.mark.parametrize(("floor", "goes"), [(0.39, ["n0", "n1"]), (0.41, [])])
+def test_what_is_saved_per_eviction_is_of_the_whole_gang(floor: float, goes: list[str]) -> None:
+    """Two nodes with the price 1 for five evictions: 0.4, though the node with one pod saves 1 and the other 0.25."""
+    pods = [*running("g", 1, "n0"), *running("g", 4, "n1", 1)]
+    alone = pod("x", "500m", node="n2", phase="Running")
+    found = decide([GangRow("g", 5, whole=True)], pods, alone, minSavingPerEviction=floor)
+    assert found.unneeded == goes
+
+
+def test_a_node_with_all_pods_of_a_gang_goes_independently_of_others() -> None:
+    elsewhere = [pod(f"x{i}", "500m", node=f"n{i}", phase="Running") for i in (1, 2)]
+    found = decide([WHOLE], running("g", 3, "n0"), elsewhere)
+    assert [(one.node, one.gang) for one in found.decision.unneeded] == [("n0", "")]
 
 
 def test_a_gang_that_is_disrupted_as_a_whole_keeps_its_nodes_if_one_of_them_stays() -> None:
@@ -101,6 +130,19 @@ def test_a_gang_moves_whole_with_the_one_node_that_has_all_of_it() -> None:
 def test_running_gangs_stay_if_the_settings_say_so() -> None:
     pods = [*running("g", 1, "n0"), *running("g", 1, "n1", 1), *running("g", 1, "n2", 2)]
     assert decide([GangRow("g", 2)], pods, gangs={"moveRunning": False}).unneeded == []
+
+
+@given(st.lists(st.tuples(st.integers(-1, 2), st.floats(-10, 10)), min_size=1, max_size=12))
+def test_numbers_of_nodes_are_shared_within_gangs_and_their_sums_stay(nodes: list[tuple[int, float]]) -> None:
+    of_node = np.array([gang for gang, _ in nodes], np.int32)
+    sizes = np.array([max(sum(gang == one for gang, _ in nodes), 1) for one in range(3)], np.int64)
+    none = np.zeros(0, np.int64)
+    gangs = WholeGangs(of_node, sizes, np.zeros(len(nodes), np.int32), none, none, ("a", "b", "c"))
+    found = gangs.shared(np.array([number for _, number in nodes]))
+    for (gang, number), after in zip(nodes, found.tolist(), strict=True):
+        others = [one for of, one in nodes if of == gang]
+        assert after == pytest.approx(number if gang < 0 else sum(others) / len(others))
+    assert sum(found.tolist()) == pytest.approx(sum(number for _, number in nodes))
 
 
 @given(st.integers(0, 2**48))

@@ -118,13 +118,13 @@ def test_nodes_written_by_hand_parse_to_the_same_message(data: st.DataObject) ->
     reasons = [data.draw(st.integers(0, 20)) for _ in nodes]
     waves = [data.draw(st.integers(0, 2**31 - 1)) for _ in nodes]
     digests = [f"{data.draw(st.integers(0, 2**64 - 1)):016x}" for _ in nodes]
-    details = [data.draw(TEXTS) for _ in nodes]
+    details, gangs = ([data.draw(TEXTS) for _ in nodes] for _ in range(2))
     rows = UnneededRows(
         np.arange(count, dtype=np.int32), np.array(seconds, np.int64), np.array(nanos, np.int64),
         np.array(reasons, np.uint8), *(np.array(column).view(np.uint8) for column in doubles),
         np.array(waves, np.int64), np.frombuffer("".join(digests).encode(), np.uint8).copy(),
         np.arange(len(pods), dtype=np.int32), np.array(where, np.int32), np.array(bounds, np.int64),
-        *joined(details),
+        *joined(details), *joined(gangs),
     )  # fmt: skip
     sizes = np.zeros(count, np.int64)
     out = np.zeros(write_unneeded(names, rows, sizes, np.zeros(0, np.uint8)), np.uint8)
@@ -135,7 +135,7 @@ def test_nodes_written_by_hand_parse_to_the_same_message(data: st.DataObject) ->
         unneeded=[
             wire.unneeded_node(
                 nodes[i], (seconds[i], nanos[i]), reasons[i], tuple(column[i] for column in doubles),
-                (digests[i], details[i]), entries[bounds[i] : bounds[i + 1]], waves[i],
+                (digests[i], details[i], gangs[i]), entries[bounds[i] : bounds[i + 1]], waves[i],
             )
             for i in range(count)
         ]

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from opentelemetry.metrics import NoOpMeterProvider
 
+from tests.builders import device_objects as dra
+from tests.builders import kubernetes as k8s
 from tests.builders.waiting import LIMIT_S
 from trimtab.clients.rpc.errors import ServiceError
 from trimtab.planner.decisions.plan import plan
@@ -172,6 +174,15 @@ def test_a_value_depends_on_what_its_parts_depend_on(is_there: bool) -> None:
     following = after(base, cordoned())
     assert outer(following) == first + 1
     assert outer(after(following, pb.SnapshotDelta())) == first + 1
+
+
+@pytest.mark.parametrize(("users", "differs"), [(1, False), (2, True)])
+def test_pods_are_checked_for_themselves_where_plans_take_several_together(users: int, differs: bool) -> None:
+    pods = [dra.claiming_pod(f"p{at}", claims={"x": "shared"}) for at in range(users)]
+    objects = [dra.device_class(), dra.resource_claim("shared"), k8s.node("a"), dra.gpus("a"), *pods]
+    kept = CachedSnapshot(canonicalize(k8s.snapshot_of(*objects)))
+    assert (kept.checked() is not kept.planned()) == differs
+    assert kept.checked() is kept.checked()
 
 
 def test_two_calls_at_once_build_once() -> None:

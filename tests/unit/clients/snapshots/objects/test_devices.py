@@ -301,6 +301,11 @@ def test_a_cluster_without_devices_has_no_message() -> None:
             id="an empty constraint",
         ),
         pytest.param(
+            dra.resource_claim("c", devices=[f"n/gpu-{at}" for at in range(33)], node="n"),
+            "ResourceClaim default/c: status.allocation.devices.results: there are 33; the API allows at most 32; pods",
+            id="more devices than a claim may have",
+        ),
+        pytest.param(
             dra.device_class("gpu", "x" * 10241),
             "DeviceClass gpu: spec.selectors[0].cel.expression: the expression has more than 10240 bytes",
             id="a long expression",

@@ -1,0 +1,95 @@
+"""One deletion: what an event changes in it, the work that its state requires, and what it never contradicts."""
+
+from trimtab.actuator.tracker import events as e
+from trimtab.actuator.tracker import instructions as i
+from trimtab.actuator.tracker.states import NO_REASON, Deletion, PodRef, Reason, State
+
+
+def apply(deletion: Deletion, event: e.NodeEvent, now_ms: int) -> None:
+    """Write the event's content into the deletion."""
+    match event:
+        case e.TaintRestored():
+            deletion.taint_restored = True
+        case e.DeleteBegun():
+            deletion.begun_ms = now_ms
+        case e.DeleteAccepted():
+            deletion.target_reduced = True
+        case e.DeletionFailed(reason=reason, detail=detail, pods_left=pods_left):
+            deletion.ending = State.FAILED
+            deletion.reason, deletion.detail, deletion.pods_left = reason, detail, pods_left
+        case e.NodeGone():
+            deletion.reason, deletion.detail = Reason.NODE_GONE, "the node vanished before the cloud was asked"
+        case e.CancelRequested(detail=detail):
+            deletion.ending = State.CANCELLED
+            deletion.reason, deletion.detail = Reason.CANCELLED, detail
+        case _:
+            _apply_drain(deletion, event, now_ms)
+
+
+def _apply_drain(deletion: Deletion, event: e.NodeEvent, now_ms: int) -> None:
+    """Write the content of a drain's event into the deletion."""
+    match event:
+        case e.DrainStarted(pods=pods):
+            deletion.pods = {**deletion.pods, **{pod.uid: pod.compact() for pod in pods}}
+            deletion.pods_count = len(deletion.pods)
+            deletion.drain_deadline_ms = deletion.drain_deadline_ms or now_ms + int(deletion.drain_timeout_s * 1000)
+        case e.PodsEvicted(pods=pods):
+            deletion.evicted = deletion.evicted | {deletion.pods.get(pod.uid, pod).uid for pod in pods}
+        case e.DrainProgressed(gone_count=count):
+            deletion.gone_count = max(deletion.gone_count, min(count, deletion.pods_count))
+        case e.Drained():
+            deletion.gone_count = deletion.pods_count
+
+
+def instruction_of(deletion: Deletion, waits_for_gang: bool = False) -> i.Instruction:
+    """Return the instruction that a deletion's state requires. waits_for_gang : no pod may be evicted yet."""
+    match deletion.state:
+        case State.TAINTED if not deletion.drain:
+            return i.CheckEmpty(deletion.node, deletion.node_uid, deletion.taint_restored)
+        case State.TAINTED | State.DRAINING:
+            return i.Drain(
+                node=deletion.node,
+                timeout_s=deletion.drain_timeout_s,
+                deadline_ms=deletion.drain_deadline_ms,
+                planned_uids=deletion.planned_uids,
+                pods=_pods(deletion),
+                evicted=frozenset(deletion.evicted),
+                node_uid=deletion.node_uid,
+                taint_restored=deletion.taint_restored,
+                waits_for_gang=waits_for_gang,
+            )
+        case State.DRAINED:
+            return i.BeginDelete(deletion.node)
+        case State.DELETING:
+            return i.DeleteInstance(
+                deletion.node,
+                deletion.node_group,
+                deletion.provider_id,
+                deletion.node_uid,
+                deletion.drained_by_caller,
+                # Once the cloud has accepted it, pods that came change nothing.
+                deletion.taint_restored and not deletion.target_reduced,
+            )
+        case State.ROLLING_BACK:
+            if deletion.gone_count == deletion.pods_count:
+                return i.RollBack(deletion.node, drained_by_caller=deletion.drained_by_caller)
+            return i.RollBack(deletion.node, _pods(deletion), frozenset(deletion.evicted))
+        case _:
+            raise AssertionError(f"{deletion.node}: nothing to do in state {deletion.state.name}")
+
+
+def _pods(deletion: Deletion) -> tuple[PodRef, ...]:
+    """Return the pods to evict, by uid."""
+    return tuple(deletion.pods[uid] for uid in sorted(deletion.pods))
+
+
+def check_deletion(deletion: Deletion) -> None:
+    """Raise AssertionError if one deletion contradicts itself."""
+    node, state = deletion.node, deletion.state
+    given_up = state in (State.ROLLING_BACK, State.FAILED, State.CANCELLED)
+    assert given_up == (deletion.reason != NO_REASON), f"{node}: {state.name} with reason {deletion.reason}"
+    assert 0 <= deletion.gone_count <= deletion.pods_count, f"{node}: {deletion.gone_count} pods gone"
+    assert deletion.drain or not deletion.pods_count, f"{node}: pods without drain"
+    assert (state is not State.DRAINING) or deletion.drain_deadline_ms > 0, f"{node}: drains without deadline"
+    if state is State.ROLLING_BACK:
+        assert deletion.ending in (State.FAILED, State.CANCELLED), f"{node}: rolls back to nothing"

@@ -1,0 +1,179 @@
+"""Devices that several nodes reach: who keeps one, and who gets one of those that are left.
+
+Such devices are no amount of any node. A pod that holds some gives them up when it goes and finds as many again where
+the same pools are reached, so all that it needs of a node is that. Pods that wait are served in the scheduler's order,
+by priority, then age, from the pools of which most is left, and then may go wherever these are reached, new nodes
+included; for the others no device is left anywhere. So no device is counted twice, whatever nodes are chosen.
+
+Planned are requests of exact numbers without constraints for devices that are given away whole, if all that compete
+may get the same devices, only from pools with one node selection each, and no node reaches two of these selections.
+O(claims of such pods + results).
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from trimtab.planner.device_amounts.asks import Ask, ClaimDemand
+from trimtab.planner.device_amounts.cluster_devices import allocated_devices, node_of
+from trimtab.planner.device_amounts.groups import EligibleByAsk
+from trimtab.planner.device_amounts.node_pools import NodePools
+from trimtab.planner.device_amounts.shared_claims import OwnSpecs
+from trimtab.planner.devices.model import DeviceClaim, NodeSelection, PoolId
+from trimtab.planner.devices.node_matching import reaches
+from trimtab.planner.model.values import DEVICE_RESOURCE, PodClaim, PodRequirements
+from trimtab.planner.snapshot.columns import FLAG_DAEMON, FLAG_GATED, FLAG_MIRROR, NO_NODE, Snapshot
+
+NONE_LEFT: Final = f"{DEVICE_RESOURCE}reached"
+"""The resource that no node has, requested by pods for which no device is left."""
+DemandOf = Callable[[DeviceClaim], ClaimDemand]
+
+
+class _Reached(NamedTuple):
+    """The devices of asks that compete. pools : by the selection of their nodes; bits : of each pool those eligible."""
+
+    pools: Mapping[NodeSelection, tuple[PoolId, ...]]
+    bits: Mapping[PoolId, int]
+
+
+class ReachedDevices:
+    """The devices of a cluster that several nodes reach. asks : by the number of their group."""
+
+    def __init__(self, sent: Snapshot, pools: NodePools, eligible: EligibleByAsk, group_of: Mapping[Ask, int]) -> None:
+        self._sent, self._pools = sent, pools
+        asks: dict[int, list[Ask]] = {}
+        for ask, number in group_of.items():
+            asks.setdefault(number, []).append(ask)
+        self._group_of = group_of
+        found = {number: self._reached(of, eligible) for number, of in asks.items()} if pools.reached else {}
+        self._groups = {number: one for number, one in found.items() if one is not None}
+
+    def planned_specs(self, own: OwnSpecs, demand_of: DemandOf) -> OwnSpecs:
+        """Return the specs with what such claims are for each pod. demand_of : reads a claim."""
+        users = self._users(own, demand_of) if self._groups else {}
+        if not users:
+            return own
+        left = {number: self._left(number, users) for number in self._groups}
+        number: dict[PodRequirements, int] = {}
+        column = own.spec.copy()
+        for row in sorted(users, key=self._turn(own)):
+            spec = self._planned(own.specs[own.spec[row]], row, users[row], left)
+            column[row] = number.setdefault(spec, len(own.specs) + len(number))
+        return own._replace(specs=(*own.specs, *number), spec=column)
+
+    def _reached(self, asks: Sequence[Ask], eligible: EligibleByAsk) -> _Reached | None:
+        """Return the devices of asks that compete, None if they cannot be planned here."""
+        own = {pool for profile in self._pools.profiles for pool in profile}
+        if any(eligible.of(ask, pool).bits for ask in asks for pool in own):
+            return None
+        pools: dict[NodeSelection, list[PoolId]] = {}
+        bits: dict[PoolId, int] = {}
+        listed = set()
+        for id, place in self._pools.reached.items():
+            if place is None:
+                continue
+            table, nodes = place
+            listed.add(table)
+            found = {eligible.of(ask, table) for ask in asks}
+            if len(found) > 1 or not all(one.is_plain and not one.problem for one in found):
+                return None
+            bits[id] = next(iter(found)).bits
+            if bits[id]:
+                pools.setdefault(nodes, []).append(id)
+        unknown = {pool for pool in self._pools.shared if pool not in listed}
+        if not pools or any(eligible.of(ask, pool).bits for ask in asks for pool in unknown):
+            return None
+        if any(len(list(self._reaching(node, pools))) > 1 for node in range(len(self._sent.nodes.name))):
+            return None
+        return _Reached({nodes: tuple(ids) for nodes, ids in pools.items()}, bits)
+
+    def _reaching(self, node: int, selections: Iterable[NodeSelection]) -> Iterator[NodeSelection]:
+        """Yield the selections of a node."""
+        one = node_of(self._sent, node)
+        labels = dict(one.labels)
+        yield from (nodes for nodes in selections if reaches(nodes, one, labels))
+
+    def _left(self, number: int, users: Mapping[int, Mapping[str, Counter[int]]]) -> Counter[NodeSelection]:
+        """Return how many devices of a group are left, by the selection of their nodes: neither in use nor asked for by
+        a pod that has a place."""
+        reached = self._groups[number]
+        selection = {id: nodes for nodes, ids in reached.pools.items() for id in ids}
+        left = Counter({nodes: sum(reached.bits[id].bit_count() for id in ids) for nodes, ids in reached.pools.items()})
+        used = set()
+        for _, one in allocated_devices(self._sent.devices):
+            id = PoolId(one.device.driver, one.device.pool)
+            place = self._pools.reached.get(id)
+            if id in selection and place is not None and not one.admin_access:
+                at = self._pools.tables[place[0].table].position_of.get(one.device.device, -1)
+                if at >= 0 and reached.bits[id] >> at & 1:
+                    used.add((id, at))
+        taken = Counter(selection[id] for id, _ in used)
+        placed: Counter[NodeSelection] = Counter()
+        for row, asked in users.items():
+            if self._sent.pods.node[row] != NO_NODE:
+                count = sum(counts[number] for counts in asked.values())
+                placed.update({one: count for one in self._at(number, int(self._sent.pods.node[row]))})
+        left.subtract(taken | placed)
+        return left
+
+    def _users(self, own: OwnSpecs, demand_of: DemandOf) -> dict[int, dict[str, Counter[int]]]:
+        """Return by pod how many devices of each group its claims ask for, by their names. Left out are pods that
+        cannot be planned."""
+        pods, found = self._sent.pods, dict[int, dict[str, Counter[int]]]()
+        of_spec = {at: self._asked(spec, demand_of) for at, spec in enumerate(own.specs) if spec.claims}
+        asking = [at for at, asked in of_spec.items() if asked]
+        here = np.isin(own.spec, asking) & ~pods.is_terminal() & (pods.deletion_s == 0)
+        here &= (pods.flags & (FLAG_DAEMON | FLAG_GATED | FLAG_MIRROR)) == 0
+        for row in np.flatnonzero(here).tolist():
+            asked, node = of_spec[own.spec[row]], int(pods.node[row])
+            if node == NO_NODE or all(self._at(number, node) for of in asked.values() for number in of):
+                found[row] = asked
+        return found
+
+    def _at(self, number: int, node: int) -> list[NodeSelection]:
+        """Return the selection of a group's pools that a node reaches."""
+        return list(self._reaching(node, self._groups[number].pools)) if node >= 0 else []
+
+    def _asked(self, spec: PodRequirements, demand_of: DemandOf) -> dict[str, Counter[int]]:
+        found = {}
+        for claim in spec.claims:
+            demand = demand_of(claim.spec) if isinstance(claim.spec, DeviceClaim) and not claim.shared else None
+            if demand is not None and demand.is_counting and not claim.problem:
+                counts: Counter[int] = Counter()
+                for ask, count in demand.counts:
+                    counts[self._group_of[ask]] += count
+                if counts and all(number in self._groups for number in counts):
+                    found[claim.name] = counts
+        return found
+
+    def _turn(self, own: OwnSpecs) -> Callable[[int], tuple[int, int, int]]:
+        pods = self._sent.pods
+        return lambda row: (-own.specs[own.spec[row]].priority, int(pods.created_s[row]), row)
+
+    def _planned(
+        self,
+        spec: PodRequirements,
+        row: int,
+        asked: Mapping[str, Counter[int]],
+        left: Mapping[int, Counter[NodeSelection]],
+    ) -> PodRequirements:
+        """Return the spec of a pod; take what it gets from what is left."""
+        node, wanted = int(self._sent.pods.node[row]), Counter[int]()
+        for counts in asked.values():
+            wanted.update(counts)
+        if node != NO_NODE:
+            places = {number: self._at(number, node)[0] for number in wanted}
+        else:
+            places = {number: max(left[number], key=lambda one: (left[number][one], repr(one))) for number in wanted}
+            if any(left[number][places[number]] < count for number, count in wanted.items()):
+                kept = tuple([claim for claim in spec.claims if claim.name not in asked])
+                return spec._replace(requests=tuple(sorted((*spec.requests, (NONE_LEFT, 1)))), claims=kept)
+            for number, count in wanted.items():
+                left[number][places[number]] -= count
+        claims = [claim for claim in spec.claims if claim.name not in asked]
+        for name, counts in asked.items():
+            selectors = {places[number].selector for number in counts}
+            claims += [PodClaim(name, "", None, "", one) for one in sorted(selectors, key=repr)]
+        return spec._replace(claims=tuple(claims))

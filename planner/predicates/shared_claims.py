@@ -1,0 +1,45 @@
+"""DynamicResources, for pods that share a claim without devices: wherever the claim gets them, all its pods go.
+
+Contract: counters of the pods that lead, by node; those that follow need one. Who leads is decided before
+(`trimtab.planner.device_amounts.together`). Source: plugin dynamicresources, v1.36.3.
+"""
+
+from typing import Final
+
+import numpy as np
+
+from trimtab.planner.classes.pod_classes import classes_by_spec
+from trimtab.planner.classes.scheduling_specs import SchedulingSpec
+from trimtab.planner.model.values import FOLLOWS, LEADS
+from trimtab.planner.predicates.counter_kind import BuildContext, CountedPredicate
+from trimtab.planner.predicates.presence import PRESENCE, PresenceBuilder
+from trimtab.planner.predicates.topologies import OWN_NODE
+from trimtab.v1.reason_pb2 import PredicateReason
+
+
+def _shared(spec: SchedulingSpec, together: int) -> list[str]:
+    return sorted({claim.shared for claim in spec.claims if claim.together == together})
+
+
+def _add_counters(context: BuildContext, builder: PresenceBuilder) -> None:
+    """Add a counter for each claim of pods that are planned together. O(specs)."""
+    having = [at for at, spec in enumerate(context.specs.rows) if _concerns(spec)]
+    if not having:
+        return
+    of_spec = classes_by_spec(context.classes, len(context.specs.rows))
+    for at in having:
+        members = np.asarray(of_spec[at], np.int64)
+        for claim in _shared(context.specs.rows[at], LEADS):
+            builder.adds(members, builder.counter(("claim", claim), OWN_NODE)[0])
+        for claim in _shared(context.specs.rows[at], FOLLOWS):
+            counter, _ = builder.counter(("claim", claim), OWN_NODE)
+            builder.needs_filled(members, counter, PredicateReason.CLAIM_ALLOCATED_ELSEWHERE)
+
+
+def _concerns(spec: SchedulingSpec) -> bool:
+    return any(claim.together for claim in spec.claims)
+
+
+SHARED_CLAIMS: Final = CountedPredicate(
+    (PredicateReason.CLAIM_ALLOCATED_ELSEWHERE,), PRESENCE, add=_add_counters, concerns=_concerns
+)

@@ -1,0 +1,83 @@
+"""Equal plain nodes are read once: their pools are those found by looking at each node by itself."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.builders.device_snapshots import GPU_CLASS, DeviceWorld
+from tests.builders.rows import NodeRow
+from tests.builders.snapshots import Cluster, write
+from trimtab.planner.device_amounts.cluster_devices import features_of, slices_of
+from trimtab.planner.device_amounts.node_pools import NodePoolReader
+from trimtab.planner.device_amounts.plain_nodes import plain_nodes
+from trimtab.planner.devices.model import (
+    AttributeKind,
+    DeviceAttribute,
+    DeviceContent,
+    DeviceSet,
+    DeviceSlice,
+    DeviceTaint,
+    NodeSelection,
+    PoolId,
+)
+from trimtab.planner.devices.taint_rules import TaintRule
+from trimtab.planner.snapshot.columns import Snapshot
+from trimtab.planner.snapshot.decode import canonicalize
+
+NODES = ("a", "b", "c", "d", "e", "f")
+SETS = tuple(
+    DeviceSet(names, (DeviceContent((DeviceAttribute("model", AttributeKind.STRING, model),)),) * len(names))
+    for names in ((), ("gpu-0",), ("gpu-0", "gpu-1"), ("gpu-0", "gpu-0"))
+    for model in ("small", "large")
+)
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> DeviceWorld:
+    """Slices of some nodes, most of them plain."""
+    slices = []
+    for at in range(draw(st.integers(0, 12))):
+        node = draw(st.sampled_from((*NODES, "gone")))
+        pool = draw(st.sampled_from((node, node, node, "common")))
+        slices.append(
+            DeviceSlice(
+                f"s{at}",
+                draw(st.sampled_from(("x.example.com", "y.example.com"))),
+                pool,
+                draw(st.sampled_from((1, 1, 1, 2))),
+                draw(st.sampled_from((1, 1, 1, 2))),
+                NodeSelection(node) if draw(st.integers(0, 30)) else NodeSelection(all_nodes=True),
+                devices=draw(st.sampled_from(SETS)),
+            )
+        )
+    taint = DeviceTaint("off", "", "NoSchedule")
+    rule = TaintRule(None, draw(st.sampled_from((None, *NODES))), None, taint)
+    return DeviceWorld(tuple(slices), (GPU_CLASS,), taint_rules=(rule,) if draw(st.booleans()) else ())
+
+
+def snapshot_of(world: DeviceWorld) -> Snapshot:
+    return canonicalize(write(Cluster(nodes={name: NodeRow() for name in NODES}, devices=world)))
+
+
+@given(worlds())
+def test_pools_read_by_columns_are_those_read_node_by_node(world: DeviceWorld) -> None:
+    snapshot = snapshot_of(world)
+    devices, names = snapshot.devices, snapshot.nodes.name
+    ours = NodePoolReader(features_of(devices)).read_cluster(devices, names, lambda _: ())
+    naive = NodePoolReader(features_of(devices)).read(slices_of(devices), names, lambda _: ())
+    assert ours.profile.tolist() == naive.profile.tolist()
+    assert (ours.profiles, ours.shared, ours.error) == (naive.profiles, naive.shared, naive.error)
+    assert [(one.names, one.contents) for one in ours.tables] == [(one.names, one.contents) for one in naive.tables]
+    assert ours.place.by_pool == naive.place.by_pool
+    slices = devices.slices
+    node, table = ours.place.find(devices.strings, slices.driver.astype("i8"), slices.pool.astype("i8"))
+    pools = [PoolId(one.driver, one.pool) for one in slices_of(devices)]
+    places = list(zip(node.tolist(), table.tolist(), strict=True))
+    assert places == [naive.place.by_pool.get(pool, (-1, -1)) for pool in pools]
+
+
+def test_nodes_with_equal_slices_are_read_once() -> None:
+    slices = [DeviceSlice(name, "x.example.com", name, nodes=NodeSelection(name), devices=SETS[4]) for name in NODES]
+    snapshot = snapshot_of(DeviceWorld(tuple(slices)))
+    found = plain_nodes(snapshot.devices, snapshot.nodes.name)
+    assert found is not None
+    assert (found.like.tolist(), found.rows.tolist()) == ([0] * len(NODES), [0])

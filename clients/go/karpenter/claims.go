@@ -96,27 +96,55 @@ func namesOf(candidates []*disruption.Candidate) map[string]bool {
 	return found
 }
 
+// movedPods counts the pods of candidates that get another place.
+func movedPods(results pscheduling.Results, candidates []*disruption.Candidate) int {
+	leaving, count := namesOf(candidates), 0
+	add := func(pods []*corev1.Pod) {
+		for _, pod := range pods {
+			if leaving[pod.Spec.NodeName] {
+				count++
+			}
+		}
+	}
+	for _, node := range results.ExistingNodes {
+		add(node.Pods)
+	}
+	for _, claim := range results.NewNodeClaims {
+		add(claim.Pods)
+	}
+	return count
+}
+
 // limitPrices leaves each claim the instance types with which all claims together cost less than `most`, whichever are
-// launched: each may cost as much above its cheapest type as the others, in proportion. The rules are those that
-// Karpenter has for one claim: on-demand nodes are not replaced by dearer on-demand nodes if there is no spot capacity,
-// spot nodes by spot nodes only behind the feature gate, one by one only with enough types, and a type that leaves
-// comes only for less than the cheapest node of it.
+// launched: each may cost as much above the cheapest types that satisfy its minValues as the others, in proportion. The
+// rules are those that Karpenter has for one claim: on-demand nodes are not replaced by dearer on-demand nodes if there
+// is no spot capacity, spot nodes by spot nodes only behind the feature gate, one by one only with enough types, and a
+// type that leaves comes only for less than the cheapest node of it.
 func limitPrices(ctx context.Context, claims []*pscheduling.NodeClaim, candidates []*disruption.Candidate, most float64) *disagreement {
-	least := 0.0
-	for _, claim := range claims {
+	cheapest, least, needed := 0.0, 0.0, make([]float64, len(claims))
+	for at, claim := range claims {
 		if bad := restrictSpot(ctx, claim, candidates); bad != nil {
 			return bad
 		}
 		claim.InstanceTypeOptions = claim.InstanceTypeOptions.OrderByPrice(claim.Requirements)
-		least += leastPrice(claim)
+		var bad *disagreement
+		if needed[at], bad = neededPrice(claim); bad != nil {
+			return bad
+		}
+		least += needed[at]
+		cheapest += leastPrice(claim)
 	}
 	if least >= most || math.IsNaN(most) {
-		return &disagreement{Reason: notCheaper, Detail: fmt.Sprintf("%d new nodes cost at least %.4f an hour, and no more than %.4f is allowed", len(claims), least, most)}
+		bad := &disagreement{Reason: notCheaper, Detail: fmt.Sprintf("%d new nodes may cost %.4f an hour, and no more than %.4f is allowed", len(claims), least, most)}
+		if cheapest < most {
+			bad.Reason = minimumValues
+		}
+		return bad
 	}
-	for _, claim := range claims {
+	for at, claim := range claims {
 		limit := math.SmallestNonzeroFloat64 // what is reserved may cost nothing
-		if cheapest := leastPrice(claim); cheapest > 0 {
-			limit = most / least * cheapest
+		if needed[at] > 0 {
+			limit = most / least * needed[at]
 		}
 		if bad := limitPrice(claim, limit); bad != nil {
 			return bad
@@ -130,6 +158,20 @@ func limitPrices(ctx context.Context, claims []*pscheduling.NodeClaim, candidate
 		restrictToSpot(claim)
 	}
 	return nil
+}
+
+// neededPrice returns what the dearest of the cheapest types costs that satisfy the minValues of a claim; without
+// minValues, what the cheapest type costs. The types are in the order of their prices.
+func neededPrice(claim *pscheduling.NodeClaim) (float64, *disagreement) {
+	count, _, err := claim.InstanceTypeOptions.SatisfiesMinValues(claim.Requirements)
+	if err != nil {
+		return 0, &disagreement{Reason: minimumValues, Detail: err.Error()}
+	}
+	found := leastPrice(claim)
+	for _, instanceType := range claim.InstanceTypeOptions[:count] {
+		found = max(found, launchPrice(claim, instanceType))
+	}
+	return found, nil
 }
 
 // limitPrice leaves a claim the types that cost less than `limit`.

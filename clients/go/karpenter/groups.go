@@ -7,13 +7,19 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/samber/lo"
 	corev1 "k8s.io/api/core/v1"
 
 	v1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/cloudprovider"
 	pscheduling "sigs.k8s.io/karpenter/pkg/controllers/provisioning/scheduling"
 	"sigs.k8s.io/karpenter/pkg/scheduling"
+
+	"trimtab.dev/clients/go/trimtab"
 )
+
+// placeKeys are the labels that a planned node is pinned to.
+var placeKeys = []string{corev1.LabelTopologyZone, v1.CapacityTypeLabelKey, cloudprovider.ReservationIDLabel}
 
 // room is how many nodes a group may get beyond those that it has: more than any plan asks for.
 const room = 1000
@@ -27,6 +33,9 @@ type Group struct {
 	Price float64
 	// Template is a new node; nil = the group gets none, only has nodes.
 	Template *corev1.Node
+	// Room is what a new node may be planned to hold: less than the template has
+	// where minValues ask for other types that could hold it too.
+	Room corev1.ResourceList
 	// Nodes are the names of the nodes that it has.
 	Nodes []string
 	// Upcoming counts the nodes that are ordered and not there yet.
@@ -66,7 +75,37 @@ func poolGroups(pool *v1.NodePool, types map[string]*cloudprovider.InstanceType)
 		}
 	}
 	slices.SortFunc(found, func(a, b *Group) int { return cmp.Compare(a.ID, b.ID) })
-	return slices.CompactFunc(found, func(a, b *Group) bool { return a.ID == b.ID })
+	return withMinValues(template.Requirements, slices.CompactFunc(found, func(a, b *Group) bool { return a.ID == b.ID }))
+}
+
+// withMinValues lets new nodes be planned to hold only what enough other types could hold, as minValues of the NodePool
+// ask. A planned node is in one zone and of one capacity type, so a NodePool that asks for several of these gets none
+// by a plan, and neither does one with too few values; Karpenter's own consolidation may.
+func withMinValues(requirements scheduling.Requirements, groups []*Group) []*Group {
+	required, offers := []trimtab.MinValues{}, []*trimtab.MachineOffer{}
+	for _, group := range groups {
+		offers = append(offers, &trimtab.MachineOffer{Labels: group.Template.Labels, Allocatable: group.Template.Status.Allocatable})
+	}
+	for _, key := range slices.Sorted(maps.Keys(requirements)) {
+		least := lo.FromPtr(requirements[key].MinValues())
+		if least == 0 {
+			continue
+		}
+		values := map[string]bool{}
+		for _, group := range groups {
+			if value := group.Template.Labels[key]; value != "" {
+				values[value] = true
+			}
+		}
+		if len(values) < least || (least > 1 && slices.Contains(placeKeys, key)) {
+			return nil
+		}
+		required = append(required, trimtab.MinValues{Key: key, Count: least})
+	}
+	for at, room := range trimtab.RoomWithMinValues(required, offers) {
+		groups[at].Room = room
+	}
+	return groups
 }
 
 func newGroup(template *pscheduling.NodeClaimTemplate, instanceType *cloudprovider.InstanceType, offering *cloudprovider.Offering) *Group {

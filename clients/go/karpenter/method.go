@@ -54,6 +54,8 @@ type Settings struct {
 	MostLeaving int
 	// LeastSaving is the share of what leaving nodes cost that a command must save at least.
 	LeastSaving float64
+	// LeastSavingPerPod is what a command must save for one hour and each pod that it moves.
+	LeastSavingPerPod float64
 }
 
 // DefaultSettings returns the settings without flags.
@@ -357,11 +359,15 @@ func (m *Method) command(ctx context.Context, chosen []*disruption.Candidate, re
 	if bad := checkPlaces(results); bad != nil {
 		return nil, bad
 	}
-	claims := neededClaims(results, chosen)
-	if len(claims) > 0 {
-		if bad := limitPrices(ctx, claims, chosen, costOf(chosen)*(1-m.settings.LeastSaving)); bad != nil {
+	claims, cost := neededClaims(results, chosen), costOf(chosen)
+	most := min(cost*(1-m.settings.LeastSaving), cost-m.settings.LeastSavingPerPod*float64(movedPods(results, chosen)))
+	switch {
+	case len(claims) > 0:
+		if bad := limitPrices(ctx, claims, chosen, most); bad != nil {
 			return nil, bad
 		}
+	case most < 0:
+		return nil, &disagreement{Reason: notCheaper, Detail: fmt.Sprintf("the nodes cost %.4f an hour, which is too little for the pods that would move", cost)}
 	}
 	command := &disruption.Command{Candidates: chosen, Results: results, PoolDisruptionCosts: map[string]float64{}}
 	command.Results.NewNodeClaims = claims

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math"
 	"os"
 	"time"
 
@@ -43,6 +44,7 @@ func (o *Options) AddFlags(fs *options.FlagSet) {
 	fs.DurationVar(&o.Settings.RefusalTime, "trimtab-refusal-time", env.WithDefaultDuration("TRIMTAB_REFUSAL_TIME", standard.RefusalTime), "How long nodes that Karpenter refused to replace together are not tried again")
 	fs.IntVar(&o.Settings.MostLeaving, "trimtab-max-leaving-nodes", env.WithDefaultInt("TRIMTAB_MAX_LEAVING_NODES", standard.MostLeaving), "Most nodes that leave by one plan, besides Karpenter's budgets")
 	fs.Float64Var(&o.Settings.LeastSaving, "trimtab-min-saving-share", standard.LeastSaving, "Least saving of a plan, as a share of what the nodes that leave cost")
+	fs.Float64Var(&o.Settings.LeastSavingPerPod, "trimtab-min-saving-per-eviction", standard.LeastSavingPerPod, "Least saving of a plan for one hour and each pod that it moves, in the currency of the prices")
 }
 
 // Parse reads and checks the flags.
@@ -64,6 +66,8 @@ func (o *Options) check() error {
 		return errors.New("trimtab-max-leaving-nodes must be at least 1")
 	case o.Settings.LeastSaving < 0 || o.Settings.LeastSaving >= 1:
 		return errors.New("trimtab-min-saving-share must be at least 0 and below 1")
+	case !(o.Settings.LeastSavingPerPod >= 0) || math.IsInf(o.Settings.LeastSavingPerPod, 1):
+		return errors.New("trimtab-min-saving-per-eviction must be a number of at least 0")
 	}
 	return nil
 }

@@ -11,7 +11,6 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	v1 "sigs.k8s.io/karpenter/pkg/apis/v1"
-	"sigs.k8s.io/karpenter/pkg/cloudprovider"
 	"sigs.k8s.io/karpenter/pkg/controllers/disruption"
 	pscheduling "sigs.k8s.io/karpenter/pkg/controllers/provisioning/scheduling"
 	"sigs.k8s.io/karpenter/pkg/controllers/state"
@@ -100,6 +99,7 @@ func (m *Method) plannedNode(name string, group *Group) (*v1.NodeClaim, *corev1.
 	node := group.Template.DeepCopy()
 	node.Name, node.Spec.ProviderID = name, "trimtab://"+name
 	node.Labels[corev1.LabelHostname] = name
+	node.Status.Allocatable = group.Room
 	node.Labels[v1.NodeRegisteredLabelKey], node.Labels[v1.NodeInitializedLabelKey] = "true", "true"
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	claim := &v1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: node.Labels}}
@@ -118,7 +118,7 @@ func (m *Method) plannedNode(name string, group *Group) (*v1.NodeClaim, *corev1.
 // the same place. Which of them are cheap enough is decided later.
 func claimOf(group *Group, cluster *Cluster, node *pscheduling.ExistingNode) *pscheduling.NodeClaim {
 	claim := &pscheduling.NodeClaim{NodeClaimTemplate: *pscheduling.NewNodeClaimTemplate(cluster.Pools[group.Pool]), Pods: node.Pods}
-	for _, key := range []string{corev1.LabelTopologyZone, v1.CapacityTypeLabelKey, cloudprovider.ReservationIDLabel} {
+	for _, key := range placeKeys {
 		if value := group.Template.Labels[key]; value != "" {
 			claim.Requirements.Add(scheduling.NewRequirement(key, corev1.NodeSelectorOpIn, value))
 		}
@@ -164,7 +164,7 @@ func isInPlaceOf(group, other *Group) bool {
 	if group.Pool != other.Pool {
 		return false
 	}
-	for _, key := range []string{corev1.LabelTopologyZone, v1.CapacityTypeLabelKey, cloudprovider.ReservationIDLabel} {
+	for _, key := range placeKeys {
 		if group.Template.Labels[key] != other.Template.Labels[key] {
 			return false
 		}

@@ -20,14 +20,14 @@ func Dial(given *Options) (Planner, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &remote{client, given.ClusterName, given.Settings.LeastSaving}, nil
+	return &remote{client, given.ClusterName, given.Settings}, nil
 }
 
 // remote is a planner that runs as a service.
 type remote struct {
 	client      *trimtab.Client
 	clusterName string
-	leastSaving float64
+	settings    Settings
 }
 
 func (r *remote) Plan(ctx context.Context, cluster *Cluster, now time.Time) (*Plan, error) {
@@ -35,7 +35,7 @@ func (r *remote) Plan(ctx context.Context, cluster *Cluster, now time.Time) (*Pl
 	if err != nil {
 		return nil, err
 	}
-	answer, err := r.client.Plan(ctx, snapshot, requestOf(cluster, r.clusterName, r.leastSaving, now))
+	answer, err := r.client.Plan(ctx, snapshot, requestOf(cluster, r.clusterName, r.settings, now))
 	if err != nil {
 		return nil, err
 	}

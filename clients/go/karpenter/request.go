@@ -48,6 +48,10 @@ func nodeGroup(group *Group) *trimtab.NodeGroup {
 	made.Name = group.ID
 	made.Spec.MaxSize, made.Spec.TargetSize = proto.Int32(int32(group.Most)), proto.Int32(int32(group.Size()))
 	made.Spec.Nodes, made.Spec.Template = group.Nodes, group.Template
+	if group.Template != nil && group.Upcoming == 0 { // what is ordered has all its room
+		made.Spec.Template = group.Template.DeepCopy()
+		made.Spec.Template.Status.Allocatable = group.Room
+	}
 	if !math.IsNaN(group.Price) {
 		made.Spec.Price = proto.Float64(group.Price)
 	}
@@ -124,8 +128,9 @@ func (o *owner) add(objects *trimtab.Objects) {
 }
 
 // requestOf returns the request for a replacement in one wave, by Karpenter's rules: it evicts pods with local storage
-// and of kube-system, and acts on any saving of at least `leastSaving`, as its prices do not change by themselves.
-func requestOf(cluster *Cluster, clusterName string, leastSaving float64, now time.Time) *trimtabv1.PlanRequest {
+// and of kube-system, and acts on any saving that is as large as the settings ask, as its prices do not change by
+// themselves.
+func requestOf(cluster *Cluster, clusterName string, settings Settings, now time.Time) *trimtabv1.PlanRequest {
 	return &trimtabv1.PlanRequest{
 		Cluster: clusterName, Now: timestamppb.New(now), Decisions: []trimtabv1.Decision_Code{trimtabv1.Decision_REPLACEMENT},
 		Settings: &trimtabv1.PlanSettings{
@@ -135,7 +140,7 @@ func requestOf(cluster *Cluster, clusterName string, leastSaving float64, now ti
 			},
 			Planner: &trimtabv1.PlannerSettings{Limits: limitsOf(cluster), RecentEvictionTtl: durationpb.New(0)},
 			Replacement: &trimtabv1.ReplacementSettings{
-				MinSavingShare: proto.Float64(leastSaving), StabilityMargin: proto.Float64(0), MaxWaves: proto.Int32(1),
+				MinSavingShare: proto.Float64(settings.LeastSaving), MinSavingPerEviction: proto.Float64(settings.LeastSavingPerPod), StabilityMargin: proto.Float64(0), MaxWaves: proto.Int32(1),
 				MaxLeavingNodes: proto.Int32(int32(cluster.MostLeaving)), MaxSurgeNodes: proto.Int32(int32(cluster.MostLeaving)),
 				Budgets: budgetsOf(cluster),
 				Spot: &trimtabv1.SpotReplacementSettings{

@@ -24,6 +24,9 @@ type Snapshot struct {
 	Message *pb.ClusterSnapshot
 	// Notes are remarks for people about the objects.
 	Notes []string
+	// Settings are what NodePools ask of plans (WithPoolSettings); nil = there
+	// are none.
+	Settings *pb.PlanSettings
 }
 
 // Build returns the snapshot of a cluster's objects. The error is an
@@ -66,7 +69,8 @@ func Build(objects Objects) (*Snapshot, error) {
 	b.snapshot.Devices, b.notes = devices, append(b.notes, notes...)
 	b.snapshot.CapacityRequests = capacityRequests(&b.objects, b.specs.priorities, b.specs.claims)
 	b.dictionary.write(b.snapshot)
-	return &Snapshot{b.snapshot, append(b.notes, sortedUnique(b.specs.notes)...)}, nil
+	notes = slices.Concat(b.notes, sortedUnique(b.specs.notes), b.poolNotes)
+	return &Snapshot{Message: b.snapshot, Notes: notes, Settings: b.settings}, nil
 }
 
 // builder is the state of one call.
@@ -79,12 +83,17 @@ type builder struct {
 	csiNodes   map[string]*storagev1.CSINode
 	required   map[string]bool
 	notes      []string
+	settings   *pb.PlanSettings
+	poolNotes  []string
 }
 
 // take checks and sorts the objects, and prepares the dictionaries.
 func (b *builder) take(objects Objects) error {
 	var err error
 	if b.objects, err = sortedCopy(objects); err != nil {
+		return err
+	}
+	if b.objects, b.settings, b.poolNotes, err = withPools(b.objects); err != nil {
 		return err
 	}
 	b.workloads = workloadsOf(&b.objects)
@@ -207,6 +216,8 @@ func sortedCopy(from Objects) (Objects, error) {
 		checkAndSort("Node", false, &out.Nodes),
 		checkAndSort("Pod", true, &out.Pods),
 		checkAndSort("NodeGroup", false, &out.NodeGroups),
+		checkAndSort("NodePool", false, &out.NodePools),
+		checkAndSort("NodeClaim", false, &out.NodeClaims),
 		checkAndSort("Namespace", false, &out.Namespaces),
 		checkAndSort("PodDisruptionBudget", true, &out.PodDisruptionBudgets),
 		checkAndSort("PriorityClass", false, &out.PriorityClasses),

@@ -35,9 +35,13 @@ func TestSnapshotsHaveTheDigestsRecordedWithThem(t *testing.T) {
 	if err := json.Unmarshal(data, &digests); err != nil {
 		t.Fatal(err)
 	}
+	offers := jsonIn[map[string][]trimtab.MachineOffer](t, "testdata/offers.json")
+	wanted := jsonIn[map[string][]byte](t, "testdata/settings.json")
 	for name, digest := range digests {
 		t.Run(name, func(t *testing.T) {
-			sum := sha256.Sum256(snapshotOf(t, filepath.Join("testdata", name)))
+			snapshot, settings := snapshotOf(t, filepath.Join("testdata", name), offers[name])
+			sum := sha256.Sum256(snapshot)
+			checkSettings(t, settings, wanted[name])
 			if found := hex.EncodeToString(sum[:]); found != digest {
 				t.Errorf("the snapshot's digest is %s, recorded is %s", found, digest)
 			}
@@ -55,22 +59,28 @@ func TestSnapshotsAreThoseOfPython(t *testing.T) {
 	}
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			want, err := os.ReadFile(strings.TrimSuffix(file, ".json") + ".snapshot")
-			if err != nil {
-				t.Fatal(err)
+			name := strings.TrimSuffix(file, ".json")
+			var offers []trimtab.MachineOffer
+			if _, err := os.Stat(name + ".offers"); err == nil {
+				offers = jsonIn[[]trimtab.MachineOffer](t, name+".offers")
 			}
-			if found := snapshotOf(t, file); !bytes.Equal(found, want) {
-				t.Errorf("not the same bytes:\n%s", difference(t, want, found))
+			snapshot, settings := snapshotOf(t, file, offers)
+			if want := bytesIn(t, name+".snapshot"); !bytes.Equal(snapshot, want) {
+				t.Errorf("not the same bytes:\n%s", difference(t, want, snapshot))
 			}
+			checkSettings(t, settings, bytesIn(t, name+".settings"))
 		})
 	}
 	t.Logf("%d snapshots compared", len(files))
 }
 
-// snapshotOf returns the bytes of the snapshot of a file's objects.
-func snapshotOf(t *testing.T, file string) []byte {
+// snapshotOf returns the bytes of the snapshot of a file's objects, and what its
+// NodePools ask of plans.
+func snapshotOf(t *testing.T, file string, offers []trimtab.MachineOffer) ([]byte, *pb.PlanSettings) {
 	t.Helper()
-	snapshot, err := trimtab.Build(readObjects(t, file))
+	objects := readObjects(t, file)
+	objects.Offers = offers
+	snapshot, err := trimtab.Build(objects)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +88,37 @@ func snapshotOf(t *testing.T, file string) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return data, snapshot.Settings
+}
+
+// checkSettings compares messages: the order of their maps differs by language.
+func checkSettings(t *testing.T, settings *pb.PlanSettings, data []byte) {
+	t.Helper()
+	want := &pb.PlanSettings{}
+	if err := proto.Unmarshal(data, want); err != nil {
+		t.Fatal(err)
+	}
+	if (settings == nil) != (len(data) == 0) || settings != nil && !proto.Equal(settings, want) {
+		t.Errorf("not the same settings:\n%s", textDifference(want, settings))
+	}
+}
+
+func bytesIn(t *testing.T, file string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return data
+}
+
+func jsonIn[T any](t *testing.T, file string) T {
+	t.Helper()
+	var found T
+	if err := json.Unmarshal(bytesIn(t, file), &found); err != nil {
+		t.Fatal(err)
+	}
+	return found
 }
 
 func readObjects(t testing.TB, file string) trimtab.Objects {
@@ -111,7 +151,11 @@ func difference(t *testing.T, want, found []byte) string {
 	if proto.Unmarshal(want, &one) != nil || proto.Unmarshal(found, &other) != nil {
 		t.Fatal("not snapshots")
 	}
-	a, b := strings.Split(prototext.Format(&one), "\n"), strings.Split(prototext.Format(&other), "\n")
+	return textDifference(&one, &other)
+}
+
+func textDifference(one, other proto.Message) string {
+	a, b := strings.Split(prototext.Format(one), "\n"), strings.Split(prototext.Format(other), "\n")
 	for i := range a {
 		if i >= len(b) || strings.Join(strings.Fields(a[i]), " ") != strings.Join(strings.Fields(b[i]), " ") {
 			return strings.Join(a[max(0, i-8):min(len(a), i+4)], "\n") + "\n--- found\n" + strings.Join(b[max(0, i-8):min(len(b), i+4)], "\n")

@@ -86,30 +86,44 @@ var healthCodes = map[string]pb.NodeGroupHealth_Code{
 	"Unhealthy": pb.NodeGroupHealth_UNHEALTHY, "BackedOff": pb.NodeGroupHealth_BACKED_OFF,
 }
 
-// groupsOfNodes returns the group of each node that has one.
-func groupsOfNodes(groups []*NodeGroup, nodes []*corev1.Node) (map[string]string, error) {
-	byName, byLabel := map[string][]*NodeGroup{}, map[pair][]*NodeGroup{}
+// membership finds the groups that name or select a node.
+type membership struct {
+	byName  map[string][]*NodeGroup
+	byLabel map[pair][]*NodeGroup
+}
+
+func membershipOf(groups []*NodeGroup) membership {
+	found := membership{map[string][]*NodeGroup{}, map[pair][]*NodeGroup{}}
 	for _, group := range groups {
 		for _, name := range group.Spec.Nodes {
-			byName[name] = append(byName[name], group)
+			found.byName[name] = append(found.byName[name], group)
 		}
 		// Each group is looked up by one of its labels only.
 		if keys := sortedKeys(group.Spec.NodeSelector); len(keys) > 0 {
 			first := pair{keys[0], group.Spec.NodeSelector[keys[0]]}
-			byLabel[first] = append(byLabel[first], group)
+			found.byLabel[first] = append(found.byLabel[first], group)
 		}
 	}
-	out := map[string]string{}
-	for _, node := range nodes {
-		candidates := append([]*NodeGroup{}, byName[node.Name]...)
-		for key, value := range node.Labels {
-			for _, group := range byLabel[pair{key, value}] {
-				if isSubset(group.Spec.NodeSelector, node.Labels) {
-					candidates = append(candidates, group)
-				}
+	return found
+}
+
+func (m membership) of(node *corev1.Node) []*NodeGroup {
+	found := append([]*NodeGroup{}, m.byName[node.Name]...)
+	for key, value := range node.Labels {
+		for _, group := range m.byLabel[pair{key, value}] {
+			if isSubset(group.Spec.NodeSelector, node.Labels) {
+				found = append(found, group)
 			}
 		}
-		for _, group := range candidates {
+	}
+	return found
+}
+
+// groupsOfNodes returns the group of each node that has one.
+func groupsOfNodes(groups []*NodeGroup, nodes []*corev1.Node) (map[string]string, error) {
+	members, out := membershipOf(groups), map[string]string{}
+	for _, node := range nodes {
+		for _, group := range members.of(node) {
 			if other, ok := out[node.Name]; ok && other != group.Name {
 				err := badField("spec", "exclude the node from nodeSelector or nodes of one of them",
 					"node %s belongs to this group and to %s", node.Name, other)

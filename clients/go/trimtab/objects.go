@@ -23,6 +23,12 @@ type Objects struct {
 	Nodes      []*corev1.Node
 	Pods       []*corev1.Pod
 	NodeGroups []*NodeGroup
+	// Each NodePool of Karpenter is a node group for each offering that it
+	// allows; nodes that a NodeGroup names or selects stay in that one. nil
+	// Offers means that only those are known which nodes and NodeClaims have now.
+	NodePools  []*NodePool
+	NodeClaims []*NodeClaim
+	Offers     []MachineOffer
 	// Without Namespaces, selectors of namespaces by label match none.
 	Namespaces           []*corev1.Namespace
 	PodDisruptionBudgets []*policyv1.PodDisruptionBudget

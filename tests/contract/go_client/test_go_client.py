@@ -15,7 +15,19 @@ from typing import Any
 
 import pytest
 
-from tests.builders.go_client import MODULE, RECORDED, RECORDINGS, digests, recorded_objects, snapshot_of, write_pair
+from tests.builders.go_client import (
+    MODULE,
+    RECORDED,
+    RECORDINGS,
+    Cluster,
+    digests,
+    random_cluster,
+    recorded_clusters,
+    recorded_offers,
+    recorded_settings,
+    snapshot_of,
+    write_pair,
+)
 from tests.builders.notes import Note
 from tests.builders.random_objects import random_objects
 from trimtab.clients.cluster_generator import ClusterShape, generate, objects
@@ -47,12 +59,13 @@ def run_go(note: Note, *arguments: str) -> str:
 @pytest.mark.nightly
 def test_go_and_python_make_the_same_bytes_of_the_same_objects(tmp_path: Path, note: Note) -> None:
     for seed in range(CLUSTERS):
-        write_pair(tmp_path, f"random-{seed:03}", random_objects(seed))
+        write_pair(tmp_path, f"random-{seed:03}", random_cluster(seed))
     for seed in range(3):
         shape = ClusterShape(nodes=40, pods=600, seed=seed, spread_share=0.3, anti_affinity_share=0.3, pending_pods=20)
-        write_pair(tmp_path, f"synthetic-{seed}", list(objects(generate(shape))))
+        write_pair(tmp_path, f"synthetic-{seed}", Cluster(list(objects(generate(shape)))))
     for file in RECORDINGS.glob("*.json.gz"):
-        write_pair(tmp_path, file.name.partition(".")[0], json.loads(gzip.decompress(file.read_bytes()))["items"])
+        recorded = Cluster(json.loads(gzip.decompress(file.read_bytes()))["items"])
+        write_pair(tmp_path, file.name.partition(".")[0], recorded)
     output = run_go(note, "-run", "TestSnapshotsAreThoseOfPython", "-golden", str(tmp_path))
     assert f"{len(list(tmp_path.glob('*.json')))} snapshots compared" in output
 
@@ -122,9 +135,11 @@ def _edited(before: Sequence[Any], random: Random) -> list[Any]:
 def test_the_recorded_snapshots_are_those_of_python() -> None:
     remedy = "run `python -m tests.builders.go_client`"
     assert json.loads((RECORDED / "digests.json").read_text()) == digests(), remedy
-    for name, recorded in recorded_objects().items():
+    assert json.loads((RECORDED / "offers.json").read_text()) == recorded_offers(), remedy
+    assert json.loads((RECORDED / "settings.json").read_text()) == recorded_settings(), remedy
+    for name, recorded in recorded_clusters().items():
         if name.startswith("random"):
-            assert json.loads(gzip.decompress((RECORDED / name).read_bytes()))["items"] == recorded, remedy
+            assert json.loads(gzip.decompress((RECORDED / name).read_bytes()))["items"] == recorded.objects, remedy
 
 
 def test_go_knows_the_same_features_and_indices_of_the_contract() -> None:

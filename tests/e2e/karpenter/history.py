@@ -1,6 +1,7 @@
 """What happened to pods and nodes while Karpenter worked, from the API server's own watches."""
 
 from collections.abc import Iterable
+from datetime import datetime
 from typing import NamedTuple
 
 from tests.e2e.karpenter.wrong_sizes import is_disrupted
@@ -31,3 +32,11 @@ def history_of(changes: list[Change], apps: Iterable[str]) -> History:
             most = max(most, len(leaving))
     lowest = {app: lowest_health(changes, "default", {"app": app}) for app in apps}
     return History(len(ended_pods(changes)), most, lowest)
+
+
+def moved_after(changes: list[Change], began_s: float) -> list[float]:
+    """Return after how many seconds each pod that moved was told to go, ascending. began_s : Unix time."""
+    times = [
+        datetime.fromisoformat(pod["metadata"]["deletionTimestamp"]).timestamp() for pod in ended_pods(changes).values()
+    ]
+    return sorted(time - began_s for time in times)

@@ -108,6 +108,8 @@ var readers = map[string]reader{
 	"scheduling.k8s.io PodGroup":     into(func(o *trimtab.Objects) *[]*trimtab.PodGroup { return &o.PodGroups }),
 	"scheduling.k8s.io Workload":     into(func(o *trimtab.Objects) *[]*trimtab.Workload { return &o.Workloads }),
 	"scheduling.volcano.sh PodGroup": into(func(o *trimtab.Objects) *[]*trimtab.VolcanoPodGroup { return &o.VolcanoPodGroups }),
+	"karpenter.sh NodePool":          into(func(o *trimtab.Objects) *[]*trimtab.NodePool { return &o.NodePools }),
+	"karpenter.sh NodeClaim":         into(func(o *trimtab.Objects) *[]*trimtab.NodeClaim { return &o.NodeClaims }),
 	"trimtab.dev NodeGroup":          into(func(o *trimtab.Objects) *[]*trimtab.NodeGroup { return &o.NodeGroups }),
 }
 

@@ -147,7 +147,9 @@ class _PoolReader:
                 rules = rules_of(of_claims.requirements or ())
             _check_taints(of_claims.taints or ())
             with below("spec.limits"):
-                self._settings.planner.limits.extend(limits_of(name, spec.limits))
+                limits = limits_of(name, spec.limits)
+            if limits:
+                self._settings.planner.limits.extend(limits)
         except FieldError as error:
             self._notes.append(f"NodePool {name}: {error}; the pool gets no new nodes")
             grows = False

@@ -168,6 +168,17 @@ def test_moves_that_cost_more_than_is_saved_in_the_payback_time_are_left() -> No
     assert option.payback_time.seconds == 13_500
 
 
+def test_of_sets_that_save_the_same_the_one_that_moves_fewest_pods_leaves() -> None:
+    pods = [
+        *(web(f"l0-{i}", "l0") for i in range(3)),
+        web("l1-0", "l1", "3"),
+        *(web(f"l2-{i}", "l2") for i in range(3)),
+    ]
+    objects = [WEB, *group("large", *LARGE, ["l0", "l1", "l2"]), *group("small", *SMALL), *pods]
+    found = plan(objects, settings={"maxLeavingNodes": 1, "maxWaves": 1})
+    assert [leaving for leaving, _ in found.waves] == [["l1"]]
+
+
 def test_the_frontier_rises_and_the_careful_choice_is_its_first_plan() -> None:
     one_by_one = {"maxLeavingNodes": 1}
     found = plan(half_used(3), settings=one_by_one)

@@ -1,0 +1,158 @@
+package karpenter
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/samber/lo"
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/karpenter/pkg/cloudprovider"
+)
+
+// withValues makes the NodePool ask for so many values of a label.
+func withValues(key string, count int) func(*v1.NodePool) {
+	return func(pool *v1.NodePool) {
+		pool.Spec.Template.Spec.Requirements = append(pool.Spec.Template.Spec.Requirements, v1.NodeSelectorRequirementWithMinValues{
+			Key: key, Operator: corev1.NodeSelectorOpExists, MinValues: lo.ToPtr(count),
+		})
+	}
+}
+
+// observed returns the groups that a planner is told of, by instance type.
+func observed(w *world) map[string]*Group {
+	w.compute()
+	return lo.KeyBy(w.planner.asked[0].Groups, func(group *Group) string {
+		return group.Template.Labels[corev1.LabelInstanceTypeStable]
+	})
+}
+
+func TestNewNodesArePlannedToHoldWhatEnoughTypesCanHold(t *testing.T) {
+	w := threeLargeNodes(t, withValues(corev1.LabelInstanceTypeStable, 2))
+	groups := observed(w)
+	for kind, as := range map[string]string{"large": "medium", "medium": "medium", "small": "small"} {
+		room, whole := groups[kind].Room.Cpu(), groups[as].Template.Status.Allocatable.Cpu()
+		if room.Cmp(*whole) != 0 {
+			t.Errorf("a %s node is planned to hold %v cores, not %v", kind, room, whole)
+		}
+	}
+	snapshot, err := snapshotOf(w.planner.asked[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	cpu := slices.Index(snapshot.Resources, "cpu")
+	for _, group := range snapshot.NodeGroups {
+		if most := groups["medium"].Room.Cpu().MilliValue(); group.Template.Allocatable[cpu] > most {
+			t.Errorf("the planner is told that a node of %s holds %d", group.Id, group.Template.Allocatable[cpu])
+		}
+	}
+}
+
+func TestWithoutMinValuesNewNodesAreWhole(t *testing.T) {
+	for kind, group := range observed(threeLargeNodes(t)) {
+		if group.Room.Cpu().Cmp(*group.Template.Status.Allocatable.Cpu()) != 0 {
+			t.Errorf("a %s node is planned to hold %v", kind, group.Room)
+		}
+	}
+}
+
+func TestAPoolThatAsksForSeveralZonesOrCapacityTypesGetsNoNewNodesByAPlan(t *testing.T) {
+	both := func(pool *v1.NodePool) {
+		pool.Spec.Template.Spec.Requirements[0].Values = []string{v1.CapacityTypeOnDemand, v1.CapacityTypeSpot}
+		pool.Spec.Template.Spec.Requirements[0].MinValues = lo.ToPtr(2)
+	}
+	w := threeLargeNodes(t, both)
+	w.compute()
+	for _, group := range w.planner.asked[0].Groups {
+		if group.Template != nil {
+			t.Errorf("%s may get new nodes", group.ID)
+		}
+	}
+}
+
+// oneHugeNode is a cluster in which two pods of 3.5 and 1.5 cores are on a node that costs 2.32.
+func oneHugeNode(t *testing.T, change ...func(*v1.NodePool)) *world {
+	w := newWorld(t, change...)
+	w.cloud.InstanceTypes = append(w.cloud.InstanceTypes, instanceType("huge", 32, 2.32, false))
+	w.addNode("a", "huge", v1.CapacityTypeOnDemand, 3500, 1500)
+	w.planner.plan = &Plan{Leaving: []string{"a"}, Coming: []string{"pool/small/" + zone + "/on-demand", "pool/medium/" + zone + "/on-demand"}}
+	return w
+}
+
+func TestEachNewNodeKeepsAsManyTypesAsMinValuesAskWhereTheSavingAllowsIt(t *testing.T) {
+	// Small or medium, and medium or large: 2.0 at most. In proportion to the cheapest types alone, large would be too dear.
+	w := oneHugeNode(t, withValues(corev1.LabelInstanceTypeStable, 2))
+	commands := w.compute()
+	if len(commands) != 1 || len(commands[0].Replacements) != 2 {
+		t.Fatalf("got %v", commands)
+	}
+	most := 0.0
+	for _, one := range commands[0].Replacements {
+		if _, _, err := one.InstanceTypeOptions.SatisfiesMinValues(one.Requirements); err != nil || len(one.InstanceTypeOptions) < 2 {
+			t.Errorf("%v of %v", err, one.InstanceTypeOptions)
+		}
+		most += lo.Max(lo.Map(one.InstanceTypeOptions, func(kind *cloudprovider.InstanceType, _ int) float64 { return launchPrice(one.NodeClaim, kind) }))
+	}
+	if most >= 2.32*0.95 {
+		t.Errorf("the new nodes may cost %v", most)
+	}
+}
+
+func TestWhereMinValuesCostMoreThanIsSavedThereIsNoCommand(t *testing.T) {
+	w := oneHugeNode(t, withValues(corev1.LabelInstanceTypeStable, 3))
+	var commands int
+	if grown := increase("disagreements", minimumValues, func() { commands = len(w.compute()) }); grown != 1 || commands != 0 {
+		t.Errorf("counted %v, %d commands", grown, commands)
+	}
+}
+
+func TestARealPlannersNewNodesSatisfyMinValues(t *testing.T) {
+	w := newWorld(t, withValues(corev1.LabelInstanceTypeStable, 2))
+	w.cloud.InstanceTypes = append(w.cloud.InstanceTypes, instanceType("twelve", 12, 1.8, false), instanceType("other", 4, 0.41, false))
+	for _, name := range []string{"a", "b", "c"} {
+		w.addNode(name, "twelve", v1.CapacityTypeOnDemand, 3800, 3800)
+	}
+	asked(t, w)
+	commands := w.compute()
+	if len(commands) != 1 || len(commands[0].Replacements) < 2 {
+		t.Fatalf("got %v", commands)
+	}
+	for _, one := range commands[0].Replacements {
+		if _, _, err := one.InstanceTypeOptions.SatisfiesMinValues(one.Requirements); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestACommandSavesEnoughForEachPodThatItMoves(t *testing.T) {
+	for saving, most := range map[float64]int{0.7: 1, 0.9: 0} { // 1.72 are saved for two pods
+		w := oneHugeNode(t)
+		w.method.settings.LeastSavingPerPod = saving
+		if commands := w.compute(); len(commands) != most {
+			t.Errorf("with at least %v a pod there are %d commands", saving, len(commands))
+		}
+	}
+	w := threeLargeNodes(t)
+	w.method.settings.LeastSavingPerPod = 1 // two pods of each go to other nodes, and a node saves 1.6
+	var commands int
+	if grown := increase("disagreements", notCheaper, func() { commands = len(w.plans("a")) }); grown != 1 || commands != 0 {
+		t.Errorf("counted %v, %d commands", grown, commands)
+	}
+}
+
+func TestARealPlannerPlansNothingThatSavesTooLittleForItsPods(t *testing.T) {
+	w := oneHugeNode(t)
+	asked(t, w)
+	planner := w.method.planner.(*remote)
+	planner.settings.LeastSavingPerPod = 0.9
+	if commands := w.compute(); len(commands) != 0 || len(w.method.memory.refused) > 0 {
+		t.Errorf("got %v, refused %v", commands, w.method.memory.refused)
+	}
+	planner.settings.LeastSavingPerPod = 0.7
+	w.method.settled = time.Time{}
+	if commands := w.compute(); len(commands) != 1 {
+		t.Errorf("got %v", commands)
+	}
+}

@@ -68,12 +68,13 @@ def _amounts(given: Iterable[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
 
 
 def _spec(random: Random) -> PodRequirements:
-    """Return a spec that the API server accepts."""
+    """Return a spec that the API server accepts, without the claims of random rows, which are values within a plan."""
     spec = random_rows.spec(random)
     terms = spec.node_affinity or ()
     values = {value for term in terms for one in term.match_expressions for value in one.values}
     named = any(len(one.values) > 1 for term in terms for one in term.match_fields)
     return spec._replace(
+        claims=(),
         requests=_amounts(spec.requests),
         node_affinity=None if named or values & INVALID else spec.node_affinity,
         tolerations=tuple(one for one in spec.tolerations if one.key or one.operator == TolerationOperator.EXISTS),

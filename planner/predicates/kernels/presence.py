@@ -73,7 +73,7 @@ def is_alone(presence: PresenceCounters, pod_class: int, node: int) -> bool:
 
 @inlined_kernel
 def may_need_others(presence: PresenceCounters, pod_class: int) -> bool:
-    """Return whether pods of the class have required affinity. O(1)."""
+    """Return whether pods of the class have required affinity, or follow one that shares their claim. O(1)."""
     return bool(presence.filled_offsets[pod_class] < presence.filled_offsets[pod_class + 1])
 
 

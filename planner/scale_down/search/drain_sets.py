@@ -355,9 +355,9 @@ def holding(task: DrainTask, problem: DrainProblem, nodes: Int32) -> tuple[Int32
 
     None are returned if their pods do not all fit where they would go.
     """
-    if not len(nodes):
-        return nodes, problem
-    problem = problem._replace(hint=problem.hint.copy())
+    if len(nodes):
+        problem = problem._replace(hint=problem.hint.copy())
+    # Kernels are called without nodes, too: then they are compiled before there are later waves.
     allowed = problem.search.allowed[nodes]
     problem.search.allowed[nodes] = False
     if hold_places(task.state, problem, nodes):
@@ -368,9 +368,8 @@ def holding(task: DrainTask, problem: DrainProblem, nodes: Int32) -> tuple[Int32
 
 def give_back(task: DrainTask, problem: DrainProblem, held: Int32) -> None:
     """Put the pods of nodes for which room was held back on these."""
-    if len(held):
-        give_back_places(task.state, problem, held)
-        problem.search.allowed[held] = task.problem.search.allowed[held]
+    give_back_places(task.state, problem, held)
+    problem.search.allowed[held] = task.problem.search.allowed[held]
 
 
 def _begin(task: DrainTask, search_order: Int32, before: Int32, options: DrainOptions) -> tuple[DrainProblem, int]:

@@ -59,10 +59,9 @@ class WaveNumbers:
         """Return a problem extended by those of the nodes that make a wave, with their moves in the simulation; None
         if none goes."""
         state, start = self._task.state, current_mark(self._task.state)
-        order = np.arange(len(nodes))
         numbers = np.zeros(len(nodes), np.int32)
         number_waves(copied(problem), nodes, WaveBudgets(left, left), 1, numbers)
-        goes = nodes[numbers[order] == 1]
+        goes = nodes[numbers == 1]
         while len(goes):
             found = copied(problem)
             found.budgets.left[:] = left

@@ -4,8 +4,10 @@ rounds.
 
 from collections.abc import Iterable
 
+from tests.builders.rows import PodRow
 from tests.reference.scale_down.search.drain_sets import Loop
 from tests.reference.simulation.checks import fits
+from trimtab.planner.model.values import FOLLOWS
 
 
 def without_order(loop: Loop, loose: Iterable[int], marked: Iterable[int]) -> dict[int, int]:
@@ -18,7 +20,7 @@ def without_order(loop: Loop, loose: Iterable[int], marked: Iterable[int]) -> di
         for pod in loop.moving[node]:
             if node in stays:
                 cluster.place(pod, names[node])
-            elif cluster.pods[pod].spec.pod_affinity or cluster.pods[pod].spec.topology_spread:
+            elif _may_need_others(cluster.pods[pod]):
                 cluster.remove(pod)
     while waiting := [(n, p) for n in loop.accepted if n not in stays for p in loop.moving[n] if not cluster.at[p]]:
         placed = False
@@ -35,3 +37,9 @@ def without_order(loop: Loop, loose: Iterable[int], marked: Iterable[int]) -> di
                 cluster.place(pod, names[node])
     cluster.revert(before)
     return found
+
+
+def _may_need_others(pod: PodRow) -> bool:
+    """Whether a pod may need others at their destinations: by affinity, spread or a claim that another one brings."""
+    spec = pod.spec
+    return bool(spec.pod_affinity or spec.topology_spread or any(one.together == FOLLOWS for one in spec.claims))

@@ -91,7 +91,7 @@ class Exchange:
     """
 
     def __init__(self, task: DrainTask, problem: DrainProblem, candidates: Int32, most_waves: int) -> None:
-        self._waves = WaveNumbers(task, problem, most_waves)
+        self._most_waves, self._waves = most_waves, WaveNumbers(task, problem, most_waves)
         if most_waves > 1:
             # What all waves together allow bounds every set; whether it can be divided into waves is checked for each.
             left = problem.budgets.left + task.nodes.later.refilled * (most_waves - 1)
@@ -205,7 +205,8 @@ class Exchange:
         check_log(self._state)
         if result != PACKED:
             return None
-        if self._waves.may_need_order(pods):
+        # A single wave is carried out next, where pods that miss an order may go elsewhere.
+        if self._most_waves > 1 and self._waves.may_need_order(pods):
             self._work[CHECKS] += OF_POD * len(pods)
             wave = self._waves.ordered(nodes, order, destination)
             if wave is None:

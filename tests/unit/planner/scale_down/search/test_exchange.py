@@ -104,6 +104,11 @@ def test_an_exchange_saves_more_than_every_order(seed: int) -> None:
     assert found.decision.saving_bound_per_hour >= saving(found)
 
 
+def test_a_set_whose_packing_misses_an_order_goes_in_one_wave_if_other_places_have_one() -> None:
+    # 12.25 where each packing has to have an order by itself.
+    assert saving(outcome(2016)) > 13.3
+
+
 def test_exchanges_do_not_depend_on_chance() -> None:
     first, second = (outcome(3).decision.SerializeToString(deterministic=True) for _ in range(2))
     assert first == second

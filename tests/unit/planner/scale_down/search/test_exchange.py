@@ -78,6 +78,7 @@ def test_sets_are_packed_in_which_pods_have_to_give_way() -> None:
     assert results.count([UNPLACED, PACKED]) >= 3
 
 
+COMPILED = pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="too many sets for plain Python")
 ONLY_ORDERS: Json = {"maxNewUnneededNodes": 999}
 """With a bound on new nodes, however large, none is exchanged."""
 FLEETS = (3, 9, 15, 49)
@@ -105,7 +106,7 @@ def test_an_exchange_saves_more_than_every_order(seed: int) -> None:
     assert found.decision.saving_bound_per_hour >= saving(found)
 
 
-@pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="too many sets for plain Python")
+@COMPILED
 def test_a_set_whose_packing_misses_an_order_goes_in_one_wave_if_other_places_have_one() -> None:
     # 12.25 where each packing has to have an order by itself.
     assert saving(outcome(2016)) > 13.3
@@ -148,6 +149,7 @@ def test_attempts_are_judged_by_what_all_waves_save_together(seed: int) -> None:
     assert in_all_waves(seed) > in_all_waves(seed, **LISTED) + 0.01
 
 
+@COMPILED
 @pytest.mark.parametrize("seed", [306, 315, 6014, 6022])
 def test_nodes_of_all_waves_are_exchanged_and_the_plan_is_continued(seed: int) -> None:
     settings, objects = {"utilizationThreshold": THRESHOLDS[seed % 3]}, shrunk_fleet(seed).objects()

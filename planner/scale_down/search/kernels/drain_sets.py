@@ -186,6 +186,18 @@ def record_incoming(problem: DrainProblem, pod: int, node: int) -> None:
     problem.incoming_count[node] += 1
 
 
+@inner_kernel
+def unlink(first: Int32, following: Int32, node: int, row: int) -> None:
+    """Take a row out of the list of its node. first : int32, by node; following : int32, by row."""
+    if first[node] == row:
+        first[node] = following[row]
+        return
+    one = widened(first[node])
+    while following[one] != row:
+        one = widened(following[one])
+    following[one] = following[row]
+
+
 @copied_kernel
 def commit_destinations(problem: DrainProblem, node: int) -> None:
     """Record the destinations of the node's own pods and of those that it had received."""

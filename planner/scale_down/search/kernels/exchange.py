@@ -13,7 +13,7 @@ Source: own; guided ejection is by Nagata and Bräysy (2009), for routes of vehi
 from typing import Final, NamedTuple
 
 from trimtab.planner.compiled.decorators import copied_kernel, inner_kernel, kernel, widened
-from trimtab.planner.scale_down.search.kernels.drain_sets import DrainProblem, first_lacking, over_limit, use_up
+from trimtab.planner.scale_down.search.kernels.drain_sets import DrainProblem, first_lacking, over_limit, unlink, use_up
 from trimtab.planner.simulation.kernels import cordon, fits, mark, place, remove, revert
 from trimtab.planner.simulation.kernels.checks import fits_counters
 from trimtab.planner.simulation.state import OPEN, SimulationState
@@ -237,22 +237,10 @@ def displaced(sim: SimulationState, moved: MovedPods, node: int, waiting: int) -
             continue
         remove(sim, widened(moved.pods[row]))
         moved.at[row] = NOWHERE
-        unlink(moved, node, row)
+        unlink(moved.first, moved.following, node, row)
         moved.waiting[waiting - 1] = row
         waiting += 1
     return int(waiting)
-
-
-@inner_kernel
-def unlink(moved: MovedPods, node: int, row: int) -> None:
-    """Take a row out of the list of its node."""
-    if moved.first[node] == row:
-        moved.first[node] = moved.following[row]
-        return
-    one = widened(moved.first[node])
-    while moved.following[one] != row:
-        one = widened(moved.following[one])
-    moved.following[one] = moved.following[row]
 
 
 @inner_kernel
@@ -264,7 +252,7 @@ def unfit_in_the_end(sim: SimulationState, moved: MovedPods) -> int:
             continue
         remove(sim, pod)
         if not fits(sim, pod, widened(moved.at[row])):
-            unlink(moved, widened(moved.at[row]), row)
+            unlink(moved.first, moved.following, widened(moved.at[row]), row)
             moved.at[row] = NOWHERE
             moved.dearness[row] += 1
             moved.waiting[0] = row

@@ -6,7 +6,7 @@ Source: own.
 """
 
 from trimtab.planner.compiled.decorators import copied_kernel, kernel, widened
-from trimtab.planner.scale_down.search.kernels.drain_sets import DrainProblem, fits_in_the_end, record_incoming
+from trimtab.planner.scale_down.search.kernels.drain_sets import DrainProblem, fits_in_the_end, record_incoming, unlink
 from trimtab.planner.simulation.kernels import mark, place, remove, revert
 from trimtab.planner.simulation.state import SimulationState
 from trimtab.planner.snapshot.columns import Int32
@@ -67,10 +67,4 @@ def forget_incoming(problem: DrainProblem, pod: int) -> None:
     node = widened(problem.destination[pod])
     problem.destination[pod] = -1
     problem.incoming_count[node] -= 1
-    if problem.first_incoming[node] == pod:
-        problem.first_incoming[node] = problem.next_incoming[pod]
-        return
-    one = widened(problem.first_incoming[node])
-    while problem.next_incoming[one] != pod:
-        one = widened(problem.next_incoming[one])
-    problem.next_incoming[one] = problem.next_incoming[pod]
+    unlink(problem.first_incoming, problem.next_incoming, node, pod)

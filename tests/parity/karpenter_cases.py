@@ -142,6 +142,21 @@ def decided(found: KarpenterCase) -> Outcome:
     return plan(found.objects(), settings=found.settings(), more=more)
 
 
+def check_verdict(case: Json) -> float:
+    """Check that a plan has the verdict of a case: ours if it says why, else Karpenter's. Return by how much it is
+    dearer than Karpenter's.
+    """
+    found = KarpenterCase(case)
+    outcome = decided(found)
+    expected: Json = case["ours"] if "ours" in case else case["karpenter"]
+    went = sorted(name for wave in outcome.waves for name in wave[0])
+    came = sorted(found.type_of[group] for wave in outcome.waves for group in wave[1])
+    assert (went if isinstance(expected["go"], list) else len(went)) == expected["go"]
+    assert came == sorted(expected.get("come", []))
+    assert ("ours" in case) == ("why" in case)
+    return found.price_after(expected) - found.price_after(case["karpenter"])
+
+
 def _since(age_s: int) -> str:
     return datetime.fromtimestamp(NOW_S - age_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 

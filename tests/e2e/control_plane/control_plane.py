@@ -16,6 +16,8 @@ import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.e2e.built_programs import cache_folder
+
 TOKENS = {
     "admin": ("admin", '"system:masters"'),
     "kcm": ("system:kube-controller-manager", '""'),
@@ -290,5 +292,4 @@ def _switched_on(flag: str, names: Sequence[str]) -> list[str]:
 
 def cached_binaries() -> Path:
     """Where `.ci/e2e` builds the binaries: outside the checkout, thrown away at will."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return Path(os.environ.get("TRIMTAB_CONTROL_PLANE") or cache / "trimtab" / "control-plane")
+    return Path(os.environ.get("TRIMTAB_CONTROL_PLANE") or cache_folder() / "control-plane")

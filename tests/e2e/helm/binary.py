@@ -8,6 +8,8 @@ from typing import Any
 
 import yaml
 
+from tests.e2e.built_programs import cache_folder
+
 ROOT = Path(__file__).parents[3]
 CHART = ROOT / "deploy" / "chart"
 KWOK = CHART / "values-kwok.yaml"
@@ -21,8 +23,7 @@ class HelmError(Exception):
 
 def binary() -> Path:
     """Where it is: outside the checkout, thrown away at will."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return Path(os.environ.get("TRIMTAB_HELM") or cache / "trimtab" / "helm") / "helm"
+    return Path(os.environ.get("TRIMTAB_HELM") or cache_folder() / "helm") / "helm"
 
 
 def helm(*arguments: object) -> str:

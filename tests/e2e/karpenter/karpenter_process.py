@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 import urllib.request
 from collections.abc import Iterator, Sequence
@@ -10,39 +9,26 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
 from tests.e2e.actuator_process import kill, until
+from tests.e2e.built_programs import built_by_go, go, skip_without_go
 from tests.e2e.control_plane.control_plane import ControlPlane, free_ports
 
 Json = dict[str, Any]
 MODULE = Path(__file__).parents[3] / "clients" / "go" / "karpenter"
 
 
-def _go(*arguments: str) -> str:
-    environment = {**os.environ, "GOFLAGS": "-mod=mod", "GOTOOLCHAIN": "auto"}
-    done = subprocess.run(
-        ["go", *arguments], check=False, cwd=MODULE, env=environment, capture_output=True, text=True, timeout=1800
-    )
-    assert done.returncode == 0, f"go {' '.join(arguments)}: {done.stderr[-3000:]}"
-    return done.stdout
-
-
 def built() -> Path:
     """Return the binary, built now; skip the test where there is no Go."""
-    if shutil.which("go") is None:
-        pytest.skip("NOT TESTED: there is no Go to build Karpenter with")
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "trimtab"
-    binary = cache / "karpenter-kwok"
-    _go("build", "-o", str(binary), "./cmd/karpenter-kwok")
-    return binary
+    skip_without_go("Karpenter")
+    return built_by_go(MODULE, "./cmd/karpenter-kwok", "karpenter-kwok")
 
 
 def install_kinds(plane: ControlPlane) -> None:
     """Create Karpenter's own CustomResourceDefinitions, of the version that the module names."""
-    source = Path(_go("list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/karpenter").strip())
+    source = Path(go(MODULE, "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/karpenter").strip())
     for folder in ("pkg/apis/crds", "kwok/apis/crds"):
         for path in sorted((source / folder).glob("*.yaml")):
             plane.kubectl("create", "-f", str(path))

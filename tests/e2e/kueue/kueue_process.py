@@ -8,17 +8,16 @@ that it stores, since another one would need the conversion webhook.
 import base64
 import json
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from tests.e2e.actuator_process import apply, kill, until
+from tests.e2e.built_programs import built_by_go, go, skip_without_go
 from tests.e2e.control_plane.control_plane import ControlPlane, free_ports
 
 Json = dict[str, Any]
@@ -31,30 +30,16 @@ CONVERTED = ("clusterqueues", "cohorts", "localqueues", "multikueueclusters", "w
 SLOW_S = 120.0
 
 
-def _go(*arguments: str) -> str:
-    environment = {**os.environ, "GOFLAGS": "-mod=mod", "GOTOOLCHAIN": "auto"}
-    done = subprocess.run(
-        ["go", *arguments], check=False, cwd=MODULE, env=environment, capture_output=True, text=True, timeout=1800
-    )
-    assert done.returncode == 0, f"go {' '.join(arguments)}: {done.stderr[-3000:]}"
-    return done.stdout
-
-
 def built() -> Path:
     """Return the binary: that of TRIMTAB_KUEUE, or one built now; skip the test where there is no Go."""
-    if shutil.which("go") is None:
-        pytest.skip("NOT TESTED: there is no Go to build Kueue with")
+    skip_without_go("Kueue")
     given = os.environ.get("TRIMTAB_KUEUE")
-    if given:
-        return Path(given)
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "trimtab"
-    _go("build", "-o", str(cache / "kueue"), "sigs.k8s.io/kueue/cmd/kueue")
-    return cache / "kueue"
+    return Path(given) if given else built_by_go(MODULE, "sigs.k8s.io/kueue/cmd/kueue", "kueue")
 
 
 def install_kinds(plane: ControlPlane, webhook_port: int) -> None:
     """Create Kueue's CustomResourceDefinitions of the version that the module names, and what it needs to start."""
-    source = Path(_go("list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/kueue").strip())
+    source = Path(go(MODULE, "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/kueue").strip())
     kinds = [yaml.safe_load(path.read_text()) for path in sorted((source / "config/components/crd/bases").glob("*"))]
     client = {"url": f"https://127.0.0.1:{webhook_port}/convert"}
     for kind in kinds:

@@ -15,6 +15,8 @@ from trimtab.planner.scale_down.search.kernels.drain_sets import DrainProblem
 from trimtab.planner.snapshot.columns import Float64, Int32, Int64
 from trimtab.planner.snapshot.offsets import entries_of
 
+FREE: Final = 2
+"""Number of the first rows: of the free cpu and memory of all nodes."""
 MOST_BUDGETS: Final = 64
 """Most budgets that get a row: the first of those that do not allow all candidates."""
 NOTHING_LEFT: Final = 0.5

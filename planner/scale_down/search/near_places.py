@@ -1,10 +1,12 @@
-"""Which of the pods that are alike goes to which of their destinations: as many as possible stay in the domains in which
+"""Which of the pods that are alike goes to which of their destinations: as many as possible stay in the domains where
 they are, such as zones.
 
 Nodes go in waves, and spread has to hold after each of them, with the pods of later waves still where they were. A pod
 that stays in its zone changes no count there; if pods crossed between zones although they are alike, a wave could be
 refused for what a later one makes even. In the end all is as before.
 """
+
+from functools import cached_property
 
 import numpy as np
 
@@ -18,10 +20,15 @@ class NearPlaces:
 
     def __init__(self, state: SimulationState) -> None:
         self._state = state
-        nodes = np.arange(len(state.node_state))
-        columns = [one.astype(np.int64) for one in shared_domains(state.counters, nodes)]
+
+    @cached_property
+    def _domain(self) -> Int64:
+        """A number for all domains that each node is in. int64[N]."""
+        nodes = np.arange(len(self._state.node_state))
+        columns = [one.astype(np.int64) for one in shared_domains(self._state.counters, nodes)]
         rows = np.concatenate([np.zeros((len(nodes), 1), np.int64), *columns], axis=1)
-        self._domain: Int64 = np.unique(rows, axis=0, return_inverse=True)[1].ravel()
+        domain: Int64 = np.unique(rows, axis=0, return_inverse=True)[1].ravel()
+        return domain
 
     def exchanged(self, pods: Int32, destination: Int32) -> Int32:
         """Return destinations : int32[P'] with those of pods : int32[M] exchanged among them. O(M log M)."""

@@ -26,7 +26,7 @@ NOTHING_LEFT: Final = 0.5
 def shares_of(use: CapacityUse, problem: DrainProblem, candidates: Int32) -> Float64:
     """Return the shares of candidates : int32[E]. float64[Q, E]; O(their pods)."""
     rows = [use.weight[:, candidates] / np.maximum(use.free, NOTHING_LEFT)[:, None]]
-    return np.concatenate([*rows, *_of_minimums(problem, candidates), _of_budgets(problem, candidates)])
+    return np.concatenate([*rows, *_of_minimums(problem, candidates), shares_of_budgets(problem, candidates)])
 
 
 def _of_minimums(problem: DrainProblem, candidates: Int32) -> Iterator[Float64]:
@@ -37,7 +37,7 @@ def _of_minimums(problem: DrainProblem, candidates: Int32) -> Iterator[Float64]:
     yield _shares(limits.amount[candidates].T, limits.amount_left)
 
 
-def _of_budgets(problem: DrainProblem, candidates: Int32) -> Float64:
+def shares_of_budgets(problem: DrainProblem, candidates: Int32) -> Float64:
     """Return the shares of disruption budgets that do not allow all candidates."""
     under = problem.budgets
     its, row = _rows(problem.offsets, candidates)

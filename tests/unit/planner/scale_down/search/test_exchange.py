@@ -125,6 +125,12 @@ def test_pods_that_are_alike_stay_in_their_zones_so_that_each_wave_is_even() -> 
     assert in_all_waves(6007) > 3.67
 
 
+@COMPILED
+def test_a_plan_of_one_wave_is_exchanged_for_one_of_several_where_budgets_bind() -> None:
+    # 3.28 in the first wave, which no budget keeps a node from: budgets had ruled out other sets.
+    assert in_all_waves(7018) > 3.4
+
+
 def test_exchanges_do_not_depend_on_chance() -> None:
     first, second = (outcome(3).decision.SerializeToString(deterministic=True) for _ in range(2))
     assert first == second

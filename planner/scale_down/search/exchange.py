@@ -49,6 +49,8 @@ SQUARINGS: Final = 3
 NEARLY: Final = 0.1
 """Candidates that save as much for their share, or less by up to this part, change their order from turn to turn: many
 nodes are alike but for their pods, and pairs and larger sets are of the first."""
+FIRST_NOISE: Final = 31
+"""Number of the first such order, beyond those in which a set is filled again."""
 TURNS: Final = 24
 """Most times that a node is forced to go, in each pass."""
 PACKINGS: Final = 128
@@ -267,7 +269,7 @@ class Exchange:
     def _moves(self, best: _PackedSet) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
         """Yield moves that save more and that the linear bound allows: (candidates that come back, candidates that go),
         those that gain most for what they need first."""
-        noise = 1.0 + NEARLY * _noise(len(best.chosen), TURNS + self._turn)
+        noise = 1.0 + NEARLY * _noise(len(best.chosen), FIRST_NOISE + self._turn)
         order = np.argsort(self._density() * noise, kind="stable")
         going = best.chosen[order]
         backs = self._sides(order[going], [()])

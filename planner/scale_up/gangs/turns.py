@@ -18,7 +18,7 @@ import numpy as np
 from trimtab.planner.facts.gangs import Gang, Reason
 from trimtab.planner.facts.nodes import total
 from trimtab.planner.new_nodes.planned_nodes import PlannedNodes
-from trimtab.planner.scale_up.draft import Draft, PlanAttempt
+from trimtab.planner.scale_up.draft import Draft, PlanAttempt, PlanMode
 from trimtab.planner.scale_up.gang_outcome import GangOutcome, Rejection
 from trimtab.planner.scale_up.gangs.demand import NOBODY, Turn, turns
 from trimtab.planner.scale_up.gangs.domains import Domain, GangDomains
@@ -64,7 +64,8 @@ class TurnDraft(Draft):
     """A plan made in turn. dropped : positions of gangs that get no places."""
 
     def __init__(self, attempt: PlanAttempt, gangs: Sequence[Gang], dropped: Set[int], domains: GangDomains) -> None:
-        super().__init__(attempt, jointly=attempt.request.settings.expanders[0] == Expander.CHEAPEST_PLAN)
+        is_whole = attempt.request.settings.expanders[0] == Expander.CHEAPEST_PLAN
+        super().__init__(attempt, PlanMode.WHOLE if is_whole else PlanMode.BY_GROUP)
         if sum(gang.is_bound_together for gang in gangs) > MANY:
             settings = self.request.settings
             search = replace(settings.search, programme_entries=0)
@@ -297,5 +298,7 @@ def _joined(plans: Sequence[PlannedNodes]) -> PlannedNodes | None:
     for plan in plans:
         nodes.append(plan.node + np.int32(len(group_of)))
         group_of += plan.group_of
-    rest = (np.concatenate([getattr(plan, name) for plan in plans]) for name in ("row", "room", "pods", "rows"))
-    return PlannedNodes(group_of, np.concatenate(nodes), *rest)
+    row, room, pods, rows = (
+        np.concatenate([getattr(plan, name) for plan in plans]) for name in ("row", "room", "pods", "rows")
+    )
+    return PlannedNodes(group_of, np.concatenate(nodes), row, room, pods, rows)

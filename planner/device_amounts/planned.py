@@ -296,7 +296,8 @@ class _Planner:
         for claim in spec.claims:
             problem = claim.problem or self._problem(claim, facts)
             if problem:
-                return spec._replace(claims=(PodClaim(claim.name, claim.shared, None, problem),))
+                elsewhere = [one for one in spec.claims if one.nodes is not None]
+                return spec._replace(claims=(PodClaim(claim.name, claim.shared, None, problem), *elsewhere))
         wanted, gone = self._want(spec), self._delegated_by(spec)
         counts, bundle = wanted.counts, wanted.bundle
         competing = self._competing

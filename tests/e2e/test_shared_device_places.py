@@ -4,6 +4,7 @@ the scheduler places as many as the plan does, each where it fitted, and those o
 Each set of pods is planned and asked about before it exists, and has gone where it goes before the next one comes.
 """
 
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -21,7 +22,7 @@ from trimtab.clients.cli.planners import PlannerAccess, open_planner
 pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
 
 Json = dict[str, Any]
-LIMIT_S = 60.0
+LIMIT_S = 120.0
 GATES = (*DEVICE_GATES, *GANG_GATES, "DRAWorkloadResourceClaims")
 KINDS = f"{DEVICE_KINDS},{GROUP_KINDS}"
 CPU = "1300m"
@@ -60,10 +61,22 @@ def carried_out(plane: ControlPlane, planner: PlannerAccess, pods: Sequence[Json
     fits = fitting(planner, snapshot, names)
     plan = {key.partition("/")[2]: node for key, node in planned(planner, snapshot).on_existing.items()}
     apply(plane, *more, *pods)
-    until(f"the scheduler places {plan}", lambda: len(bound_of(plane, names)) >= len(plan), LIMIT_S)
+    end = time.monotonic() + LIMIT_S
+    while len(bound_of(plane, names)) < len(plan):
+        assert time.monotonic() < end, f"planned: {plan}; the scheduler says {why_not(plane, names)}"
+        time.sleep(0.2)
     bound = bound_of(plane, names)
     assert {name: (node, fits[name]) for name, node in bound.items() if node not in fits[name]} == {}
     return Places(fits, plan, bound)
+
+
+def why_not(plane: ControlPlane, names: Sequence[str]) -> dict[str, Any]:
+    """Return the node of each of some pods, or the conditions that say why it has none."""
+    pods = [one for one in listed(plane, "pods") if one["metadata"]["name"] in names]
+    return {
+        one["metadata"]["name"]: one["spec"].get("nodeName", one["status"].get("conditions", one["status"]))
+        for one in pods
+    }
 
 
 def bound_of(plane: ControlPlane, names: Sequence[str]) -> dict[str, str]:

@@ -79,8 +79,11 @@ func (c *claimObjects) ofTemplate(pod *corev1.Pod, entry *corev1.PodResourceClai
 	name := schedulingGroup(pod)
 	if group := c.groups[namespaceOf(pod)+"/"+name]; name != "" && isOfGroup(entry, group) {
 		// New pods get it into their status.
-		if made, _ := madeClaim(group.Status.ResourceClaimStatuses, entry.Name); made != "" {
-			return c.own(pod, entry, made)
+		made, _ := madeClaim(group.Status.ResourceClaimStatuses, entry.Name)
+		if claim := c.claims[namespaceOf(pod)+"/"+made]; claim != nil {
+			if owner := claimOwner(claim); owner != nil && owner.Kind == "PodGroup" && owner.Name == name {
+				return c.shared(entry.Name, namespaceOf(pod), made)
+			}
 		}
 		row.SharedClaim = name + "/" + entry.Name
 	}

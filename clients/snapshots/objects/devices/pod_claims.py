@@ -204,7 +204,7 @@ def _of_template(entry: PodClaimEntry, pod: Claimant, objects: ClaimObjects) -> 
     found, shared = objects.templates.get(key), ""
     group = objects.groups.get((pod.namespace, pod.group))
     if _is_of_group(entry, group):
-        made = _made_for_group(entry, group)
+        made = _made_for_group(entry, pod, group, objects)
         if made:
             return _made(entry, made, pod, objects)
         shared = f"{pod.group}/{entry.name}"
@@ -221,10 +221,15 @@ def _is_of_group(entry: PodClaimEntry, group: SchedulingPodGroup | None) -> bool
     return any(one.name == entry.name and one.resource_claim_template_name == entry.template for one in claims)
 
 
-def _made_for_group(entry: PodClaimEntry, group: SchedulingPodGroup | None) -> str:
+def _made_for_group(
+    entry: PodClaimEntry, pod: Claimant, group: SchedulingPodGroup | None, objects: ClaimObjects
+) -> str:
     """Return the name of the claim that a group has for an entry, "" = none yet. New pods get it into their status."""
     statuses = (group.status.resource_claim_statuses if group and group.status else None) or ()
-    return next((one.resource_claim_name or "" for one in statuses if one.name == entry.name), "")
+    made = next((one.resource_claim_name or "" for one in statuses if one.name == entry.name), "")
+    claim = objects.claims.get((pod.namespace, made))
+    owner = claim_owner(claim) if claim is not None else None
+    return made if owner is not None and (owner.kind, owner.name) == ("PodGroup", pod.group) else ""
 
 
 def claim_owner(claim: ResourceClaim) -> OwnerReference | None:

@@ -215,3 +215,17 @@ def test_devices_that_several_nodes_reach_are_given_to_as_many_pods_as_planned(
     assert far == Places({"far": set()}, {}, {})
     there = settle(plane, planner, KINDS)
     assert sum(bool(there[f"net-{at}"]) for at in range(4)) == 3
+
+
+def test_pods_that_share_a_claim_of_devices_that_several_nodes_reach_need_no_common_node(
+    plane: ControlPlane, planner: PlannerAccess
+) -> None:
+    nodes = workloads.nodes("ring", 2, pool="ring")
+    apply(plane, *nodes, reached_links("ring", 1))
+    until("nodes are ready", lambda: ready(plane, ["ring-1", "ring-2"]), LIMIT_S)
+    found = carried_out(plane, planner, sharing("ring", "ring", 4), unallocated("ring", "link"))
+    assert len(found.plan) == len(found.bound) == 4
+    assert set(found.plan.values()) == set(found.bound.values()) == {"ring-1", "ring-2"}
+    assert devices_of(plane)["ring"] == (["ring"], 4)
+    other = carried_out(plane, planner, sharing("second", "ring", 2, "50m"), unallocated("second", "link"))
+    assert other == Places({"second-0": set(), "second-1": set()}, {}, {}), "the only device has a claim"

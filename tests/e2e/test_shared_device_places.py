@@ -79,6 +79,12 @@ def why_not(plane: ControlPlane, names: Sequence[str]) -> dict[str, Any]:
     }
 
 
+def conditions_of(plane: ControlPlane, name: str) -> dict[str, str]:
+    """Return the status of each condition of a pod."""
+    (pod,) = (one for one in listed(plane, "pods") if one["metadata"]["name"] == name)
+    return {one["type"]: one["status"] for one in pod["status"].get("conditions", ())}
+
+
 def bound_of(plane: ControlPlane, names: Sequence[str]) -> dict[str, str]:
     """Return the nodes of those of some pods that have one."""
     there = nodes_of(plane)
@@ -182,11 +188,6 @@ def test_the_pods_of_a_group_with_a_claim_go_to_one_node_or_none_of_them_goes(
     plane: ControlPlane, planner: PlannerAccess
 ) -> None:
     gpu_nodes(plane, "crew", 2)
-    # More than a node has room for: each pod fits by itself, all of them do not.
-    many = carried_out(plane, planner, members("many", "crew", 4), group_with_claim("many", 4))
-    assert many.plan == {}
-    assert all(many.fits.values())
-
     crew = carried_out(plane, planner, members("crew", "crew", 3), group_with_claim("crew", 3))
     (node,) = set(crew.bound.values())
     assert len(crew.plan) == 3
@@ -196,6 +197,12 @@ def test_the_pods_of_a_group_with_a_claim_go_to_one_node_or_none_of_them_goes(
 
     late = carried_out(plane, planner, members("crew", "crew", 4)[3:])
     assert (late.fits, late.plan, late.bound) == ({"crew-3": set()}, {}, {}), "no room beside the others"
+
+    # More than the other node has room for: each pod fits by itself, all of them do not.
+    many = carried_out(plane, planner, members("many", "crew", 4), group_with_claim("many", 4))
+    assert many.plan == {}
+    assert all(many.fits.values())
+    until("the scheduler has tried", lambda: conditions_of(plane, "many-3").get("PodScheduled") == "False", LIMIT_S)
     assert bound_of(plane, list(many.fits)) == {}
 
 

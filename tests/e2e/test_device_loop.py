@@ -11,10 +11,10 @@ import pytest
 from tests.builders import device_objects as dra
 from tests.e2e import workloads
 from tests.e2e.actuator_process import apply, listed
+from tests.e2e.closed_loop import closed_loop, tainted
 from tests.e2e.control_plane.control_plane import ControlPlane
 from tests.e2e.driver_stand_in import driver_stand_in
 from tests.e2e.loop_processes import until
-from tests.e2e.looping import looping, tainted
 
 pytestmark = pytest.mark.e2e
 
@@ -70,7 +70,7 @@ def test_a_group_with_devices_grows_and_shrinks_though_the_actuator_dies(plane: 
     apply(plane, dra.device_class("gpu", f'device.driver == "{dra.DRIVER}"'), dra.claim_template("one-gpu"))
     with (
         driver_stand_in(plane, lambda node, pool: [dra.gpus(node, DEVICES)] if pool == "gpu" else []),
-        looping(plane, tmp_path, group()) as actuator,
+        closed_loop(plane, tmp_path, [group()], {"unneededTime": "2s", "delayAfterAdd": "1s"}) as actuator,
     ):
         apply(plane, train(PODS))
         until("the first node", lambda: listed(plane, "nodes"), LIMIT_S)
@@ -80,9 +80,9 @@ def test_a_group_with_devices_grows_and_shrinks_though_the_actuator_dies(plane: 
         assert len(listed(plane, "resourceslices")) == NODES
 
         plane.kubectl("scale", "deployment/train", f"--replicas={FEWER}")
-        until("a node is to go", lambda: tainted(listed(plane, "nodes")), LIMIT_S)
+        until("a node is to go", lambda: tainted(plane), LIMIT_S)
         actuator.die_and_return()
         until("the others have gone", lambda: is_served(plane, FEWER, NODES_LEFT), LIMIT_S)
         check_claims(plane)
         until("their slices have gone", lambda: len(listed(plane, "resourceslices")) == NODES_LEFT, LIMIT_S)
-        assert tainted(listed(plane, "nodes")) == []
+        assert tainted(plane) == []

@@ -12,10 +12,10 @@ import pytest
 from tests.builders import device_objects as dra
 from tests.e2e import workloads
 from tests.e2e.actuator_process import apply, listed
+from tests.e2e.closed_loop import closed_loop, tainted
 from tests.e2e.control_plane.control_plane import ControlPlane
 from tests.e2e.driver_stand_in import driver_stand_in
 from tests.e2e.loop_processes import until
-from tests.e2e.looping import looping, tainted
 from tests.e2e.watch_log import WatchLog
 
 pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
@@ -24,6 +24,7 @@ Json = dict[str, Any]
 LIMIT_S = 120.0
 DEVICES, OWN, CREW = 4, 3, 3
 """Of a node, those of pods that stay, and the pods that share one."""
+SETTINGS = {"unneededTime": "2s", "delayAfterAdd": "1s"}
 LEAVES, STAYS = "gpu-1", "gpu-2"
 
 
@@ -79,9 +80,9 @@ def test_pods_that_share_a_claim_move_together_and_the_claim_is_never_lost(plane
         others = {one["metadata"]["uid"] for one in listed(plane, "resourceclaims")} - {before["metadata"]["uid"]}
         with (
             WatchLog(plane, tmp_path, paths=claims) as log,
-            looping(plane, tmp_path, workloads.group("gpu", 2, "gpu")) as actuator,
+            closed_loop(plane, tmp_path, [workloads.group("gpu", 2, "gpu")], SETTINGS) as actuator,
         ):
-            until("a node is to go", lambda: tainted(listed(plane, "nodes")), LIMIT_S)
+            until("a node is to go", lambda: tainted(plane), LIMIT_S)
             actuator.die_and_return()
             until(
                 "it has gone", lambda: [one["metadata"]["name"] for one in listed(plane, "nodes")] == [STAYS], LIMIT_S

@@ -1,5 +1,3 @@
-//go:build !kubernetes_1_37
-
 package main
 
 import (

@@ -3808,8 +3808,10 @@ type PodGroup struct {
 	TopologyKey int32 `protobuf:"varint,5,opt,name=topology_key,json=topologyKey,proto3" json:"topology_key,omitempty"`
 	// What an eviction of one of its pods means. OPTIONAL.
 	DisruptionMode PodGroupDisruptionMode_Code `protobuf:"varint,6,opt,name=disruption_mode,json=disruptionMode,proto3,enum=trimtab.v1.PodGroupDisruptionMode_Code" json:"disruption_mode,omitempty"`
-	// Priority by which the group takes its turn. OPTIONAL: absent = the largest
-	// priority among its pending pods, as kube-scheduler 1.36 takes it.
+	// Priority by which the group takes its turn. All its pods, those on nodes
+	// included, must have it and name one scheduler, and none of them may have
+	// scheduling gates: as in kube-scheduler from 1.37 on. OPTIONAL: absent = the
+	// largest priority among its pending pods, and no such rules, as in 1.36.
 	Priority *int32 `protobuf:"varint,7,opt,name=priority,proto3,oneof" json:"priority,omitempty"`
 	// Creation time. OPTIONAL: absent = that of its oldest pending pod.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`

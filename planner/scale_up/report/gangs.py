@@ -84,6 +84,13 @@ def _held(gang: Gang, existing_count: int) -> str:
         )
     if gang.group.problem:
         return f"{gang.group.object}: {gang.group.problem}: {pods}"
+    if gang.held == Reason.SEVERAL_PRIORITIES:
+        others = " and ".join(map(str, gang.other_priorities))
+        return (
+            f"{gang.group.object} has priority {gang.priority}, and some of its pods have {others}: none is scheduled"
+        )
+    if gang.held == Reason.MEMBER_GATED:
+        return f"{gang.group.object}: a pod of it has scheduling gates: {pods} until it has none"
     lacking = gang.group.min_count - existing_count
     exist = "exists" if existing_count == 1 else "exist"
     return (

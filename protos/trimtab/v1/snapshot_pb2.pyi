@@ -2099,8 +2099,10 @@ class PodGroup(_message.Message):
     disruption_mode: Global___PodGroupDisruptionMode.Code.ValueType
     """What an eviction of one of its pods means. OPTIONAL."""
     priority: _builtins.int
-    """Priority by which the group takes its turn. OPTIONAL: absent = the largest
-    priority among its pending pods, as kube-scheduler 1.36 takes it.
+    """Priority by which the group takes its turn. All its pods, those on nodes
+    included, must have it and name one scheduler, and none of them may have
+    scheduling gates: as in kube-scheduler from 1.37 on. OPTIONAL: absent = the
+    largest priority among its pending pods, and no such rules, as in 1.36.
     """
     desired_count: _builtins.int
     """How many pods its workload makes for it, >= 0. OPTIONAL: absent = not known;

@@ -48,6 +48,7 @@ def option_of(one: Option, is_chosen: bool) -> pb.ReplacementOption:
         wave_count=one.wave_count,
         chosen=is_chosen,
         stopped_by=one.stopped_by,  # type: ignore[arg-type]
+        disturbed_gang_count=one.gang_count,
     )
     if one.score is not None:
         found.balanced_score = one.score

@@ -163,13 +163,22 @@ def frontier_rows(decision: plan_pb2.ReplacementDecision) -> Iterator[tuple[str,
             f"{one.wave_count}",
             f"{one.leaving_node_count:,}",
             f"{one.new_node_count:,}",
-            f"{one.evicted_pod_count:,}",
+            _disturbed(one),
             money(one.saving_per_hour),
             f"{one.saving_per_hour * HOURS_A_MONTH:,.0f}",
             f"{one.balanced_score:.2f}" if one.HasField("balanced_score") else "",
             (duration(pays) if pays >= 1 else "at once") if one.HasField("payback_time") else "never",
             "; ".join(filter(None, (chosen, f"{stop}{detail}"))),
         )
+
+
+def _disturbed(option: plan_pb2.ReplacementOption) -> str:
+    """Return how many pods move; what that costs if they are not usual pods, and how many gangs it disturbs if any."""
+    count, cost, gangs = option.evicted_pod_count, option.eviction_cost, option.disturbed_gang_count
+    parts = [f"cost {cost:,.3g}" if abs(cost - count) > 0.05 * max(count, 1) else ""]
+    parts.append(counted(gangs, "gang") if gangs else "")
+    more = ", ".join(filter(None, parts))
+    return f"{count:,} ({more})" if more else f"{count:,}"
 
 
 def kept_by_reason(decision: plan_pb2.ReplacementDecision) -> list[KeptFor]:

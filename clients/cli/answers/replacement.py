@@ -173,12 +173,10 @@ def frontier_rows(decision: plan_pb2.ReplacementDecision) -> Iterator[tuple[str,
 
 
 def _disturbed(option: plan_pb2.ReplacementOption) -> str:
-    """Return how many pods move; what that costs if they are not usual pods, and how many gangs it disturbs if any."""
-    count, cost, gangs = option.evicted_pod_count, option.eviction_cost, option.disturbed_gang_count
-    parts = [f"cost {cost:,.3g}" if abs(cost - count) > 0.05 * max(count, 1) else ""]
-    parts.append(counted(gangs, "gang") if gangs else "")
-    more = ", ".join(filter(None, parts))
-    return f"{count:,} ({more})" if more else f"{count:,}"
+    """Return how many pods move, and how many running gangs that disturbs, if any."""
+    gangs = option.disturbed_gang_count
+    more = f" ({counted(gangs, 'gang')})" if gangs else ""
+    return f"{option.evicted_pod_count:,}{more}"
 
 
 def kept_by_reason(decision: plan_pb2.ReplacementDecision) -> list[KeptFor]:

@@ -4536,9 +4536,11 @@ type ReplacementOption struct {
 	// The limit that stops it, or for which it is not chosen.
 	StoppedBy ReplacementLimit_Code `protobuf:"varint,10,opt,name=stopped_by,json=stoppedBy,proto3,enum=trimtab.v1.ReplacementLimit_Code" json:"stopped_by,omitempty"`
 	// More about `stopped_by`, for people.
-	Detail        string `protobuf:"bytes,11,opt,name=detail,proto3" json:"detail,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Detail string `protobuf:"bytes,11,opt,name=detail,proto3" json:"detail,omitempty"`
+	// Running gangs of which pods are evicted.
+	DisturbedGangCount int32 `protobuf:"varint,12,opt,name=disturbed_gang_count,json=disturbedGangCount,proto3" json:"disturbed_gang_count,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *ReplacementOption) Reset() {
@@ -4646,6 +4648,13 @@ func (x *ReplacementOption) GetDetail() string {
 		return x.Detail
 	}
 	return ""
+}
+
+func (x *ReplacementOption) GetDisturbedGangCount() int32 {
+	if x != nil {
+		return x.DisturbedGangCount
+	}
+	return 0
 }
 
 // A node with price that is not replaced.
@@ -9696,7 +9705,7 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\reviction_cost\x18\x06 \x01(\x01R\fevictionCost\x1a?\n" +
 	"\x11DestinationsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xee\x03\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa0\x04\n" +
 	"\x11ReplacementOption\x12&\n" +
 	"\x0fsaving_per_hour\x18\x01 \x01(\x01R\rsavingPerHour\x12,\n" +
 	"\x12leaving_node_count\x18\x02 \x01(\x05R\x10leavingNodeCount\x12$\n" +
@@ -9711,7 +9720,8 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\n" +
 	"stopped_by\x18\n" +
 	" \x01(\x0e2!.trimtab.v1.ReplacementLimit.CodeR\tstoppedBy\x12\x16\n" +
-	"\x06detail\x18\v \x01(\tR\x06detailB\x11\n" +
+	"\x06detail\x18\v \x01(\tR\x06detail\x120\n" +
+	"\x14disturbed_gang_count\x18\f \x01(\x05R\x12disturbedGangCountB\x11\n" +
 	"\x0f_balanced_score\"\xcf\x02\n" +
 	"\bKeptNode\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x129\n" +

@@ -2613,6 +2613,7 @@ class ReplacementOption(_message.Message):
     CHOSEN_FIELD_NUMBER: _builtins.int
     STOPPED_BY_FIELD_NUMBER: _builtins.int
     DETAIL_FIELD_NUMBER: _builtins.int
+    DISTURBED_GANG_COUNT_FIELD_NUMBER: _builtins.int
     saving_per_hour: _builtins.float
     """What it saves for one hour."""
     leaving_node_count: _builtins.int
@@ -2637,6 +2638,8 @@ class ReplacementOption(_message.Message):
     """The limit that stops it, or for which it is not chosen."""
     detail: _builtins.str
     """More about `stopped_by`, for people."""
+    disturbed_gang_count: _builtins.int
+    """Running gangs of which pods are evicted."""
     @_builtins.property
     def payback_time(self) -> _duration_pb2.Duration:
         """How long it takes until the saving has paid for the moves
@@ -2657,10 +2660,11 @@ class ReplacementOption(_message.Message):
         chosen: _builtins.bool = ...,
         stopped_by: _reason_pb2.ReplacementLimit.Code.ValueType = ...,
         detail: _builtins.str = ...,
+        disturbed_gang_count: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_balanced_score", b"_balanced_score", "balanced_score", b"balanced_score", "payback_time", b"payback_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_balanced_score", b"_balanced_score", "balanced_score", b"balanced_score", "chosen", b"chosen", "detail", b"detail", "evicted_pod_count", b"evicted_pod_count", "eviction_cost", b"eviction_cost", "leaving_node_count", b"leaving_node_count", "new_node_count", b"new_node_count", "payback_time", b"payback_time", "saving_per_hour", b"saving_per_hour", "stopped_by", b"stopped_by", "wave_count", b"wave_count"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_balanced_score", b"_balanced_score", "balanced_score", b"balanced_score", "chosen", b"chosen", "detail", b"detail", "disturbed_gang_count", b"disturbed_gang_count", "evicted_pod_count", b"evicted_pod_count", "eviction_cost", b"eviction_cost", "leaving_node_count", b"leaving_node_count", "new_node_count", b"new_node_count", "payback_time", b"payback_time", "saving_per_hour", b"saving_per_hour", "stopped_by", b"stopped_by", "wave_count", b"wave_count"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__balanced_score: _TypeAlias = _typing.Literal["balanced_score"]  # noqa: Y015
     _WhichOneofArgType__balanced_score: _TypeAlias = _typing.Literal["_balanced_score", b"_balanced_score"]  # noqa: Y015

@@ -30,7 +30,7 @@ class Gang(NamedTuple):
     """A pod group whose pods are scheduled together. group : its object, None = it does not exist; pending : int32 its
     pods on no node, in the order in which the scheduler places them; bound : int32 those on nodes; priority, since_ns :
     by which it takes its turn, the larger priority first, then the earlier time; schedulers : that its pending pods
-    name, sorted.
+    name, sorted; is_room : its pods are placeholders, which come after all pods.
     """
 
     namespace: str
@@ -41,6 +41,7 @@ class Gang(NamedTuple):
     priority: int
     since_ns: int
     schedulers: tuple[str, ...]
+    is_room: bool = False
 
     @property
     def key(self) -> str:

@@ -13,7 +13,7 @@ from trimtab.planner.placement.attempts import Attempt, Attempts, best_of
 from trimtab.planner.scale_up.cheaper_groups import in_cheaper_groups
 from trimtab.planner.scale_up.context import ScaleUpContext, ScaleUpRequest, survey
 from trimtab.planner.scale_up.draft import GivenNodes, PlanAttempt
-from trimtab.planner.scale_up.gangs.demand import waiting_gangs
+from trimtab.planner.scale_up.gangs.demand import waiting_gangs, waiting_placeholder_gangs
 from trimtab.planner.scale_up.gangs.plan import plan_with_gangs
 from trimtab.planner.scale_up.plan import PlanHistory, ScaleUpPlan
 from trimtab.planner.scale_up.preference import Worth, is_better, worth
@@ -37,6 +37,7 @@ def best_plan(request: ScaleUpRequest) -> ScaleUpPlan:
         simulation = request.round.simulation
         try:
             gangs = waiting_gangs(gangs_of(request.snapshot, request.cache))
+            gangs += waiting_placeholder_gangs(request.round)
             if not gangs:
                 return _best(context, simulation, start)
             return plan_with_gangs(context, simulation, start, gangs, _best)

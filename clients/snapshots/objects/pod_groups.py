@@ -36,6 +36,7 @@ from trimtab.v1 import snapshot_pb2 as pb
 Key = tuple[str, str]
 """Namespace, and name of the group."""
 WORKLOAD, VOLCANO, KUEUE = "workload:", "volcano:", "kueue:"
+SLACK: Final = "trimtab.dev/slack"
 KUEUE_LABEL: Final = "kueue.x-k8s.io/pod-group-name"
 _COUNT = re.compile(r"[0-9]{1,9}", re.ASCII)
 _WHOLE = ("PodGroup", "all")
@@ -149,6 +150,7 @@ class PodGroupReader:
         created = timestamp(group.metadata.creation_timestamp if group.metadata else None)
         if created is not None:
             row.create_time.CopyFrom(created)
+        row.slack = _slack(group)
         with below("spec"):
             _add_policy(row, spec.scheduling_policy, "schedulingPolicy")
             self._add_rules(row, spec)
@@ -177,6 +179,7 @@ class PodGroupReader:
         name = row.name.removeprefix(VOLCANO)
         row.object = f"{VOLCANO_POD_GROUP}/{row.namespace}/{name}"
         group = self._objects.volcano.get((row.namespace, name))
+        row.slack = _slack(group)
         with below("spec.minMember"):
             _add_minimum(row, (group.spec.min_member if group and group.spec else None) or 0, members)
 
@@ -212,6 +215,12 @@ class PodGroupReader:
             row.desired_count = found.replicas
         if found.template is not None and found.template.spec is not None:
             row.pod_template.CopyFrom(self._template(found.template, row.namespace, row.name))
+
+
+def _slack(group: SchedulingPodGroup | VolcanoPodGroup | None) -> str:
+    """Return for how many gangs like a group its annotation requests room, as written."""
+    annotations = group.metadata.annotations if group and group.metadata else None
+    return (annotations or {}).get(SLACK, "")
 
 
 def _add_kueue(row: pb.PodGroup, members: Sequence[GroupMember]) -> None:

@@ -206,11 +206,11 @@ def placeholder_lines(explanation: SlackExplanation, one: plan_pb2.Placeholder) 
             why = explanation.why_waiting(one.name) or _NO_GROWTH
             yield f"[yellow]It waits for room[/yellow]: no node has room for it; {escape(why)}."
         return
-    others = sum(other.node == one.node for other in explanation.placeholders) - 1
+    beside_it = sum(other.node == one.node for other in explanation.placeholders) - 1
     pods = len(view.pods_on(one.node))
     group = view.nodes[one.node].node_group
     of = f" of node group {escape(group)}" if group else ""
-    beside = f"beside {counted(pods, 'pod')} and {counted(others, 'other placeholder')}"
+    beside = f"beside {counted(pods, 'pod')} and {counted(beside_it, 'other placeholder')}"
     yield f"It is on [cyan]{escape(one.node)}[/cyan]{of}, {beside}."
     yield f"It takes {percent(explanation.share(one))} of that node{_cost(explanation.price(one))}."
     if one.node in explanation.staying:

@@ -50,6 +50,14 @@ def test_disruption_mode_and_priority_are_read_in_the_form_of_each_version(spec:
     assert groups_of(gangs.pod_group(**spec)) == {"team": {"policy": "GANG", "minCount": 2, **expected}}
 
 
+def test_a_group_asks_for_room_for_more_gangs_like_it_by_an_annotation() -> None:
+    made, volcano = gangs.pod_group(), gangs.volcano_group("other")
+    for one in (made, volcano):
+        one["metadata"]["annotations"] = {"trimtab.dev/slack": "2"}
+    found = groups_of(made, volcano, gangs.volcano_member("v", "other"))
+    assert {name: row["slack"] for name, row in found.items()} == {"team": "2", "volcano:other": "2"}
+
+
 def test_the_domain_of_a_group_is_a_label_of_nodes() -> None:
     snapshot = build(gangs.pod_group(schedulingConstraints={"topology": [{"key": "rack"}]}))
     assert snapshot.strings[snapshot.pod_groups[0].topology_key] == "rack"

@@ -41,6 +41,7 @@ class _Plan:
 
     def __init__(self, cluster: Cluster, answer: pb.PlanResponse) -> None:
         up = answer.scale_up
+        self._pods_wait = any(not pod.node for pod in cluster.pods.values())
         self._cluster, self._is_only = cluster, len({one.for_object for one in answer.slack.placeholders}) == 1
         self._waits = {name for one in up.waiting_placeholders for name in one.placeholders if one.detail}
         self._new = {pod: split.node_group for split in up.splits for node in split.new_nodes for pod in node.pods}
@@ -69,7 +70,7 @@ class _Plan:
         if len(domains) > 1 or (key and None in domains):
             yield f"{name} is in the domains {sorted(map(str, domains))}"
         most = self._room(size, key, domains)
-        if waiting and most >= len(rows):
+        if self._is_only and not self._pods_wait and waiting and most >= len(rows):
             yield f"{name} waits, and existing nodes have room for all of it"
         if self._is_only and not waiting and not on and most + len(new) < len(rows):
             yield f"{len(new)} of {len(rows)} of {name} get new nodes, and {most} fit the others"

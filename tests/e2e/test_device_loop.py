@@ -2,11 +2,7 @@
 the group declares, and shrinks. The actuator is killed in both; neither a node nor a claim is there twice or lost.
 """
 
-import json
-import signal
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +10,11 @@ import pytest
 
 from tests.builders import device_objects as dra
 from tests.e2e import workloads
-from tests.e2e.actuator_process import QUICK, apply, listed
-from tests.e2e.control_plane.control_plane import ControlPlane, free_ports
+from tests.e2e.actuator_process import apply, listed
+from tests.e2e.closed_loop import closed_loop
+from tests.e2e.control_plane.control_plane import ControlPlane
 from tests.e2e.driver_stand_in import driver_stand_in
-from tests.e2e.loop_processes import planner_at, process, until
-from tests.e2e.restarted import RestartedProcess
+from tests.e2e.loop_processes import until
 
 pytestmark = pytest.mark.e2e
 
@@ -43,28 +39,6 @@ def train(replicas: int) -> Json:
     made = workloads.deployment("train", replicas, "50m", "gpu")
     made["spec"]["template"]["spec"]["resourceClaims"] = [{"name": "own", "resourceClaimTemplateName": "one-gpu"}]
     return made
-
-
-@contextmanager
-def looping(plane: ControlPlane, folder: Path) -> Iterator[RestartedProcess]:
-    """Run planner, actuator and loop over the group; yield the actuator."""
-    groups, settings = folder / "groups.json", folder / "settings.json"
-    groups.write_text(json.dumps(group()))
-    settings.write_text(json.dumps({"scaleDown": {"unneededTime": "2s", "delayAfterAdd": "1s"}}))
-    planner, address, health = (f"127.0.0.1:{port}" for port in free_ports(3))
-    options = ("--address", address, "--state-dir", folder / "state", "--cloud-config", groups, *QUICK)
-    access = ("--kubeconfig", plane.kubeconfig("admin"))
-    with (
-        RestartedProcess("trimtab.actuator", (*options, *access), folder / "actuator.log") as actuator,
-        planner_at(planner, folder),
-        process(
-            "trimtab.clients.cli", "run", "--planner", planner, "--actuator", address, "--node-groups", groups,
-            "--settings", settings, "--interval", 0.5, "--health-address", health, *access, log=folder / "loop.log",
-        ) as loop,
-    ):  # fmt: skip
-        yield actuator
-        loop.send_signal(signal.SIGTERM)
-        assert loop.wait(60) == 0, (folder / "loop.log").read_text()[-3000:]
 
 
 def tainted(plane: ControlPlane) -> list[str]:
@@ -106,7 +80,7 @@ def test_a_group_with_devices_grows_and_shrinks_though_the_actuator_dies(plane: 
     apply(plane, dra.device_class("gpu", f'device.driver == "{dra.DRIVER}"'), dra.claim_template("one-gpu"))
     with (
         driver_stand_in(plane, lambda node, pool: [dra.gpus(node, DEVICES)] if pool == "gpu" else []),
-        looping(plane, tmp_path) as actuator,
+        closed_loop(plane, tmp_path, [group()], {"unneededTime": "2s", "delayAfterAdd": "1s"}) as actuator,
     ):
         apply(plane, train(PODS))
         until("the first node", lambda: listed(plane, "nodes"), LIMIT_S)

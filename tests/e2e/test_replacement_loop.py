@@ -4,21 +4,20 @@ and the API server's own records say that budgets held and that nothing was evic
 """
 
 import itertools
-import json
-import signal
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
 from tests.e2e import audit_log, watch_log, workloads
-from tests.e2e.actuator_process import QUICK, all_ready, apply, listed
-from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries, free_ports
-from tests.e2e.loop_processes import planner_at, process, until
+from tests.e2e.actuator_process import all_ready, apply, listed
+from tests.e2e.closed_loop import Part, closed_loop
+from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries
+from tests.e2e.loop_processes import until
 from tests.e2e.restarted import RestartedProcess
 
 pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
@@ -106,29 +105,12 @@ def least_price() -> float:
     )
 
 
-@contextmanager
-def looping(plane: ControlPlane, folder: Path) -> Iterator[RestartedProcess]:
-    """Run planner, actuator and loop; yield the actuator."""
-    config, settings = folder / "groups.json", folder / "settings.json"
-    config.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": groups()}))
+def replacing(plane: ControlPlane, folder: Path) -> AbstractContextManager[RestartedProcess]:
+    """Run planner, actuator and loop; the actuator is entered."""
     # Where pods go is the scheduler's choice: scale-down removes what it leaves half empty.
     scale_down = {"unneededTime": "10s", "delayAfterAdd": "1s", "utilizationThreshold": 1.0}
-    settings.write_text(json.dumps({"scaleDown": scale_down}))
-    planner, address = (f"127.0.0.1:{port}" for port in free_ports(2))
-    options = ("--address", address, "--state-dir", folder / "state", "--cloud-config", config, *QUICK)
-    more = ("--replace-poll=0.2", "--kubeconfig", plane.kubeconfig(ACTUATOR))
-    with (
-        RestartedProcess("trimtab.actuator", (*options, *more), folder / "actuator.log") as actuator,
-        planner_at(planner, folder),
-        process(
-            "trimtab.clients.cli", "run", "--replace", "--planner", planner, "--actuator", address,
-            "--node-groups", config, "--settings", settings, "--interval", 0.5,
-            "--kubeconfig", plane.kubeconfig(LOOP), log=folder / "loop.log",
-        ) as loop,
-    ):  # fmt: skip
-        yield actuator
-        loop.send_signal(signal.SIGTERM)
-        assert loop.wait(60) == 0, (folder / "loop.log").read_text()[-3000:]
+    acts, loops = Part(ACTUATOR, ["--replace-poll=0.2"]), Part(LOOP, ["--replace"])
+    return closed_loop(plane, folder, groups(), scale_down, acts=acts, loops=loops)
 
 
 def nodes_by_kind(plane: ControlPlane) -> Counter[str]:
@@ -187,7 +169,7 @@ def test_a_cluster_of_wrong_sizes_comes_near_the_bound_though_the_actuator_dies(
     def has_new_nodes() -> bool:
         return any(name not in old for name in (one["metadata"]["name"] for one in listed(plane, "nodes")))
 
-    with watch_log.WatchLog(plane, tmp_path) as log, looping(plane, tmp_path) as actuator:
+    with watch_log.WatchLog(plane, tmp_path) as log, replacing(plane, tmp_path) as actuator:
         until("the watches have begun", log.has_begun)
         until("the first new node", has_new_nodes, LIMIT_S)
         actuator.die_and_return()

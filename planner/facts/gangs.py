@@ -35,7 +35,8 @@ class Gang(NamedTuple):
     pods on no node, in the order in which the scheduler places them; bound : int32 those on nodes; priority, since_ns :
     by which it takes its turn, the larger priority first, then the earlier time; schedulers : that its pending pods
     name, and from 1.37 on those on nodes, too, sorted; other_priorities : of pods, sorted, that are not the group's;
-    has_gates : a pending pod has scheduling gates, which counts from 1.37 on.
+    has_gates : a pending pod has scheduling gates, which counts from 1.37 on; is_room : its
+    pods are placeholders, which come after all pods.
     """
 
     namespace: str
@@ -48,6 +49,7 @@ class Gang(NamedTuple):
     schedulers: tuple[str, ...]
     other_priorities: tuple[int, ...] = ()
     has_gates: bool = False
+    is_room: bool = False
 
     @property
     def key(self) -> str:

@@ -68,6 +68,8 @@ def _pod_group(random: Random, name: str, namespace: str) -> Json:
             ({"workloadRef": {"workloadName": "w"}}, {"podGroupTemplateRef": {"workload": {"workloadName": "w"}}})
         )
     made = _object("scheduling.k8s.io/v1beta1", "PodGroup", name, namespace, spec)
+    if random.random() < 0.3:
+        made["metadata"]["annotations"] = {"trimtab.dev/slack": random.choice(("1", "2", "x"))}
     if name == "gang" and "resourceClaims" in spec:
         # Also where there is no such claim.
         made["status"] = {"resourceClaimStatuses": [{"name": "nic", "resourceClaimName": "made"}]}

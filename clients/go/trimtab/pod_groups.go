@@ -129,6 +129,7 @@ func (g *podGroups) ofKubernetes(row *pb.PodGroup, key groupKey) (bool, error) {
 		return false, nil
 	}
 	row.CreateTime = timestamp(&group.CreationTimestamp)
+	row.Slack = group.Annotations[slackAnnotation]
 	if err := addPolicy(row, group.Spec.SchedulingPolicy); err != nil {
 		return true, below("spec", err)
 	}
@@ -164,7 +165,7 @@ func (g *podGroups) ofVolcano(row *pb.PodGroup, key groupKey) error {
 	row.Object = volcanoKind + "/" + key.namespace + "/" + name
 	least := int32(0)
 	if group := g.volcano[groupKey{key.namespace, name}]; group != nil {
-		least = group.Spec.MinMember
+		least, row.Slack = group.Spec.MinMember, group.Annotations[slackAnnotation]
 	}
 	if least < 0 {
 		return badField("spec.minMember", "give at least 0", "%d is not a count of pods", least)

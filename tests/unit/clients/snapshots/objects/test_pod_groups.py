@@ -75,6 +75,14 @@ def test_the_priority_of_a_group_counts_from_kubernetes_1_37_on(version: str, mo
     assert (row.priority if row.HasField("priority") else None) == expected
 
 
+def test_a_group_asks_for_room_for_more_gangs_like_it_by_an_annotation() -> None:
+    made, volcano = gangs.pod_group(), gangs.volcano_group("other")
+    for one in (made, volcano):
+        one["metadata"]["annotations"] = {"trimtab.dev/slack": "2"}
+    found = groups_of(made, volcano, gangs.volcano_member("v", "other"))
+    assert {name: row["slack"] for name, row in found.items()} == {"team": "2", "volcano:other": "2"}
+
+
 def test_the_domain_of_a_group_is_a_label_of_nodes() -> None:
     snapshot = build(gangs.pod_group(schedulingConstraints={"topology": [{"key": "rack"}]}))
     assert snapshot.strings[snapshot.pod_groups[0].topology_key] == "rack"

@@ -1,6 +1,6 @@
 """What plans save beside the optimum of an independent mixed-integer programme, on clusters of 10 to 40 nodes by two
 generators (`tests/builders/priced_clusters.py`), and beside one pass in list order. Plans are of one wave, as
-the optimum is. Each plan is checked by the certificate."""
+the optimum is, or of ten, beside optima that can go in as many. Each plan is checked by the certificate."""
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -10,9 +10,10 @@ import pytest
 
 from tests.builders.kubernetes import snapshot_of
 from tests.builders.notes import Note
-from tests.builders.priced_clusters import PricedCluster, mixed_pools, shrunk_fleet
+from tests.builders.priced_clusters import PricedCluster, PricedNode, Workload, mixed_pools, shrunk_fleet
 from tests.builders.scale_down import plan_message
 from tests.reference.scale_down.money import most_saved
+from tests.reference.scale_down.money_in_waves import goes_in_waves
 from trimtab.v1 import plan_pb2
 
 GENERATORS = {"pools": mixed_pools, "fleet": shrunk_fleet}
@@ -84,6 +85,35 @@ def test_many_plans_save_nearly_the_optimum_and_never_less_than_list_order(name:
     assert all(one.ours >= LEAST * one.best for one in found)
 
 
+def test_a_set_goes_in_waves_only_if_budgets_and_spread_hold_in_each() -> None:
+    nodes = [PricedNode(f"n{at}", 4000, 8000, 1.0, "pool", zone, "", False) for at, zone in enumerate("aabb")]
+    budget = Workload("w", 100, 100, "", False, 0, 1)
+    one_each = PricedCluster(nodes, [budget], [(0, 0), (0, 2)], 1, {})
+    moves = {(0, 1): 1, (0, 3): 1}
+    assert [goes_in_waves(one_each, (0, 2), moves, waves) for waves in (1, 2)] == [False, True]
+    spread = one_each._replace(workloads=[budget._replace(skew=1)], placed=[(0, 0), (0, 1), (0, 2)])
+    assert goes_in_waves(spread, (0,), {(0, 3): 1}, 1)
+    assert not goes_in_waves(spread._replace(placed=[(0, 0), (0, 2), (0, 3)]), (0,), {(0, 3): 1}, 9)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", GENERATORS)
+def test_plans_of_ten_waves_save_nearly_as_much_as_optima_that_can_go_in_them(name: str, note: Note) -> None:
+    ratios = []
+    for seed in WAVES:
+        cluster, threshold = GENERATORS[name](seed), THRESHOLDS[seed % len(THRESHOLDS)]
+        most = most_saved(cluster, threshold, 6.0, MOST_WAVES)
+        if most.saving > 0 and goes_in_waves(cluster, most.nodes, most.comes, MOST_WAVES):
+            settings = {"utilizationThreshold": threshold, "evictInTurn": False, "maxWaves": MOST_WAVES}
+            ours = saving(plan_message(snapshot_of(*cluster.objects()), settings).decision)
+            ratios.append(ours / most.saving)
+    note(f"{name}, ten waves: {len(ratios)} clusters, mean {np.mean(ratios):.4f}, least {min(ratios):.3f}")
+    assert len(ratios) > len(WAVES) // 2
+    assert np.mean(ratios) >= MEAN[name]
+    assert min(ratios) >= LEAST
+
+
+WAVES, MOST_WAVES = range(7000, 7040), 10
 MEAN = {"pools": 0.995, "fleet": 0.995}
 """Least mean of what is saved of the bound."""
 LEAST = 0.95

@@ -32,9 +32,9 @@ class SearchBudgets:
     256 pods and as many nodes."""
     repacking_checks: int = 1 << 20
     """Checks of a pod against a node in all tries of scale-up to do without one new node."""
-    exchange_checks: int = 1 << 20
+    exchange_checks: int = 1 << 21
     """Nodes looked at for pods while scale-down exchanges nodes of its plan for others that save more, if money
-    decides: about 120 ms, for the first wave and again for all waves, if there are several. Plans that would move more
+    decides: up to 200 ms, for the first wave and again for all waves, if there are several. Plans that would move more
     than 4,096 pods are not worth beginning with."""
     packed_groups: int = 128
     """Kinds of node groups of which scale-up packs pods onto each, and plans group by group even if the plan for all

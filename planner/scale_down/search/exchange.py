@@ -1,15 +1,17 @@
 """An improvement of a set of nodes that go: some come back, others that save more go instead.
 
 The search begins with the set of the portfolio's best plan. A move takes up to two nodes back and lets up to two others
-go; it has to save more. Moves that the linear bound rules out are never tried: nodes take shares of the free cpu and
-memory, of scarce disruption budgets and of what is above minimums, and no share may be used up twice. The others are
-tried in order of what they gain, each by packing the pods of the whole set anew (`kernels.exchange`): where they were
+go, or up to eight of those that save least, or most, for their share; it has to save more. Moves that the linear bound
+rules out are never tried: nodes take shares of the free cpu and memory, of scarce disruption budgets and of what is
+above minimums, and no share may be used up twice. The others are tried in order of what they gain, less where they need
+more of the free cpu or memory, each by packing the pods of the whole set anew (`kernels.exchange`): where they were
 before if possible, with pods that give way to others. The first that succeeds is made. When none does, every set that
 saves more is tried, if these are few (`better_sets`). If they are not, a node that stays is forced to go, the set is
-filled again in an order that differs from turn to turn, and moves are tried from there; the best set is kept. The
-search ends when no set is left that the linear bound allows, or when its budget of work is used up. Its result depends
-on the input and the effort only, and on the clock if time runs out. It is a proposal that the greedy loop carries out
-with all checks (`drain_sets.run`).
+filled again in an order that differs from turn to turn, and moves are tried from there; the best set is kept. When no
+set is left that the linear bound allows, or half of the budget of work is used up, all this is done again with packings
+in which pods give way more often: they find places for most sets that have any, but take several times the work. The
+result depends on the input and the effort only, and on the clock if time runs out. It is a proposal that the greedy
+loop carries out with all checks (`drain_sets.run`).
 
 Where nodes may go in several waves, the pods of all waves are packed together, budgets bound a set by what they allow
 in all waves, and each set has to be divided into waves (`wave_numbers`).
@@ -26,8 +28,9 @@ from trimtab.planner.scale_down.search.better_sets import sets_that_save_more
 from trimtab.planner.scale_down.search.drain_sets import DrainTask
 from trimtab.planner.scale_down.search.kernels.drain_sets import DrainProblem
 from trimtab.planner.scale_down.search.kernels.exchange import CHECKS, PACKED, MovedPods, pack_nodes
+from trimtab.planner.scale_down.search.near_places import NearPlaces
 from trimtab.planner.scale_down.search.orders import shuffled
-from trimtab.planner.scale_down.search.shares import shares_of
+from trimtab.planner.scale_down.search.shares import FREE, shares_of
 from trimtab.planner.scale_down.search.wave_numbers import WaveNumbers
 from trimtab.planner.simulation.log import check_log
 from trimtab.planner.simulation.state import SimulationState
@@ -39,9 +42,16 @@ SINGLES: Final = 64
 the others those that save most."""
 PAIRS: Final = 12
 """The same for pairs of nodes."""
+MOST_AT_ONCE: Final = 8
+"""Most nodes of a side that is not made of single nodes and pairs: the first three, four, ... in the order of these."""
+SQUARINGS: Final = 3
+"""What a move gains counts times what it leaves of the free cpu and memory, squared so many times."""
+NEARLY: Final = 0.1
+"""Candidates that save as much for their share, or less by up to this part, change their order from turn to turn: many
+nodes are alike but for their pods, and pairs and larger sets are of the first."""
 TURNS: Final = 24
-"""Most times that a node is forced to go."""
-PACKINGS: Final = 64
+"""Most times that a node is forced to go, in each pass."""
+PACKINGS: Final = 128
 """The search is worth beginning if its budget pays for this many packings."""
 OF_POD: Final = 4
 """Checks that a pod counts as, besides the nodes looked at for it: it is taken off, placed, and both are undone."""
@@ -51,8 +61,19 @@ MOVES_A_CHECK: Final = 4
 """Moves that are sorted in the time of a check."""
 BRANCHES_A_CHECK: Final = 8
 """Branches in the time of a check."""
-TRIES: Final = 64
-"""Most times that pods are displaced in one packing: fewer miss packings that exist, more leave time for fewer sets."""
+
+
+class _Pass(NamedTuple):
+    """share : of the budget of work that is used up at its end; tries : most times that pods are displaced in one
+    packing: fewer miss packings that exist, more leave time for fewer sets."""
+
+    share: float
+    tries: int
+
+
+PASSES: Final = (_Pass(0.5, 64), _Pass(1.0, 1024))
+"""Of 100 sets that are hard to pack but can be packed, 64 tries find places for 6, 1,024 for 89, in four times the
+work."""
 SAME: Final = 1e-9
 """Difference of two amounts that may be rounding."""
 
@@ -101,8 +122,11 @@ class Exchange:
         self._saving: Float64 = savings(task.nodes.scores.price)[candidates]
         self._share = shares_of(task.capacity_use(), problem, candidates)
         self._best_fit: Float64 = 1.0 / np.maximum(task.capacity_use().free[:2], 1)
+        self._near = NearPlaces(task.state)
         self._rank = _ranks(task.state, problem.pods)
         self._work, self._checks = np.zeros(1, np.int64), task.settings.search.exchange_checks
+        self._turn = 0
+        self._limit, self._tries = self._checks, PASSES[0].tries
         self._failed: set[bytes] = set()
         self._scratch = with_scratch(len(problem.pods), len(task.state.node_state))
 
@@ -117,20 +141,33 @@ class Exchange:
         if first is None:
             nothing = np.zeros(len(start), np.bool_)
             first = _PackedSet(nothing, np.zeros(0, np.int32), np.full(len(destination), -1, np.int32), 0.0)
-        best, is_done = self._finished(self._climb(first))
-        for turn in range(TURNS):
-            if is_done or self._is_over() or best.chosen.all():
-                break
-            forced = self._forced(best, turn)
-            found = best if forced is None else self._climb(forced)
-            if found.saving > best.saving + SAME:
-                best, is_done = self._finished(found)
+        best = first
+        for one in PASSES:
+            best = self._pass(best, one)
         if best.saving <= total(self._saving[start]) + SAME:
             return None
         return Improved(self._candidates[best.chosen], best.wave, best.destination)
 
+    def _pass(self, best: _PackedSet, options: _Pass) -> _PackedSet:
+        """Return the best set of a pass that starts from one."""
+        self._turn = 0
+        self._limit, self._tries = int(self._checks * options.share), options.tries
+        self._failed.clear()
+        self._turn = 0
+        best, is_done = self._finished(self._climb(best))
+        for turn in range(TURNS):
+            if is_done or self._is_over() or best.chosen.all():
+                break
+            self._turn = turn + 1
+            forced = self._forced(best, turn)
+            found = best if forced is None else self._climb(forced)
+            if found.saving > best.saving + SAME:
+                best, is_done = self._finished(found)
+        return best
+
     def _is_over(self) -> bool:
-        return bool(self._work[CHECKS] >= self._checks) or not self._in_time()
+        """Return whether the pass has used up its work, or time is up."""
+        return bool(self._work[CHECKS] >= self._limit) or not self._in_time()
 
     def _pod_count(self, nodes: Int32) -> int:
         return int(np.diff(self._problem.offsets)[nodes].sum())
@@ -201,13 +238,15 @@ class Exchange:
             all_of.first, all_of.out,
         )  # fmt: skip
         destination = hint.copy()
-        result = pack_nodes(self._state, self._problem, nodes, moved, destination, self._best_fit, TRIES, self._work)
+        tries = self._tries
+        result = pack_nodes(self._state, self._problem, nodes, moved, destination, self._best_fit, tries, self._work)
         check_log(self._state)
         if result != PACKED:
             return None
         # A single wave is carried out next, where pods that miss an order may go elsewhere.
         if self._most_waves > 1 and self._waves.may_need_order(pods):
             self._work[CHECKS] += OF_POD * len(pods)
+            destination = self._near.exchanged(pods, destination)
             wave = self._waves.ordered(nodes, order, destination)
             if wave is None:
                 return None
@@ -227,8 +266,9 @@ class Exchange:
 
     def _moves(self, best: _PackedSet) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
         """Yield moves that save more and that the linear bound allows: (candidates that come back, candidates that go),
-        those that gain most first."""
-        order = np.argsort(self._density(), kind="stable")
+        those that gain most for what they need first."""
+        noise = 1.0 + NEARLY * _noise(len(best.chosen), TURNS + self._turn)
+        order = np.argsort(self._density() * noise, kind="stable")
         going = best.chosen[order]
         backs = self._sides(order[going], [()])
         goes = self._sides(order[~going][::-1], [])
@@ -237,13 +277,18 @@ class Exchange:
         fits = (goes.share[:, None, :] <= room[:, None, None] + backs.share[:, :, None]).all(axis=0)
         rows, columns = np.nonzero(fits & (gain > SAME))
         self._work[CHECKS] += gain.size // MOVES_A_CHECK
-        by_gain = np.argsort(-gain[rows, columns], kind="stable")
+        needs = goes.share[:FREE].max(axis=0)[columns] - backs.share[:FREE].max(axis=0)[rows]
+        likely = np.maximum(1.0 - needs, 0.0)
+        for _ in range(SQUARINGS):
+            likely *= likely
+        by_gain = np.argsort(-gain[rows, columns] * likely, kind="stable")
         for row, column in zip(rows[by_gain].tolist(), columns[by_gain].tolist(), strict=True):
             yield backs.of[row], goes.of[column]
 
     def _sides(self, nodes: Int64, before: list[tuple[int, ...]]) -> _Sides:
-        """Return sets of these candidates, after others: each alone, and pairs."""
+        """Return sets of these candidates, after others: each alone, pairs, and the first of them together."""
         found = [*before, *((one,) for one in nodes[:SINGLES].tolist()), *combinations(nodes[:PAIRS].tolist(), 2)]
+        found += [tuple(nodes[:count].tolist()) for count in range(3, min(MOST_AT_ONCE, len(nodes)) + 1)]
         member = np.zeros((len(self._saving), len(found)))
         for at, some in enumerate(found):
             member[list(some), at] = 1.0
@@ -254,7 +299,7 @@ class Exchange:
         None if it cannot go."""
         others = np.flatnonzero(~best.chosen)
         forced = others[np.argsort(-self._saving[others], kind="stable")][turn % len(others)]
-        noise = np.argsort(shuffled(np.arange(len(best.chosen), dtype=np.int32), turn)) / len(best.chosen)
+        noise = _noise(len(best.chosen), turn)
         order = np.argsort(-self._density() * np.where(best.chosen, 2.0, 1.0) * (0.3 + noise), kind="stable")
         found = self._packed_once(np.arange(len(order)) == forced, np.full(len(best.destination), -1, np.int32))
         if found is None:
@@ -282,6 +327,12 @@ def with_scratch(pods: int, nodes: int) -> MovedPods:
     return MovedPods(
         nothing, at, waiting, np.zeros(pods, np.int64), following, np.zeros(nodes, np.int32), np.zeros(3, np.int32)
     )
+
+
+def _noise(count: int, number: int) -> Float64:
+    """Return the numbers 0, 1/C, 2/C, ... in an arbitrary order that depends only on the given number. float64[C]."""
+    found: Float64 = np.argsort(shuffled(np.arange(count, dtype=np.int32), number)) / count
+    return found
 
 
 def _of(pods: Int32, destination: Int32) -> Int32:

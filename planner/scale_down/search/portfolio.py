@@ -23,6 +23,7 @@ from trimtab.planner.scale_down.search.improvement import improved, is_worth_exc
 from trimtab.planner.scale_down.search.kernels.drain_sets import BLOCKED
 from trimtab.planner.scale_down.search.objective import is_money
 from trimtab.planner.scale_down.search.orders import arrange, shuffled
+from trimtab.planner.scale_down.search.shares import shares_of_budgets
 from trimtab.planner.scale_down.search.waves import add_waves
 from trimtab.planner.simulation.log import current_mark
 from trimtab.planner.simulation.state import SimulationState
@@ -114,7 +115,8 @@ def _exchanged(
     if not is_worth_exchanging(task, len(task.problem.pods)):
         return best
     best = _best_in_all_waves(task, attempts, [best, *made], first)
-    if not _has_waves(task, best.plan):
+    budgets_bind = task.settings.max_waves > 1 and len(shares_of_budgets(task.problem, task.nodes.eligible)) > 0
+    if not budgets_bind and not _has_waves(task, best.plan):
         return best
     return _exchanged_in(task, attempts, best, first, attempts.make(partial(_in_all_waves, task, best.plan)).plan)
 

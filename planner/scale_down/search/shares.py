@@ -15,6 +15,8 @@ from trimtab.planner.scale_down.search.kernels.drain_sets import DrainProblem
 from trimtab.planner.snapshot.columns import Float64, Int32, Int64
 from trimtab.planner.snapshot.offsets import entries_of
 
+FREE: Final = 2
+"""Number of the first rows: of the free cpu and memory of all nodes."""
 MOST_BUDGETS: Final = 64
 """Most budgets that get a row: the first of those that do not allow all candidates."""
 NOTHING_LEFT: Final = 0.5
@@ -24,7 +26,7 @@ NOTHING_LEFT: Final = 0.5
 def shares_of(use: CapacityUse, problem: DrainProblem, candidates: Int32) -> Float64:
     """Return the shares of candidates : int32[E]. float64[Q, E]; O(their pods)."""
     rows = [use.weight[:, candidates] / np.maximum(use.free, NOTHING_LEFT)[:, None]]
-    return np.concatenate([*rows, *_of_minimums(problem, candidates), _of_budgets(problem, candidates)])
+    return np.concatenate([*rows, *_of_minimums(problem, candidates), shares_of_budgets(problem, candidates)])
 
 
 def _of_minimums(problem: DrainProblem, candidates: Int32) -> Iterator[Float64]:
@@ -35,7 +37,7 @@ def _of_minimums(problem: DrainProblem, candidates: Int32) -> Iterator[Float64]:
     yield _shares(limits.amount[candidates].T, limits.amount_left)
 
 
-def _of_budgets(problem: DrainProblem, candidates: Int32) -> Float64:
+def shares_of_budgets(problem: DrainProblem, candidates: Int32) -> Float64:
     """Return the shares of disruption budgets that do not allow all candidates."""
     under = problem.budgets
     its, row = _rows(problem.offsets, candidates)

@@ -15,10 +15,13 @@ from tests.builders.priced_clusters import PricedCluster, Workload
 
 
 class MostSaved(NamedTuple):
-    """saving : the largest found; bound : no plan saves more, equal to it if it is proven."""
+    """saving : the largest found; bound : no plan saves more, equal to it if it is proven; nodes : that go in it;
+    comes : how many pods of each workload come to each node."""
 
     saving: float
     bound: float
+    nodes: tuple[int, ...]
+    comes: dict[tuple[int, int], int]
 
 
 def most_saved(cluster: PricedCluster, threshold: float, time_limit_s: float = 20.0, waves: int = 1) -> MostSaved:
@@ -91,7 +94,11 @@ class _Programme:
             self._row(going, -highspy.kHighsInf, float(max(len(mine) - self._cluster.keeps[pool], 0)))
         self._solver.run()
         info = self._solver.getInfo()
-        return MostSaved(max(-info.objective_function_value, 0.0), max(-info.mip_dual_bound, 0.0))
+        value = self._solver.getSolution().col_value
+        taken = {column: round(number) for column, number in enumerate(value) if number > 0.5}
+        nodes = tuple(number for number, column in self._goes.items() if column in taken)
+        comes = {place: taken[column] for place, column in self._comes.items() if column in taken}
+        return MostSaved(max(-info.objective_function_value, 0.0), max(-info.mip_dual_bound, 0.0), nodes, comes)
 
     def _room(self) -> None:
         for at, there in enumerate(self._cluster.nodes):

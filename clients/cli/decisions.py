@@ -24,11 +24,12 @@ def read_decisions(names: Sequence[str]) -> Codes:
 
 def default_decisions(settings: plan_pb2.PlanSettings, snapshot: snapshot_pb2.ClusterSnapshot) -> Codes:
     """Return the default decisions: scale-up and scale-down, and every other one that has settings. Slack is also
-    requested by workloads and CapacityBuffers, the answer to requests by ProvisioningRequests.
+    requested by workloads, pod groups and CapacityBuffers, the answer to requests by ProvisioningRequests.
     """
     decision = plan_pb2.Decision
     chosen: Codes = [decision.SCALE_UP, decision.SCALE_DOWN]
-    requested = {decision.SLACK} if snapshot.slack_requests.requests else set()
+    of_groups = any(group.slack for group in snapshot.pod_groups)
+    requested = {decision.SLACK} if of_groups or snapshot.slack_requests.requests else set()
     if snapshot.capacity_requests.requests:
         requested.add(decision.CAPACITY_REQUESTS)
     for field, code in FIELDS.items():

@@ -53,7 +53,8 @@ class PlannedWave:
 @dataclass(frozen=True)
 class FrontierPlan:
     """One of the plans from careful to bold: the first `wave_count` waves. stopped_by : the name of a
-    `ReplacementLimit`, "" = none; balanced_score : Karpenter's, None = nothing is evicted; payback_time : None = never.
+    `ReplacementLimit`, "" = none; balanced_score : Karpenter's, None = nothing is evicted; payback_time : None = never;
+    eviction_cost : rating of the moves, 1 for a usual pod; disturbed_gang_count : running gangs of which pods move.
     """
 
     wave_count: int
@@ -65,6 +66,8 @@ class FrontierPlan:
     payback_time: timedelta | None
     chosen: bool
     stopped_by: str
+    eviction_cost: float
+    disturbed_gang_count: int
 
 
 @dataclass(frozen=True)
@@ -185,4 +188,6 @@ def _frontier_plan(one: plan_pb2.ReplacementOption) -> FrontierPlan:
         one.payback_time.ToTimedelta() if one.HasField("payback_time") else None,
         one.chosen,
         _Limit.Code.Name(one.stopped_by) if one.stopped_by else "",
+        one.eviction_cost,
+        one.disturbed_gang_count,
     )

@@ -3,11 +3,13 @@ why. Also decides claims that plans do not count, and those of which plans count
 because other claims compete. O(nodes) of the pods concerned, some tens of microseconds each.
 """
 
+from functools import cached_property
 from typing import Final
 
 import numpy as np
 
 from trimtab.planner.device_amounts.cluster_allocator import ClusterAllocator, refusals_of
+from trimtab.planner.device_amounts.shared_claims import OwnSpecs, with_own_claims
 from trimtab.planner.devices.model import AllocationOutcome, DeviceError, DeviceRefusal, RefusalKind
 from trimtab.planner.snapshot.columns import Int64, Snapshot
 from trimtab.v1 import planner_pb2
@@ -39,6 +41,10 @@ class DeviceFit:
         self._sent = sent
         self._allocator: ClusterAllocator | None = None
 
+    @cached_property
+    def _own(self) -> OwnSpecs:
+        return with_own_claims(self._sent, is_together=False)
+
     def decided(self, pod: int, masks: Int64) -> dict[int, list[planner_pb2.DeviceRefusal]]:
         """Correct the masks `1 << PredicateReason.Code` of a pod on each node : int64[N], in place, and return by node
         what stands in the way of its claims."""
@@ -49,19 +55,20 @@ class DeviceFit:
             self._allocator = ClusterAllocator(self._sent)
         if not self._allocator.concerns(pod):
             return {}
-        problems = [one for one in spec.claims if one.problem]
+        problems = [one for one in self._own.specs[self._own.spec[pod]].claims if one.problem]
         if problems:
             texts = [planner_pb2.DeviceRefusal(claim=one.name, detail=one.problem) for one in problems]
             return dict.fromkeys(range(len(masks)), texts)
-        is_counted = not (masks & _UNSUPPORTED).any()
-        nodes = np.flatnonzero(masks & (_LACKING | _UNUSABLE)).tolist() if is_counted else range(len(masks))
+        # What is wrong with some device concerns only searches that come to it.
+        is_counted = not (masks & (_UNSUPPORTED | _UNUSABLE)).any()
+        nodes = np.flatnonzero(masks & _LACKING).tolist() if is_counted else range(len(masks))
         found = {}
         for node, outcome in self._allocator.outcomes(pod, nodes).items():
             if is_counted and not refusals_of(outcome) and self._allocator.is_settled(node):
                 # Shares of claims that compete bound what fits in any order; the devices in use have come in one.
                 masks[node] &= ~_LACKING
             if not is_counted:
-                masks[node] &= ~_UNSUPPORTED
+                masks[node] &= ~(_UNSUPPORTED | _UNUSABLE)
                 masks[node] |= _bit_of(outcome) | (_UNSUPPORTED if spec.unsupported else 0)
             refusals = _refusals(outcome)
             if refusals:

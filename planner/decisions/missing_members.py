@@ -5,12 +5,12 @@ group's pods by name; none for groups that cannot be read. Their names are no na
 O(groups + pods in groups), and a delta if any pod is missing.
 """
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
 
+from trimtab.planner.facts.gang_members import members_by_group, pod_like
 from trimtab.planner.facts.gangs import MISSING_UID
 from trimtab.planner.model.values import PodGroup, TemplatePod
 from trimtab.planner.slack.specs import SpecWriter
@@ -24,7 +24,7 @@ MOST: Final = 5000
 
 def with_missing_members(snapshot: Snapshot) -> Snapshot:
     """Return the snapshot with the pods that are missing; the same object if none is."""
-    members = _members(snapshot)
+    members = members_by_group(snapshot)
     missing = [
         one for group in snapshot.pod_groups for one in _missing(snapshot, group, members[group.namespace, group.name])
     ]
@@ -41,27 +41,10 @@ def _missing(
     """Yield group, number and content of each pod that is missing. members : pods that exist, by name."""
     if group.problem or group.desired_count <= 0:
         return
-    like = group.pod_template or (_like(snapshot, members[-1]) if members else None)
+    like = group.pod_template or (pod_like(snapshot, members[-1]) if members else None)
     if like is not None:
         for number in range(1, min(group.desired_count - len(members), MOST) + 1):
             yield group, number, like
-
-
-def _members(snapshot: Snapshot) -> Mapping[tuple[str, str], list[int]]:
-    """Return the pods that exist of each group, named by namespace and name, by name; those that have ended count, as
-    no other takes their place."""
-    pods, found = snapshot.pods, defaultdict[tuple[str, str], list[int]](list)
-    for pod, name in zip(pods.group_pod.tolist(), pods.group_name.tolist(), strict=True):
-        if not pods.deletion_s[pod]:
-            found[snapshot.strings[pods.namespace[pod]], snapshot.strings[name]].append(pod)
-    return found
-
-
-def _like(snapshot: Snapshot, pod: int) -> TemplatePod:
-    """Return what a pod is like."""
-    pods = snapshot.pods
-    labels = snapshot.labels_of(int(pods.label_set[pod]))
-    return TemplatePod(snapshot.strings[pods.namespace[pod]], snapshot.specs[pods.spec[pod]], labels)
 
 
 def _write(out: pb.ClusterSnapshot, missing: list[tuple[PodGroup, int, TemplatePod]]) -> None:

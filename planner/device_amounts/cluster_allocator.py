@@ -32,7 +32,7 @@ from trimtab.planner.devices.model import (
     DevicesRefused,
     DeviceSubRequest,
 )
-from trimtab.planner.model.values import PodRequirements
+from trimtab.planner.model.values import PodClaim, PodRequirements
 from trimtab.planner.snapshot.columns import ALLOCATED, Snapshot
 
 EXTENDED: str = ""
@@ -86,11 +86,8 @@ class ClusterAllocator:
         wanted = []
         for claim in spec.claims:
             if claim.shared:
-                row = self._named.get((namespace, claim.shared), -1)
-                if row < 0 or self._devices.claims.flags[row] & ALLOCATED:
-                    continue
-                found = self._devices.claim_specs[self._devices.claims.spec[row]]
-                wanted.append(_named(claim.name, found))
+                found = self._shared(claim, namespace)
+                wanted += [] if found is None else [_named(claim.name, found)]
             elif isinstance(claim.spec, DeviceClaim):
                 wanted.append(_named(claim.name, claim.spec))
         extended = [one for one in spec.extended_device_requests if one.resource in self._delegated]
@@ -103,6 +100,17 @@ class ClusterAllocator:
             )
             wanted.append(DeviceClaim(EXTENDED, requests))
         return PodClaims(tuple(wanted), own)
+
+    def _shared(self, claim: PodClaim, namespace: str) -> DeviceClaim | None:
+        """Return what a shared claim asks for, None = nothing, as it has devices or cannot be used."""
+        row = self._named.get((namespace, claim.shared), -1)
+        if row < 0:
+            # That of a PodGroup, which will be made.
+            return claim.spec if isinstance(claim.spec, DeviceClaim) else None
+        if self._devices.claims.flags[row] & ALLOCATED:
+            return None
+        found: DeviceClaim = self._devices.claim_specs[self._devices.claims.spec[row]]
+        return found
 
     def _spec(self, pod: int) -> PodRequirements:
         found: PodRequirements = self._sent.specs[self._sent.pods.spec[pod]]

@@ -171,6 +171,10 @@ class _Planner:
         facts = self._facts(every)
         if self._is_together and facts.pools.reached:
             reached = ReachedDevices(sent, facts.pools, facts.eligible, facts.group_of)
+            apart = reached.apart(own, self._claims.read)
+            if apart:
+                own = self._own = with_own_claims(sent, apart=apart)
+                every = tuple(dict.fromkeys(filter(has_claims, (*own.specs, *other_specs(sent)))))
             own = reached.planned_specs(own, self._claims.read)
             self._reached = (NONE_LEFT,) if own is not self._own else ()
         self._bundles = self._countable_bundles(every, facts)
@@ -296,7 +300,8 @@ class _Planner:
         for claim in spec.claims:
             problem = claim.problem or self._problem(claim, facts)
             if problem:
-                return spec._replace(claims=(PodClaim(claim.name, claim.shared, None, problem),))
+                elsewhere = [one for one in spec.claims if one.nodes is not None]
+                return spec._replace(claims=(PodClaim(claim.name, claim.shared, None, problem), *elsewhere))
         wanted, gone = self._want(spec), self._delegated_by(spec)
         counts, bundle = wanted.counts, wanted.bundle
         competing = self._competing

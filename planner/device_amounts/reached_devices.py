@@ -3,7 +3,8 @@
 Such devices are no amount of any node. A pod that holds some gives them up when it goes and finds as many again where
 the same pools are reached, so all that it needs of a node is that. Pods that wait are served in the scheduler's order,
 by priority, then age, from the pools of which most is left, and then may go wherever these are reached, new nodes
-included; for the others no device is left anywhere. So no device is counted twice, whatever nodes are chosen.
+included; for the others no device is left anywhere. So no device is counted twice, whatever nodes are chosen. A claim
+of several pods without devices takes some with the first of them; the others go wherever these are reached.
 
 Planned are requests of exact numbers without constraints for devices that are given away whole, if all that compete
 may get the same devices, only from pools with one node selection each, and no node reaches two of these selections.
@@ -49,6 +50,17 @@ class ReachedDevices:
         self._group_of = group_of
         found = {number: self._reached(of, eligible) for number, of in asks.items()} if pools.reached else {}
         self._groups = {number: one for number, one in found.items() if one is not None}
+        self._given: dict[str, Mapping[int, NodeSelection]] = {}
+
+    def apart(self, own: OwnSpecs, demand_of: DemandOf) -> frozenset[str]:
+        """Return the claims of which the pods are planned together but need not be, as only such devices are eligible
+        for all that these pods share. They are as "namespace/name"."""
+        out = set[str]()
+        for leader in set(own.leader_of.values()) if self._groups else ():
+            shared = [one for one in leader.claims if one.together]
+            if all(self._counts(one, demand_of) for one in shared):
+                out.update(one.shared for one in shared)
+        return frozenset(out)
 
     def planned_specs(self, own: OwnSpecs, demand_of: DemandOf) -> OwnSpecs:
         """Return the specs with what such claims are for each pod. demand_of : reads a claim."""
@@ -137,16 +149,21 @@ class ReachedDevices:
         return list(self._reaching(node, self._groups[number].pools)) if node >= 0 else []
 
     def _asked(self, spec: PodRequirements, demand_of: DemandOf) -> dict[str, Counter[int]]:
-        found = {}
-        for claim in spec.claims:
-            demand = demand_of(claim.spec) if isinstance(claim.spec, DeviceClaim) and not claim.shared else None
-            if demand is not None and demand.is_counting and not claim.problem:
-                counts: Counter[int] = Counter()
-                for ask, count in demand.counts:
-                    counts[self._group_of[ask]] += count
-                if counts and all(number in self._groups for number in counts):
-                    found[claim.name] = counts
-        return found
+        of_claim = {one.name: self._counts(one, demand_of) for one in spec.claims if not one.together}
+        return {name: counts for name, counts in of_claim.items() if counts}
+
+    def _counts(self, claim: PodClaim, demand_of: DemandOf) -> Counter[int]:
+        """Return how many devices of each group a claim asks for, none if it cannot be planned here."""
+        demand = demand_of(claim.spec) if isinstance(claim.spec, DeviceClaim) else None
+        counts: Counter[int] = Counter()
+        if demand is not None and demand.is_counting and not claim.problem:
+            for ask, count in demand.counts:
+                counts[self._group_of.get(ask, -1)] += count
+        return counts if all(number in self._groups for number in counts) else Counter()
+
+    @staticmethod
+    def _most_left(left: Counter[NodeSelection]) -> NodeSelection:
+        return max(left, key=lambda one: (left[one], repr(one)))
 
     def _turn(self, own: OwnSpecs) -> Callable[[int], tuple[int, int, int]]:
         pods = self._sent.pods
@@ -161,12 +178,16 @@ class ReachedDevices:
     ) -> PodRequirements:
         """Return the spec of a pod; take what it gets from what is left."""
         node, wanted = int(self._sent.pods.node[row]), Counter[int]()
-        for counts in asked.values():
-            wanted.update(counts)
+        shared = {claim.name: claim.shared for claim in spec.claims}
+        given = {name: self._given[shared[name]] for name in asked if shared[name] in self._given}
+        for name, counts in asked.items():
+            wanted.update({} if name in given else counts)
+        # Devices beside those that a claim of the pod has already are of the same nodes.
+        known = {number: nodes for places in given.values() for number, nodes in places.items()}
         if node != NO_NODE:
             places = {number: self._at(number, node)[0] for number in wanted}
         else:
-            places = {number: max(left[number], key=lambda one: (left[number][one], repr(one))) for number in wanted}
+            places = {number: known.get(number) or self._most_left(left[number]) for number in wanted}
             if any(left[number][places[number]] < count for number, count in wanted.items()):
                 kept = tuple([claim for claim in spec.claims if claim.name not in asked])
                 return spec._replace(requests=tuple(sorted((*spec.requests, (NONE_LEFT, 1)))), claims=kept)
@@ -174,6 +195,9 @@ class ReachedDevices:
                 left[number][places[number]] -= count
         claims = [claim for claim in spec.claims if claim.name not in asked]
         for name, counts in asked.items():
-            selectors = {places[number].selector for number in counts}
+            of = given.get(name) or {number: places[number] for number in counts}
+            if shared[name]:
+                self._given[shared[name]] = of
+            selectors = {nodes.selector for nodes in of.values()}
             claims += [PodClaim(name, "", None, "", one) for one in sorted(selectors, key=repr)]
         return spec._replace(claims=tuple(claims))

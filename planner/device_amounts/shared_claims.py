@@ -3,10 +3,11 @@
 A claim with one user is as its own: when that pod is deleted, nobody uses the claim, and the next pod gets it with new
 devices. Any other claim that is allocated keeps its devices, so that its users go where these can be reached and take
 nothing more. Where its users can be planned together, because none has a place or all are on one node, a claim gets
-devices once for all of them (`together`). Any other claim of several users without devices stays shared.
+devices once for all of them (`together`), unless these are ones that several nodes reach: then its users need not be
+on one node (`reached_devices`). Any other claim of several users without devices stays shared.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -84,16 +85,16 @@ class _NamedClaims:
         return self._selectors[selector] if selector >= 0 else None
 
 
-def with_own_claims(snapshot: Snapshot, *, is_together: bool = True) -> OwnSpecs:
+def with_own_claims(snapshot: Snapshot, *, is_together: bool = True, apart: Collection[str] = frozenset()) -> OwnSpecs:
     """Return the specs of pods, with what shared claims are for them. O(P) if some spec shares a
     claim, and microseconds for each such pod. is_together : pods that share a claim without devices are planned
-    together where they can be."""
+    together where they can be; apart : claims for which they need not be, as "namespace/name"."""
     pods, specs = snapshot.pods, list(snapshot.specs)
     sharing = [at for at, spec in enumerate(specs) if any(one.shared for one in spec.claims)]
     if not sharing:
         return OwnSpecs(snapshot.specs, pods.spec, {})
     rows = np.flatnonzero(np.isin(pods.spec, sharing) & ~pods.is_terminal()).tolist()
-    found = _SharingPods(snapshot, rows).specs(is_together=is_together)
+    found = _SharingPods(snapshot, rows, apart).specs(is_together=is_together)
     number: dict[PodRequirements, int] = {}
     column = pods.spec.copy()
     for row, spec in found.of.items():
@@ -115,9 +116,10 @@ class _SpecsOfPods(NamedTuple):
 class _SharingPods:
     """The pods with specs that share claims, by their rows."""
 
-    def __init__(self, snapshot: Snapshot, rows: Sequence[int]) -> None:
-        self._snapshot, self._rows, self._named = snapshot, rows, _NamedClaims(snapshot)
+    def __init__(self, snapshot: Snapshot, rows: Sequence[int], apart: Collection[str]) -> None:
+        self._snapshot, self._rows, self._named, self._apart = snapshot, rows, _NamedClaims(snapshot), apart
         self._users: dict[ClaimKey, list[int]] = {}
+        self._reached: dict[ClaimKey, Hashable] = {}
         self._claim: dict[ClaimKey, PodClaim] = {}
         for row in rows:
             for one in self._spec(row).claims:
@@ -131,7 +133,9 @@ class _SharingPods:
 
     def specs(self, *, is_together: bool) -> _SpecsOfPods:
         """Return their specs."""
-        found = self._to_share() if is_together else {}
+        to_share = self._to_share() if is_together else {}
+        found = {key: one for key, one in to_share.items() if "/".join(key) not in self._apart}
+        self._reached = {key: to_share[key].spec for key in to_share if key not in found}
         sets = pods_together(self._snapshot, self._users, found)
         kept = {key for one in sets for key in one.claims}
         out = {row: self._with_own_claims(row, kept) for row in self._rows}
@@ -159,6 +163,8 @@ class _SharingPods:
             at = self._named.find(key) if one.shared else -1
             if not one.shared or key in kept:
                 claims.append(one)
+            elif key in self._reached:
+                claims.append(one._replace(shared="/".join(key), spec=self._reached[key]))
             elif at < 0 and one.spec is None and not one.problem:
                 claims.append(one._replace(problem=f"ResourceClaim {'/'.join(key)} does not exist"))
             else:

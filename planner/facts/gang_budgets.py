@@ -13,6 +13,7 @@ import numpy as np
 
 from trimtab.planner.facts.gangs import Gang, gangs_of
 from trimtab.planner.facts.pdb import BudgetMembership, refilled_disruptions, remaining_disruptions
+from trimtab.planner.model.values import PodGroup
 from trimtab.planner.snapshot.caches import SnapshotCache, SnapshotKey
 from trimtab.planner.snapshot.columns import Int64, Snapshot
 
@@ -50,7 +51,12 @@ def limited_gangs(snapshot: Snapshot, cache: SnapshotCache) -> tuple[Gang, ...]:
 
 def _limited(snapshot: Snapshot, cache: SnapshotCache) -> tuple[Gang, ...]:
     gangs = gangs_of(snapshot, cache)
-    return tuple(gang for gang in gangs if gang.min_count and not _moves_with_one_node(snapshot, gang))
+    return tuple(gang for gang in gangs if _is_bound(gang.group) and not _moves_with_one_node(snapshot, gang))
+
+
+def _is_bound(group: PodGroup | None) -> bool:
+    """Return whether a group has a minimum or a domain."""
+    return group is not None and not group.problem and bool(group.min_count or group.topology_key)
 
 
 def _moves_with_one_node(snapshot: Snapshot, gang: Gang) -> bool:

@@ -4,9 +4,13 @@ A pod waits until the pod group that it names exists and, if that is a gang, unt
 From then on its pods are placed one by one, by priority and age, on one state; those without a place are passed over.
 The group is scheduled if, with the pods already on nodes, its minimum is reached, and otherwise nothing of it is. With
 a topology key, all its pods are in one domain. A group with the policy BASIC and without a topology key is no more than
-its pods. Pods that have ended or are terminating do not count. Never decides where pods go. O(pods in groups).
-Source: kube-scheduler 1.36.3, plugins/gangscheduling PreEnqueue, Permit; schedule_one_podgroup.go
-podGroupSchedulingDefaultAlgorithm, podGroupSchedulingPlacementAlgorithm; 1.36's groups take their turn by their pods.
+its pods. From 1.37 on a group has a priority; nothing of it is scheduled if a pod has another one, if its pods, those
+on nodes included, name several schedulers, or while one has scheduling gates.
+Pods that have ended or are terminating do not count. Not modelled: 1.37 asks for one preemption policy, too. Never
+decides where pods go. O(pods in groups).
+Source: kube-scheduler 1.36.3 and 1.37.2, plugins/gangscheduling PreEnqueue, Permit; schedule_one_podgroup.go
+podGroupSchedulingDefaultAlgorithm, podGroupSchedulingPlacementAlgorithm, validatePodGroup (1.37); 1.36's groups take
+their turn by their pods.
 """
 
 from collections.abc import Mapping
@@ -17,7 +21,7 @@ import numpy as np
 from trimtab.planner.model.settings import SECOND_NS
 from trimtab.planner.model.values import PodGroup
 from trimtab.planner.snapshot.caches import SnapshotCache, SnapshotKey
-from trimtab.planner.snapshot.columns import NO_NODE, Int32, Snapshot
+from trimtab.planner.snapshot.columns import FLAG_GATED, NO_NODE, Int32, Snapshot
 from trimtab.v1 import reason_pb2
 
 Reason = reason_pb2.GangReason
@@ -30,7 +34,9 @@ class Gang(NamedTuple):
     """A pod group whose pods are scheduled together. group : its object, None = it does not exist; pending : int32 its
     pods on no node, in the order in which the scheduler places them; bound : int32 those on nodes; priority, since_ns :
     by which it takes its turn, the larger priority first, then the earlier time; schedulers : that its pending pods
-    name, sorted.
+    name, and from 1.37 on those on nodes, too, sorted; other_priorities : of pods, sorted, that are not the group's;
+    has_gates : a pending pod has scheduling gates, which counts from 1.37 on; is_room : its
+    pods are placeholders, which come after all pods.
     """
 
     namespace: str
@@ -41,6 +47,9 @@ class Gang(NamedTuple):
     priority: int
     since_ns: int
     schedulers: tuple[str, ...]
+    other_priorities: tuple[int, ...] = ()
+    has_gates: bool = False
+    is_room: bool = False
 
     @property
     def key(self) -> str:
@@ -74,7 +83,11 @@ class Gang(NamedTuple):
             return Reason.POD_GROUP_MISSING
         if self.group.problem:
             return Reason.POD_GROUP_INVALID
-        return Reason.TOO_FEW_PODS if self.existing_count < self.group.min_count else Reason.UNSPECIFIED
+        if self.existing_count < self.group.min_count:
+            return Reason.TOO_FEW_PODS
+        if self.other_priorities:
+            return Reason.SEVERAL_PRIORITIES
+        return Reason.MEMBER_GATED if self.has_gates else Reason.UNSPECIFIED
 
     @property
     def is_bound_together(self) -> bool:
@@ -109,18 +122,22 @@ def _find(snapshot: Snapshot) -> tuple[Gang, ...]:
 
 
 def _gang(snapshot: Snapshot, objects: Mapping[tuple[str, str], PodGroup], members: Int32) -> Gang | None:
-    """Return the group of some pods, all of it, in the scheduler's order; None if it is no more than its pods."""
+    """Return the group of some pods, all of it, in the scheduler's order; None if it is no more than its pods. Priority
+    and schedulers are those of kube-scheduler 1.37 if the group has a priority, as a group of 1.37 always has."""
     pods = snapshot.pods
     at = int(np.searchsorted(pods.group_pod, members[0]))
     namespace, name = snapshot.strings[pods.namespace[members[0]]], snapshot.strings[pods.group_name[at]]
     group = objects.get((namespace, name))
-    if group is not None and not group.problem and not group.min_count and not group.topology_key:
-        return None
     is_pending = pods.node[members] == NO_NODE
     pending = members[is_pending].astype(np.int32)
+    own = None if group is None or group.problem else group.priority
+    others = () if own is None else tuple(one for one in _priorities(snapshot, members) if one != own)
+    is_basic = group is not None and not group.problem and not group.min_count and not group.topology_key
+    has_gates = own is not None and bool((pods.flags[pending] & FLAG_GATED).any())
+    if is_basic and not (has_gates or (others and len(pending))):
+        return None
     first = pending if len(pending) else members
     since_ns = group.created_ns if group is not None and group.created_ns else 0
-    own = None if group is None else group.priority
     return Gang(
         namespace,
         name,
@@ -129,8 +146,16 @@ def _gang(snapshot: Snapshot, objects: Mapping[tuple[str, str], PodGroup], membe
         members[~is_pending].astype(np.int32),
         snapshot.specs[pods.spec[first[0]]].priority if own is None else own,
         since_ns or int(pods.created_s[first[0]]) * SECOND_NS,
-        _schedulers(snapshot, pending),
+        _schedulers(snapshot, pending if own is None else members),
+        others,
+        has_gates,
     )
+
+
+def _priorities(snapshot: Snapshot, pods: Int32) -> list[int]:
+    """Return the priorities of some pods, sorted."""
+    specs = np.unique(snapshot.pods.spec[pods]).tolist()
+    return sorted({snapshot.specs[spec].priority for spec in specs})
 
 
 def _schedulers(snapshot: Snapshot, pods: Int32) -> tuple[str, ...]:

@@ -261,7 +261,7 @@ class PodGroup(NamedTuple):
     min_count : fewest pods that must run, 0 = no gang; topology_key : label of the domain of all its pods, "" =
     anywhere; moves_whole : all its pods are evicted or none; priority : None = that of its pods; created_ns : Unix
     nanoseconds, 0 = that of its pods; desired_count : pods that its workload makes, -1 = unknown; pod_template : such a
-    pod, None = unknown.
+    pod, None = unknown; slack : for how many gangs like it room is kept, as written, "" = for none.
     """
 
     namespace: str
@@ -275,6 +275,7 @@ class PodGroup(NamedTuple):
     created_ns: int = 0
     desired_count: int = -1
     pod_template: TemplatePod | None = None
+    slack: str = ""
 
 
 class DisruptionBudget(NamedTuple):
@@ -327,7 +328,8 @@ class SlackRequest(NamedTuple):
     """An object for which room should be kept, as in the snapshot; `object` is "Kind/namespace/name".
 
     spec : of its pods; amount : a count or a percentage, as written. With a `problem`, all other fields are empty.
-    `scale`, `replicas`, `percentage` -1 = not given; `labels` sorted by key; `limits` sorted by resource.
+    `scale`, `replicas`, `percentage` -1 = not given; `labels` sorted by key; `limits` sorted by resource; is_gang :
+    room for all pods or none, on nodes with one value of the label topology_key, "" = on any.
     """
 
     object: str
@@ -340,6 +342,8 @@ class SlackRequest(NamedTuple):
     replicas: int = -1
     percentage: int = -1
     limits: tuple[tuple[str, int], ...] = ()
+    is_gang: bool = False
+    topology_key: str = ""
 
 
 class CapacityPodSet(NamedTuple):

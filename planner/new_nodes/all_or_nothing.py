@@ -15,7 +15,7 @@ from trimtab.planner.cheapest.plan import cheapest_plan
 from trimtab.planner.cheapest.problem import PlanBounds
 from trimtab.planner.cheapest.single_class import single_class_plan
 from trimtab.planner.model.values import NodeGroupInfo
-from trimtab.planner.new_nodes.planned_nodes import PlannedNodes, planned_nodes
+from trimtab.planner.new_nodes.planned_nodes import PlannedNodes, RowsOfPods, planned_nodes
 from trimtab.planner.new_nodes.whole_problem import RoomToGrow, whole_problem
 from trimtab.planner.placement.group_bounds import GroupBounds, group_bounds
 from trimtab.planner.placement.limits import Limits
@@ -108,7 +108,7 @@ def _cheapest(
             return
         added = np.bincount(np.repeat(plan.group, plan.nodes), minlength=len(allowed)).astype(np.int64)
         if int(added.sum()) + len(opened) <= room.most and _admits(room, added, opened):
-            planned = planned_nodes(plan, by_class(room.packer.simulation, pods), row_of)
+            planned = planned_nodes(plan, RowsOfPods(by_class(room.packer.simulation, pods), row_of))
             yield _NodeSet(planned.group_of, planned)
             return
         largest = int(added.argmax())

@@ -12,10 +12,22 @@ from trimtab.planner.snapshot.columns import Bool, Int32, Int64
 _GOLDEN: Final = (5**0.5 - 1) / 2
 
 
+class RowsOfPods(NamedTuple):
+    """The row of a problem of each pod. classes : pods by class; row_of : int64[C] the row of each class; first,
+    rows_of_first : int32[F] other pods, placed before these in this order, and the row of each: none that these have.
+    """
+
+    classes: PodsByClass
+    row_of: Int64
+    first: Int32 = np.zeros(0, np.int32)
+    rows_of_first: Int32 = np.zeros(0, np.int32)
+
+
 class PlannedNodes(NamedTuple):
     """group_of : group of each new node; node, row : int32[E] new node of a slot, from 0 in the order of `group_of`,
     and row of the problem; room : int64[E] pods of the row that are planned there; pods, rows : int32[M] all pods, in
-    the order in which those of a row are placed, and the row of each.
+    the order in which those of a row are placed, and the row of each; first : the first so many of them are placed
+    before all others, and share no row with these.
     """
 
     group_of: list[int]
@@ -24,6 +36,12 @@ class PlannedNodes(NamedTuple):
     room: Int64
     pods: Int32
     rows: Int32
+    first: int = 0
+
+    def turns(self) -> list[Bool]:
+        """Return which pods are placed in one go, in turn. bool[M] each."""
+        begin = np.arange(len(self.pods)) < self.first
+        return [begin, ~begin] if self.first else [~begin]
 
     def on(self, nodes: Int64, waits: Bool) -> PodsInSlots:
         """Return the pods that wait : bool[M], and the slots on these nodes : int64, of the simulation."""
@@ -31,9 +49,11 @@ class PlannedNodes(NamedTuple):
         return PodsInSlots(pods, rows, nodes[self.node].astype(np.int32), self.row, self.room)
 
 
-def planned_nodes(plan: Plan, pods: PodsByClass, row_of: Int64) -> PlannedNodes:
-    """Return the new nodes of a plan for these pods. row_of : int64[C], the row of the problem of each class."""
-    return _in_slots(plan, *_in_turn(pods, row_of))
+def planned_nodes(plan: Plan, pods: RowsOfPods) -> PlannedNodes:
+    """Return the new nodes of a plan for these pods."""
+    others, rows = _in_turn(pods.classes, pods.row_of)
+    found = _in_slots(plan, np.concatenate([pods.first, others]), np.concatenate([pods.rows_of_first, rows]))
+    return found._replace(first=len(pods.first))
 
 
 def _in_turn(pods: PodsByClass, row_of: Int64) -> tuple[Int32, Int32]:

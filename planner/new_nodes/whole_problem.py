@@ -60,6 +60,11 @@ class _PodsOfRows(NamedTuple):
 
 def whole_problem(room: RoomToGrow, bounds: GroupBounds | ClassAdmission, left: Int32) -> tuple[Problem, Int64]:
     """Return the problem for pods left : int32, and the row of each class of `bounds`. int64[C]."""
+    return merged(problem_of_classes(room, bounds, left), bounds.kind)
+
+
+def problem_of_classes(room: RoomToGrow, bounds: GroupBounds | ClassAdmission, left: Int32) -> Problem:
+    """Return the problem for pods left : int32 with a row for each class of `bounds`."""
     state, may_add = room.packer.simulation.state, room.may_add
     # A group that grows by one node or by none is treated like any other.
     is_atomic = np.array([group.zero_or_max for group in room.groups], bool) & (may_add > 1)
@@ -81,7 +86,7 @@ def whole_problem(room: RoomToGrow, bounds: GroupBounds | ClassAdmission, left: 
     limits = [*(_ClassLimit(one.rows, one.most) for one in by_counters if one.over == EACH_NODE), *alone]
     spread = [one for one in by_counters if one.over != EACH_NODE]
     limits += _spread(problem, spread, _least_nodes(problem, limits))
-    return _merged(_with_limits(problem, limits), bounds.kind)
+    return _with_limits(problem, limits)
 
 
 def _with_limits(problem: Problem, limits: list[_ClassLimit]) -> Problem:
@@ -100,23 +105,23 @@ def _pods(problem: Problem, limit: _ClassLimit) -> int:
     return int(problem.pods[list(limit.rows)].sum())
 
 
-def _merged(problem: Problem, kind: Int64) -> tuple[Problem, Int64]:
+def merged(problem: Problem, kind: Int64) -> tuple[Problem, Int64]:
     """Return the problem with one row for all classes of a kind that have no limit of their own, and the row of each
-    class. kind : int64[C] as in `GroupBounds`."""
+    class. kind : int64[C] < C as in `GroupBounds`."""
     count = len(problem.pods)
     free = (problem.per_node == UNLIMITED) & (problem.zone_most == UNLIMITED).all(axis=1)
     _, one_of, row_of = np.unique(
         np.where(free, kind, count + np.arange(count)), return_index=True, return_inverse=True
     )
     row_of = row_of.reshape(-1).astype(np.int64)
-    merged = problem._replace(
+    fewer = problem._replace(
         demand=problem.demand[one_of],
         pods=np.bincount(row_of, problem.pods, len(one_of)).astype(np.int64),
         allowed=problem.allowed[one_of],
         per_node=problem.per_node[one_of],
         zone_most=problem.zone_most[one_of],
     )
-    return merged, row_of
+    return fewer, row_of
 
 
 def _zones(room: RoomToGrow) -> tuple[Int32, int]:
@@ -174,12 +179,12 @@ def _packed_alone(
     """Pack the pods of classes with the same constraints alone. Return how many of each class every zone takes,
     int64[len(rows), Z], and how many one node takes; None each if it is not the constraints that keep others out.
     """
-    members = _largest_by_zone(problem, rows)
+    members = largest_by_zone(problem, rows)
     if not len(members):
         return None, None
-    packed, by_zone = _packed(room, members[:1], pods.pods), None
+    packed, by_zone = packed_on_new_nodes(room, members[:1], pods.pods), None
     if packed.placed < len(pods.pods) and len(members) > 1:
-        in_zones = _packed(room, members, pods.pods)
+        in_zones = packed_on_new_nodes(room, members, pods.pods)
         if in_zones.placed > packed.placed:
             packed = in_zones
             zone = problem.zone[members[packed.group_of]][packed.node_of]
@@ -196,7 +201,7 @@ def _packed_alone(
     return by_zone, None
 
 
-def _largest_by_zone(problem: Problem, rows: list[int]) -> Int64:
+def largest_by_zone(problem: Problem, rows: list[int]) -> Int64:
     """Return for each zone the group whose new node has room for most pods of some classes, the largest first. int64.
 
     Of several classes it takes each, and counts the larger ones.
@@ -210,7 +215,8 @@ def _largest_by_zone(problem: Problem, rows: list[int]) -> Int64:
     return order[np.sort(first)].astype(np.int64)
 
 
-def _packed(room: RoomToGrow, groups: Int64, pods: Int32) -> Packed:
+def packed_on_new_nodes(room: RoomToGrow, groups: Int64, pods: Int32) -> Packed:
+    """Pack pods : int32[M] alone onto new nodes of groups : int64, of which the first is preferred."""
     nobody = np.zeros(len(groups), np.int64).tolist()
     most = [room.spare_nodes_left] * len(groups)
     at_most = GrowingGroups(groups.tolist(), nobody, most)

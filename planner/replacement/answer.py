@@ -14,7 +14,7 @@ from trimtab.planner.replacement.kept import kept_nodes
 from trimtab.planner.replacement.search import SearchOutcome
 from trimtab.planner.replacement.spot import groups_that_take
 from trimtab.planner.replacement.survey import ReplacementContext
-from trimtab.planner.replacement.wave_search import Wave
+from trimtab.planner.replacement.wave import Wave
 from trimtab.planner.snapshot.columns import Int32, Int64
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.reason_pb2 import NodeGroupReason
@@ -48,6 +48,7 @@ def option_of(one: Option, is_chosen: bool) -> pb.ReplacementOption:
         wave_count=one.wave_count,
         chosen=is_chosen,
         stopped_by=one.stopped_by,  # type: ignore[arg-type]
+        disturbed_gang_count=one.gang_count,
     )
     if one.score is not None:
         found.balanced_score = one.score

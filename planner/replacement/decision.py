@@ -1,5 +1,6 @@
 """Replacement as one of the decisions of a plan: its entry in the table."""
 
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
@@ -24,7 +25,16 @@ def decide(this: Round, settings: ReplacementSettings, state: pb.ReplacementStat
         return Decided(pb.ReplacementDecision(result=ReplacementResult.REPLACEMENT_NOT_TRIED), given)
     known = recall(state, this.snapshot, this.now_ns)
     found = find(request, known)
-    return Decided(found.result, _state(request, known, found.gone), known.notes)
+    notes = (*known.notes, *_unknown_groups(settings, this))
+    return Decided(found.result, _state(request, known, found.gone), notes)
+
+
+def _unknown_groups(settings: ReplacementSettings, this: Round) -> Iterator[str]:
+    """Yield a note for each node group that a budget names and that does not exist: it may have no effect."""
+    there = {group.id for group in this.snapshot.groups}
+    for number, budget in enumerate(settings.budgets):
+        for name in sorted(budget.node_groups - there):
+            yield f"replacement.budgets[{number}].node_groups: there is no node group {name!r}; check its name"
 
 
 def _state(request: ReplacementRequest, known: KnownState, gone: Int32) -> pb.ReplacementState:

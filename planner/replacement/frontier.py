@@ -4,6 +4,9 @@ own, which saves less and moves less. Pure.
 
 from typing import NamedTuple
 
+import numpy as np
+
+from trimtab.planner.facts.gangs import gangs_of
 from trimtab.planner.replacement.judge import (
     NOTHING,
     Value,
@@ -22,7 +25,8 @@ Choice = pb.ReplacementChoice
 
 class Option(NamedTuple):
     """The first waves of the plan. wave_count : how many; value : of all of them; stopped_by : `ReplacementLimit.Code`;
-    is_valid : whether it keeps all limits; score : Balanced score, None = nothing is evicted; payback_ns : nanoseconds.
+    is_valid : whether it keeps all limits; score : Balanced score, None = nothing is evicted; payback_ns : nanoseconds;
+    gang_count : running gangs of which pods are evicted.
     """
 
     wave_count: int
@@ -31,12 +35,15 @@ class Option(NamedTuple):
     is_valid: bool
     score: float | None
     payback_ns: float
+    gang_count: int
 
 
 def options_of(context: ReplacementContext, outcome: SearchOutcome) -> tuple[Option, ...]:
     """Return the plan's first wave, its first two, and so on."""
     found: list[Option] = []
     value, least = NOTHING, context.request.settings.min_saving_per_hour
+    snapshot = context.request.snapshot
+    gangs = [snapshot.pods.node[gang.bound] for gang in gangs_of(snapshot, context.request.cache)]
     for number, wave in enumerate(outcome.waves, start=1):
         value = value.joined(wave.value)
         broken = broken_limit(context, value)
@@ -44,7 +51,8 @@ def options_of(context: ReplacementContext, outcome: SearchOutcome) -> tuple[Opt
             broken = ReplacementLimit.SAVING_TOO_SMALL
         stopped_by = broken or (outcome.stopped_by if number == len(outcome.waves) else 0)
         score, payback = balanced_score(context, value), payback_ns(context, value)
-        found.append(Option(number, value, stopped_by, not broken, score, payback))
+        gang_count = sum(bool(np.isin(nodes, value.leaving).any()) for nodes in gangs)
+        found.append(Option(number, value, stopped_by, not broken, score, payback, gang_count))
     return tuple(found)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from trimtab.planner.facts.nodes import total
 from trimtab.planner.replacement.node_pools import NO_POOL
+from trimtab.planner.replacement.settings import ReplacementSettings
 from trimtab.planner.replacement.survey import ReplacementContext
 from trimtab.planner.snapshot.columns import Float64, Int32, Int64
 from trimtab.v1.reason_pb2 import ReplacementLimit
@@ -60,8 +61,12 @@ def value_of(context: ReplacementContext, leaving: Int32, new_groups: tuple[int,
 
 def worth(context: ReplacementContext, value: Value) -> float:
     """Return the saving for one hour, less the price of the moves spread over the longest payback time."""
-    settings = context.request.settings
-    return value.saving - settings.price_per_eviction * value.cost * HOUR_NS / settings.max_payback_time_ns
+    return value.saving - value.cost * price_of_cost(context.request.settings)
+
+
+def price_of_cost(settings: ReplacementSettings) -> float:
+    """Return the price of moves for one hour of the longest payback time, for each unit of eviction cost."""
+    return settings.price_per_eviction * HOUR_NS / settings.max_payback_time_ns
 
 
 def payback_ns(context: ReplacementContext, value: Value) -> float:

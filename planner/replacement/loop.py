@@ -8,7 +8,7 @@
 4. The simulation is left with the moves of the chosen plan.
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.reason_pb2 import ReplacementLimit, ReplacementResult
 
 _NO_NODES = np.zeros(0, np.int32)
+_ROUNDING: Final = 1e-9
 
 
 class Replacement(NamedTuple):
@@ -85,7 +86,10 @@ def _searched(context: ReplacementContext) -> LastSearch:
         return known
     bound = cluster_bound(context, request.growth)
     outcome = _nothing_tried(len(context.leaving))
-    if not context.unhealthy and _may_pay(context, bound):
+    may_save, least = _may_save(context, bound), _least_saving(context)
+    if may_save and may_save < least * (1 - _ROUNDING):
+        outcome = outcome._replace(stopped_by=ReplacementLimit.SAVING_TOO_SMALL)
+    elif may_save:
         outcome = ReplacementSearch(context, bound).run()
     found = LastSearch(bound, outcome)
     if not outcome.waves and outcome.in_time:
@@ -106,15 +110,23 @@ def _place_waiting(request: ReplacementRequest) -> None:
     place_waiting_pods(this, pb.Decision.REPLACEMENT, being_deleted(snapshot, request.now_ns), pending)
 
 
-def _may_pay(context: ReplacementContext, bound: ClusterBound) -> bool:
-    """Return whether any plan can save enough, as far as the bound shows."""
+def _may_save(context: ReplacementContext, bound: ClusterBound) -> float:
+    """Return what any plan can save for one hour at most, as far as the bound shows; 0 = nothing."""
+    cheapest = _cheapest(context)
+    found = bound.may_save if np.isfinite(cheapest) and not context.unhealthy else 0.0
+    return found if found > _ROUNDING * cheapest else 0.0
+
+
+def _least_saving(context: ReplacementContext) -> float:
+    """Return what any plan has to save for one hour at least."""
     settings = context.request.settings
+    return max(settings.min_saving_per_hour, settings.min_saving_share * _cheapest(context))
+
+
+def _cheapest(context: ReplacementContext) -> float:
+    """Return the least price of a node that may leave, infinite if none has one."""
     price = context.price[context.candidates]
-    if not len(price):
-        return False
-    cheapest = float(price[price > 0].min(initial=np.inf))
-    least = max(settings.min_saving_per_hour, settings.min_saving_share * cheapest)
-    return bool(np.isfinite(cheapest)) and bound.may_save > 1e-9 * cheapest and bound.may_save >= least * (1 - 1e-9)
+    return float(price[price > 0].min(initial=np.inf))
 
 
 def _unstable_count(context: ReplacementContext, outcome: SearchOutcome, chosen: Option | None) -> int:
@@ -142,7 +154,7 @@ def _answer(
         incomplete=outcome.incomplete,
     )
     result.excluded.update(excluded_groups(context))
-    result.result, result.detail = _outcome(context, outcome, chosen, taken)
+    result.result, result.detail = _outcome(context, bound, outcome, chosen, taken)
     gone = chosen.value.leaving if chosen is not None and taken else _NO_NODES
     add_kept(result, context, bound, outcome, gone)
     return result
@@ -157,7 +169,7 @@ _LIMITS = (
 
 
 def _outcome(
-    context: ReplacementContext, outcome: SearchOutcome, chosen: Option | None, taken: int
+    context: ReplacementContext, bound: ClusterBound, outcome: SearchOutcome, chosen: Option | None, taken: int
 ) -> "tuple[ReplacementResult.Code.ValueType, str]":
     if taken:
         return ReplacementResult.REPLACEMENT_PLANNED, ""
@@ -167,4 +179,8 @@ def _outcome(
         return ReplacementResult.REPLACEMENT_LIMITED, ", ".join(
             name for name, code in ReplacementLimit.Code.items() if code in outcome.limits_hit
         )
+    most, least = _may_save(context, bound), _least_saving(context)
+    if most and most < least * (1 - _ROUNDING):
+        text = f"no plan saves more than {most:.4g} an hour, as the bound proves, and the settings ask for {least:.4g}"
+        return ReplacementResult.REPLACEMENT_NOTHING_PAYS, text
     return ReplacementResult.REPLACEMENT_NOTHING_PAYS, ""

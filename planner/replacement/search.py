@@ -15,7 +15,8 @@ from trimtab.planner.replacement.earlier_parts import move_parts_forward
 from trimtab.planner.replacement.judge import worth
 from trimtab.planner.replacement.survey import ReplacementContext
 from trimtab.planner.replacement.target import Target, target_of
-from trimtab.planner.replacement.wave_search import GREEDY, ReplacementWaves, Scale, Wave, Way
+from trimtab.planner.replacement.wave import GREEDY, Scale, Wave, Way
+from trimtab.planner.replacement.wave_search import ReplacementWaves
 from trimtab.planner.simulation.log import current_mark
 from trimtab.planner.snapshot.columns import Bool
 from trimtab.v1.reason_pb2 import ReplacementLimit

@@ -11,7 +11,7 @@ from trimtab.planner.cheapest.plan import cheapest_plan
 from trimtab.planner.cheapest.problem import PlanBounds
 from trimtab.planner.cheapest.similar_rows import with_similar_rows_joined
 from trimtab.planner.model.settings.search import BEST
-from trimtab.planner.new_nodes.planned_nodes import planned_nodes
+from trimtab.planner.new_nodes.planned_nodes import RowsOfPods, planned_nodes
 from trimtab.planner.new_nodes.whole_problem import RoomToGrow, whole_problem
 from trimtab.planner.placement.group_bounds import class_admission
 from trimtab.planner.placement.kernels.search import evacuate
@@ -164,7 +164,7 @@ def _open_nodes(bench: Bench, left: Int32, before: list[int]) -> tuple[list[int]
         row_of = joined[row_of]
         search, tries = search.for_one_of_many(MANY_PODS**2), 0
     until = PlanBounds(request.limits, request.round.work.time_left, tries, search)
-    planned = planned_nodes(cheapest_plan(problem, until), by_class(bench.packer.simulation, left), row_of)
+    planned = planned_nodes(cheapest_plan(problem, until), RowsOfPods(by_class(bench.packer.simulation, left), row_of))
     if len(planned.group_of) > most:
         return [], 1 - most / len(planned.group_of)
     place_on_new_nodes(bench.packer, planned.group_of, left[:0], left[:0], first)

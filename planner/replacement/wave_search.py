@@ -8,8 +8,7 @@ first wave, which so can begin at once, unless nothing else saves. Work is count
 and time is checked before each trial. Deterministic: ties go to the earlier set. Raises MoveLogFullError.
 """
 
-from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
@@ -17,14 +16,17 @@ from trimtab.planner.facts.nodes import total
 from trimtab.planner.placement.group_templates import labels_by_group
 from trimtab.planner.placement.packing import packer
 from trimtab.planner.placement.waiting import in_order, take_out, used_shares
+from trimtab.planner.replacement.candidate_sets import CLEAR_SHARES, POOL, CandidateSets
 from trimtab.planner.replacement.cluster_bound import ClusterBound
-from trimtab.planner.replacement.judge import Value, broken_limit, value_of, worth
+from trimtab.planner.replacement.fewer_moves import FewerMoves
+from trimtab.planner.replacement.judge import Value, broken_limit, price_of_cost, value_of, worth
 from trimtab.planner.replacement.kept_alike import KEEPING_WORK, pairs_alike, with_node_kept
 from trimtab.planner.replacement.needed_groups import needed_groups
 from trimtab.planner.replacement.spot import SpotNodes, breaks_spot_rules
 from trimtab.planner.replacement.survey import ReplacementContext
 from trimtab.planner.replacement.target import Target
 from trimtab.planner.replacement.trial import Bench, Trial, replay, run_trial, simulation_nodes
+from trimtab.planner.replacement.wave import GREEDY, JudgedWave, Scale, Wave, is_better
 from trimtab.planner.replacement.wave_limits import WaveLimits, limit_use
 from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import current_mark
@@ -32,18 +34,10 @@ from trimtab.planner.snapshot.columns import Bool, Int32, Int64
 from trimtab.v1.reason_pb2 import ReplacementLimit
 
 WORK_OF_TRIAL: Final = 128
-SIZES: Final = (1, 2, 3, 4, 5, 6, 8, 10, 14, 20, 30, 45, 70, 100, 150, 220, 320, 500, 750, 1100, 1600, 2400, 3600, 5000)
-"""Numbers of nodes of the sets tried of each order."""
-MOST_SUBSETS: Final = 5
-"""Candidates of which all sets are tried."""
 LOST_SHARE: Final = 0.5
 """Share of what a node could save at most that is lost if it gets pods; rarely could all of it be saved."""
-CLEAR_SHARES: Final = (0.5, 0.6)
-"""Shares of their price by which nodes clearly cost too much: pods of others are moved for little."""
 LEAST_TRIALS: Final = 1 + len(CLEAR_SHARES)
 """Trials of a wave, whatever the budget of work of the wave."""
-POOL: Final = 24
-"""Nodes that are tried in exchange for others."""
 MOST_FOLLOWED: Final = 256
 """New nodes of a target up to which waves open these, if that saves; of more, each wave has enough to choose from."""
 MOST_DISRUPTIONS: Final = 1 << 32
@@ -53,48 +47,6 @@ SHARES: Final = 2
 SPARE_SHARE: Final = 0.05
 """Share of the nodes that are left out besides, if too many new ones were needed."""
 _REPAIRS: Final = 3
-
-
-class Wave(NamedTuple):
-    """trial : the nodes and moves, new nodes as in `Trial`; node : int32[M] where each pod goes, a node of the
-    simulation; new_nodes : int64 nodes of the simulation, by position in `trial.group_of`; start : mark before its
-    moves."""
-
-    trial: Trial
-    value: Value
-    node: Int32
-    new_nodes: Int64
-    start: int
-
-
-class _Judged(NamedTuple):
-    """A valid wave. rank : its worth, less `min_saving_share` of what moves as costly as its own save on the mean, and
-    less part of what later waves lose because nodes that could leave got pods; if it follows a target, with what later
-    waves save."""
-
-    trial: Trial
-    value: Value
-    rank: float
-
-
-class Scale(NamedTuple):
-    """How large a set may be: most_leaving, most_new nodes; waves : for how many waves budgets count."""
-
-    most_leaving: int
-    most_new: int
-    waves: int
-
-
-class Way(NamedTuple):
-    """How waves follow a target. early : how much more what is saved in this wave counts than in later ones; mismatch :
-    share of a pod's room that is lost if it takes the room of other pods."""
-
-    early: float
-    mismatch: float
-
-
-GREEDY: Final = Way(0.0, 0.0)
-"""Without a target."""
 
 
 class ReplacementWaves:
@@ -133,6 +85,7 @@ class ReplacementWaves:
         # What a set of nodes saves more than another is worth its moves if these save a share of the mean.
         cost = total(context.pods.cost[context.candidates])
         self._price_of_cost = request.settings.min_saving_share * max(bound.may_save, 0.0) / max(cost, 1.0)
+        self._worth_of_cost = self._price_of_cost + price_of_cost(request.settings)
 
     def may_begin(self) -> bool:
         """Return whether there is time and work left for another way."""
@@ -163,9 +116,9 @@ class ReplacementWaves:
     def find(self) -> Wave | None:
         """Return the best wave found, None if none saves."""
         self._start_wave()
-        best: _Judged | None = None
+        best: JudgedWave | None = None
         seen = set[bytes]()
-        for leaving in self._seeds():
+        for leaving in self._sets.seeds():
             if not self._may_go_on():
                 break
             best = self._better(best, leaving, seen)
@@ -178,12 +131,24 @@ class ReplacementWaves:
         if best is None:
             return None
         if self.target is None:
-            best = self._with_nodes_kept(best)
+            best = self._with_nodes_kept(self._with_fewer_moves(best))
         node = simulation_nodes(self._bench, best.trial)
         new_nodes = self._bench.spare_nodes[: len(best.trial.group_of)].copy()
         return Wave(best.trial, best.value, node, new_nodes, current_mark(self._bench.state))
 
-    def _with_nodes_kept(self, best: _Judged) -> _Judged:
+    def _with_fewer_moves(self, best: JudgedWave) -> JudgedWave:
+        """Return a wave without moves that save less than they are worth."""
+        trial = FewerMoves(self._bench, best.trial, self._worth_of_cost).run()
+        if trial is None:
+            return best
+        value = value_of(self.context, trial.leaving, trial.group_of)
+        if self._breaks_limit(trial, value) or not self._growth_left.admit(self._counts(trial.group_of)):
+            return best
+        saved = best.value.cost - value.cost
+        gain = value.saving - best.value.saving + self._worth_of_cost * saved
+        return JudgedWave(trial, value, best.rank + gain) if gain > 0 else best
+
+    def _with_nodes_kept(self, best: JudgedWave) -> JudgedWave:
         """Return a wave that saves as much, in which nodes stay where it has new ones of their own groups."""
         passed, work = set[int](), KEEPING_WORK
         while work > 0 and self.context.request.round.in_time():
@@ -197,7 +162,7 @@ class ReplacementWaves:
             value = value_of(self.context, trial.leaving, trial.group_of) if trial is not None else best.value
             if trial is None or not len(trial.leaving) or self._breaks_limit(trial, value):
                 continue
-            best = _Judged(trial, value, best.rank + self._price_of_cost * (best.value.cost - value.cost))
+            best = JudgedWave(trial, value, best.rank + self._price_of_cost * (best.value.cost - value.cost))
         return best
 
     def _breaks_limit(self, trial: Trial, value: Value) -> int:
@@ -222,8 +187,9 @@ class ReplacementWaves:
         surplus = price - self.bound.node_value
         self._surplus = np.where(np.isnan(surplus), 0.0, surplus)
         self._bench = self._new_bench(may_go)
-        self._first = self._ordered()
-        self._whole = [self._limits.admitted(order, self.scale.most_leaving) for order in self._first]
+        self._sets = CandidateSets(
+            context, self._candidates, self._surplus, self._use, self._limits, self.scale.most_leaving
+        )
         self._rooms = self._rooms_to_try()
 
     def _is_before_scale_down(self) -> bool:
@@ -268,7 +234,7 @@ class ReplacementWaves:
             return [others]
         is_last = self.scale.waves > 1 or len(self.waves) + 1 >= self.context.request.settings.max_waves
         rooms = [self._room]
-        if not is_last and np.count_nonzero(promising) > max(map(len, self._whole), default=0):
+        if not is_last and np.count_nonzero(promising) > max(map(len, self._sets.whole), default=0):
             others = self._room.copy()
             others[np.flatnonzero(promising)] = False
             rooms.append(others)
@@ -302,43 +268,7 @@ class ReplacementWaves:
             self.rank,
         )
 
-    def _ordered(self) -> list[Int32]:
-        """Return the candidates in several orders, most promising first. int32 each."""
-        nodes, context = self._candidates, self.context
-        surplus, cost = self._surplus[nodes], context.pods.cost[nodes]
-        per_cost = surplus / (1.0 + cost)
-        by_surplus = nodes[np.lexsort((nodes, cost, -surplus))]
-        by_cost = nodes[np.lexsort((nodes, -surplus, -per_cost))]
-        by_use = nodes[np.lexsort((nodes, -surplus, self._use[nodes]))]
-        group = context.request.snapshot.nodes.group
-        found = [by_surplus, by_cost, by_use]
-        mean = [
-            (-float(self._surplus[by_surplus[group[by_surplus] == one]].mean()), one) for one in np.unique(group[nodes])
-        ]
-        found += [by_surplus[group[by_surplus] == one] for _, one in sorted(mean)[:8]]
-        return found
-
-    def _seeds(self) -> Iterator[Int32]:
-        """Yield sets of nodes to try, ascending each."""
-        most, nodes = self.scale.most_leaving, self._candidates
-        for chosen in self._whole[:1]:
-            yield np.sort(chosen)
-            excess = self._surplus[chosen] / self.context.price[chosen]
-            yield from (np.sort(chosen[excess >= share]) for share in CLEAR_SHARES)
-        for chosen in self._whole[1:]:
-            yield np.sort(chosen)
-        if len(nodes) <= MOST_SUBSETS:
-            for bits in range(1, 1 << len(nodes)):
-                some = nodes[[at for at in range(len(nodes)) if bits >> at & 1]]
-                if len(some) <= most and self._limits.admit(some):
-                    yield some
-            return
-        for size in SIZES:
-            for chosen in self._whole:
-                if size < len(chosen):
-                    yield np.sort(chosen[:size])
-
-    def _better(self, best: _Judged | None, leaving: Int32, seen: set[bytes]) -> _Judged | None:
+    def _better(self, best: JudgedWave | None, leaving: Int32, seen: set[bytes]) -> JudgedWave | None:
         """Try a set; return it if it is better than the best one. Nodes whose pods find no place are left out."""
         for _ in range(_REPAIRS):
             if not len(leaving) or leaving.tobytes() in seen or not self._may_go_on():
@@ -346,19 +276,19 @@ class ReplacementWaves:
             seen.add(leaving.tobytes())
             judged, stuck = self._try(leaving)
             if judged is not None:
-                return judged if best is None or _is_better(judged, best) else best
+                return judged if best is None or is_better(judged, best) else best
             if not len(stuck):
                 return best
             leaving = leaving[~np.isin(leaving, stuck)]
         return best
 
-    def _try(self, leaving: Int32) -> tuple[_Judged | None, Int32]:
+    def _try(self, leaving: Int32) -> tuple[JudgedWave | None, Int32]:
         """Try a set of nodes. Return it if it is a valid wave, and else the nodes whose pods find no place. int32."""
         context = self.context
         self.trials += 1
         self._wave_trials += 1
         self.tried[leaving] = True
-        target, tries = self.target, list[tuple[_Judged | None, Int32]]()
+        target, tries = self.target, list[tuple[JudgedWave | None, Int32]]()
         if target is not None and len(target.group_of) <= MOST_FOLLOWED:
             tries = [self._judged(leaving, room, target) for room in self._rooms]
         if all(judged is None for judged, _ in tries):
@@ -372,7 +302,7 @@ class ReplacementWaves:
         best = max(found, key=lambda one: one.rank, default=None)
         return best, tries[-1][1]
 
-    def _judged(self, leaving: Int32, room: Bool, target: Target | None) -> tuple[_Judged | None, Int32]:
+    def _judged(self, leaving: Int32, room: Bool, target: Target | None) -> tuple[JudgedWave | None, Int32]:
         """Try a set of nodes with the pods on these nodes or new ones. room : bool[N']."""
         context = self.context
         trial = run_trial(self._bench, leaving, room, target)
@@ -393,7 +323,7 @@ class ReplacementWaves:
         rank = worth(context, value) - self._lost(trial) - self._price_of_cost * value.cost
         if target is not None:
             rank = self._promise(target, trial, rank)
-        return _Judged(trial, value, rank), leaving[:0]
+        return JudgedWave(trial, value, rank), leaving[:0]
 
     def _promise(self, target: Target, trial: Trial, rank: float) -> float:
         """Return what a wave and those after it save together, if those follow the target as far as they can, with a
@@ -427,11 +357,11 @@ class ReplacementWaves:
         found: Int64 = self.packer.simulation.state.pod_node[pods]
         return found
 
-    def _improved(self, best: _Judged, seen: set[bytes]) -> _Judged | None:
+    def _improved(self, best: JudgedWave, seen: set[bytes]) -> JudgedWave | None:
         """Return a better wave than the best one with a node less, a node more or another one; None = none is found."""
         before, leaving = best, best.trial.leaving
         most = self.scale.most_leaving
-        pool = self._pool(leaving)
+        pool = self._sets.pool(leaving)
         order = leaving[np.argsort(self._surplus[leaving], kind="stable")]
         for node in order.tolist():
             best = self._better(best, leaving[leaving != node], seen) or best
@@ -446,18 +376,6 @@ class ReplacementWaves:
                     if self._limits.admit(swapped):
                         best = self._better(best, swapped, seen) or best
         return best if best is not before else None
-
-    def _pool(self, leaving: Int32) -> Int32:
-        """Return other candidates to try, the most promising first. int32."""
-        found: list[int] = []
-        there = set(leaving.tolist())
-        for at in range(POOL):
-            for order in self._first[:3]:
-                node = int(order[at]) if at < len(order) else -1
-                if node >= 0 and node not in there:
-                    found.append(node)
-                    there.add(node)
-        return np.array(found[:POOL], np.int32)
 
     def adopt(self, wave: Wave) -> None:
         """Leave a wave in the simulation."""
@@ -485,14 +403,3 @@ class ReplacementWaves:
         received = wave.node[wave.node < len(self.fixed)]
         self.fixed[received] = True
         self.waves.append(wave)
-
-
-_TIE: Final = 1e-9
-
-
-def _is_better(one: _Judged, other: _Judged) -> bool:
-    """Return whether a wave is better than another: it saves more, or as much with less disturbance."""
-    by = one.rank - other.rank
-    if abs(by) > _TIE * max(abs(other.rank), 1e-6):
-        return by > 0
-    return (one.value.cost, one.value.new_count) < (other.value.cost, other.value.new_count)

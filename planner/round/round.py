@@ -66,14 +66,25 @@ class _NoDemand:
         return node
 
 
+class HeldGang(NamedTuple):
+    """A set of placeholders that all have places or none. set : its position; name : of the set; topology_key : label
+    that the nodes of new places share, "" = none."""
+
+    set: int
+    namespace: str
+    name: str
+    topology_key: str
+
+
 class HeldRoom(NamedTuple):
     """The placeholders that keep room: sets of equal ones, each set consecutive. names : of all M; bounds : int64[Q+1],
-    the placeholders of each set; demand : how many there should be.
+    the placeholders of each set; demand : how many there should be; gangs : sets of which all have places or none.
     """
 
     names: Sequence[str]
     bounds: Int64
     demand: RoomDemand
+    gangs: tuple[HeldGang, ...] = ()
 
 
 _NO_ROOM: Final = HeldRoom((), np.zeros(1, np.int64), _NoDemand())
@@ -133,7 +144,7 @@ def _with_bookings(room: HeldRoom, booked: BookedRoom) -> HeldRoom:
         return room
     bounds = np.concatenate([room.bounds, room.bounds[-1] + np.cumsum(booked.counts)])
     names = [*room.names, *booked.names]
-    return HeldRoom(names, bounds, _DemandAndBookings(room.demand, booked.counts))
+    return HeldRoom(names, bounds, _DemandAndBookings(room.demand, booked.counts), room.gangs)
 
 
 @dataclass(eq=False)

@@ -5,11 +5,14 @@ new nodes open and all pods placed.
 """
 
 from dataclasses import replace
+from enum import Enum
 from typing import Final, NamedTuple
 
 import numpy as np
 
+from trimtab.planner.facts.similarity import ZONE_LABEL
 from trimtab.planner.new_nodes.planned_nodes import PlannedNodes
+from trimtab.planner.new_nodes.zones_of_pods import bound_by_zones
 from trimtab.planner.placement.packing import packer
 from trimtab.planner.placement.waiting import priorities, unplaced
 from trimtab.planner.predicates.counters import needs_one_node
@@ -39,6 +42,14 @@ MOST_PRIORITIES: Final = 16
 """For how many priorities groups grow one after the other; pods of the lowest ones count as having the same."""
 MOST_ROUNDS: Final = 8
 """How often nodes are added because a plan is not valid with all its new nodes present from the start."""
+
+
+class PlanMode(Enum):
+    """How a plan is made: for all pods at once, also with zones chosen before, or group by group."""
+
+    WHOLE = 1
+    IN_ZONES = 2
+    BY_GROUP = 3
 
 
 class GivenNodes(NamedTuple):
@@ -84,17 +95,32 @@ class PlanAttempt:
         in_order = self.variant.by_priority or self.variant.smallest_first
         by_choice = self.request.settings.expanders[0] != Expander.CHEAPEST_PLAN
         if self.given is not None or in_order or by_choice or not len(self.unplaced.left):
-            return self._drafted(jointly=False)
-        found = self._drafted(jointly=True)
-        if self.variant.fewest_nodes or self._suffices(found):
-            return found
-        by_group = self._drafted(jointly=False)
-        if rating(by_group) < rating(found):
-            return by_group
+            return self._drafted(PlanMode.BY_GROUP)
+        return self._best_drafted()
+
+    def _best_drafted(self) -> ScaleUpPlan:
+        """Return the best of the plans for all pods at once, of which one with zones chosen beforehand is made where
+        the other does not hold for them, and of the plan made group by group."""
+        best, best_mode, mode = self._drafted(PlanMode.WHOLE), PlanMode.WHOLE, PlanMode.WHOLE
+        for another in (PlanMode.IN_ZONES, PlanMode.BY_GROUP):
+            if self._is_worth_trying(another, best):
+                found, mode = self._drafted(another), another
+                best, best_mode = (found, mode) if rating(found) < rating(best) else (best, best_mode)
+        if best_mode == mode:
+            return best
         # Amounts released by one plan are available to the other, as far as counters allow.
         self._return_to_room()
-        displaced = found.progress.replay(np.arange(len(found.progress.group_of)))
-        return self._drafted(jointly=True) if len(displaced) else found
+        displaced = best.progress.replay(np.arange(len(best.progress.group_of)))
+        return self._drafted(best_mode) if len(displaced) else best
+
+    def _is_worth_trying(self, mode: PlanMode, found: ScaleUpPlan) -> bool:
+        if mode == PlanMode.BY_GROUP:
+            return not self.variant.fewest_nodes and not self._suffices(found)
+        chosen = any(choice.chosen is not None for choice in found.history.choices)
+        zones = {labels.get(ZONE_LABEL) for labels in self.context.expanders.groups.labels} - {None}
+        state = self.simulation.state
+        bound = len(zones) > 1 and bool(bound_by_zones(state)[state.pod_class[self.unplaced.left]].any())
+        return (chosen or bool(len(found.refusals.pods))) and bound and self.request.round.in_time()
 
     def _suffices(self, found: ScaleUpPlan) -> bool:
         """Return whether no additional plan group by group is tried: for lack of time, or because there are very many
@@ -110,9 +136,9 @@ class PlanAttempt:
             and len(found.progress.groups) > self.request.settings.search.packed_groups
         )
 
-    def _drafted(self, *, jointly: bool) -> ScaleUpPlan:
+    def _drafted(self, mode: PlanMode) -> ScaleUpPlan:
         self._return_to_room()
-        return Draft(self, jointly=jointly).run()
+        return Draft(self, mode).run()
 
     def _return_to_room(self) -> None:
         """Undo all moves but those that placed pods where there was room."""
@@ -131,9 +157,9 @@ class Draft:
     choices : in order; reasons : int32[G] why a group can have no option, 0 = it can.
     """
 
-    def __init__(self, attempt: PlanAttempt, *, jointly: bool) -> None:
+    def __init__(self, attempt: PlanAttempt, mode: PlanMode) -> None:
         self.context, self.request = attempt.context, attempt.request
-        self.unplaced, self.jointly, self.given = attempt.unplaced, jointly, attempt.given
+        self.unplaced, self.mode, self.given = attempt.unplaced, mode, attempt.given
         self.variant = attempt.variant
         request, context = self.request, self.context
         existing, nobody = self.unplaced.on_existing, np.zeros(0, np.int32)
@@ -210,13 +236,15 @@ class Draft:
     def _plan_whole(self, left: Int32) -> Int32:
         """Plan for all pods at once, if required; return the pods that are left."""
         progress = self.progress
-        if not self.jointly:
+        if self.mode == PlanMode.BY_GROUP:
             return left
-        self.planned = plan_whole(self.context, progress, left, fewest_nodes=self.variant.fewest_nodes)
+        fewest_nodes, choose_zones = self.variant.fewest_nodes, self.mode == PlanMode.IN_ZONES
+        self.planned = plan_whole(self.context, progress, left, fewest_nodes=fewest_nodes, choose_zones=choose_zones)
         progress.open(self.planned.group_of, left[:0], left[:0])
         progress.fill_new(self._together(left))
-        waits = progress.state.pod_node[self.planned.pods] == NO_NODE
-        progress.place_in_slots(self.planned.on(progress.opened, waits))
+        for turn in self.planned.turns():
+            waits = turn & (progress.state.pod_node[self.planned.pods] == NO_NODE)
+            progress.place_in_slots(self.planned.on(progress.opened, waits))
         return progress.fill(self._without_place(left))
 
     def _together(self, pods: Int32) -> Int32:

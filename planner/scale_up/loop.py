@@ -5,6 +5,7 @@ The round's simulation is left with the new nodes open and all pods placed.
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -13,14 +14,15 @@ from trimtab.planner.placement.attempts import Attempt, Attempts, best_of
 from trimtab.planner.scale_up.cheaper_groups import in_cheaper_groups
 from trimtab.planner.scale_up.context import ScaleUpContext, ScaleUpRequest, survey
 from trimtab.planner.scale_up.draft import GivenNodes, PlanAttempt
-from trimtab.planner.scale_up.gangs.demand import waiting_gangs
+from trimtab.planner.scale_up.gangs.demand import waiting_gangs, waiting_placeholder_gangs
 from trimtab.planner.scale_up.gangs.plan import plan_with_gangs
 from trimtab.planner.scale_up.plan import PlanHistory, ScaleUpPlan
 from trimtab.planner.scale_up.preference import Worth, is_better, worth
 from trimtab.planner.scale_up.repacking import may_shrink, repackings
 from trimtab.planner.scale_up.variants import Variant, usual, variants
 from trimtab.planner.simulation.build import Simulation
-from trimtab.planner.simulation.kernels import count_domains_of
+from trimtab.planner.simulation.fresh import branch, go_over_to
+from trimtab.planner.simulation.kernels import count_domains_of, revert
 from trimtab.planner.simulation.log import MoveLogFullError, check_log, current_mark
 from trimtab.planner.simulation.state import SimulationState
 from trimtab.v1.plan_pb2 import Expander
@@ -36,12 +38,37 @@ def best_plan(request: ScaleUpRequest) -> ScaleUpPlan:
     while True:
         simulation = request.round.simulation
         try:
-            gangs = waiting_gangs(gangs_of(request.snapshot, request.cache))
-            if not gangs:
-                return _best(context, simulation, start)
-            return plan_with_gangs(context, simulation, start, gangs, _best)
+            return _by_budgets(context, simulation, start)
         except MoveLogFullError:
             request.round.enlarge_log(start)
+
+
+def _by_budgets(context: ScaleUpContext, simulation: Simulation, start: int) -> ScaleUpPlan:
+    """Return the best plan by the search's budgets, or by those with which it begins if that is better, with its moves
+    in the simulation. Raises MoveLogFullError."""
+    request = context.request
+    first_budgets = request.settings.search.begins_with
+    if first_budgets is None:
+        return _with_gangs(context, simulation, start)
+    less = request._replace(settings=replace(request.settings, search=first_budgets))
+    first = _with_gangs(context._replace(request=less), simulation, start)
+    if not request.round.in_time():
+        return first
+    other = simulation._replace(state=branch(simulation.state))
+    revert(other.state, start)
+    found = _with_gangs(context, other, start)
+    if is_better(worth(first), worth(found), request.settings.expanders):
+        return first
+    go_over_to(simulation.state, other.state)
+    return found
+
+
+def _with_gangs(context: ScaleUpContext, simulation: Simulation, start: int) -> ScaleUpPlan:
+    request = context.request
+    gangs = waiting_gangs(gangs_of(request.snapshot, request.cache)) + waiting_placeholder_gangs(request.round)
+    if not gangs:
+        return _best(context, simulation, start)
+    return plan_with_gangs(context, simulation, start, gangs, _best)
 
 
 def _best(context: ScaleUpContext, simulation: Simulation, start: int) -> ScaleUpPlan:

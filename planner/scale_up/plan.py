@@ -16,7 +16,7 @@ from trimtab.planner.scale_up.waiting_pods import UnplacedPods
 from trimtab.planner.simulation.fresh import branch
 from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import check_log
-from trimtab.planner.snapshot.columns import NO_NODE, Int32
+from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32
 
 
 class PlanHistory(NamedTuple):
@@ -75,6 +75,11 @@ class ScaleUpPlan(NamedTuple):
         place_where(before, self.unplaced.where.allowed, pods, node)
         check_log(before)
         return unplaced(before, pods)
+
+    def are_pods(self, pods: Int32) -> Bool:
+        """Return which of several pods : int32 are no placeholders. bool[pods]."""
+        found: Bool = pods < len(self.progress.state.pod_node) - len(self.context.request.round.placeholders)
+        return found
 
     def name_of(self, pod: int) -> str:
         """Return "namespace/name" of a pod, recently evicted ones included, or the name of a placeholder."""

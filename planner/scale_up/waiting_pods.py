@@ -118,6 +118,8 @@ def _in_room(simulation: Simulation, start: int) -> PodsOnExistingNodes:
 
 
 def placeholders(context: ScaleUpContext, simulation: Simulation) -> Int32:
-    """Return the placeholders that keep room, with or without a place. int32."""
-    last = len(simulation.state.pod_node)
-    return np.arange(last - len(context.request.round.placeholders), last, dtype=np.int32)
+    """Return the placeholders that keep room, with or without a place, without those of gangs that cannot be whole.
+    int32."""
+    last, rejected = len(simulation.state.pod_node), context.gangs.rejected
+    found = np.arange(last - len(context.request.round.placeholders), last, dtype=np.int32)
+    return found[~np.isin(found, rejected)] if len(rejected) else found

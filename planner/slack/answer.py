@@ -4,6 +4,7 @@ Placeholders and state depend only on the sets and the places; as long as these 
 bytes of the last answer are reused.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -124,7 +125,8 @@ class _Writer:
         self._nodes = this.snapshot.nodes.name
         self._table, self._node = outcome.table, outcome.placed.node
         # An upcoming node is not one of the snapshot.
-        self.on_node: Bool = (self._node >= 0) & (self._node < len(self._nodes))
+        self._is_there: Bool = (self._node >= 0) & (self._node < len(self._nodes))
+        self.on_node: Bool = self._is_there & ~_in_gang_that_waits(outcome.table, self._is_there)
         self.present: Int64 = outcome.table.count_on(self.on_node)
 
     @cached_property
@@ -160,11 +162,12 @@ class _Writer:
     def rows(self) -> bytes:
         """Return placeholders, by name of the set and number, with their dictionary, and the requesting objects."""
         entries, out = self._encoded, [entry(_DICTIONARY, self._encoded.dictionary)]
+        nodes = np.where(self.on_node, self._node, NO_NODE)
         for one, where in self._table.named():
             rest = entries.placeholders[entries.row[one.name]]
-            for name, node in zip(self._outcome.names[where], self._node[where].tolist(), strict=True):
+            for name, node in zip(self._outcome.names[where], nodes[where].tolist(), strict=True):
                 content = entry(_NAME, name.encode()) + rest
-                if 0 <= node < len(self._nodes):
+                if node >= 0:
                     content += entry(_NODE, self._nodes[node].encode())
                 out.append(entry(_PLACEHOLDERS, content))
         out.extend(self._objects(self._outcome.required.objects))
@@ -174,14 +177,19 @@ class _Writer:
         """Return the result for each object that requests room, by name. O(sets + objects)."""
         if not objects:
             return []
-        sets = self._table.sets
-        by_name = {one.for_object: found for one, found in zip(sets, self.present.tolist(), strict=True)}
+        by_name, whole = Counter[str](), Counter[str]()
+        for one, found in zip(self._table.sets, self.present.tolist(), strict=True):
+            by_name[one.for_object] += found
+            whole[one.for_object] += one.is_gang and found == one.number
         rows = [
             pb.SlackObject(
                 object=one.name,
                 asked_count=min(one.number, _MOST_COUNT),
-                present_count=by_name.get(one.name, 0),
+                present_count=by_name[one.name],
                 problem=one.problem,
+                asked_gang_count=min(one.gang_count, _MOST_COUNT),
+                present_gang_count=whole[one.name],
+                topology_key=one.topology_key,
             )
             for one in objects
         ]
@@ -190,10 +198,20 @@ class _Writer:
     def state(self) -> bytes:
         """Return the state for the next loop, sets by name."""
         # Upcoming nodes have no permanent name.
-        node: Int32 = np.where(self.on_node, self._node, NO_NODE).astype(np.int32)
+        node: Int32 = np.where(self._is_there, self._node, NO_NODE).astype(np.int32)
         entries = self._encoded
         heads = ((entries.states[entries.row[one.name]], where) for one, where in self._table.named())
         return remember(heads, self._table.number, node, self._nodes)
+
+
+def _in_gang_that_waits(table: PlaceholderTable, on_node: Bool) -> Bool:
+    """Return which placeholders are of gangs that are not whole on nodes : bool[M]."""
+    if not any(one.is_gang for one in table.sets):
+        return np.zeros(len(on_node), np.bool_)
+    count = np.diff(table.bounds)
+    waits = np.array([one.is_gang for one in table.sets], np.bool_) & (table.count_on(on_node) < count)
+    found: Bool = np.repeat(waits, count)
+    return found
 
 
 def _digest(value: object) -> bytes:

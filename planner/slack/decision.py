@@ -15,6 +15,7 @@ from trimtab.planner.round.decision import Decided, Decision, Summary
 from trimtab.planner.round.round import HeldRoom, Round
 from trimtab.planner.round.waiting import PendingPodsKey, place_waiting_pods, pods_that_wait
 from trimtab.planner.slack.answer import SlackOutcome, answer, summary_of
+from trimtab.planner.slack.gangs import held_gangs
 from trimtab.planner.slack.objects import object_requests
 from trimtab.planner.slack.parts import parts
 from trimtab.planner.slack.places import PlaceholderNames, arrange, placeholder_table
@@ -42,7 +43,7 @@ def decide(this: Round, settings: SlackSettings, state: pb.SlackState | None) ->
     names = PlaceholderNames(table)
     pods = tuple(chain.from_iterable(repeat(one.pod, one.number) for one in table.sets))
     demand = RequiredWithout(inputs, pool_parts, table.sets)
-    this.hold_room(HeldRoom(names, table.bounds, demand), pods, required.kinds)
+    this.hold_room(HeldRoom(names, table.bounds, demand, held_gangs(table.sets)), pods, required.kinds)
     first = this.simulation.pod_count + len(this.evictions)
     if names:
         _place_pods(this, leaving)

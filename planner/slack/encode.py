@@ -53,6 +53,7 @@ def _placeholder(one: PlaceholderSet, writer: SpecWriter) -> bytes:
         label_set=writer.label_set(one.pod.labels),
         namespace=one.pod.namespace,
         pool=one.pool,
+        is_in_gang=one.is_gang,
     )
     return made.SerializeToString(deterministic=True)
 

@@ -1,34 +1,39 @@
-"""Room requested by workloads and CapacityBuffers: one set of placeholders each.
+"""Room requested by workloads, pod groups and CapacityBuffers: one set of placeholders each, or one for each gang.
 
 Depends on the snapshot's requests and one setting, so it is computed once for all plans of a snapshot. Decides sizes
 and numbers; never the nodes of placeholders.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from trimtab.planner.model.values import SlackRequest
 from trimtab.planner.simulation.virtual_rows import NO_KINDS, Kinds, VirtualPod, kinds_of
 from trimtab.planner.slack import sizes
+from trimtab.planner.slack.gang_requests import GangRequest, placeholder_of_gang, requests_of_groups
 from trimtab.planner.slack.placeholder_sets import PlaceholderSet, SizeColumns, size_columns
 from trimtab.planner.slack.sizes import Amounts
 from trimtab.planner.snapshot.caches import SnapshotCache, SnapshotKey
 from trimtab.planner.snapshot.columns import Snapshot
 from trimtab.v1 import plan_pb2 as pb
 
+MOST: Final = 50_000
+"""Most placeholders of one plan; an absurd setting must not exhaust memory."""
 _BUFFER: Final = "CapacityBuffer/"
 """Prefix of the names of CapacityBuffers; all other objects are workloads."""
 
 
 class RequestingObject(NamedTuple):
-    """A workload or CapacityBuffer; number : of pods for which it requests room; problem : why no room
-    is kept, or "".
+    """A workload, pod group or CapacityBuffer; number : of pods for which it requests room; problem : why no room
+    is kept, or ""; gang_count : gangs of these pods, 0 = none; topology_key : label that all nodes of a gang share.
     """
 
     name: str
     number: int
     problem: str = ""
+    gang_count: int = 0
+    topology_key: str = ""
 
 
 class ObjectRequests(NamedTuple):
@@ -66,26 +71,32 @@ def object_requests(snapshot: Snapshot, smaller_buffers: bool, cache: SnapshotCa
     return cache.get(
         ObjectRequestsKey(smaller_buffers),
         snapshot,
-        lambda view: build_object_requests(view.slack_requests, smaller_buffers),
+        lambda view: build_object_requests(view.slack_requests, smaller_buffers, list(requests_of_groups(view))),
     )
 
 
-def build_object_requests(requests: Sequence[SlackRequest], smaller_buffers: bool) -> ObjectRequests:
-    """Return the room for given requests. smaller_buffers : as in `SlackSettings`. O(requests)."""
+def build_object_requests(
+    requests: Sequence[SlackRequest], smaller_buffers: bool, groups: Sequence[GangRequest] = ()
+) -> ObjectRequests:
+    """Return the room for given requests. smaller_buffers : as in `SlackSettings`; groups : requests of pod groups.
+    O(requests + gangs).
+    """
     found: list[PlaceholderSet] = []
     problems: list[str] = []
     objects: list[RequestingObject] = []
-    for request in sorted(requests, key=lambda one: one.object):
+    for request, pod_count in sorted([*map(GangRequest, requests), *groups], key=lambda one: one.request.object):
         size = dict(request.spec.requests)
         try:
             number = _number(request, size, smaller_buffers)
+            sets = list(_sets(request, size, number, pod_count))
         except ValueError as error:
             problems.append(f"{request.object}: {error}")
             objects.append(RequestingObject(request.object, 0, str(error)))
             continue
-        objects.append(RequestingObject(request.object, number))
-        if number:
-            found.append(_set(request, size, number))
+        gang_count = number if pod_count else int(number > 0)
+        of_gangs = (gang_count, request.topology_key) if request.is_gang else ()
+        objects.append(RequestingObject(request.object, number * max(pod_count, 1), "", *of_gangs))
+        found += sets
     columns = size_columns(found)
     return ObjectRequests(
         smaller_buffers,
@@ -109,8 +120,17 @@ def _number(request: SlackRequest, size: Amounts, smaller_buffers: bool) -> int:
     return sizes.buffered(request.replicas, request.percentage, request.scale, limit, smaller_buffers)
 
 
-def _set(request: SlackRequest, size: Amounts, number: int) -> PlaceholderSet:
+def _sets(request: SlackRequest, size: Amounts, number: int, pod_count: int) -> Iterator[PlaceholderSet]:
+    """Yield the sets of placeholders of a request. number : of pods, or of gangs of `pod_count` pods each, if it is not
+    0. Of more placeholders than a plan has, only so many are yielded that there are too many. Raises ValueError."""
     is_buffer = request.object.startswith(_BUFFER)
     kind = pb.PlaceholderKind.CAPACITY_BUFFER if is_buffer else pb.PlaceholderKind.WORKLOAD
-    pod = VirtualPod(request.namespace, request.spec, request.labels)
-    return PlaceholderSet(request.object, kind, pod, number, size, request.object)
+    if number and not request.is_gang:
+        pod = VirtualPod(request.namespace, request.spec, request.labels)
+        yield PlaceholderSet(request.object, kind, pod, number, size, request.object)
+    elif number:
+        each, gang_count = (pod_count, number) if pod_count else (number, 1)
+        for gang in range(1, min(gang_count, MOST // each + 1) + 1):
+            name = f"{request.object}:{gang}"
+            pod = placeholder_of_gang(request, name)
+            yield PlaceholderSet(name, kind, pod, each, size, request.object, "", True, request.topology_key)

@@ -19,7 +19,8 @@ class PlaceholderSet(NamedTuple):
 
     name : prefix of the names of its placeholders; kind : `PlaceholderKind.Code`; pod : each of them as a pod for
     scheduling; number : how many there should be; size : by resource; for_object : "Kind/namespace/name" or ""; pool :
-    the requesting pool, "" = the whole cluster.
+    the requesting pool, "" = the whole cluster; is_gang : all of them have nodes or none; topology_key : label of which
+    all these nodes have the same value, "" = none.
     """
 
     name: str
@@ -29,6 +30,8 @@ class PlaceholderSet(NamedTuple):
     size: Amounts
     for_object: str = ""
     pool: str = ""
+    is_gang: bool = False
+    topology_key: str = ""
 
 
 class SizeColumns(NamedTuple):

@@ -15,6 +15,7 @@ import numpy as np
 from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.simulation.log import check_log
 from trimtab.planner.simulation.state import OPEN
+from trimtab.planner.slack.gangs import SearchedNodes, place_gangs
 from trimtab.planner.slack.kernels.places import RUNS, choose_staying, place_placeholders
 from trimtab.planner.slack.placeholder_sets import PlaceholderSet, SizeColumns
 from trimtab.planner.slack.state import PreviousSets
@@ -171,12 +172,27 @@ def arrange(simulation: Simulation, table: PlaceholderTable, first_pod: int, all
     hint = _hints(simulation, table, pods, every)
     tried = np.zeros(len(table.sets), np.int64)
     order = _order(simulation, table, hint, every)
-    place_placeholders(state, table.bounds, pods, hint, order, every, tried)
+    in_gangs = _are_gangs(table)
+    if in_gangs.any():
+        # What fits only together comes before what fits by itself.
+        place_gangs(simulation, table.sets, SearchedNodes(order, every), table.bounds, pods, hint)
+        single, count = ~in_gangs, np.diff(table.bounds)
+        rows = np.repeat(single, count)
+        bounds, found = np.concatenate([[0], np.cumsum(count[single])]), tried[single]
+        place_placeholders(state, bounds, pods[rows], hint[rows], order, every, found)
+        tried[single] = found
+    else:
+        place_placeholders(state, table.bounds, pods, hint, order, every, tried)
     check_log(state)
     node = state.pod_node[pods].astype(np.int32)
     was_there = (table.before >= 0) | (table.before == UNKNOWN_NODE)
     had_to_leave = was_there & (node != table.before)
     return PlaceholderNodes(node, had_to_leave, tried)
+
+
+def _are_gangs(table: PlaceholderTable) -> Bool:
+    """Return which sets are gangs. bool[Q]."""
+    return np.fromiter((one.is_gang for one in table.sets), np.bool_, len(table.sets))
 
 
 def _hints(simulation: Simulation, table: PlaceholderTable, pods: Int64, allowed: Bool) -> Int32:
@@ -207,7 +223,8 @@ def _order(simulation: Simulation, table: PlaceholderTable, hint: Int32, allowed
     Nodes with less of a resource than the smallest placeholder needs are left out. The result is empty if no
     placeholder has to be placed.
     """
-    searching = table.count_on(hint == NO_NODE) > 0
+    # A gang that is not whole leaves the nodes that it has.
+    searching = (table.count_on(hint == NO_NODE) > 0) | _are_gangs(table)
     if not searching.any():
         # A hint can fail because of affinity or spread; such a placeholder needs other nodes to try.
         if simulation.state.local_class.all() or not len(searching):

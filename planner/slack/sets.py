@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from trimtab.planner.simulation.virtual_rows import Kinds, VirtualPod, kinds_of
 from trimtab.planner.slack import sizes
-from trimtab.planner.slack.objects import ObjectRequests, RequestingObject
+from trimtab.planner.slack.objects import MOST, ObjectRequests, RequestingObject
 from trimtab.planner.slack.parts import Part
 from trimtab.planner.slack.placeholder_sets import PlaceholderSet, SizeColumns, size_columns
 from trimtab.planner.slack.rooms import Rooms
@@ -20,8 +20,6 @@ from trimtab.planner.slack.sizes import SPREAD_OUT, Amounts
 from trimtab.v1 import plan_pb2 as pb
 
 Kind = pb.PlaceholderKind
-MOST: Final = 50_000
-"""Most placeholders of one plan; an absurd setting must not exhaust memory."""
 NAMESPACE: Final = "default"
 """Pod of placeholders that make room for any pod."""
 _STANDARD: Final = "standard"
@@ -70,6 +68,7 @@ class _SetCollector:
         """Add a set, or as much of it as is allowed."""
         most = MOST - self._total
         if one.number > most:
+            most = 0 if one.is_gang else most
             self.problems.append(f"{one.name}: {one.number} placeholders are requested, of which {most} are kept")
         one = one._replace(number=min(one.number, most))
         self._total += one.number

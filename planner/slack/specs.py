@@ -70,18 +70,19 @@ class SpecWriter:
         return before + self._out.SerializeToString(deterministic=True)
 
     def _write_label_sets(self) -> None:
-        pairs = [(self._string(key), self._string(value)) for labels in self._label_sets for key, value in labels]
+        pairs = [(self.string(key), self.string(value)) for labels in self._label_sets for key, value in labels]
         sizes = [len(labels) for labels in self._label_sets]
         sets = self._out.label_sets
         sets.offsets = _int32(np.cumsum([0, *sizes]))
         sets.keys = _int32([key for key, _ in pairs])
         sets.values = _int32([value for _, value in pairs])
 
-    def _string(self, text: str) -> int:
+    def string(self, text: str) -> int:
+        """Return the index of a string."""
         return self._strings.setdefault(text, len(self._strings))
 
     def _write(self, spec: PodRequirements, out: snapshot_pb2.PodSpec) -> None:
-        text = self._string
+        text = self.string
         out.requests.extend(self.amounts(spec.requests))
         for key, value in spec.node_selector:
             out.node_selector.add(key=text(key), value=text(value))
@@ -108,12 +109,12 @@ class SpecWriter:
         out.local_storage = spec.local_storage
         out.priority = spec.priority
         if spec.scheduler_name:
-            out.scheduler_name = self._string(spec.scheduler_name)
+            out.scheduler_name = self.string(spec.scheduler_name)
         if spec.unsupported:
             out.unsupported.extend(spec.unsupported)
         for field in ("exclusive_disks", "read_only_disks", "node_features"):
             if names := getattr(spec, field):
-                getattr(out, field).extend([self._string(name) for name in names])
+                getattr(out, field).extend([self.string(name) for name in names])
 
     def _add_term(self, out: snapshot_pb2.NodeSelector, term: NodeAffinityTerm) -> None:
         out.terms.add(
@@ -124,9 +125,9 @@ class SpecWriter:
     def _requirements(self, selector: Iterable[LabelRequirement]) -> list[snapshot_pb2.LabelRequirement]:
         return [
             snapshot_pb2.LabelRequirement(
-                key=self._string(one.key),
+                key=self.string(one.key),
                 operator=_code(one.operator),
-                values=[self._string(value) for value in one.values],
+                values=[self.string(value) for value in one.values],
             )
             for one in selector
         ]
@@ -137,20 +138,20 @@ class SpecWriter:
     def _affinity(self, term: AffinityTerm) -> snapshot_pb2.PodAffinityTerm:
         return snapshot_pb2.PodAffinityTerm(
             selector=self._selector(term.selector),
-            namespaces=[self._string(one) for one in term.namespaces],
+            namespaces=[self.string(one) for one in term.namespaces],
             namespace_selector=self._selector(term.namespace_selector),
-            topology_key=self._string(term.topology_key),
+            topology_key=self.string(term.topology_key),
         )
 
     def _spread(self, one: SpreadConstraint) -> snapshot_pb2.TopologySpreadConstraint:
         return snapshot_pb2.TopologySpreadConstraint(
             max_skew=one.max_skew,
-            topology_key=self._string(one.topology_key),
+            topology_key=self.string(one.topology_key),
             selector=self._selector(one.selector),
             min_domains=one.min_domains,
             honor_node_affinity=one.honor_node_affinity,
             honor_node_taints=one.honor_node_taints,
-            match_label_keys=[self._string(key) for key in one.match_label_keys],
+            match_label_keys=[self.string(key) for key in one.match_label_keys],
         )
 
 

@@ -57,6 +57,7 @@ def _pod_group(row: Row, index: int, m: pb.PodGroup, pod_of: Callable[[Row, pb.T
         if m.HasField("desired_count")
         else UNKNOWN_COUNT,
         pod_template=pod_of(row, m.pod_template) if m.HasField("pod_template") else None,
+        slack=m.slack,
     )
 
 

@@ -62,6 +62,8 @@ def _request(row: Row, one: pb.SlackRequest, dictionary: RequestDictionary) -> S
         replicas=_given(row, one, "replicas"),
         percentage=_given(row, one, "percentage"),
         limits=_limits(row, one.limits, dictionary.resources),
+        is_gang=one.is_gang,
+        topology_key=row.text(one.topology_key, "topology_key") if one.is_gang else "",
     )
 
 

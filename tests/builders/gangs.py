@@ -15,7 +15,8 @@ GROUP_OF = "test/pod-group"
 
 
 class GangRow(NamedTuple):
-    """A pod group. min_count : 0 = policy BASIC; key : of the topology; whole : it moves as a whole."""
+    """A pod group. min_count : 0 = policy BASIC; key : of the topology; whole : it moves as a whole; priority : None =
+    it is of Kubernetes 1.36."""
 
     name: str
     min_count: int = 0
@@ -23,6 +24,7 @@ class GangRow(NamedTuple):
     whole: bool = False
     namespace: str = "default"
     problem: str = ""
+    priority: int | None = None
 
 
 def member(name: str, group: str, cpu: str = "1", **more: Any) -> Json:
@@ -61,6 +63,7 @@ def with_groups(
             topology_key=string(one.key),
             disruption_mode=pb.PodGroupDisruptionMode.POD_GROUP if one.whole else pb.PodGroupDisruptionMode.POD,
             problem=one.problem,
+            priority=one.priority,
         )
     message.strings[:] = texts
     return message

@@ -2,11 +2,13 @@
 topology keys, groups that are missing, and minimums above the number of pods.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from random import Random
 
 from tests.builders import random_rows
 from tests.builders.random_growth import growing_cluster
+from tests.builders.rows import PodRow
 from tests.builders.snapshots import Cluster
 from trimtab.planner.model.values import PodGroup
 
@@ -38,7 +40,13 @@ def gang_cluster(seed: int, most_pending: int = 24) -> Cluster:
                     min_count=random.choice((0, 1, 2, 2, 3, 4, 6)),
                     topology_key=random.choice(("", "", "", random_rows.ZONE, random_rows.HOST)),
                     moves_whole=random.random() < 0.3,
-                    priority=random.choice((None, None, 5)),
+                    priority=random.choice((None, None, 5, *_priorities(pods, namespace, name))),
                 )
             )
     return replace(cluster, pods=pods, pod_groups=groups)
+
+
+def _priorities(pods: Mapping[tuple[str, str], PodRow], namespace: str, group: str) -> list[int]:
+    """Return the priority of a group's pods twice, if all have one."""
+    found = {pod.spec.priority for (space, _), pod in pods.items() if (space, pod.pod_group) == (namespace, group)}
+    return [*found, *found] if len(found) == 1 else []

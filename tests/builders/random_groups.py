@@ -67,7 +67,13 @@ def _pod_group(random: Random, name: str, namespace: str) -> Json:
         spec |= random.choice(
             ({"workloadRef": {"workloadName": "w"}}, {"podGroupTemplateRef": {"workload": {"workloadName": "w"}}})
         )
-    return _object("scheduling.k8s.io/v1beta1", "PodGroup", name, namespace, spec)
+    made = _object("scheduling.k8s.io/v1beta1", "PodGroup", name, namespace, spec)
+    if random.random() < 0.3:
+        made["metadata"]["annotations"] = {"trimtab.dev/slack": random.choice(("1", "2", "x"))}
+    if name == "gang" and "resourceClaims" in spec:
+        # Also where there is no such claim.
+        made["status"] = {"resourceClaimStatuses": [{"name": "nic", "resourceClaimName": "made"}]}
+    return made
 
 
 def provisioning_requests(random: Random, templates: list[str], namespace: str) -> list[Json]:

@@ -171,6 +171,7 @@ def _groups(draw: Draw, nodes: list[str]) -> list[Json]:
     return groups
 
 
+TOGETHER = (("trimtab.dev/slack-together", "true"), ("trimtab.dev/slack-topology-key", "topology.kubernetes.io/zone"))
 _ANNOTATIONS = (
     ("cluster-autoscaler.kubernetes.io/safe-to-evict", ("true", "false", "on-completion", "x")),
     ("cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes", ("data", "data,cache", "")),
@@ -286,7 +287,9 @@ def _owner(draw: Draw, number: int) -> Json:
     else:
         spec |= draw.maybe(0.8, lambda: count, "replicas")
         status = {"replicas": draw.number(1, 4)}
-    annotations = draw.some((("deployment.kubernetes.io/revision", draw.one(("3", "x"))), ("trimtab.dev/slack", "2")))
+    annotations = draw.some(
+        (("deployment.kubernetes.io/revision", draw.one(("3", "x"))), ("trimtab.dev/slack", "2"), *TOGETHER)
+    )
     above = {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -366,7 +369,11 @@ def _buffers(draw: Draw, owners: list[Json]) -> list[Json]:
     buffer = {
         "apiVersion": "autoscaling.x-k8s.io/v1beta1",
         "kind": "CapacityBuffer",
-        "metadata": {"name": "buffer", "namespace": "default"},
+        "metadata": {
+            "name": "buffer",
+            "namespace": "default",
+            **draw.maybe(0.4, lambda: dict(draw.some((*TOGETHER, ("trimtab.dev/slack-together", "x")))), "annotations"),
+        },
         "spec": spec,
     }
     return [template, buffer]

@@ -417,6 +417,7 @@ class _Writer:
             disruption_mode=pb.PodGroupDisruptionMode.POD_GROUP if group.moves_whole else 0,
             priority=group.priority,
             desired_count=None if group.desired_count < 0 else group.desired_count,
+            slack=group.slack,
         )
         set_time(out.create_time, group.created_ns)
         if group.pod_template is not None:
@@ -465,6 +466,7 @@ def slack_requests(requests: Iterable[SlackRequest]) -> pb.SlackRequests:
             if getattr(one, name) >= 0:
                 setattr(row, name, getattr(one, name))
         row.limits.extend(writer.amounts(one.limits))
+        row.is_gang, row.topology_key = one.is_gang, writer.string(one.topology_key)
         rows.append(row)
     return pb.SlackRequests(dictionary=writer.finish(), requests=rows)
 

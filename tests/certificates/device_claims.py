@@ -191,9 +191,25 @@ class DeviceClaims:
             allocated, at = self._allocated.get(key, (False, ""))
             if allocated and at != node and at and (at in there or self._consumers.get(key, set()) - users):
                 return f"claim {claim.shared_claim} has devices of {at}"
-            if there and not (allocated and not at):
+            if there and not (allocated and not at) and key not in self.shared_and_reached([pod]):
                 return f"other pods of claim {claim.shared_claim} are on {sorted(there)}"
         return ""
+
+    def shared_and_reached(self, pods: Iterable[Pod]) -> dict[tuple[str, str], list[pb.DeviceSubRequest]]:
+        """Return the request of each device of the claims without devices that pods share, by claim, where only devices
+        that several nodes reach are eligible for all of them."""
+        found = {}
+        for key, spec in {
+            (pod.namespace, one.shared_claim): one.spec for pod in pods for one in pod.spec.claims
+        }.items():
+            if not key[1] or self._allocated.get(key, (False, ""))[0]:
+                continue
+            row = self._named.get(key)
+            wanted = spec if row is None else self._devices.claim_specs[self._claim_spec[row]]
+            of = [one for request in wanted.requests for one in request.alternatives for _ in range(one.count or 1)]
+            if of and all(map(self.is_reached, of)):
+                found[key] = of
+        return found
 
     @cached_property
     def _users(self) -> dict[tuple[str, str], set[str]]:

@@ -1,7 +1,8 @@
 """Proof that a scale-up decision treats gangs as wholes, from only the snapshot and the answer.
 
 A plan never has places for some pods of a gang while fewer than its minimum would run; the places of a gang are in one
-domain of its topology key; pods that the scheduler holds have none. Shares no code with the planner.
+domain of its topology key; pods that the scheduler holds have none, nor has a group with a priority of which a pod has
+another one, or scheduling gates (kube-scheduler 1.37). Shares no code with the planner.
 """
 
 import struct
@@ -13,6 +14,8 @@ from trimtab.v1 import snapshot_pb2 as pb
 
 Reason = reason_pb2.GangReason
 HOSTNAME = "kubernetes.io/hostname"
+GATED = 8
+"""Flag of pods with scheduling gates."""
 
 
 @dataclass
@@ -22,6 +25,8 @@ class Gang:
     key: str
     row: pb.PodGroup | None
     pods: dict[str, str] = field(default_factory=dict)
+    priorities: set[int] = field(default_factory=set)
+    has_gates: bool = False
 
     @property
     def least(self) -> int:
@@ -37,7 +42,13 @@ class Gang:
     @property
     def held(self) -> bool:
         """Whether the scheduler holds its pods."""
-        return self.row is None or bool(self.row.problem) or len(self.pods) < self.least
+        return self.row is None or bool(self.row.problem) or len(self.pods) < self.least or self.is_mixed
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether the group has a priority, and a pod another one, or scheduling gates."""
+        own = self.row.priority if self.row is not None and self.row.HasField("priority") else None
+        return own is not None and (self.has_gates or bool(self.priorities - {own}))
 
 
 def gangs_in(message: pb.ClusterSnapshot) -> dict[str, Gang]:
@@ -45,7 +56,8 @@ def gangs_in(message: pb.ClusterSnapshot) -> dict[str, Gang]:
     table, rows = message.pods, {f"{one.namespace}/{one.name}": one for one in message.pod_groups}
     if not table.pod_group:
         return {}
-    groups, spaces, nodes = (_int32(column) for column in (table.pod_group, table.namespace, table.node))
+    columns = (table.pod_group, table.namespace, table.node, table.spec)
+    groups, spaces, nodes, specs = (_int32(column) for column in columns)
     deletion = [one for (one,) in struct.iter_unpack("<q", table.deletion)] or [0] * table.count
     found: dict[str, Gang] = {}
     offset = 0
@@ -60,6 +72,8 @@ def gangs_in(message: pb.ClusterSnapshot) -> dict[str, Gang]:
         key = f"{space}/{message.strings[groups[i]]}"
         gang = found.setdefault(key, Gang(key, rows.get(key)))
         gang.pods[f"{space}/{name}"] = message.strings[nodes[i]]
+        gang.priorities.add(message.pod_specs[specs[i]].priority)
+        gang.has_gates |= not nodes[i] and bool(table.flags and table.flags[i] & GATED)
     return found
 
 
@@ -82,7 +96,7 @@ def _of_gang(message: pb.ClusterSnapshot, decision: plan_pb2.ScaleUpDecision, ga
         yield f"{gang.key}: {bound} + {len(placed)} pods would run, {gang.least} must"
     if placed and gang.row is not None and gang.row.topology_key:
         yield from _domains(message, decision, gang, new)
-    lonely = gang.row is not None and not gang.row.problem and gang.least == 1 and not gang.row.topology_key
+    lonely = gang.row is not None and not gang.held and gang.least == 1 and not gang.row.topology_key
     told = {one.group: one for one in decision.gangs}
     if gang.pending and gang.key not in told and not (lonely and gang.row.policy == pb.PodGroupPolicy.BASIC):  # type: ignore[union-attr]
         yield f"{gang.key} is not reported"

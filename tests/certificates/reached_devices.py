@@ -36,7 +36,7 @@ class ReachedDevices:
     def offence(self, pod: Pod, node: str, on: Mapping[str, Sequence[Pod]]) -> str:
         """Return why a pod and all others that have a place cannot have what they claim. on : the pods of each node."""
         requests = self._requests(pod)
-        if not requests:
+        if not requests and not self.claims.shared_and_reached([pod]):
             return ""
         if any(not self._eligible(one, node) for one in requests):
             return f"{node} reaches no such device"
@@ -52,7 +52,16 @@ class ReachedDevices:
             if not (key in staying and key in self._held)
             for one in self._requests(other)
         ]
+        wanted += self._shared([one for one, _ in placed.values()], {one.key: at for one, at in placed.values()}, held)
         return "" if can_all_have(wanted) else f"{len(wanted)} devices cannot be given, whoever gets which"
+
+    def _shared(self, pods: Sequence[Pod], node_of: Mapping[str, str], held: set[Key]) -> list[set[Key]]:
+        """Return the devices of which claims that pods share want one each: those that all these pods reach."""
+        out = []
+        for claim, requests in self.claims.shared_and_reached(pods).items():
+            at = {node_of[pod.key] for pod in pods if claim in self.claims.shared_and_reached([pod])}
+            out += [set.intersection(*(self._eligible(one, node) for node in at)) - held for one in requests]
+        return out
 
     def _requests(self, pod: Pod) -> list[pb.DeviceSubRequest]:
         """Return the request of each device that a pod asks for and no node has of its own."""

@@ -7,10 +7,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.e2e.actuator_process import QUICK
+from tests.e2e.actuator_process import QUICK, listed
 from tests.e2e.control_plane.control_plane import ControlPlane, free_ports
 from tests.e2e.loop_processes import planner_at, process
 from tests.e2e.restarted import RestartedProcess
+from tests.e2e.watch_log import HARD_TAINT
 
 Json = dict[str, Any]
 
@@ -58,3 +59,12 @@ def closed_loop(
         yield actuator
         loop.send_signal(signal.SIGTERM)
         assert loop.wait(60) == 0, (folder / "loop.log").read_text()[-3000:]
+
+
+def tainted(plane: ControlPlane) -> list[str]:
+    """Return the nodes that are about to go."""
+    return [
+        one["metadata"]["name"]
+        for one in listed(plane, "nodes")
+        if any(taint["key"] == HARD_TAINT for taint in one["spec"].get("taints", ()))
+    ]

@@ -11,7 +11,7 @@ import pytest
 from tests.builders import device_objects as dra
 from tests.e2e import workloads
 from tests.e2e.actuator_process import apply, listed
-from tests.e2e.closed_loop import closed_loop
+from tests.e2e.closed_loop import closed_loop, tainted
 from tests.e2e.control_plane.control_plane import ControlPlane
 from tests.e2e.driver_stand_in import driver_stand_in
 from tests.e2e.loop_processes import until
@@ -39,16 +39,6 @@ def train(replicas: int) -> Json:
     made = workloads.deployment("train", replicas, "50m", "gpu")
     made["spec"]["template"]["spec"]["resourceClaims"] = [{"name": "own", "resourceClaimTemplateName": "one-gpu"}]
     return made
-
-
-def tainted(plane: ControlPlane) -> list[str]:
-    """Return the nodes that are about to go."""
-    nodes = listed(plane, "nodes")
-    return [
-        one["metadata"]["name"]
-        for one in nodes
-        if any(taint["key"] == "ToBeDeletedByClusterAutoscaler" for taint in one["spec"].get("taints", ()))
-    ]
 
 
 def is_served(plane: ControlPlane, pods: int, nodes: int) -> bool:

@@ -9,8 +9,6 @@ count claims that compete without being alike by shares that fit in any order, w
 `CheckFit` told that count. It asks the allocator now (`planner/decisions/device_fit.py`).
 """
 
-import json
-import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,18 +19,13 @@ import pytest
 from tests.e2e import device_places as places
 from tests.e2e.actuator_process import apply, listed
 from tests.e2e.control_plane.control_plane import DEVICE_GATES, SERVED, ControlPlane, cached_binaries
-from trimtab.clients.cli.planners import PlannerAccess, open_planner
-from trimtab.clients.kubernetes.registry import EXPORTED_KINDS
-from trimtab.clients.snapshots.objects import build_snapshot, decode_objects
-from trimtab.v1 import plan_pb2
-from trimtab.v1 import snapshot_pb2 as pb
+from tests.e2e.fit_and_scheduler import fitting, settle, snapshot_of
+from trimtab.clients.cli.planners import open_planner
 
 pytestmark = pytest.mark.e2e
 
 Json = dict[str, Any]
-LIMIT_S = 60.0
 PODS, WAVES = 200, 5
-DEVICE_KINDS = "resourceclaims,resourceclaimtemplates,resourceslices,deviceclasses"
 
 
 @pytest.fixture(scope="module")
@@ -40,45 +33,6 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     state = tmp_path_factory.mktemp("plane") / "state"
     with ControlPlane(cached_binaries(), state, feature_gates=DEVICE_GATES, served=SERVED) as started:
         yield started
-
-
-def exported(plane: ControlPlane) -> list[Json]:
-    items: list[Json] = json.loads(plane.kubectl("get", f"{EXPORTED_KINDS},{DEVICE_KINDS}", "-A", "-o", "json"))[
-        "items"
-    ]
-    return items
-
-
-def snapshot_of(plane: ControlPlane, more: list[Json]) -> pb.ClusterSnapshot:
-    """Return the cluster with pods that are not there yet."""
-    waiting = [one | {"metadata": one["metadata"] | {"uid": one["metadata"]["name"]}} for one in more]
-    return build_snapshot(decode_objects([*exported(plane), *waiting])).snapshot
-
-
-def fitting(planner: PlannerAccess, snapshot: pb.ClusterSnapshot, pods: list[str]) -> dict[str, set[str]]:
-    """Return the nodes on which each pod fits."""
-    request = plan_pb2.PlanRequest(request_id="fit", fit_pods=[f"default/{name}" for name in pods])
-    request.now.seconds = int(time.time())
-    answers = planner.check_fit(snapshot, request)
-    return {one.pod.partition("/")[2]: {node.node for node in one.nodes if node.fits} for one in answers}
-
-
-def nodes_of(plane: ControlPlane) -> dict[str, str]:
-    """Return the node of each pod, "" while it waits."""
-    return {one["metadata"]["name"]: one["spec"].get("nodeName", "") for one in listed(plane, "pods")}
-
-
-def settle(plane: ControlPlane, planner: PlannerAccess) -> dict[str, str]:
-    """Wait until each pod that waits fits nowhere; return where all are."""
-    end = time.monotonic() + LIMIT_S
-    while True:
-        there = nodes_of(plane)
-        waiting = [name for name, node in there.items() if not node]
-        left = {name: nodes for name, nodes in fitting(planner, snapshot_of(plane, []), waiting).items() if nodes}
-        if not left:
-            return nodes_of(plane)
-        assert time.monotonic() < end, f"the scheduler leaves these, which fit: {left}"
-        time.sleep(0.3)
 
 
 def run_waves(plane: ControlPlane, pods: list[Json], size: int) -> dict[str, str]:

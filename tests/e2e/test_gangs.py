@@ -23,7 +23,10 @@ Json = dict[str, Any]
 LIMIT_S = 60.0
 CPU = "1800m"
 """Two such pods fill a node of 4 CPUs."""
+SIZES = (8, 16, 32, 64)
+"""Of gangs that need all nodes which the two groups of their pool may have."""
 MOST = {"small-a": 2, "small-b": 3, "large-a": 5, "large-b": 4, "head-a": 1}
+MOST |= {f"of{size}-{group}": size // 4 for size in SIZES for group in "ab"}
 """Most nodes of each group; the part before the hyphen is the pool that pods ask for."""
 
 
@@ -79,6 +82,15 @@ class Watched(NamedTuple):
     def bound(self, gang: str) -> int:
         """Return how many pods of a gang have a node."""
         return sum("nodeName" in one["spec"] for one in self.pods(gang))
+
+    def attempts(self) -> Counter[str]:
+        """Return how many times the scheduler has tried to place a pod group, by result, as it counts itself."""
+        found: Counter[str] = Counter()
+        for line in self.plane.scheduler_metrics().splitlines():
+            if line.startswith("scheduler_podgroup_schedule_attempts_total{"):
+                labels, _, value = line.rpartition(" ")
+                found[labels.partition('result="')[2].partition('"')[0]] += int(float(value))
+        return found
 
     def more_rounds(self, count: int) -> None:
         """Wait for so many rounds more."""
@@ -167,6 +179,33 @@ def test_a_gang_that_cannot_be_whole_takes_no_node_from_a_later_pod(watched: Wat
     watched.more_rounds(3)
     assert watched.ordered().total() == before + 1
     assert watched.bound("never") == 0
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("size", SIZES)
+def test_gangs_of_up_to_64_pods_get_all_nodes_of_two_groups_and_are_bound_in_one_pass(
+    watched: Watched, size: int
+) -> None:
+    pool = f"of{size}"
+    groups = {f"{pool}-a", f"{pool}-b"}
+    # Two pods more than all nodes of the two groups have room for.
+    over = f"over{size}"
+    apply(watched.plane, gangs.pod_group(over, size + 2), *members(over, pool, size + 2))
+    text = until("the reason is told", lambda: watched.why_not(f"{over}-worker-00"), LIMIT_S)
+    assert f"its gang default/{over} waits: 2 of {size + 2} pods that it needs have no place" in text
+    watched.more_rounds(3)
+    assert not groups & watched.ordered().keys()
+
+    before = watched.attempts()["scheduled"]
+    whole = f"whole{size}"
+    apply(watched.plane, gangs.pod_group(whole, size), *members(whole, pool, size))
+    until(f"all {size} are bound", lambda: watched.bound(whole) == size, 2 * LIMIT_S)
+    together(watched, whole, groups, nodes=size // 2)
+    assert watched.attempts()["scheduled"] == before + 1
+    watched.more_rounds(2)
+    assert {group: watched.ordered()[group] for group in groups} == dict.fromkeys(groups, size // 4)
+    assert watched.ordered() == watched.nodes_by_group()
+    assert watched.bound(over) == 0
 
 
 def together(watched: Watched, gang: str, groups: set[str], *, nodes: int) -> None:

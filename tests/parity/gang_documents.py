@@ -29,11 +29,16 @@ def recorded() -> Iterator[Answered]:
         yield from (Answered(**json.loads(line)) for line in lines)
 
 
-def bound_by_plan(question: Question) -> list[int]:
-    """Return how many of the waiting pods of each unit a plan places on the nodes that are there."""
+def bound_by_plan(question: Question, minor: int = 36) -> list[int]:
+    """Return how many of the waiting pods of each unit a plan places on the nodes that are there. minor : version of
+    Kubernetes; from 37 on, groups have a priority."""
     nodes = [node(f"n{at}", str(one["cpus"]), labels={"pool": one["pool"]}) for at, one in enumerate(question["nodes"])]
     pods = [one for at, unit in enumerate(question["units"]) for one in _pods(at, unit)]
-    groups = [GangRow(f"u{at}", one["min"]) for at, one in enumerate(question["units"]) if one["min"]]
+    groups = [
+        GangRow(f"u{at}", one["min"], priority=one["priority"] if minor >= 37 else None)
+        for at, one in enumerate(question["units"])
+        if one["min"]
+    ]
     placed = plan_gangs(groups, nodes, pods).decision.on_existing
     units = [int(key.removeprefix("default/u").partition("-")[0]) for key in placed]
     return [units.count(at) for at in range(len(question["units"]))]
@@ -43,9 +48,12 @@ def _pods(at: int, unit: Question) -> Iterator[Json]:
     priority: Json = {"priority": unit["priority"], "preemptionPolicy": "Never"}
     for number, on in enumerate(unit["running"]):
         yield _pod(at, unit, f"running-{number}", node=f"n{on}", phase="Running", spec=priority)
+    odd = {"priority": {"priority": unit["priority"] + 1000}, "gate": {"schedulingGates": [{"name": "wait"}]}}
+    different: Json = odd.get(unit.get("odd", ""), {})
     for pool, count in unit["pods"].items():
         for number in range(count):
-            yield _pod(at, unit, f"{pool}-{number}", spec=priority | {"nodeSelector": {"pool": pool}})
+            yield _pod(at, unit, f"{pool}-{number}", spec=priority | different | {"nodeSelector": {"pool": pool}})
+            different = {}
 
 
 def _pod(at: int, unit: Question, name: str, **more: Any) -> Json:

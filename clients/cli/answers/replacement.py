@@ -163,13 +163,20 @@ def frontier_rows(decision: plan_pb2.ReplacementDecision) -> Iterator[tuple[str,
             f"{one.wave_count}",
             f"{one.leaving_node_count:,}",
             f"{one.new_node_count:,}",
-            f"{one.evicted_pod_count:,}",
+            _disturbed(one),
             money(one.saving_per_hour),
             f"{one.saving_per_hour * HOURS_A_MONTH:,.0f}",
             f"{one.balanced_score:.2f}" if one.HasField("balanced_score") else "",
             (duration(pays) if pays >= 1 else "at once") if one.HasField("payback_time") else "never",
             "; ".join(filter(None, (chosen, f"{stop}{detail}"))),
         )
+
+
+def _disturbed(option: plan_pb2.ReplacementOption) -> str:
+    """Return how many pods move, and how many running gangs that disturbs, if any."""
+    gangs = option.disturbed_gang_count
+    more = f" ({counted(gangs, 'gang')})" if gangs else ""
+    return f"{option.evicted_pod_count:,}{more}"
 
 
 def kept_by_reason(decision: plan_pb2.ReplacementDecision) -> list[KeptFor]:

@@ -34,6 +34,7 @@ def render(answer: PlanAnswer) -> Iterator[RenderableType]:
         yield f"  kept free: {kept_free(slack)}{_price(slack)}"
     if slack.placeholders:
         yield _table(slack.placeholders, every=answer.verbose)
+    yield from (escape(f"  {one.object}: {gangs_present(one)}") for one in slack.objects if one.asked_gang_count)
     if slack.pushed_out:
         yield escape(f"  displaced from their nodes: {some(list(slack.pushed_out))}")
     for problem in slack.problems:
@@ -45,6 +46,16 @@ def kept_free(slack: plan_pb2.SlackDecision) -> str:
     is_more = any(slack.present.get(name, 0) > amount for name, amount in slack.desired.items())
     rounded = ", as placeholders are whole" if is_more else ""
     return f"{_amounts(slack.present) or 'nothing'}{rounded}"
+
+
+def gangs_present(one: plan_pb2.SlackObject) -> str:
+    """Return how many gangs that an object requests have room, which is for all of their pods or for none."""
+    of, key = one.asked_gang_count, one.topology_key
+    where = f", each on nodes with one value of {key}" if key else ""
+    have = "has" if one.present_gang_count == 1 else "have"
+    return (
+        f"{one.present_gang_count:,} of {of:,} gangs of {one.asked_count // of:,} pods {have} room, all or none{where}"
+    )
 
 
 def set_of(placeholder: plan_pb2.Placeholder) -> str:

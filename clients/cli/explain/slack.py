@@ -15,7 +15,7 @@ from rich.markup import escape
 
 from trimtab.clients.cli.amounts import amount, counted, named_amount, percent, some
 from trimtab.clients.cli.answers.costs import Costs, money
-from trimtab.clients.cli.answers.slack import RESULTS, kept_free, set_of
+from trimtab.clients.cli.answers.slack import RESULTS, gangs_present, kept_free, set_of
 from trimtab.clients.cli.decisions import default_decisions
 from trimtab.clients.cli.output import as_document
 from trimtab.clients.cli.planners import PlannerAccess
@@ -54,6 +54,13 @@ class SlackExplanation:
     def group_for(self, name: str) -> str:
         """Return the node group that grows for a placeholder, "" = none."""
         return next((one.node_group for one in self.answer.scale_up.splits if name in one.pods), "")
+
+    def groups_for_gang(self, placeholder: plan_pb2.Placeholder) -> str:
+        """Return the node groups that grow for others of a placeholder's gang, "" = none, or it is in none."""
+        if not placeholder.is_in_gang:
+            return ""
+        mine = {one.name for one in self.placeholders if set_of(one) == set_of(placeholder)}
+        return ", ".join(one.node_group for one in self.answer.scale_up.splits if mine & {*one.pods})
 
     def why_waiting(self, name: str) -> str:
         """Return why no node group grows for a placeholder, in a sentence; "" if it has a node or is not decided."""
@@ -135,6 +142,8 @@ def slack_lines(explanation: SlackExplanation) -> Iterator[str]:
         yield escape(
             f"{one.object} requests room for {counted(one.asked_count, 'pod')}, {one.present_count:,} present{why}."
         )
+        if one.asked_gang_count:
+            yield escape(f"  {gangs_present(one)}.")
     yield ""
     if explanation.staying:
         verb = "stays" if len(explanation.staying) == 1 else "stay"
@@ -157,12 +166,19 @@ def _set_lines(explanation: SlackExplanation, name: str, rows: Sequence[plan_pb2
     nodes = Counter(one.node for one in rows if one.node)
     for node, count in sorted(nodes.items()):
         yield f"  {count:,} on [cyan]{escape(node)}[/cyan]"
-    groups = Counter(
-        (explanation.group_for(one.name), explanation.why_waiting(one.name)) for one in rows if not one.node
-    )
-    for (group, why), count in sorted(groups.items()):
-        grows = f"for a new node of [cyan]{escape(group)}[/cyan]" if group else f"for room; {escape(why or _NO_GROWTH)}"
+    groups = Counter(_waits_for(explanation, one) for one in rows if not one.node)
+    for grows, count in sorted(groups.items()):
         yield f"  {count:,} {'waits' if count == 1 else 'wait'} {grows}"
+
+
+def _waits_for(explanation: SlackExplanation, one: plan_pb2.Placeholder) -> str:
+    """Return what a placeholder without a node waits for, as rich text."""
+    group, others = explanation.group_for(one.name), explanation.groups_for_gang(one)
+    if group:
+        return f"for a new node of [cyan]{escape(group)}[/cyan]"
+    if others:
+        return f"for the rest of the gang, on new nodes of [cyan]{escape(others)}[/cyan]"
+    return f"for room; {escape(explanation.why_waiting(one.name) or _NO_GROWTH)}"
 
 
 def placeholder_lines(explanation: SlackExplanation, one: plan_pb2.Placeholder) -> Iterator[str]:
@@ -177,19 +193,24 @@ def placeholder_lines(explanation: SlackExplanation, one: plan_pb2.Placeholder) 
         yield f"It is for [cyan]{escape(one.for_object)}[/cyan]."
     if one.pool:
         yield f"The settings of pool {escape(one.pool)} ask for it."
+    if one.is_in_gang:
+        yield "All placeholders of its gang are on nodes, or none is."
     if not one.node:
-        group = explanation.group_for(one.name)
-        if group:
+        group, others = explanation.group_for(one.name), explanation.groups_for_gang(one)
+        if others and not group:
+            grow = f"node group [cyan]{escape(others)}[/cyan] grows for the rest of it"
+            yield f"[yellow]It waits with its gang[/yellow]: a node has room for it, and {grow}."
+        elif group:
             yield f"[yellow]It waits for a new node[/yellow]: node group [cyan]{escape(group)}[/cyan] grows for it."
         else:
             why = explanation.why_waiting(one.name) or _NO_GROWTH
             yield f"[yellow]It waits for room[/yellow]: no node has room for it; {escape(why)}."
         return
-    others = sum(other.node == one.node for other in explanation.placeholders) - 1
+    beside_it = sum(other.node == one.node for other in explanation.placeholders) - 1
     pods = len(view.pods_on(one.node))
     group = view.nodes[one.node].node_group
     of = f" of node group {escape(group)}" if group else ""
-    beside = f"beside {counted(pods, 'pod')} and {counted(others, 'other placeholder')}"
+    beside = f"beside {counted(pods, 'pod')} and {counted(beside_it, 'other placeholder')}"
     yield f"It is on [cyan]{escape(one.node)}[/cyan]{of}, {beside}."
     yield f"It takes {percent(explanation.share(one))} of that node{_cost(explanation.price(one))}."
     if one.node in explanation.staying:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from trimtab.clients.cli.answers.slack import set_of
 from trimtab.clients.cli.plan_formats import Export
 from trimtab.clients.snapshots.objects.pod_spec_exporter import Json, PodSpecExporter
+from trimtab.clients.snapshots.objects.slack_requests import TOGETHER
 from trimtab.v1 import plan_pb2
 
 LABEL = "trimtab.dev/slack-of"
@@ -19,12 +20,16 @@ LABEL = "trimtab.dev/slack-of"
 PRIORITY_CLASS = "trimtab-slack"
 PRIORITY = -10
 """Below every pod by default, and the lowest priority for which the Cluster Autoscaler still adds nodes."""
+POD_GROUPS = "scheduling.k8s.io/v1alpha2"
+"""Version of PodGroups of Kubernetes 1.36, the first that schedules by them."""
+GANG_LABEL = "trimtab.dev/slack-gang"
+"""Label by which the placeholders of a gang are in one domain; the planner sets it."""
 _LONGEST_NAME = 50
 
 
 class _Set(NamedTuple):
     """Equal placeholders: name of the set and of its objects, number, namespace, labels and spec of a pod.
-    `object_name` : of the exported objects; `replicas` : the number.
+    `object_name` : of the exported objects; `replicas` : the number; `is_gang` : all of them have room or none.
     """
 
     name: str
@@ -33,6 +38,7 @@ class _Set(NamedTuple):
     namespace: str
     labels: dict[str, str]
     spec: Json
+    is_gang: bool
 
 
 def exported(slack: plan_pb2.SlackDecision, form: Export) -> Json:
@@ -40,7 +46,7 @@ def exported(slack: plan_pb2.SlackDecision, form: Export) -> Json:
     if form is Export.CAPACITY_BUFFERS:
         items = [one for found in _sets(slack) for one in _buffer(found)]
     else:
-        items = [_priority_class(), *(_deployment(found) for found in _sets(slack))]
+        items = [_priority_class(), *(one for found in _sets(slack) for one in _pause_pods(found))]
     return {"apiVersion": "v1", "kind": "List", "items": items}
 
 
@@ -52,9 +58,8 @@ def _sets(slack: plan_pb2.SlackDecision) -> Iterator[_Set]:
         if first.kind == plan_pb2.PlaceholderKind.CAPACITY_BUFFER:
             continue
         namespace = first.namespace or "default"
-        yield _Set(
-            name, object_name(name), len(found), namespace, reader.labels(first.label_set), reader.spec(first.spec)
-        )
+        labels, spec = reader.labels(first.label_set), reader.spec(first.spec)
+        yield _Set(name, object_name(name), len(found), namespace, labels, spec, first.is_in_gang)
 
 
 def object_name(name: str) -> str:
@@ -66,7 +71,8 @@ def object_name(name: str) -> str:
 
 def _buffer(one: _Set) -> Iterator[Json]:
     """Yield a PodTemplate and the CapacityBuffer that refers to it."""
-    metadata = {"name": one.object_name, "namespace": one.namespace}
+    metadata: Json = {"name": one.object_name, "namespace": one.namespace}
+    together = {"annotations": {TOGETHER: "true"}} if one.is_gang else {}
     labels = {"labels": one.labels} if one.labels else {}
     yield {
         "apiVersion": "v1",
@@ -77,7 +83,7 @@ def _buffer(one: _Set) -> Iterator[Json]:
     yield {
         "apiVersion": "autoscaling.x-k8s.io/v1beta1",
         "kind": "CapacityBuffer",
-        "metadata": metadata,
+        "metadata": metadata | together,
         "spec": {"podTemplateRef": {"name": one.object_name}, "replicas": one.replicas},
     }
 
@@ -94,6 +100,20 @@ def _priority_class() -> Json:
     }
 
 
+def _pause_pods(one: _Set) -> Iterator[Json]:
+    """Yield a Deployment of pause pods, for a gang after its PodGroup: the scheduler binds all of them or none, and if
+    some are evicted, room for them is looked for until the gang is whole again.
+    """
+    if one.is_gang:
+        yield {
+            "apiVersion": POD_GROUPS,
+            "kind": "PodGroup",
+            "metadata": {"name": one.object_name, "namespace": one.namespace},
+            "spec": {"schedulingPolicy": {"gang": {"minCount": one.replicas}}},
+        }
+    yield _deployment(one)
+
+
 def _deployment(one: _Set) -> Json:
     """Return a Deployment of pause pods.
 
@@ -101,6 +121,8 @@ def _deployment(one: _Set) -> Json:
     would adopt them. Rules that keep those pods apart apply to the pause pods by a separate label.
     """
     labels = {LABEL: one.object_name}
+    of_domain = {key: value for key, value in one.labels.items() if key == GANG_LABEL}
+    group: Json = {"schedulingGroup": {"podGroupName": one.object_name}} if one.is_gang else {}
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -109,8 +131,9 @@ def _deployment(one: _Set) -> Json:
             "replicas": one.replicas,
             "selector": {"matchLabels": labels},
             "template": {
-                "metadata": {"labels": labels},
+                "metadata": {"labels": labels | of_domain},
                 "spec": {"priorityClassName": PRIORITY_CLASS, "enableServiceLinks": False}
+                | group
                 | _with_anti_affinity(one.spec, labels),
             },
         },

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -176,6 +177,9 @@ func neededPrice(claim *pscheduling.NodeClaim) (float64, *disagreement) {
 
 // limitPrice leaves a claim the types that cost less than `limit`.
 func limitPrice(claim *pscheduling.NodeClaim, limit float64) *disagreement {
+	claim.InstanceTypeOptions = slices.DeleteFunc(claim.InstanceTypeOptions, func(one *cloudprovider.InstanceType) bool {
+		return launchPrice(claim, one) >= limit
+	})
 	if _, err := claim.RemoveInstanceTypeOptionsByPriceAndMinValues(claim.Requirements, limit); err != nil {
 		return &disagreement{Reason: minimumValues, Detail: err.Error()}
 	}
@@ -221,6 +225,9 @@ func restrictSpot(ctx context.Context, claim *pscheduling.NodeClaim, candidates 
 // fails keeps the nodes that leave, while an on-demand node in its place could cost more than they do.
 func restrictToSpot(claim *pscheduling.NodeClaim) {
 	kind := claim.Requirements.Get(v1.CapacityTypeLabelKey)
+	if asksForSeveral(claim, v1.CapacityTypeLabelKey) {
+		return // its price was computed for the dearest of them
+	}
 	if kind.Has(v1.CapacityTypeSpot) && kind.Has(v1.CapacityTypeOnDemand) {
 		claim.Requirements.Add(scheduling.NewRequirement(v1.CapacityTypeLabelKey, corev1.NodeSelectorOpIn, v1.CapacityTypeSpot))
 	}
@@ -235,8 +242,13 @@ func allSpot(candidates []*disruption.Candidate) bool {
 	return true
 }
 
+// launchPrice returns what a node of a claim costs at most if it is of this type.
 func launchPrice(claim *pscheduling.NodeClaim, instanceType *cloudprovider.InstanceType) float64 {
-	return instanceType.Offerings.Launchable().WorstLaunchPrice(claim.Requirements)
+	offerings := instanceType.Offerings.Launchable()
+	if possible := offerings.Compatible(claim.Requirements); asksForSeveral(claim, v1.CapacityTypeLabelKey) && len(possible) > 0 {
+		return possible.MostExpensive().Price
+	}
+	return offerings.WorstLaunchPrice(claim.Requirements)
 }
 
 func leastPrice(claim *pscheduling.NodeClaim) float64 {

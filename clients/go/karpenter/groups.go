@@ -18,7 +18,7 @@ import (
 	"trimtab.dev/clients/go/trimtab"
 )
 
-// placeKeys are the labels that a planned node is pinned to.
+// placeKeys are the labels that a planned node is pinned to, but for those of which minValues ask for several.
 var placeKeys = []string{corev1.LabelTopologyZone, v1.CapacityTypeLabelKey, cloudprovider.ReservationIDLabel}
 
 // room is how many nodes a group may get beyond those that it has: more than any plan asks for.
@@ -79,8 +79,8 @@ func poolGroups(pool *v1.NodePool, types map[string]*cloudprovider.InstanceType)
 }
 
 // withMinValues lets new nodes be planned to hold only what enough other types could hold, as minValues of the NodePool
-// ask. A planned node is in one zone and of one capacity type, so a NodePool that asks for several of these gets none
-// by a plan, and neither does one with too few values; Karpenter's own consolidation may.
+// ask: in so many zones, of so many capacity types, of so many types. A NodePool with too few values gets no new nodes
+// by a plan.
 func withMinValues(requirements scheduling.Requirements, groups []*Group) []*Group {
 	required, offers := []trimtab.MinValues{}, []*trimtab.MachineOffer{}
 	for _, group := range groups {
@@ -97,7 +97,7 @@ func withMinValues(requirements scheduling.Requirements, groups []*Group) []*Gro
 				values[value] = true
 			}
 		}
-		if len(values) < least || (least > 1 && slices.Contains(placeKeys, key)) {
+		if len(values) < least {
 			return nil
 		}
 		required = append(required, trimtab.MinValues{Key: key, Count: least})

@@ -7,9 +7,11 @@ import (
 
 	"github.com/samber/lo"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/cloudprovider"
+	"sigs.k8s.io/karpenter/pkg/scheduling"
 )
 
 // withValues makes the NodePool ask for so many values of a label.
@@ -58,16 +60,104 @@ func TestWithoutMinValuesNewNodesAreWhole(t *testing.T) {
 	}
 }
 
-func TestAPoolThatAsksForSeveralZonesOrCapacityTypesGetsNoNewNodesByAPlan(t *testing.T) {
-	both := func(pool *v1.NodePool) {
-		pool.Spec.Template.Spec.Requirements[0].Values = []string{v1.CapacityTypeOnDemand, v1.CapacityTypeSpot}
-		pool.Spec.Template.Spec.Requirements[0].MinValues = lo.ToPtr(2)
+// twoZones adds a second zone, dearer by a tenth, to types that are sold on demand and on spot.
+func twoZones(w *world) {
+	for _, one := range w.cloud.InstanceTypes {
+		offerings := cloudprovider.Offerings{}
+		for _, here := range one.Offerings {
+			there := offeringOf(here.CapacityType(), here.Price*1.1)
+			there.Requirements = scheduling.NewLabelRequirements(map[string]string{
+				v1.CapacityTypeLabelKey: here.CapacityType(), corev1.LabelTopologyZone: otherZone,
+			})
+			offerings = append(offerings, here, &there)
+		}
+		one.Offerings = offerings
+		one.Requirements.Get(corev1.LabelTopologyZone).Insert(otherZone)
 	}
-	w := threeLargeNodes(t, both)
+}
+
+const otherZone = "test-zone-2"
+
+// inZones lets the NodePool launch in both zones and ask for so many of them.
+func inZones(count int) func(*v1.NodePool) {
+	return func(pool *v1.NodePool) {
+		pool.Spec.Template.Spec.Requirements = append(pool.Spec.Template.Spec.Requirements, v1.NodeSelectorRequirementWithMinValues{
+			Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{zone, otherZone}, MinValues: lo.ToPtr(count),
+		})
+	}
+}
+
+func TestANewNodeMayComeInAsManyZonesAsMinValuesAsk(t *testing.T) {
+	w := oneHugeNode(t, inZones(2))
+	twoZones(w)
+	commands := w.compute()
+	if len(commands) != 1 || len(commands[0].Replacements) != 2 {
+		t.Fatalf("got %v", commands)
+	}
+	for _, one := range commands[0].Replacements {
+		if zones := one.Requirements.Get(corev1.LabelTopologyZone); !zones.Has(zone) || !zones.Has(otherZone) {
+			t.Errorf("it may come in %v", zones)
+		}
+		if _, _, err := one.InstanceTypeOptions.SatisfiesMinValues(one.Requirements); err != nil {
+			t.Error(err)
+		}
+		for _, kind := range one.InstanceTypeOptions {
+			if price := launchPrice(one.NodeClaim, kind); price < kind.Offerings[0].Price*1.09 {
+				t.Errorf("%s counts with %v, which is not the dearer zone's price", kind.Name, price)
+			}
+		}
+	}
+}
+
+func TestAPodThatNeedsOneZoneGetsNoNewNodeThatMustBePossibleInTwo(t *testing.T) {
+	changes := map[string]func(*corev1.Pod){
+		"selector": func(pod *corev1.Pod) { pod.Spec.NodeSelector = map[string]string{corev1.LabelTopologyZone: zone} },
+		"spread": func(pod *corev1.Pod) {
+			pod.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
+				MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule,
+				LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "spread"}},
+			}}
+		},
+	}
+	for name, change := range changes {
+		w := oneHugeNode(t, inZones(2))
+		twoZones(w)
+		w.addPod("bound", "a", 100, change)
+		var commands int
+		if grown := increase("disagreements", minimumValues, func() { commands = len(w.compute()) }); grown != 1 || commands != 0 {
+			t.Errorf("%s: counted %v, %d commands", name, grown, commands)
+		}
+	}
+}
+
+func TestAPoolWithTooFewZonesGetsNoNewNodesByAPlan(t *testing.T) {
+	w := threeLargeNodes(t, inZones(2)) // all offerings are in the first
 	w.compute()
 	for _, group := range w.planner.asked[0].Groups {
 		if group.Template != nil {
 			t.Errorf("%s may get new nodes", group.ID)
+		}
+	}
+}
+
+func TestANewNodeMayBeOfBothCapacityTypesForThePriceOnDemand(t *testing.T) {
+	both := func(pool *v1.NodePool) {
+		pool.Spec.Template.Spec.Requirements[0].Values = []string{v1.CapacityTypeOnDemand, v1.CapacityTypeSpot}
+		pool.Spec.Template.Spec.Requirements[0].MinValues = lo.ToPtr(2)
+	}
+	w := oneHugeNode(t, both)
+	commands := w.compute()
+	if len(commands) != 1 || len(commands[0].Replacements) != 2 {
+		t.Fatalf("got %v", commands)
+	}
+	for _, one := range commands[0].Replacements {
+		if kinds := one.Requirements.Get(v1.CapacityTypeLabelKey); !kinds.Has(v1.CapacityTypeSpot) || !kinds.Has(v1.CapacityTypeOnDemand) {
+			t.Errorf("it may be %v", kinds)
+		}
+		for _, kind := range one.InstanceTypeOptions {
+			if price := launchPrice(one.NodeClaim, kind); price < kind.Offerings[0].Price {
+				t.Errorf("%s counts with %v", kind.Name, price)
+			}
 		}
 	}
 }

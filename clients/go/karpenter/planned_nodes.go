@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/samber/lo"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
@@ -115,19 +116,32 @@ func (m *Method) plannedNode(name string, group *Group) (*v1.NodeClaim, *corev1.
 }
 
 // claimOf returns what is to be launched for a planned node: its type, and all others that would also take its pods in
-// the same place. Which of them are cheap enough is decided later.
+// the same place. Which of them are cheap enough is decided later. Where minValues ask for several zones or capacity
+// types, the place is any that the NodePool and the pods allow.
 func claimOf(group *Group, cluster *Cluster, node *pscheduling.ExistingNode) *pscheduling.NodeClaim {
 	claim := &pscheduling.NodeClaim{NodeClaimTemplate: *pscheduling.NewNodeClaimTemplate(cluster.Pools[group.Pool]), Pods: node.Pods}
+	pinned := []string{}
 	for _, key := range placeKeys {
-		if value := group.Template.Labels[key]; value != "" {
-			claim.Requirements.Add(scheduling.NewRequirement(key, corev1.NodeSelectorOpIn, value))
+		value := group.Template.Labels[key]
+		switch {
+		case !asksForSeveral(claim, key) || cluster.isBound(node.Pods, key):
+			pinned = append(pinned, key)
+			if value != "" {
+				claim.Requirements.Add(scheduling.NewRequirement(key, corev1.NodeSelectorOpIn, value))
+			}
+		default:
+			for _, pod := range node.Pods {
+				if wanted := scheduling.NewStrictPodRequirements(pod); wanted.Has(key) {
+					claim.Requirements.Add(wanted.Get(key))
+				}
+			}
 		}
 	}
 	pods := resources.RequestsForPods(node.Pods...)
 	claim.Spec.Resources.Requests = resources.Merge(pods, cluster.daemonRequests(group))
 	names := []string{}
 	for _, other := range cluster.Groups {
-		if other.Template == nil || !isInPlaceOf(other, group) || !takes(other, node.Pods) {
+		if other.Template == nil || !isInPlaceOf(other, group, pinned) || !takes(other, node.Pods) {
 			continue
 		}
 		if resources.Fits(resources.Merge(pods, cluster.daemonRequests(other)), other.Template.Status.Allocatable) {
@@ -159,12 +173,46 @@ func (c *Cluster) daemonRequests(group *Group) corev1.ResourceList {
 	return c.daemons[group]
 }
 
-// isInPlaceOf returns whether a group is of the same NodePool, zone, capacity type and reservation as another.
-func isInPlaceOf(group, other *Group) bool {
+// asksForSeveral returns whether minValues of a claim ask for several values of a label.
+func asksForSeveral(claim *pscheduling.NodeClaim, key string) bool {
+	return lo.FromPtr(claim.Requirements.Get(key).MinValues()) > 1
+}
+
+// isBound returns whether pods of a new node, or others that keep away from them, may depend on a label of its place:
+// by spread, affinity to pods, or volumes, which the simulation has checked for the planned place alone.
+func (c *Cluster) isBound(pods []*corev1.Pod, key string) bool {
+	for _, pod := range c.Pods {
+		if affinity := pod.Spec.Affinity; affinity != nil && affinity.PodAntiAffinity != nil &&
+			hasTopology(affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution, key) {
+			return true
+		}
+	}
+	for _, pod := range pods {
+		if slices.ContainsFunc(pod.Spec.TopologySpreadConstraints, func(one corev1.TopologySpreadConstraint) bool {
+			return one.TopologyKey == key
+		}) || slices.ContainsFunc(pod.Spec.Volumes, func(one corev1.Volume) bool {
+			return one.PersistentVolumeClaim != nil || one.Ephemeral != nil
+		}) {
+			return true
+		}
+		if affinity := pod.Spec.Affinity; affinity != nil && affinity.PodAffinity != nil &&
+			hasTopology(affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution, key) {
+			return true
+		}
+	}
+	return false
+}
+
+func hasTopology(terms []corev1.PodAffinityTerm, key string) bool {
+	return slices.ContainsFunc(terms, func(one corev1.PodAffinityTerm) bool { return one.TopologyKey == key })
+}
+
+// isInPlaceOf returns whether a group is of the same NodePool as another and has the same labels of its place.
+func isInPlaceOf(group, other *Group, keys []string) bool {
 	if group.Pool != other.Pool {
 		return false
 	}
-	for _, key := range placeKeys {
+	for _, key := range keys {
 		if group.Template.Labels[key] != other.Template.Labels[key] {
 			return false
 		}

@@ -20,7 +20,7 @@ func (c *claimObjects) of(pod *corev1.Pod, isSuccessor bool) []*pb.PodClaim {
 	var out []*pb.PodClaim
 	for at := range pod.Spec.ResourceClaims {
 		entry := &pod.Spec.ResourceClaims[at]
-		made, isMade := madeClaim(pod, entry.Name)
+		made, isMade := madeClaim(pod.Status.ResourceClaimStatuses, entry.Name)
 		switch {
 		case ptr.Deref(entry.ResourceClaimName, "") != "":
 			out = append(out, c.shared(entry.Name, namespaceOf(pod), *entry.ResourceClaimName))
@@ -76,8 +76,16 @@ func (c *claimObjects) own(pod *corev1.Pod, entry *corev1.PodResourceClaim, name
 // the group has an entry like it.
 func (c *claimObjects) ofTemplate(pod *corev1.Pod, entry *corev1.PodResourceClaim) *pb.PodClaim {
 	row := &pb.PodClaim{Name: entry.Name}
-	if group := schedulingGroup(pod); group != "" && isOfGroup(entry, c.groups[namespaceOf(pod)+"/"+group]) {
-		row.SharedClaim = group + "/" + entry.Name
+	name := schedulingGroup(pod)
+	if group := c.groups[namespaceOf(pod)+"/"+name]; name != "" && isOfGroup(entry, group) {
+		// New pods get it into their status.
+		made, _ := madeClaim(group.Status.ResourceClaimStatuses, entry.Name)
+		if claim := c.claims[namespaceOf(pod)+"/"+made]; claim != nil {
+			if owner := claimOwner(claim); owner != nil && owner.Kind == "PodGroup" && owner.Name == name {
+				return c.shared(entry.Name, namespaceOf(pod), made)
+			}
+		}
+		row.SharedClaim = name + "/" + entry.Name
 	}
 	key := namespaceOf(pod) + "/" + *entry.ResourceClaimTemplateName
 	template := c.templates[key]
@@ -128,11 +136,11 @@ func (c *claimObjects) missing(problem string) string {
 	return problem + claimsUnknown
 }
 
-// madeClaim returns the claim that was made for an entry of a pod; "" = none is
-// needed, false = none has been made yet.
-func madeClaim(pod *corev1.Pod, entry string) (string, bool) {
+// madeClaim returns the claim that was made for an entry of a pod or a group; ""
+// = none is needed, false = none has been made yet.
+func madeClaim(statuses []corev1.PodResourceClaimStatus, entry string) (string, bool) {
 	made, isMade := "", false
-	for _, one := range pod.Status.ResourceClaimStatuses {
+	for _, one := range statuses {
 		if one.Name == entry {
 			made, isMade = ptr.Deref(one.ResourceClaimName, ""), true
 		}

@@ -13,7 +13,13 @@ type PodGroup struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec PodGroupSpec `json:"spec,omitempty"`
+	Spec   PodGroupSpec   `json:"spec,omitempty"`
+	Status PodGroupStatus `json:"status,omitempty"`
+}
+
+// PodGroupStatus names the claims that were made for a group.
+type PodGroupStatus struct {
+	ResourceClaimStatuses []corev1.PodResourceClaimStatus `json:"resourceClaimStatuses,omitempty"`
 }
 
 // PodGroupSpec says how the pods of a group are scheduled, and of which Workload

@@ -129,13 +129,25 @@ func (g *podGroups) ofKubernetes(row *pb.PodGroup, key groupKey) (bool, error) {
 		return false, nil
 	}
 	row.CreateTime = timestamp(&group.CreationTimestamp)
+	row.Slack = group.Annotations[slackAnnotation]
 	if err := addPolicy(row, group.Spec.SchedulingPolicy); err != nil {
 		return true, below("spec", err)
 	}
 	if err := g.addRules(row, &group.Spec.PodGroupRules); err != nil {
 		return true, below("spec", err)
 	}
+	if !isOf136(group) {
+		row.Priority = group.Spec.Priority
+	}
 	return true, g.addExpected(row, key, workloadOf(&group.Spec))
+}
+
+// isOf136 returns whether a group is of Kubernetes 1.36, whose scheduler does
+// not look at its priority. Items of lists do not name their version; an API
+// server of 1.36 that keeps priorities gives each group one of its modes.
+func isOf136(group *PodGroup) bool {
+	mode := group.Spec.DisruptionMode
+	return group.APIVersion == "scheduling.k8s.io/v1alpha2" || mode == "Pod" || mode == "PodGroup"
 }
 
 func workloadOf(spec *PodGroupSpec) string {
@@ -153,7 +165,7 @@ func (g *podGroups) ofVolcano(row *pb.PodGroup, key groupKey) error {
 	row.Object = volcanoKind + "/" + key.namespace + "/" + name
 	least := int32(0)
 	if group := g.volcano[groupKey{key.namespace, name}]; group != nil {
-		least = group.Spec.MinMember
+		least, row.Slack = group.Spec.MinMember, group.Annotations[slackAnnotation]
 	}
 	if least < 0 {
 		return badField("spec.minMember", "give at least 0", "%d is not a count of pods", least)
@@ -222,7 +234,7 @@ func addPolicy(row *pb.PodGroup, policy *PodGroupPolicy) error {
 	return nil
 }
 
-// addRules adds topology, disruption mode and priority.
+// addRules adds topology and disruption mode.
 func (g *podGroups) addRules(row *pb.PodGroup, rules *PodGroupRules) error {
 	if rules.SchedulingConstraints != nil && len(rules.SchedulingConstraints.Topology) > 0 {
 		keys := rules.SchedulingConstraints.Topology
@@ -241,7 +253,6 @@ func (g *podGroups) addRules(row *pb.PodGroup, rules *PodGroupRules) error {
 	default:
 		row.DisruptionMode = pb.PodGroupDisruptionMode_POD
 	}
-	row.Priority = rules.Priority
 	return nil
 }
 

@@ -13,9 +13,11 @@ import (
 )
 
 const (
-	slackAnnotation = "trimtab.dev/slack"
-	activeCapacity  = "buffer.x-k8s.io/active-capacity"
-	mostOfALimit    = int64(1) << 53
+	slackAnnotation  = "trimtab.dev/slack"
+	slackTogether    = "trimtab.dev/slack-together"
+	slackTopologyKey = "trimtab.dev/slack-topology-key"
+	activeCapacity   = "buffer.x-k8s.io/active-capacity"
+	mostOfALimit     = int64(1) << 53
 )
 
 // slackKinds have pods and replicas; kinds that own others come first.
@@ -114,7 +116,28 @@ func (r *slackReader) addWorkload(one workload) {
 	}
 	row := &pb.SlackRequest{Object: one.key(), Amount: amount}
 	row.Scale = scaleOf(one)
+	if err := r.addGang(row, one.object); err != nil {
+		r.keep(&pb.SlackRequest{Object: row.Object, Problem: err.Error()})
+		return
+	}
 	r.keep(r.withTemplate(row, one.template, namespaceOf(one.object)))
+}
+
+// addGang adds whether an object asks for room for all its pods or none, and in
+// which domains.
+func (r *slackReader) addGang(row *pb.SlackRequest, object metav1.Object) error {
+	annotations := object.GetAnnotations()
+	together, ok := annotations[slackTogether]
+	if ok && together != "true" && together != "false" {
+		return badField("metadata.annotations, "+slackTogether, `use "true"`, "'%s' is not a boolean", together)
+	}
+	key := annotations[slackTopologyKey]
+	if key != "" && together != "true" {
+		return badField("metadata.annotations, "+slackTopologyKey, `set that to "true"`, "it needs %s", slackTogether)
+	}
+	row.IsGang = together == "true"
+	row.TopologyKey = r.dictionary.string(key)
+	return nil
 }
 
 func scaleOf(one workload) *int32 {
@@ -208,6 +231,9 @@ func (r *slackReader) buffer(row *pb.SlackRequest, buffer *CapacityBuffer) (*pb.
 	}
 	row.Replicas, row.Percentage = spec.Replicas, spec.Percentage
 	if err := r.addLimits(row, spec.Limits); err != nil {
+		return nil, err
+	}
+	if err := r.addGang(row, buffer); err != nil {
 		return nil, err
 	}
 	if (spec.PodTemplateRef == nil) == (spec.ScalableRef == nil) {

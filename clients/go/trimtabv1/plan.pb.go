@@ -3051,7 +3051,8 @@ type SlackDecision struct {
 	// pods and of CapacityBuffers.
 	Desired map[string]int64 `protobuf:"bytes,2,rep,name=desired,proto3" json:"desired,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// Names of placeholders of the last answer whose room was taken by pods, or
-	// whose node is being removed, sorted.
+	// whose node is being removed, and of others of their gangs that have left
+	// their nodes with them, sorted.
 	PushedOut []string `protobuf:"bytes,3,rep,name=pushed_out,json=pushedOut,proto3" json:"pushed_out,omitempty"`
 	// Specs and label sets to which the placeholders refer.
 	Dictionary *PodDictionary `protobuf:"bytes,4,opt,name=dictionary,proto3" json:"dictionary,omitempty"`
@@ -3186,7 +3187,14 @@ type SlackObject struct {
 	// Those of them that have room on nodes. >= 0, at most `asked_count`.
 	PresentCount int32 `protobuf:"varint,3,opt,name=present_count,json=presentCount,proto3" json:"present_count,omitempty"`
 	// Why no room is kept for it, for people; "" = no problem.
-	Problem       string `protobuf:"bytes,4,opt,name=problem,proto3" json:"problem,omitempty"`
+	Problem string `protobuf:"bytes,4,opt,name=problem,proto3" json:"problem,omitempty"`
+	// Gangs for which it requests room; 0 = for single pods. >= 0.
+	AskedGangCount int32 `protobuf:"varint,5,opt,name=asked_gang_count,json=askedGangCount,proto3" json:"asked_gang_count,omitempty"`
+	// Those of them that have room for all of their pods on nodes; the others have
+	// room for none. >= 0, at most `asked_gang_count`.
+	PresentGangCount int32 `protobuf:"varint,6,opt,name=present_gang_count,json=presentGangCount,proto3" json:"present_gang_count,omitempty"`
+	// Label of which all nodes of one gang have the same value; "" = none.
+	TopologyKey   string `protobuf:"bytes,7,opt,name=topology_key,json=topologyKey,proto3" json:"topology_key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3249,6 +3257,27 @@ func (x *SlackObject) GetProblem() string {
 	return ""
 }
 
+func (x *SlackObject) GetAskedGangCount() int32 {
+	if x != nil {
+		return x.AskedGangCount
+	}
+	return 0
+}
+
+func (x *SlackObject) GetPresentGangCount() int32 {
+	if x != nil {
+		return x.PresentGangCount
+	}
+	return 0
+}
+
+func (x *SlackObject) GetTopologyKey() string {
+	if x != nil {
+		return x.TopologyKey
+	}
+	return ""
+}
+
 // A pod that does not exist but keeps room free. All decisions simulate it as a
 // pod with its spec and labels.
 type Placeholder struct {
@@ -3257,7 +3286,8 @@ type Placeholder struct {
 	// "standard", "largest", "largest-cpu", "largest-memory" and names of
 	// resources, behind the name of the pool and ":" in a pool (and the value of
 	// its topology key and ":"); workloads and CapacityBuffers have sets named
-	// "Kind/namespace/name". No pod's "namespace/name" is equal to it.
+	// "Kind/namespace/name", and gangs ":" and a number behind that. No pod's
+	// "namespace/name" is equal to it.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// CPU in milli-cores, as in its spec.
 	CpuMilli int64 `protobuf:"varint,2,opt,name=cpu_milli,json=cpuMilli,proto3" json:"cpu_milli,omitempty"`
@@ -3277,7 +3307,9 @@ type Placeholder struct {
 	// Namespace that counts for its affinity and spread; "" = "default".
 	Namespace string `protobuf:"bytes,9,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// Name of the pool whose settings ask for it; "" = the whole cluster.
-	Pool          string `protobuf:"bytes,10,opt,name=pool,proto3" json:"pool,omitempty"`
+	Pool string `protobuf:"bytes,10,opt,name=pool,proto3" json:"pool,omitempty"`
+	// All placeholders of its set are on nodes, or none is.
+	IsInGang      bool `protobuf:"varint,11,opt,name=is_in_gang,json=isInGang,proto3" json:"is_in_gang,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3380,6 +3412,13 @@ func (x *Placeholder) GetPool() string {
 		return x.Pool
 	}
 	return ""
+}
+
+func (x *Placeholder) GetIsInGang() bool {
+	if x != nil {
+		return x.IsInGang
+	}
+	return false
 }
 
 // Where the size of a placeholder comes from.
@@ -4536,9 +4575,11 @@ type ReplacementOption struct {
 	// The limit that stops it, or for which it is not chosen.
 	StoppedBy ReplacementLimit_Code `protobuf:"varint,10,opt,name=stopped_by,json=stoppedBy,proto3,enum=trimtab.v1.ReplacementLimit_Code" json:"stopped_by,omitempty"`
 	// More about `stopped_by`, for people.
-	Detail        string `protobuf:"bytes,11,opt,name=detail,proto3" json:"detail,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Detail string `protobuf:"bytes,11,opt,name=detail,proto3" json:"detail,omitempty"`
+	// Running gangs of which pods are evicted.
+	DisturbedGangCount int32 `protobuf:"varint,12,opt,name=disturbed_gang_count,json=disturbedGangCount,proto3" json:"disturbed_gang_count,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *ReplacementOption) Reset() {
@@ -4646,6 +4687,13 @@ func (x *ReplacementOption) GetDetail() string {
 		return x.Detail
 	}
 	return ""
+}
+
+func (x *ReplacementOption) GetDisturbedGangCount() int32 {
+	if x != nil {
+		return x.DisturbedGangCount
+	}
+	return 0
 }
 
 // A node with price that is not replaced.
@@ -9551,13 +9599,16 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\fPresentEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01B\x11\n" +
-	"\x0f_price_per_hour\"\x85\x01\n" +
+	"\x0f_price_per_hour\"\x80\x02\n" +
 	"\vSlackObject\x12\x16\n" +
 	"\x06object\x18\x01 \x01(\tR\x06object\x12\x1f\n" +
 	"\vasked_count\x18\x02 \x01(\x05R\n" +
 	"askedCount\x12#\n" +
 	"\rpresent_count\x18\x03 \x01(\x05R\fpresentCount\x12\x18\n" +
-	"\aproblem\x18\x04 \x01(\tR\aproblem\"\xa7\x02\n" +
+	"\aproblem\x18\x04 \x01(\tR\aproblem\x12(\n" +
+	"\x10asked_gang_count\x18\x05 \x01(\x05R\x0easkedGangCount\x12,\n" +
+	"\x12present_gang_count\x18\x06 \x01(\x05R\x10presentGangCount\x12!\n" +
+	"\ftopology_key\x18\a \x01(\tR\vtopologyKey\"\xc5\x02\n" +
 	"\vPlaceholder\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
 	"\tcpu_milli\x18\x02 \x01(\x03R\bcpuMilli\x12!\n" +
@@ -9570,7 +9621,9 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\tlabel_set\x18\b \x01(\x05R\blabelSet\x12\x1c\n" +
 	"\tnamespace\x18\t \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04pool\x18\n" +
-	" \x01(\tR\x04pool\"h\n" +
+	" \x01(\tR\x04pool\x12\x1c\n" +
+	"\n" +
+	"is_in_gang\x18\v \x01(\bR\bisInGang\"h\n" +
 	"\x0fPlaceholderKind\"U\n" +
 	"\x04Code\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\f\n" +
@@ -9696,7 +9749,7 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\reviction_cost\x18\x06 \x01(\x01R\fevictionCost\x1a?\n" +
 	"\x11DestinationsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xee\x03\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa0\x04\n" +
 	"\x11ReplacementOption\x12&\n" +
 	"\x0fsaving_per_hour\x18\x01 \x01(\x01R\rsavingPerHour\x12,\n" +
 	"\x12leaving_node_count\x18\x02 \x01(\x05R\x10leavingNodeCount\x12$\n" +
@@ -9711,7 +9764,8 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\n" +
 	"stopped_by\x18\n" +
 	" \x01(\x0e2!.trimtab.v1.ReplacementLimit.CodeR\tstoppedBy\x12\x16\n" +
-	"\x06detail\x18\v \x01(\tR\x06detailB\x11\n" +
+	"\x06detail\x18\v \x01(\tR\x06detail\x120\n" +
+	"\x14disturbed_gang_count\x18\f \x01(\x05R\x12disturbedGangCountB\x11\n" +
 	"\x0f_balanced_score\"\xcf\x02\n" +
 	"\bKeptNode\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x129\n" +

@@ -647,6 +647,12 @@ const (
 	// A node group that would help grows to its maximum or not at all, and a
 	// limit leaves room for a part of it only.
 	GangReason_NOT_WHOLE GangReason_Code = 15
+	// Its priority is given (`PodGroup.priority`), and some of its pods have
+	// another one: kube-scheduler from 1.37 on schedules none of them.
+	GangReason_SEVERAL_PRIORITIES GangReason_Code = 16
+	// Its priority is given (`PodGroup.priority`), and one of its pods has
+	// scheduling gates: kube-scheduler from 1.37 on holds all of them.
+	GangReason_MEMBER_GATED GangReason_Code = 17
 )
 
 // Enum value maps for GangReason_Code.
@@ -668,6 +674,8 @@ var (
 		13: "UNHEALTHY",
 		14: "NOT_EVALUATED",
 		15: "NOT_WHOLE",
+		16: "SEVERAL_PRIORITIES",
+		17: "MEMBER_GATED",
 	}
 	GangReason_Code_value = map[string]int32{
 		"UNSPECIFIED":            0,
@@ -686,6 +694,8 @@ var (
 		"UNHEALTHY":              13,
 		"NOT_EVALUATED":          14,
 		"NOT_WHOLE":              15,
+		"SEVERAL_PRIORITIES":     16,
+		"MEMBER_GATED":           17,
 	}
 )
 
@@ -2908,9 +2918,9 @@ const file_trimtab_v1_reason_proto_rawDesc = "" +
 	"\x16SCALE_DOWN_IN_PROGRESS\x10\x06\x12\x1c\n" +
 	"\x18SCALE_DOWN_NO_CANDIDATES\x10\a\x12\x18\n" +
 	"\x14SCALE_DOWN_THROTTLED\x10\b\x12 \n" +
-	"\x1cSCALE_DOWN_CLUSTER_UNHEALTHY\x10\t\"\xe2\x02\n" +
+	"\x1cSCALE_DOWN_CLUSTER_UNHEALTHY\x10\t\"\x8c\x03\n" +
 	"\n" +
-	"GangReason\"\xd3\x02\n" +
+	"GangReason\"\xfd\x02\n" +
 	"\x04Code\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fTOO_FEW_PODS\x10\x01\x12\x15\n" +
@@ -2929,7 +2939,9 @@ const file_trimtab_v1_reason_proto_rawDesc = "" +
 	"BACKED_OFF\x10\f\x12\r\n" +
 	"\tUNHEALTHY\x10\r\x12\x11\n" +
 	"\rNOT_EVALUATED\x10\x0e\x12\r\n" +
-	"\tNOT_WHOLE\x10\x0f\"\xc6\x01\n" +
+	"\tNOT_WHOLE\x10\x0f\x12\x16\n" +
+	"\x12SEVERAL_PRIORITIES\x10\x10\x12\x10\n" +
+	"\fMEMBER_GATED\x10\x11\"\xc6\x01\n" +
 	"\x16CapacityRequestsResult\"\xab\x01\n" +
 	"\x04Code\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\x1a\n" +

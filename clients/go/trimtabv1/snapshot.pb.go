@@ -3808,8 +3808,10 @@ type PodGroup struct {
 	TopologyKey int32 `protobuf:"varint,5,opt,name=topology_key,json=topologyKey,proto3" json:"topology_key,omitempty"`
 	// What an eviction of one of its pods means. OPTIONAL.
 	DisruptionMode PodGroupDisruptionMode_Code `protobuf:"varint,6,opt,name=disruption_mode,json=disruptionMode,proto3,enum=trimtab.v1.PodGroupDisruptionMode_Code" json:"disruption_mode,omitempty"`
-	// Priority by which the group takes its turn. OPTIONAL: absent = the largest
-	// priority among its pending pods, as kube-scheduler 1.36 takes it.
+	// Priority by which the group takes its turn. All its pods, those on nodes
+	// included, must have it and name one scheduler, and none of them may have
+	// scheduling gates: as in kube-scheduler from 1.37 on. OPTIONAL: absent = the
+	// largest priority among its pending pods, and no such rules, as in 1.36.
 	Priority *int32 `protobuf:"varint,7,opt,name=priority,proto3,oneof" json:"priority,omitempty"`
 	// Creation time. OPTIONAL: absent = that of its oldest pending pod.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
@@ -3825,7 +3827,11 @@ type PodGroup struct {
 	Problem string `protobuf:"bytes,11,opt,name=problem,proto3" json:"problem,omitempty"`
 	// The object, as "Kind/namespace/name", for people. OPTIONAL: "" =
 	// "PodGroup/namespace/name".
-	Object        string `protobuf:"bytes,12,opt,name=object,proto3" json:"object,omitempty"`
+	Object string `protobuf:"bytes,12,opt,name=object,proto3" json:"object,omitempty"`
+	// Value of the annotation `trimtab.dev/slack`, a count: for so many gangs like
+	// it the slack decision keeps room, for all `min_count` pods of each, or for
+	// none. OPTIONAL: "" = for none.
+	Slack         string `protobuf:"bytes,13,opt,name=slack,proto3" json:"slack,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3940,6 +3946,13 @@ func (x *PodGroup) GetProblem() string {
 func (x *PodGroup) GetObject() string {
 	if x != nil {
 		return x.Object
+	}
+	return ""
+}
+
+func (x *PodGroup) GetSlack() string {
+	if x != nil {
+		return x.Slack
 	}
 	return ""
 }
@@ -4581,7 +4594,12 @@ type SlackRequest struct {
 	Percentage *int32 `protobuf:"varint,9,opt,name=percentage,proto3,oneof" json:"percentage,omitempty"`
 	// `spec.limits` of a CapacityBuffer, resources into those of the dictionary:
 	// the most that all its pods together may request. OPTIONAL.
-	Limits        []*ResourceAmount `protobuf:"bytes,10,rep,name=limits,proto3" json:"limits,omitempty"`
+	Limits []*ResourceAmount `protobuf:"bytes,10,rep,name=limits,proto3" json:"limits,omitempty"`
+	// The pods are a gang: room is kept for all of them, or for none.
+	IsGang bool `protobuf:"varint,11,opt,name=is_gang,json=isGang,proto3" json:"is_gang,omitempty"`
+	// String index in the dictionary: label of which all nodes of the gang have
+	// the same value. OPTIONAL: 0 = none; only with `is_gang`.
+	TopologyKey   int32 `protobuf:"varint,12,opt,name=topology_key,json=topologyKey,proto3" json:"topology_key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4684,6 +4702,20 @@ func (x *SlackRequest) GetLimits() []*ResourceAmount {
 		return x.Limits
 	}
 	return nil
+}
+
+func (x *SlackRequest) GetIsGang() bool {
+	if x != nil {
+		return x.IsGang
+	}
+	return false
+}
+
+func (x *SlackRequest) GetTopologyKey() int32 {
+	if x != nil {
+		return x.TopologyKey
+	}
+	return 0
 }
 
 // Devices that drivers publish, and claims of them: objects of the API group
@@ -7366,7 +7398,7 @@ const file_trimtab_v1_snapshot_proto_rawDesc = "" +
 	"\fpod_template\x18\v \x01(\v2\x17.trimtab.v1.TemplatePodR\vpodTemplateB\x13\n" +
 	"\x11_desired_replicasB\x13\n" +
 	"\x11_current_replicasB\v\n" +
-	"\t_revision\"\x9c\x04\n" +
+	"\t_revision\"\xb2\x04\n" +
 	"\bPodGroup\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x127\n" +
@@ -7381,7 +7413,8 @@ const file_trimtab_v1_snapshot_proto_rawDesc = "" +
 	"\fpod_template\x18\n" +
 	" \x01(\v2\x17.trimtab.v1.TemplatePodR\vpodTemplate\x12\x18\n" +
 	"\aproblem\x18\v \x01(\tR\aproblem\x12\x16\n" +
-	"\x06object\x18\f \x01(\tR\x06objectB\v\n" +
+	"\x06object\x18\f \x01(\tR\x06object\x12\x14\n" +
+	"\x05slack\x18\r \x01(\tR\x05slackB\v\n" +
 	"\t_priorityB\x10\n" +
 	"\x0e_desired_count\">\n" +
 	"\x0ePodGroupPolicy\",\n" +
@@ -7437,7 +7470,7 @@ const file_trimtab_v1_snapshot_proto_rawDesc = "" +
 	"\n" +
 	"dictionary\x18\x01 \x01(\v2\x19.trimtab.v1.PodDictionaryR\n" +
 	"dictionary\x124\n" +
-	"\brequests\x18\x02 \x03(\v2\x18.trimtab.v1.SlackRequestR\brequests\"\xe2\x02\n" +
+	"\brequests\x18\x02 \x03(\v2\x18.trimtab.v1.SlackRequestR\brequests\"\x9e\x03\n" +
 	"\fSlackRequest\x12\x16\n" +
 	"\x06object\x18\x01 \x01(\tR\x06object\x12\x18\n" +
 	"\aproblem\x18\x02 \x01(\tR\aproblem\x12\x1c\n" +
@@ -7451,7 +7484,9 @@ const file_trimtab_v1_snapshot_proto_rawDesc = "" +
 	"percentage\x18\t \x01(\x05H\x02R\n" +
 	"percentage\x88\x01\x01\x122\n" +
 	"\x06limits\x18\n" +
-	" \x03(\v2\x1a.trimtab.v1.ResourceAmountR\x06limitsB\b\n" +
+	" \x03(\v2\x1a.trimtab.v1.ResourceAmountR\x06limits\x12\x17\n" +
+	"\ais_gang\x18\v \x01(\bR\x06isGang\x12!\n" +
+	"\ftopology_key\x18\f \x01(\x05R\vtopologyKeyB\b\n" +
 	"\x06_scaleB\v\n" +
 	"\t_replicasB\r\n" +
 	"\v_percentage\"\xb8\x05\n" +

@@ -5,7 +5,7 @@ volcano.sh/apis, scheduling/v1beta1. A field has the place that one of the versi
 its version.
 """
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from trimtab.clients.kubernetes.kinds.metadata import Int, ObjectMeta
 from trimtab.clients.kubernetes.kinds.pods import Present
@@ -134,6 +134,7 @@ class SchedulingPodGroup(Struct, gc=False):
     metadata: ObjectMeta | None = None
     spec: PodGroupSpec | None = None
     status: PodGroupStatus | None = None
+    api_version: str | None = field(default=None, name="apiVersion")
 
 
 class VolcanoPodGroupSpec(Struct, rename="camel", gc=False, omit_defaults=True):

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
 from trimtab.clients.snapshots.objects.devices.extended_resources import extended_requests
-from trimtab.clients.snapshots.objects.devices.pod_claims import kubernetes_group
+from trimtab.clients.snapshots.objects.devices.pod_claims import claim_owner, kubernetes_group
 from trimtab.clients.snapshots.objects.pod_rows import PodRow
 
 Key = tuple[str, str]
@@ -39,10 +39,12 @@ class ClaimingPods:
 
     def touched(self, kind: str, key: Key, old: Any, new: Any) -> Set[Key]:
         """Return the pods whose claims have another content after a change of an object."""
-        pods = self._pods.get((kind, key))
-        if pods is None or _content(kind, old) == _content(kind, new):
+        # Pods have a claim of their group before their own status names it.
+        references = {(kind, key), *(("PodGroup", (key[0], name)) for name in _groups(kind, old, new))}
+        pods = [self._pods[one] for one in references if one in self._pods]
+        if not pods or _content(kind, old) == _content(kind, new):
             return frozenset()
-        return pods
+        return pods[0] if len(pods) == 1 else pods[0].union(*pods[1:])
 
 
 def asking_pods(pods: Mapping[Key, PodRow], resources: Set[str]) -> Iterator[Key]:
@@ -72,11 +74,20 @@ def _references(row: PodRow) -> set[tuple[str, Key]]:
     return found
 
 
+def _groups(kind: str, *claims: Any) -> set[str]:
+    """Return the names of the PodGroups for which a claim was made."""
+    owners = [claim_owner(one) for one in claims if one is not None] if kind == "ResourceClaim" else []
+    return {one.name or "" for one in owners if one is not None and one.kind == "PodGroup"}
+
+
 def _content(kind: str, one: Any) -> Any:
     """Return the part of an object that claims of pods follow from; None if it does not exist."""
     if one is None:
         return None
     if kind == "PodGroup":
-        return ((one.spec and one.spec.resource_claims) or (),)
+        return (
+            (one.spec and one.spec.resource_claims) or (),
+            (one.status and one.status.resource_claim_statuses) or (),
+        )
     meta = one.metadata
     return one.spec, meta.deletion_timestamp is None, meta.owner_references

@@ -5,7 +5,8 @@ a group of plain pods of Kueue. The name of a group of the last three begins wit
 name in Kubernetes contains. Groups of Volcano and Kueue count pods that have succeeded, the scheduler's do not.
 
 Decides that pods which name a PodGroup or Workload that does not exist wait, as they do in the scheduler, and that pods
-which name none of Volcano's are in a group without a minimum. Not modelled: groups of groups (CompositePodGroup).
+which name none of Volcano's are in a group without a minimum. The priority of a group is that of Kubernetes 1.37 and
+later: the scheduler of 1.36 does not look at it. Not modelled: groups of groups (CompositePodGroup).
 Source: scheduling/v1alpha1, v1alpha2, v1beta1 types; volcano.sh/apis; kueue pkg/controller/jobs/pod.
 """
 
@@ -36,10 +37,12 @@ from trimtab.v1 import snapshot_pb2 as pb
 Key = tuple[str, str]
 """Namespace, and name of the group."""
 WORKLOAD, VOLCANO, KUEUE = "workload:", "volcano:", "kueue:"
+SLACK: Final = "trimtab.dev/slack"
 KUEUE_LABEL: Final = "kueue.x-k8s.io/pod-group-name"
 _COUNT = re.compile(r"[0-9]{1,9}", re.ASCII)
 _WHOLE = ("PodGroup", "all")
 _MOST: Final = 2**31 - 1
+_OF_1_36: Final = "scheduling.k8s.io/v1alpha2"
 GROUP_KINDS: Final = ("PodGroup", VOLCANO_POD_GROUP, "Workload", *WORKLOADS)
 """Kinds that groups follow from; a Workload may name a controller of these kinds."""
 
@@ -149,9 +152,12 @@ class PodGroupReader:
         created = timestamp(group.metadata.creation_timestamp if group.metadata else None)
         if created is not None:
             row.create_time.CopyFrom(created)
+        row.slack = _slack(group)
         with below("spec"):
             _add_policy(row, spec.scheduling_policy, "schedulingPolicy")
             self._add_rules(row, spec)
+        if spec.priority is not None and not _is_of_1_36(group):
+            row.priority = spec.priority
         name = _reference(spec).workload_name
         if name:
             self._add_expected(row, self._objects.workloads.get((row.namespace, name)))
@@ -177,11 +183,12 @@ class PodGroupReader:
         name = row.name.removeprefix(VOLCANO)
         row.object = f"{VOLCANO_POD_GROUP}/{row.namespace}/{name}"
         group = self._objects.volcano.get((row.namespace, name))
+        row.slack = _slack(group)
         with below("spec.minMember"):
             _add_minimum(row, (group.spec.min_member if group and group.spec else None) or 0, members)
 
     def _add_rules(self, row: pb.PodGroup, spec: PodGroupSpec | PodGroupTemplate) -> None:
-        """Add topology, disruption mode and priority."""
+        """Add topology and disruption mode, and check the priority."""
         keys = (spec.scheduling_constraints.topology if spec.scheduling_constraints else None) or ()
         if len(keys) > 1:
             raise FieldError("schedulingConstraints.topology", f"there are {len(keys)}", "give at most 1")
@@ -195,10 +202,8 @@ class PodGroupReader:
         if mode:
             is_whole = mode in _WHOLE
             row.disruption_mode = pb.PodGroupDisruptionMode.POD_GROUP if is_whole else pb.PodGroupDisruptionMode.POD
-        if spec.priority is not None:
-            if not -(2**31) <= spec.priority <= _MOST:
-                raise FieldError("priority", f"{spec.priority} is out of range", "give a 32-bit integer")
-            row.priority = spec.priority
+        if spec.priority is not None and not -(2**31) <= spec.priority <= _MOST:
+            raise FieldError("priority", f"{spec.priority} is out of range", "give a 32-bit integer")
 
     def _add_expected(self, row: pb.PodGroup, workload: SchedulingWorkload | None) -> None:
         """Add how many pods a workload makes, and their template, if all pods of its controller are in this group."""
@@ -212,6 +217,19 @@ class PodGroupReader:
             row.desired_count = found.replicas
         if found.template is not None and found.template.spec is not None:
             row.pod_template.CopyFrom(self._template(found.template, row.namespace, row.name))
+
+
+def _is_of_1_36(group: SchedulingPodGroup) -> bool:
+    """Return whether a group is of Kubernetes 1.36, whose scheduler does not look at its priority. Items of lists do
+    not name their version; an API server of 1.36 that keeps priorities gives each group a disruption mode, a string."""
+    mode = group.spec.disruption_mode if group.spec else None
+    return group.api_version == _OF_1_36 or isinstance(mode, str)
+
+
+def _slack(group: SchedulingPodGroup | VolcanoPodGroup | None) -> str:
+    """Return for how many gangs like a group its annotation requests room, as written."""
+    annotations = group.metadata.annotations if group and group.metadata else None
+    return (annotations or {}).get(SLACK, "")
 
 
 def _add_kueue(row: pb.PodGroup, members: Sequence[GroupMember]) -> None:

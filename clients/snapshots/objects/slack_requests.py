@@ -23,6 +23,10 @@ from trimtab.clients.snapshots.objects.pod_specs import PodSpecTable, PriorityCl
 from trimtab.v1 import snapshot_pb2 as pb
 
 ANNOTATION: Final = "trimtab.dev/slack"
+TOGETHER: Final = "trimtab.dev/slack-together"
+"""Annotation of workloads and CapacityBuffers whose room is for all their pods or none."""
+TOPOLOGY_KEY: Final = "trimtab.dev/slack-topology-key"
+"""Label of which the nodes of such room have the same value."""
 ACTIVE: Final = "buffer.x-k8s.io/active-capacity"
 """The strategy of CapacityBuffers that are served; it is the default."""
 _MOST: Final = 2**31 - 1
@@ -68,7 +72,11 @@ class _SlackReader:
             wanted = replicas(one)[0]
             if wanted is not None and 0 <= wanted <= _MOST:
                 row.scale = wanted
-            yield self._with_template(row, one.spec.template if one.spec else None, namespace)
+            try:
+                self._add_gang(row, one)
+                yield self._with_template(row, one.spec.template if one.spec else None, namespace)
+            except FieldError as error:
+                yield pb.SlackRequest(object=row.object, problem=str(error))
 
     def pods(self) -> Iterator[pb.SlackRequest]:
         """Yield the requests of annotated pods; the pods of one workload give one request, for the workload."""
@@ -124,6 +132,7 @@ class _SlackReader:
             # Rounded down: a limit is not to be exceeded.
             whole = amount // (MILLI if resource == "cpu" else NANO)
             row.limits.add(resource=self._dictionary.resource(resource), amount=min(whole, 2**53))
+        self._add_gang(row, buffer)
         if (spec.pod_template_ref is None) == (spec.scalable_ref is None):
             raise FieldError("spec", "it needs either podTemplateRef or scalableRef", "give one of the two")
         if spec.scalable_ref is not None:
@@ -165,6 +174,17 @@ class _SlackReader:
         row.namespace = namespace
         row.label_set = self._dictionary.label_pairs(content.labels)
         return row
+
+    def _add_gang(self, row: pb.SlackRequest, one: Any) -> None:
+        """Add whether an object asks for room for all its pods or none, and in which domains."""
+        annotations: Mapping[str, str] = (one.metadata and one.metadata.annotations) or {}
+        together, key = annotations.get(TOGETHER, "false"), annotations.get(TOPOLOGY_KEY, "")
+        if together not in ("true", "false"):
+            raise FieldError(f"metadata.annotations, {TOGETHER}", f"{together!r} is not a boolean", 'use "true"')
+        if key and together != "true":
+            raise FieldError(f"metadata.annotations, {TOPOLOGY_KEY}", f"it needs {TOGETHER}", 'set that to "true"')
+        row.is_gang = together == "true"
+        row.topology_key = self._dictionary.string(key)
 
     def _is_owned(self, one: Any, namespace: str) -> bool:
         """Return whether another known workload owns it, whose request then counts for both. Deployments copy their

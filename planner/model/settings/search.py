@@ -55,6 +55,9 @@ class SearchBudgets:
     for all waves as one and one trial of each wave are made whatever they cost: 1.5 s for 5,000 nodes."""
     other_expanders: bool = False
     """Whether scale-up may take a plan of other expanders than those that the settings name."""
+    begins_with: "SearchBudgets | None" = None
+    """Budgets by which scale-up searches first: that plan stays if these budgets lead to a worse one. More groups and
+    classes in detail make a cheaper plan in numbers, which affinity and spread may leave dearer than another."""
 
     def for_one_of_many(self, programme_entries: int) -> "SearchBudgets":
         """Return the budgets of one of many plans for new nodes: about a quarter of the time."""
@@ -84,6 +87,7 @@ BEST: Final = SearchBudgets(
     programme_entries=600 * 600,
     improved_classes=_UNLIMITED,
     other_expanders=True,
+    begins_with=USUAL,
 )
 _BUDGETS: Final = {
     pb.SearchEffort.UNSPECIFIED: USUAL,

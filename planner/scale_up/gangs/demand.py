@@ -9,10 +9,12 @@ import numpy as np
 
 from trimtab.planner.facts.gangs import Gang
 from trimtab.planner.model.settings import SECOND_NS
+from trimtab.planner.model.values import PodGroup
 from trimtab.planner.placement.waiting import in_order, priorities
+from trimtab.planner.round.round import Round
 from trimtab.planner.scale_up.pending import PodsInGangs
 from trimtab.planner.simulation.build import Simulation
-from trimtab.planner.snapshot.columns import Int32, Snapshot
+from trimtab.planner.snapshot.columns import NO_NODE, Int32, Snapshot
 
 MOST_RUNS: Final = 16
 """Most turns of single pods of one priority between gangs; the last one has all others of the priority."""
@@ -31,14 +33,32 @@ def waiting_gangs(gangs: Sequence[Gang]) -> list[Gang]:
     return [gang for gang in gangs if len(gang.pending)]
 
 
+def waiting_placeholder_gangs(this: Round) -> list[Gang]:
+    """Return the gangs of placeholders that wait for room: all of such a gang have places, or none has."""
+    pod_node, room = this.simulation.state.pod_node, this.room
+    first, found = len(pod_node) - len(room.names), []
+    for one in room.gangs:
+        pods = np.arange(first + room.bounds[one.set], first + room.bounds[one.set + 1], dtype=np.int32)
+        if (pod_node[pods] == NO_NODE).all():
+            group = PodGroup(one.namespace, one.name, one.name, "", len(pods), one.topology_key)
+            found.append(Gang(one.namespace, one.name, group, pods, NOBODY, 0, 0, (), is_room=True))
+    return found
+
+
+def turns_of_room(gangs: Sequence[Gang], left: Int32) -> list[Turn]:
+    """Return the turns of gangs of placeholders, in their order. left : int32 placeholders without a place."""
+    return [Turn(at, gang.pending[np.isin(gang.pending, left)]) for at, gang in enumerate(gangs) if gang.is_room]
+
+
 def pods_in_gangs(gangs: Sequence[Gang]) -> PodsInGangs:
     """Return the pods that the scheduler holds."""
     return PodsInGangs(_pods(gang for gang in gangs if gang.held), NOBODY)
 
 
 def turns(snapshot: Snapshot, simulation: Simulation, gangs: Sequence[Gang], pending: Int32) -> list[Turn]:
-    """Return the turns of all pending : int32 pods, first the one that comes first; single pods in the usual order."""
-    together = [(at, gang) for at, gang in enumerate(gangs) if gang.is_bound_together]
+    """Return the turns of all pending : int32 pods, first the one that comes first; single pods in the usual order;
+    none of placeholders."""
+    together = [(at, gang) for at, gang in enumerate(gangs) if gang.is_bound_together and not gang.is_room]
     units = sorted((-gang.priority, gang.since_ns, gang.key, at) for at, gang in together)
     single = pending[~np.isin(pending, _pods(gang for _, gang in together))]
     priority, since_ns = priorities(simulation, single), snapshot.pods.created_s[single] * SECOND_NS

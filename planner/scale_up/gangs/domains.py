@@ -10,11 +10,11 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from trimtab.planner.facts.gangs import Gang
+from trimtab.planner.facts.label_values import values_by_label_set
 from trimtab.planner.placement.group_templates import labels_by_group
 from trimtab.planner.scale_up.context import ScaleUpContext
 from trimtab.planner.scale_up.progress import PlanInProgress, Reach
-from trimtab.planner.snapshot.columns import Int32, Int64, Snapshot
-from trimtab.planner.snapshot.lookup import string_index
+from trimtab.planner.snapshot.columns import Int32, Int64
 from trimtab.planner.snapshot.references import take_or
 
 HOSTNAME: Final = "kubernetes.io/hostname"
@@ -81,7 +81,7 @@ class GangDomains:
 
     def _compute(self, key: str) -> _Values:
         snapshot, growth = self._context.request.snapshot, self._context.request.growth
-        of_set = _of_label_set(snapshot, key)
+        of_set = values_by_label_set(snapshot, key)
         templates = labels_by_group(self._context.templates)
         new = [None if key == HOSTNAME else labels.get(key) for labels in templates]
         names = sorted({*filter(None, of_set), *filter(None, new)})
@@ -92,15 +92,3 @@ class GangDomains:
         of_node[: len(snapshot.nodes.name)] = by_set[snapshot.nodes.label_set]
         of_node[growth.upcoming] = np.repeat(of_group, np.diff(growth.upcoming_offsets))
         return _Values(names, of_node, of_group)
-
-
-def _of_label_set(snapshot: Snapshot, key: str) -> list[str | None]:
-    """Return the value of a label in each label set, None = it lacks the label."""
-    sets, at = snapshot.label_sets, string_index(snapshot.strings, key)
-    found: list[str | None] = [None] * (len(sets.offsets) - 1)
-    if at >= 0:
-        entries = np.flatnonzero(sets.keys == at)
-        owner = np.searchsorted(sets.offsets, entries, "right") - 1
-        for row, entry in zip(owner.tolist(), entries.tolist(), strict=True):
-            found[row] = snapshot.strings[sets.values[entry]]
-    return found

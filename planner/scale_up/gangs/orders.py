@@ -31,6 +31,9 @@ def next_orders(plan: ScaleUpPlan) -> list[pb.GangOrder]:
     group_of = np.full(len(progress.state.node_state), _NOT_NEW, np.int64)
     group_of[progress.opened] = progress.group_of
     for gang in plan.gangs.gangs:
+        # Nodes for room are given back by scale-down, as no pod waits for them.
+        if gang.is_room:
+            continue
         for group, count in _opened_for(plan, gang, group_of):
             key = (gang.key, plan.progress.groups[group].id)
             order = found.setdefault(key, pb.GangOrder(gang=key[0], node_group=key[1]))

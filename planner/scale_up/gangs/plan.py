@@ -98,7 +98,8 @@ def _in_turn(
     context: ScaleUpContext, simulation: Simulation, start: int, gangs: Sequence[Gang], domains: GangDomains
 ) -> ScaleUpPlan:
     """Return the plan made in turn in which every gang is whole or has no place."""
-    variant = usual(context)._replace(held_back=pending_of(context).pods)
+    room = [gang.pending for gang in gangs if gang.is_room]
+    variant = usual(context)._replace(held_back=np.concatenate([pending_of(context).pods, *room]))
     dropped: set[int] = set()
     while True:
         revert(simulation.state, start)

@@ -18,9 +18,9 @@ import numpy as np
 from trimtab.planner.facts.gangs import Gang, Reason
 from trimtab.planner.facts.nodes import total
 from trimtab.planner.new_nodes.planned_nodes import PlannedNodes
-from trimtab.planner.scale_up.draft import Draft, PlanAttempt
+from trimtab.planner.scale_up.draft import Draft, PlanAttempt, PlanMode
 from trimtab.planner.scale_up.gang_outcome import GangOutcome, Rejection
-from trimtab.planner.scale_up.gangs.demand import NOBODY, Turn, turns
+from trimtab.planner.scale_up.gangs.demand import NOBODY, Turn, turns, turns_of_room
 from trimtab.planner.scale_up.gangs.domains import Domain, GangDomains
 from trimtab.planner.scale_up.gangs.rejection import (
     in_several_domains,
@@ -64,7 +64,8 @@ class TurnDraft(Draft):
     """A plan made in turn. dropped : positions of gangs that get no places."""
 
     def __init__(self, attempt: PlanAttempt, gangs: Sequence[Gang], dropped: Set[int], domains: GangDomains) -> None:
-        super().__init__(attempt, jointly=attempt.request.settings.expanders[0] == Expander.CHEAPEST_PLAN)
+        is_whole = attempt.request.settings.expanders[0] == Expander.CHEAPEST_PLAN
+        super().__init__(attempt, PlanMode.WHOLE if is_whole else PlanMode.BY_GROUP)
         if sum(gang.is_bound_together for gang in gangs) > MANY:
             settings = self.request.settings
             search = replace(settings.search, programme_entries=0)
@@ -86,12 +87,21 @@ class TurnDraft(Draft):
         for is_single, some in groupby(in_turn, lambda turn: turn.gang < 0):
             group = list(some)
             left += [self._single(turn.pods) for turn in group] if is_single else self._gangs(group)
+        left += self._room()
         placeholders = progress.fill(self._without_place(self.unplaced.placeholders))
         refusals, settled = self._settle(np.concatenate([*left, self._grow(placeholders)]))
         self.planned = _joined(self._plans)
         history = PlanHistory(self.planned, self.choices, self._final_reasons())
         outcome = GangOutcome(self.gangs, self.rejections, self._refuse_with_gangs(), self._domains())
         return ScaleUpPlan(self.context, self.unplaced, progress, history, refusals, settled, outcome)
+
+    def _room(self) -> list[Int32]:
+        """Place gangs of placeholders; those that are whole count as other placeholders from then on."""
+        found = turns_of_room(self.gangs, self.unplaced.held_back)
+        left = self._gangs(found)
+        whole = [turn.pods for turn in found if turn.gang not in self.rejections]
+        self.unplaced = self.unplaced._replace(placeholders=np.concatenate([self.unplaced.placeholders, *whole]))
+        return left
 
     def _single(self, pods: Int32) -> Int32:
         """Place single pods; return those for which nodes may be added and that are on none."""
@@ -297,5 +307,7 @@ def _joined(plans: Sequence[PlannedNodes]) -> PlannedNodes | None:
     for plan in plans:
         nodes.append(plan.node + np.int32(len(group_of)))
         group_of += plan.group_of
-    rest = (np.concatenate([getattr(plan, name) for plan in plans]) for name in ("row", "room", "pods", "rows"))
-    return PlannedNodes(group_of, np.concatenate(nodes), *rest)
+    row, room, pods, rows = (
+        np.concatenate([getattr(plan, name) for plan in plans]) for name in ("row", "room", "pods", "rows")
+    )
+    return PlannedNodes(group_of, np.concatenate(nodes), row, room, pods, rows)

@@ -58,7 +58,7 @@ def conclude(plan: ScaleUpPlan) -> Decided:
     add_gangs(decision, plan)
     add_useless(decision, plan)
     add_waiting_placeholders(decision, plan)
-    with_gangs = 0 if plan.gangs is None else len(plan.gangs.refusals.pods)
+    with_gangs = 0 if plan.gangs is None else len(plan.gangs.refusals.pods[plan.are_pods(plan.gangs.refusals.pods)])
     decision.result = _result(decision, len(left) + with_gangs > 0)
     decision.objective = _OBJECTIVES.get(plan.context.compared_by, pb.Objective.UNSPECIFIED)
     summary = summary_of(decision, len(left) + with_gangs)
@@ -133,7 +133,7 @@ def _unschedulable(plan: ScaleUpPlan, served: Int64) -> bytes:
     served : rows of the refusals.
     """
     refusals, request = plan.refusals, plan.context.request
-    if plan.gangs is not None and len(plan.gangs.refusals.pods):
+    if plan.gangs is not None and plan.are_pods(plan.gangs.refusals.pods).any():
         return _write_unschedulable(plan, served, growth_in_plan(plan))
     if not len(served):
         return b""
@@ -151,7 +151,8 @@ def _write_unschedulable(plan: ScaleUpPlan, served: Int64, growth: GrowthInPlan)
     rows = _rows(plan, plan.refusals, served, growth)
     if plan.gangs is not None:
         with_gangs = plan.gangs.refusals
-        rows += _rows(plan, with_gangs, np.arange(len(with_gangs.pods)), growth, gangs_of_pods(plan.gangs))
+        of_pods = np.flatnonzero(plan.are_pods(with_gangs.pods))
+        rows += _rows(plan, with_gangs, of_pods, growth, gangs_of_pods(plan.gangs))
     return b"".join(entry(_UNSCHEDULABLE, row) for _, row in sorted(rows))
 
 

@@ -19,7 +19,8 @@ _NO_REJECTION: Final = Rejection(-1, Reason.UNSPECIFIED)
 def add_gangs(decision: pb.ScaleUpDecision, plan: ScaleUpPlan) -> None:
     """Add an entry for each gang with pending pods. To be called while the simulation contains the plan's moves."""
     if plan.gangs is not None:
-        decision.gangs.extend(_result(plan, plan.gangs, at, gang) for at, gang in enumerate(plan.gangs.gangs))
+        rows = enumerate(plan.gangs.gangs)
+        decision.gangs.extend(_result(plan, plan.gangs, at, gang) for at, gang in rows if not gang.is_room)
 
 
 def gang_notes(decision: pb.ScaleUpDecision) -> Iterator[str]:
@@ -30,11 +31,12 @@ def gang_notes(decision: pb.ScaleUpDecision) -> Iterator[str]:
 
 
 def gangs_of_pods(outcome: GangOutcome) -> dict[int, str]:
-    """Return why the gang of each pod without a place has none, by pod; nothing for the pods of gangs that have."""
+    """Return why the gang of each pod or placeholder without a place has none; nothing for those of gangs that have."""
     found: dict[int, str] = {}
     for at, rejection in outcome.rejections.items():
         gang = outcome.gangs[at]
-        found |= dict.fromkeys(gang.pending.tolist(), f"its gang {gang.key} waits: {rejection.detail}")
+        name = gang.name if gang.is_room else gang.key
+        found |= dict.fromkeys(gang.pending.tolist(), f"its gang {name} waits: {rejection.detail}")
     return found
 
 
@@ -84,6 +86,13 @@ def _held(gang: Gang, existing_count: int) -> str:
         )
     if gang.group.problem:
         return f"{gang.group.object}: {gang.group.problem}: {pods}"
+    if gang.held == Reason.SEVERAL_PRIORITIES:
+        others = " and ".join(map(str, gang.other_priorities))
+        return (
+            f"{gang.group.object} has priority {gang.priority}, and some of its pods have {others}: none is scheduled"
+        )
+    if gang.held == Reason.MEMBER_GATED:
+        return f"{gang.group.object}: a pod of it has scheduling gates: {pods} until it has none"
     lacking = gang.group.min_count - existing_count
     exist = "exists" if existing_count == 1 else "exist"
     return (

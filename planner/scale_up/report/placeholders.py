@@ -1,13 +1,15 @@
 """The placeholders that have no node after a plan, and why: for programs in the decision, for people in a note."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
 
 from trimtab.planner.new_nodes.sentences import why_pending
 from trimtab.planner.scale_up.plan import ScaleUpPlan
+from trimtab.planner.scale_up.reasons import Refusals
+from trimtab.planner.scale_up.report.gangs import NO_GANGS, gangs_of_pods
 from trimtab.planner.scale_up.report.sentences import growth_in_plan, reasons_of
 from trimtab.v1 import plan_pb2 as pb
 
@@ -21,31 +23,32 @@ def add_waiting_placeholders(decision: pb.ScaleUpDecision, plan: ScaleUpPlan) ->
 
     O(placeholders + kinds · groups).
     """
-    refusals, request = plan.refusals, plan.context.request
-    count = len(plan.progress.state.pod_node)
-    rows = np.flatnonzero(refusals.pods >= count - len(request.round.placeholders))
-    names, kinds = plan.names_of(refusals.pods[rows]), refusals.kind[rows].tolist()
-    by_kind: dict[int, list[str]] = defaultdict(list)
-    for name, kind in zip(names, kinds, strict=True):
-        by_kind[kind].append(name)
     by_reason: dict[str, pb.WaitingPlaceholders] = {}
-    growth = growth_in_plan(plan)
-    for kind in sorted(by_kind):
-        reasons, failed = reasons_of(plan, refusals, kind)
-        one = by_reason.setdefault(
-            repr((reasons, failed)),
-            pb.WaitingPlaceholders(
-                reasons=reasons,
-                failed_predicates=failed,
-                detail=why_pending(reasons, failed, growth),
-            ),
-        )
-        one.placeholders.extend(by_kind[kind])
+    _add(by_reason, plan, plan.refusals, NO_GANGS)
+    if plan.gangs is not None:
+        _add(by_reason, plan, plan.gangs.refusals, gangs_of_pods(plan.gangs))
     for one in by_reason.values():
         one.placeholders.sort()
     decision.waiting_placeholders.extend(
         sorted(by_reason.values(), key=lambda one: (-len(one.placeholders), one.placeholders[0]))
     )
+
+
+def _add(
+    by_reason: dict[str, pb.WaitingPlaceholders], plan: ScaleUpPlan, refusals: Refusals, gangs: Mapping[int, str]
+) -> None:
+    """Add placeholders that are refused, by reason. gangs : by placeholder, what its gang waits for."""
+    rows = np.flatnonzero(~plan.are_pods(refusals.pods))
+    pods, kinds = refusals.pods[rows], refusals.kind[rows].tolist()
+    by_kind: dict[tuple[int, str], list[str]] = defaultdict(list)
+    for name, pod, kind in zip(plan.names_of(pods), pods.tolist(), kinds, strict=True):
+        by_kind[kind, gangs.get(pod, "")].append(name)
+    growth = growth_in_plan(plan)
+    for (kind, gang), names in sorted(by_kind.items()):
+        reasons, failed = reasons_of(plan, refusals, kind)
+        detail = gang or why_pending(reasons, failed, growth)
+        row = pb.WaitingPlaceholders(reasons=reasons, failed_predicates=failed, detail=detail)
+        by_reason.setdefault(repr((reasons, failed, gang)), row).placeholders.extend(names)
 
 
 def placeholder_notes(decision: pb.ScaleUpDecision) -> Iterator[str]:

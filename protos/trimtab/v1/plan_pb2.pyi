@@ -1644,7 +1644,8 @@ class SlackDecision(_message.Message):
     @_builtins.property
     def pushed_out(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Names of placeholders of the last answer whose room was taken by pods, or
-        whose node is being removed, sorted.
+        whose node is being removed, and of others of their gangs that have left
+        their nodes with them, sorted.
         """
 
     @_builtins.property
@@ -1704,6 +1705,9 @@ class SlackObject(_message.Message):
     ASKED_COUNT_FIELD_NUMBER: _builtins.int
     PRESENT_COUNT_FIELD_NUMBER: _builtins.int
     PROBLEM_FIELD_NUMBER: _builtins.int
+    ASKED_GANG_COUNT_FIELD_NUMBER: _builtins.int
+    PRESENT_GANG_COUNT_FIELD_NUMBER: _builtins.int
+    TOPOLOGY_KEY_FIELD_NUMBER: _builtins.int
     object: _builtins.str
     """As "Kind/namespace/name". REQUIRED."""
     asked_count: _builtins.int
@@ -1712,6 +1716,14 @@ class SlackObject(_message.Message):
     """Those of them that have room on nodes. >= 0, at most `asked_count`."""
     problem: _builtins.str
     """Why no room is kept for it, for people; "" = no problem."""
+    asked_gang_count: _builtins.int
+    """Gangs for which it requests room; 0 = for single pods. >= 0."""
+    present_gang_count: _builtins.int
+    """Those of them that have room for all of their pods on nodes; the others have
+    room for none. >= 0, at most `asked_gang_count`.
+    """
+    topology_key: _builtins.str
+    """Label of which all nodes of one gang have the same value; "" = none."""
     def __init__(
         self,
         *,
@@ -1719,10 +1731,13 @@ class SlackObject(_message.Message):
         asked_count: _builtins.int = ...,
         present_count: _builtins.int = ...,
         problem: _builtins.str = ...,
+        asked_gang_count: _builtins.int = ...,
+        present_gang_count: _builtins.int = ...,
+        topology_key: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["asked_count", b"asked_count", "object", b"object", "present_count", b"present_count", "problem", b"problem"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["asked_count", b"asked_count", "asked_gang_count", b"asked_gang_count", "object", b"object", "present_count", b"present_count", "present_gang_count", b"present_gang_count", "problem", b"problem", "topology_key", b"topology_key"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1746,12 +1761,14 @@ class Placeholder(_message.Message):
     LABEL_SET_FIELD_NUMBER: _builtins.int
     NAMESPACE_FIELD_NUMBER: _builtins.int
     POOL_FIELD_NUMBER: _builtins.int
+    IS_IN_GANG_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Name, unique: that of its set, "-", its number in the set. Sets are
     "standard", "largest", "largest-cpu", "largest-memory" and names of
     resources, behind the name of the pool and ":" in a pool (and the value of
     its topology key and ":"); workloads and CapacityBuffers have sets named
-    "Kind/namespace/name". No pod's "namespace/name" is equal to it.
+    "Kind/namespace/name", and gangs ":" and a number behind that. No pod's
+    "namespace/name" is equal to it.
     """
     cpu_milli: _builtins.int
     """CPU in milli-cores, as in its spec."""
@@ -1773,6 +1790,8 @@ class Placeholder(_message.Message):
     """Namespace that counts for its affinity and spread; "" = "default"."""
     pool: _builtins.str
     """Name of the pool whose settings ask for it; "" = the whole cluster."""
+    is_in_gang: _builtins.bool
+    """All placeholders of its set are on nodes, or none is."""
     def __init__(
         self,
         *,
@@ -1786,10 +1805,11 @@ class Placeholder(_message.Message):
         label_set: _builtins.int = ...,
         namespace: _builtins.str = ...,
         pool: _builtins.str = ...,
+        is_in_gang: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cpu_milli", b"cpu_milli", "for_object", b"for_object", "kind", b"kind", "label_set", b"label_set", "memory_bytes", b"memory_bytes", "name", b"name", "namespace", b"namespace", "node", b"node", "pool", b"pool", "spec", b"spec"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cpu_milli", b"cpu_milli", "for_object", b"for_object", "is_in_gang", b"is_in_gang", "kind", b"kind", "label_set", b"label_set", "memory_bytes", b"memory_bytes", "name", b"name", "namespace", b"namespace", "node", b"node", "pool", b"pool", "spec", b"spec"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2613,6 +2633,7 @@ class ReplacementOption(_message.Message):
     CHOSEN_FIELD_NUMBER: _builtins.int
     STOPPED_BY_FIELD_NUMBER: _builtins.int
     DETAIL_FIELD_NUMBER: _builtins.int
+    DISTURBED_GANG_COUNT_FIELD_NUMBER: _builtins.int
     saving_per_hour: _builtins.float
     """What it saves for one hour."""
     leaving_node_count: _builtins.int
@@ -2637,6 +2658,8 @@ class ReplacementOption(_message.Message):
     """The limit that stops it, or for which it is not chosen."""
     detail: _builtins.str
     """More about `stopped_by`, for people."""
+    disturbed_gang_count: _builtins.int
+    """Running gangs of which pods are evicted."""
     @_builtins.property
     def payback_time(self) -> _duration_pb2.Duration:
         """How long it takes until the saving has paid for the moves
@@ -2657,10 +2680,11 @@ class ReplacementOption(_message.Message):
         chosen: _builtins.bool = ...,
         stopped_by: _reason_pb2.ReplacementLimit.Code.ValueType = ...,
         detail: _builtins.str = ...,
+        disturbed_gang_count: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_balanced_score", b"_balanced_score", "balanced_score", b"balanced_score", "payback_time", b"payback_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_balanced_score", b"_balanced_score", "balanced_score", b"balanced_score", "chosen", b"chosen", "detail", b"detail", "evicted_pod_count", b"evicted_pod_count", "eviction_cost", b"eviction_cost", "leaving_node_count", b"leaving_node_count", "new_node_count", b"new_node_count", "payback_time", b"payback_time", "saving_per_hour", b"saving_per_hour", "stopped_by", b"stopped_by", "wave_count", b"wave_count"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_balanced_score", b"_balanced_score", "balanced_score", b"balanced_score", "chosen", b"chosen", "detail", b"detail", "disturbed_gang_count", b"disturbed_gang_count", "evicted_pod_count", b"evicted_pod_count", "eviction_cost", b"eviction_cost", "leaving_node_count", b"leaving_node_count", "new_node_count", b"new_node_count", "payback_time", b"payback_time", "saving_per_hour", b"saving_per_hour", "stopped_by", b"stopped_by", "wave_count", b"wave_count"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__balanced_score: _TypeAlias = _typing.Literal["balanced_score"]  # noqa: Y015
     _WhichOneofArgType__balanced_score: _TypeAlias = _typing.Literal["_balanced_score", b"_balanced_score"]  # noqa: Y015

@@ -697,6 +697,14 @@ class GangReason(_message.Message):
         """A node group that would help grows to its maximum or not at all, and a
         limit leaves room for a part of it only.
         """
+        SEVERAL_PRIORITIES: GangReason._Code.ValueType  # 16
+        """Its priority is given (`PodGroup.priority`), and some of its pods have
+        another one: kube-scheduler from 1.37 on schedules none of them.
+        """
+        MEMBER_GATED: GangReason._Code.ValueType  # 17
+        """Its priority is given (`PodGroup.priority`), and one of its pods has
+        scheduling gates: kube-scheduler from 1.37 on holds all of them.
+        """
 
     class Code(_Code, metaclass=_CodeEnumTypeWrapper):
         """The values; their meaning is that of the message."""
@@ -740,6 +748,14 @@ class GangReason(_message.Message):
     NOT_WHOLE: GangReason.Code.ValueType  # 15
     """A node group that would help grows to its maximum or not at all, and a
     limit leaves room for a part of it only.
+    """
+    SEVERAL_PRIORITIES: GangReason.Code.ValueType  # 16
+    """Its priority is given (`PodGroup.priority`), and some of its pods have
+    another one: kube-scheduler from 1.37 on schedules none of them.
+    """
+    MEMBER_GATED: GangReason.Code.ValueType  # 17
+    """Its priority is given (`PodGroup.priority`), and one of its pods has
+    scheduling gates: kube-scheduler from 1.37 on holds all of them.
     """
 
     def __init__(

@@ -2082,6 +2082,7 @@ class PodGroup(_message.Message):
     POD_TEMPLATE_FIELD_NUMBER: _builtins.int
     PROBLEM_FIELD_NUMBER: _builtins.int
     OBJECT_FIELD_NUMBER: _builtins.int
+    SLACK_FIELD_NUMBER: _builtins.int
     namespace: _builtins.str
     """Namespace. REQUIRED."""
     name: _builtins.str
@@ -2099,8 +2100,10 @@ class PodGroup(_message.Message):
     disruption_mode: Global___PodGroupDisruptionMode.Code.ValueType
     """What an eviction of one of its pods means. OPTIONAL."""
     priority: _builtins.int
-    """Priority by which the group takes its turn. OPTIONAL: absent = the largest
-    priority among its pending pods, as kube-scheduler 1.36 takes it.
+    """Priority by which the group takes its turn. All its pods, those on nodes
+    included, must have it and name one scheduler, and none of them may have
+    scheduling gates: as in kube-scheduler from 1.37 on. OPTIONAL: absent = the
+    largest priority among its pending pods, and no such rules, as in 1.36.
     """
     desired_count: _builtins.int
     """How many pods its workload makes for it, >= 0. OPTIONAL: absent = not known;
@@ -2113,6 +2116,11 @@ class PodGroup(_message.Message):
     object: _builtins.str
     """The object, as "Kind/namespace/name", for people. OPTIONAL: "" =
     "PodGroup/namespace/name".
+    """
+    slack: _builtins.str
+    """Value of the annotation `trimtab.dev/slack`, a count: for so many gangs like
+    it the slack decision keeps room, for all `min_count` pods of each, or for
+    none. OPTIONAL: "" = for none.
     """
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
@@ -2140,10 +2148,11 @@ class PodGroup(_message.Message):
         pod_template: Global___TemplatePod | None = ...,
         problem: _builtins.str = ...,
         object: _builtins.str = ...,
+        slack: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_desired_count", b"_desired_count", "_priority", b"_priority", "create_time", b"create_time", "desired_count", b"desired_count", "pod_template", b"pod_template", "priority", b"priority"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_desired_count", b"_desired_count", "_priority", b"_priority", "create_time", b"create_time", "desired_count", b"desired_count", "disruption_mode", b"disruption_mode", "min_count", b"min_count", "name", b"name", "namespace", b"namespace", "object", b"object", "pod_template", b"pod_template", "policy", b"policy", "priority", b"priority", "problem", b"problem", "topology_key", b"topology_key"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_desired_count", b"_desired_count", "_priority", b"_priority", "create_time", b"create_time", "desired_count", b"desired_count", "disruption_mode", b"disruption_mode", "min_count", b"min_count", "name", b"name", "namespace", b"namespace", "object", b"object", "pod_template", b"pod_template", "policy", b"policy", "priority", b"priority", "problem", b"problem", "slack", b"slack", "topology_key", b"topology_key"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__desired_count: _TypeAlias = _typing.Literal["desired_count"]  # noqa: Y015
     _WhichOneofArgType__desired_count: _TypeAlias = _typing.Literal["_desired_count", b"_desired_count"]  # noqa: Y015
@@ -2536,6 +2545,8 @@ class SlackRequest(_message.Message):
     REPLICAS_FIELD_NUMBER: _builtins.int
     PERCENTAGE_FIELD_NUMBER: _builtins.int
     LIMITS_FIELD_NUMBER: _builtins.int
+    IS_GANG_FIELD_NUMBER: _builtins.int
+    TOPOLOGY_KEY_FIELD_NUMBER: _builtins.int
     object: _builtins.str
     """The object, as "Kind/namespace/name". REQUIRED, unique."""
     problem: _builtins.str
@@ -2564,6 +2575,12 @@ class SlackRequest(_message.Message):
     """`spec.replicas` of a CapacityBuffer. >= 0. OPTIONAL."""
     percentage: _builtins.int
     """`spec.percentage` of a CapacityBuffer. >= 0. OPTIONAL."""
+    is_gang: _builtins.bool
+    """The pods are a gang: room is kept for all of them, or for none."""
+    topology_key: _builtins.int
+    """String index in the dictionary: label of which all nodes of the gang have
+    the same value. OPTIONAL: 0 = none; only with `is_gang`.
+    """
     @_builtins.property
     def limits(self) -> _containers.RepeatedCompositeFieldContainer[Global___ResourceAmount]:
         """`spec.limits` of a CapacityBuffer, resources into those of the dictionary:
@@ -2583,10 +2600,12 @@ class SlackRequest(_message.Message):
         replicas: _builtins.int | None = ...,
         percentage: _builtins.int | None = ...,
         limits: _abc.Iterable[Global___ResourceAmount] | None = ...,
+        is_gang: _builtins.bool = ...,
+        topology_key: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_percentage", b"_percentage", "_replicas", b"_replicas", "_scale", b"_scale", "percentage", b"percentage", "replicas", b"replicas", "scale", b"scale"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_percentage", b"_percentage", "_replicas", b"_replicas", "_scale", b"_scale", "amount", b"amount", "label_set", b"label_set", "limits", b"limits", "namespace", b"namespace", "object", b"object", "percentage", b"percentage", "problem", b"problem", "replicas", b"replicas", "scale", b"scale", "spec", b"spec"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_percentage", b"_percentage", "_replicas", b"_replicas", "_scale", b"_scale", "amount", b"amount", "is_gang", b"is_gang", "label_set", b"label_set", "limits", b"limits", "namespace", b"namespace", "object", b"object", "percentage", b"percentage", "problem", b"problem", "replicas", b"replicas", "scale", b"scale", "spec", b"spec", "topology_key", b"topology_key"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__percentage: _TypeAlias = _typing.Literal["percentage"]  # noqa: Y015
     _WhichOneofArgType__percentage: _TypeAlias = _typing.Literal["_percentage", b"_percentage"]  # noqa: Y015

@@ -41,11 +41,12 @@ type grown struct {
 	CPUSeconds float64 `json:"cpuSeconds"`
 }
 
-// TestGrowth reads GROWTH_PODS ("1000,5000") and GROWTH_DIRECTORY from the environment.
+// TestGrowth reads GROWTH_PODS ("1000,5000"), GROWTH_KIND ("diverse", or "generic": pods without constraints) and
+// GROWTH_DIRECTORY from the environment.
 func TestGrowth(t *testing.T) {
 	directory := os.Getenv("GROWTH_DIRECTORY")
 	for _, text := range strings.Split(os.Getenv("GROWTH_PODS"), ",") {
-		pods := makeDiversePods(lo.Must(strconv.Atoi(text)))
+		pods := lo.Ternary(os.Getenv("GROWTH_KIND") == "generic", makeGenericPods, makeDiversePods)(lo.Must(strconv.Atoi(text)))
 		found := grow(t, pods)
 		lo.Must0(write(filepath.Join(directory, fmt.Sprintf("cluster-%d.json", len(pods))), document(pods)))
 		lo.Must0(write(filepath.Join(directory, fmt.Sprintf("karpenter-%d.json", len(pods))), found))

@@ -130,6 +130,15 @@ class ControlPlane:
             raise RuntimeError(f"kubectl {' '.join(arguments)}: {done.stderr}")
         return done.stdout
 
+    def scheduler_metrics(self) -> str:
+        """Return what the scheduler counts of itself, as text."""
+        url = f"https://127.0.0.1:{self.sched_port}/metrics"
+        request = urllib.request.Request(url, headers={"Authorization": "Bearer admin-token"})
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        with urllib.request.urlopen(request, timeout=30, context=context) as answer:
+            return str(answer.read(), "utf-8")
+
     def _start(self) -> None:
         self.state.mkdir(parents=True)
         self._credentials()

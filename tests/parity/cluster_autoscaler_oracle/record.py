@@ -115,12 +115,15 @@ ASKED = {"mixed": ["runs"], "generated": ["runs"], "pending": ["growth"], "steps
 
 
 def ask(
-    program: str, documents: list[dict[str, Any]], runs: int = RUNS, *, scale_up: bool = False
+    program: str, documents: list[dict[str, Any]], runs: int = RUNS, *, scale_up: bool = False, gates: str = ""
 ) -> Iterator[dict[str, Any]]:
-    """The answers to documents, in their order."""
+    """The answers to documents, in their order. gates : of the scheduler's plugins, as the program takes them."""
     lines = "\n".join(json.dumps(document) for document in documents)
     asked = "-scale-up" if scale_up else "-strict-pending"
-    done = subprocess.run([program, asked, "-runs", str(runs)], input=lines.encode(), capture_output=True, check=False)
+    more = ["-feature-gates", gates] if gates else []
+    done = subprocess.run(
+        [program, asked, "-runs", str(runs), *more], input=lines.encode(), capture_output=True, check=False
+    )
     if done.returncode:
         sys.exit(done.stderr.decode()[-2000:])
     yield from map(json.loads, done.stdout.splitlines())

@@ -2,6 +2,7 @@
 the recorded ones.
 
 Usage: python -m tests.parity.cluster_autoscaler_oracle.savings --oracle PROGRAM [--first SEED] [--count N] [--runs N]
+    [--only GENERATOR] [--feature-gates NAME=true]
 Prints, by generator, the nodes freed and the money saved: ours, upstream's in the order of its list, and its best run
 of each document; then a line for each document on which ours frees or saves less.
 """
@@ -57,11 +58,16 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=50_000, help="first seed")
     parser.add_argument("--count", type=int, default=80, help="how many seeds of each generator")
     parser.add_argument("--runs", type=int, default=10, help="runs of upstream on each document")
+    parser.add_argument("--only", choices=GENERATORS, action="append", help="generators, all if none is named")
+    parser.add_argument("--feature-gates", default="", help="gates of the scheduler's plugins in upstream")
     args = parser.parse_args()
-    for name, make in GENERATORS.items():
+    for name in args.only or GENERATORS:
+        make = GENERATORS[name]
         sums: Counter[str] = Counter()
         documents = [make(seed) for seed in range(args.first, args.first + args.count)]
-        for document, answer in zip(documents, ask(args.oracle, documents, args.runs), strict=True):
+        for document, answer in zip(
+            documents, ask(args.oracle, documents, args.runs, gates=args.feature_gates), strict=True
+        ):
             _add(sums, document, answer["runs"])
         print(name, ", ".join(f"{of}: {amount:.2f}".removesuffix(".00") for of, amount in sums.items()), flush=True)
 

@@ -41,6 +41,9 @@ EXPRESSIONS = (
 class Clusters:
     """Draws documents; each seed gives one."""
 
+    local_chance = 0.7
+    """How often the pools of a driver are those of nodes."""
+
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
         self.version = self.random.choice((36, 36, 37))
@@ -85,7 +88,7 @@ class Clusters:
         """Return the slices of one to three pools for each driver."""
         found: list[dict[str, Any]] = []
         for driver in DRIVERS[: self.random.randint(1, 2)]:
-            local = self.chance(0.7)
+            local = self.chance(self.local_chance)
             for pool in self.nodes if local else [f"p{at}" for at in range(self.random.randint(1, 2))]:
                 # Up to 1.36 pools of one name share their counters across drivers, so names may be equal.
                 name = pool if self.chance(0.5) else f"{driver[:3]}-{pool}"

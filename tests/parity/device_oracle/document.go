@@ -21,6 +21,12 @@ type Document struct {
 	// which are in use from then on.
 	Pods [][]*resourceapi.ResourceClaim `json:"pods,omitempty"`
 
+	// Steps: pods with claims of their own and shared ones come and go; each goes to the first node that has all it
+	// claims. Claims are all claims of them; Kept are the names of those that PodGroups use, which keep their devices.
+	Claims []*resourceapi.ResourceClaim `json:"claims,omitempty"`
+	Kept   []string                     `json:"kept,omitempty"`
+	Steps  []Step                       `json:"steps,omitempty"`
+
 	// Expressions are evaluated for each of the devices, each with the driver that publishes it.
 	Expressions []string `json:"expressions,omitempty"`
 	Devices     []Device `json:"devices,omitempty"`
@@ -36,11 +42,13 @@ type Device struct {
 type Answers struct {
 	Name        string             `json:"name"`
 	Pods        [][]Answer         `json:"pods,omitempty"`
+	Steps       [][]Answer         `json:"steps,omitempty"`
 	Expressions []ExpressionAnswer `json:"expressions,omitempty"`
 }
 
 // Answer of one node; all empty: no devices there.
 type Answer struct {
+	// Claims that get devices, in the order of the pod's.
 	Claims []ClaimAnswer `json:"claims,omitempty"`
 	// Error: the scheduler gives the pod up.
 	Error string `json:"error,omitempty"`
@@ -48,6 +56,10 @@ type Answer struct {
 	Invalid bool `json:"invalid,omitempty"`
 	// Timeout: the search took too long.
 	Timeout bool `json:"timeout,omitempty"`
+	// Elsewhere: a claim of the pod of a step has devices that the node does not reach.
+	Elsewhere bool `json:"elsewhere,omitempty"`
+	// Placed: the pod of a step goes there.
+	Placed bool `json:"placed,omitempty"`
 }
 
 // ClaimAnswer is what a claim gets.

@@ -191,6 +191,9 @@ func run(in io.Reader, out io.Writer) error {
 		if err := allocate(context.Background(), &d, &answers); err != nil {
 			return err
 		}
+		if err := steps(context.Background(), &d, &answers); err != nil {
+			return err
+		}
 		evaluate(context.Background(), &d, &answers)
 		if err := encoder.Encode(answers); err != nil {
 			return err

@@ -8,11 +8,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -38,6 +38,7 @@ type Unit struct {
 	Priority int32          `json:"priority"`
 	Pods     map[string]int `json:"pods"`    // that wait, by pool
 	Running  []int          `json:"running"` // nodes, one for each running pod
+	Odd      string         `json:"odd"`     // what the first waiting pod differs in: "priority", "gate", or nothing
 }
 
 // A Question is a cluster.
@@ -69,19 +70,26 @@ func objects(q Question) (all []runtime.Object, waiting int) {
 	}
 	for u, unit := range q.Units {
 		if unit.Min > 0 {
-			group := &schedulingv1alpha2.PodGroup{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("u%d", u), Namespace: "default"}}
-			group.Spec.SchedulingPolicy.Gang = &schedulingv1alpha2.GangSchedulingPolicy{MinCount: int32(unit.Min)}
-			all = append(all, group)
+			all = append(all, podGroup(fmt.Sprintf("u%d", u), unit))
 		}
 		for i, node := range unit.Running {
 			p := pod(u, unit, fmt.Sprintf("running-%d", i))
 			p.Spec.NodeName, p.Status.Phase = fmt.Sprintf("n%d", node), v1.PodRunning
 			all = append(all, p)
 		}
+		odd := unit.Odd
 		for pool, count := range unit.Pods {
 			for i := range count {
 				p := pod(u, unit, fmt.Sprintf("%s-%d", pool, i))
 				p.Spec.NodeSelector = map[string]string{"pool": pool}
+				switch odd {
+				case "priority":
+					other := unit.Priority + 1000
+					p.Spec.Priority = &other
+				case "gate":
+					p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "wait"}}
+				}
+				odd = ""
 				all = append(all, p)
 				waiting++
 			}
@@ -95,7 +103,8 @@ func ask(q Question) ([]int, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	all, waiting := objects(q)
-	client := fake.NewClientset(all...)
+	// The newer form, which keeps who owns each field, takes six times the time of everything else.
+	client := fake.NewSimpleClientset(all...)
 	bound, total := make([]int, len(q.Units)), 0
 	var lock sync.Mutex
 	client.PrependReactor("create", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
@@ -144,7 +153,7 @@ func ask(q Question) ([]int, error) {
 }
 
 func main() {
-	gates := map[string]bool{"GenericWorkload": true, "GangScheduling": true, "SchedulerAsyncAPICalls": false}
+	debug.SetGCPercent(400)
 	if err := utilfeature.DefaultMutableFeatureGate.SetFromMap(gates); err != nil {
 		panic(err)
 	}

@@ -5,20 +5,41 @@ so that the order of gangs and pods is known. Pools of nodes are disjoint, and g
 """
 
 import random
+from collections.abc import Sequence
 from typing import Any
 
 Question = dict[str, Any]
 POOLS = "abc"
+ODD = ("priority", "gate")
 
 
-def question(seed: int) -> Question:
-    """Return the question of a seed, in the form that the program reads."""
+def question(seed: int, minor: int = 36) -> Question:
+    """Return the question of a seed, in the form that the program reads. minor : version of Kubernetes; from 37 on, a
+    pod of some gangs has another priority than the others, or a scheduling gate."""
     draw = random.Random(seed)
     pools = POOLS[: draw.randint(1, len(POOLS))]
     nodes = [{"pool": draw.choice(pools), "cpus": draw.randint(0, 6)} for _ in range(draw.randint(1, 8))]
     free = [node["cpus"] for node in nodes]
     priorities = draw.sample(range(1, 1000), draw.randint(1, 8))
-    return {"nodes": nodes, "units": [_unit(draw, pools, priority, free) for priority in priorities]}
+    units = [_unit(draw, pools, priority, free) for priority in priorities]
+    if minor >= 37:
+        for unit in units:
+            if unit["min"] and draw.random() < 0.2:
+                unit["odd"] = draw.choice(ODD)
+    return {"nodes": nodes, "units": units}
+
+
+def joined(questions: Sequence[Question]) -> Question:
+    """Return one question about all these clusters side by side: pools are apart, so that the answer is the same."""
+    nodes: list[Question] = []
+    units: list[Question] = []
+    for at, one in enumerate(questions):
+        base = len(nodes)
+        nodes += [node | {"pool": f"{node['pool']}{at}"} for node in one["nodes"]]
+        for unit in one["units"]:
+            pods = {f"{pool}{at}": count for pool, count in unit["pods"].items()}
+            units.append(unit | {"pods": pods, "running": [base + node for node in unit["running"]]})
+    return {"nodes": nodes, "units": units}
 
 
 def _unit(draw: random.Random, pools: str, priority: int, free: list[int]) -> Question:

@@ -63,8 +63,9 @@ CLASSES = frozenset(("CapacityRequest.class_name", "CapacityClass.name"))
 PUBLIC_CLASSES = frozenset(("check-capacity.autoscaling.x-k8s.io", "best-effort-atomic-scale-up.autoscaling.x-k8s.io"))
 """Classes of ProvisioningRequests that are words of the API: they stay, as planners answer them by default."""
 REDACTED = "redacted"
+AMOUNTS = frozenset(("SlackRequest.amount", "PodGroup.slack"))
 AMOUNT = re.compile(r"[0-9]+%?")
-"""Readable values of `SlackRequest.amount`; unreadable ones may contain anything."""
+"""Readable values of these; unreadable ones may contain anything."""
 
 
 _TEXT_COLUMNS: Final = {
@@ -83,8 +84,8 @@ def walk(message: Message, replace: Replace) -> None:
     for field, value in message.ListFields():
         if field.name in CLEARED:
             message.ClearField(field.name)
-        elif f"{kind}.{field.name}" == "SlackRequest.amount":
-            message.amount = value if AMOUNT.fullmatch(value) else REDACTED  # type: ignore[attr-defined]
+        elif f"{kind}.{field.name}" in AMOUNTS:
+            setattr(message, field.name, value if AMOUNT.fullmatch(value) else REDACTED)
         elif f"{kind}.{field.name}" in DIGESTS:
             setattr(message, field.name, REDACTED)
         elif not _stays(f"{kind}.{field.name}", value):

@@ -177,7 +177,11 @@ def _shared(name: str, pod: Claimant, claim: str, objects: ClaimObjects) -> Reso
 
 def _own(entry: PodClaimEntry, pod: Claimant, objects: ClaimObjects) -> ResolvedClaim:
     """Return the claim that was made for a pod, or for its group."""
-    key = (pod.namespace, entry.made or "")
+    return _made(entry, entry.made or "", pod, objects)
+
+
+def _made(entry: PodClaimEntry, claim: str, pod: Claimant, objects: ClaimObjects) -> ResolvedClaim:
+    key = (pod.namespace, claim)
     found = objects.claims.get(key)
     problem = _problem("/".join(key), found, objects)
     if found is None:
@@ -197,8 +201,13 @@ def _own(entry: PodClaimEntry, pod: Claimant, objects: ClaimObjects) -> Resolved
 def _of_template(entry: PodClaimEntry, pod: Claimant, objects: ClaimObjects) -> ResolvedClaim:
     """Return the claim that will be made for a pod, or for its group, if the group has an entry like it."""
     key = (pod.namespace, entry.template)
-    found = objects.templates.get(key)
-    shared = f"{pod.group}/{entry.name}" if _is_of_group(entry, objects.groups.get((pod.namespace, pod.group))) else ""
+    found, shared = objects.templates.get(key), ""
+    group = objects.groups.get((pod.namespace, pod.group))
+    if _is_of_group(entry, group):
+        made = _made_for_group(entry, pod, group, objects)
+        if made:
+            return _made(entry, made, pod, objects)
+        shared = f"{pod.group}/{entry.name}"
     if found is None:
         missing = f"ResourceClaimTemplate {'/'.join(key)} does not exist"
         return ResolvedClaim(entry.name, shared, None, missing if objects.are_known else _unknown(missing))
@@ -210,6 +219,17 @@ def _of_template(entry: PodClaimEntry, pod: Claimant, objects: ClaimObjects) -> 
 def _is_of_group(entry: PodClaimEntry, group: SchedulingPodGroup | None) -> bool:
     claims = (group.spec.resource_claims if group and group.spec else None) or ()
     return any(one.name == entry.name and one.resource_claim_template_name == entry.template for one in claims)
+
+
+def _made_for_group(
+    entry: PodClaimEntry, pod: Claimant, group: SchedulingPodGroup | None, objects: ClaimObjects
+) -> str:
+    """Return the name of the claim that a group has for an entry, "" = none yet. New pods get it into their status."""
+    statuses = (group.status.resource_claim_statuses if group and group.status else None) or ()
+    made = next((one.resource_claim_name or "" for one in statuses if one.name == entry.name), "")
+    claim = objects.claims.get((pod.namespace, made))
+    owner = claim_owner(claim) if claim is not None else None
+    return made if owner is not None and (owner.kind, owner.name) == ("PodGroup", pod.group) else ""
 
 
 def claim_owner(claim: ResourceClaim) -> OwnerReference | None:

@@ -18,8 +18,10 @@ import typer
 import yaml
 
 from tests.builders.actuator_service import Service
+from tests.builders.capacity_buffers import template
 from tests.builders.cli import Run
 from tests.builders.documentation import Command, blocks, commands, inline_commands, target, text_of, words
+from tests.builders.kubernetes import snapshot_of
 from tests.builders.planner_process import running
 from trimtab.actuator.service.command import app as actuator
 from trimtab.clients.cli.commands import app as trimtab_commands
@@ -387,11 +389,20 @@ def scenario(text: str, path: Path) -> None:
     assert not path.exists()
 
 
+def capacity_buffer(text: str, _: Path) -> None:
+    made = yaml.safe_load(text)
+    (request,) = snapshot_of(made, template(made["spec"]["podTemplateRef"]["name"])).slack_requests.requests
+    assert not request.problem
+    assert request.is_gang
+
+
 def reader(text: str) -> Callable[[str, Path], None]:
     """Return what reads an example."""
     document = yaml.safe_load(text)
     if document.get("kind") == "NodeGroup":
         return node_group
+    if document.get("kind") == "CapacityBuffer":
+        return capacity_buffer
     if document.get("kind") == "AccessPolicy" or "anonymous" in document:
         return policy
     if document.keys() & {"reclaims", "storageClasses", "batches"}:

@@ -10,7 +10,8 @@ import pytest
 from tests.builders.cli import Run, listed
 from tests.builders.replacement import WEB, group, web
 from tests.unit.clients.cli.report.pages import page_of
-from trimtab.clients.cli.answers.replacement import HINT
+from trimtab.clients.cli.answers.replacement import FRONTIER_COLUMNS, HINT, frontier_rows
+from trimtab.v1 import plan_pb2
 
 NOW = ("--now", "2026-03-01T00:00:00Z")
 BOTH = ("--decision", "scale-down", "--decision", "replacement")
@@ -229,3 +230,13 @@ def test_a_page_without_it_has_no_section(trimtab: Run, cluster: Path, tmp_path:
     page = page_of(trimtab, tmp_path, cluster, *NOW)
     assert "Waves of replacement" not in page.text
     assert page.figures() == []
+
+
+def test_plans_from_careful_to_bold_say_how_many_gangs_they_disturb() -> None:
+    options = [
+        plan_pb2.ReplacementOption(evicted_pod_count=24),
+        plan_pb2.ReplacementOption(evicted_pod_count=2400, disturbed_gang_count=2),
+    ]
+    rows = frontier_rows(plan_pb2.ReplacementDecision(frontier=options))
+    at = FRONTIER_COLUMNS.index("pods")
+    assert [row[at] for row in rows] == ["24", "2,400 (2 gangs)"]

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from tests.builders import kubernetes as k8s
-from tests.builders.capacity_buffers import refused
+from tests.builders.capacity_buffers import buffer, refused, template
 from tests.builders.cli import Run, listed
 
 APP = {"app": "web"}
@@ -212,3 +212,100 @@ def test_without_slack_the_explanation_says_how_to_ask_for_it(trimtab: Run, pric
     out = told(trimtab, priced, "slack").out
     assert "no room is requested; set slack.extraCapacityMinRate" in out
     assert "No node stays because of slack." in out
+
+
+ZONE = "topology.kubernetes.io/zone"
+ASKS_TOGETHER = {"trimtab.dev/slack": "2", "trimtab.dev/slack-together": "true"}
+
+
+def gang_of(count: int, key: str = "") -> Sequence[dict[str, Any]]:
+    """Return a CapacityBuffer whose pods, one to a node, fit together or not at all."""
+    made = buffer("train", podTemplateRef={"name": "worker"}, replicas=count)
+    made["metadata"]["annotations"] = {"trimtab.dev/slack-together": "true"} | (
+        {"trimtab.dev/slack-topology-key": key} if key else {}
+    )
+    worker = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "3", "memory": "1Gi"}}}]}}
+    return template("worker", of=worker), made
+
+
+def in_zones(tmp_path: Path, most: int, *objects: dict[str, Any]) -> Path:
+    """Write three nodes, two of them in zone b, a node group for zone b of at most so many nodes, and objects."""
+    nodes = [k8s.node(f"n{i}", cpu="4", labels={ZONE: zone}) for i, zone in enumerate("abb")]
+    of_group = k8s.node("t", cpu="4", labels={ZONE: "b"})
+    group = k8s.node_group("b", 0, most, nodes=["n1", "n2"], template=of_group, price=0.5)
+    listed(tmp_path, *nodes, group, *objects)
+    (tmp_path / "settings.yaml").write_text("{}")
+    return tmp_path
+
+
+def test_the_table_says_how_many_gangs_have_room(trimtab: Run, tmp_path: Path) -> None:
+    whole = in_zones(tmp_path, 2, *gang_of(2, ZONE))
+    text = asked(trimtab, whole).out
+    assert "CapacityBuffer/default/train: 1 of 1 gangs of 2 pods has room, all or none, each on nodes with one" in text
+    assert "all requested room is available" in text
+
+
+def test_a_gang_of_placeholders_that_waits_is_explained_with_the_limit(trimtab: Run, tmp_path: Path) -> None:
+    short = in_zones(tmp_path, 2, *gang_of(3, ZONE))
+    text = " ".join(told(trimtab, short, "slack").out.split())
+    assert "requests room for 3 pods, 0 present. 0 of 1 gangs of 3 pods have room, all or none" in text
+    assert "3 wait for room; its gang CapacityBuffer/default/train:1 waits: in no domain of" in text
+    assert "b would help and is at the maximum size" in text
+    one = " ".join(told(trimtab, short, "placeholder/CapacityBuffer/default/train:1-0").out.split())
+    assert "All placeholders of its gang are on nodes, or none is." in one
+
+
+def test_a_placeholder_whose_gang_gets_new_nodes_waits_for_these(trimtab: Run, tmp_path: Path) -> None:
+    growing = in_zones(tmp_path, 3, *gang_of(3, ZONE))
+    text = " ".join(told(trimtab, growing, "slack").out.split())
+    assert "1 waits for a new node of b" in text
+    assert "2 wait for the rest of the gang, on new nodes of b" in text
+    rows = told(trimtab, growing, "slack", "-o", "json").document()["placeholders"]
+    waits = next(one["name"] for one in rows if not one["nodeGroup"])
+    one = " ".join(told(trimtab, growing, f"placeholder/{waits}").out.split())
+    assert "It waits with its gang: a node has room for it, and node group b grows for the rest of it." in one
+
+
+def test_an_exported_buffer_of_a_gang_is_read_back_as_one(trimtab: Run, tmp_path: Path) -> None:
+    web = k8s.deployment("web", 2, metadata={"annotations": ASKS_TOGETHER})
+    web["spec"]["template"] = gang_of(1)[0]["template"]
+    found = objects(trimtab, in_zones(tmp_path, 2, web), "capacity-buffers")
+    (made,) = (one for one in found if one["kind"] == "CapacityBuffer")
+    assert refused(made) == []
+    in_zones(tmp_path, 2, *found)
+    (back,) = asked(trimtab, tmp_path, "-o", "json").document()["slack"]["objects"]
+    assert (back["askedGangCount"], back["presentGangCount"], back["presentCount"]) == (1, 1, 2)
+
+
+def pause_pods(exported: Sequence[dict[str, Any]], *nodes: str) -> Sequence[dict[str, Any]]:
+    """Return the priority class and group of exported pause pods, and a pod on each of these nodes, "" = on none."""
+    priority, group, made = exported
+    template, pods = made["spec"]["template"], []
+    for number, on in enumerate(nodes):
+        one = k8s.pod(f"pause-{number}", cpu="3", memory="1Gi", node=on, labels=template["metadata"]["labels"])
+        one["spec"] |= {key: template["spec"][key] for key in ("schedulingGroup", "affinity")} | {"priority": -10}
+        pods.append(one)
+    return priority, group, *pods
+
+
+def test_pause_pods_of_a_gang_are_a_pod_group_that_grows_for_an_evicted_one_in_its_domain(
+    trimtab: Run, tmp_path: Path
+) -> None:
+    web = k8s.deployment("web", 2, metadata={"annotations": ASKS_TOGETHER | {"trimtab.dev/slack-topology-key": ZONE}})
+    web["spec"]["template"] = gang_of(1)[0]["template"]
+    exported = objects(trimtab, in_zones(tmp_path, 2, web), "pause-pods")
+    group, made = exported[1:]
+    assert (group["kind"], group["spec"]) == ("PodGroup", {"schedulingPolicy": {"gang": {"minCount": 2}}})
+    assert made["spec"]["template"]["spec"]["schedulingGroup"] == {"podGroupName": group["metadata"]["name"]}
+
+    def planned(most: int) -> Any:
+        # A pod of another workload took the node of the second one.
+        taken = k8s.pod("taker", cpu="4", node="n2")
+        in_zones(tmp_path, most, *pause_pods(exported, "n1", ""), taken)
+        outcome = trimtab("plan", tmp_path / "cluster.json", "--decision", "scale-up", "-o", "json")
+        return outcome.document()["scaleUp"]
+
+    (split,) = planned(3)["splits"]
+    assert (split["nodeGroup"], split["pods"]) == ("b", ["default/pause-1"])
+    (gang,) = planned(2)["gangs"]
+    assert (gang["boundCount"], gang["lackingCount"], gang["reason"]) == (1, 1, "MAX_SIZE_REACHED")

@@ -63,6 +63,29 @@ def test_devices_of_a_rack_are_given_to_pods_on_its_nodes_only() -> None:
     assert sorted(plan.decision.on_existing.values()) == ["a", "b", "b"]
 
 
+def sharing(name: str, count: int, **more: Any) -> list[Json]:
+    """Return a claim of one device without any, and pods that share it."""
+    users = [dra.claiming_pod(f"{name}-{at}", claims={"x": name}, **more) for at in range(count)]
+    return [dra.resource_claim(name), *users]
+
+
+def test_pods_that_share_a_claim_of_such_devices_go_to_any_nodes_that_reach_them() -> None:
+    """The claim takes one device for all three, who have no room on one node; the other device is the next pod's."""
+    nodes = [k8s.node(name, labels={RACK: "a"}, cpu="2") for name in "ab"]
+    alone = k8s.node("c", labels={RACK: "c"}, cpu="8")
+    plan = scale_up.plan([*BASE, *nodes, alone, pool("net-a", 2, "a"), *sharing("m", 3, cpu="1"), *waiting(2, cpu="1")])
+    assert sorted(plan.decision.on_existing.values()) == ["a", "a", "b", "b"]
+    assert list(plan.pending) == ["default/p1"]
+
+
+def test_a_pod_gets_devices_of_its_own_where_those_of_the_claim_that_it_shares_are() -> None:
+    nodes = [k8s.node(name, labels={RACK: name}, cpu="8") for name in "ab"]
+    both = dra.claiming_pod("both", claims={"x": "s"}, templates={"own": "one-gpu"})
+    plan = scale_up.plan([*BASE, *nodes, pool("net-a", 2, "a"), pool("net-b", 2, "b"), *sharing("s", 1), both])
+    assert len(plan.decision.on_existing) == 2
+    assert len(set(plan.decision.on_existing.values())) == 1
+
+
 @pytest.mark.parametrize("kind", ["two racks", "own devices too"])
 def test_pods_wait_where_several_nodes_reach_devices_in_ways_that_cannot_be_told_apart(kind: str) -> None:
     node = k8s.node("a", labels={RACK: "a"})
@@ -98,6 +121,8 @@ def drawn(seed: int) -> tuple[pb.ClusterSnapshot, int]:
         if devices:
             objects += holder(f"h{at}", node, devices.pop(random.randrange(len(devices))), owner)
     objects += waiting(random.randint(0, 6), cpu=random.choice(["100m", "1"]))
+    for at in range(random.choice((0, 0, 1, 2))):
+        objects += sharing(f"s{at}", random.randint(2, 4), cpu=random.choice(["100m", "1"]))
     used = {rack for rack in racks if not rack or rack in names.values()}
     return k8s.snapshot_of(*objects), sum(len(free[rack]) for rack in used)
 
@@ -110,6 +135,7 @@ def test_no_device_that_several_nodes_reach_is_planned_with_twice(seed: int) -> 
     request.now.seconds = scale_up.NOW_S
     answer = take_decisions(planned_snapshot(canonicalize(message)).snapshot, request, None, Work())
     assert whole_plan.offences(message, request.settings, answer, scale_up.NOW_S) == []
-    placed = len(answer.scale_up.on_existing) + sum(len(one.pods) for one in answer.scale_up.splits)
-    assert placed <= left
+    pods = [*answer.scale_up.on_existing, *(pod for one in answer.scale_up.splits for pod in one.pods)]
+    # Pods of one claim have one device.
+    assert len({pod.partition("-")[0] for pod in pods}) <= left
     assert not any(one.reason == SkippedPodReason.UNSUPPORTED_CONSTRAINT for one in answer.scale_up.skipped)

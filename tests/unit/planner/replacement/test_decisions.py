@@ -159,6 +159,25 @@ def test_savings_too_small_for_the_settings_are_left() -> None:
     assert plan(half_used(1), settings={"minBalancedScore": 1.0}).waves == []
 
 
+def test_a_minimum_above_all_that_could_be_saved_is_named_as_the_reason() -> None:
+    """Before, the reason of each node was that nothing cheaper was found, and the result gave none."""
+    nodes = group("large", "16", "64Gi", 1.0, ["l0", "l1"])
+    found = plan(nodes, WEB, web("p", "l0"), web("q", "l1"), settings={"minSavingPerHour": 1e308})
+    assert found.kept == {"l0": "SAVING_TOO_SMALL", "l1": "SAVING_TOO_SMALL"}
+    assert found.result == "NOTHING_PAYS"
+    assert "no plan saves more than 1.875 an hour" in found.decision.detail
+    assert "ask for 1e+308" in found.decision.detail
+
+
+def test_a_budget_that_names_a_node_group_which_does_not_exist_is_noted() -> None:
+    """Before, a budget with a mistyped name had no effect, and nothing said so."""
+    nodes = group("large", "16", "64Gi", 1.0, ["l0", "l1"])
+    budgets = [{"maxNodes": "1"}, {"maxNodes": "0", "nodeGroups": ["large", "larg"]}]
+    found = plan(nodes, WEB, web("p", "l0"), web("q", "l1"), settings={"budgets": budgets})
+    text = "replacement.budgets[1].node_groups: there is no node group 'larg'; check its name"
+    assert [one for one in found.answer.diagnostics.notes if "budgets" in one] == [text]
+
+
 def test_moves_that_cost_more_than_is_saved_in_the_payback_time_are_left() -> None:
     costly = {"pricePerEviction": 1.0, "maxPaybackTime": "7200s"}
     assert plan(half_used(), settings=costly).waves == []

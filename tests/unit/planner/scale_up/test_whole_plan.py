@@ -142,7 +142,7 @@ def test_of_very_many_groups_another_plan_is_made_where_not_few_pods_went_elsewh
     run = draft.Draft.run
 
     def noting(one: draft.Draft) -> object:
-        made.append(one.jointly)
+        made.append(one.mode)
         return run(one)
 
     monkeypatch.setattr(draft.Draft, "run", noting)
@@ -151,7 +151,7 @@ def test_of_very_many_groups_another_plan_is_made_where_not_few_pods_went_elsewh
     # The set is unknown, so pods that do not fit together are planned on one node.
     monkeypatch.setattr(whole_problem, "MOST_SETS", 0)
     cheapest([apart(f"apart-{i}", cpu) for i, cpu in enumerate(["1", "2"])], [pod(f"p{i}", "1") for i in range(9)])
-    assert made == [True, False][:plans]
+    assert made == [draft.PlanMode.WHOLE, draft.PlanMode.BY_GROUP][:plans]
 
 
 def even(name: str, cpu: str, **more: Any) -> Json:

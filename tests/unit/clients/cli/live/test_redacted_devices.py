@@ -4,6 +4,7 @@ no name of a cluster.
 
 from pathlib import Path
 
+import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from tests.builders import device_objects as dra
@@ -74,6 +75,14 @@ def test_pools_that_are_not_named_after_nodes_keep_their_order_among_all_pools(t
     pools = strings_of(devices, devices.slices.pool)
     assert pools == sorted(pools)
     assert len({*pools, *names}) == 6
+
+
+@pytest.mark.parametrize(("slack", "stays"), [("2", "2"), ("secret", "redacted")])
+def test_room_for_gangs_stays_if_it_is_a_count(tmp_path: Path, slack: str, stays: str) -> None:
+    group = gangs.pod_group("secretgang", 2)
+    group["metadata"]["annotations"] = {"trimtab.dev/slack": slack}
+    (found,) = redacted(tmp_path, k8s.snapshot_of(group)).pod_groups
+    assert found.slack == stays
 
 
 def test_pods_stay_in_their_groups(tmp_path: Path) -> None:

@@ -81,6 +81,7 @@ def test_a_click_on_a_bar_shows_every_cause(desktop: "Page") -> None:
     assert causes.locator(".more").inner_text().splitlines() == [
         "node group batch-a: 3 nodes, minimum 1: 1 node",
         "node group batch-b: 3 nodes, minimum 1: 1 node",
+        "node group batch-c: 4 nodes, minimum 1: 1 node",
     ]
 
 

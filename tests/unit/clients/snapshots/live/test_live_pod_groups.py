@@ -22,6 +22,8 @@ def versions(chance: random.Random) -> list[Json]:
     job = k8s.job("train-job", chance.randrange(1, 4))
     job["spec"]["template"] = {"spec": {"containers": [{"name": "c"}], "priorityClassName": "high"}}
     phase = chance.choice([None, "Succeeded"])
+    asking = gangs.pod_group("asking", workload="train")
+    asking["metadata"]["annotations"] = chance.choice([{}, {"trimtab.dev/slack": "2"}])
     high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}}
     return [
         k8s.node("n1"),
@@ -29,6 +31,7 @@ def versions(chance: random.Random) -> list[Json]:
         high | {"value": chance.randrange(3)},
         gangs.pod_group(least=chance.choice([None, 0, 2]), workload=chance.choice(["", "train"])),
         gangs.pod_group("second", workload="train"),
+        asking,
         gangs.workload(least=chance.randrange(1, 4), job=chance.choice(["", "train-job"])),
         gangs.workload("old", least=chance.randrange(0, 3), version=gangs.V1ALPHA1, job="train-job"),
         gangs.volcano_group(least=chance.choice([None, 1, 3])),

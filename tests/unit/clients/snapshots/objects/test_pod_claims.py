@@ -145,6 +145,9 @@ def test_pods_of_a_group_share_the_claim_of_the_group_before_and_after_it_is_mad
     claim["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
     made = group_of(web(made={"gpu": "team-gpu-x"}))
     assert claims_of(made, TEMPLATE, group, claim) == [{"name": "gpu", "sharedClaim": "team-gpu-x"}]
+    # A pod that has just been created gets the name into its status a moment later.
+    group["status"] = {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "team-gpu-x"}]}
+    assert claims_of(group_of(web()), TEMPLATE, group, claim) == [{"name": "gpu", "sharedClaim": "team-gpu-x"}]
 
 
 def test_placeholders_pods_of_daemon_sets_and_evicted_pods_claim_from_the_template() -> None:

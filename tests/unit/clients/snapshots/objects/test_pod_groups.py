@@ -2,15 +2,24 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 from google.protobuf.json_format import MessageToDict
 
 from tests.builders import kubernetes as k8s
 from tests.builders import pod_group_objects as gangs
 from tests.unit.clients.snapshots.objects.reading import build, text_column
+from trimtab.clients.kubernetes.kinds.controllers import PodTemplateSpec
+from trimtab.clients.kubernetes.kinds.pod_groups import SchedulingPodGroup
+from trimtab.clients.snapshots.objects.pod_groups import PodGroupObjects, PodGroupReader
 from trimtab.v1 import snapshot_pb2 as pb
 
 Json = dict[str, Any]
+KEY = ("default", "team")
+
+
+def template(_spec: PodTemplateSpec, _namespace: str, _name: str) -> pb.TemplatePod:
+    return pb.TemplatePod()
 
 
 def groups_of(*objects: Json) -> dict[str, Json]:
@@ -43,11 +52,35 @@ def test_a_group_that_is_no_gang_has_no_minimum() -> None:
         ({"disruptionMode": "PodGroup"}, {"disruptionMode": "POD_GROUP"}),
         ({"disruptionMode": {"single": {}}}, {"disruptionMode": "POD"}),
         ({"disruptionMode": {"all": {}}}, {"disruptionMode": "POD_GROUP"}),
-        ({"priority": -5}, {"priority": -5}),
     ],
 )
-def test_disruption_mode_and_priority_are_read_in_the_form_of_each_version(spec: Json, expected: Json) -> None:
+def test_disruption_mode_is_read_in_the_form_of_each_version(spec: Json, expected: Json) -> None:
     assert groups_of(gangs.pod_group(**spec)) == {"team": {"policy": "GANG", "minCount": 2, **expected}}
+
+
+@pytest.mark.parametrize(
+    ("version", "mode", "expected"),
+    [
+        (gangs.V1BETA1, {"all": {}}, -5), (gangs.V1BETA1, None, -5), ("", {"single": {}}, -5),
+        (gangs.V1ALPHA2, None, None), ("", "Pod", None),
+    ],
+)  # fmt: skip
+def test_the_priority_of_a_group_counts_from_kubernetes_1_37_on(version: str, mode: Any, expected: int | None) -> None:
+    """A group without a version is an item of a list of an API server."""
+    given = {} if mode is None else {"disruptionMode": mode}
+    (row,) = build(gangs.pod_group(version=version or gangs.V1BETA1, priority=-5, **given)).pod_groups
+    if not version:
+        listed = msgspec.convert(gangs.pod_group(priority=-5, **given) | {"apiVersion": None}, SchedulingPodGroup)
+        (row,) = PodGroupReader({}, PodGroupObjects({KEY: listed}), lambda _: 0, template).rows([KEY])
+    assert (row.priority if row.HasField("priority") else None) == expected
+
+
+def test_a_group_asks_for_room_for_more_gangs_like_it_by_an_annotation() -> None:
+    made, volcano = gangs.pod_group(), gangs.volcano_group("other")
+    for one in (made, volcano):
+        one["metadata"]["annotations"] = {"trimtab.dev/slack": "2"}
+    found = groups_of(made, volcano, gangs.volcano_member("v", "other"))
+    assert {name: row["slack"] for name, row in found.items()} == {"team": "2", "volcano:other": "2"}
 
 
 def test_the_domain_of_a_group_is_a_label_of_nodes() -> None:

@@ -111,6 +111,38 @@ def test_pods_left_out_of_slack_are_marked() -> None:
     assert sorted(spec.ignored_by_slack for spec in made.specs) == [False, True]
 
 
+TOGETHER, TOPOLOGY = "trimtab.dev/slack-together", "trimtab.dev/slack-topology-key"
+
+
+def test_workloads_and_buffers_may_ask_for_room_for_all_their_pods_or_none() -> None:
+    marks = {TOGETHER: "true", TOPOLOGY: "rack"}
+    gang = buffer("gang", podTemplateRef={"name": "chunk"}, replicas=3)
+    gang["metadata"]["annotations"] = marks
+    web = with_template(deployment("web", 8, metadata={"annotations": marks | ASKS["annotations"]}))
+    plain = with_template(stateful_set("db", 3, metadata={"annotations": {TOGETHER: "false"} | ASKS["annotations"]}))
+    found = requests(template(), gang, web, plain)
+    assert {name: (one.is_gang, one.topology_key) for name, one in found.items()} == {
+        "CapacityBuffer/default/gang": (True, "rack"),
+        "Deployment/default/web": (True, "rack"),
+        "StatefulSet/default/db": (False, ""),
+    }
+
+
+@pytest.mark.parametrize(
+    ("annotations", "problem"),
+    [
+        ({TOGETHER: "yes"}, "metadata.annotations, trimtab.dev/slack-together: 'yes' is not a boolean"),
+        ({TOPOLOGY: "rack"}, "metadata.annotations, trimtab.dev/slack-topology-key: it needs trimtab.dev/slack-togeth"),
+    ],
+)
+def test_an_object_whose_annotations_on_gangs_cannot_be_read_is_named(annotations: Json, problem: str) -> None:
+    bad = buffer("bad", podTemplateRef={"name": "chunk"}, replicas=3)
+    bad["metadata"]["annotations"] = annotations
+    web = with_template(deployment("web", 8, metadata={"annotations": annotations | ASKS["annotations"]}))
+    found = requests(template(), bad, web)
+    assert {one.problem.startswith(problem) for one in found.values()} == {True}
+
+
 def test_without_requests_there_is_no_table() -> None:
     assert not snapshot_of(deployment("web", 1)).HasField("slack_requests")
     assert read_slack_requests(pb.SlackRequests()) == ()

@@ -127,6 +127,20 @@ def test_pods_wait_for_a_pod_group_that_does_not_exist_or_cannot_be_read_and_all
     ]
 
 
+def test_a_group_of_1_37_waits_if_a_pod_has_another_priority_or_scheduling_gates() -> None:
+    gated: Json = {"schedulingGates": [{"name": "wait"}]}
+    groups = [GangRow("p", 2, priority=5), GangRow("q", 2, priority=0), GangRow("old", 2)]
+    pods = [*members("p", 3), *members("q", 2), member("q2", "q", spec=gated), *members("old", 2)]
+    pods.append(member("old2", "old", spec=gated | {"priority": 7}))
+    found = plan_gangs(groups, pods, grows("a"))
+    assert reasons(found) == {"p": "SEVERAL_PRIORITIES", "q": "MEMBER_GATED", "old": ""}
+    assert [one.detail for one in found.decision.gangs if one.detail] == [
+        "1 pods beyond its minimum have no place",
+        "PodGroup/default/p has priority 5, and some of its pods have 0: none is scheduled",
+        "PodGroup/default/q: a pod of it has scheduling gates: its 3 pods wait until it has none",
+    ]
+
+
 def test_a_gang_with_a_topology_key_is_in_one_zone_of_existing_or_new_nodes() -> None:
     groups = [grows("a", zone="za", most=2), grows("b", zone="zb", most=4, price=3.0)]
     found = plan_gangs([GangRow("g", 8, key=ZONE)], members("g", 8, "2"), groups, node("n", zone="za"))

@@ -293,6 +293,25 @@ def test_a_new_node_is_planned_to_hold_what_as_many_types_could_hold_as_min_valu
     assert at_least(3) == {"m5.large": 2000, "m5.xlarge": 2000, "r5.xlarge": 2000}
 
 
+@pytest.mark.parametrize(("key", "other"), [(kp.ZONE, "z2/on-demand"), (kp.CAPACITY_TYPE, "z1/spot")])
+def test_a_new_node_is_planned_to_hold_what_types_of_as_many_zones_or_capacity_types_could_hold(
+    key: str, other: str
+) -> None:
+    """The larger type is sold in one zone, of one capacity type."""
+    sizes = {one.labels[kp.INSTANCE_TYPE]: one for one in SIZES}
+    small = sizes["m5.large"]
+    there = dict(zip((kp.ZONE, kp.CAPACITY_TYPE), other.split("/"), strict=True))
+    elsewhere = small._replace(key=OfferKey("m5.large", *other.split("/")), labels={**small.labels, **there})
+    offers = [sizes["m5.xlarge"], small, elsewhere]
+
+    def at_least(count: int) -> dict[str, int]:
+        return cpu_of_groups(kp.node_pool("p", [requirement(key, "Exists", min_values=count)]), offers=offers)
+
+    assert at_least(1) == {"m5.large": 2000, "m5.xlarge": 4000}
+    assert at_least(2) == {"m5.large": 2000, "m5.xlarge": 2000}
+    assert at_least(3) == {}
+
+
 def test_a_type_on_its_way_has_all_its_room_whatever_min_values_lets_new_nodes_hold() -> None:
     pool = kp.node_pool("p", [requirement(kp.INSTANCE_TYPE, "Exists", min_values=3)])
     claim = kp.node_claim("c", "p", "m5.xlarge/z1/on-demand")

@@ -1,0 +1,46 @@
+"""Settings of replacement that cannot be used are refused with the field and what to write."""
+
+import pytest
+from google.protobuf.json_format import ParseDict
+
+from tests.builders.kubernetes import Json
+from trimtab.planner.model.settings import SettingsError
+from trimtab.planner.replacement.settings import resolve_replacement
+from trimtab.v1 import plan_pb2
+
+WRONG: list[tuple[Json, str, str]] = [
+    ({"minSavingPerHour": -1}, "min_saving_per_hour", "at least 0"),
+    ({"minSavingShare": -0.1}, "min_saving_share", "at least 0"),
+    ({"minSavingShare": 2}, "min_saving_share", "2.0 is above 1; give a share, 0.1 is 10 %"),
+    ({"minSavingPerEviction": "Infinity"}, "min_saving_per_eviction", "not a finite number"),
+    ({"pricePerEviction": "NaN"}, "price_per_eviction", "not a finite number"),
+    ({"maxPaybackTime": "0s"}, "max_payback_time", "it is 0 s; give a longer time, or leave it out"),
+    ({"maxPaybackTime": "-1s"}, "max_payback_time", "negative"),
+    ({"maxSurgeNodes": 0}, "max_surge_nodes", "0 is below the minimum 1"),
+    ({"maxLeavingNodes": -1}, "max_leaving_nodes", "-1 is below the minimum 1"),
+    ({"maxWaves": 0}, "max_waves", "0 is below the minimum 1"),
+    ({"stabilityMargin": 1.5}, "stability_margin", "1.5 is above 1"),
+    ({"minBalancedScore": "NaN"}, "min_balanced_score", "not a finite number"),
+    ({"consolidateAfter": "-5s"}, "consolidate_after", "negative"),
+    ({"stableTime": "-5s"}, "stable_time", "negative"),
+    ({"avoidTime": "-5s"}, "avoid_time", "negative"),
+    ({"choice": 99}, "choice", "99 is not a choice"),
+    ({"spot": {"minAlternatives": 0}}, "spot.min_alternatives", "0 is below the minimum 1"),
+    ({"budgets": [{}]}, "budgets[0].max_nodes", 'write "5" or "10%"'),
+    ({"budgets": [{"maxNodes": "1"}, {"maxNodes": "ten"}]}, "budgets[1].max_nodes", "'ten' is neither a number"),
+    ({"budgets": [{"maxNodes": "110%"}]}, "budgets[0].max_nodes", "'110%' is neither a number nor a share up to 100%"),
+    ({"budgets": [{"maxNodes": "1", "reasons": ["Foo"]}]}, "budgets[0].reasons[0]", "use Underutilized, Empty"),
+    ({"budgets": [{"maxNodes": "1", "nodeGroups": [""]}]}, "budgets[0].node_groups", "an id is empty"),
+    ({"budgets": [{"maxNodes": "1", "schedule": "x", "duration": "1s"}]}, "budgets[0].schedule", "has 1 fields"),
+    ({"budgets": [{"maxNodes": "1", "schedule": "@daily"}]}, "budgets[0].duration", "schedule and duration together"),
+    ({"budgets": [{"maxNodes": "1", "duration": "60s"}]}, "budgets[0].duration", "schedule and duration together"),
+]
+
+
+@pytest.mark.parametrize(("given", "field", "said"), WRONG, ids=[f"{field} {said}" for _, field, said in WRONG])
+def test_a_setting_that_cannot_be_used_is_refused_with_its_field(given: Json, field: str, said: str) -> None:
+    message = ParseDict({"replacement": given}, plan_pb2.PlanSettings())
+    with pytest.raises(SettingsError) as error:
+        resolve_replacement(message)
+    assert f"replacement.{field}" in str(error.value)
+    assert said in str(error.value)

@@ -1,0 +1,58 @@
+"""More search never costs more: what BEST plans is no worse than what USUAL does, and that no worse than FIRST."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.builders.diverse_pods import diverse_pods
+from tests.builders.examples import examples
+from tests.builders.kubernetes import snapshot_of
+from tests.builders.scale_up import NOW_S, settings_of
+from tests.certificates.scale_up import offences
+from trimtab.planner.decisions.plan import plan
+from trimtab.planner.model.settings import search
+from trimtab.planner.round.work import Work
+from trimtab.planner.snapshot.columns import Snapshot
+from trimtab.planner.snapshot.decode import canonicalize
+from trimtab.v1 import plan_pb2, snapshot_pb2
+
+ROUNDING = 1e-9
+
+
+def left_and_price(message: snapshot_pb2.ClusterSnapshot, snapshot: Snapshot, effort: str) -> tuple[int, float]:
+    """Return how many pods a plan leaves, and its price. The certificate is asked for everything but an order of
+    arrival: it does not find one for all such pods."""
+    settings = settings_of({"searchEffort": effort})
+    request = plan_pb2.PlanRequest(decisions=[plan_pb2.Decision.SCALE_UP], settings=settings)
+    request.now.seconds = NOW_S
+    found = plan(snapshot, request, None, Work()).scale_up
+    assert offences(message, settings, found, NOW_S, ordered=False) == []
+    return len(found.unschedulable), found.price_per_hour
+
+
+@given(st.integers(0, 2**48))
+@examples(1000, most=5)
+def test_more_effort_leaves_no_more_pods_and_costs_no_more(seed: int) -> None:
+    message = snapshot_of(*diverse_pods(seed))
+    snapshot, most = canonicalize(message), (1 << 30, 0.0)
+    for effort in ("FIRST", "USUAL", "BEST"):
+        left, price = left_and_price(message, snapshot, effort)
+        assert (left, price - ROUNDING) <= most, effort
+        most = left, price
+
+
+@pytest.mark.parametrize("begins_with", [None, search.USUAL], ids=["without it", "with it"])
+def test_the_plan_by_which_a_search_begins_stays_if_the_rest_finds_a_dearer_one(
+    begins_with: search.SearchBudgets | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with pods whose affinity and spread a plan that is cheaper in numbers does not know: here the rest of the
+    search looks at one group only."""
+    message = snapshot_of(*diverse_pods(7))
+    snapshot = canonicalize(message)
+    usual = left_and_price(message, snapshot, "USUAL")
+    rest = replace(search.FIRST, detailed_groups=1, packed_groups=1, begins_with=begins_with)
+    monkeypatch.setitem(search._BUDGETS, plan_pb2.SearchEffort.BEST, rest)
+    found = left_and_price(message, snapshot, "BEST")
+    assert found == usual if begins_with else found > usual

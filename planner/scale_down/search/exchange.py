@@ -152,7 +152,6 @@ class Exchange:
 
     def _pass(self, best: _PackedSet, options: _Pass) -> _PackedSet:
         """Return the best set of a pass that starts from one."""
-        self._turn = 0
         self._limit, self._tries = int(self._checks * options.share), options.tries
         self._failed.clear()
         self._turn = 0

@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from trimtab.planner.facts.gang_members import members_by_group, pod_like
+from trimtab.planner.facts.gang_members import members_by_group, template_of
 from trimtab.planner.facts.gangs import MISSING_UID
 from trimtab.planner.model.values import PodGroup, TemplatePod
 from trimtab.planner.slack.specs import SpecWriter
@@ -41,7 +41,7 @@ def _missing(
     """Yield group, number and content of each pod that is missing. members : pods that exist, by name."""
     if group.problem or group.desired_count <= 0:
         return
-    like = group.pod_template or (pod_like(snapshot, members[-1]) if members else None)
+    like = template_of(snapshot, group, members)
     if like is not None:
         for number in range(1, min(group.desired_count - len(members), MOST) + 1):
             yield group, number, like

@@ -56,7 +56,7 @@ def _limited(snapshot: Snapshot, cache: SnapshotCache) -> tuple[Gang, ...]:
 
 def _is_bound(group: PodGroup | None) -> bool:
     """Return whether a group has a minimum or a domain."""
-    return group is not None and not group.problem and bool(group.min_count or group.topology_key)
+    return group is not None and not group.problem and not group.is_basic
 
 
 def _moves_with_one_node(snapshot: Snapshot, gang: Gang) -> bool:

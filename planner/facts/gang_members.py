@@ -1,9 +1,9 @@
 """The pods of pod groups by group, and what such a pod is like. O(pods in groups)."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from trimtab.planner.model.values import TemplatePod
+from trimtab.planner.model.values import PodGroup, TemplatePod
 from trimtab.planner.snapshot.columns import Snapshot
 
 
@@ -17,8 +17,13 @@ def members_by_group(snapshot: Snapshot) -> Mapping[tuple[str, str], list[int]]:
     return found
 
 
-def pod_like(snapshot: Snapshot, pod: int) -> TemplatePod:
-    """Return what a pod is like."""
+def template_of(snapshot: Snapshot, group: PodGroup, members: Sequence[int]) -> TemplatePod | None:
+    """Return what a new pod of a group is like: its workload's template, or else the last of its pods by name; None =
+    not known. members : its pods, by name."""
+    return group.pod_template or (_pod_like(snapshot, members[-1]) if members else None)
+
+
+def _pod_like(snapshot: Snapshot, pod: int) -> TemplatePod:
     pods = snapshot.pods
     labels = snapshot.labels_of(int(pods.label_set[pod]))
     return TemplatePod(snapshot.strings[pods.namespace[pod]], snapshot.specs[pods.spec[pod]], labels)

@@ -132,9 +132,8 @@ def _gang(snapshot: Snapshot, objects: Mapping[tuple[str, str], PodGroup], membe
     pending = members[is_pending].astype(np.int32)
     own = None if group is None or group.problem else group.priority
     others = () if own is None else tuple(one for one in _priorities(snapshot, members) if one != own)
-    is_basic = group is not None and not group.problem and not group.min_count and not group.topology_key
     has_gates = own is not None and bool((pods.flags[pending] & FLAG_GATED).any())
-    if is_basic and not (has_gates or (others and len(pending))):
+    if group is not None and group.is_basic and not (has_gates or (others and len(pending))):
         return None
     first = pending if len(pending) else members
     since_ns = group.created_ns if group is not None and group.created_ns else 0

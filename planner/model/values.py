@@ -277,6 +277,11 @@ class PodGroup(NamedTuple):
     pod_template: TemplatePod | None = None
     slack: str = ""
 
+    @property
+    def is_basic(self) -> bool:
+        """Whether it is readable and has neither a minimum nor a domain."""
+        return not (self.problem or self.min_count or self.topology_key)
+
 
 class DisruptionBudget(NamedTuple):
     """A budget by namespace and name; `disruptions_allowed` -1 = no status yet, which allows none. selector : which

@@ -80,8 +80,8 @@ class FewerMoves:
 
     def _by_free_room(self) -> list[int]:
         """Return new nodes, those first of which the largest share is free."""
-        is_open = np.flatnonzero([group != _NO_GROUP for group in self._group_of])
-        fresh = self._fresh[np.array(self._group_of, np.int64)[is_open]]
+        is_open, group = self._open_nodes()
+        fresh = self._fresh[group]
         free = self._bench.state.resources.free[self._opened()[is_open]] / np.maximum(fresh, 1)
         found: list[int] = is_open[np.argsort(-free.mean(axis=1), kind="stable")][:MOST_NODES].tolist()
         return found
@@ -111,8 +111,7 @@ class FewerMoves:
     def _candidates(self, node: int) -> list[int]:
         """Return new nodes in place of which a node could stay, those first with which that may be worth most."""
         context, state, opened = self._bench.context, self._bench.state, self._opened()
-        is_open = np.flatnonzero([group != _NO_GROUP for group in self._group_of])
-        group = np.array(self._group_of, np.int64)[is_open]
+        is_open, group = self._open_nodes()
         # Of the new nodes of a group, the one with the fewest pods.
         pod_room = state.resources.free[opened[is_open]].sum(axis=1)
         first = np.lexsort((is_open, -pod_room, group))
@@ -138,6 +137,12 @@ class FewerMoves:
         if node != _NONE_STAYS:
             stays = self._price_of_cost * float(context.pods.cost[node]) - float(context.price[node])
         return stays + came - comes
+
+    def _open_nodes(self) -> tuple[Int64, Int64]:
+        """Return the positions of the new nodes that still come, and the group of each. int64."""
+        group = np.array(self._group_of, np.int64)
+        is_open = np.flatnonzero(group != _NO_GROUP)
+        return is_open, group[is_open]
 
     def _opened(self) -> Int64:
         return self._bench.spare_nodes[: len(self._group_of)]

@@ -86,10 +86,9 @@ def _searched(context: ReplacementContext) -> LastSearch:
         return known
     bound = cluster_bound(context, request.growth)
     outcome = _nothing_tried(len(context.leaving))
-    may_save, least = _may_save(context, bound), _least_saving(context)
-    if may_save and may_save < least * (1 - _ROUNDING):
+    if _asks_too_much(context, bound):
         outcome = outcome._replace(stopped_by=ReplacementLimit.SAVING_TOO_SMALL)
-    elif may_save:
+    elif _may_save(context, bound):
         outcome = ReplacementSearch(context, bound).run()
     found = LastSearch(bound, outcome)
     if not outcome.waves and outcome.in_time:
@@ -115,6 +114,11 @@ def _may_save(context: ReplacementContext, bound: ClusterBound) -> float:
     cheapest = _cheapest(context)
     found = bound.may_save if np.isfinite(cheapest) and not context.unhealthy else 0.0
     return found if found > _ROUNDING * cheapest else 0.0
+
+
+def _asks_too_much(context: ReplacementContext, bound: ClusterBound) -> bool:
+    """Return whether a plan may save something, but none what the settings ask for."""
+    return 0 < _may_save(context, bound) < _least_saving(context) * (1 - _ROUNDING)
 
 
 def _least_saving(context: ReplacementContext) -> float:
@@ -179,8 +183,8 @@ def _outcome(
         return ReplacementResult.REPLACEMENT_LIMITED, ", ".join(
             name for name, code in ReplacementLimit.Code.items() if code in outcome.limits_hit
         )
-    most, least = _may_save(context, bound), _least_saving(context)
-    if most and most < least * (1 - _ROUNDING):
+    if _asks_too_much(context, bound):
+        most, least = _may_save(context, bound), _least_saving(context)
         text = f"no plan saves more than {most:.4g} an hour, as the bound proves, and the settings ask for {least:.4g}"
         return ReplacementResult.REPLACEMENT_NOTHING_PAYS, text
     return ReplacementResult.REPLACEMENT_NOTHING_PAYS, ""

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
-from trimtab.planner.facts.gang_members import members_by_group, pod_like
+from trimtab.planner.facts.gang_members import members_by_group, template_of
 from trimtab.planner.model.values import AffinityTerm, LabelRequirement, PodGroup, SlackRequest
 from trimtab.planner.simulation.virtual_rows import VirtualPod
 from trimtab.planner.snapshot.columns import Snapshot
@@ -37,7 +37,7 @@ def requests_of_groups(snapshot: Snapshot) -> Iterator[GangRequest]:
 
 def _request(snapshot: Snapshot, group: PodGroup, members: list[int]) -> GangRequest:
     """Return the request of a group. members : its pods, by name."""
-    like = group.pod_template or (pod_like(snapshot, members[-1]) if members else None)
+    like = template_of(snapshot, group, members)
     if like is None:
         return GangRequest(SlackRequest(group.object, _NO_PODS))
     request = SlackRequest(

@@ -31,13 +31,13 @@ from trimtab.clients.kubernetes.kinds.pods import Pod, PodMeta, PodSpec
 from trimtab.clients.kubernetes.object_errors import FieldError, below
 from trimtab.clients.kubernetes.registry import VOLCANO_POD_GROUP
 from trimtab.clients.snapshots.objects.owners import WORKLOADS, replicas
+from trimtab.clients.snapshots.objects.slack_annotation import slack_annotation
 from trimtab.clients.snapshots.objects.times import timestamp
 from trimtab.v1 import snapshot_pb2 as pb
 
 Key = tuple[str, str]
 """Namespace, and name of the group."""
 WORKLOAD, VOLCANO, KUEUE = "workload:", "volcano:", "kueue:"
-SLACK: Final = "trimtab.dev/slack"
 KUEUE_LABEL: Final = "kueue.x-k8s.io/pod-group-name"
 _COUNT = re.compile(r"[0-9]{1,9}", re.ASCII)
 _WHOLE = ("PodGroup", "all")
@@ -152,7 +152,7 @@ class PodGroupReader:
         created = timestamp(group.metadata.creation_timestamp if group.metadata else None)
         if created is not None:
             row.create_time.CopyFrom(created)
-        row.slack = _slack(group)
+        row.slack = slack_annotation(group) or ""
         with below("spec"):
             _add_policy(row, spec.scheduling_policy, "schedulingPolicy")
             self._add_rules(row, spec)
@@ -183,7 +183,7 @@ class PodGroupReader:
         name = row.name.removeprefix(VOLCANO)
         row.object = f"{VOLCANO_POD_GROUP}/{row.namespace}/{name}"
         group = self._objects.volcano.get((row.namespace, name))
-        row.slack = _slack(group)
+        row.slack = slack_annotation(group) or ""
         with below("spec.minMember"):
             _add_minimum(row, (group.spec.min_member if group and group.spec else None) or 0, members)
 
@@ -224,12 +224,6 @@ def _is_of_1_36(group: SchedulingPodGroup) -> bool:
     not name their version; an API server of 1.36 that keeps priorities gives each group a disruption mode, a string."""
     mode = group.spec.disruption_mode if group.spec else None
     return group.api_version == _OF_1_36 or isinstance(mode, str)
-
-
-def _slack(group: SchedulingPodGroup | VolcanoPodGroup | None) -> str:
-    """Return for how many gangs like a group its annotation requests room, as written."""
-    annotations = group.metadata.annotations if group and group.metadata else None
-    return (annotations or {}).get(SLACK, "")
 
 
 def _add_kueue(row: pb.PodGroup, members: Sequence[GroupMember]) -> None:

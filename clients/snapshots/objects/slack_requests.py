@@ -20,9 +20,9 @@ from trimtab.clients.snapshots.objects.objects import key_of
 from trimtab.clients.snapshots.objects.owners import WORKLOADS, controller_of, replicas
 from trimtab.clients.snapshots.objects.pod_rows import PodRow, pod_row, slack_of, successor_of
 from trimtab.clients.snapshots.objects.pod_specs import PodSpecTable, PriorityClasses
+from trimtab.clients.snapshots.objects.slack_annotation import slack_annotation
 from trimtab.v1 import snapshot_pb2 as pb
 
-ANNOTATION: Final = "trimtab.dev/slack"
 TOGETHER: Final = "trimtab.dev/slack-together"
 """Annotation of workloads and CapacityBuffers whose room is for all their pods or none."""
 TOPOLOGY_KEY: Final = "trimtab.dev/slack-topology-key"
@@ -65,7 +65,7 @@ class _SlackReader:
     def workloads(self) -> Iterator[pb.SlackRequest]:
         """Yield the requests of annotated workloads that no other workload owns."""
         for (kind, namespace, name), one in self._by_key.items():
-            amount = _annotation(one)
+            amount = slack_annotation(one)
             if amount is None or self._is_owned(one, namespace):
                 continue
             row = pb.SlackRequest(object=f"{kind}/{namespace}/{name}", amount=amount)
@@ -100,7 +100,7 @@ class _SlackReader:
         kind, namespace, name, scale = self._owner_of(pod, own_name)
         key = f"{kind}/{namespace}/{name}"
         above = self._by_key.get((kind, namespace, name))
-        if key in seen or (above is not None and _annotation(above) is not None):
+        if key in seen or (above is not None and slack_annotation(above) is not None):
             return None
         seen.add(key)
         row = pb.SlackRequest(object=key, amount=amount)
@@ -205,9 +205,3 @@ class _SlackReader:
             one = self._by_key.get((kind, namespace, name))
             owner = controller_of(one.metadata.owner_references) if one is not None else None
         return kind, namespace, name, replicas(one)[0] if one is not None else None
-
-
-def _annotation(one: Any) -> str | None:
-    """Return the request of an object other than a pod."""
-    annotations: Mapping[str, str] | None = one.metadata.annotations
-    return (annotations or {}).get(ANNOTATION)

@@ -12,12 +12,12 @@ import numpy as np
 from trimtab.planner.facts.gangs import Gang
 from trimtab.planner.facts.label_values import values_by_label_set
 from trimtab.planner.placement.group_templates import labels_by_group
+from trimtab.planner.predicates.topologies import HOSTNAME
 from trimtab.planner.scale_up.context import ScaleUpContext
 from trimtab.planner.scale_up.progress import PlanInProgress, Reach
 from trimtab.planner.snapshot.columns import Int32, Int64
 from trimtab.planner.snapshot.references import take_or
 
-HOSTNAME: Final = "kubernetes.io/hostname"
 NO_DOMAIN: Final = -1
 
 

@@ -2,9 +2,8 @@
 those that differ from one by a node.
 
 Where nodes are alike, those with many pods go rather than empty ones: pods that move can be packed in many ways, pods
-that stay where they are cannot. Of 12 sets of 16
-equal nodes with many pods, 5 could be packed, of 12 other sets none. The linear bound is kept to: no share is used up
-twice.
+that stay where they are cannot. Of 12 sets of 16 equal nodes with many pods, 5 could be packed, of 12 other sets none.
+The linear bound is kept to: no share is used up twice.
 """
 
 from collections.abc import Iterator

@@ -25,7 +25,6 @@ from trimtab.planner.scale_up.gangs.domains import Domain, GangDomains
 from trimtab.planner.scale_up.gangs.rejection import (
     in_several_domains,
     unplaceable,
-    with_several_schedulers,
     without_places,
 )
 from trimtab.planner.scale_up.plan import PlanHistory, ScaleUpPlan
@@ -183,8 +182,6 @@ class TurnDraft(Draft):
         """Return the rejection of a gang for which no places need to be looked for."""
         if at in self.dropped:
             return Rejection(at, Reason.NO_NODE_GROUP_FITS, detail=_DROPPED)
-        if len(gang.schedulers) > 1:
-            return with_several_schedulers(at, gang)
         if len(members) < max(gang.need, min(len(gang.pending), 1)):
             return unplaceable(at, gang, len(members))
         known = self._shapes.get(self._shape(gang, members))

@@ -17,14 +17,14 @@ from tests.e2e.rounds_over_plane import Rounds, rounds_over
 from trimtab.clients.reference_loop.rounds import RoundResult, RoundSettings
 from trimtab.v1 import plan_pb2, reason_pb2
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
 Json = dict[str, Any]
 Result = reason_pb2.SlackResult
 DECISIONS = (plan_pb2.Decision.SLACK, plan_pb2.Decision.SCALE_UP)
 SLOW_S = 120.0
 POOL, SIZE = "gangs", 4
-CPU = "1800m"
-"""Two such pods fill a node of 4 CPUs, so that a gang fills two nodes."""
+CPU = "3600m"
+"""One such pod fills a node of 4 CPUs, so that a gang has nodes of its own."""
 
 
 @pytest.fixture(scope="module")
@@ -72,12 +72,12 @@ def test_a_gang_starts_on_the_room_that_is_kept_for_it_and_the_room_is_built_up_
 ) -> None:
     asked = RoundSettings("e2e", DECISIONS, plan_pb2.PlanSettings())
     apply(plane, *gang("first", slack="1"))
-    with rounds_over(plane, tmp_path / "actuator", asked, [workloads.group(POOL, 6, POOL)]) as rounds:
+    with rounds_over(plane, tmp_path / "actuator", asked, [workloads.group(POOL, 3 * SIZE, POOL)]) as rounds:
         found = run_until(rounds, Result.SLACK_PRESENT).answer.slack.objects[0]
         assert (found.object, found.present_gang_count) == ("PodGroup/default/first", 1)
         until(lambda: nodes_of(plane, "first"), SLOW_S, "the first gang runs")
         before, first = nodes(plane), nodes_of(plane, "first")
-        assert (len(before), len(first)) == (4, 2)
+        assert (len(before), len(first)) == (2 * SIZE, SIZE)
 
         apply(plane, *gang("second"))
         # No round is made: the scheduler alone binds the gang to the room of slack.
@@ -88,7 +88,7 @@ def test_a_gang_starts_on_the_room_that_is_kept_for_it_and_the_room_is_built_up_
         run_until(rounds, Result.SLACK_LACKING)
         run_until(rounds, Result.SLACK_PRESENT)
         grown = nodes(plane)
-        assert (len(grown), before < grown) == (6, True)
+        assert (len(grown), before < grown) == (3 * SIZE, True)
 
         # The third gang fills all nodes that the group may have: there is no room for a fourth, and none is begun.
         apply(plane, *gang("third"))

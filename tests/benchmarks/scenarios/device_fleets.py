@@ -126,12 +126,10 @@ def held(fleet: Fleet, node: str) -> Iterator[ClaimRow]:
     first, spec = fleet.drivers[0], asked(fleet, 1)
     for at in range(fleet.claims_per_node):
         device = DeviceId(first.name, f"{node}-{first.name}", f"{first.name}-dev-{at % first.devices}")
-        claim = ClaimRow("default", f"running-{node}-{at:02}", spec)
-        yield (
-            claim._replace(nodes=NodeSelection(node), devices=(AllocatedDevice("req", device),))
-            if fleet.held
-            else claim
-        )
+        row = ClaimRow("default", f"running-{node}-{at:02}", spec)
+        if fleet.held:
+            row = row._replace(nodes=NodeSelection(node), devices=(AllocatedDevice("req", device),))
+        yield row
 
 
 def pods_and_claims(fleet: Fleet) -> tuple[list[PodRequirements], list[ClaimRow]]:

@@ -102,8 +102,9 @@ class DeviceClaims:
             }
             picks: list[dict[Device, dict[str, Fraction]]] = [eligible] * (one.count or 1)
             if one.mode == pb.DeviceAllocationMode.ALL:
-                # One more than there is, if there is none, so that it is missed.
-                picks = [{device: amounts} for device, amounts in sorted(eligible.items())] or [{}]
+                # One more than there is, if there is none or one is tainted, so that it is missed.
+                tainted = any(self._matches(one, *of) and not is_tolerated(of[1], one) for of in published.items())
+                picks = [{device: amounts} for device, amounts in sorted(eligible.items()) if not tainted] or [{}]
             name = f"{request.name}/{one.name}" if request.first_available else request.name
             found.append(Alternative(name, picks))
         return found
@@ -310,9 +311,13 @@ class DeviceClaims:
 
     def is_eligible(self, request: pb.DeviceSubRequest, device: Device, content: pb.DeviceContent) -> bool:
         """Return whether a request may get a device."""
-        (found,) = (one for one in self._devices.classes if one.name == request.device_class)
-        if not is_tolerated(content, request) or amounts_taken(request, content) is None:
+        return is_tolerated(content, request) and self._matches(request, device, content)
+
+    def _matches(self, request: pb.DeviceSubRequest, device: Device, content: pb.DeviceContent) -> bool:
+        """Return whether a device is what a request asks for."""
+        if amounts_taken(request, content) is None:
             return False
+        (found,) = (one for one in self._devices.classes if one.name == request.device_class)
         return all(_holds(text, device[0], content) for text in (*found.selectors, *request.selectors))
 
 

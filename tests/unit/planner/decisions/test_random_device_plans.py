@@ -295,5 +295,5 @@ def test_the_certificate_allows_a_pod_on_an_empty_node_where_the_allocator_finds
 
 def is_lenient(wanted: DeviceClaim) -> bool:
     """Return whether the certificate allows more: who administrates takes nothing there, also for the pod's other
-    requests, and up to 1.36 devices of one request may be alike."""
+    requests."""
     return any(one.exactly is not None and one.exactly.admin_access for one in wanted.requests)

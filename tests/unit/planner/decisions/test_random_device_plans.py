@@ -209,7 +209,7 @@ def several_drivers(minor: int, kinds: list[DeviceClaim]) -> st.SearchStrategy[D
             max_size=6,
         )
     )
-    nodes = st.lists(NODE_OF_DRIVERS, min_size=1, max_size=2)
+    nodes = st.lists(NODE_OF_DRIVERS, min_size=1, max_size=3)
     return st.builds(Drawn, nodes, NODE_OF_DRIVERS, few, st.just(minor))
 
 

@@ -224,7 +224,7 @@ class Exchange:
         return best, is_done
 
     def _mended(self, best: _PackedSet) -> _PackedSet | None:
-        """Return a set that saves more, the same one if none was found this time, None if there is none to begin with.
+        """Return a set that saves more, the same one if none was found this time, None if no set could begin.
 
         Of some sets, the one whose pods lack least room is changed by a node at a time.
         """
@@ -234,12 +234,13 @@ class Exchange:
         fillings = (filled(self._all, best.saving, number) for number in range(begun, self._begun, 2))
         sets += [one for one in fillings if one is not None]
         found, miss = self._nearest(sets, best.destination, -1.0)
+        nothing = None if miss is None else best
         for step in range(STEPS):
             if found is not None or miss is None:
                 break
             others = differing_by_a_node(self._all, miss.chosen, best.saving, step)
             found, miss = self._nearest(islice(others, MOST_OTHERS), miss.destination, miss.lacking)
-        return found or (best if sets else None)
+        return found or nothing
 
     def _nearest(self, sets: Iterable[Bool], hint: Int32, lacking: float) -> tuple[_PackedSet | None, _NearMiss | None]:
         """Return the first of these sets : bool[E] that is packed, else the one whose pods lack least room, or the

@@ -306,6 +306,15 @@ def _domain_counts(placement: Placement, pod: Pod, row: pb.TopologySpreadConstra
     }
     honor_affinity = row.honor_node_affinity if row.HasField("honor_node_affinity") else True
     counts: dict[str, int] = {}
+    known: dict[int, bool] = {}
+
+    def matching(labels: Labels) -> bool:
+        """Thousands of pods share a few label sets: each set is looked at once."""
+        if id(labels) not in known:
+            chosen = row.HasField("selector") and selects(cluster, row.selector, labels)
+            known[id(labels)] = chosen and all(labels.get(k) == v for k, v in merged.items())
+        return known[id(labels)]
+
     for name in placement.nodes:
         labels = cluster.node_labels(name)
         if any(one not in labels for one in keys):
@@ -318,12 +327,7 @@ def _domain_counts(placement: Placement, pod: Pod, row: pb.TopologySpreadConstra
         # A selector without requirements matches every pod, but the scheduler counts none.
         counted = placement.on[name] if row.selector.requirements or merged else []
         found = sum(
-            one.key != pod.key
-            and one.namespace == pod.namespace
-            and one.deletion_s == 0
-            and row.HasField("selector")
-            and selects(cluster, row.selector, one.labels)
-            and all(one.labels.get(k) == v for k, v in merged.items())
+            matching(one.labels) and one.deletion_s == 0 and one.namespace == pod.namespace and one.key != pod.key
             for one in counted
         )
         counts[labels[key]] = counts.get(labels[key], 0) + found

@@ -21,12 +21,19 @@ QUICK = (
 )
 
 
+WITH_OUR_PROCESSORS, UPSTREAM = "TRIMTAB_CLUSTER_AUTOSCALER", "TRIMTAB_UPSTREAM_AUTOSCALER"
+"""Variables with the paths of binaries: built by `clients/go/autoscaler/processors/check.sh`, and unchanged, by
+`go build -tags externalgrpc` in the folder cluster-autoscaler of github.com/kubernetes/autoscaler."""
+
+
 @contextmanager
-def autoscaler(plane: ControlPlane, directory: Path, address: str, *flags: str) -> Iterator[Path]:
-    """Run a Cluster Autoscaler with the cloud at an address; yield its log."""
-    binary = os.environ.get("TRIMTAB_CLUSTER_AUTOSCALER")
+def autoscaler(
+    plane: ControlPlane, directory: Path, address: str, *flags: str, variable: str = WITH_OUR_PROCESSORS
+) -> Iterator[Path]:
+    """Run a Cluster Autoscaler with the cloud at an address; yield its log. variable : with the path of its binary."""
+    binary = os.environ.get(variable)
     if not binary:
-        pytest.skip("NOT TESTED: there is no Cluster Autoscaler with our processors (TRIMTAB_CLUSTER_AUTOSCALER)")
+        pytest.skip(f"NOT TESTED: there is no such Cluster Autoscaler ({variable})")
     config, log = directory / "cloud.yaml", directory / "autoscaler.log"
     config.write_text(f"address: {address}\n")
     cloud = ("--cloud-provider=externalgrpc", f"--cloud-config={config}", f"--kubeconfig={plane.kubeconfig('admin')}")

@@ -2,7 +2,7 @@
 control plane: requests that one node group serves get as many nodes or fewer, those that take two groups get nodes from
 Trimtab only. Prints the figures of `docs/provisioning-requests.md`.
 
-The Cluster Autoscaler is that of `test_cluster_autoscaler_built_in.py`, without a planner; without it, skipped.
+The Cluster Autoscaler is upstream's, unchanged (`tests.e2e.autoscaler_process.UPSTREAM`); without it, skipped.
 """
 
 import json
@@ -18,7 +18,7 @@ import pytest
 
 from tests.e2e import workloads
 from tests.e2e.actuator_process import QUICK, apply, command, listed, running, serving, until
-from tests.e2e.autoscaler_process import autoscaler
+from tests.e2e.autoscaler_process import UPSTREAM, autoscaler
 from tests.e2e.control_plane.control_plane import ControlPlane, free_ports
 from tests.e2e.loop_processes import planner_at, process
 from tests.e2e.queue_stand_in import QueuedWorkload
@@ -102,7 +102,9 @@ def autoscaler_alone(plane: ControlPlane, directory: Path) -> Iterator[None]:
         process_, client = parts.enter_context(running(directory / "actuator", options))
         serving(process_, client)
         address = (directory / "actuator" / "address").read_text().strip()
-        parts.enter_context(autoscaler(plane, directory, address, "--enable-provisioning-requests=true"))
+        (port,) = free_ports(1)
+        flags = ("--enable-provisioning-requests=true", "--leader-elect=false", f"--address=127.0.0.1:{port}")
+        parts.enter_context(autoscaler(plane, directory, address, *flags, variable=UPSTREAM))
         yield
 
 

@@ -17,7 +17,8 @@ def target_reductions(
     useless: Counter[str] = Counter()
     for gang in answer.scale_up.gangs:
         useless.update(gang.useless_upcoming)
-    useless.update(answer.capacity_requests.give_back_upcoming)
+    # Both may mean the same nodes: the larger number counts; what is left follows in the next round.
+    useless |= Counter(answer.capacity_requests.give_back_upcoming)
     grows = {split.node_group for split in all_splits(answer)}
     return [
         actuator_pb2.TargetReduction(

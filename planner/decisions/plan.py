@@ -125,16 +125,26 @@ def _taken(call: "_PlanCall", *, describe: bool = True) -> Planned:
 
 
 def _concluded(call: "_PlanCall", first: Planned, last: Planned) -> Planned:
-    """Return an answer with the decisions concluded that wait for the others. last : the answer of the last round."""
+    """Return an answer with the decisions concluded that wait for the others; one whose conclusion fails stays as it
+    was answered. last : the answer of the last round."""
+    failures = list(first.failures)
     for decision in first.unconcluded:
         field: Any = decision.field
         assert decision.conclude is not None
         assert last.round is not None
-        result, state = getattr(first.answer, field), call.state
-        decision.conclude(result, getattr(state, field) if state is not None else None, last.round)
+        result = type(getattr(first.answer, field))()
+        result.CopyFrom(getattr(first.answer, field))
+        state = getattr(call.state, field) if call.state is not None else None
+        try:
+            with _bulkhead(decision, call.work):
+                decision.conclude(result, state, last.round)
+        except _DecisionFailedError as failed:
+            failures.append(failed.failure)
+            continue
+        getattr(first.answer, field).CopyFrom(result)
         entry_ = next(one for one in first.answer.diagnostics.decisions if one.decision == decision.code)
         entry_.counts.update(decision.summarize(result).counts)
-    return first._replace(unconcluded=())
+    return first._replace(failures=tuple(failures), unconcluded=())
 
 
 def _joined(first: Planned, before: Sequence[Decision], rest: Planned) -> Planned:

@@ -30,10 +30,10 @@ def test_each_group_is_lowered_by_the_useless_nodes_of_all_gangs() -> None:
     assert reductions(answer, a=(0, 5), b=(0, 1), c=(0, 3)) == [("a", 5, 2), ("b", 1, 0)]
 
 
-def test_a_group_is_lowered_by_the_useless_nodes_of_requests_too() -> None:
+def test_nodes_that_neither_gangs_nor_requests_can_use_are_given_up_once() -> None:
     answer = useless(a=2)
     answer.capacity_requests.give_back_upcoming.update({"a": 1, "b": 1})
-    assert reductions(answer, a=(0, 5), b=(0, 1)) == [("a", 5, 2), ("b", 1, 0)]
+    assert reductions(answer, a=(0, 5), b=(0, 1)) == [("a", 5, 3), ("b", 1, 0)]
 
 
 def test_no_group_is_lowered_below_its_minimum() -> None:

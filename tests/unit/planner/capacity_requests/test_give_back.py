@@ -3,6 +3,8 @@ unless a decision of the same plan uses them."""
 
 from typing import Any
 
+import pytest
+
 from tests.builders.capacity_requests import (
     CONSUMES,
     NOW_S,
@@ -13,6 +15,7 @@ from tests.builders.capacity_requests import (
     request,
 )
 from tests.builders.kubernetes import Json, node, node_group, pod
+from trimtab.planner.capacity_requests import give_back
 from trimtab.v1 import plan_pb2
 
 Decision = plan_pb2.Decision
@@ -62,6 +65,15 @@ def test_the_answer_says_what_goes_back_and_the_figures_count_it() -> None:
     assert one.detail.endswith("; nodes ordered for it are given back: 1 that has come and 2 still to come")
     (summary,) = [one for one in found.answer.diagnostics.decisions if one.decision == Decision.CAPACITY_REQUESTS]
     assert summary.counts["given_back"] == 3
+
+
+def test_an_error_while_it_is_decided_what_goes_back_leaves_the_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise ValueError("broken")
+
+    monkeypatch.setattr(give_back, "nodes_in_use", fails)
+    found = planned(came("a"), group(3, "a"), MADE)
+    assert (found.outcomes, given_back(found)) == ({"r": "NOT_FOUND"}, ([], {}))
 
 
 def test_nothing_is_given_back_while_other_groups_complete_the_request() -> None:

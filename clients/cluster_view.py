@@ -160,10 +160,22 @@ class ClusterView:
         pairs = zip(keys[inside].tolist(), values[inside].tolist(), strict=True)
         return {self.text(key): self.text(value) for key, value in pairs}
 
+    def pods_in_group(self, key: str) -> list[ShownPod]:
+        """Return the pods of a pod group, "namespace/name", that have not ended, sorted by key."""
+        namespace, _, name = key.partition("/")
+        pods = self.snapshot.pods
+        inside = np.isin(_int32(pods.pod_group, pods.count), self._indices([name]))
+        inside &= np.isin(_int32(pods.namespace, pods.count), self._indices([namespace]))
+        inside &= ~np.isin(np.frombuffer(pods.phase, np.uint8), _ENDED)
+        return sorted((self._pod(row) for row in np.flatnonzero(inside).tolist()), key=lambda pod: pod.key)
+
+    def _indices(self, texts: Collection[str]) -> list[int]:
+        """Return the indices of some strings in the dictionary."""
+        return [index for index, text in enumerate(self.snapshot.strings) if index and text in texts]
+
     def pods_on(self, node: str) -> list[ShownPod]:
         """Return the pods that use resources of a node, sorted by key."""
-        places = {index for index, text in enumerate(self.snapshot.strings) if index and text == node}
-        rows = np.flatnonzero(np.isin(self._node_column, list(places))).tolist() if places else []
+        rows = np.flatnonzero(np.isin(self._node_column, self._indices([node]))).tolist()
         return sorted((self._pod(row) for row in rows), key=lambda pod: pod.key)
 
     def rows_by_node(self) -> dict[str, list[int]]:
@@ -255,9 +267,7 @@ class ClusterView:
 
     def pod_count_on(self, nodes: Collection[str]) -> int:
         """Return how many pods use resources of some nodes."""
-        wanted = set(nodes)
-        places = [index for index, text in enumerate(self.snapshot.strings) if index and text in wanted]
-        return int(np.isin(self._node_column, places).sum())
+        return int(np.isin(self._node_column, self._indices(set(nodes))).sum())
 
     def orphaned_pods(self) -> list[tuple[str, str]]:
         """Return the pods that are bound to a node that is not in the snapshot, each with the name of its node."""

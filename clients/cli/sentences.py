@@ -43,7 +43,7 @@ NODE_SENTENCES = {
     _Node.CLUSTER_UNHEALTHY: "too many nodes are unready",
     _Node.LATER_WAVE: "goes in a later wave, when disruption budgets allow evictions again",
     _Node.RESERVED_FOR_PENDING_PODS: "room is kept for pending pods",
-    _Node.NEEDED_FOR_SLACK: "slack needs its room",
+    _Node.NEEDED_FOR_SLACK: "its room is kept free for slack or a ProvisioningRequest",
     _Node.BALANCE: "similar node groups or zones would become too uneven",
 }
 POD_SENTENCES = {

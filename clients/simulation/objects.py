@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
+from trimtab.clients.kubernetes.kinds.pod_groups import OF_1_36, OF_1_37
 from trimtab.clients.simulation.cluster.objects import made_uid
 from trimtab.clients.simulation.scenario import BudgetModel, NodeGroupModel, PodModel, WorkloadModel
 from trimtab.clients.simulation.scenario_storage import StorageClassModel
@@ -78,10 +79,13 @@ def gang_name(workload: WorkloadModel) -> str:
     return "" if workload.gang is None else workload.gang.name or workload.name
 
 
-def pod_group(namespace: str, name: str, min_count: int) -> Json:
-    """Return the PodGroup of a gang."""
-    spec = {"schedulingPolicy": {"gang": {"minCount": min_count}}}
-    return kubernetes_object("scheduling.k8s.io/v1beta1", "PodGroup", namespace, name, spec)
+def pod_group(namespace: str, name: str, min_count: int, pod: PodModel, version: str) -> Json:
+    """Return the PodGroup of a gang of such pods. version : of Kubernetes; from 1.37 on it has a priority."""
+    spec: Json = {"schedulingPolicy": {"gang": {"minCount": min_count}}}
+    if version == "1.36":
+        return kubernetes_object(OF_1_36, "PodGroup", namespace, name, spec)
+    spec["priority"] = pod.spec.get("priority") or 0
+    return kubernetes_object(OF_1_37, "PodGroup", namespace, name, spec)
 
 
 def pod_template(pod: PodModel, labels: Json, group: str = "") -> Json:

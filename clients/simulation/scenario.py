@@ -303,6 +303,8 @@ class SchedulerModel(_ScenarioModel):
 
     scoring: Literal["LeastAllocated", "MostAllocated"] = "LeastAllocated"
     """Spread pods as kube-scheduler does by default, or pack them."""
+    pod_groups: Literal["1.36", "1.37"] = "1.36"
+    """Version of Kubernetes whose PodGroups the gangs are; in 1.37 each has the priority of its pods."""
     preemption: bool = True
     """Pods of a higher priority (`priority` in their spec) take the places of others, as with kube-scheduler."""
 

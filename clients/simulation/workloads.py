@@ -46,7 +46,8 @@ class Workloads:
         with self._cluster.transaction() as state:
             state.put(item)
             if workload.gang is not None:
-                self._put_group(pod_group(workload.namespace, gang_name(workload), workload.gang.min_count))
+                least, version = workload.gang.min_count, self._scenario.scheduler.pod_groups
+                self._put_group(pod_group(workload.namespace, gang_name(workload), least, workload.pod, version))
             if workload.budget is not None:
                 state.put(budget(workload, workload.budget))
             if workload.kind == "DaemonSet":
@@ -62,7 +63,8 @@ class Workloads:
             template = pod_template(batch.pod, {"app": batch.name}, name if batch.gang else "")
             item = job(batch.namespace, name, template, batch.pods)
             if batch.gang is not None:
-                group = pod_group(batch.namespace, name, batch.gang.min_count or batch.pods)
+                least, version = batch.gang.min_count or batch.pods, self._scenario.scheduler.pod_groups
+                group = pod_group(batch.namespace, name, least, batch.pod, version)
                 self._push(self._begin_s + one.at_s, group, None)
             self._push_job(self._begin_s + one.at_s, item, one.lifetime_s, batch.pod.start)
 
@@ -76,7 +78,8 @@ class Workloads:
             template = pod_template(pod, {"app": "trace", **dict(one.labels)}, name if one.gang else "")
             item = job(namespace, name, template, one.pods)
             if one.gang:
-                self._push(self._begin_s + one.at_s, pod_group(namespace, name, one.gang), None)
+                group = pod_group(namespace, name, one.gang, pod, self._scenario.scheduler.pod_groups)
+                self._push(self._begin_s + one.at_s, group, None)
             self._push_job(self._begin_s + one.at_s, item, one.lifetime_s, pod.start)
 
     def add_recorded(self, recorded: RecordedCluster) -> None:

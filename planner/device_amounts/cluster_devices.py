@@ -176,8 +176,9 @@ def named_claims(devices: DeviceColumns) -> dict[tuple[str, str], int]:
 
 
 def allocated_devices(devices: DeviceColumns) -> Iterator[tuple[int, AllocatedDevice]]:
-    """Yield the devices of claims that are allocated, with the row of the claim. O(results)."""
-    claims, text = devices.claims, devices.strings
+    """Yield the devices of claims that are allocated, with the row of the claim. Where the scheduler knows no shares, a
+    share is its whole device. O(results)."""
+    claims, text, has_shares = devices.claims, devices.strings, features_of(devices).consumable_capacity
     first = np.searchsorted(claims.capacity_result, np.arange(len(claims.result_claim) + 1)).tolist()
     allocated = ((claims.flags & ALLOCATED) != 0)[claims.result_claim].tolist()
     columns = (
@@ -192,5 +193,5 @@ def allocated_devices(devices: DeviceColumns) -> Iterator[tuple[int, AllocatedDe
                 for one in range(first[at], first[at + 1])
             )
             id = DeviceId(text[driver], text[pool], text[device])
-            is_admin, is_share = bool(flags & ADMIN_ACCESS), bool(flags & SHARE)
+            is_admin, is_share = bool(flags & ADMIN_ACCESS), bool(flags & SHARE) and has_shares
             yield claim, AllocatedDevice(text[request], id, is_admin, is_share, tuple(consumed))

@@ -3,9 +3,10 @@
 A pod waits until the pod group that it names exists and, if that is a gang, until as many pods exist as its minimum.
 From then on its pods are placed one by one, by priority and age, on one state; those without a place are passed over.
 The group is scheduled if, with the pods already on nodes, its minimum is reached, and otherwise nothing of it is. With
-a topology key, all its pods are in one domain. A group with the policy BASIC and without a topology key is no more than
-its pods. From 1.37 on a group has a priority; nothing of it is scheduled if a pod has another one, if its pods, those
-on nodes included, name several schedulers, or while one has scheduling gates.
+a topology key, all its pods are in one domain. Nothing of a group is scheduled if its pods name several schedulers. A
+group with the policy BASIC and without a topology key is otherwise no more than its pods. From 1.37 on a group has a
+priority; nothing of it is scheduled if a pod, one on a node included, has another one or names another scheduler, or
+while one has scheduling gates.
 Pods that have ended or are terminating do not count. Not modelled: 1.37 asks for one preemption policy, too. Never
 decides where pods go. O(pods in groups).
 Source: kube-scheduler 1.36.3 and 1.37.2, plugins/gangscheduling PreEnqueue, Permit; schedule_one_podgroup.go
@@ -87,6 +88,8 @@ class Gang(NamedTuple):
             return Reason.TOO_FEW_PODS
         if self.other_priorities:
             return Reason.SEVERAL_PRIORITIES
+        if len(self.schedulers) > 1:
+            return Reason.SEVERAL_SCHEDULERS
         return Reason.MEMBER_GATED if self.has_gates else Reason.UNSPECIFIED
 
     @property
@@ -133,7 +136,9 @@ def _gang(snapshot: Snapshot, objects: Mapping[tuple[str, str], PodGroup], membe
     own = None if group is None or group.problem else group.priority
     others = () if own is None else tuple(one for one in _priorities(snapshot, members) if one != own)
     has_gates = own is not None and bool((pods.flags[pending] & FLAG_GATED).any())
-    if group is not None and group.is_basic and not (has_gates or (others and len(pending))):
+    schedulers = _schedulers(snapshot, pending if own is None else members)
+    differ = len(pending) > 0 and (bool(others) or len(schedulers) > 1)
+    if group is not None and group.is_basic and not (has_gates or differ):
         return None
     first = pending if len(pending) else members
     since_ns = group.created_ns if group is not None and group.created_ns else 0
@@ -145,7 +150,7 @@ def _gang(snapshot: Snapshot, objects: Mapping[tuple[str, str], PodGroup], membe
         members[~is_pending].astype(np.int32),
         snapshot.specs[pods.spec[first[0]]].priority if own is None else own,
         since_ns or int(pods.created_s[first[0]]) * SECOND_NS,
-        _schedulers(snapshot, pending if own is None else members),
+        schedulers,
         others,
         has_gates,
     )

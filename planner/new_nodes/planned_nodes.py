@@ -1,5 +1,6 @@
 """New nodes of a cheapest plan with the pods that are planned there, as slots. Pure."""
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -88,3 +89,18 @@ def without_others(planned: PlannedNodes, kept: list[int]) -> PlannedNodes:
         row=planned.row[there],
         room=planned.room[there],
     )
+
+
+def joined(plans: Sequence[PlannedNodes]) -> PlannedNodes | None:
+    """Return several plans as one, None if there are none."""
+    if not plans:
+        return None
+    group_of: list[int] = []
+    nodes = []
+    for plan in plans:
+        nodes.append(plan.node + np.int32(len(group_of)))
+        group_of += plan.group_of
+    row, room, pods, rows = (
+        np.concatenate([getattr(plan, name) for plan in plans]) for name in ("row", "room", "pods", "rows")
+    )
+    return PlannedNodes(group_of, np.concatenate(nodes), row, room, pods, rows)

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from trimtab.planner.facts.similarity import ZONE_LABEL
-from trimtab.planner.new_nodes.planned_nodes import PlannedNodes
+from trimtab.planner.new_nodes.planned_nodes import PlannedNodes, joined
 from trimtab.planner.new_nodes.zones_of_pods import bound_by_zones
 from trimtab.planner.placement.packing import packer
 from trimtab.planner.placement.waiting import priorities, unplaced
@@ -94,7 +94,8 @@ class PlanAttempt:
         """
         in_order = self.variant.by_priority or self.variant.smallest_first
         by_choice = self.request.settings.expanders[0] != Expander.CHEAPEST_PLAN
-        if self.given is not None or in_order or by_choice or not len(self.unplaced.left):
+        nobody = not (len(self.unplaced.left) or len(self.unplaced.placeholders))
+        if self.given is not None or in_order or by_choice or nobody:
             return self._drafted(PlanMode.BY_GROUP)
         return self._best_drafted()
 
@@ -187,7 +188,7 @@ class Draft:
         left = self._grow_in_turn(self._open_given(self._plan_whole(self.unplaced.left)))
         # Placeholders take the room that pods leave on new nodes, and only then request more nodes.
         placeholders = progress.fill(self._without_place(self.unplaced.placeholders))
-        left = np.concatenate([left, self._grow(placeholders)])
+        left = np.concatenate([left, self._grow(self._plan_room(placeholders))])
         refusals, settled = self._settle(self._with_those_held_back(left))
         history = PlanHistory(self.planned, self.choices, self._final_reasons())
         return ScaleUpPlan(self.context, self.unplaced, progress, history, refusals, settled)
@@ -239,13 +240,23 @@ class Draft:
         if self.mode == PlanMode.BY_GROUP:
             return left
         fewest_nodes, choose_zones = self.variant.fewest_nodes, self.mode == PlanMode.IN_ZONES
+        opened_before = len(progress.group_of)
         self.planned = plan_whole(self.context, progress, left, fewest_nodes=fewest_nodes, choose_zones=choose_zones)
         progress.open(self.planned.group_of, left[:0], left[:0])
         progress.fill_new(self._together(left))
         for turn in self.planned.turns():
             waits = turn & (progress.state.pod_node[self.planned.pods] == NO_NODE)
-            progress.place_in_slots(self.planned.on(progress.opened, waits))
+            progress.place_in_slots(self.planned.on(progress.opened[opened_before:], waits))
         return progress.fill(self._without_place(left))
+
+    def _plan_room(self, placeholders: Int32) -> Int32:
+        """Plan for all placeholders at once likewise, after pods; return those that are left."""
+        if self.mode == PlanMode.BY_GROUP or self.given is not None or not len(placeholders):
+            return placeholders
+        of_pods = self.planned
+        left = self._plan_whole(placeholders)
+        self.planned = joined([plan for plan in (of_pods, self.planned) if plan is not None])
+        return left
 
     def _together(self, pods: Int32) -> Int32:
         """Return those of several pods that have to be together on one node: one that no other pods fill."""

@@ -1,10 +1,9 @@
 """Whether the devices that pods of a node claim can be given to all of them, from the snapshot alone.
 
-Claims of devices of a node's own pools, without constraints, of classes whose selectors compare the driver or an
-attribute with a text: exact numbers, all devices, the first alternative that can be had; partitions within the counters
-that they share, shares within the capacity of their device (without policies). A pod that is where it was keeps its
-devices; devices of a pod that has gone are free. Everybody else's devices are found by trying, whatever the order in
-which the scheduler would look at them.
+Claims of devices of a node's own pools, one of each driver, of classes whose selectors compare the driver or an
+attribute with a text; `devices_left` says what they may ask for. A pod that is where it was keeps its devices; devices
+of a pod that has gone are free. Everybody else's devices are found by trying, whatever the order in which the scheduler
+would look at them.
 """
 
 import re
@@ -12,21 +11,25 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate, chain, pairwise
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from tests.certificates.cluster import Cluster, Pod
+from tests.certificates.devices_left import (
+    Alternative,
+    Device,
+    DevicesLeft,
+    Wanted,
+    amounts_taken,
+    attribute_of,
+    counters_of,
+    is_tolerated,
+)
 from tests.reference.devices.objects import amount
 from trimtab.v1 import snapshot_pb2 as pb
 
 T = TypeVar("T")
-Device = tuple[str, str]
-"""Driver and name: of one node, since each pool is a node's own."""
 _BY_DRIVER = re.compile(r'device\.driver == "([^"]*)"')
 _BY_ATTRIBUTE = re.compile(r'device\.attributes\["([^"]*)"\]\.(\w+) == "([^"]*)"')
-
-
-Pick = tuple[set[Device], Mapping[str, Fraction]]
-"""The devices of which one is taken, and how much of each capacity if it can be shared."""
 
 
 class Held(NamedTuple):
@@ -35,57 +38,6 @@ class Held(NamedTuple):
     owner: str
     device: Device
     consumed: Mapping[str, Fraction]
-
-
-class DevicesLeft:
-    """What of a node's devices can still be given. taken : those that are given away whole."""
-
-    def __init__(
-        self, published: Mapping[Device, pb.DeviceContent], counters: dict[tuple[str, str, str], Fraction]
-    ) -> None:
-        self.taken: set[Device] = set()
-        self._counters, self._shares = counters, dict[Device, int]()
-        self._consumes = {name: _amounts(content.consumed_counters) for name, content in published.items()}
-        self._whole = {
-            name: {one.name: amount(one.value) for one in content.capacities}
-            for name, content in published.items()
-            if content.allow_multiple_allocations
-        }
-        self._free = {name: dict(of) for name, of in self._whole.items()}
-
-    def take(self, device: Device, wanted: Mapping[str, Fraction], sign: int = 1) -> bool:
-        """Take a device, or what is wanted of it; return whether there was enough. sign : -1 gives it back."""
-        if device not in self._whole:
-            self.taken ^= {device}
-            return self._count(device, sign)
-        free, is_enough = self._free[device], True
-        for name, value in self._whole[device].items():
-            free[name] -= sign * wanted.get(name, value)
-            is_enough &= free[name] >= 0
-        before = self._shares.get(device, 0)
-        self._shares[device] = before + sign
-        # The first share takes of the counters; the last one that goes gives it back.
-        return self._count(device, sign) and is_enough if 0 in (before, before + sign) else is_enough
-
-    def _count(self, device: Device, sign: int) -> bool:
-        return _subtract(self._counters, device[0], self._consumes[device], sign)
-
-    def can_give(self, wanted: Sequence[Sequence[Sequence[Pick]]]) -> bool:
-        """Return whether each request can have the devices of one of its alternatives: backtracking."""
-        if not wanted:
-            return True
-        first, *rest = wanted
-        return any(self._can_give(sorted(picks, key=lambda pick: len(pick[0])), rest) for picks in first)
-
-    def _can_give(self, picks: Sequence[Pick], others: Sequence[Sequence[Sequence[Pick]]]) -> bool:
-        if not picks:
-            return self.can_give(others)
-        (eligible, amounts), *rest = picks
-        for device in sorted(eligible - self.taken):
-            if self.take(device, amounts) and self._can_give(rest, others):
-                return True
-            self.take(device, amounts, -1)
-        return False
 
 
 class DeviceClaims:
@@ -109,43 +61,53 @@ class DeviceClaims:
         ]  # fmt: skip
         having = {one.owner for one in self._held(node)}
         own = [
-            request
+            ((pod.key, claim.name), claim.spec)
             for pod in claiming
             if pod.key not in having
             for claim in pod.spec.claims
-            for request in (claim.spec.requests if not claim.shared_claim else ())
+            if not claim.shared_claim
         ]
-        asked = [
-            (request.admin_access, [self._picks(one, published) for one in request.alternatives])
-            for request in (*own, *self._shared_requests(claiming, node))
+        wanted = [
+            Wanted(key, self._alternatives(request, published), request.admin_access, spec.constraints)
+            for key, spec in (*own, *self._shared_specs(claiming, node))
+            for request in spec.requests
             if not all(map(self.is_reached, request.alternatives))
         ]
-        # Who administrates needs as many devices as any other, whoever has them.
-        if any(len(set().union(*(of for of, _ in picks))) < len(picks) for admin, (picks, *_) in asked if admin):
-            return f"{node} has too few devices for administration"
-        wanted = [alternatives for admin, alternatives in asked if alternatives and not admin]
         left = self._left(node, published, kept)
-        if all(len(one) == 1 for one in wanted) and not any(map(_is_measured, published.values())):
-            single = [eligible - left.taken for (picks,) in wanted for eligible, _ in picks]
+        picks = [one.alternatives[0].picks for one in wanted if len(one.alternatives) == 1]
+        is_plain = not any(map(_is_measured, published.values())) and len(picks) == len(wanted)
+        if is_plain and not any(one.is_admin or one.constraints for one in wanted):
+            single = [of.keys() - left.taken for of in chain.from_iterable(picks)]
             return "" if can_all_have(single) else f"{len(single)} devices cannot be given on {node}"
         return "" if left.can_give(wanted) else f"{len(wanted)} requests cannot be served on {node}"
 
     def _left(self, node: str, published: Mapping[Device, pb.DeviceContent], kept: Iterable[Held]) -> DevicesLeft:
         """Return what is left of a node's devices."""
-        left = DevicesLeft(published, self._counters(node))
+        left = DevicesLeft(published, self._counters(node), self._devices.kubernetes_minor or 37)
         for one in kept:
             if one.device in published:
                 left.take(one.device, one.consumed)
         return left
 
-    def _picks(self, request: pb.DeviceSubRequest, published: Mapping[Device, pb.DeviceContent]) -> list[Pick]:
-        """Return the devices of which an alternative takes one each, and how much of a shared one."""
-        eligible = {device for device, content in published.items() if self.is_eligible(request, device, content)}
-        asked = {one.name: amount(one.value) for one in request.capacities}
-        if request.mode != pb.DeviceAllocationMode.ALL:
-            return [(eligible, asked)] * (request.count or 1)
-        # One more than there is, if there is none, so that it is missed.
-        return [({one}, asked) for one in sorted(eligible)] or [(set(), asked)]
+    def _alternatives(
+        self, request: pb.DeviceRequest, published: Mapping[Device, pb.DeviceContent]
+    ) -> list[Alternative]:
+        """Return the ways to serve a request."""
+        found = []
+        for one in request.alternatives:
+            eligible = {
+                device: amounts_taken(one, content) or {}
+                for device, content in published.items()
+                if self.is_eligible(one, device, content)
+            }
+            picks: list[dict[Device, dict[str, Fraction]]] = [eligible] * (one.count or 1)
+            if one.mode == pb.DeviceAllocationMode.ALL:
+                # One more than there is, if there is none or one is tainted, so that it is missed.
+                tainted = any(self._matches(one, *of) and not is_tolerated(of[1], one) for of in published.items())
+                picks = [{device: amounts} for device, amounts in sorted(eligible.items()) if not tainted] or [{}]
+            name = f"{request.name}/{one.name}" if request.first_available else request.name
+            found.append(Alternative(name, picks))
+        return found
 
     def _counters(self, node: str) -> dict[tuple[str, str, str], Fraction]:
         """Return the counters of a node, by driver, set and name; of a new one, those of another of its group."""
@@ -168,7 +130,7 @@ class DeviceClaims:
 
     def _counters_of(self, driver: str, number: int) -> Iterator[tuple[tuple[str, str, str], Fraction]]:
         """Yield the counters of a slice. number : of its sets, plus 1."""
-        for key, value in _amounts(self._devices.counter_sets[number - 1].sets).items():
+        for key, value in counters_of(self._devices.counter_sets[number - 1].sets).items():
             yield (driver, *key), value
 
     def problem(self, pod: Pod) -> str:
@@ -330,15 +292,14 @@ class DeviceClaims:
             found.setdefault(key_of[row], set()).add(f"{key_of[row][0]}/{name}")
         return found
 
-    def _shared_requests(self, pods: Iterable[Pod], node: str) -> Iterator[pb.DeviceRequest]:
-        """Yield the requests of claims of several pods on a node: once for all pods."""
+    def _shared_specs(self, pods: Iterable[Pod], node: str) -> Iterator[tuple[tuple[str, str], pb.DeviceClaimSpec]]:
+        """Yield what claims of several pods on a node ask for: once for all pods."""
         specs = {(pod.namespace, claim.shared_claim): claim.spec for pod in pods for claim in pod.spec.claims}
         for key, spec in specs.items():
             allocated, at = self._allocated.get(key, (False, ""))
             if key[1] and not (allocated and at in {"", node}):
                 row = self._named.get(key)
-                wanted = spec if row is None else self._devices.claim_specs[self._claim_spec[row]]
-                yield from wanted.requests
+                yield key, spec if row is None else self._devices.claim_specs[self._claim_spec[row]]
 
     @cached_property
     def _claim_spec(self) -> list[int]:
@@ -350,12 +311,13 @@ class DeviceClaims:
 
     def is_eligible(self, request: pb.DeviceSubRequest, device: Device, content: pb.DeviceContent) -> bool:
         """Return whether a request may get a device."""
+        return is_tolerated(content, request) and self._matches(request, device, content)
+
+    def _matches(self, request: pb.DeviceSubRequest, device: Device, content: pb.DeviceContent) -> bool:
+        """Return whether a device is what a request asks for."""
+        if amounts_taken(request, content) is None:
+            return False
         (found,) = (one for one in self._devices.classes if one.name == request.device_class)
-        if any(taint.effect in {"NoSchedule", "NoExecute"} for taint in content.taints):
-            return False
-        sizes = {one.name: amount(one.value) for one in content.capacities}
-        if any(amount(one.value) > sizes.get(one.name, -1) for one in request.capacities):
-            return False
         return all(_holds(text, device[0], content) for text in (*found.selectors, *request.selectors))
 
 
@@ -364,8 +326,7 @@ def _holds(expression: str, driver: str, content: pb.DeviceContent) -> bool:
         return match[1] == driver
     match = _BY_ATTRIBUTE.fullmatch(expression)
     assert match is not None, f"{expression} is none of the certificate's"
-    values = {one.name: one.string_value for one in content.attributes}
-    return values.get(f"{match[1]}/{match[2]}", values.get(match[2] if match[1] == driver else "")) == match[3]
+    return bool(attribute_of(content, driver, f"{match[1]}/{match[2]}") == ("string_value", match[3]))
 
 
 def sharing(pod: Pod, pods: Iterable[Pod], placed: Collection[str]) -> list[Pod]:
@@ -393,20 +354,6 @@ def can_all_have(wanted: Sequence[set[T]]) -> bool:
         return False
 
     return all(gives(at, set()) for at in range(len(wanted)))
-
-
-def _amounts(rows: Iterable[Any]) -> dict[tuple[str, str], Fraction]:
-    """Return amounts of counters, by set and name."""
-    return {(one.name, counter.name): amount(counter.value) for one in rows for counter in one.counters}
-
-
-def _subtract(
-    left: dict[tuple[str, str, str], Fraction], driver: str, taken: Mapping[tuple[str, str], Fraction], sign: int = 1
-) -> bool:
-    """Take amounts of counters; return whether there were enough."""
-    for key, one in taken.items():
-        left[driver, *key] -= sign * one
-    return all(left[driver, *key] >= 0 for key in taken)
 
 
 def _is_measured(content: pb.DeviceContent) -> bool:

@@ -1,8 +1,9 @@
 """Proof that a scale-up decision treats gangs as wholes, from only the snapshot and the answer.
 
 A plan never has places for some pods of a gang while fewer than its minimum would run; the places of a gang are in one
-domain of its topology key; pods that the scheduler holds have none, nor has a group with a priority of which a pod has
-another one, or scheduling gates (kube-scheduler 1.37). Shares no code with the planner.
+domain of its topology key; pods that the scheduler holds have none, nor has a group whose pods name several schedulers,
+or a group with a priority of which a pod has another one, or scheduling gates (kube-scheduler 1.37). Shares no code
+with the planner.
 """
 
 import struct
@@ -14,6 +15,7 @@ from trimtab.v1 import snapshot_pb2 as pb
 
 Reason = reason_pb2.GangReason
 HOSTNAME = "kubernetes.io/hostname"
+DEFAULT_SCHEDULER = "default-scheduler"
 GATED = 8
 """Flag of pods with scheduling gates."""
 
@@ -26,6 +28,8 @@ class Gang:
     row: pb.PodGroup | None
     pods: dict[str, str] = field(default_factory=dict)
     priorities: set[int] = field(default_factory=set)
+    schedulers: set[str] = field(default_factory=set)
+    pending_schedulers: set[str] = field(default_factory=set)
     has_gates: bool = False
 
     @property
@@ -46,9 +50,10 @@ class Gang:
 
     @property
     def is_mixed(self) -> bool:
-        """Whether the group has a priority, and a pod another one, or scheduling gates."""
-        own = self.row.priority if self.row is not None and self.row.HasField("priority") else None
-        return own is not None and (self.has_gates or bool(self.priorities - {own}))
+        """Whether its pods name several schedulers, or the group has a priority, and a pod another one or gates."""
+        if self.row is None or not self.row.HasField("priority"):
+            return len(self.pending_schedulers) > 1
+        return self.has_gates or self.priorities != {self.row.priority} or len(self.schedulers) > 1
 
 
 def gangs_in(message: pb.ClusterSnapshot) -> dict[str, Gang]:
@@ -73,6 +78,10 @@ def gangs_in(message: pb.ClusterSnapshot) -> dict[str, Gang]:
         gang = found.setdefault(key, Gang(key, rows.get(key)))
         gang.pods[f"{space}/{name}"] = message.strings[nodes[i]]
         gang.priorities.add(message.pod_specs[specs[i]].priority)
+        scheduler = message.strings[message.pod_specs[specs[i]].scheduler_name] or DEFAULT_SCHEDULER
+        gang.schedulers.add(scheduler)
+        if not nodes[i]:
+            gang.pending_schedulers.add(scheduler)
         gang.has_gates |= not nodes[i] and bool(table.flags and table.flags[i] & GATED)
     return found
 

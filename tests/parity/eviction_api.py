@@ -1,4 +1,4 @@
-"""Nodes of a document that can never be drained by the eviction API: upstream plans them anyway.
+"""Nodes of a document that can never be drained by the eviction API, or not at once: upstream plans them anyway.
 
 A pod under two budgets is answered 500; one under a budget that allows nothing, or whose status is outdated, 429 for
 as long as that lasts. Source: Kubernetes, the eviction subresource.
@@ -6,6 +6,7 @@ as long as that lasts. Source: Kubernetes, the eviction subresource.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 Object = dict[str, Any]
@@ -16,6 +17,17 @@ def refused(document: Object) -> set[str]:
     budgets = [item for item in document["items"] if item["kind"] == "PodDisruptionBudget"]
     pods = [item for item in document["items"] if item["kind"] == "Pod" and item["spec"].get("nodeName")]
     return {pod["spec"]["nodeName"] for pod in pods if _asks(pod) and _is_refused(pod, budgets)}
+
+
+def exceeds_a_budget(document: Object, nodes: Collection[str]) -> bool:
+    """Return whether pods on nodes that go are more than some budget allows to be evicted at once."""
+    pods = [item for item in document["items"] if item["kind"] == "Pod" and item["spec"].get("nodeName") in nodes]
+    evicted = [pod for pod in pods if _asks(pod)]
+    budgets = [item for item in document["items"] if item["kind"] == "PodDisruptionBudget"]
+    return any(
+        sum(_matches(budget, pod) for pod in evicted) > budget.get("status", {}).get("disruptionsAllowed", 0)
+        for budget in budgets
+    )
 
 
 def _asks(pod: Object) -> bool:

@@ -3,10 +3,14 @@
 `gang_oracle/README.md` says how the answers are made.
 """
 
-from tests.parity.gang_documents import bound_by_plan, recorded
+import pytest
+
+from tests.parity.gang_documents import RECORDED, bound_by_plan, recorded
 
 
-def test_a_plan_serves_of_each_gang_and_of_single_pods_as_many_as_the_scheduler_bound() -> None:
-    answers = list(recorded())
-    differ = [(at, one, ours) for at, one in enumerate(answers) if (ours := bound_by_plan(one.question)) != one.bound]
+@pytest.mark.parametrize("minor", RECORDED)
+def test_a_plan_serves_of_each_gang_and_of_single_pods_as_many_as_the_scheduler_bound(minor: int) -> None:
+    answers = list(recorded(minor))
+    ours = [bound_by_plan(one.question, minor) for one in answers]
+    differ = [(at, one, mine) for at, (one, mine) in enumerate(zip(answers, ours, strict=True)) if mine != one.bound]
     assert not differ, f"{len(differ)} of {len(answers)}, the first: {differ[0]}"

@@ -5,7 +5,8 @@ Without node groups, a plan serves a gang exactly if the scheduler can place it 
 framework/plugins/gangscheduling/gangscheduling_test.go TestGangSchedulingFlow, framework/plugins/topologyaware/
 topology_placement_test.go TestGeneratePlacements; and what 1.37.2 has beyond them: TestValidatePodGroup,
 TestPlacementFeasible, new rows of TestPodGroupSchedulingAlgorithm, and of test/integration/scheduler/podgroup/queueing
-those on gated pods. Left out: cases of preemption, of errors of plugins, and of composite groups (a gate that is off).
+those on gated pods. Some rows on several schedulers are our own; the real schedulers (`gang_oracle`) answer alike.
+Left out: cases of preemption, of errors of plugins, and of composite groups (a gate that is off).
 
 Named differences to 1.37.2: preemption policies do not reach a plan, so that groups whose pods differ in nothing else
 are planned, which the scheduler refuses; groups in composite groups are planned each by itself.
@@ -49,6 +50,11 @@ CASES = (
     Case("All pods unschedulable", 3, (False, False, False), "NO_NODE_GROUP_FITS"),
     Case("success for same scheduler name", 2, (True, True), PLACED, schedulers=("s1", "s1")),
     Case("failure for different scheduler names", 2, (True, True), "SEVERAL_SCHEDULERS", schedulers=("s1", "s2")),
+    Case(
+        "several schedulers, and the minimum runs",
+        1, (True, True), "SEVERAL_SCHEDULERS", ("n0",), schedulers=("s1", "s2", "s1"),
+    ),
+    Case("a basic group with several schedulers", 0, (True, True), "SEVERAL_SCHEDULERS", schedulers=("s1", "s2")),
     Case("gang pod fails PreEnqueue when quorum is not met", 3, (True, True), "TOO_FEW_PODS"),
     Case("final gang pod arrives at Permit and allows all waiting pods from a gang", 3, (True,), PLACED, ("n0", "n0")),
     Case(
@@ -100,6 +106,15 @@ CASES_OF_1_37 = (
     Case("schedulable with 3 schedulable pods", 3, (Y, Y, Y), PLACED, priority=0),
     Case("waiting", 4, (Y, Y, Y), "TOO_FEW_PODS", priority=0),
     Case("schedulable with 2 schedulable pods", 2, (N, Y, Y), PLACED, priority=0),
+    Case(
+        "several schedulers, and the minimum runs",
+        1, (Y, Y), "SEVERAL_SCHEDULERS", ("n0",), schedulers=("s1", "s2", "s1"), priority=0,
+    ),
+    Case("a basic group with several schedulers", 0, (Y, Y), "SEVERAL_SCHEDULERS", schedulers=("s1", "s2"), priority=0),
+    Case(
+        "a basic group, a running pod has another scheduler",
+        0, (Y,), "SEVERAL_SCHEDULERS", ("n0",), schedulers=("s1", "s2"), priority=0,
+    ),
     # TestPlacementFeasible
     Case("all pods succeed, minCount met at the end", 2, (Y, Y), PLACED, priority=0),
     Case("first pod fails, minCount not satisfiable", 3, (N, Y, Y), "NO_NODE_GROUP_FITS", priority=0),

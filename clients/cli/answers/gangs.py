@@ -38,5 +38,9 @@ def gang_of(view: ClusterView, pod: ShownPod, decision: plan_pb2.ScaleUpDecision
     if not column:
         return None
     index = int.from_bytes(column[4 * pod.row : 4 * pod.row + 4], "little")
-    key = f"{pod.key.partition('/')[0]}/{view.snapshot.strings[index]}"
-    return next((one for one in decision.gangs if index and one.group == key), None)
+    return result_of(f"{pod.key.partition('/')[0]}/{view.text(index)}", decision) if index else None
+
+
+def result_of(key: str, decision: plan_pb2.ScaleUpDecision) -> plan_pb2.GangResult | None:
+    """Return what a decision says of a gang, "namespace/name"; None if nothing."""
+    return next((one for one in decision.gangs if one.group == key), None)

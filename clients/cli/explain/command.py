@@ -1,5 +1,5 @@
-"""`trimtab explain FILE… SUBJECT`: ask the planner about a pod, a node, a workload, a placeholder or slack, and explain
-its answer.
+"""`trimtab explain FILE… SUBJECT`: ask the planner about a pod, a node, a workload, a pod group, a ProvisioningRequest,
+a placeholder or slack, and explain its answer.
 """
 
 import difflib
@@ -15,6 +15,7 @@ from trimtab.clients.cli.answers.costs import Costs
 from trimtab.clients.cli.answers.nodes import explain_node, goes_with_node, node_document, node_lines
 from trimtab.clients.cli.answers.table import without_renderer
 from trimtab.clients.cli.decisions import default_decisions
+from trimtab.clients.cli.explain.gangs import explain_gang, gang_document, gang_lines, group_keys
 from trimtab.clients.cli.explain.growth import explain_growth, growth_document, growth_lines
 from trimtab.clients.cli.explain.pods import PodExplanation, explain_pod, fit_lines, pod_document, pod_lines
 from trimtab.clients.cli.explain.replacement import (
@@ -43,10 +44,10 @@ from trimtab.v1 import plan_pb2, reason_pb2, snapshot_pb2
 _MOST_CHECKS = 200_000
 """Most pairs of a pod and a node that the explanation of a node checks."""
 _SLACK, _PLACEHOLDER = "slack", "placeholder"
-_REQUEST = "provreq"
+_REQUEST, _GANG = "provreq", "podgroup"
 _SUBJECTS = (
-    "pod/NAMESPACE/NAME, node/NAME, a workload such as deploy/NAMESPACE/NAME, provreq/NAMESPACE/NAME, "
-    "placeholder/NAME, or slack"
+    "pod/NAMESPACE/NAME, node/NAME, a workload such as deploy/NAMESPACE/NAME, podgroup/NAMESPACE/NAME, "
+    "provreq/NAMESPACE/NAME, placeholder/NAME, or slack"
 )
 
 
@@ -67,6 +68,8 @@ def explain(options: CommandOptions) -> None:
             _print_slack(explain_slack(planner, view, request, options.prices_of_file), name, options.output)
         elif kind == _REQUEST:
             print_request(planner, view, name, request, options.output)
+        elif kind == _GANG:
+            _print_gang(planner, view, name, request, options.output)
         elif kind == "node":
             _existing_node(view, name)
             _print_node(planner, view, name, request, options.output)
@@ -75,13 +78,14 @@ def explain(options: CommandOptions) -> None:
 
 
 def _subject(text: str) -> tuple[str, str]:
-    """Read "pod/NAMESPACE/NAME", "node/NAME", "deploy/NAMESPACE/NAME", "provreq/NAMESPACE/NAME", "placeholder/NAME" or
-    "slack"."""
+    """Read a subject as `_SUBJECTS` has them: its kind and its name."""
     kind, _, name = text.partition("/")
     parts = name.split("/")
     if text == _SLACK or (kind == _PLACEHOLDER and name):
         return kind, name
-    if (kind in ("pod", _REQUEST) and len(parts) == 2 and all(parts)) or (kind == "node" and len(parts) == 1 and name):
+    if (kind in ("pod", _REQUEST, _GANG) and len(parts) == 2 and all(parts)) or (
+        kind == "node" and len(parts) == 1 and name
+    ):
         return kind, name
     if kind_of(kind) and len(parts) == 2 and all(parts):
         return kind_of(kind), name
@@ -165,6 +169,20 @@ def _print_pod(
     if growth:
         console.print()
         print_lines(console, growth_lines(growth))
+
+
+def _print_gang(
+    planner: PlannerAccess, view: ClusterView, key: str, request: plan_pb2.PlanRequest, output: Format
+) -> None:
+    """Print the explanation of a pod group. Errors: UsageError with the nearest names."""
+    known = group_keys(view)
+    if key not in known:
+        raise UsageError(f"there is no pod group {key} in these files{_near(key, known)}")
+    explanation = explain_gang(planner, view, key, request)
+    if output is not Format.TABLE:
+        print_document(gang_document(explanation), output)
+        return
+    print_lines(stdout_console(), gang_lines(view, explanation))
 
 
 def _print_slack(explanation: SlackExplanation, name: str, output: Format) -> None:

@@ -143,6 +143,11 @@ def growth_lines(explanation: GrowthExplanation) -> Iterator[str]:
         yield "[red]No node group helps it[/red]: the input has none."
     else:
         yield f"Scale-up does not mention it{': ' + escape(decision.detail) if decision.detail else ''}."
+    yield from refusal_lines(explanation)
+
+
+def refusal_lines(explanation: GrowthExplanation) -> Iterator[str]:
+    """Yield why the node groups that would not help do not, as lines of rich text."""
     for (reason, text), groups in _alike(explanation):
         failed = explanation.predicates.get(groups[0])
         code = _Predicate.Code.Name(failed) if failed else _Reason.Code.Name(reason)  # type: ignore[arg-type]

@@ -1,6 +1,7 @@
 package trimtab
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -18,6 +19,9 @@ const (
 	resultAdminAccess  = 1
 	resultShare        = 2
 )
+
+// mostResults bounds the devices of a claim (AllocationResultsMaxSize of resource/v1).
+const mostResults = 32
 
 // podClaimName is the annotation of a claim that was made from a template: its
 // name within the pod.
@@ -81,7 +85,7 @@ func (r *claimReader) addAllocation(row *claimRow, from *resourcev1.AllocationRe
 		return nil
 	}
 	row.flags |= claimAllocated
-	for _, one := range from.Devices.Results {
+	for _, one := range from.Devices.Results[:min(len(from.Devices.Results), mostResults)] {
 		result := resultRow{driver: one.Driver, pool: one.Pool, device: one.Device, request: one.Request}
 		if ptr.Deref(one.AdminAccess, false) {
 			result.flags |= resultAdminAccess
@@ -182,6 +186,16 @@ func claimOwner(claim *resourcev1.ResourceClaim) *metav1.OwnerReference {
 		}
 	}
 	return nil
+}
+
+// tooManyDevices returns that a claim has more devices than the API allows; ""
+// if it has not. The API server refuses such claims, files may have them.
+func tooManyDevices(claim *resourcev1.ResourceClaim) string {
+	if claim.Status.Allocation == nil || len(claim.Status.Allocation.Devices.Results) <= mostResults {
+		return ""
+	}
+	return fmt.Sprintf("status.allocation.devices.results: there are %d; the API allows at most %d",
+		len(claim.Status.Allocation.Devices.Results), mostResults)
 }
 
 // hasFailed says whether a binding failure condition of a claim's device holds.

@@ -65,6 +65,10 @@ func devicesOf(objects *Objects) (*pb.Devices, []string, error) {
 		if claims[at], err = w.claims.row(one); err != nil {
 			return nil, nil, err
 		}
+		if problem := tooManyDevices(one); problem != "" {
+			text := fmt.Sprintf("%s; pods with it wait, and only the first %d count as in use", problem, mostResults)
+			w.notes.add("ResourceClaim", claims[at].namespace+"/"+claims[at].name, text)
+		}
 	}
 	w.addSpecs(claims)
 	w.addClasses(objects.DeviceClasses)

@@ -91,3 +91,38 @@ func TestASliceThatTheAPIServerWouldRefuseIsLeftOutWithANote(t *testing.T) {
 		t.Errorf("%d slices, and the notes %v", count, snapshot.Notes)
 	}
 }
+
+func TestPodsOfAClaimWithMoreDevicesThanTheAPIAllowsWait(t *testing.T) {
+	objects := devices(`device.driver == "gpu.example.com"`)
+	request := resourcev1.DeviceRequest{Name: "main", Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: "gpu"}}
+	claim := &resourcev1.ResourceClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: "c", Namespace: "default"},
+		Spec:       resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{Requests: []resourcev1.DeviceRequest{request}}},
+		Status:     resourcev1.ResourceClaimStatus{Allocation: &resourcev1.AllocationResult{}},
+	}
+	for at := range 33 {
+		given := resourcev1.DeviceRequestAllocationResult{
+			Request: "main", Driver: "gpu.example.com", Pool: "n0000", Device: fmt.Sprint("gpu-", at),
+		}
+		claim.Status.Allocation.Devices.Results = append(claim.Status.Allocation.Devices.Results, given)
+	}
+	objects.ResourceClaims = []*resourcev1.ResourceClaim{claim}
+	objects.Pods[0].Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: ptr.To("c")}}
+	snapshot, err := trimtab.Build(objects)
+	if err != nil {
+		t.Fatal(err)
+	}
+	problem := "ResourceClaim default/c: status.allocation.devices.results: there are 33; the API allows at most 32"
+	note := problem + "; pods with it wait, and only the first 32 count as in use"
+	if len(snapshot.Notes) != 1 || snapshot.Notes[0] != note {
+		t.Errorf("the notes are %q", snapshot.Notes)
+	}
+	if count := len(snapshot.Message.Devices.Claims.ResultFlags); count != 32 {
+		t.Errorf("%d devices are in use", count)
+	}
+	for _, row := range snapshot.Message.PodSpecs {
+		if len(row.Claims) > 0 && row.Claims[0].Problem != problem {
+			t.Errorf("the problem is %q", row.Claims[0].Problem)
+		}
+	}
+}

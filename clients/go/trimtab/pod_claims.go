@@ -126,6 +126,9 @@ func (c *claimObjects) problem(key string, claim *resourcev1.ResourceClaim) stri
 	if claim.DeletionTimestamp != nil {
 		return "ResourceClaim " + key + " is being deleted"
 	}
+	if problem := tooManyDevices(claim); problem != "" {
+		return "ResourceClaim " + key + ": " + problem
+	}
 	return ""
 }
 

@@ -5,10 +5,21 @@ volcano.sh/apis, scheduling/v1beta1. A field has the place that one of the versi
 its version.
 """
 
+from typing import Final
+
 from msgspec import Struct, field
 
 from trimtab.clients.kubernetes.kinds.metadata import Int, ObjectMeta
 from trimtab.clients.kubernetes.kinds.pods import Present
+
+OF_1_36: Final = "scheduling.k8s.io/v1alpha2"
+OF_1_37: Final = "scheduling.k8s.io/v1beta1"
+
+
+def is_of_1_36(api_version: str | None, disruption_mode: object) -> bool:
+    """Return whether a PodGroup is of Kubernetes 1.36, whose scheduler does not look at its priority. Items of lists do
+    not name their version; an API server of 1.36 that keeps priorities gives each group a disruption mode, a string."""
+    return api_version == OF_1_36 or isinstance(disruption_mode, str)
 
 
 class GangPolicy(Struct, rename="camel", gc=False, omit_defaults=True):

@@ -3,16 +3,20 @@
 A pod that names a group waits until the PodGroup exists. The pods of a gang wait until as many exist as its minimum;
 then they take one turn: they are placed one by one, by priority and age, on one state, and those without a place are
 passed over. If with the pods already on nodes the minimum is reached, all that have a place are bound, otherwise none.
-Pods of a group with the policy `basic` take their turns like any others. A gang takes its turn by its own priority, or
-that of its first pod, then by the age of its object. Decides that pods that have ended or are terminating do not count,
-and that gangs do not preempt. Not simulated: topology keys, volumes that pods of one gang share and that are not bound
-yet, groups other than PodGroups of Kubernetes.
-Source: kube-scheduler 1.36.3, plugins/gangscheduling; schedule_one_podgroup.go; 1.37's early stop.
+Pods of a group with the policy `basic` take their turns like any others. A gang takes its turn by the priority of its
+first pod, then by the age of its object. Nothing of a group, basic or not, is scheduled if its pods name several
+schedulers. A group of Kubernetes 1.37 has a priority of its own, which counts in place of that of its pods; nothing of
+it is scheduled if a pod, one on a node included, has another one or names another scheduler, or while one has
+scheduling gates. Decides that pods that have ended or are terminating do not count, that gangs do not preempt, and that
+a group without a priority is as of 1.36. Not simulated: topology keys, volumes that pods of one gang share and that are
+not bound yet, groups other than PodGroups of Kubernetes.
+Source: kube-scheduler 1.36.3 and 1.37.2, plugins/gangscheduling; schedule_one_podgroup.go.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
+from trimtab.clients.kubernetes.kinds.pod_groups import is_of_1_36
 from trimtab.clients.kubernetes.object_files import Object
 from trimtab.clients.simulation.cluster.pods import PodKey, SimulatedPod, priority_of
 from trimtab.clients.simulation.cluster.scheduler import NodeInfo, PodScheduler
@@ -21,6 +25,7 @@ API_GROUP: Final = "scheduling.k8s.io/"
 HELD: Final = -1
 """Minimum of a group that holds its pods: its object does not exist or cannot be read."""
 _MOST: Final = 2**31 - 1
+_DEFAULT_SCHEDULER: Final = "default-scheduler"
 
 
 class SchedulingTurn(NamedTuple):
@@ -91,19 +96,35 @@ class PodGroupMembers:
             return []
         members = [pod for pod in self._members[namespace, name].values() if pod.active]
         pods = sorted((pod for pod in members if pod.key in objects.pending), key=scheduling_order)
+        priority = own_priority(group)
+        if len(members) < least or _is_held(priority, members, pods):
+            return []
         if least == 0:
             return [(scheduling_order(pod), SchedulingTurn((pod,))) for pod in pods]
-        if len(members) < least:
-            return []
-        priority = (group.get("spec") or {}).get("priority")
         of_pods, age, _ = scheduling_order(pods[0])
         order = (
-            of_pods if priority is None else -int(priority),
+            of_pods if priority is None else -priority,
             str(group["metadata"].get("creationTimestamp") or age),
             (namespace, name),
         )
         bound = sum(bool(pod.node) for pod in members)
         return [(order, SchedulingTurn(tuple(pods), is_gang=True, need=max(least - bound, 0)))]
+
+
+def _is_held(priority: int | None, members: Sequence[SimulatedPod], waiting: Sequence[SimulatedPod]) -> bool:
+    """Return whether the scheduler places no pod of a group, because of what its pods are like. priority : of the
+    group, None = of 1.36; waiting : those of its members that wait for a place."""
+    if priority is None:
+        return len({_scheduler_of(pod) for pod in waiting}) > 1
+    return (
+        any(priority_of(pod) != priority for pod in members)
+        or len({_scheduler_of(pod) for pod in members}) > 1
+        or any(not pod.node and pod.spec.get("schedulingGates") for pod in members)
+    )
+
+
+def _scheduler_of(pod: SimulatedPod) -> str:
+    return str(pod.spec.get("schedulerName") or _DEFAULT_SCHEDULER)
 
 
 def place(scheduler: PodScheduler, gang: SchedulingTurn) -> Placement:
@@ -139,6 +160,15 @@ def _undo(scheduler: PodScheduler, places: Sequence[tuple[SimulatedPod, NodeInfo
 def group_of(spec: Mapping[str, Any]) -> str:
     """Return the name of the group of pods with that spec, "" = none."""
     return str((spec.get("schedulingGroup") or {}).get("podGroupName") or "")
+
+
+def own_priority(group: Mapping[str, Any]) -> int | None:
+    """Return the priority of a group that the scheduler looks at, None = that of its pods."""
+    spec = group.get("spec") or {}
+    priority = spec.get("priority")
+    return (
+        None if priority is None or is_of_1_36(group.get("apiVersion"), spec.get("disruptionMode")) else int(priority)
+    )
 
 
 def minimum(group: Mapping[str, Any] | None) -> int:

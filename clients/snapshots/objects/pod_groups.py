@@ -26,6 +26,7 @@ from trimtab.clients.kubernetes.kinds.pod_groups import (
     SchedulingWorkload,
     VolcanoPodGroup,
     WorkloadTemplateRef,
+    is_of_1_36,
 )
 from trimtab.clients.kubernetes.kinds.pods import Pod, PodMeta, PodSpec
 from trimtab.clients.kubernetes.object_errors import FieldError, below
@@ -42,7 +43,6 @@ KUEUE_LABEL: Final = "kueue.x-k8s.io/pod-group-name"
 _COUNT = re.compile(r"[0-9]{1,9}", re.ASCII)
 _WHOLE = ("PodGroup", "all")
 _MOST: Final = 2**31 - 1
-_OF_1_36: Final = "scheduling.k8s.io/v1alpha2"
 GROUP_KINDS: Final = ("PodGroup", VOLCANO_POD_GROUP, "Workload", *WORKLOADS)
 """Kinds that groups follow from; a Workload may name a controller of these kinds."""
 
@@ -156,7 +156,7 @@ class PodGroupReader:
         with below("spec"):
             _add_policy(row, spec.scheduling_policy, "schedulingPolicy")
             self._add_rules(row, spec)
-        if spec.priority is not None and not _is_of_1_36(group):
+        if spec.priority is not None and not is_of_1_36(group.api_version, spec.disruption_mode):
             row.priority = spec.priority
         name = _reference(spec).workload_name
         if name:
@@ -217,13 +217,6 @@ class PodGroupReader:
             row.desired_count = found.replicas
         if found.template is not None and found.template.spec is not None:
             row.pod_template.CopyFrom(self._template(found.template, row.namespace, row.name))
-
-
-def _is_of_1_36(group: SchedulingPodGroup) -> bool:
-    """Return whether a group is of Kubernetes 1.36, whose scheduler does not look at its priority. Items of lists do
-    not name their version; an API server of 1.36 that keeps priorities gives each group a disruption mode, a string."""
-    mode = group.spec.disruption_mode if group.spec else None
-    return group.api_version == _OF_1_36 or isinstance(mode, str)
 
 
 def _add_kueue(row: pb.PodGroup, members: Sequence[GroupMember]) -> None:

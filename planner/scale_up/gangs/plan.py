@@ -56,7 +56,7 @@ def _needs_turn(context: ScaleUpContext, gang: Gang) -> bool:
     """Return whether a gang cannot be planned with all others as if it were single pods."""
     has_optional = len(gang.pending) > gang.need
     only_minimum = has_optional and not context.request.round.settings.gangs.serve_optional
-    return bool(gang.topology_key) or len(gang.schedulers) > 1 or only_minimum
+    return bool(gang.topology_key) or only_minimum
 
 
 def _exceeds_room(context: ScaleUpContext, simulation: Simulation) -> bool:

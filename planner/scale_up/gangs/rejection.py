@@ -43,12 +43,6 @@ def in_several_domains(at: int, gang: Gang) -> Rejection:
     return Rejection(at, Reason.SEVERAL_DOMAINS, detail=detail)
 
 
-def with_several_schedulers(at: int, gang: Gang) -> Rejection:
-    """Return the rejection of a gang whose pods name several schedulers."""
-    detail = f"its pods name several schedulers ({', '.join(gang.schedulers)}): none takes them"
-    return Rejection(at, Reason.SEVERAL_SCHEDULERS, detail=detail)
-
-
 def without_places(
     at: int, gang: Gang, lacking: int, progress: PlanInProgress, refusals: Refusals, groups: Bool
 ) -> Rejection:

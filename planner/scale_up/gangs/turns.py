@@ -17,7 +17,7 @@ import numpy as np
 
 from trimtab.planner.facts.gangs import Gang, Reason
 from trimtab.planner.facts.nodes import total
-from trimtab.planner.new_nodes.planned_nodes import PlannedNodes
+from trimtab.planner.new_nodes.planned_nodes import PlannedNodes, joined
 from trimtab.planner.scale_up.draft import Draft, PlanAttempt, PlanMode
 from trimtab.planner.scale_up.gang_outcome import GangOutcome, Rejection
 from trimtab.planner.scale_up.gangs.demand import NOBODY, Turn, turns, turns_of_room
@@ -25,7 +25,6 @@ from trimtab.planner.scale_up.gangs.domains import Domain, GangDomains
 from trimtab.planner.scale_up.gangs.rejection import (
     in_several_domains,
     unplaceable,
-    with_several_schedulers,
     without_places,
 )
 from trimtab.planner.scale_up.plan import PlanHistory, ScaleUpPlan
@@ -90,7 +89,7 @@ class TurnDraft(Draft):
         left += self._room()
         placeholders = progress.fill(self._without_place(self.unplaced.placeholders))
         refusals, settled = self._settle(np.concatenate([*left, self._grow(placeholders)]))
-        self.planned = _joined(self._plans)
+        self.planned = joined(self._plans)
         history = PlanHistory(self.planned, self.choices, self._final_reasons())
         outcome = GangOutcome(self.gangs, self.rejections, self._refuse_with_gangs(), self._domains())
         return ScaleUpPlan(self.context, self.unplaced, progress, history, refusals, settled, outcome)
@@ -183,8 +182,6 @@ class TurnDraft(Draft):
         """Return the rejection of a gang for which no places need to be looked for."""
         if at in self.dropped:
             return Rejection(at, Reason.NO_NODE_GROUP_FITS, detail=_DROPPED)
-        if len(gang.schedulers) > 1:
-            return with_several_schedulers(at, gang)
         if len(members) < max(gang.need, min(len(gang.pending), 1)):
             return unplaceable(at, gang, len(members))
         known = self._shapes.get(self._shape(gang, members))
@@ -296,18 +293,3 @@ class TurnDraft(Draft):
         self.progress.return_to(before.progress)
         del self.choices[before.choices :], self._plans[before.planned :]
         self.reasons = before.reasons.copy()
-
-
-def _joined(plans: Sequence[PlannedNodes]) -> PlannedNodes | None:
-    """Return several plans as one, None if there are none."""
-    if not plans:
-        return None
-    group_of: list[int] = []
-    nodes = []
-    for plan in plans:
-        nodes.append(plan.node + np.int32(len(group_of)))
-        group_of += plan.group_of
-    row, room, pods, rows = (
-        np.concatenate([getattr(plan, name) for plan in plans]) for name in ("row", "room", "pods", "rows")
-    )
-    return PlannedNodes(group_of, np.concatenate(nodes), row, room, pods, rows)

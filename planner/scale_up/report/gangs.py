@@ -91,6 +91,8 @@ def _held(gang: Gang, existing_count: int) -> str:
         return (
             f"{gang.group.object} has priority {gang.priority}, and some of its pods have {others}: none is scheduled"
         )
+    if gang.held == Reason.SEVERAL_SCHEDULERS:
+        return f"its pods name several schedulers ({', '.join(gang.schedulers)}): none takes them"
     if gang.held == Reason.MEMBER_GATED:
         return f"{gang.group.object}: a pod of it has scheduling gates: {pods} until it has none"
     lacking = gang.group.min_count - existing_count

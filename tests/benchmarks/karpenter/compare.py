@@ -3,7 +3,8 @@
 Usage: python -m tests.benchmarks.karpenter.compare DIRECTORY [EXPANDER...]
 DIRECTORY is what `growth_test.go` has written. Each plan is proven by the certificate, but for an order in which pods
 can be placed: with selectors that match one another's pods, it finds none in minutes. Times are those of the decision
-alone, as Karpenter's are of `Solve` alone: the best of three, of this thread and by the clock.
+alone, as Karpenter's are of `Solve` alone: the best of three, of this thread and by the clock. "At least" is a price
+that no plan is below: of the cores or the memory requested, whichever is dearer, as if nodes could be cut to measure.
 """
 
 import json
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.certificates.scale_up import offences
+from trimtab.clients.kubernetes.quantities import quantity
 from trimtab.clients.snapshots.objects import build_snapshot, decode_objects
 from trimtab.planner.decisions.plan import plan
 from trimtab.planner.round.work import Work
@@ -33,8 +35,21 @@ def main(directory: str, *expanders: str) -> None:
         told = [theirs[key] for key in ("placed", "nodes", "pricePerHour", "cpuSeconds", "solveSeconds")]
         print(theirs["pods"], "Karpenter", *told, sep=", ", flush=True)
         items = json.loads(path.with_name(f"cluster-{theirs['pods']}.json").read_text())["items"]
+        print(theirs["pods"], "at least", "", "", at_least(items), sep=", ")
         for who, *said in ours(items, expanders or EXPANDERS):
             print(theirs["pods"], who, *said, sep=", ", flush=True)
+
+
+def at_least(items: list[dict[str, Any]]) -> float:
+    """Return a price an hour that is not above that of any plan."""
+    pods = [item["spec"] for item in items if item["kind"] == "Pod"]
+    groups = [item["spec"] for item in items if item["kind"] == "NodeGroup"]
+    bounds = []
+    for resource in ("cpu", "memory"):
+        asked = [one["resources"].get("requests", {}).get(resource, "0") for pod in pods for one in pod["containers"]]
+        amounts = [(one["price"], one["template"]["status"]["allocatable"][resource]) for one in groups]
+        bounds.append(sum(map(quantity, asked)) * min(price / quantity(of) for price, of in amounts))
+    return max(bounds)
 
 
 def ours(items: list[dict[str, Any]], expanders: Sequence[str]) -> Iterator[tuple[str, int, int, float, float, float]]:

@@ -2,11 +2,12 @@
 
 Source: kubernetes-sigs/cluster-autoscaler, pull request 53, binpacking_estimator_dra_benchmark_test.go and
 binpacking_estimator_dra_profiles_test.go in pkg/estimator (Apache 2.0): numbers of nodes, devices, claims and pods,
-sizes of nodes and pods, drivers, classes and selectors. Not its claims that several pods share. Nodes of the fleet are
-full here, since that benchmark looks at new nodes only. "devices" is the counting of all devices and claims anew, which
-the Cluster Autoscaler does for each placement; "total" includes it.
+sizes of nodes and pods, drivers, classes and selectors. Nodes of the fleet are full here, since that benchmark looks at
+new nodes only. "devices" is the counting of all devices and claims anew, which the Cluster Autoscaler does for each
+placement; "total" includes it. `python -m tests.benchmarks.device_fleets` prints seconds of CPU as well.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -49,7 +50,8 @@ class Driver(NamedTuple):
 
 @dataclass(frozen=True)
 class Fleet:
-    """Nodes, claims that hold devices of the first driver, and pods that wait for so many devices each."""
+    """Nodes, claims that hold devices of the first driver, or do not yet, and pods that wait for so many devices each.
+    sharing : how many pods share a claim."""
 
     nodes: int
     drivers: tuple[Driver, ...]
@@ -58,11 +60,15 @@ class Fleet:
     devices_per_claim: int = 1
     cpu_milli: int = 64_000
     memory_bytes: int = 256_000
+    sharing: int = 1
+    held: bool = True
 
     @property
     def new_nodes(self) -> int:
         """How many new nodes the pods need."""
-        on_one = min(self.drivers[0].devices // self.devices_per_claim, self.cpu_milli // 500, PODS_ON_NODE)
+        on_one = min(self.cpu_milli // 500, PODS_ON_NODE)
+        if self.devices_per_claim:
+            on_one = min(on_one, self.sharing * (self.drivers[0].devices // self.devices_per_claim))
         return -(-self.pods // on_one)
 
 
@@ -85,6 +91,10 @@ FLEETS = {
         4,
         250,
     ),
+    "shared claims": Fleet(400, (GPU,), 4, 240, sharing=4),
+    "many claims, few pods": Fleet(400, (GPU,), 30, 3),
+    "claims without devices": Fleet(400, (GPU,), 30, 200, held=False),
+    "pods without claims": Fleet(400, (GPU,), 30, 300, devices_per_claim=0),
 }
 
 
@@ -102,13 +112,42 @@ def device_sets(driver: Driver) -> list[DeviceSet]:
     ]
 
 
+def asked(fleet: Fleet, count: int) -> DeviceClaim:
+    """Return what a claim asks for."""
+    first = fleet.drivers[0]
+    selector = (f'device.driver == "{first.name}"',)
+    return DeviceClaim(
+        "", (ClaimRequest("req", DeviceSubRequest(first.device_class, selectors=selector, count=count)),)
+    )
+
+
+def held(fleet: Fleet, node: str) -> Iterator[ClaimRow]:
+    """Yield the claims of a node's pods."""
+    first, spec = fleet.drivers[0], asked(fleet, 1)
+    for at in range(fleet.claims_per_node):
+        device = DeviceId(first.name, f"{node}-{first.name}", f"{first.name}-dev-{at % first.devices}")
+        row = ClaimRow("default", f"running-{node}-{at:02}", spec)
+        if fleet.held:
+            row = row._replace(nodes=NodeSelection(node), devices=(AllocatedDevice("req", device),))
+        yield row
+
+
+def pods_and_claims(fleet: Fleet) -> tuple[list[PodRequirements], list[ClaimRow]]:
+    """Return the specs of the pods that wait, in turn, and the claims that they share."""
+    plain = PodRequirements(requests=(("cpu", 500), ("memory", 1000)))
+    if not fleet.devices_per_claim:
+        return [plain], []
+    claim = asked(fleet, fleet.devices_per_claim)
+    if fleet.sharing == 1:
+        return [plain._replace(claims=(PodClaim("c", "", claim, ""),))], []
+    shared = [ClaimRow("default", f"shared-{at:03}", claim) for at in range(-(-fleet.pods // fleet.sharing))]
+    return [plain._replace(claims=(PodClaim("c", one.name, None, ""),)) for one in shared], shared
+
+
 def cluster_of(fleet: Fleet) -> Cluster:
     """Build the cluster."""
-    first, nodes = fleet.drivers[0], full_nodes(fleet.nodes)
+    nodes = full_nodes(fleet.nodes)
     sets = {one: device_sets(one) for one in fleet.drivers}
-    selector = (f'device.driver == "{first.name}"',)
-    asked = DeviceSubRequest(first.device_class, selectors=selector, count=fleet.devices_per_claim)
-    claim, held = DeviceClaim("", (ClaimRequest("req", asked),)), DeviceClaim("", (ClaimRequest("req", asked),))
     slices = [
         DeviceSlice(
             f"{name}-{driver.name}-slice-{at}", driver.name, f"{name}-{driver.name}", 1, len(sets[driver]),
@@ -116,22 +155,16 @@ def cluster_of(fleet: Fleet) -> Cluster:
         )
         for name in nodes for driver in fleet.drivers for at, devices in enumerate(sets[driver])
     ]  # fmt: skip
-    claims = [
-        ClaimRow(
-            "default", f"running-{name}-{at:02}", held, nodes=NodeSelection(name),
-            devices=(AllocatedDevice("req", DeviceId(first.name, f"{name}-{first.name}", f"{first.name}-dev-{at}")),),
-        )
-        for name in nodes for at in range(fleet.claims_per_node)
-    ]  # fmt: skip
     new = [TemplateSlice(one.name, "", devices, (), False) for one in fleet.drivers for devices in sets[one]]
     classes = [
         ClassOfDevices(one.device_class, (f'device.driver == "{one.name}"',) if one is not PLAIN else (), "", 0)
         for one in fleet.drivers
     ]
+    specs, shared = pods_and_claims(fleet)
+    claims = [claim for name in nodes for claim in held(fleet, name)] + shared
     world = DeviceWorld(tuple(slices), tuple(classes), tuple(claims), templates=(("g", tuple(new)),))
-    spec = PodRequirements(requests=(("cpu", 500), ("memory", 1000)), claims=(PodClaim("c", "", claim, ""),))
     amounts = {"cpu": fleet.cpu_milli, "memory": fleet.memory_bytes, "pods": PODS_ON_NODE}
-    pods = waiting(fleet.pods, [spec], [{}])
+    pods = waiting(fleet.pods, specs, [{}])
     return Cluster(nodes=nodes, groups={"g": group(amounts, "a", 1.0)}, pods=pods, devices=world)
 
 

@@ -22,6 +22,8 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
 	"k8s.io/kubernetes/pkg/scheduler/profile"
 )
@@ -32,13 +34,37 @@ type Node struct {
 	CPUs int    `json:"cpus"`
 }
 
-// A Unit is a gang, or pods without one (min 0). Its pods request one CPU each.
+// A Unit is a gang, a group with the policy basic, or pods without a group (min 0). Its pods request one CPU each.
 type Unit struct {
 	Min      int            `json:"min"`
+	Basic    bool           `json:"basic"`
 	Priority int32          `json:"priority"`
 	Pods     map[string]int `json:"pods"`    // that wait, by pool
 	Running  []int          `json:"running"` // nodes, one for each running pod
-	Odd      string         `json:"odd"`     // what the first waiting pod differs in: "priority", "gate", or nothing
+	Odd      string         `json:"odd"`     // see below, "" = nothing is
+}
+
+// What is odd about a unit: the first of its waiting or running pods differs from the others, or the group from its pods.
+const (
+	oddPriority         = "priority"
+	oddGate             = "gate"
+	oddScheduler        = "scheduler"
+	oddRunningPriority  = "running priority"
+	oddRunningScheduler = "running scheduler"
+	oddGroup            = "group priority"
+	more                = 1000
+	second              = "second-scheduler"
+)
+
+func (u Unit) hasGroup() bool { return u.Min > 0 || u.Basic }
+
+// groupPriority is that of the group's object.
+func (u Unit) groupPriority() *int32 {
+	priority := u.Priority
+	if u.Odd == oddGroup {
+		priority += more
+	}
+	return &priority
 }
 
 // A Question is a cluster.
@@ -55,11 +81,24 @@ func pod(u int, unit Unit, name string) *v1.Pod {
 	p.Spec.Priority, p.Spec.PreemptionPolicy = &unit.Priority, &never
 	requests := v1.ResourceList{v1.ResourceCPU: resource.MustParse("1")}
 	p.Spec.Containers = []v1.Container{{Name: "c", Image: "none", Resources: v1.ResourceRequirements{Requests: requests}}}
-	if unit.Min > 0 {
+	if unit.hasGroup() {
 		group := fmt.Sprintf("u%d", u)
 		p.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: &group}
 	}
 	return p
+}
+
+func setPriority(p *v1.Pod, priority int32) { p.Spec.Priority = &priority }
+
+// profiles are the default one, and the same by another name.
+func profiles() ([]config.KubeSchedulerProfile, error) {
+	defaults, err := latest.Default()
+	if err != nil {
+		return nil, err
+	}
+	other := defaults.Profiles[0].DeepCopy()
+	other.SchedulerName = second
+	return append(defaults.Profiles, *other), nil
 }
 
 func objects(q Question) (all []runtime.Object, waiting int) {
@@ -69,12 +108,18 @@ func objects(q Question) (all []runtime.Object, waiting int) {
 		all = append(all, &v1.Node{ObjectMeta: meta, Status: v1.NodeStatus{Capacity: room, Allocatable: room}})
 	}
 	for u, unit := range q.Units {
-		if unit.Min > 0 {
+		if unit.hasGroup() {
 			all = append(all, podGroup(fmt.Sprintf("u%d", u), unit))
 		}
 		for i, node := range unit.Running {
 			p := pod(u, unit, fmt.Sprintf("running-%d", i))
 			p.Spec.NodeName, p.Status.Phase = fmt.Sprintf("n%d", node), v1.PodRunning
+			if i == 0 && unit.Odd == oddRunningPriority {
+				setPriority(p, unit.Priority+more)
+			}
+			if i == 0 && unit.Odd == oddRunningScheduler {
+				p.Spec.SchedulerName = second
+			}
 			all = append(all, p)
 		}
 		odd := unit.Odd
@@ -83,10 +128,11 @@ func objects(q Question) (all []runtime.Object, waiting int) {
 				p := pod(u, unit, fmt.Sprintf("%s-%d", pool, i))
 				p.Spec.NodeSelector = map[string]string{"pool": pool}
 				switch odd {
-				case "priority":
-					other := unit.Priority + 1000
-					p.Spec.Priority = &other
-				case "gate":
+				case oddPriority:
+					setPriority(p, unit.Priority+more)
+				case oddScheduler:
+					p.Spec.SchedulerName = second
+				case oddGate:
 					p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "wait"}}
 				}
 				odd = ""
@@ -122,9 +168,14 @@ func ask(q Question) ([]int, error) {
 		total++
 		return true, binding, nil
 	})
-	factory := scheduler.NewInformerFactory(client, 0)
+	factory := informerFactory(client)
 	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: client.EventsV1()})
-	sched, err := scheduler.New(ctx, client, factory, nil, profile.NewRecorderFactory(broadcaster))
+	both, err := profiles()
+	if err != nil {
+		return nil, err
+	}
+	recorders := profile.NewRecorderFactory(broadcaster)
+	sched, err := scheduler.New(ctx, client, factory, nil, recorders, scheduler.WithProfiles(both...))
 	if err != nil {
 		return nil, err
 	}

@@ -10,12 +10,13 @@ from typing import Any
 
 Question = dict[str, Any]
 POOLS = "abc"
-ODD = ("priority", "gate")
+ODD = ("priority", "gate", "scheduler", "running priority", "running scheduler", "group priority")
 
 
 def question(seed: int, minor: int = 36) -> Question:
-    """Return the question of a seed, in the form that the program reads. minor : version of Kubernetes; from 37 on, a
-    pod of some gangs has another priority than the others, or a scheduling gate."""
+    """Return the question of a seed, in the form that the program reads. minor : version of Kubernetes; from 37 on,
+    some groups have the policy basic, and something is odd about some: one pod has another priority than the others, a
+    scheduling gate or another scheduler, or the group has another priority than its pods."""
     draw = random.Random(seed)
     pools = POOLS[: draw.randint(1, len(POOLS))]
     nodes = [{"pool": draw.choice(pools), "cpus": draw.randint(0, 6)} for _ in range(draw.randint(1, 8))]
@@ -24,9 +25,16 @@ def question(seed: int, minor: int = 36) -> Question:
     units = [_unit(draw, pools, priority, free) for priority in priorities]
     if minor >= 37:
         for unit in units:
-            if unit["min"] and draw.random() < 0.2:
-                unit["odd"] = draw.choice(ODD)
+            _vary(draw, unit)
     return {"nodes": nodes, "units": units}
+
+
+def _vary(draw: random.Random, unit: Question) -> None:
+    """Make some pods without a group a group with the policy basic, and something odd about some groups."""
+    if not unit["min"] and draw.random() < 0.5:
+        unit["basic"] = True
+    if (unit["min"] or unit.get("basic")) and draw.random() < 0.3:
+        unit["odd"] = draw.choice(ODD)
 
 
 def joined(questions: Sequence[Question]) -> Question:

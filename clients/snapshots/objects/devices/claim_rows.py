@@ -13,7 +13,7 @@ from trimtab.clients.kubernetes.kinds.devices import (
     ResourceClaimStatus,
 )
 from trimtab.clients.kubernetes.kinds.metadata import NodeSelector, ObjectMeta
-from trimtab.clients.snapshots.objects.devices.pod_claims import MOST_RESULTS, allocated_results, claim_owner
+from trimtab.clients.snapshots.objects.devices.pod_claims import MOST_RESULTS, claim_owner
 
 ALLOCATED, DELETED, BINDING_FAILED = 1, 2, 4
 ADMIN_ACCESS, SHARE = 1, 2
@@ -79,8 +79,8 @@ class ClaimReader:
             | (BINDING_FAILED if status.devices and _has_failed(status) else 0),
             node,
             selector,
-            _results(one),
-            tuple(_consumer(used) for used in status.reserved_for or ()),
+            _results(allocation),
+            tuple([_consumer(used) for used in status.reserved_for]) if status.reserved_for else (),
         )
 
     def _place(self, allocation: AllocationResult) -> tuple[str, bytes]:
@@ -98,19 +98,24 @@ class ClaimReader:
         return "", key
 
 
-def _results(claim: ResourceClaim) -> tuple[tuple[str, str, str, str, int, Amounts], ...]:
+def _results(allocation: AllocationResult | None) -> tuple[tuple[str, str, str, str, int, Amounts], ...]:
+    results = allocation.devices.results if allocation is not None and allocation.devices is not None else None
+    if not results:
+        return ()
     return tuple(
-        (
-            one.driver or "",
-            one.pool or "",
-            one.device or "",
-            one.request or "",
-            (ADMIN_ACCESS if one.admin_access else 0) | (SHARE if one.share_id else 0),
-            tuple(sorted((name, str(amount)) for name, amount in one.consumed_capacity.items()))
-            if one.consumed_capacity
-            else (),
-        )
-        for one in allocated_results(claim)[:MOST_RESULTS]
+        [
+            (
+                one.driver or "",
+                one.pool or "",
+                one.device or "",
+                one.request or "",
+                (ADMIN_ACCESS if one.admin_access else 0) | (SHARE if one.share_id else 0),
+                tuple(sorted([(name, str(amount)) for name, amount in one.consumed_capacity.items()]))
+                if one.consumed_capacity
+                else (),
+            )
+            for one in (results if len(results) <= MOST_RESULTS else results[:MOST_RESULTS])
+        ]
     )
 
 

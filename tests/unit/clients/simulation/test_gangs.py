@@ -1,5 +1,6 @@
 """Gangs in the simulation: when the scheduler binds the pods of a pod group, and what scenarios with them order."""
 
+import copy
 import json
 from collections import Counter
 from functools import cache
@@ -122,9 +123,74 @@ def test_a_group_with_the_policy_basic_has_no_minimum() -> None:
     assert bound(cluster(k8s.node("n1", cpu="1"), group(basic=True), member("a"), member("b"))) == ["a"]
 
 
-def test_the_priority_of_a_group_decides_which_gang_is_first() -> None:
-    objects = [group("g"), group("h", priority=5), *(member(name, of=name[0]) for name in ("g1", "g2", "h1", "h2"))]
-    assert bound(cluster(k8s.node("n1", cpu="2"), *objects)) == ["h1", "h2"]
+def test_a_group_without_priority_takes_its_turn_by_its_first_pod() -> None:
+    pods = [member("g1", of="g"), member("g2", of="g", priority=1), member("h1", of="h"), member("h2", of="h")]
+    assert bound(cluster(k8s.node("n1", cpu="2"), group("h"), group("g"), *pods)) == ["g1", "g2"]
+
+
+@pytest.mark.parametrize("mode", [None, "PodGroup"])
+def test_the_priority_of_a_group_of_1_36_is_not_looked_at(mode: str | None) -> None:
+    version = {} if mode else {"apiVersion": "scheduling.k8s.io/v1alpha2"}
+    later = group("h", priority=5, disruptionMode=mode) | version
+    objects = [group("g"), later, *(member(name, of=name[0]) for name in ("g1", "g2", "h1", "h2"))]
+    assert bound(cluster(k8s.node("n1", cpu="2"), *objects)) == ["g1", "g2"]
+
+
+def spec(name: str, of: str = "g", **more: Any) -> Json:
+    """A pod of a group with more in its spec."""
+    made = member(name, of=of)
+    return made | {"spec": made["spec"] | more}
+
+
+def bound_in(*objects: Json) -> list[str]:
+    """Names of the pods on nodes of a cluster of copies of these objects."""
+    return bound(cluster(*copy.deepcopy(objects)))
+
+
+def test_a_group_of_1_37_is_held_while_a_pod_has_another_priority() -> None:
+    room = k8s.node("n1", cpu="9")
+    pods = [member("a", priority=5), member("b", priority=5)]
+    assert bound_in(room, group(priority=5), *pods) == ["a", "b"]
+    assert bound_in(room, group(priority=4), *pods) == []
+    assert bound_in(room, group(priority=5), *pods, member("c")) == []
+    assert bound_in(room, group(priority=5), *pods, member("c", node="n1")) == ["c"]
+    assert bound_in(room, group(basic=True, priority=4), *pods) == []
+
+
+def test_a_group_of_1_37_is_held_while_a_pod_has_scheduling_gates() -> None:
+    gated = spec("c", schedulingGates=[{"name": "wait"}])
+    room, pods = k8s.node("n1", cpu="9"), [member("a"), member("b")]
+    for one in (group(priority=0), group(basic=True, priority=0)):
+        assert bound_in(room, one, *pods, gated) == []
+        assert bound_in(room, one, *pods) == ["a", "b"]
+    assert bound_in(room, group(), *pods, gated) == ["a", "b"]
+
+
+@pytest.mark.parametrize("basic", [False, True])
+def test_no_pod_of_a_group_is_bound_if_its_pods_name_several_schedulers(basic: bool) -> None:
+    room, of_1_36, of_1_37 = k8s.node("n1", cpu="9"), group(basic=basic), group(basic=basic, priority=0)
+    other, running = spec("c", schedulerName="second"), member("c", node="n1")
+    running["spec"]["schedulerName"] = "second"
+    pods = [member("a"), member("b")]
+    assert bound_in(room, of_1_36, *pods, other) == []
+    assert bound_in(room, of_1_37, *pods, other) == []
+    # Of 1.36, pods on nodes do not count.
+    assert bound_in(room, of_1_36, *pods, running) == ["a", "b", "c"]
+    assert bound_in(room, of_1_37, *pods, running) == ["c"]
+
+
+@pytest.mark.parametrize(("version", "priority", "api"), [("1.36", None, "v1alpha2"), ("1.37", 7, "v1beta1")])
+def test_the_groups_of_a_scenario_are_of_its_version(version: str, priority: int | None, api: str) -> None:
+    pod = {"cpu": "3", "spec": {"priority": 7}}
+    groups = [{"name": "small", "cpu": "4", "maxSize": 8}]
+    workloads = [{"name": "w", "replicas": 2, "gang": {"minCount": 2}, "pod": pod}]
+    batches = [{"name": "job", "perHour": 60, "pods": 2, "gang": {}, "pod": pod}]
+    made = scenario(nodeGroups=groups, workloads=workloads, batches=batches, scheduler={"podGroups": version})
+    simulation = ClusterSimulation(made).run()
+    found = [one for key, one in simulation.cluster.state.others.items() if key.startswith("PodGroup/")]
+    assert {one["apiVersion"] for one in found} == {f"scheduling.k8s.io/{api}"}
+    assert {one["spec"].get("priority") for one in found} == {priority}
+    assert simulation.summary()["gangsWhole"] >= 2
 
 
 def test_a_gang_preempts_no_pods() -> None:

@@ -138,6 +138,20 @@ def test_a_gang_in_one_domain_grows_where_it_is_cheapest() -> None:
     assert on_new(decide(dear, {}, decisions=UP)) == dict.fromkeys(names(3, 1), "b")
 
 
+@pytest.mark.parametrize("together", [True, False])
+def test_room_gets_the_cheapest_nodes_of_several_groups_together(together: bool) -> None:
+    """Two large nodes, which suffice, cost more than one of each."""
+
+    def grows(cpu_milli: int, price: float) -> Group:
+        return Group(0, 2, 0, NodeRow(allocatable=ROOM | {"cpu": cpu_milli}), price)
+
+    groups = {"small": grows(2000, 1.0), "large": grows(4000, 2.0)}
+    given = replace(cluster(0, slack=(gang(3, 2000)._replace(is_gang=together),)), groups=groups)
+    answer = decide(given, {}, decisions=UP)
+    assert sorted(on_new(answer).values()) == ["large", "large", "small"]
+    assert answer.scale_up.price_per_hour == 3
+
+
 def test_a_gang_on_one_node_takes_a_node_with_room_for_all_of_it() -> None:
     busy = cluster(2, {"a": "n00", "b": "n00"}, slack=(gang(2, 2000, HOST),))
     assert set(where(decide(busy, {}, decisions=UP)).values()) == {"n01"}

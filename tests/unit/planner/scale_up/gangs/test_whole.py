@@ -70,6 +70,18 @@ def test_the_more_important_gang_comes_first() -> None:
     assert reasons(found) == {"early": "MAX_SIZE_REACHED", "late": ""}
 
 
+def test_a_gang_in_its_turn_gets_the_places_planned_for_it_after_nodes_of_another_were_opened() -> None:
+    def sized(gang: str, *cores: int) -> list[Json]:
+        return [member(f"{gang}-{i}", gang, str(one), created=f"2026-01-01T00:00:0{i}Z") for i, one in enumerate(cores)]
+
+    gangs = [GangRow("early", 6, key=ZONE), GangRow("late", 4, key=ZONE)]
+    groups = grows("b7", "7", 3, 4.0, "b"), grows("a4", "4", 4, 1.0, "a"), grows("b4", "4", 3, 3.0, "b")
+    found = plan_gangs(gangs, sized("early", 3, 3, 3, 1, 2, 3), sized("late", 2, 3, 1, 3), *groups)
+    assert reasons(found) == {"early": "", "late": ""}
+    assert found.growth == {"a4": 3, "b7": 2, "b4": 1}
+    assert found.decision.price_per_hour == 14
+
+
 def test_a_gang_that_cannot_be_whole_leaves_its_room_to_later_pods() -> None:
     late = pod("single", "2", created="2026-01-03T00:00:00Z")
     found = plan_gangs([GangRow("g", 8)], members("g", 8, "2"), late, grows("a", most=3))

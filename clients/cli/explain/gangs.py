@@ -1,0 +1,148 @@
+"""What a pod group has, or what it lacks to start whole: its pods, their places in the plan, and why node groups do not
+help those without one.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.markup import escape
+
+from trimtab.clients.cli.amounts import counted, some
+from trimtab.clients.cli.answers.gangs import gang_sentence, result_of
+from trimtab.clients.cli.decisions import default_decisions
+from trimtab.clients.cli.explain.growth import GrowthExplanation, explain_growth, growth_document, refusal_lines
+from trimtab.clients.cli.output import as_document
+from trimtab.clients.cli.planners import PlannerAccess
+from trimtab.clients.cluster_view import ClusterView, ShownPod
+from trimtab.v1 import plan_pb2, reason_pb2
+from trimtab.v1 import snapshot_pb2 as pb
+
+_MOST_KINDS = 3
+"""Most kinds of waiting pods whose node groups are explained; each takes a plan of its own."""
+
+
+@dataclass(frozen=True)
+class GangExplanation:
+    """One pod group. `result` : what the plan says of it, None = nothing, as none of its pods waits or it is no gang;
+    `places` : by pod that waits, where it goes ("" = nowhere); `kinds` : of pods without place, those that differ in
+    spec, with how many there are of each; `kept` : of its nodes that scale-down keeps, the reason, by name.
+    """
+
+    group: pb.PodGroup
+    running: Sequence[ShownPod]
+    waiting: Sequence[ShownPod]
+    result: plan_pb2.GangResult | None
+    places: dict[str, str]
+    kinds: Sequence[tuple[int, GrowthExplanation]]
+    kept: Mapping[str, int]
+
+    @property
+    def key(self) -> str:
+        """ "namespace/name"."""
+        return f"{self.group.namespace}/{self.group.name}"
+
+
+def group_keys(view: ClusterView) -> list[str]:
+    """Return all pod groups as "namespace/name"."""
+    return [f"{one.namespace}/{one.name}" for one in view.snapshot.pod_groups]
+
+
+def explain_gang(planner: PlannerAccess, view: ClusterView, key: str, request: plan_pb2.PlanRequest) -> GangExplanation:
+    """Ask the planner about a pod group that exists. key : "namespace/name"."""
+    group = view.snapshot.pod_groups[group_keys(view).index(key)]
+    pods = view.pods_in_group(key)
+    running, waiting = [one for one in pods if one.node], [one for one in pods if not one.node]
+    asked = plan_pb2.PlanRequest()
+    asked.CopyFrom(request)
+    asked.decisions.extend(default_decisions(request.settings, view.snapshot))
+    answer = planner.plan(view.snapshot, asked)
+    places = {one.key: _place(answer.scale_up, one.key) for one in waiting}
+    of_kind: dict[int, list[ShownPod]] = {}
+    for one in waiting:
+        if not places[one.key]:
+            of_kind.setdefault(view.spec_of(one.row), []).append(one)
+    most = sorted(of_kind.values(), key=lambda alike: (-len(alike), alike[0].key))[:_MOST_KINDS]
+    kinds = [(len(alike), explain_growth(planner, view, alike[0], request)) for alike in most]
+    nodes = {one.node for one in running}
+    kept = {one.node: one.reason for one in answer.scale_down.unremovable if one.node in nodes}
+    return GangExplanation(group, running, waiting, result_of(key, answer.scale_up), places, kinds, kept)
+
+
+def _place(decision: plan_pb2.ScaleUpDecision, pod: str) -> str:
+    """Return where a plan puts a waiting pod, "" = nowhere."""
+    if pod in decision.on_existing:
+        return f"node {decision.on_existing[pod]}"
+    if pod in decision.on_upcoming:
+        return f"a requested node of {decision.on_upcoming[pod]}"
+    return next((f"a new node of {one.node_group}" for one in decision.splits if pod in one.pods), "")
+
+
+def gang_document(explanation: GangExplanation) -> dict[str, Any]:
+    """Return the explanation for programs."""
+    group, result = explanation.group, explanation.result
+    return {
+        "podGroup": explanation.key,
+        "policy": pb.PodGroupPolicy.Code.Name(group.policy),
+        "minCount": group.min_count,
+        "problem": group.problem,
+        "running": {one.key: one.node for one in explanation.running},
+        "waiting": dict(explanation.places),
+        "gang": as_document(result) if result else None,
+        "withoutPlace": [
+            {"pods": count, "example": one.pod.key, "nodeGroups": growth_document(one)["nodeGroups"]}
+            for count, one in explanation.kinds
+        ],
+        "nodesKept": _kept(explanation),
+    }
+
+
+def gang_lines(view: ClusterView, explanation: GangExplanation) -> Iterator[str]:
+    """Yield the explanation as lines of rich text."""
+    group = explanation.group
+    yield f"[bold]Pod group {escape(explanation.key)}[/bold] {escape(_needs(view, group))}."
+    yield f"Of its pods, {len(explanation.running):,} are on nodes and {len(explanation.waiting):,} wait."
+    if group.problem:
+        yield f"[red]It cannot be read, so its pods wait[/red]: {escape(group.problem)}"
+    elif explanation.result is not None:
+        yield escape(f"Gang {gang_sentence(explanation.result)}")
+    elif explanation.waiting and group.policy == pb.PodGroupPolicy.BASIC:
+        yield "Its pods get their places one by one."
+    for text, pods in _by_place(explanation):
+        yield escape(f"  {counted(len(pods), 'pod')}: {text} ({some(pods)})")
+    for count, growth in explanation.kinds:
+        if not growth.reasons:
+            continue
+        alike = f"{counted(count, 'pod')} like {growth.pod.key}" if count > 1 else f"pod {growth.pod.key}"
+        yield escape(f"No place for {alike}:")
+        yield from refusal_lines(growth)
+
+
+def _needs(view: ClusterView, group: pb.PodGroup) -> str:
+    """Return what the group asks for."""
+    whole = group.policy == pb.PodGroupPolicy.GANG
+    text = f"starts whole or not at all: at least {counted(group.min_count, 'pod')}" if whole else "is no gang"
+    if group.topology_key:
+        text += f", all on nodes with one {view.text(group.topology_key)}"
+    if group.disruption_mode == pb.PodGroupDisruptionMode.POD_GROUP:
+        text += "; it moves as a whole"
+    return text
+
+
+def _kept(explanation: GangExplanation) -> dict[str, str]:
+    """Return why scale-down keeps nodes of the group, by name of the node."""
+    name = reason_pb2.UnremovableReason.Code.Name
+    return {node: name(reason) for node, reason in sorted(explanation.kept.items())}  # type: ignore[arg-type]
+
+
+def _by_place(explanation: GangExplanation) -> list[tuple[str, list[str]]]:
+    """Return where pods are and where those that wait go, with the pods; places with most pods first."""
+    kept = _kept(explanation)
+    found: dict[str, list[str]] = {}
+    for one in explanation.running:
+        stays = f", which stays ({kept[one.node]})" if one.node in kept else ""
+        found.setdefault(f"on node {one.node}{stays}", []).append(one.key)
+    for pod, place in explanation.places.items():
+        if place:
+            found.setdefault(f"to {place}", []).append(pod)
+    return sorted(found.items(), key=lambda entry: (-len(entry[1]), entry[0]))

@@ -6,10 +6,12 @@ rules out are never tried: nodes take shares of the free cpu and memory, of scar
 above minimums, and no share may be used up twice. The others are tried in order of what they gain, less where they need
 more of the free cpu or memory, each by packing the pods of the whole set anew (`kernels.exchange`): where they were
 before if possible, with pods that give way to others. The first that succeeds is made. When none does, every set that
-saves more is tried, if these are few (`better_sets`). If they are not, a node that stays is forced to go, the set is
-filled again in an order that differs from turn to turn, and moves are tried from there; the best set is kept. When no
-set is left that the linear bound allows, or half of the budget of work is used up, all this is done again with packings
-in which pods give way more often: they find places for most sets that have any, but take several times the work. The
+saves more is tried, if these are few (`better_sets`). If they are not, sets that save more are changed by a node at a
+time, also for one that saves as much, so that their pods lack less and less room, until they all have a place
+(`near_misses`). What is left of the budget goes to turns: a node that stays is forced to go, the set is filled again in
+an order that differs from turn to turn, and moves are tried from there; the best set is kept. When no set is left that
+the linear bound allows, or half of the budget of work is used up, all this is done again with packings in which pods
+give way more often: they find places for most sets that have any, but take several times the work. The
 result depends on the input and the effort only, and on the clock if time runs out. It is a proposal that the greedy
 loop carries out with all checks (`drain_sets.run`).
 
@@ -17,8 +19,8 @@ Where nodes may go in several waves, the pods of all waves are packed together, 
 in all waves, and each set has to be divided into waves (`wave_numbers`).
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import combinations
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import combinations, islice
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -27,9 +29,9 @@ from trimtab.planner.facts.nodes import savings, total
 from trimtab.planner.scale_down.search.better_sets import sets_that_save_more
 from trimtab.planner.scale_down.search.drain_sets import DrainTask
 from trimtab.planner.scale_down.search.kernels.drain_sets import DrainProblem
-from trimtab.planner.scale_down.search.kernels.exchange import CHECKS, PACKED, MovedPods, pack_nodes
+from trimtab.planner.scale_down.search.kernels.exchange import CHECKS, PACKED, UNPLACED, MovedPods, pack_nodes
+from trimtab.planner.scale_down.search.near_misses import Candidates, differing_by_a_node, filled, noise
 from trimtab.planner.scale_down.search.near_places import NearPlaces
-from trimtab.planner.scale_down.search.orders import shuffled
 from trimtab.planner.scale_down.search.shares import FREE, shares_of
 from trimtab.planner.scale_down.search.wave_numbers import WaveNumbers
 from trimtab.planner.simulation.log import check_log
@@ -76,6 +78,20 @@ class _Pass(NamedTuple):
 PASSES: Final = (_Pass(0.5, 64), _Pass(1.0, 1024))
 """Of 100 sets that are hard to pack but can be packed, 64 tries find places for 6, 1,024 for 89, in four times the
 work."""
+CLIMBING: Final = 0.5
+"""Part of a pass for moves from its first set."""
+MISSING: Final = 0.8
+"""Part of what they leave for sets whose pods nearly have places."""
+BEGUN: Final = 4
+"""Sets that begin with, half of them after the likeliest moves, half filled anew; then one of them is changed."""
+TRIES_OF_MISSES: Final = 512
+"""Most times that pods are displaced in the packing of such a set."""
+STEPS: Final = 40
+"""Most changes by a node of one such set."""
+SAMPLED: Final = 6
+"""Sets that differ by a node and are packed for one change, if none of them lacks less."""
+MOST_OTHERS: Final = 256
+"""Most sets that differ by a node and are looked at for one change, with those that have failed before."""
 SAME: Final = 1e-9
 """Difference of two amounts that may be rounding."""
 
@@ -97,6 +113,15 @@ class _PackedSet(NamedTuple):
     wave: Int32
     destination: Int32
     saving: float
+
+
+class _NearMiss(NamedTuple):
+    """A set of which some pods found no place. chosen : bool[E]; destination : int32[P'] of its other pods, -1 for all
+    others; lacking : the room that those without a place lack."""
+
+    chosen: Bool
+    destination: Int32
+    lacking: float
 
 
 class _Sides(NamedTuple):
@@ -121,8 +146,11 @@ class Exchange:
             problem = problem._replace(budgets=problem.budgets._replace(left=left))
         self._in_time: Callable[[], bool] = task.in_time
         self._state, self._problem, self._candidates = task.state, problem, candidates
-        self._saving: Float64 = savings(task.nodes.scores.price)[candidates]
-        self._share = shares_of(task.capacity_use(), problem, candidates)
+        self._all = Candidates(
+            savings(task.nodes.scores.price)[candidates],
+            shares_of(task.capacity_use(), problem, candidates),
+            np.diff(problem.offsets)[candidates],
+        )
         self._best_fit: Float64 = 1.0 / np.maximum(task.capacity_use().free[:2], 1)
         self._near = NearPlaces(task.state)
         self._rank = _ranks(task.state, problem.pods)
@@ -130,6 +158,8 @@ class Exchange:
         self._turn = 0
         self._limit, self._tries = self._checks, PASSES[0].tries
         self._failed: set[bytes] = set()
+        self._missed: _NearMiss | None = None
+        self._begun = 0
         self._scratch = with_scratch(len(problem.pods), len(task.state.node_state))
 
     def improve(self, nodes: Int32, destination: Int32) -> Improved | None:
@@ -146,7 +176,7 @@ class Exchange:
         best = first
         for one in PASSES:
             best = self._pass(best, one)
-        if best.saving <= total(self._saving[start]) + SAME:
+        if best.saving <= total(self._all.saving[start]) + SAME:
             return None
         return Improved(self._candidates[best.chosen], best.wave, best.destination)
 
@@ -155,7 +185,13 @@ class Exchange:
         self._limit, self._tries = int(self._checks * options.share), options.tries
         self._failed.clear()
         self._turn = 0
+        end = self._limit
+        self._limit = self._upto(end, CLIMBING)
         best, is_done = self._finished(self._climb(best))
+        if not is_done and not best.chosen.all():
+            self._limit = self._upto(end, MISSING)
+            best, is_done = self._from_near_misses(best)
+        self._limit = end
         for turn in range(TURNS):
             if is_done or self._is_over() or best.chosen.all():
                 break
@@ -166,6 +202,62 @@ class Exchange:
                 best, is_done = self._finished(found)
         return best
 
+    def _upto(self, end: int, part: float) -> int:
+        """Return the work that is used up once a part of what is left before the end is."""
+        used = int(self._work[CHECKS])
+        return used + int(max(end - used, 0) * part)
+
+    def _from_near_misses(self, best: _PackedSet) -> tuple[_PackedSet, bool]:
+        """Return the best set found from sets that save more and whose pods nearly have places, and whether all sets
+        that save more have been tried."""
+        tries, is_done = self._tries, False
+        while not is_done and not self._is_over():
+            self._failed.clear()
+            self._tries = TRIES_OF_MISSES
+            found = self._mended(best)
+            self._tries = tries
+            self._failed.clear()
+            if found is None:
+                break
+            if found.saving > best.saving + SAME:
+                best, is_done = self._finished(self._climb(found))
+        return best, is_done
+
+    def _mended(self, best: _PackedSet) -> _PackedSet | None:
+        """Return a set that saves more, the same one if none was found this time, None if no set could begin.
+
+        Of some sets, the one whose pods lack least room is changed by a node at a time.
+        """
+        begun, self._begun = self._begun, self._begun + BEGUN
+        moves = islice(self._moves(best), begun // 2, self._begun // 2)
+        sets = [_after(best.chosen, *move) for move in moves]
+        fillings = (filled(self._all, best.saving, number) for number in range(begun, self._begun, 2))
+        sets += [one for one in fillings if one is not None]
+        found, miss = self._nearest(sets, best.destination, -1.0)
+        nothing = None if miss is None else best
+        for step in range(STEPS):
+            if found is not None or miss is None:
+                break
+            others = differing_by_a_node(self._all, miss.chosen, best.saving, step)
+            found, miss = self._nearest(islice(others, MOST_OTHERS), miss.destination, miss.lacking)
+        return found or nothing
+
+    def _nearest(self, sets: Iterable[Bool], hint: Int32, lacking: float) -> tuple[_PackedSet | None, _NearMiss | None]:
+        """Return the first of these sets : bool[E] that is packed, else the one whose pods lack least room, or the
+        first that lacks less than given. Sets that have failed before do not count, nor more than some."""
+        misses = list[_NearMiss]()
+        for chosen in sets:
+            if self._is_over() or len(misses) == SAMPLED:
+                break
+            found = self._packed_once(chosen, hint)
+            if found is not None:
+                return found, None
+            if self._missed is not None:
+                misses.append(self._missed)
+                if self._missed.lacking < lacking - SAME:
+                    break
+        return None, min(misses, key=lambda one: one.lacking, default=None)
+
     def _is_over(self) -> bool:
         """Return whether the pass has used up its work, or time is up."""
         return bool(self._work[CHECKS] >= self._limit) or not self._in_time()
@@ -175,11 +267,11 @@ class Exchange:
 
     def _drop_unplaceable(self, pods: int) -> None:
         """Leave out candidates that cannot go even alone. pods : P'."""
-        may = np.array(self._share.max(axis=0, initial=0.0) <= 1.0)
+        may = np.array(self._all.share.max(axis=0, initial=0.0) <= 1.0)
         nothing = np.full(pods, -1, np.int32)
         for at in np.flatnonzero(may).tolist():
             may[at] = self._packed(np.arange(len(may)) == at, nothing) is not None
-        self._candidates, self._saving, self._share = self._candidates[may], self._saving[may], self._share[:, may]
+        self._candidates, self._all = self._candidates[may], self._all.only(may)
 
     def _climb(self, best: _PackedSet) -> _PackedSet:
         """Return the result of moves, made as long as one succeeds."""
@@ -191,32 +283,30 @@ class Exchange:
     def _step(self, best: _PackedSet) -> _PackedSet | None:
         """Return the result of the first move that succeeds, None if there is none or the budget is used up."""
         for back, go in self._moves(best):
-            chosen = best.chosen.copy()
-            chosen[list(back)] = False
-            chosen[list(go)] = True
             if self._is_over():
                 return None
-            better = self._packed_once(chosen, best.destination)
+            better = self._packed_once(_after(best.chosen, back, go), best.destination)
             if better is not None:
                 return better
         return None
 
     def _finished(self, best: _PackedSet) -> tuple[_PackedSet, bool]:
         """Try every set that saves more, if these are few; return the best set, and whether all have been tried."""
-        sets, branches = sets_that_save_more(self._saving, self._share, best.saving + SAME)
+        sets, branches = sets_that_save_more(self._all.saving, self._all.share, best.saving + SAME)
         self._work[CHECKS] += branches // BRANCHES_A_CHECK
         if sets is None:
             return best, False
+        nowhere = np.full(len(best.destination), -1, np.int32)
         for chosen in sets:
             if self._is_over():
                 return best, False
-            if total(self._saving[chosen]) > best.saving + SAME:
-                best = self._packed_once(chosen, best.destination) or best
+            if total(self._all.saving[chosen]) > best.saving + SAME:
+                best = self._packed_once(chosen, best.destination) or self._packed(chosen, nowhere) or best
         return best, True
 
     def _packed_once(self, chosen: Bool, hint: Int32) -> _PackedSet | None:
         """Return a packing of these candidates : bool[E], None if none was found, now or earlier."""
-        key = chosen.tobytes()
+        key, self._missed = chosen.tobytes(), None
         if key in self._failed:
             return None
         found = self._packed(chosen, hint)
@@ -227,7 +317,8 @@ class Exchange:
     def _packed(self, chosen: Bool, hint: Int32) -> _PackedSet | None:
         """Return a packing of the pods of these candidates : bool[E], None if none was found. hint : int32[P'] of an
         earlier one, -1 = none."""
-        order = np.argsort(-self._saving[chosen], kind="stable")
+        order = np.argsort(-self._all.saving[chosen], kind="stable")
+        self._missed = None
         wave = self._waves.numbered(self._candidates[chosen], order)
         if wave is None:
             return None
@@ -236,12 +327,13 @@ class Exchange:
         all_of, count = self._scratch, len(pods)
         moved = MovedPods(
             pods, all_of.at[:count], all_of.waiting[:count], all_of.dearness[:count], all_of.following[:count],
-            all_of.first, all_of.out,
+            all_of.first, all_of.out, all_of.lacking,
         )  # fmt: skip
         destination = hint.copy()
         tries = self._tries
         result = pack_nodes(self._state, self._problem, nodes, moved, destination, self._best_fit, tries, self._work)
         check_log(self._state)
+        self._missed = _NearMiss(chosen, destination, float(all_of.lacking[0])) if result == UNPLACED else None
         if result != PACKED:
             return None
         # A single wave is carried out next, where pods that miss an order may go elsewhere.
@@ -251,7 +343,7 @@ class Exchange:
             wave = self._waves.ordered(nodes, order, destination)
             if wave is None:
                 return None
-        return _PackedSet(chosen, wave, destination, total(self._saving[chosen]))
+        return _PackedSet(chosen, wave, destination, total(self._all.saving[chosen]))
 
     def _pods(self, chosen: Bool) -> Int32:
         """Return the pods to move of candidates : bool[E], in the order in which they are placed. int32."""
@@ -260,20 +352,15 @@ class Exchange:
         pods: Int32 = self._problem.pods[rows][np.argsort(self._rank[rows], kind="stable")]
         return pods
 
-    def _density(self) -> Float64:
-        """Return what each candidate saves for its largest share. float64[E]."""
-        density: Float64 = self._saving / np.maximum(self._share.max(axis=0, initial=0.0), SAME)
-        return density
-
     def _moves(self, best: _PackedSet) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
         """Yield moves that save more and that the linear bound allows: (candidates that come back, candidates that go),
         those that gain most for what they need first."""
-        noise = 1.0 + NEARLY * _noise(len(best.chosen), FIRST_NOISE + self._turn)
-        order = np.argsort(self._density() * noise, kind="stable")
+        worth = 1.0 + NEARLY * noise(len(best.chosen), FIRST_NOISE + self._turn)
+        order = np.argsort(self._all.density * worth, kind="stable")
         going = best.chosen[order]
         backs = self._sides(order[going], [()])
         goes = self._sides(order[~going][::-1], [])
-        room = 1.0 + SAME - self._share[:, best.chosen].sum(axis=1)
+        room = 1.0 + SAME - self._all.share[:, best.chosen].sum(axis=1)
         gain = goes.saving[None, :] - backs.saving[:, None]
         fits = (goes.share[:, None, :] <= room[:, None, None] + backs.share[:, :, None]).all(axis=0)
         rows, columns = np.nonzero(fits & (gain > SAME))
@@ -290,25 +377,25 @@ class Exchange:
         """Return sets of these candidates, after others: each alone, pairs, and the first of them together."""
         found = [*before, *((one,) for one in nodes[:SINGLES].tolist()), *combinations(nodes[:PAIRS].tolist(), 2)]
         found += [tuple(nodes[:count].tolist()) for count in range(3, min(MOST_AT_ONCE, len(nodes)) + 1)]
-        member = np.zeros((len(self._saving), len(found)))
+        member = np.zeros((len(self._all.saving), len(found)))
         for at, some in enumerate(found):
             member[list(some), at] = 1.0
-        return _Sides(found, self._saving @ member, self._share @ member)
+        return _Sides(found, self._all.saving @ member, self._all.share @ member)
 
     def _forced(self, best: _PackedSet, turn: int) -> _PackedSet | None:
         """Return a set with a candidate that is not in the best one, filled in an order that differs from turn to turn;
         None if it cannot go."""
         others = np.flatnonzero(~best.chosen)
-        forced = others[np.argsort(-self._saving[others], kind="stable")][turn % len(others)]
-        noise = _noise(len(best.chosen), turn)
-        order = np.argsort(-self._density() * np.where(best.chosen, 2.0, 1.0) * (0.3 + noise), kind="stable")
+        forced = others[np.argsort(-self._all.saving[others], kind="stable")][turn % len(others)]
+        worth = np.where(best.chosen, 2.0, 1.0) * (0.3 + noise(len(best.chosen), turn))
+        order = np.argsort(-self._all.density * worth, kind="stable")
         found = self._packed_once(np.arange(len(order)) == forced, np.full(len(best.destination), -1, np.int32))
         if found is None:
             return None
         for one in order.tolist():
             chosen = found.chosen.copy()
             chosen[one] = True
-            if found.chosen[one] or (self._share[:, chosen].sum(axis=1) > 1.0 + SAME).any():
+            if found.chosen[one] or not self._all.fits(chosen):
                 continue
             if self._is_over():
                 break
@@ -326,14 +413,23 @@ def with_scratch(pods: int, nodes: int) -> MovedPods:
     at, waiting, following = np.zeros((3, pods), np.int32)
     nothing = np.zeros(0, np.int32)
     return MovedPods(
-        nothing, at, waiting, np.zeros(pods, np.int64), following, np.zeros(nodes, np.int32), np.zeros(3, np.int32)
+        nothing,
+        at,
+        waiting,
+        np.zeros(pods, np.int64),
+        following,
+        np.zeros(nodes, np.int32),
+        np.zeros(3, np.int32),
+        np.zeros(1, np.float64),
     )
 
 
-def _noise(count: int, number: int) -> Float64:
-    """Return the numbers 0, 1/C, 2/C, ... in an arbitrary order that depends only on the given number. float64[C]."""
-    found: Float64 = np.argsort(shuffled(np.arange(count, dtype=np.int32), number)) / count
-    return found
+def _after(chosen: Bool, back: tuple[int, ...], go: tuple[int, ...]) -> Bool:
+    """Return a set : bool[E] after a move."""
+    after = chosen.copy()
+    after[list(back)] = False
+    after[list(go)] = True
+    return after
 
 
 def _of(pods: Int32, destination: Int32) -> Int32:

@@ -16,7 +16,7 @@ from tests.builders.examples import examples
 from tests.builders.kubernetes import Json
 from tests.builders.priced_clusters import shrunk_fleet
 from tests.builders.scale_down import NOW_S, Outcome, plan
-from tests.reference.scale_down.search.exchange import PACKED, UNPLACED, pack
+from tests.reference.scale_down.search.exchange import NOT_ALLOWED, PACKED, UNPLACED, pack
 from trimtab.planner.scale_down.search.exchange import with_scratch
 from trimtab.planner.scale_down.search.kernels.exchange import MovedPods, pack_nodes
 from trimtab.planner.simulation.build import build_simulation
@@ -49,10 +49,11 @@ def pack_both(seed: int, rows_of: Callable[[int], SomeRows] = some_rows, tries: 
     pods = moved_pods(np.array(moved, np.int32), len(state.node_state))
     result = pack_nodes(state, problem, np.array(nodes, np.int32), pods, destination, np.array(weight), tries, work)
     depends = (state.local_class[state.pod_class] == 0).tolist()
-    expected, where = pack(loop, nodes, moved, hint, weight, tries, depends)
+    expected, where, lacking = pack(loop, nodes, moved, hint, weight, tries, depends)
     assert result == expected
-    if result == PACKED:
+    if result != NOT_ALLOWED:
         assert {pod: int(at) for pod, at in enumerate(destination) if at >= 0} == where
+        assert float(pods.lacking[0]) == lacking
     after = [state.pod_node, state.resources.free, problem.budgets.left]
     assert all((one == other).all() for one, other in zip(before, after, strict=True))
     assert (problem.limits.group_left == left[0]).all()
@@ -99,6 +100,7 @@ def saving(found: Outcome) -> float:
     return sum(entry.saving_per_hour for entry in found.decision.unneeded)
 
 
+@COMPILED
 @pytest.mark.parametrize("seed", FLEETS)
 def test_an_exchange_saves_more_than_every_order(seed: int) -> None:
     found = outcome(seed)
@@ -113,9 +115,10 @@ def test_a_set_whose_packing_misses_an_order_goes_in_one_wave_if_other_places_ha
 
 
 @COMPILED
-@pytest.mark.parametrize(("seed", "least"), [(2082, 7.14), (2103, 3.61), (2133, 2.41)])
+@pytest.mark.parametrize(("seed", "least"), [(2025, 0.93), (2082, 7.14), (2103, 3.61), (2133, 2.41)])
 def test_sets_are_found_that_are_hard_to_pack_or_far_from_the_first_one(seed: int, least: float) -> None:
-    # 6.88, 3.44 and 2.35 if pods give way only 64 times, and no move takes more than two nodes.
+    # 6.88, 3.44 and 2.35 if pods give way only 64 times, and no move takes more than two nodes. 0.875 of 2025, all of
+    # whose nodes are alike, if empty ones go: the pods of those that stay then leave none of the others a place.
     assert saving(outcome(seed)) > least
 
 
@@ -131,11 +134,19 @@ def test_a_plan_of_one_wave_is_exchanged_for_one_of_several_where_budgets_bind()
     assert in_all_waves(7018) > 3.4
 
 
+@COMPILED
+def test_sets_are_found_in_which_nodes_go_for_others_that_save_as_much() -> None:
+    # 3.54 if every set that is packed has to be reached by moves that save more: seven of 14 nodes differ.
+    assert in_all_waves(7037, evictInTurn=False) > 3.9
+
+
+@COMPILED
 def test_exchanges_do_not_depend_on_chance() -> None:
     first, second = (outcome(3).decision.SerializeToString(deterministic=True) for _ in range(2))
     assert first == second
 
 
+@COMPILED
 @pytest.mark.parametrize("waves", [1, pytest.param(4, marks=pytest.mark.nightly)])
 def test_a_plan_found_by_exchange_is_continued_in_the_next_loop(waves: int) -> None:
     first = outcome(15, maxWaves=waves)
@@ -152,6 +163,7 @@ def in_all_waves(seed: int, **more: object) -> float:
     return saving(plan(shrunk_fleet(seed).objects(), settings=settings))
 
 
+@COMPILED
 @pytest.mark.parametrize("seed", [15, 37])
 def test_an_exchange_that_gains_less_than_it_costs_later_waves_is_not_made(seed: int) -> None:
     assert in_all_waves(seed) >= in_all_waves(seed, **ONLY_ORDERS) - 1e-9
@@ -161,6 +173,7 @@ LISTED: Json = {"candidateOrders": ["NAME"], "tryListOrder": False}
 """One pass in list order."""
 
 
+@COMPILED
 @pytest.mark.parametrize("seed", [312, 329, 343, 355])
 def test_attempts_are_judged_by_what_all_waves_save_together(seed: int) -> None:
     first_waves = [outcome(seed, evictInTurn=True, **more) for more in ({}, LISTED)]
@@ -194,6 +207,7 @@ def test_no_plan_of_several_waves_saves_less_because_of_exchanges() -> None:
     assert sum(pair[0] for pair in found) > sum(pair[1] for pair in found)
 
 
+@COMPILED
 @pytest.mark.parametrize(
     "more", [{"objective": "COUNT"}, {"tryListOrder": False}, {"searchEffort": "FIRST"}, ONLY_ORDERS], ids=str
 )
@@ -201,6 +215,7 @@ def test_no_node_is_exchanged_where_a_setting_rules_it_out(more: Json) -> None:
     assert saving(outcome(49, **more)) < saving(outcome(49)) - 1.0
 
 
+@COMPILED
 def test_the_bound_of_a_later_loop_that_compares_plans_includes_later_waves() -> None:
     settings = {"utilizationThreshold": THRESHOLDS[1004 % 3], "evictInTurn": False}
     objects = shrunk_fleet(1004).objects()

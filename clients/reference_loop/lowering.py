@@ -1,4 +1,5 @@
-"""Target sizes that are lowered: by nodes that were ordered for a gang, have not registered, and are of no use to it.
+"""Target sizes that are lowered: by nodes that were ordered for a gang or a ProvisioningRequest, have not registered,
+and are of no use to it.
 
 Decides which groups, from the plan and the sizes in the actuator's status. The cloud ends no instance that runs.
 """
@@ -16,6 +17,8 @@ def target_reductions(
     useless: Counter[str] = Counter()
     for gang in answer.scale_up.gangs:
         useless.update(gang.useless_upcoming)
+    # Both may mean the same nodes: the larger number counts; what is left follows in the next round.
+    useless |= Counter(answer.capacity_requests.give_back_upcoming)
     grows = {split.node_group for split in all_splits(answer)}
     return [
         actuator_pb2.TargetReduction(

@@ -368,13 +368,13 @@ class RoundRunner:
                 done.refused[one.node_group] = f"{reason} {one.detail}".rstrip()
 
     def _lower(self, actuator: LoopActuator, done: RoundResult) -> None:
-        """Give up ordered nodes that no gang can use any longer."""
+        """Give up ordered nodes that no gang and no ProvisioningRequest can use any longer."""
         wanted = target_reductions(done.answer, done.status)
         answers = actuator.lower_targets(done.request.request_id, wanted).reductions
         for one, answer in zip(wanted, answers, strict=True):
             change = f"the target size of {one.node_group} from {one.current_size} to {one.new_size}"
             if answer.accepted:
-                done.notes.append(f"lowered {change}: the nodes still to come are for gangs that cannot be whole")
+                done.notes.append(f"lowered {change}: the nodes still to come are for what cannot be whole")
             else:
                 reason = reason_pb2.GrowthReason.Code.Name(answer.reason)
                 done.notes.append(f"did not lower {change}: {reason} {answer.detail}".rstrip())

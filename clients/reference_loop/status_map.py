@@ -139,6 +139,8 @@ def _requests(done: RoundResult) -> dict[str, Any]:
         found["problems"] = lacking[:MOST_PROBLEMS]
     if decision.give_back:
         found["givenBack"] = list(decision.give_back)
+    if decision.give_back_upcoming:
+        found["givenBackUpcoming"] = dict(sorted(decision.give_back_upcoming.items()))
     return found
 
 

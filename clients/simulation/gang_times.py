@@ -6,15 +6,20 @@ now. A gang whose pods all went before it was whole does not count. Units: secon
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from trimtab.clients.simulation.cluster.pod_groups import group_of, minimum
 
+MOST_ENTRIES: Final = 2000
+"""Maximum number of gangs listed in a result."""
+
 
 class GangTimes:
-    """The gangs of one simulation."""
+    """The gangs of one simulation. entries : gangs that became whole, in order of time: "gang" (namespace/name),
+    "since", "whole" (Unix seconds)."""
 
     def __init__(self) -> None:
+        self.entries: list[dict[str, Any]] = []
         self._minimum: dict[str, int] = {}
         # Uids of the pods of each group, and whether they have a node; the group by key of a pod.
         self._pods: dict[str, dict[str, bool]] = {}
@@ -26,6 +31,7 @@ class GangTimes:
     def begin_here(self) -> None:
         """Record that gangs now whole were so before, after an unknown time."""
         self._waited.clear()
+        self.entries.clear()
 
     def add(self, things: Mapping[str, Any], now_s: float) -> None:
         """Record the writes of a transaction."""
@@ -40,6 +46,8 @@ class GangTimes:
             if least > 0 and group not in self._whole and sum(self._pods.get(group, {}).values()) >= least:
                 self._whole.add(group)
                 self._waited.append(round(now_s - self._since_s[group], 3))
+                if len(self.entries) < MOST_ENTRIES:
+                    self.entries.append({"gang": group, "since": self._since_s[group], "whole": now_s})
 
     def summary(self, now_s: float, share: Callable[[list[float], int], float], shares: tuple[int, ...]) -> Any:
         """Return the figures so far. share : of sorted values, a percentile."""

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from trimtab.planner.capacity_requests.give_back import next_orders, nodes_to_give_back
+from trimtab.planner.capacity_requests.give_back import HOLDS_ROOM, next_orders, useless_orders
 from trimtab.planner.capacity_requests.loop import CapacityLoop, ServedRequest
 from trimtab.planner.capacity_requests.requests import those_that_name
 from trimtab.planner.capacity_requests.settings import CapacityRequestSettings
@@ -23,7 +23,6 @@ from trimtab.v1.reason_pb2 import CapacityRequestsResult as Result
 Outcome = pb.CapacityOutcome
 Coming = dict[int, tuple[int, int]]
 """Node group, and number among its coming nodes, of virtual nodes."""
-HOLDS_ROOM: Final = frozenset((Outcome.FOUND, Outcome.PROVISIONED, Outcome.COMING, Outcome.BOOKED))
 _LACKS_ROOM: Final = frozenset((Outcome.NOT_FOUND, Outcome.INVALID, Outcome.FAILED, Outcome.EXPIRED, Outcome.REVOKED))
 SEEKS_ROOM: Final = HOLDS_ROOM | {Outcome.NOT_FOUND, Outcome.INVALID}
 """Outcomes of requests whose pods wait for their room."""
@@ -55,7 +54,7 @@ def summary_of(result: pb.CapacityRequestsDecision) -> Summary:
         "ended": outcomes[Outcome.BOOKING_EXPIRED] + outcomes[Outcome.CONSUMED],
         "booked_pods": sum(one.booked_count for one in result.requests),
         "new_nodes": sum(split.new_size - split.current_size for split in result.splits),
-        "given_back": len(result.give_back),
+        "given_back": len(result.give_back) + sum(result.give_back_upcoming.values()),
     }
     return Summary(Result.Code.Name(result.result), counts)
 
@@ -71,9 +70,6 @@ def answer_of(loop: CapacityLoop, served: Sequence[ServedRequest], state: pb.Cap
     result.result = Result.CAPACITY_REQUESTS_LACKING if lacking else Result.CAPACITY_REQUESTS_MET
     if not served:
         result.result = Result.CAPACITY_REQUESTS_NONE
-    orders = list(state.orders) if state is not None else []
-    kept = frozenset(one.request.request.key for one in served if one.outcome in HOLDS_ROOM)
-    result.give_back.extend(nodes_to_give_back(loop, orders, kept))
     new = [
         pb.CapacityOrder(
             request=one.request.request.key,
@@ -85,7 +81,9 @@ def answer_of(loop: CapacityLoop, served: Sequence[ServedRequest], state: pb.Cap
         for one in served
         for group, count in sorted(Counter(loop.group_of[at] for at in one.new_nodes).items())
     ]
-    return Decided(result, pb.CapacityRequestsState(orders=next_orders(loop, orders, new)))
+    orders = next_orders(result.requests, state.orders if state is not None else (), new, loop.this.now_ns)
+    waits = bool(useless_orders(result.requests, state))
+    return Decided(result, pb.CapacityRequestsState(orders=orders), is_concluded_later=waits)
 
 
 def _answer(loop: CapacityLoop, one: ServedRequest, coming_at: Coming) -> pb.CapacityAnswer:

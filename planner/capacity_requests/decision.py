@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 
 from trimtab.planner.capacity_requests.answer import answer_of, input_of, nothing_asked, summary_of
+from trimtab.planner.capacity_requests.give_back import add_useless
 from trimtab.planner.capacity_requests.loop import CapacityLoop, RequestRows, ServedRequest
 from trimtab.planner.capacity_requests.requests import AnsweredRequest, answered_requests, waiting_consumers
 from trimtab.planner.capacity_requests.settings import CapacityRequestSettings, Kind, resolve_capacity_requests
@@ -104,4 +105,5 @@ CAPACITY_REQUESTS: Final = Decision(
     failed,
     growth_need,
     comes_before=True,
+    conclude=add_useless,
 )

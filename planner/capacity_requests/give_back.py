@@ -1,46 +1,111 @@
 """Nodes to give back at once: ordered for a request that can no longer be completed, without pods and needed by none.
 
 A cloud may deliver fewer nodes than were ordered. Then others are tried (`trimtab.planner.capacity_requests.loop`); if
-none can be had, those that came are of no use, and they would cost until scale-down finds them unneeded.
+none can be had, those that came are of no use, and those that are still to come will be: they would cost until
+scale-down finds them unneeded. Only after all decisions of a plan is it known which nodes none of them uses.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Final
 
-from trimtab.planner.capacity_requests.loop import CapacityLoop
+import numpy as np
+
+from trimtab.planner.facts.nodes import being_deleted
 from trimtab.planner.model.settings import SECOND_NS
 from trimtab.planner.round.ordered_nodes import nodes_in_use, unused_since
+from trimtab.planner.round.round import Round
+from trimtab.planner.snapshot.columns import Int64
 from trimtab.v1 import plan_pb2 as pb
 
+Outcome = pb.CapacityOutcome
 KEPT_S: Final = 3600
 """How long an order is remembered, seconds: longer than any cloud takes to deliver."""
+HOLDS_ROOM: Final = frozenset((Outcome.FOUND, Outcome.PROVISIONED, Outcome.COMING, Outcome.BOOKED))
 
 
-def nodes_to_give_back(loop: CapacityLoop, orders: Sequence[pb.CapacityOrder], kept: frozenset[str]) -> list[str]:
-    """Return the names of the nodes, sorted. kept : requests, as "namespace/name", that hold room."""
-    snapshot = loop.this.snapshot
-    useless = [order for order in orders if order.request not in kept]
-    if not useless:
-        return []
-    in_use = nodes_in_use(loop.this, loop.state, loop.leaving)
-    group_at = {group.id: number for number, group in enumerate(snapshot.groups)}
-    sizes = [group.target_size - group.min_size for group in snapshot.groups]
-    found: list[int] = []
-    for order in useless:
-        if order.node_group not in group_at:
-            continue
-        group = group_at[order.node_group]
-        most = min(order.count, max(sizes[group], 0))
-        chosen = unused_since(snapshot, group, order.time, in_use)[:most]
-        in_use[chosen] = True
-        sizes[group] -= len(chosen)
-        found += chosen.tolist()
-    return sorted(snapshot.nodes.name[node] for node in found)
+def useless_orders(
+    answers: Iterable[pb.CapacityAnswer], state: pb.CapacityRequestsState | None
+) -> list[pb.CapacityOrder]:
+    """Return the earlier orders of requests that hold no room and have not started either, the oldest first."""
+    served = {(_key(one), one.uid) for one in answers if one.outcome in HOLDS_ROOM or one.outcome == Outcome.CONSUMED}
+    return [one for one in (state.orders if state is not None else ()) if (one.request, one.uid) not in served]
+
+
+def add_useless(result: pb.CapacityRequestsDecision, state: pb.CapacityRequestsState | None, this: Round) -> None:
+    """Name the nodes to give back, in the result and in the answers to their requests. this : the round in which the
+    last decision was taken, with its moves."""
+    orders = useless_orders(result.requests, state)
+    if not orders:
+        return
+    answers = {(_key(one), one.uid): one for one in result.requests}
+    search, touched = _UselessNodes(this, {split.node_group for split in result.splits}), list[pb.CapacityAnswer]()
+    for order in orders:
+        nodes, coming = search.of(order)
+        result.give_back.extend(nodes)
+        if coming:
+            result.give_back_upcoming[order.node_group] += coming
+        own = answers.get((order.request, order.uid))
+        if own is not None and (nodes or coming):
+            own.useless_nodes.extend(nodes)
+            if coming:
+                own.useless_upcoming[order.node_group] += coming
+            touched.append(own)
+    result.give_back.sort()
+    for own in {id(one): one for one in touched}.values():
+        own.useless_nodes.sort()
+        own.detail = f"{own.detail}; {_sentence(own)}" if own.detail else _sentence(own)
+
+
+class _UselessNodes:
+    """Finds the unused nodes of one order after the other; those of an order are no other one's."""
+
+    def __init__(self, this: Round, grows: set[str]) -> None:
+        """grows : ids of the groups that get nodes for requests in this plan: what is to come of them may be these."""
+        self._snapshot = this.snapshot
+        self._growth = this.growth_of(pb.Decision.CAPACITY_REQUESTS)
+        self._in_use = nodes_in_use(this, this.simulation.state, being_deleted(this.snapshot, this.now_ns))
+        self._group_at = {group.id: number for number, group in enumerate(this.snapshot.groups)}
+        self._above_min = [max(group.target_size - group.min_size, 0) for group in this.snapshot.groups]
+        self._grows = grows
+
+    def of(self, order: pb.CapacityOrder) -> tuple[list[str], int]:
+        """Return the names of the nodes that have come, and how many are to come. No group gets below its minimum."""
+        if order.node_group not in self._group_at:
+            return [], 0
+        group = self._group_at[order.node_group]
+        most = min(order.count, self._above_min[group])
+        here = unused_since(self._snapshot, group, order.time, self._in_use)[:most]
+        coming = self._upcoming(group)
+        coming = coming[~self._in_use[coming]][: most - len(here)]
+        self._in_use[here] = self._in_use[coming] = True
+        self._above_min[group] -= len(here) + len(coming)
+        return [self._snapshot.nodes.name[node] for node in here.tolist()], len(coming)
+
+    def _upcoming(self, group: int) -> Int64:
+        """Return the nodes of a group that are to come; none if no decision has asked for upcoming nodes."""
+        is_known = group + 1 < len(self._growth.upcoming_offsets) and self._snapshot.groups[group].id not in self._grows
+        return self._growth.upcoming_of(group) if is_known else np.zeros(0, np.int64)
+
+
+def _sentence(one: pb.CapacityAnswer) -> str:
+    count, coming = len(one.useless_nodes), sum(one.useless_upcoming.values())
+    here = f"{count} that {'has' if count == 1 else 'have'} come" if count else ""
+    later = f"{coming} still to come" if coming else ""
+    return f"nodes ordered for it are given back: {' and '.join(filter(None, (here, later)))}"
+
+
+def _key(one: pb.CapacityAnswer) -> str:
+    return f"{one.namespace}/{one.name}"
 
 
 def next_orders(
-    loop: CapacityLoop, orders: Iterable[pb.CapacityOrder], new: Iterable[pb.CapacityOrder]
+    answers: Iterable[pb.CapacityAnswer],
+    orders: Iterable[pb.CapacityOrder],
+    new: Iterable[pb.CapacityOrder],
+    now_ns: int,
 ) -> list[pb.CapacityOrder]:
-    """Return the orders to remember: those of the last hour, the oldest first."""
-    now_s = loop.this.now_ns // SECOND_NS
-    return [*(order for order in orders if now_s - order.time < KEPT_S), *new]
+    """Return the orders to remember, the oldest first: those of the last hour, except of requests all of whose pods
+    have started. The nodes of these have done their service, and go as all others do."""
+    over = {(_key(one), one.uid) for one in answers if one.outcome == Outcome.CONSUMED}
+    recent = (one for one in orders if now_ns // SECOND_NS - one.time < KEPT_S)
+    return [*(one for one in recent if (one.request, one.uid) not in over), *new]

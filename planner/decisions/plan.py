@@ -54,13 +54,16 @@ class DecisionFailure(NamedTuple):
 
 class Planned(NamedTuple):
     """An answer. answer : all of it but `rest`; rest : encoded entries of fields of `PlanResponse`, to be merged into
-    it; failures : of decisions, in their order; inputs : what decisions give to those that follow (`Decided.input`).
+    it; failures : of decisions, in their order; inputs : what decisions give to those that follow (`Decided.input`);
+    round : in which they were taken; unconcluded : decisions to be concluded (`Decision.conclude`).
     """
 
     answer: pb.PlanResponse
     rest: tuple[bytes, ...] = ()
     failures: tuple[DecisionFailure, ...] = ()
     inputs: tuple[RoundInput | None, ...] = ()
+    round: Round | None = None
+    unconcluded: tuple[Decision, ...] = ()
 
     def whole(self) -> pb.PlanResponse:
         """Return the answer with everything merged into it."""
@@ -104,8 +107,9 @@ def plan_in_parts(
     rest = [decision for decision in requested if not decision.comes_before]
     first = _taken(call._replace(requested=before), describe=not rest)
     if not rest:
-        return first
-    return _joined(first, before, _taken(call.after(first)._replace(requested=rest)))
+        return _concluded(call, first, first)
+    second = _taken(call.after(first)._replace(requested=rest, is_followed=bool(first.unconcluded)))
+    return _joined(_concluded(call, first, second), before, second)
 
 
 def _taken(call: "_PlanCall", *, describe: bool = True) -> Planned:
@@ -118,6 +122,29 @@ def _taken(call: "_PlanCall", *, describe: bool = True) -> Planned:
             # Nothing of a failed decision may stay: neither its moves, which may be incomplete, nor the nodes that it
             # required. So the others are taken again without it.
             failures[failed.failure.decision.code] = failed.failure
+
+
+def _concluded(call: "_PlanCall", first: Planned, last: Planned) -> Planned:
+    """Return an answer with the decisions concluded that wait for the others; one whose conclusion fails stays as it
+    was answered. last : the answer of the last round."""
+    failures = list(first.failures)
+    for decision in first.unconcluded:
+        field: Any = decision.field
+        assert decision.conclude is not None
+        assert last.round is not None
+        result = type(getattr(first.answer, field))()
+        result.CopyFrom(getattr(first.answer, field))
+        state = getattr(call.state, field) if call.state is not None else None
+        try:
+            with _bulkhead(decision, call.work):
+                decision.conclude(result, state, last.round)
+        except _DecisionFailedError as failed:
+            failures.append(failed.failure)
+            continue
+        getattr(first.answer, field).CopyFrom(result)
+        entry_ = next(one for one in first.answer.diagnostics.decisions if one.decision == decision.code)
+        entry_.counts.update(decision.summarize(result).counts)
+    return first._replace(failures=tuple(failures), unconcluded=())
 
 
 def _joined(first: Planned, before: Sequence[Decision], rest: Planned) -> Planned:
@@ -138,7 +165,8 @@ def _joined(first: Planned, before: Sequence[Decision], rest: Planned) -> Planne
 
 class _PlanCall(NamedTuple):
     """The input of a plan. requested : in the order of the table; settings : as resolved, by `Decision.Code`; explained
-    : int32, see `Round.explained`; others as for `plan_in_parts`.
+    : int32, see `Round.explained`; is_followed : all moves are needed in the simulation, those of the last decision
+    included; others as for `plan_in_parts`.
     """
 
     snapshot: Snapshot
@@ -151,6 +179,7 @@ class _PlanCall(NamedTuple):
     explained: Int32
     version: str
     input: RoundInput | None = None
+    is_followed: bool = False
 
     def after(self, first: Planned) -> "_PlanCall":
         """Return the call for the decisions that follow a round of others."""
@@ -210,14 +239,18 @@ class _RoundAttempt:
         for number, decision in enumerate(call.requested):
             with call.work.stage("simulate"):
                 if decision.code not in self._failures:
-                    self._run_decision(decision, is_last=number + 1 == len(call.requested))
+                    self._run_decision(decision, is_last=number + 1 == len(call.requested) and not call.is_followed)
                 if decision.code in self._failures:
                     self._write_failure(self._failures[decision.code])
         if describe:
             self._describe()
         self._answer.diagnostics.notes.extend(self._notes)
-        inputs = tuple(one.input for one in self._round.decided.values())
-        return Planned(answer, self._rest, tuple(self._failures.values()), inputs)
+        decided = self._round.decided
+        unconcluded = tuple(
+            one for one in call.requested if one.code in decided and decided[one.code].is_concluded_later
+        )
+        inputs = tuple(one.input for one in decided.values())
+        return Planned(answer, self._rest, tuple(self._failures.values()), inputs, self._round, unconcluded)
 
     def _run_decision(self, decision: Decision, is_last: bool) -> None:
         """Take one decision and write its result."""

@@ -43,6 +43,7 @@ class Decided(NamedTuple):
     more: Iterable[bytes] = ()
     summary: Summary | None = None
     input: RoundInput | None = None
+    is_concluded_later: bool = False
 
     def write(self, result: Message) -> None:
         """Write the whole result into an empty message."""
@@ -67,7 +68,9 @@ class Decision:
     that all kernels run; failed : returns the result, whose outcome is "…_ERROR", if the decision fails, given what
     people should know; growth : returns the requirements for groups to grow in the simulation (`Round.growth`), a
     function of snapshot, settings and Unix nanoseconds; None = no requirements; comes_before : it is
-    taken in a round of its own, before that of the others, whose input it gives (`Decided.input`).
+    taken in a round of its own, before that of the others, whose input it gives (`Decided.input`); conclude : of such a
+    decision, adds what is known only after all others to its result, given also the state of the last answer and the
+    round of the last decision, which then contains the moves of all.
     """
 
     code: "pb.Decision.Code.ValueType"
@@ -78,6 +81,7 @@ class Decision:
     failed: Callable[[str], Message]
     growth: Callable[[Snapshot, Any, int], GrowthNeed | None] | None = None
     comes_before: bool = False
+    conclude: Callable[[Any, Any, Round], None] | None = None
 
     @property
     def name(self) -> str:

@@ -5,19 +5,17 @@ The binary is built by `clients/go/autoscaler/processors/check.sh CHECKOUT BINAR
 TRIMTAB_CLUSTER_AUTOSCALER. Without it, the test is skipped.
 """
 
-import os
 import re
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
-from subprocess import Popen
 from typing import Any
 
 import pytest
 
 from tests.e2e import workloads
-from tests.e2e.actuator_process import all_ready, apply, command, kill, listed, running, serving, until
+from tests.e2e.actuator_process import all_ready, apply, command, listed, running, serving, until
+from tests.e2e.autoscaler_process import autoscaler
 from tests.e2e.control_plane.control_plane import ControlPlane, free_ports
 from tests.e2e.loop_processes import planner_at
 from tests.e2e.planner_proxy import planner_proxy
@@ -26,32 +24,6 @@ from tests.e2e.watch_log import HARD_TAINT, Change, WatchLog, ended_pods, lowest
 Json = dict[str, Any]
 pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
 SLOW_S, PODS, LEFT = 240.0, 32, 8
-QUICK = (
-    "--scan-interval=2s",
-    "--scale-down-unneeded-time=10s",
-    "--scale-down-delay-after-add=1s",
-    "--skip-nodes-with-system-pods=false",
-    "--unremovable-node-recheck-timeout=2s",
-    "--v=2",
-)
-
-
-@contextmanager
-def autoscaler(plane: ControlPlane, directory: Path, address: str, *flags: str) -> Iterator[Path]:
-    """Run a Cluster Autoscaler with the cloud at an address; yield its log."""
-    binary = os.environ.get("TRIMTAB_CLUSTER_AUTOSCALER")
-    if not binary:
-        pytest.skip("NOT TESTED: there is no Cluster Autoscaler with our processors (TRIMTAB_CLUSTER_AUTOSCALER)")
-    config, log = directory / "cloud.yaml", directory / "autoscaler.log"
-    config.write_text(f"address: {address}\n")
-    cloud = ("--cloud-provider=externalgrpc", f"--cloud-config={config}", f"--kubeconfig={plane.kubeconfig('admin')}")
-    with log.open("wb") as out:
-        process = Popen([binary, *cloud, *QUICK, *flags], stdout=out, stderr=out)
-    try:
-        yield log
-        assert process.poll() is None, log.read_text()[-3000:]
-    finally:
-        kill(process)
 
 
 def sized_group(name: str, size: str, cpu: str, max_size: int) -> Json:

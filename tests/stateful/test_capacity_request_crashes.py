@@ -4,18 +4,20 @@ twice, nothing is forgotten.
 Each life plans with the real planner on what the cluster, the cloud and the object say then; nothing else survives.
 """
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from tests.builders.actuator import Crash, Stage, small_cluster
+from tests.builders.actuator import DELAYS, Crash, Stage, small_cluster
 from tests.builders.capacity_requests import CONSUMES, pod_template, request
 from tests.builders.kubernetes import Json, node, node_group, pod, snapshot_of
 from trimtab.actuator.kube.cluster import KnownCapacityRequest
 from trimtab.actuator.service.capacity_status import apply_capacity_status
 from trimtab.actuator.service.settings import CapacityLimits
 from trimtab.clients.reference_loop.capacity import ToldRequests, all_splits
+from trimtab.clients.reference_loop.lowering import target_reductions
 from trimtab.planner.decisions.plan import plan
 from trimtab.planner.round.work import Work
 from trimtab.planner.snapshot.decode import canonicalize
@@ -38,15 +40,18 @@ def conditions(stage: Stage) -> list[Json]:
     return [dict(condition) for condition in one.conditions]
 
 
-def answer_now(stage: Stage, started: int = 0, state: plan_pb2.PlanState | None = None) -> plan_pb2.PlanResponse:
-    """Plan on what cluster, cloud and object say. The pods need nodes of their own: those that exist are full."""
+def answer_now(
+    stage: Stage, started: int = 0, state: plan_pb2.PlanState | None = None, most: int = 20, wanted: int = PODS
+) -> plan_pb2.PlanResponse:
+    """Plan on what cluster, cloud and object say. The pods need nodes of their own: those that exist are full. most :
+    maximum size of the group; wanted : pods of the request."""
     target = stage.target("g")
     nodes = [node(f"n{at}", "4") for at in range(8)]
     full = [pod(f"full-{at}", "4", node=f"n{at}") for at in range(8)]
     consumers = [pod(f"c-{at}", "3", node="there", annotations={CONSUMES: "train"}) for at in range(started)]
-    group = node_group("g", 0, 20, target=target, nodes=[f"n{at}" for at in range(8)], template=node("t", "4"))
+    group = node_group("g", 0, most, target=target, nodes=[f"n{at}" for at in range(8)], template=node("t", "4"))
     objects = [*nodes, *full, *consumers, group, pod_template("t", "3")]
-    message = snapshot_of(objects, request("train", ("t", PODS), conditions=conditions(stage)))
+    message = snapshot_of(objects, request("train", ("t", wanted), conditions=conditions(stage)))
     asked = plan_pb2.PlanRequest(decisions=[plan_pb2.Decision.CAPACITY_REQUESTS])
     asked.now.FromSeconds(int(stage.time.now_s))
     return plan(canonicalize(message), asked, state, Work())
@@ -97,6 +102,39 @@ def test_a_death_at_any_moment_neither_orders_nor_books_twice_and_forgets_nothin
     round_of(stage, 9)
     assert {one["type"] for one in conditions(stage)} == {"Accepted", "Provisioned", "BookingExpired"}
     assert not answer_now(stage).capacity_requests.requests
+
+
+def useless_round(stage: Stage, state: plan_pb2.PlanState, number: int) -> None:
+    """Make one round that gives up what was ordered for a request that can no longer be completed."""
+    answer = answer_now(stage, state=state, most=stage.target("g"), wanted=PODS + 1)
+    wanted = target_reductions(answer, stage.status())
+    if wanted:
+        request_ = actuator_pb2.LowerTargetsRequest(request_id=f"round-{number}", reductions=wanted)
+        stage.actuator.growths.begin_lowering(request_)
+        stage.run()
+
+
+@pytest.mark.parametrize("die_at", [None, *range(1, 14)])
+def test_a_death_at_any_moment_gives_up_what_is_to_come_once(die_at: int | None) -> None:
+    stage = Stage(small_cluster(), delays=replace(DELAYS, node_start_s=10_000))
+    with stage.looking():
+        stage.cluster.put_capacity_request(KnownCapacityRequest("default", "train", "uid-train", 1, "1", ()))
+    before = stage.target("g")
+    state = round_of(stage, 0).state
+    assert stage.target("g") == before + PODS
+    try:
+        stage.boot(die_at)
+        useless_round(stage, state, 1)
+    except Crash:
+        pass
+    stage.boot()
+    stage.run()
+    for number in (2, 3):
+        useless_round(stage, state, number)
+        assert stage.target("g") == before
+    left = [one for one in stage.cluster.state.instances_of("g") if not one.gone_due_ms]
+    assert len(left) == before
+    stage.actuator.processor.read(lambda tracker, _: tracker.check_invariants())
 
 
 def test_the_moments_reach_beyond_the_last_one_of_an_undisturbed_life() -> None:

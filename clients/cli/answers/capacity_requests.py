@@ -41,7 +41,7 @@ _SHOWN: Final = 10
 def render(answer: PlanAnswer) -> Iterator[RenderableType]:
     """Yield the parts of the answer, top to bottom."""
     decision = answer.response.capacity_requests
-    if decision.result == _Result.CAPACITY_REQUESTS_NONE and not decision.give_back:
+    if decision.result == _Result.CAPACITY_REQUESTS_NONE and not (decision.give_back or decision.give_back_upcoming):
         return
     yield f"[bold]ProvisioningRequests:[/bold] {RESULTS[decision.result]}"
     lacking = [one for one in decision.requests if one.outcome not in _HOLDING]
@@ -57,6 +57,8 @@ def render(answer: PlanAnswer) -> Iterator[RenderableType]:
         yield escape(f"  {split.node_group} grows from {grows} for {some(list(split.pods))}{cost}")
     if decision.give_back:
         yield escape(f"  given back at once: {some(list(decision.give_back))}")
+    for group, count in sorted(decision.give_back_upcoming.items()):
+        yield escape(f"  given back at once: {count} still to come of {group}")
 
 
 _HOLDING: Final = frozenset((Outcome.FOUND, Outcome.PROVISIONED, Outcome.COMING, Outcome.BOOKED, Outcome.CONSUMED))

@@ -20,6 +20,7 @@ from trimtab.clients.cli.report.charts import charts, shown_time, totals, trade_
 from trimtab.clients.cli.report.cluster import COLUMNS, cluster_page, reason_line
 from trimtab.clients.cli.report.clusters import clusters_page
 from trimtab.clients.cli.report.drains import drain_charts, drain_tables
+from trimtab.clients.cli.report.gangs import gang_charts, gang_tables
 from trimtab.clients.cli.report.history import RecordedHistory, last_cluster, read_history
 from trimtab.clients.cli.report.maps import maps, recorded
 from trimtab.clients.cli.report.page import (
@@ -235,6 +236,7 @@ def simulated(document: Json, from_start: bool = False) -> ReportPage:
         charts=[
             *_curve(document),
             *charts(results, from_start=from_start),
+            *gang_charts(results),
             *reclaim_charts(results),
             *drain_charts(results),
         ],
@@ -242,6 +244,7 @@ def simulated(document: Json, from_start: bool = False) -> ReportPage:
         decisions=_named_decisions(results),
         details=[
             *(_blockers(name, one) for name, one in zip(names, results, strict=True)),
+            *(table for name, one in zip(names, results, strict=True) for table in gang_tables(name, one)),
             *(table for name, one in zip(names, results, strict=True) for table in reclaim_tables(name, one)),
             *(table for name, one in zip(names, results, strict=True) for table in drain_tables(name, one)),
         ],

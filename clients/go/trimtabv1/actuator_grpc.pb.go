@@ -56,8 +56,10 @@ type ActuatorClient interface {
 	// with UNAVAILABLE, and the caller repeats the same request.
 	ScaleUp(ctx context.Context, in *ScaleUpRequest, opts ...grpc.CallOption) (*ScaleUpResponse, error)
 	// Lowers target sizes by nodes that were requested and have not started, such
-	// as those of `GangResult.useless_upcoming`. Never ends an instance that runs:
-	// the cloud then refuses, or the group has another size than `current_size`.
+	// as those of `GangResult.useless_upcoming` and of
+	// `CapacityRequestsDecision.give_back_upcoming`. Never ends an instance that
+	// runs: the cloud then refuses, or the group has another size than
+	// `current_size`.
 	// Idempotent by `request_id`, and answered, as `ScaleUp`. Errors also:
 	// UNIMPLEMENTED (another autoscaler sets the sizes of the node groups;
 	// `GetInfo` does not list this call then).
@@ -274,8 +276,10 @@ type ActuatorServer interface {
 	// with UNAVAILABLE, and the caller repeats the same request.
 	ScaleUp(context.Context, *ScaleUpRequest) (*ScaleUpResponse, error)
 	// Lowers target sizes by nodes that were requested and have not started, such
-	// as those of `GangResult.useless_upcoming`. Never ends an instance that runs:
-	// the cloud then refuses, or the group has another size than `current_size`.
+	// as those of `GangResult.useless_upcoming` and of
+	// `CapacityRequestsDecision.give_back_upcoming`. Never ends an instance that
+	// runs: the cloud then refuses, or the group has another size than
+	// `current_size`.
 	// Idempotent by `request_id`, and answered, as `ScaleUp`. Errors also:
 	// UNIMPLEMENTED (another autoscaler sets the sizes of the node groups;
 	// `GetInfo` does not list this call then).

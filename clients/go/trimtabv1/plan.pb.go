@@ -2684,13 +2684,18 @@ type CapacityRequestsDecision struct {
 	// of these.
 	Splits []*ScaleUpSplit `protobuf:"bytes,4,rep,name=splits,proto3" json:"splits,omitempty"`
 	// Nodes that were ordered for a request which now can no longer be completed,
-	// without pods and needed by none: to be deleted at once, sorted by name.
+	// without pods and used by no decision of this answer: to be deleted at once,
+	// sorted by name.
 	GiveBack []string `protobuf:"bytes,5,rep,name=give_back,json=giveBack,proto3" json:"give_back,omitempty"`
 	// Hourly cost of the new nodes, without those of unknown price, in the
 	// currency of the prices.
-	PricePerHour  float64 `protobuf:"fixed64,6,opt,name=price_per_hour,json=pricePerHour,proto3" json:"price_per_hour,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	PricePerHour float64 `protobuf:"fixed64,6,opt,name=price_per_hour,json=pricePerHour,proto3" json:"price_per_hour,omitempty"`
+	// Node group id to the number of nodes that were ordered for such requests,
+	// have not registered, and are used by no decision of this answer. The target
+	// size may be reduced by as many.
+	GiveBackUpcoming map[string]int32 `protobuf:"bytes,7,rep,name=give_back_upcoming,json=giveBackUpcoming,proto3" json:"give_back_upcoming,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *CapacityRequestsDecision) Reset() {
@@ -2765,6 +2770,13 @@ func (x *CapacityRequestsDecision) GetPricePerHour() float64 {
 	return 0
 }
 
+func (x *CapacityRequestsDecision) GetGiveBackUpcoming() map[string]int32 {
+	if x != nil {
+		return x.GiveBackUpcoming
+	}
+	return nil
+}
+
 // What is answered to one ProvisioningRequest.
 type CapacityAnswer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2795,8 +2807,13 @@ type CapacityAnswer struct {
 	FailedPredicates map[string]PredicateReason_Code `protobuf:"bytes,12,rep,name=failed_predicates,json=failedPredicates,proto3" json:"failed_predicates,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value,enum=trimtab.v1.PredicateReason_Code"`
 	// The room, or a part of it, is on nodes that are ordered by this plan.
 	NeedsNewNodes bool `protobuf:"varint,13,opt,name=needs_new_nodes,json=needsNewNodes,proto3" json:"needs_new_nodes,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// Those of `CapacityRequestsDecision.give_back` that were ordered for it,
+	// sorted.
+	UselessNodes []string `protobuf:"bytes,14,rep,name=useless_nodes,json=uselessNodes,proto3" json:"useless_nodes,omitempty"`
+	// Its part of `CapacityRequestsDecision.give_back_upcoming`.
+	UselessUpcoming map[string]int32 `protobuf:"bytes,15,rep,name=useless_upcoming,json=uselessUpcoming,proto3" json:"useless_upcoming,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *CapacityAnswer) Reset() {
@@ -2918,6 +2935,20 @@ func (x *CapacityAnswer) GetNeedsNewNodes() bool {
 		return x.NeedsNewNodes
 	}
 	return false
+}
+
+func (x *CapacityAnswer) GetUselessNodes() []string {
+	if x != nil {
+		return x.UselessNodes
+	}
+	return nil
+}
+
+func (x *CapacityAnswer) GetUselessUpcoming() map[string]int32 {
+	if x != nil {
+		return x.UselessUpcoming
+	}
+	return nil
 }
 
 // Room of a ProvisioningRequest for pods of one set on one node.
@@ -9524,14 +9555,18 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\bBALANCED\x10\a\x12\x11\n" +
 	"\rCHEAPEST_PLAN\x10\b\x12\n" +
 	"\n" +
-	"\x06RANDOM\x10\t\"\xa0\x02\n" +
+	"\x06RANDOM\x10\t\"\xcf\x03\n" +
 	"\x18CapacityRequestsDecision\x12?\n" +
 	"\x06result\x18\x01 \x01(\x0e2'.trimtab.v1.CapacityRequestsResult.CodeR\x06result\x12\x16\n" +
 	"\x06detail\x18\x02 \x01(\tR\x06detail\x126\n" +
 	"\brequests\x18\x03 \x03(\v2\x1a.trimtab.v1.CapacityAnswerR\brequests\x120\n" +
 	"\x06splits\x18\x04 \x03(\v2\x18.trimtab.v1.ScaleUpSplitR\x06splits\x12\x1b\n" +
 	"\tgive_back\x18\x05 \x03(\tR\bgiveBack\x12$\n" +
-	"\x0eprice_per_hour\x18\x06 \x01(\x01R\fpricePerHour\"\xf2\x05\n" +
+	"\x0eprice_per_hour\x18\x06 \x01(\x01R\fpricePerHour\x12h\n" +
+	"\x12give_back_upcoming\x18\a \x03(\v2:.trimtab.v1.CapacityRequestsDecision.GiveBackUpcomingEntryR\x10giveBackUpcoming\x1aC\n" +
+	"\x15GiveBackUpcomingEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\"\xb7\a\n" +
 	"\x0eCapacityAnswer\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
@@ -9546,13 +9581,18 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	" \x01(\x03R\vbookedUntil\x12A\n" +
 	"\areasons\x18\v \x03(\v2'.trimtab.v1.CapacityAnswer.ReasonsEntryR\areasons\x12]\n" +
 	"\x11failed_predicates\x18\f \x03(\v20.trimtab.v1.CapacityAnswer.FailedPredicatesEntryR\x10failedPredicates\x12&\n" +
-	"\x0fneeds_new_nodes\x18\r \x01(\bR\rneedsNewNodes\x1a\\\n" +
+	"\x0fneeds_new_nodes\x18\r \x01(\bR\rneedsNewNodes\x12#\n" +
+	"\ruseless_nodes\x18\x0e \x03(\tR\fuselessNodes\x12Z\n" +
+	"\x10useless_upcoming\x18\x0f \x03(\v2/.trimtab.v1.CapacityAnswer.UselessUpcomingEntryR\x0fuselessUpcoming\x1a\\\n" +
 	"\fReasonsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x126\n" +
 	"\x05value\x18\x02 \x01(\x0e2 .trimtab.v1.NodeGroupReason.CodeR\x05value:\x028\x01\x1ae\n" +
 	"\x15FailedPredicatesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x126\n" +
-	"\x05value\x18\x02 \x01(\x0e2 .trimtab.v1.PredicateReason.CodeR\x05value:\x028\x01\"\x90\x01\n" +
+	"\x05value\x18\x02 \x01(\x0e2 .trimtab.v1.PredicateReason.CodeR\x05value:\x028\x01\x1aB\n" +
+	"\x14UselessUpcomingEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\"\x90\x01\n" +
 	"\rCapacityPlace\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x1d\n" +
 	"\n" +
@@ -10296,7 +10336,7 @@ func file_trimtab_v1_plan_proto_rawDescGZIP() []byte {
 }
 
 var file_trimtab_v1_plan_proto_enumTypes = make([]protoimpl.EnumInfo, 14)
-var file_trimtab_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 118)
+var file_trimtab_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 120)
 var file_trimtab_v1_plan_proto_goTypes = []any{
 	(Decision_Code)(0),                      // 0: trimtab.v1.Decision.Code
 	(Expander_Code)(0),                      // 1: trimtab.v1.Expander.Code
@@ -10415,45 +10455,47 @@ var file_trimtab_v1_plan_proto_goTypes = []any{
 	nil,                                     // 114: trimtab.v1.UnschedulablePod.FailedPredicatesEntry
 	nil,                                     // 115: trimtab.v1.WaitingPlaceholders.ReasonsEntry
 	nil,                                     // 116: trimtab.v1.WaitingPlaceholders.FailedPredicatesEntry
-	nil,                                     // 117: trimtab.v1.CapacityAnswer.ReasonsEntry
-	nil,                                     // 118: trimtab.v1.CapacityAnswer.FailedPredicatesEntry
-	nil,                                     // 119: trimtab.v1.SlackDecision.DesiredEntry
-	nil,                                     // 120: trimtab.v1.SlackDecision.PresentEntry
-	nil,                                     // 121: trimtab.v1.UnneededNode.DestinationsEntry
-	nil,                                     // 122: trimtab.v1.UnremovableNode.PredicateFailureCountsEntry
-	nil,                                     // 123: trimtab.v1.ReplacementDecision.ExcludedEntry
-	nil,                                     // 124: trimtab.v1.ReplacedNode.DestinationsEntry
-	nil,                                     // 125: trimtab.v1.PodCostGroup.CostsEntry
-	nil,                                     // 126: trimtab.v1.SlackSetState.SizeEntry
-	nil,                                     // 127: trimtab.v1.PlanSettings.NodeGroupsEntry
-	nil,                                     // 128: trimtab.v1.Selector.MatchLabelsEntry
-	nil,                                     // 129: trimtab.v1.SlackSettings.ResourcesEntry
-	nil,                                     // 130: trimtab.v1.SlackPool.ResourcesEntry
-	nil,                                     // 131: trimtab.v1.SlackSchedule.ResourcesEntry
-	(*timestamppb.Timestamp)(nil),           // 132: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),             // 133: google.protobuf.Duration
-	(ScaleUpResult_Code)(0),                 // 134: trimtab.v1.ScaleUpResult.Code
-	(GangReason_Code)(0),                    // 135: trimtab.v1.GangReason.Code
-	(SkippedPodReason_Code)(0),              // 136: trimtab.v1.SkippedPodReason.Code
-	(NodeGroupReason_Code)(0),               // 137: trimtab.v1.NodeGroupReason.Code
-	(CapacityRequestsResult_Code)(0),        // 138: trimtab.v1.CapacityRequestsResult.Code
-	(*PodDictionary)(nil),                   // 139: trimtab.v1.PodDictionary
-	(SlackResult_Code)(0),                   // 140: trimtab.v1.SlackResult.Code
-	(ScaleDownResult_Code)(0),               // 141: trimtab.v1.ScaleDownResult.Code
-	(BlockingPodReason_Code)(0),             // 142: trimtab.v1.BlockingPodReason.Code
-	(UnremovableReason_Code)(0),             // 143: trimtab.v1.UnremovableReason.Code
-	(ReplacementResult_Code)(0),             // 144: trimtab.v1.ReplacementResult.Code
-	(ReplacementLimit_Code)(0),              // 145: trimtab.v1.ReplacementLimit.Code
-	(PodCostsResult_Code)(0),                // 146: trimtab.v1.PodCostsResult.Code
-	(PodCostGroupReason_Code)(0),            // 147: trimtab.v1.PodCostGroupReason.Code
-	(LabelOperator_Code)(0),                 // 148: trimtab.v1.LabelOperator.Code
-	(PredicateReason_Code)(0),               // 149: trimtab.v1.PredicateReason.Code
+	nil,                                     // 117: trimtab.v1.CapacityRequestsDecision.GiveBackUpcomingEntry
+	nil,                                     // 118: trimtab.v1.CapacityAnswer.ReasonsEntry
+	nil,                                     // 119: trimtab.v1.CapacityAnswer.FailedPredicatesEntry
+	nil,                                     // 120: trimtab.v1.CapacityAnswer.UselessUpcomingEntry
+	nil,                                     // 121: trimtab.v1.SlackDecision.DesiredEntry
+	nil,                                     // 122: trimtab.v1.SlackDecision.PresentEntry
+	nil,                                     // 123: trimtab.v1.UnneededNode.DestinationsEntry
+	nil,                                     // 124: trimtab.v1.UnremovableNode.PredicateFailureCountsEntry
+	nil,                                     // 125: trimtab.v1.ReplacementDecision.ExcludedEntry
+	nil,                                     // 126: trimtab.v1.ReplacedNode.DestinationsEntry
+	nil,                                     // 127: trimtab.v1.PodCostGroup.CostsEntry
+	nil,                                     // 128: trimtab.v1.SlackSetState.SizeEntry
+	nil,                                     // 129: trimtab.v1.PlanSettings.NodeGroupsEntry
+	nil,                                     // 130: trimtab.v1.Selector.MatchLabelsEntry
+	nil,                                     // 131: trimtab.v1.SlackSettings.ResourcesEntry
+	nil,                                     // 132: trimtab.v1.SlackPool.ResourcesEntry
+	nil,                                     // 133: trimtab.v1.SlackSchedule.ResourcesEntry
+	(*timestamppb.Timestamp)(nil),           // 134: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),             // 135: google.protobuf.Duration
+	(ScaleUpResult_Code)(0),                 // 136: trimtab.v1.ScaleUpResult.Code
+	(GangReason_Code)(0),                    // 137: trimtab.v1.GangReason.Code
+	(SkippedPodReason_Code)(0),              // 138: trimtab.v1.SkippedPodReason.Code
+	(NodeGroupReason_Code)(0),               // 139: trimtab.v1.NodeGroupReason.Code
+	(CapacityRequestsResult_Code)(0),        // 140: trimtab.v1.CapacityRequestsResult.Code
+	(*PodDictionary)(nil),                   // 141: trimtab.v1.PodDictionary
+	(SlackResult_Code)(0),                   // 142: trimtab.v1.SlackResult.Code
+	(ScaleDownResult_Code)(0),               // 143: trimtab.v1.ScaleDownResult.Code
+	(BlockingPodReason_Code)(0),             // 144: trimtab.v1.BlockingPodReason.Code
+	(UnremovableReason_Code)(0),             // 145: trimtab.v1.UnremovableReason.Code
+	(ReplacementResult_Code)(0),             // 146: trimtab.v1.ReplacementResult.Code
+	(ReplacementLimit_Code)(0),              // 147: trimtab.v1.ReplacementLimit.Code
+	(PodCostsResult_Code)(0),                // 148: trimtab.v1.PodCostsResult.Code
+	(PodCostGroupReason_Code)(0),            // 149: trimtab.v1.PodCostGroupReason.Code
+	(LabelOperator_Code)(0),                 // 150: trimtab.v1.LabelOperator.Code
+	(PredicateReason_Code)(0),               // 151: trimtab.v1.PredicateReason.Code
 }
 var file_trimtab_v1_plan_proto_depIdxs = []int32{
 	17,  // 0: trimtab.v1.PlanRequestPart.request:type_name -> trimtab.v1.PlanRequest
 	16,  // 1: trimtab.v1.PlanRequestPart.snapshot:type_name -> trimtab.v1.SnapshotPart
 	0,   // 2: trimtab.v1.PlanRequest.decisions:type_name -> trimtab.v1.Decision.Code
-	132, // 3: trimtab.v1.PlanRequest.now:type_name -> google.protobuf.Timestamp
+	134, // 3: trimtab.v1.PlanRequest.now:type_name -> google.protobuf.Timestamp
 	71,  // 4: trimtab.v1.PlanRequest.settings:type_name -> trimtab.v1.PlanSettings
 	58,  // 5: trimtab.v1.PlanRequest.state:type_name -> trimtab.v1.PlanState
 	22,  // 6: trimtab.v1.PlanResponse.scale_up:type_name -> trimtab.v1.ScaleUpDecision
@@ -10468,188 +10510,190 @@ var file_trimtab_v1_plan_proto_depIdxs = []int32{
 	20,  // 15: trimtab.v1.Diagnostics.decisions:type_name -> trimtab.v1.DecisionSummary
 	0,   // 16: trimtab.v1.DecisionSummary.decision:type_name -> trimtab.v1.Decision.Code
 	108, // 17: trimtab.v1.DecisionSummary.counts:type_name -> trimtab.v1.DecisionSummary.CountsEntry
-	133, // 18: trimtab.v1.StageTime.duration:type_name -> google.protobuf.Duration
+	135, // 18: trimtab.v1.StageTime.duration:type_name -> google.protobuf.Duration
 	24,  // 19: trimtab.v1.ScaleUpDecision.splits:type_name -> trimtab.v1.ScaleUpSplit
 	26,  // 20: trimtab.v1.ScaleUpDecision.unschedulable:type_name -> trimtab.v1.UnschedulablePod
 	109, // 21: trimtab.v1.ScaleUpDecision.on_existing:type_name -> trimtab.v1.ScaleUpDecision.OnExistingEntry
 	110, // 22: trimtab.v1.ScaleUpDecision.on_upcoming:type_name -> trimtab.v1.ScaleUpDecision.OnUpcomingEntry
 	28,  // 23: trimtab.v1.ScaleUpDecision.skipped:type_name -> trimtab.v1.SkippedPod
-	134, // 24: trimtab.v1.ScaleUpDecision.result:type_name -> trimtab.v1.ScaleUpResult.Code
+	136, // 24: trimtab.v1.ScaleUpDecision.result:type_name -> trimtab.v1.ScaleUpResult.Code
 	29,  // 25: trimtab.v1.ScaleUpDecision.options:type_name -> trimtab.v1.ScaleUpOption
 	111, // 26: trimtab.v1.ScaleUpDecision.excluded:type_name -> trimtab.v1.ScaleUpDecision.ExcludedEntry
 	27,  // 27: trimtab.v1.ScaleUpDecision.waiting_placeholders:type_name -> trimtab.v1.WaitingPlaceholders
 	9,   // 28: trimtab.v1.ScaleUpDecision.objective:type_name -> trimtab.v1.Objective.Code
 	23,  // 29: trimtab.v1.ScaleUpDecision.gangs:type_name -> trimtab.v1.GangResult
-	135, // 30: trimtab.v1.GangResult.reason:type_name -> trimtab.v1.GangReason.Code
+	137, // 30: trimtab.v1.GangResult.reason:type_name -> trimtab.v1.GangReason.Code
 	112, // 31: trimtab.v1.GangResult.useless_upcoming:type_name -> trimtab.v1.GangResult.UselessUpcomingEntry
 	25,  // 32: trimtab.v1.ScaleUpSplit.new_nodes:type_name -> trimtab.v1.NewNode
 	113, // 33: trimtab.v1.UnschedulablePod.reasons:type_name -> trimtab.v1.UnschedulablePod.ReasonsEntry
 	114, // 34: trimtab.v1.UnschedulablePod.failed_predicates:type_name -> trimtab.v1.UnschedulablePod.FailedPredicatesEntry
 	115, // 35: trimtab.v1.WaitingPlaceholders.reasons:type_name -> trimtab.v1.WaitingPlaceholders.ReasonsEntry
 	116, // 36: trimtab.v1.WaitingPlaceholders.failed_predicates:type_name -> trimtab.v1.WaitingPlaceholders.FailedPredicatesEntry
-	136, // 37: trimtab.v1.SkippedPod.reason:type_name -> trimtab.v1.SkippedPodReason.Code
+	138, // 37: trimtab.v1.SkippedPod.reason:type_name -> trimtab.v1.SkippedPodReason.Code
 	30,  // 38: trimtab.v1.ScaleUpOption.scores:type_name -> trimtab.v1.ExpanderScore
-	137, // 39: trimtab.v1.ScaleUpOption.reason:type_name -> trimtab.v1.NodeGroupReason.Code
+	139, // 39: trimtab.v1.ScaleUpOption.reason:type_name -> trimtab.v1.NodeGroupReason.Code
 	1,   // 40: trimtab.v1.ScaleUpOption.decided_by:type_name -> trimtab.v1.Expander.Code
 	1,   // 41: trimtab.v1.ExpanderScore.expander:type_name -> trimtab.v1.Expander.Code
-	138, // 42: trimtab.v1.CapacityRequestsDecision.result:type_name -> trimtab.v1.CapacityRequestsResult.Code
+	140, // 42: trimtab.v1.CapacityRequestsDecision.result:type_name -> trimtab.v1.CapacityRequestsResult.Code
 	33,  // 43: trimtab.v1.CapacityRequestsDecision.requests:type_name -> trimtab.v1.CapacityAnswer
 	24,  // 44: trimtab.v1.CapacityRequestsDecision.splits:type_name -> trimtab.v1.ScaleUpSplit
-	2,   // 45: trimtab.v1.CapacityAnswer.outcome:type_name -> trimtab.v1.CapacityOutcome.Code
-	34,  // 46: trimtab.v1.CapacityAnswer.places:type_name -> trimtab.v1.CapacityPlace
-	117, // 47: trimtab.v1.CapacityAnswer.reasons:type_name -> trimtab.v1.CapacityAnswer.ReasonsEntry
-	118, // 48: trimtab.v1.CapacityAnswer.failed_predicates:type_name -> trimtab.v1.CapacityAnswer.FailedPredicatesEntry
-	38,  // 49: trimtab.v1.SlackDecision.placeholders:type_name -> trimtab.v1.Placeholder
-	119, // 50: trimtab.v1.SlackDecision.desired:type_name -> trimtab.v1.SlackDecision.DesiredEntry
-	139, // 51: trimtab.v1.SlackDecision.dictionary:type_name -> trimtab.v1.PodDictionary
-	120, // 52: trimtab.v1.SlackDecision.present:type_name -> trimtab.v1.SlackDecision.PresentEntry
-	140, // 53: trimtab.v1.SlackDecision.result:type_name -> trimtab.v1.SlackResult.Code
-	37,  // 54: trimtab.v1.SlackDecision.objects:type_name -> trimtab.v1.SlackObject
-	3,   // 55: trimtab.v1.Placeholder.kind:type_name -> trimtab.v1.PlaceholderKind.Code
-	44,  // 56: trimtab.v1.ScaleDownDecision.unneeded:type_name -> trimtab.v1.UnneededNode
-	46,  // 57: trimtab.v1.ScaleDownDecision.unremovable:type_name -> trimtab.v1.UnremovableNode
-	141, // 58: trimtab.v1.ScaleDownDecision.result:type_name -> trimtab.v1.ScaleDownResult.Code
-	4,   // 59: trimtab.v1.ScaleDownDecision.candidate_order:type_name -> trimtab.v1.CandidateOrder.Code
-	41,  // 60: trimtab.v1.ScaleDownDecision.blockers:type_name -> trimtab.v1.NodeBlockers
-	9,   // 61: trimtab.v1.ScaleDownDecision.objective:type_name -> trimtab.v1.Objective.Code
-	42,  // 62: trimtab.v1.NodeBlockers.pods:type_name -> trimtab.v1.BlockingPod
-	142, // 63: trimtab.v1.BlockingPod.reason:type_name -> trimtab.v1.BlockingPodReason.Code
-	142, // 64: trimtab.v1.BlockingPod.reasons:type_name -> trimtab.v1.BlockingPodReason.Code
-	132, // 65: trimtab.v1.UnneededNode.since:type_name -> google.protobuf.Timestamp
-	121, // 66: trimtab.v1.UnneededNode.destinations:type_name -> trimtab.v1.UnneededNode.DestinationsEntry
-	143, // 67: trimtab.v1.UnneededNode.not_now_reason:type_name -> trimtab.v1.UnremovableReason.Code
-	45,  // 68: trimtab.v1.UnneededNode.assumption:type_name -> trimtab.v1.NodeAssumption
-	143, // 69: trimtab.v1.UnremovableNode.reason:type_name -> trimtab.v1.UnremovableReason.Code
-	142, // 70: trimtab.v1.UnremovableNode.blocking_reason:type_name -> trimtab.v1.BlockingPodReason.Code
-	122, // 71: trimtab.v1.UnremovableNode.predicate_failure_counts:type_name -> trimtab.v1.UnremovableNode.PredicateFailureCountsEntry
-	49,  // 72: trimtab.v1.ReplacementDecision.waves:type_name -> trimtab.v1.ReplacementWave
-	144, // 73: trimtab.v1.ReplacementDecision.result:type_name -> trimtab.v1.ReplacementResult.Code
-	48,  // 74: trimtab.v1.ReplacementDecision.cost:type_name -> trimtab.v1.ReplacementCost
-	52,  // 75: trimtab.v1.ReplacementDecision.frontier:type_name -> trimtab.v1.ReplacementOption
-	53,  // 76: trimtab.v1.ReplacementDecision.kept:type_name -> trimtab.v1.KeptNode
-	123, // 77: trimtab.v1.ReplacementDecision.excluded:type_name -> trimtab.v1.ReplacementDecision.ExcludedEntry
-	50,  // 78: trimtab.v1.ReplacementWave.new_nodes:type_name -> trimtab.v1.ReplacementNode
-	51,  // 79: trimtab.v1.ReplacementWave.leaving:type_name -> trimtab.v1.ReplacedNode
-	124, // 80: trimtab.v1.ReplacedNode.destinations:type_name -> trimtab.v1.ReplacedNode.DestinationsEntry
-	45,  // 81: trimtab.v1.ReplacedNode.assumption:type_name -> trimtab.v1.NodeAssumption
-	133, // 82: trimtab.v1.ReplacementOption.payback_time:type_name -> google.protobuf.Duration
-	145, // 83: trimtab.v1.ReplacementOption.stopped_by:type_name -> trimtab.v1.ReplacementLimit.Code
-	145, // 84: trimtab.v1.KeptNode.reason:type_name -> trimtab.v1.ReplacementLimit.Code
-	143, // 85: trimtab.v1.KeptNode.unremovable:type_name -> trimtab.v1.UnremovableReason.Code
-	142, // 86: trimtab.v1.KeptNode.blocking_reason:type_name -> trimtab.v1.BlockingPodReason.Code
-	55,  // 87: trimtab.v1.PodCostsDecision.groups:type_name -> trimtab.v1.PodCostGroup
-	146, // 88: trimtab.v1.PodCostsDecision.result:type_name -> trimtab.v1.PodCostsResult.Code
-	125, // 89: trimtab.v1.PodCostGroup.costs:type_name -> trimtab.v1.PodCostGroup.CostsEntry
-	147, // 90: trimtab.v1.PodCostGroup.reason:type_name -> trimtab.v1.PodCostGroupReason.Code
-	56,  // 91: trimtab.v1.PodCostGroup.shares:type_name -> trimtab.v1.PodCostShare
-	5,   // 92: trimtab.v1.PodCostShare.strategy:type_name -> trimtab.v1.PodCostStrategy.Code
-	62,  // 93: trimtab.v1.PlanState.scale_up:type_name -> trimtab.v1.ScaleUpState
-	64,  // 94: trimtab.v1.PlanState.slack:type_name -> trimtab.v1.SlackState
-	67,  // 95: trimtab.v1.PlanState.scale_down:type_name -> trimtab.v1.ScaleDownState
-	66,  // 96: trimtab.v1.PlanState.pod_costs:type_name -> trimtab.v1.PodCostsState
-	61,  // 97: trimtab.v1.PlanState.replacement:type_name -> trimtab.v1.ReplacementState
-	59,  // 98: trimtab.v1.PlanState.capacity_requests:type_name -> trimtab.v1.CapacityRequestsState
-	60,  // 99: trimtab.v1.CapacityRequestsState.orders:type_name -> trimtab.v1.CapacityOrder
-	69,  // 100: trimtab.v1.ReplacementState.planned:type_name -> trimtab.v1.NodeTimes
-	69,  // 101: trimtab.v1.ReplacementState.avoided_groups:type_name -> trimtab.v1.NodeTimes
-	69,  // 102: trimtab.v1.ReplacementState.paid_back:type_name -> trimtab.v1.NodeTimes
-	63,  // 103: trimtab.v1.ScaleUpState.gang_orders:type_name -> trimtab.v1.GangOrder
-	132, // 104: trimtab.v1.GangOrder.order_time:type_name -> google.protobuf.Timestamp
-	65,  // 105: trimtab.v1.SlackState.sets:type_name -> trimtab.v1.SlackSetState
-	126, // 106: trimtab.v1.SlackSetState.size:type_name -> trimtab.v1.SlackSetState.SizeEntry
-	69,  // 107: trimtab.v1.ScaleDownState.unneeded:type_name -> trimtab.v1.NodeTimes
-	70,  // 108: trimtab.v1.ScaleDownState.unremovable:type_name -> trimtab.v1.FailedNodes
-	68,  // 109: trimtab.v1.ScaleDownState.undone_drains:type_name -> trimtab.v1.UndoneDrains
-	69,  // 110: trimtab.v1.ScaleDownState.later_waves:type_name -> trimtab.v1.NodeTimes
-	132, // 111: trimtab.v1.UndoneDrains.drain_time:type_name -> google.protobuf.Timestamp
-	132, // 112: trimtab.v1.UndoneDrains.until_time:type_name -> google.protobuf.Timestamp
-	89,  // 113: trimtab.v1.PlanSettings.scale_up:type_name -> trimtab.v1.ScaleUpSettings
-	96,  // 114: trimtab.v1.PlanSettings.scale_down:type_name -> trimtab.v1.ScaleDownSettings
-	98,  // 115: trimtab.v1.PlanSettings.slack:type_name -> trimtab.v1.SlackSettings
-	105, // 116: trimtab.v1.PlanSettings.pod_costs:type_name -> trimtab.v1.PodCostSettings
-	127, // 117: trimtab.v1.PlanSettings.node_groups:type_name -> trimtab.v1.PlanSettings.NodeGroupsEntry
-	88,  // 118: trimtab.v1.PlanSettings.simulation:type_name -> trimtab.v1.SimulationSettings
-	83,  // 119: trimtab.v1.PlanSettings.planner:type_name -> trimtab.v1.PlannerSettings
-	10,  // 120: trimtab.v1.PlanSettings.search_effort:type_name -> trimtab.v1.SearchEffort.Code
-	77,  // 121: trimtab.v1.PlanSettings.replacement:type_name -> trimtab.v1.ReplacementSettings
-	72,  // 122: trimtab.v1.PlanSettings.gangs:type_name -> trimtab.v1.GangSettings
-	73,  // 123: trimtab.v1.PlanSettings.capacity_requests:type_name -> trimtab.v1.CapacityRequestSettings
-	74,  // 124: trimtab.v1.CapacityRequestSettings.classes:type_name -> trimtab.v1.CapacityClass
-	7,   // 125: trimtab.v1.CapacityRequestSettings.provisioned_when:type_name -> trimtab.v1.ProvisionedWhen.Code
-	133, // 126: trimtab.v1.CapacityRequestSettings.booking_time:type_name -> google.protobuf.Duration
-	133, // 127: trimtab.v1.CapacityRequestSettings.max_seek_time:type_name -> google.protobuf.Duration
-	6,   // 128: trimtab.v1.CapacityClass.kind:type_name -> trimtab.v1.CapacityClassKind.Code
-	133, // 129: trimtab.v1.ReplacementSettings.max_payback_time:type_name -> google.protobuf.Duration
-	133, // 130: trimtab.v1.ReplacementSettings.consolidate_after:type_name -> google.protobuf.Duration
-	80,  // 131: trimtab.v1.ReplacementSettings.budgets:type_name -> trimtab.v1.DisruptionBudget
-	8,   // 132: trimtab.v1.ReplacementSettings.choice:type_name -> trimtab.v1.ReplacementChoice.Code
-	79,  // 133: trimtab.v1.ReplacementSettings.spot:type_name -> trimtab.v1.SpotReplacementSettings
-	133, // 134: trimtab.v1.ReplacementSettings.avoid_time:type_name -> google.protobuf.Duration
-	133, // 135: trimtab.v1.ReplacementSettings.stable_time:type_name -> google.protobuf.Duration
-	85,  // 136: trimtab.v1.DisruptionBudget.nodes:type_name -> trimtab.v1.Selector
-	133, // 137: trimtab.v1.DisruptionBudget.duration:type_name -> google.protobuf.Duration
-	133, // 138: trimtab.v1.PlannerSettings.recent_eviction_ttl:type_name -> google.protobuf.Duration
-	84,  // 139: trimtab.v1.PlannerSettings.limits:type_name -> trimtab.v1.ResourceLimit
-	87,  // 140: trimtab.v1.PlannerSettings.balance:type_name -> trimtab.v1.BalanceSettings
-	85,  // 141: trimtab.v1.ResourceLimit.nodes:type_name -> trimtab.v1.Selector
-	128, // 142: trimtab.v1.Selector.match_labels:type_name -> trimtab.v1.Selector.MatchLabelsEntry
-	86,  // 143: trimtab.v1.Selector.match_expressions:type_name -> trimtab.v1.SelectorRequirement
-	148, // 144: trimtab.v1.SelectorRequirement.operator:type_name -> trimtab.v1.LabelOperator.Code
-	1,   // 145: trimtab.v1.ScaleUpSettings.expanders:type_name -> trimtab.v1.Expander.Code
-	92,  // 146: trimtab.v1.ScaleUpSettings.priority:type_name -> trimtab.v1.PriorityExpanderSettings
-	94,  // 147: trimtab.v1.ScaleUpSettings.highest_priority:type_name -> trimtab.v1.HighestPriorityExpanderSettings
-	95,  // 148: trimtab.v1.ScaleUpSettings.cheapest_plan:type_name -> trimtab.v1.CheapestPlanExpanderSettings
-	11,  // 149: trimtab.v1.ScaleUpSettings.template_source:type_name -> trimtab.v1.TemplateSource.Code
-	133, // 150: trimtab.v1.ScaleUpSettings.new_pod_scale_up_delay:type_name -> google.protobuf.Duration
-	91,  // 151: trimtab.v1.ScaleUpSettings.startup_taints:type_name -> trimtab.v1.TaintNames
-	91,  // 152: trimtab.v1.ScaleUpSettings.status_taints:type_name -> trimtab.v1.TaintNames
-	93,  // 153: trimtab.v1.PriorityExpanderSettings.ranks:type_name -> trimtab.v1.PriorityRank
-	133, // 154: trimtab.v1.ScaleDownSettings.unneeded_time:type_name -> google.protobuf.Duration
-	133, // 155: trimtab.v1.ScaleDownSettings.unready_time:type_name -> google.protobuf.Duration
-	133, // 156: trimtab.v1.ScaleDownSettings.unremovable_node_recheck_timeout:type_name -> google.protobuf.Duration
-	133, // 157: trimtab.v1.ScaleDownSettings.blocking_system_pod_disruption_timeout:type_name -> google.protobuf.Duration
-	4,   // 158: trimtab.v1.ScaleDownSettings.candidate_orders:type_name -> trimtab.v1.CandidateOrder.Code
-	133, // 159: trimtab.v1.ScaleDownSettings.delay_after_add:type_name -> google.protobuf.Duration
-	133, // 160: trimtab.v1.ScaleDownSettings.delay_after_delete:type_name -> google.protobuf.Duration
-	133, // 161: trimtab.v1.ScaleDownSettings.delay_after_failure:type_name -> google.protobuf.Duration
-	9,   // 162: trimtab.v1.ScaleDownSettings.objective:type_name -> trimtab.v1.Objective.Code
-	133, // 163: trimtab.v1.NodeGroupSettings.unneeded_time:type_name -> google.protobuf.Duration
-	133, // 164: trimtab.v1.NodeGroupSettings.unready_time:type_name -> google.protobuf.Duration
-	133, // 165: trimtab.v1.NodeGroupSettings.consolidate_after:type_name -> google.protobuf.Duration
-	12,  // 166: trimtab.v1.SlackSettings.strategy:type_name -> trimtab.v1.SlackStrategy.Code
-	129, // 167: trimtab.v1.SlackSettings.resources:type_name -> trimtab.v1.SlackSettings.ResourcesEntry
-	101, // 168: trimtab.v1.SlackSettings.pools:type_name -> trimtab.v1.SlackPool
-	102, // 169: trimtab.v1.SlackSettings.schedules:type_name -> trimtab.v1.SlackSchedule
-	104, // 170: trimtab.v1.SlackSettings.ignored_pods:type_name -> trimtab.v1.PodSelector
-	13,  // 171: trimtab.v1.SlackSettings.capacity_buffer_reading:type_name -> trimtab.v1.CapacityBufferReading.Code
-	85,  // 172: trimtab.v1.SlackPool.nodes:type_name -> trimtab.v1.Selector
-	130, // 173: trimtab.v1.SlackPool.resources:type_name -> trimtab.v1.SlackPool.ResourcesEntry
-	12,  // 174: trimtab.v1.SlackPool.strategy:type_name -> trimtab.v1.SlackStrategy.Code
-	102, // 175: trimtab.v1.SlackPool.schedules:type_name -> trimtab.v1.SlackSchedule
-	133, // 176: trimtab.v1.SlackSchedule.duration:type_name -> google.protobuf.Duration
-	131, // 177: trimtab.v1.SlackSchedule.resources:type_name -> trimtab.v1.SlackSchedule.ResourcesEntry
-	85,  // 178: trimtab.v1.PodSelector.labels:type_name -> trimtab.v1.Selector
-	106, // 179: trimtab.v1.PodCostSettings.targets:type_name -> trimtab.v1.PodCostTarget
-	85,  // 180: trimtab.v1.PodCostTarget.selector:type_name -> trimtab.v1.Selector
-	107, // 181: trimtab.v1.PodCostTarget.strategies:type_name -> trimtab.v1.PodCostTerm
-	5,   // 182: trimtab.v1.PodCostTerm.strategy:type_name -> trimtab.v1.PodCostStrategy.Code
-	137, // 183: trimtab.v1.ScaleUpDecision.ExcludedEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
-	137, // 184: trimtab.v1.UnschedulablePod.ReasonsEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
-	149, // 185: trimtab.v1.UnschedulablePod.FailedPredicatesEntry.value:type_name -> trimtab.v1.PredicateReason.Code
-	137, // 186: trimtab.v1.WaitingPlaceholders.ReasonsEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
-	149, // 187: trimtab.v1.WaitingPlaceholders.FailedPredicatesEntry.value:type_name -> trimtab.v1.PredicateReason.Code
-	137, // 188: trimtab.v1.CapacityAnswer.ReasonsEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
-	149, // 189: trimtab.v1.CapacityAnswer.FailedPredicatesEntry.value:type_name -> trimtab.v1.PredicateReason.Code
-	137, // 190: trimtab.v1.ReplacementDecision.ExcludedEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
-	97,  // 191: trimtab.v1.PlanSettings.NodeGroupsEntry.value:type_name -> trimtab.v1.NodeGroupSettings
-	99,  // 192: trimtab.v1.SlackSettings.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
-	99,  // 193: trimtab.v1.SlackPool.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
-	99,  // 194: trimtab.v1.SlackSchedule.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
-	195, // [195:195] is the sub-list for method output_type
-	195, // [195:195] is the sub-list for method input_type
-	195, // [195:195] is the sub-list for extension type_name
-	195, // [195:195] is the sub-list for extension extendee
-	0,   // [0:195] is the sub-list for field type_name
+	117, // 45: trimtab.v1.CapacityRequestsDecision.give_back_upcoming:type_name -> trimtab.v1.CapacityRequestsDecision.GiveBackUpcomingEntry
+	2,   // 46: trimtab.v1.CapacityAnswer.outcome:type_name -> trimtab.v1.CapacityOutcome.Code
+	34,  // 47: trimtab.v1.CapacityAnswer.places:type_name -> trimtab.v1.CapacityPlace
+	118, // 48: trimtab.v1.CapacityAnswer.reasons:type_name -> trimtab.v1.CapacityAnswer.ReasonsEntry
+	119, // 49: trimtab.v1.CapacityAnswer.failed_predicates:type_name -> trimtab.v1.CapacityAnswer.FailedPredicatesEntry
+	120, // 50: trimtab.v1.CapacityAnswer.useless_upcoming:type_name -> trimtab.v1.CapacityAnswer.UselessUpcomingEntry
+	38,  // 51: trimtab.v1.SlackDecision.placeholders:type_name -> trimtab.v1.Placeholder
+	121, // 52: trimtab.v1.SlackDecision.desired:type_name -> trimtab.v1.SlackDecision.DesiredEntry
+	141, // 53: trimtab.v1.SlackDecision.dictionary:type_name -> trimtab.v1.PodDictionary
+	122, // 54: trimtab.v1.SlackDecision.present:type_name -> trimtab.v1.SlackDecision.PresentEntry
+	142, // 55: trimtab.v1.SlackDecision.result:type_name -> trimtab.v1.SlackResult.Code
+	37,  // 56: trimtab.v1.SlackDecision.objects:type_name -> trimtab.v1.SlackObject
+	3,   // 57: trimtab.v1.Placeholder.kind:type_name -> trimtab.v1.PlaceholderKind.Code
+	44,  // 58: trimtab.v1.ScaleDownDecision.unneeded:type_name -> trimtab.v1.UnneededNode
+	46,  // 59: trimtab.v1.ScaleDownDecision.unremovable:type_name -> trimtab.v1.UnremovableNode
+	143, // 60: trimtab.v1.ScaleDownDecision.result:type_name -> trimtab.v1.ScaleDownResult.Code
+	4,   // 61: trimtab.v1.ScaleDownDecision.candidate_order:type_name -> trimtab.v1.CandidateOrder.Code
+	41,  // 62: trimtab.v1.ScaleDownDecision.blockers:type_name -> trimtab.v1.NodeBlockers
+	9,   // 63: trimtab.v1.ScaleDownDecision.objective:type_name -> trimtab.v1.Objective.Code
+	42,  // 64: trimtab.v1.NodeBlockers.pods:type_name -> trimtab.v1.BlockingPod
+	144, // 65: trimtab.v1.BlockingPod.reason:type_name -> trimtab.v1.BlockingPodReason.Code
+	144, // 66: trimtab.v1.BlockingPod.reasons:type_name -> trimtab.v1.BlockingPodReason.Code
+	134, // 67: trimtab.v1.UnneededNode.since:type_name -> google.protobuf.Timestamp
+	123, // 68: trimtab.v1.UnneededNode.destinations:type_name -> trimtab.v1.UnneededNode.DestinationsEntry
+	145, // 69: trimtab.v1.UnneededNode.not_now_reason:type_name -> trimtab.v1.UnremovableReason.Code
+	45,  // 70: trimtab.v1.UnneededNode.assumption:type_name -> trimtab.v1.NodeAssumption
+	145, // 71: trimtab.v1.UnremovableNode.reason:type_name -> trimtab.v1.UnremovableReason.Code
+	144, // 72: trimtab.v1.UnremovableNode.blocking_reason:type_name -> trimtab.v1.BlockingPodReason.Code
+	124, // 73: trimtab.v1.UnremovableNode.predicate_failure_counts:type_name -> trimtab.v1.UnremovableNode.PredicateFailureCountsEntry
+	49,  // 74: trimtab.v1.ReplacementDecision.waves:type_name -> trimtab.v1.ReplacementWave
+	146, // 75: trimtab.v1.ReplacementDecision.result:type_name -> trimtab.v1.ReplacementResult.Code
+	48,  // 76: trimtab.v1.ReplacementDecision.cost:type_name -> trimtab.v1.ReplacementCost
+	52,  // 77: trimtab.v1.ReplacementDecision.frontier:type_name -> trimtab.v1.ReplacementOption
+	53,  // 78: trimtab.v1.ReplacementDecision.kept:type_name -> trimtab.v1.KeptNode
+	125, // 79: trimtab.v1.ReplacementDecision.excluded:type_name -> trimtab.v1.ReplacementDecision.ExcludedEntry
+	50,  // 80: trimtab.v1.ReplacementWave.new_nodes:type_name -> trimtab.v1.ReplacementNode
+	51,  // 81: trimtab.v1.ReplacementWave.leaving:type_name -> trimtab.v1.ReplacedNode
+	126, // 82: trimtab.v1.ReplacedNode.destinations:type_name -> trimtab.v1.ReplacedNode.DestinationsEntry
+	45,  // 83: trimtab.v1.ReplacedNode.assumption:type_name -> trimtab.v1.NodeAssumption
+	135, // 84: trimtab.v1.ReplacementOption.payback_time:type_name -> google.protobuf.Duration
+	147, // 85: trimtab.v1.ReplacementOption.stopped_by:type_name -> trimtab.v1.ReplacementLimit.Code
+	147, // 86: trimtab.v1.KeptNode.reason:type_name -> trimtab.v1.ReplacementLimit.Code
+	145, // 87: trimtab.v1.KeptNode.unremovable:type_name -> trimtab.v1.UnremovableReason.Code
+	144, // 88: trimtab.v1.KeptNode.blocking_reason:type_name -> trimtab.v1.BlockingPodReason.Code
+	55,  // 89: trimtab.v1.PodCostsDecision.groups:type_name -> trimtab.v1.PodCostGroup
+	148, // 90: trimtab.v1.PodCostsDecision.result:type_name -> trimtab.v1.PodCostsResult.Code
+	127, // 91: trimtab.v1.PodCostGroup.costs:type_name -> trimtab.v1.PodCostGroup.CostsEntry
+	149, // 92: trimtab.v1.PodCostGroup.reason:type_name -> trimtab.v1.PodCostGroupReason.Code
+	56,  // 93: trimtab.v1.PodCostGroup.shares:type_name -> trimtab.v1.PodCostShare
+	5,   // 94: trimtab.v1.PodCostShare.strategy:type_name -> trimtab.v1.PodCostStrategy.Code
+	62,  // 95: trimtab.v1.PlanState.scale_up:type_name -> trimtab.v1.ScaleUpState
+	64,  // 96: trimtab.v1.PlanState.slack:type_name -> trimtab.v1.SlackState
+	67,  // 97: trimtab.v1.PlanState.scale_down:type_name -> trimtab.v1.ScaleDownState
+	66,  // 98: trimtab.v1.PlanState.pod_costs:type_name -> trimtab.v1.PodCostsState
+	61,  // 99: trimtab.v1.PlanState.replacement:type_name -> trimtab.v1.ReplacementState
+	59,  // 100: trimtab.v1.PlanState.capacity_requests:type_name -> trimtab.v1.CapacityRequestsState
+	60,  // 101: trimtab.v1.CapacityRequestsState.orders:type_name -> trimtab.v1.CapacityOrder
+	69,  // 102: trimtab.v1.ReplacementState.planned:type_name -> trimtab.v1.NodeTimes
+	69,  // 103: trimtab.v1.ReplacementState.avoided_groups:type_name -> trimtab.v1.NodeTimes
+	69,  // 104: trimtab.v1.ReplacementState.paid_back:type_name -> trimtab.v1.NodeTimes
+	63,  // 105: trimtab.v1.ScaleUpState.gang_orders:type_name -> trimtab.v1.GangOrder
+	134, // 106: trimtab.v1.GangOrder.order_time:type_name -> google.protobuf.Timestamp
+	65,  // 107: trimtab.v1.SlackState.sets:type_name -> trimtab.v1.SlackSetState
+	128, // 108: trimtab.v1.SlackSetState.size:type_name -> trimtab.v1.SlackSetState.SizeEntry
+	69,  // 109: trimtab.v1.ScaleDownState.unneeded:type_name -> trimtab.v1.NodeTimes
+	70,  // 110: trimtab.v1.ScaleDownState.unremovable:type_name -> trimtab.v1.FailedNodes
+	68,  // 111: trimtab.v1.ScaleDownState.undone_drains:type_name -> trimtab.v1.UndoneDrains
+	69,  // 112: trimtab.v1.ScaleDownState.later_waves:type_name -> trimtab.v1.NodeTimes
+	134, // 113: trimtab.v1.UndoneDrains.drain_time:type_name -> google.protobuf.Timestamp
+	134, // 114: trimtab.v1.UndoneDrains.until_time:type_name -> google.protobuf.Timestamp
+	89,  // 115: trimtab.v1.PlanSettings.scale_up:type_name -> trimtab.v1.ScaleUpSettings
+	96,  // 116: trimtab.v1.PlanSettings.scale_down:type_name -> trimtab.v1.ScaleDownSettings
+	98,  // 117: trimtab.v1.PlanSettings.slack:type_name -> trimtab.v1.SlackSettings
+	105, // 118: trimtab.v1.PlanSettings.pod_costs:type_name -> trimtab.v1.PodCostSettings
+	129, // 119: trimtab.v1.PlanSettings.node_groups:type_name -> trimtab.v1.PlanSettings.NodeGroupsEntry
+	88,  // 120: trimtab.v1.PlanSettings.simulation:type_name -> trimtab.v1.SimulationSettings
+	83,  // 121: trimtab.v1.PlanSettings.planner:type_name -> trimtab.v1.PlannerSettings
+	10,  // 122: trimtab.v1.PlanSettings.search_effort:type_name -> trimtab.v1.SearchEffort.Code
+	77,  // 123: trimtab.v1.PlanSettings.replacement:type_name -> trimtab.v1.ReplacementSettings
+	72,  // 124: trimtab.v1.PlanSettings.gangs:type_name -> trimtab.v1.GangSettings
+	73,  // 125: trimtab.v1.PlanSettings.capacity_requests:type_name -> trimtab.v1.CapacityRequestSettings
+	74,  // 126: trimtab.v1.CapacityRequestSettings.classes:type_name -> trimtab.v1.CapacityClass
+	7,   // 127: trimtab.v1.CapacityRequestSettings.provisioned_when:type_name -> trimtab.v1.ProvisionedWhen.Code
+	135, // 128: trimtab.v1.CapacityRequestSettings.booking_time:type_name -> google.protobuf.Duration
+	135, // 129: trimtab.v1.CapacityRequestSettings.max_seek_time:type_name -> google.protobuf.Duration
+	6,   // 130: trimtab.v1.CapacityClass.kind:type_name -> trimtab.v1.CapacityClassKind.Code
+	135, // 131: trimtab.v1.ReplacementSettings.max_payback_time:type_name -> google.protobuf.Duration
+	135, // 132: trimtab.v1.ReplacementSettings.consolidate_after:type_name -> google.protobuf.Duration
+	80,  // 133: trimtab.v1.ReplacementSettings.budgets:type_name -> trimtab.v1.DisruptionBudget
+	8,   // 134: trimtab.v1.ReplacementSettings.choice:type_name -> trimtab.v1.ReplacementChoice.Code
+	79,  // 135: trimtab.v1.ReplacementSettings.spot:type_name -> trimtab.v1.SpotReplacementSettings
+	135, // 136: trimtab.v1.ReplacementSettings.avoid_time:type_name -> google.protobuf.Duration
+	135, // 137: trimtab.v1.ReplacementSettings.stable_time:type_name -> google.protobuf.Duration
+	85,  // 138: trimtab.v1.DisruptionBudget.nodes:type_name -> trimtab.v1.Selector
+	135, // 139: trimtab.v1.DisruptionBudget.duration:type_name -> google.protobuf.Duration
+	135, // 140: trimtab.v1.PlannerSettings.recent_eviction_ttl:type_name -> google.protobuf.Duration
+	84,  // 141: trimtab.v1.PlannerSettings.limits:type_name -> trimtab.v1.ResourceLimit
+	87,  // 142: trimtab.v1.PlannerSettings.balance:type_name -> trimtab.v1.BalanceSettings
+	85,  // 143: trimtab.v1.ResourceLimit.nodes:type_name -> trimtab.v1.Selector
+	130, // 144: trimtab.v1.Selector.match_labels:type_name -> trimtab.v1.Selector.MatchLabelsEntry
+	86,  // 145: trimtab.v1.Selector.match_expressions:type_name -> trimtab.v1.SelectorRequirement
+	150, // 146: trimtab.v1.SelectorRequirement.operator:type_name -> trimtab.v1.LabelOperator.Code
+	1,   // 147: trimtab.v1.ScaleUpSettings.expanders:type_name -> trimtab.v1.Expander.Code
+	92,  // 148: trimtab.v1.ScaleUpSettings.priority:type_name -> trimtab.v1.PriorityExpanderSettings
+	94,  // 149: trimtab.v1.ScaleUpSettings.highest_priority:type_name -> trimtab.v1.HighestPriorityExpanderSettings
+	95,  // 150: trimtab.v1.ScaleUpSettings.cheapest_plan:type_name -> trimtab.v1.CheapestPlanExpanderSettings
+	11,  // 151: trimtab.v1.ScaleUpSettings.template_source:type_name -> trimtab.v1.TemplateSource.Code
+	135, // 152: trimtab.v1.ScaleUpSettings.new_pod_scale_up_delay:type_name -> google.protobuf.Duration
+	91,  // 153: trimtab.v1.ScaleUpSettings.startup_taints:type_name -> trimtab.v1.TaintNames
+	91,  // 154: trimtab.v1.ScaleUpSettings.status_taints:type_name -> trimtab.v1.TaintNames
+	93,  // 155: trimtab.v1.PriorityExpanderSettings.ranks:type_name -> trimtab.v1.PriorityRank
+	135, // 156: trimtab.v1.ScaleDownSettings.unneeded_time:type_name -> google.protobuf.Duration
+	135, // 157: trimtab.v1.ScaleDownSettings.unready_time:type_name -> google.protobuf.Duration
+	135, // 158: trimtab.v1.ScaleDownSettings.unremovable_node_recheck_timeout:type_name -> google.protobuf.Duration
+	135, // 159: trimtab.v1.ScaleDownSettings.blocking_system_pod_disruption_timeout:type_name -> google.protobuf.Duration
+	4,   // 160: trimtab.v1.ScaleDownSettings.candidate_orders:type_name -> trimtab.v1.CandidateOrder.Code
+	135, // 161: trimtab.v1.ScaleDownSettings.delay_after_add:type_name -> google.protobuf.Duration
+	135, // 162: trimtab.v1.ScaleDownSettings.delay_after_delete:type_name -> google.protobuf.Duration
+	135, // 163: trimtab.v1.ScaleDownSettings.delay_after_failure:type_name -> google.protobuf.Duration
+	9,   // 164: trimtab.v1.ScaleDownSettings.objective:type_name -> trimtab.v1.Objective.Code
+	135, // 165: trimtab.v1.NodeGroupSettings.unneeded_time:type_name -> google.protobuf.Duration
+	135, // 166: trimtab.v1.NodeGroupSettings.unready_time:type_name -> google.protobuf.Duration
+	135, // 167: trimtab.v1.NodeGroupSettings.consolidate_after:type_name -> google.protobuf.Duration
+	12,  // 168: trimtab.v1.SlackSettings.strategy:type_name -> trimtab.v1.SlackStrategy.Code
+	131, // 169: trimtab.v1.SlackSettings.resources:type_name -> trimtab.v1.SlackSettings.ResourcesEntry
+	101, // 170: trimtab.v1.SlackSettings.pools:type_name -> trimtab.v1.SlackPool
+	102, // 171: trimtab.v1.SlackSettings.schedules:type_name -> trimtab.v1.SlackSchedule
+	104, // 172: trimtab.v1.SlackSettings.ignored_pods:type_name -> trimtab.v1.PodSelector
+	13,  // 173: trimtab.v1.SlackSettings.capacity_buffer_reading:type_name -> trimtab.v1.CapacityBufferReading.Code
+	85,  // 174: trimtab.v1.SlackPool.nodes:type_name -> trimtab.v1.Selector
+	132, // 175: trimtab.v1.SlackPool.resources:type_name -> trimtab.v1.SlackPool.ResourcesEntry
+	12,  // 176: trimtab.v1.SlackPool.strategy:type_name -> trimtab.v1.SlackStrategy.Code
+	102, // 177: trimtab.v1.SlackPool.schedules:type_name -> trimtab.v1.SlackSchedule
+	135, // 178: trimtab.v1.SlackSchedule.duration:type_name -> google.protobuf.Duration
+	133, // 179: trimtab.v1.SlackSchedule.resources:type_name -> trimtab.v1.SlackSchedule.ResourcesEntry
+	85,  // 180: trimtab.v1.PodSelector.labels:type_name -> trimtab.v1.Selector
+	106, // 181: trimtab.v1.PodCostSettings.targets:type_name -> trimtab.v1.PodCostTarget
+	85,  // 182: trimtab.v1.PodCostTarget.selector:type_name -> trimtab.v1.Selector
+	107, // 183: trimtab.v1.PodCostTarget.strategies:type_name -> trimtab.v1.PodCostTerm
+	5,   // 184: trimtab.v1.PodCostTerm.strategy:type_name -> trimtab.v1.PodCostStrategy.Code
+	139, // 185: trimtab.v1.ScaleUpDecision.ExcludedEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
+	139, // 186: trimtab.v1.UnschedulablePod.ReasonsEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
+	151, // 187: trimtab.v1.UnschedulablePod.FailedPredicatesEntry.value:type_name -> trimtab.v1.PredicateReason.Code
+	139, // 188: trimtab.v1.WaitingPlaceholders.ReasonsEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
+	151, // 189: trimtab.v1.WaitingPlaceholders.FailedPredicatesEntry.value:type_name -> trimtab.v1.PredicateReason.Code
+	139, // 190: trimtab.v1.CapacityAnswer.ReasonsEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
+	151, // 191: trimtab.v1.CapacityAnswer.FailedPredicatesEntry.value:type_name -> trimtab.v1.PredicateReason.Code
+	139, // 192: trimtab.v1.ReplacementDecision.ExcludedEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
+	97,  // 193: trimtab.v1.PlanSettings.NodeGroupsEntry.value:type_name -> trimtab.v1.NodeGroupSettings
+	99,  // 194: trimtab.v1.SlackSettings.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
+	99,  // 195: trimtab.v1.SlackPool.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
+	99,  // 196: trimtab.v1.SlackSchedule.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
+	197, // [197:197] is the sub-list for method output_type
+	197, // [197:197] is the sub-list for method input_type
+	197, // [197:197] is the sub-list for extension type_name
+	197, // [197:197] is the sub-list for extension extendee
+	0,   // [0:197] is the sub-list for field type_name
 }
 
 func init() { file_trimtab_v1_plan_proto_init() }
@@ -10692,7 +10736,7 @@ func file_trimtab_v1_plan_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_trimtab_v1_plan_proto_rawDesc), len(file_trimtab_v1_plan_proto_rawDesc)),
 			NumEnums:      14,
-			NumMessages:   118,
+			NumMessages:   120,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

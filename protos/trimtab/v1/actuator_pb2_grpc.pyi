@@ -50,8 +50,10 @@ class ActuatorStub:
     """
     LowerTargets: _grpc.UnaryUnaryMultiCallable[_actuator_pb2.LowerTargetsRequest, _actuator_pb2.LowerTargetsResponse]
     """Lowers target sizes by nodes that were requested and have not started, such
-    as those of `GangResult.useless_upcoming`. Never ends an instance that runs:
-    the cloud then refuses, or the group has another size than `current_size`.
+    as those of `GangResult.useless_upcoming` and of
+    `CapacityRequestsDecision.give_back_upcoming`. Never ends an instance that
+    runs: the cloud then refuses, or the group has another size than
+    `current_size`.
     Idempotent by `request_id`, and answered, as `ScaleUp`. Errors also:
     UNIMPLEMENTED (another autoscaler sets the sizes of the node groups;
     `GetInfo` does not list this call then).
@@ -129,8 +131,10 @@ class ActuatorAsyncStub(ActuatorStub):
     """
     LowerTargets: _aio.UnaryUnaryMultiCallable[_actuator_pb2.LowerTargetsRequest, _actuator_pb2.LowerTargetsResponse]  # type: ignore[assignment]
     """Lowers target sizes by nodes that were requested and have not started, such
-    as those of `GangResult.useless_upcoming`. Never ends an instance that runs:
-    the cloud then refuses, or the group has another size than `current_size`.
+    as those of `GangResult.useless_upcoming` and of
+    `CapacityRequestsDecision.give_back_upcoming`. Never ends an instance that
+    runs: the cloud then refuses, or the group has another size than
+    `current_size`.
     Idempotent by `request_id`, and answered, as `ScaleUp`. Errors also:
     UNIMPLEMENTED (another autoscaler sets the sizes of the node groups;
     `GetInfo` does not list this call then).
@@ -229,8 +233,10 @@ class ActuatorServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_actuator_pb2.LowerTargetsResponse, _abc.Awaitable[_actuator_pb2.LowerTargetsResponse]]:
         """Lowers target sizes by nodes that were requested and have not started, such
-        as those of `GangResult.useless_upcoming`. Never ends an instance that runs:
-        the cloud then refuses, or the group has another size than `current_size`.
+        as those of `GangResult.useless_upcoming` and of
+        `CapacityRequestsDecision.give_back_upcoming`. Never ends an instance that
+        runs: the cloud then refuses, or the group has another size than
+        `current_size`.
         Idempotent by `request_id`, and answered, as `ScaleUp`. Errors also:
         UNIMPLEMENTED (another autoscaler sets the sizes of the node groups;
         `GetInfo` does not list this call then).

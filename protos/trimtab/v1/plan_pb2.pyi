@@ -1248,12 +1248,33 @@ class CapacityRequestsDecision(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class GiveBackUpcomingEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     RESULT_FIELD_NUMBER: _builtins.int
     DETAIL_FIELD_NUMBER: _builtins.int
     REQUESTS_FIELD_NUMBER: _builtins.int
     SPLITS_FIELD_NUMBER: _builtins.int
     GIVE_BACK_FIELD_NUMBER: _builtins.int
     PRICE_PER_HOUR_FIELD_NUMBER: _builtins.int
+    GIVE_BACK_UPCOMING_FIELD_NUMBER: _builtins.int
     result: _reason_pb2.CapacityRequestsResult.Code.ValueType
     """Outcome."""
     detail: _builtins.str
@@ -1279,7 +1300,15 @@ class CapacityRequestsDecision(_message.Message):
     @_builtins.property
     def give_back(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Nodes that were ordered for a request which now can no longer be completed,
-        without pods and needed by none: to be deleted at once, sorted by name.
+        without pods and used by no decision of this answer: to be deleted at once,
+        sorted by name.
+        """
+
+    @_builtins.property
+    def give_back_upcoming(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """Node group id to the number of nodes that were ordered for such requests,
+        have not registered, and are used by no decision of this answer. The target
+        size may be reduced by as many.
         """
 
     def __init__(
@@ -1291,10 +1320,11 @@ class CapacityRequestsDecision(_message.Message):
         splits: _abc.Iterable[Global___ScaleUpSplit] | None = ...,
         give_back: _abc.Iterable[_builtins.str] | None = ...,
         price_per_hour: _builtins.float = ...,
+        give_back_upcoming: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["detail", b"detail", "give_back", b"give_back", "price_per_hour", b"price_per_hour", "requests", b"requests", "result", b"result", "splits", b"splits"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["detail", b"detail", "give_back", b"give_back", "give_back_upcoming", b"give_back_upcoming", "price_per_hour", b"price_per_hour", "requests", b"requests", "result", b"result", "splits", b"splits"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1346,6 +1376,26 @@ class CapacityAnswer(_message.Message):
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
+    @_typing.final
+    class UselessUpcomingEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     NAMESPACE_FIELD_NUMBER: _builtins.int
     NAME_FIELD_NUMBER: _builtins.int
     UID_FIELD_NUMBER: _builtins.int
@@ -1359,6 +1409,8 @@ class CapacityAnswer(_message.Message):
     REASONS_FIELD_NUMBER: _builtins.int
     FAILED_PREDICATES_FIELD_NUMBER: _builtins.int
     NEEDS_NEW_NODES_FIELD_NUMBER: _builtins.int
+    USELESS_NODES_FIELD_NUMBER: _builtins.int
+    USELESS_UPCOMING_FIELD_NUMBER: _builtins.int
     namespace: _builtins.str
     """Namespace."""
     name: _builtins.str
@@ -1393,6 +1445,16 @@ class CapacityAnswer(_message.Message):
         scheduler's order, that refuses a pod on a new node of that group.
         """
 
+    @_builtins.property
+    def useless_nodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Those of `CapacityRequestsDecision.give_back` that were ordered for it,
+        sorted.
+        """
+
+    @_builtins.property
+    def useless_upcoming(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """Its part of `CapacityRequestsDecision.give_back_upcoming`."""
+
     def __init__(
         self,
         *,
@@ -1409,10 +1471,12 @@ class CapacityAnswer(_message.Message):
         reasons: _abc.Mapping[_builtins.str, _reason_pb2.NodeGroupReason.Code.ValueType] | None = ...,
         failed_predicates: _abc.Mapping[_builtins.str, _reason_pb2.PredicateReason.Code.ValueType] | None = ...,
         needs_new_nodes: _builtins.bool = ...,
+        useless_nodes: _abc.Iterable[_builtins.str] | None = ...,
+        useless_upcoming: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["booked_count", b"booked_count", "booked_until", b"booked_until", "detail", b"detail", "failed_predicates", b"failed_predicates", "name", b"name", "namespace", b"namespace", "needs_new_nodes", b"needs_new_nodes", "outcome", b"outcome", "places", b"places", "pod_count", b"pod_count", "reasons", b"reasons", "started_count", b"started_count", "uid", b"uid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["booked_count", b"booked_count", "booked_until", b"booked_until", "detail", b"detail", "failed_predicates", b"failed_predicates", "name", b"name", "namespace", b"namespace", "needs_new_nodes", b"needs_new_nodes", "outcome", b"outcome", "places", b"places", "pod_count", b"pod_count", "reasons", b"reasons", "started_count", b"started_count", "uid", b"uid", "useless_nodes", b"useless_nodes", "useless_upcoming", b"useless_upcoming"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,4 +1,4 @@
-"""Target sizes are lowered by nodes that are still to come for gangs which cannot be whole."""
+"""Target sizes are lowered by nodes that are still to come for gangs and requests which cannot be whole."""
 
 from tests.builders.reference_loop import Setup
 from trimtab.clients.reference_loop.lowering import target_reductions
@@ -30,6 +30,12 @@ def test_each_group_is_lowered_by_the_useless_nodes_of_all_gangs() -> None:
     assert reductions(answer, a=(0, 5), b=(0, 1), c=(0, 3)) == [("a", 5, 2), ("b", 1, 0)]
 
 
+def test_nodes_that_neither_gangs_nor_requests_can_use_are_given_up_once() -> None:
+    answer = useless(a=2)
+    answer.capacity_requests.give_back_upcoming.update({"a": 1, "b": 1})
+    assert reductions(answer, a=(0, 5), b=(0, 1)) == [("a", 5, 3), ("b", 1, 0)]
+
+
 def test_no_group_is_lowered_below_its_minimum() -> None:
     assert reductions(useless(a=3, b=3), a=(3, 5), b=(2, 2)) == [("a", 5, 3)]
 
@@ -52,7 +58,7 @@ def test_a_round_lowers_targets_at_once_and_says_so() -> None:
     done = setup.run()
     assert setup.actuator.lowered == [("a", 5, 3), ("b", 2, 1)]
     assert [note for note in done.notes if "target size" in note] == [
-        "lowered the target size of a from 5 to 3: the nodes still to come are for gangs that cannot be whole",
+        "lowered the target size of a from 5 to 3: the nodes still to come are for what cannot be whole",
         "did not lower the target size of b from 2 to 1: REFUSED why",
     ]
 

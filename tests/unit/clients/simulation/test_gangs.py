@@ -1,6 +1,7 @@
 """Gangs in the simulation: when the scheduler binds the pods of a pod group, and what scenarios with them order."""
 
 import copy
+import json
 from collections import Counter
 from functools import cache
 from typing import Any
@@ -12,6 +13,8 @@ from pydantic import ValidationError
 
 from tests.builders import kubernetes as k8s
 from tests.builders.examples import examples
+from trimtab.clients.cli.report.command import simulated
+from trimtab.clients.cli.report.page import Table
 from trimtab.clients.cli.simulate.table import figures
 from trimtab.clients.simulation import ClusterSimulation
 from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
@@ -267,6 +270,18 @@ def test_a_gang_over_two_node_groups_becomes_whole_and_no_node_is_ordered_for_on
     assert (summary["gangsWhole"], summary["gangsNotWholeAtEnd"]) == (1, 1)
     assert 180 <= summary["timeToFullGangS"]["p50"] <= 200
     assert summary["timeToFullGangS"]["max"] == 600
+
+
+def test_the_page_shows_when_each_gang_became_whole_and_how_long_it_had_waited() -> None:
+    result = json.loads(json.dumps(result_of(ran(), "mine")))
+    (gang,) = result["gangs"]
+    assert gang["whole"] - gang["since"] == result["summary"]["timeToFullGangS"]["p50"]
+    page = simulated(result)
+    (chart,) = [one for one in page.charts if one.title == "Time to full gang"]
+    assert chart.description.startswith("mine: 1 gang whole, half of all within 3 min")
+    assert chart.description.endswith("1 not whole at the end.")
+    (table,) = [one for one in page.details if isinstance(one, Table) and one.title.startswith("Gangs that became")]
+    assert [line.cells[0] for line in table.lines] == [gang["gang"]]
 
 
 def test_the_pods_of_a_gang_are_bound_at_one_time() -> None:

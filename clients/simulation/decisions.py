@@ -5,7 +5,7 @@ stay and what they cost. Money is in the currency of the prices.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -55,9 +55,7 @@ class Decisions:
     def add(self, now_s: float, done: RoundResult) -> None:
         """Record a round."""
         answer, groups, prices = done.answer, self._groups, self._prices
-        for split in answer.scale_up.splits:
-            if split.node_group in done.grown:
-                self.entries.append(_growth(now_s, split, answer.scale_up))
+        self.entries.extend(_growths(now_s, done))
         if done.accepted:
             self.entries.append(_removal(now_s, done, groups, prices))
         if done.replaced:
@@ -70,6 +68,16 @@ class Decisions:
             self.entries.append({"time": now_s, "kind": "refused", "text": _refused_text(reasons), "reasons": reasons})
         if answer.HasField("scale_down"):
             self._last, self._failures = answer.scale_down, answer.state.scale_down
+
+
+def _growths(now_s: float, done: RoundResult) -> Iterator[dict[str, Any]]:
+    """Yield the growth for ProvisioningRequests, then that for pods, which comes on top."""
+    for split in done.answer.capacity_requests.splits:
+        if split.node_group in done.grown:
+            yield _growth_for_requests(now_s, split)
+    for split in done.answer.scale_up.splits:
+        if split.node_group in done.grown:
+            yield _growth(now_s, split, done.answer.scale_up)
 
 
 def _growth(now_s: float, split: plan_pb2.ScaleUpSplit, decision: plan_pb2.ScaleUpDecision) -> dict[str, Any]:
@@ -88,6 +96,19 @@ def _growth(now_s: float, split: plan_pb2.ScaleUpSplit, decision: plan_pb2.Scale
         "text": f"{split.node_group}: {split.current_size} to {split.new_size} nodes for {len(split.pods)} pods",
         "pods": list(split.pods[:MOST_NAMES]),
         "reasons": dict(sorted(others.items())[:MOST_NAMES]),
+    }
+
+
+def _growth_for_requests(now_s: float, split: plan_pb2.ScaleUpSplit) -> dict[str, Any]:
+    return {
+        "time": now_s,
+        "kind": "scale-up",
+        "group": split.node_group,
+        "count": split.new_size - split.current_size,
+        "pricePerHour": round(split.price_per_hour, 6),
+        "text": f"{split.node_group}: {split.current_size} to {split.new_size} nodes for ProvisioningRequests",
+        "pods": [],
+        "reasons": {},
     }
 
 

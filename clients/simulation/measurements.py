@@ -3,7 +3,7 @@
 Decides what counts:
 - time to schedule: from a pod's creation to its binding; pods of DaemonSets aside. A pod that still waits at the end
   has the time that it has waited, and is counted as pending.
-- time to full gang: see `gang_times`.
+- time to full gang: see `gang_times`; time to provisioned: see `request_times`.
 - node-hours and money: from the accepted request for a machine until the machine is gone.
 - added for nothing: nodes that came and went without ever having had a pod of a workload.
 - evictions a pod-hour: evictions of workloads' pods by the hours that such pods were on nodes.
@@ -26,6 +26,7 @@ from trimtab.clients.simulation.displacements import Displacements
 from trimtab.clients.simulation.drains import SimulatedRemovals
 from trimtab.clients.simulation.gang_times import GangTimes
 from trimtab.clients.simulation.packing import packing
+from trimtab.clients.simulation.request_times import RequestTimes
 from trimtab.clients.simulation.slack_use import SlackUse
 
 REGRET_S: Final = 1800.0
@@ -72,6 +73,7 @@ class Measurements:
         self.drains = SimulatedRemovals()
         self.displacements = Displacements()
         self.gangs = GangTimes()
+        self.requests = RequestTimes()
         self.slack = SlackUse()
         self.maps: list[dict[str, Any]] = []
         self._waited: list[float] = []
@@ -107,6 +109,7 @@ class Measurements:
             elif key.startswith("Instance//"):
                 self._machine(key.removeprefix("Instance//"), value, now_s)
         self.gangs.add(things, now_s)
+        self.requests.add(things, now_s)
         for entry in entries:
             self._entry(entry, now_s)
         self.displacements.add(entries, self._uid_of, self._node_of, now_s)
@@ -172,6 +175,7 @@ class Measurements:
             "podsLost": self.counts["pod_lost"],
             **self.displacements.summary(now_s),
             **self.gangs.summary(now_s, _percentile, PERCENTILES),
+            **self.requests.summary(now_s, _percentile, PERCENTILES),
             "nodesAdded": self.counts["nodes_added"],
             "nodesRemoved": self.counts["nodes_removed"],
             "startsFailed": self.counts["start_failed"],

@@ -1,16 +1,20 @@
 """Kubernetes objects of a scenario. Decides names and labels: pods carry `app`, the name of their workload."""
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
 from trimtab.clients.kubernetes.kinds.pod_groups import OF_1_36, OF_1_37
 from trimtab.clients.simulation.cluster.objects import made_uid
 from trimtab.clients.simulation.scenario import BudgetModel, NodeGroupModel, PodModel, WorkloadModel
+from trimtab.clients.simulation.scenario_requests import JobRequestModel
 from trimtab.clients.simulation.scenario_storage import StorageClassModel
 from trimtab.clients.simulation.scheduling.rules import ZONE
 
 Json = dict[str, Any]
 GROUP_LABEL = "trimtab.dev/node-group"
+CONSUMES = "autoscaling.x-k8s.io/consume-provisioning-request"
+"""Annotation of pods that names the ProvisioningRequest whose room they use."""
 
 
 def node_group(group: NodeGroupModel) -> Json:
@@ -88,12 +92,34 @@ def pod_group(namespace: str, name: str, min_count: int, pod: PodModel, version:
     return kubernetes_object(OF_1_37, "PodGroup", namespace, name, spec)
 
 
-def pod_template(pod: PodModel, labels: Json, group: str = "") -> Json:
-    """Return the template of a workload's pods. group : name of their pod group, "" = they are in none."""
+def provisioning_request(namespace: str, name: str, model: JobRequestModel, pods: int) -> Json:
+    """Return the ProvisioningRequest of a job, for pods of the PodTemplate of the same name."""
+    spec: Json = {
+        "provisioningClassName": model.class_name,
+        "podSets": [{"podTemplateRef": {"name": name}, "count": pods}],
+    }
+    if model.valid_until is not None:
+        spec["parameters"] = {"ValidUntilSeconds": str(math.ceil(model.valid_until))}
+    item = kubernetes_object("autoscaling.x-k8s.io/v1", "ProvisioningRequest", namespace, name, spec)
+    item["metadata"] |= {"generation": 1, "resourceVersion": "1"}
+    return item
+
+
+def requested_template(namespace: str, name: str, template: Json) -> Json:
+    """Return the PodTemplate of a ProvisioningRequest."""
+    item = kubernetes_object("v1", "PodTemplate", namespace, name, {})
+    del item["spec"]
+    return {**item, "template": template}
+
+
+def pod_template(pod: PodModel, labels: Json, group: str = "", request: str = "") -> Json:
+    """Return the template of a workload's pods. group : name of their pod group, request : of the ProvisioningRequest
+    whose room they use; "" = they have none."""
     requests = {"cpu": pod.cpu, "memory": pod.memory}
     metadata: Json = {"labels": {**labels, **pod.labels}}
-    if pod.annotations:
-        metadata["annotations"] = dict(pod.annotations)
+    annotations = {**pod.annotations, **({CONSUMES: request} if request else {})}
+    if annotations:
+        metadata["annotations"] = annotations
     of_group = {"schedulingGroup": {"podGroupName": group}} if group else {}
     return {"metadata": metadata, "spec": {"containers": [_container(requests)], **pod.spec, **of_group}}
 

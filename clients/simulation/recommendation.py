@@ -33,9 +33,16 @@ def _gang(share: str) -> Figure:
     return Figure("s", lambda summary: float(summary["timeToFullGangS"][share]))
 
 
+def _provisioned(share: str) -> Figure:
+    return Figure("s", lambda summary: float(summary["timeToProvisionedS"][share]))
+
+
 FIGURES: Final[dict[str, Figure]] = {
     **{f"time_to_schedule_{share}": _wait(share) for share in ("p50", "p90", "p99", "max")},
     **{f"time_to_full_gang_{share}": _gang(share) for share in ("p50", "p90", "p99", "max")},
+    **{f"time_to_provisioned_{share}": _provisioned(share) for share in ("p50", "p90", "p99", "max")},
+    "requests_failed": _plain("requestsFailed"),
+    "requests_waiting_at_end": _plain("requestsWaitingAtEnd"),
     "gangs_not_whole_at_end": _plain("gangsNotWholeAtEnd"),
     "money": _plain("money"),
     "node_hours": _plain("nodeHours"),

@@ -74,6 +74,7 @@ def result_of(simulation: ClusterSimulation, settings_name: str) -> Json:
         "drains": measurements.drains.entries,
         "reclaims": simulation.reclaims.entries,
         "gangs": measurements.gangs.entries,
+        "requests": measurements.requests.entries,
         "packing": measurements.map_of_end(simulation.now_s),
         "possibleSavingPerHour": simulation.decisions.possible_saving_per_hour,
         "blockers": simulation.decisions.blockers,

@@ -10,6 +10,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, BaseModel, Field, PlainSerializer, model_validator
 
 from trimtab.clients.decisions import NAMES
+from trimtab.clients.simulation.scenario_requests import JobRequestModel
 from trimtab.clients.simulation.scenario_storage import ReclaimModel, StorageClassModel, VolumeModel
 from trimtab.clients.simulation.scenario_values import (
     MODEL_CONFIG,
@@ -26,6 +27,8 @@ from trimtab.clients.simulation.scenario_values import (
 
 LAST_YEAR = 2254
 """First year that is too late for a planner's times, with the longest duration."""
+CAPACITY_REQUESTS = "capacity-requests"
+"""The decision on ProvisioningRequests."""
 DEFAULT_START = datetime(2026, 3, 2, tzinfo=UTC)
 """A Monday, 00:00: loads by time of day begin at night."""
 
@@ -266,6 +269,8 @@ class Batch(_ScenarioModel):
     """Average time that a pod runs once it is ready; drawn for each job from an exponential distribution."""
     gang: JobGangModel | None = None
     """The pod group of each job; it goes with the job."""
+    provisioning_request: JobRequestModel | None = None
+    """The ProvisioningRequest of each job, which starts once it is provisioned."""
     pod: PodModel = PodModel()
     """The pods."""
 
@@ -285,6 +290,8 @@ class TraceModel(_ScenarioModel):
     """Namespace of the pods whose line names none."""
     pod: PodModel = PodModel()
     """Properties of the pods that the trace does not give; of those of SimKube only `start` counts."""
+    provisioning_request: JobRequestModel | None = None
+    """The ProvisioningRequest of each line, whose pods are created once it is provisioned; not of SimKube's traces."""
 
 
 class RecordingModel(_ScenarioModel):
@@ -363,7 +370,7 @@ class Scenario(_ScenarioModel):
     duration: Duration = 86_400.0
     """Length of the simulation."""
     decisions: list[DecisionName] = ["scale-up", "scale-down"]
-    """Decisions that the planner takes."""
+    """Decisions that the planner takes; `capacity-requests` always if jobs have ProvisioningRequests."""
     node_groups: list[NodeGroupModel] = []
     """The node groups."""
     workloads: list[WorkloadModel] = []
@@ -385,13 +392,26 @@ class Scenario(_ScenarioModel):
     timing: Timing = Timing()
     """Times of cluster and cloud."""
 
+    @property
+    def taken_decisions(self) -> tuple[str, ...]:
+        """Return the decisions that the planner takes, with that on ProvisioningRequests if jobs have some."""
+        asks = any(one is not None and one.provisioning_request is not None for one in (*self.batches, self.trace))
+        return tuple(dict.fromkeys([*self.decisions, *([CAPACITY_REQUESTS] if asks else ())]))
+
+    def _check_policy(self) -> None:
+        """Raise ValueError if something is to be decided that an external program does not decide."""
+        others = sorted(set(self.decisions) - {"scale-up", "scale-down"})
+        if others:
+            raise ValueError(f"policy: an external program does not decide {others[0]}; leave it out of decisions")
+        if CAPACITY_REQUESTS in self.taken_decisions:
+            raise ValueError("policy: an external program answers no provisioningRequest; leave it out")
+
     @model_validator(mode="after")
     def _can_run(self) -> Self:
         if self.trace is not None and self.recording is not None:
             raise ValueError("trace and recording contradict each other; give one of them")
-        others = sorted(set(self.decisions) - {"scale-up", "scale-down"})
-        if self.policy is not None and others:
-            raise ValueError(f"policy: an external program does not decide {others[0]}; leave it out of decisions")
+        if self.policy is not None:
+            self._check_policy()
         if self.start.tzinfo is None:
             raise ValueError("start: give a time zone, such as Z")
         if not 1970 < self.start.year < LAST_YEAR:

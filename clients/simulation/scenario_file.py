@@ -93,6 +93,8 @@ def _with_trace(scenario: Scenario, path: Path) -> tuple[Scenario, Trace]:
     """Return a scenario and its trace; one of SimKube sets beginning and length, if the scenario does not."""
     if not is_simkube(path):
         return scenario, read_arrivals(path)
+    if scenario.trace is not None and scenario.trace.provisioning_request is not None:
+        raise ScenarioError(f"{path}: trace.provisioningRequest: pods of SimKube come as recorded; leave it out")
     traced = read_simkube(path)
     own = {"start": datetime.fromtimestamp(traced.begin_s, UTC), "duration": traced.length_s + AFTER_S}
     missing = {"start", "duration"} - scenario.model_fields_set

@@ -108,7 +108,7 @@ class ClusterSimulation:
         self._timer_s = self.begin_s
         self._full = FullCluster()
         # Slack, pod costs and replacements depend on more of a pod than its node.
-        self._only_scales = set(self.scenario.decisions) <= {"scale-up", "scale-down"}
+        self._only_scales = set(self.scenario.taken_decisions) <= {"scale-up", "scale-down"}
         self.round_count = 0
         self._sample_s = self.begin_s
         self._sample_every_s = max(60.0, self.scenario.duration / SAMPLES)
@@ -213,6 +213,9 @@ class ClusterSimulation:
         if self.measurements.running:
             running, self.measurements.running = self.measurements.running, []
             self.workloads.started(running, now_s)
+        answered = self.measurements.requests.take_answered()
+        if answered:
+            self.workloads.answered(answered, now_s)
         self.reclaims.draw(self.cluster.state, now_s)
 
     def _watch(self, things: Mapping[str, Any], entries: list[JournalEntry]) -> None:
@@ -228,7 +231,8 @@ class ClusterSimulation:
         self.round_count += 1
         status = done.status
         assert status is not None, "there is an actuator"
-        self._timer_s = next_due(now_s, done.request.settings, done.answer, status)
+        requests = self.measurements.requests.open
+        self._timer_s = next_due(now_s, done.request.settings, done.answer, status, requests)
         self._full.add(done)
         self.decisions.add(now_s, done)
         if done.answer.HasField("slack"):
@@ -252,7 +256,7 @@ class ClusterSimulation:
             session = PlannerSession(WithoutIdleGrowth(link, self._is_idle) if self._options.skip_idle else link)
             settings = RoundSettings(
                 cluster=self.scenario.name,
-                decisions=tuple(NAMES[name] for name in self.scenario.decisions),
+                decisions=tuple(NAMES[name] for name in self.scenario.taken_decisions),
                 plan=self.settings,
                 groups=tuple(self._declared),
                 apply_pod_costs="pod-costs" in self.scenario.decisions,

@@ -1,22 +1,25 @@
 """When the next round of the loop can decide anything new although nothing has changed.
 
-Decides only which times require a round: ends of timers of nodes, cool-downs, back-offs and evictions, and the times at
-which a failed simulation is no longer valid. Rounds between them would repeat the last answer, so a simulation skips
-them. Units: seconds, Unix time.
+Decides only which times require a round: ends of timers of nodes, cool-downs, back-offs, evictions, bookings and the
+search for room, and the times at which a failed simulation is no longer valid. Rounds between them would repeat the
+last answer, so a simulation skips them. Units: seconds, Unix time.
 """
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import numpy as np
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 
+from trimtab.clients.simulation.request_times import OpenRequest
 from trimtab.v1 import actuator_pb2, plan_pb2
 
 LONGEST_PAUSE_S: Final = 600.0
 """Longest time between rounds: ages of pods in settings count, too, and slack has schedules."""
 SLACK_PAUSE_S: Final = 60.0
+LONGEST_SEEK_S: Final = 7 * 86_400.0
 _COOL_DOWNS: Final = (
     ("delay_after_add", 600.0, "last_scale_up_time"),
     ("delay_after_delete", 0.0, "last_deletion_time"),
@@ -25,12 +28,17 @@ _COOL_DOWNS: Final = (
 
 
 def next_due(
-    now_s: float, settings: plan_pb2.PlanSettings, answer: plan_pb2.PlanResponse, status: actuator_pb2.ActuatorStatus
+    now_s: float,
+    settings: plan_pb2.PlanSettings,
+    answer: plan_pb2.PlanResponse,
+    status: actuator_pb2.ActuatorStatus,
+    requests: Iterable[OpenRequest] = (),
 ) -> float:
-    """Return the first time after `now_s` at which a timer ends; at most `LONGEST_PAUSE_S` later."""
+    """Return the first time after `now_s` at which a timer ends; at most `LONGEST_PAUSE_S` later. requests : the
+    ProvisioningRequests for which room is sought."""
     latest = now_s + (SLACK_PAUSE_S if answer.HasField("slack") else LONGEST_PAUSE_S)
     moments = [*_nodes(settings, answer), *_groups(settings, status), *_pods(now_s, settings, status)]
-    moments += _replacements(settings, answer)
+    moments += [*_replacements(settings, answer), *_requests(settings, answer, requests)]
     # A timer may end exactly at its time or only after it: there is a round for each.
     twice = (later for moment in moments for later in (moment, moment + 0.001))
     return min((moment for moment in twice if now_s < moment < latest), default=latest)
@@ -60,6 +68,16 @@ def _replacements(settings: plan_pb2.PlanSettings, answer: plan_pb2.PlanResponse
     stable_s = _seconds(settings.replacement, "stable_time", 0.0)
     for since in set(np.frombuffer(kept.planned.time_ns, "<i8").tolist()):
         yield since / 1e9 + stable_s
+
+
+def _requests(
+    settings: plan_pb2.PlanSettings, answer: plan_pb2.PlanResponse, requests: Iterable[OpenRequest]
+) -> Iterator[float]:
+    """Yield when bookings end, and when requests fail for want of room. Times are compared in whole seconds."""
+    yield from (one.booked_until for one in answer.capacity_requests.requests if one.booked_until)
+    sought_s = math.ceil(_seconds(settings.capacity_requests, "max_seek_time", LONGEST_SEEK_S))
+    for one in requests:
+        yield math.floor(one.since_s) + (one.valid_s or sought_s)
 
 
 def _groups(settings: plan_pb2.PlanSettings, status: actuator_pb2.ActuatorStatus) -> Iterator[float]:

@@ -7,21 +7,45 @@ pod's lifetime starts when it is ready: it starts again for an evicted pod. Unit
 import copy
 import heapq
 import json
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
 from trimtab.clients.simulation.cluster.pod_groups import group_of
 from trimtab.clients.simulation.cluster.pods import SimulatedPod, format_time
 from trimtab.clients.simulation.cluster.replicas import scale
 from trimtab.clients.simulation.loads import arrivals, changes
-from trimtab.clients.simulation.objects import budget, controller, gang_name, job, pod_group, pod_template
+from trimtab.clients.simulation.objects import (
+    budget,
+    controller,
+    gang_name,
+    job,
+    pod_group,
+    pod_template,
+    provisioning_request,
+    requested_template,
+)
 from trimtab.clients.simulation.recorded import RecordedCluster
-from trimtab.clients.simulation.scenario import Batch, Scenario, TraceModel, WorkloadModel
+from trimtab.clients.simulation.scenario import Batch, PodModel, Scenario, TraceModel, WorkloadModel
+from trimtab.clients.simulation.scenario_requests import JobRequestModel
 from trimtab.clients.simulation.traces.arrivals import Arrival
 from trimtab.clients.simulation.traces.traced_objects import TracedObjects, TracedSize
 
 Json = dict[str, Any]
+
+
+class _NewJob(NamedTuple):
+    """A job that arrives. least : fewest of its pods that start together, 0 = each by itself; request : None = its pods
+    are created at once."""
+
+    namespace: str
+    name: str
+    labels: Json
+    pod: PodModel
+    pods: int
+    lifetime_s: float | None
+    least: int
+    request: JobRequestModel | None
 
 
 class Workloads:
@@ -37,6 +61,9 @@ class Workloads:
         self._lifetimes: dict[str, float] = {}
         # Owners of recorded pods that have arrived, by namespace and name of the pod.
         self._owner_of_recorded: dict[tuple[str, str], str] = {}
+        # What is created once a ProvisioningRequest is provisioned, by its "namespace/name": a job, and before it its
+        # PodGroup.
+        self._requested: dict[str, list[tuple[Json, Any]]] = {}
         self.pod_starts = pod_starts
 
     def add(self, workload: WorkloadModel, now_s: float) -> None:
@@ -58,29 +85,35 @@ class Workloads:
 
     def add_batch(self, batch: Batch) -> None:
         """Add jobs that arrive."""
+        least = 0 if batch.gang is None else batch.gang.min_count or batch.pods
         for one in arrivals(self._scenario, batch):
-            name = f"{batch.name}-{one.number}"
-            template = pod_template(batch.pod, {"app": batch.name}, name if batch.gang else "")
-            item = job(batch.namespace, name, template, batch.pods)
-            if batch.gang is not None:
-                least, version = batch.gang.min_count or batch.pods, self._scenario.scheduler.pod_groups
-                group = pod_group(batch.namespace, name, least, batch.pod, version)
-                self._push(self._begin_s + one.at_s, group, None)
-            self._push_job(self._begin_s + one.at_s, item, one.lifetime_s, batch.pod.start)
+            new = _NewJob(
+                batch.namespace,
+                f"{batch.name}-{one.number}",
+                {"app": batch.name},
+                batch.pod,
+                batch.pods,
+                one.lifetime_s,
+                least,
+                batch.provisioning_request,
+            )
+            self._add_job(one.at_s, new)
 
     def add_trace(self, model: TraceModel, trace: Sequence[Arrival]) -> None:
         """Add the pods of a trace."""
         for number, one in enumerate(trace):
             spec = {**model.pod.spec, **(json.loads(one.spec) if one.spec else {})}
-            pod = model.pod.model_copy(update={"cpu": one.cpu, "memory": one.memory, "spec": spec})
-            name = f"trace-{number}"
-            namespace = one.namespace or model.namespace
-            template = pod_template(pod, {"app": "trace", **dict(one.labels)}, name if one.gang else "")
-            item = job(namespace, name, template, one.pods)
-            if one.gang:
-                group = pod_group(namespace, name, one.gang, pod, self._scenario.scheduler.pod_groups)
-                self._push(self._begin_s + one.at_s, group, None)
-            self._push_job(self._begin_s + one.at_s, item, one.lifetime_s, pod.start)
+            new = _NewJob(
+                one.namespace or model.namespace,
+                f"trace-{number}",
+                {"app": "trace", **dict(one.labels)},
+                model.pod.model_copy(update={"cpu": one.cpu, "memory": one.memory, "spec": spec}),
+                one.pods,
+                one.lifetime_s,
+                one.gang,
+                model.provisioning_request,
+            )
+            self._add_job(one.at_s, new)
 
     def add_recorded(self, recorded: RecordedCluster) -> None:
         """Add the pods of a recording, and how controllers change."""
@@ -129,6 +162,21 @@ class Workloads:
             if pod is not None and lifetime_s is not None:
                 self._push(now_s + lifetime_s, {"kind": "Pod", "key": (namespace, name)}, pod.uid)
 
+    def answered(self, requests: Mapping[str, bool], now_s: float) -> None:
+        """Start the jobs whose ProvisioningRequests, by "namespace/name", are provisioned; those whose requests have
+        failed never start, and these requests go."""
+        for key, is_provisioned in requests.items():
+            parts = self._requested.pop(key, ())
+            if is_provisioned:
+                for item, value in parts:
+                    self._push(now_s, item, value)
+            elif parts:
+                uid = parts[-1][0]["metadata"]["uid"]
+                self._lifetimes.pop(uid, None)
+                del self.pod_starts[uid]
+                with self._cluster.transaction():
+                    self._drop_of_job(key)
+
     def next_s(self) -> float | None:
         """Return the time of the next event, None = there is none."""
         return self._due[0][0] if self._due else None
@@ -145,6 +193,8 @@ class Workloads:
                     self._depart(item["key"])
                 elif item["kind"] == "PodGroup":
                     self._put_group(item)
+                elif item["kind"] == "ProvisioningRequest":
+                    self._ask(item, value)
                 elif item["kind"] == "Size":
                     self._resize(item["owner"], value)
                 elif item["kind"] == "Traced":
@@ -176,6 +226,7 @@ class Workloads:
         group = state.others.get(f"PodGroup/{key[0]}/{group_of(pod.spec)}")
         if group is not None:
             state.drop(group)
+        self._drop_of_job(f"{key[0]}/{owner['metadata']['name']}")
         del self._lifetimes[owner["metadata"]["uid"]], self.pod_starts[owner["metadata"]["uid"]]
 
     def _put_group(self, group: Json) -> None:
@@ -183,6 +234,20 @@ class Workloads:
         state, metadata = self._cluster.state, group["metadata"]
         if f"PodGroup/{metadata['namespace']}/{metadata['name']}" not in state.others:
             state.put({**group, "metadata": {**metadata, "creationTimestamp": format_time(state.now_ms)}})
+
+    def _ask(self, request: Json, template: Json) -> None:
+        """Create a ProvisioningRequest now, with its PodTemplate."""
+        state = self._cluster.state
+        state.put(template)
+        created = {"creationTimestamp": format_time(state.now_ms)}
+        state.put({**request, "metadata": {**request["metadata"], **created}})
+
+    def _drop_of_job(self, key: str) -> None:
+        """Remove the ProvisioningRequest of a job and its PodTemplate, if it has them: "namespace/name" of the job."""
+        others = self._cluster.state.others
+        for item in [others.get(f"{kind}/{key}") for kind in ("ProvisioningRequest", "PodTemplate")]:
+            if item is not None:
+                self._cluster.state.drop(item)
 
     def _arrive(self, item: Json) -> None:
         """Create a recorded pod."""
@@ -232,13 +297,35 @@ class Workloads:
         if pod is not None:
             state.drop_pod(pod)
 
+    def _add_job(self, at_s: float, new: _NewJob) -> None:
+        """Add a job that arrives, or the ProvisioningRequest that it waits for. at_s : since the beginning."""
+        namespace, name, begin_s = new.namespace, new.name, self._begin_s + at_s
+        template = pod_template(new.pod, new.labels, name if new.least else "", name if new.request else "")
+        item = job(namespace, name, template, new.pods)
+        parts: list[tuple[Json, Any]] = []
+        if new.least:
+            version = self._scenario.scheduler.pod_groups
+            parts.append((pod_group(namespace, name, new.least, new.pod, version), None))
+        parts.append((item, self._prepare_job(item, new.lifetime_s, new.pod.start)))
+        if new.request is None:
+            for part, value in parts:
+                self._push(begin_s, part, value)
+            return
+        self._requested[f"{namespace}/{name}"] = parts
+        wanted = requested_template(namespace, name, pod_template(new.pod, new.labels))
+        self._push(begin_s, provisioning_request(namespace, name, new.request, new.pods), wanted)
+
     def _push_job(self, at_s: float, item: Json, lifetime_s: float | None, pod_start_s: float) -> None:
+        self._push(at_s, item, self._prepare_job(item, lifetime_s, pod_start_s))
+
+    def _prepare_job(self, item: Json, lifetime_s: float | None, pod_start_s: float) -> int:
+        """Note the times of a job's pods; return how many it will have, and leave it without any."""
         uid, pods = item["metadata"]["uid"], item["spec"]["parallelism"]
         self.pod_starts[uid] = pod_start_s
         if lifetime_s is not None:
             self._lifetimes[uid] = lifetime_s
         item["spec"]["parallelism"] = 0
-        self._push(at_s, item, pods)
+        return int(pods)
 
     def _push(self, at_s: float, item: Json, value: Any) -> None:
         self._count += 1

@@ -31,6 +31,14 @@ FIGURES: tuple[tuple[str, Callable[[Summary], str]], ...] = (
     ("time to full gang, median", lambda one: duration(one["timeToFullGangS"]["p50"])),
     ("  90 % of gangs within", lambda one: duration(one["timeToFullGangS"]["p90"])),
     ("  longest gang", lambda one: duration(one["timeToFullGangS"]["max"])),
+    ("ProvisioningRequests", lambda one: f"{one['requests']:,}"),
+    ("  provisioned", lambda one: f"{one['requestsProvisioned']:,}"),
+    ("  failed", lambda one: f"{one['requestsFailed']:,}"),
+    ("  revoked", lambda one: f"{one['requestsRevoked']:,}"),
+    ("  waiting at the end", lambda one: f"{one['requestsWaitingAtEnd']:,}"),
+    ("time to provisioned, median", lambda one: duration(one["timeToProvisionedS"]["p50"])),
+    ("  90 % of requests within", lambda one: duration(one["timeToProvisionedS"]["p90"])),
+    ("  longest request", lambda one: duration(one["timeToProvisionedS"]["max"])),
     ("evictions", lambda one: f"{one['evictions']:,}"),
     ("  a thousand pod-hours", lambda one: f"{1000 * one['evictionsPerPodHour']:,.2f}"),
     ("  that waited for a budget", lambda one: f"{one['budgetWaits']:,}"),
@@ -67,6 +75,7 @@ MAIN_FIGURES = {
 _NAMES = [name for name, _ in FIGURES]
 _PARTS: tuple[tuple[str, int, tuple[str, ...]], ...] = (
     ("gangs whole", 5, ("gangsWhole", "gangsNotWholeAtEnd")),
+    ("ProvisioningRequests", 8, ("requests",)),
     ("slack, core-hours", 4, ("slackCpuHours", "slackTaken")),
     ("machines reclaimed", 3, ("reclaims",)),
     ("pods preempted", 2, ("preemptions",)),
@@ -75,8 +84,9 @@ _PARTS: tuple[tuple[str, int, tuple[str, ...]], ...] = (
 
 
 def figures(results: Sequence[dict[str, Any]]) -> list[tuple[str, list[str]]]:
-    """Return the name of each figure with its text for each result; without those of gangs, slack, reclaims and
-    preemptions if there were none, and those that the results do not tell: a recording has fewer than a simulation.
+    """Return the name of each figure with its text for each result; without those of gangs, ProvisioningRequests,
+    slack, reclaims and preemptions if there were none, and those that the results do not tell: a recording has fewer
+    than a simulation.
     """
     hidden: set[int] = set()
     for first, count, keys in _PARTS:

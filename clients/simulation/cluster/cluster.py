@@ -43,6 +43,12 @@ from trimtab.clients.simulation.cluster.controllers import Controllers, Delays, 
 from trimtab.clients.simulation.cluster.database import Database, JournalEntry, ObjectStore
 from trimtab.clients.simulation.cluster.faults import Faults
 from trimtab.clients.simulation.cluster.pods import PodKey, SimulatedPod, parse_time_ms
+from trimtab.clients.simulation.cluster.provisioning_requests import (
+    REQUEST,
+    known_request,
+    request_object,
+    with_conditions,
+)
 from trimtab.clients.simulation.cluster.scheduler import NodeInfo, PodScheduler
 from trimtab.clients.simulation.cluster.state import ClusterState
 
@@ -72,7 +78,6 @@ class SimulatedCluster:
         # PodGroupCost objects by namespace and name; not kept in the file: their writer writes them again.
         self._group_costs: dict[tuple[str, str], KnownGroupCost] = {}
         self._buffers: dict[str, KnownBuffer] = {}
-        self._capacity_requests: dict[str, KnownCapacityRequest] = {}
         # The nodes as last listed, and how often nodes had changed by then.
         self._listed: list[NodeView] = []
         self._listed_at = -1
@@ -234,26 +239,24 @@ class SimulatedCluster:
 
     def put_capacity_request(self, one: KnownCapacityRequest) -> None:
         """Create or replace a ProvisioningRequest, as its user does."""
-        with self.transaction("put_capacity_request", one.key):
-            self._capacity_requests[one.key] = one
+        with self.transaction("put_capacity_request", one.key) as state:
+            state.put(request_object(one))
 
     def capacity_requests(self) -> Sequence[KnownCapacityRequest]:
         """Return all ProvisioningRequests."""
-        with self.transaction("capacity_requests"):
-            return [one for _, one in sorted(self._capacity_requests.items())]
+        with self.transaction("capacity_requests") as state:
+            return [known_request(item) for _, item in sorted(state.others.items()) if item["kind"] == REQUEST]
 
     def write_capacity_conditions(self, one: KnownCapacityRequest, conditions: Sequence[Mapping[str, Any]]) -> None:
         """Write the conditions of a ProvisioningRequest that has not changed since it was read."""
-        with self.transaction("write_capacity_conditions", one.key):
-            stored = self._capacity_requests.get(one.key)
-            if stored is None:
+        with self.transaction("write_capacity_conditions", one.key) as state:
+            item = state.others.get(f"{REQUEST}/{one.key}")
+            if item is None:
                 raise NotFoundError(f"ProvisioningRequest {one.key} does not exist")
+            stored = known_request(item)
             if (stored.uid, stored.resource_version) != (one.uid, one.resource_version):
                 raise ConflictError(f"ProvisioningRequest {one.key} has changed")
-            version = str(int(stored.resource_version or "0") + 1)
-            self._capacity_requests[one.key] = stored._replace(
-                conditions=tuple(map(dict, conditions)), resource_version=version
-            )
+            state.put(with_conditions(item, conditions))
 
     def scale(self, namespace: str, name: str, replicas: int) -> None:
         """Set a ReplicaSet's number of pods. Raises `NotFoundError`."""

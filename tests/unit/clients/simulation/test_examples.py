@@ -17,7 +17,15 @@ from trimtab.clients.simulation.scenario_file import read_scenario
 from trimtab.clients.simulation.sweep import Run, simulate
 
 EXAMPLES = Path(str(files("trimtab.clients.simulation.examples")))
-SHORT = {"shop": 1800.0, "prices": 3600.0, "spot": 5400.0, "priorities": 3600.0, "volumes": 7200.0, "simkube": 1200.0}
+SHORT = {
+    "shop": 1800.0,
+    "prices": 3600.0,
+    "spot": 5400.0,
+    "priorities": 3600.0,
+    "volumes": 7200.0,
+    "simkube": 1200.0,
+    "requests": 7200.0,
+}
 """How much of each example runs here, seconds."""
 
 
@@ -32,7 +40,7 @@ def test_every_example_is_tried() -> None:
     assert {path.stem for path in EXAMPLES.glob("*.yaml")} == SHORT.keys()
 
 
-@pytest.mark.parametrize("name", ["spot", "priorities", "volumes", "simkube"])
+@pytest.mark.parametrize("name", ["spot", "priorities", "volumes", "simkube", "requests"])
 def test_an_example_shows_what_it_is_for(name: str) -> None:
     simulation = ran(name)
     figures: dict[str, Any] = simulation.summary()
@@ -42,6 +50,7 @@ def test_an_example_shows_what_it_is_for(name: str) -> None:
         "priorities": figures["preemptions"],
         "volumes": len([key for key in simulation.cluster.state.others if key.startswith("PersistentVolume//")]),
         "simkube": len(simulation.cluster.state.owners),
+        "requests": figures["requestsProvisioned"],
     }
     assert shown[name] > 0
 

@@ -1,11 +1,13 @@
 """ProvisioningRequests in the simulation: when the jobs that wait for them start, and what becomes of the requests."""
 
+import json
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from trimtab.clients.cli.report.command import simulated
 from trimtab.clients.cli.simulate.table import figures
 from trimtab.clients.simulation import ClusterSimulation
 from trimtab.clients.simulation.cluster.objects import condition, condition_reason
@@ -209,13 +211,15 @@ def test_the_same_seed_gives_the_same_bytes_and_another_one_does_not() -> None:
     assert first != other
 
 
-def test_the_table_has_the_figures_of_requests_only_if_there_are_any() -> None:
+def test_the_table_and_the_page_have_the_figures_of_requests_only_if_there_are_any() -> None:
     result = result_of(ran(), "default")
     shown = dict(figures([result]))
     created, provisioned, failed, *_ = counts(ran())
     assert shown["ProvisioningRequests"] == [str(created)]
     assert (shown["  provisioned"], shown["  failed"]) == ([str(provisioned)], [str(failed)])
     assert set(shown) >= {"time to provisioned, median", "  90 % of requests within", "  longest request"}
+    (table,) = simulated(json.loads(json.dumps(result))).tables
+    assert set(shown) == {line.cells[0] for line in table.lines}
     without = dict(figures([result_of(ClusterSimulation(scenario(duration="1m")).run(), "default")]))
     assert not set(without) & {"ProvisioningRequests", "  provisioned", "time to provisioned, median"}
 

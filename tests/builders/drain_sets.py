@@ -16,7 +16,7 @@ from tests.parity.scheduler_oracle.generator.source import FEATURES
 from tests.reference.scale_down.search.drain_sets import Loop
 from tests.reference.simulation.moves import Cluster
 from trimtab.planner.model.values import PodRequirements
-from trimtab.planner.placement.kernels.search import NO_MOST, Search, unknown_room
+from trimtab.planner.placement.kernels.search import NO_MIX, NO_MOST, Search, unknown_room
 from trimtab.planner.scale_down.search.kernels.drain_sets import (
     COUNTS,
     DisruptionsLeft,
@@ -88,17 +88,19 @@ def compressed(lists: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
 
 def problem_of(loop: Loop, classes: int, bounded: bool = True) -> DrainProblem:
     """Return the input of the loop. bounded : with upper bounds of the nodes' room, as attempts have them."""
+    mix = NO_MIX if loop.mix is None else np.array([("cpu", "memory").index(one) for one in loop.mix], np.int64)
     node_count, pod_count = len(loop.cluster.nodes), len(loop.cluster.pods)
     offsets, pods = compressed([loop.moving[node] for node in range(node_count)])
     pairs, budgets = compressed([[b for b, _ in loop.needs[pod]] for pod in range(pod_count)])
     needs = np.array([need for pod in range(pod_count) for _, need in loop.needs[pod]], np.uint8)
     order = np.array(loop.order, np.int32)
     most = unknown_room(order) if bounded else NO_MOST
+    mixed = np.zeros(classes if len(mix) else 0, np.int64)
     return DrainProblem(
         offsets,
         pods,
         np.array([loop.hint.get(pod, -1) for pod in range(pod_count)], np.int32),
-        Search(order, np.array(loop.allowed), *np.zeros((2, classes), np.int64), most=most),
+        Search(order, np.array(loop.allowed), *np.zeros((2, classes), np.int64), most=most, mix=mix, mixed=mixed),
         DisruptionsLeft(pairs, budgets, needs, np.array(loop.left, np.int64), np.array(loop.in_turn)),
         Minimums(
             np.array(loop.group, np.int32),

@@ -143,7 +143,8 @@ class DrainOptions(NamedTuple):
     order : `CandidateOrder.Code`; rule : for budgets; at_most : candidates to evaluate, -1 = all; repeated : how many
     of the first candidates are removed all together first, if possible: those of the last plan or of `proposed`; hinted
     : pending pods are placed on their nodes of the last loop, if possible; proposed : int32[P'] destinations instead of
-    those of the last loop, None = those.
+    those of the last loop, None = those; by_mix : pods rather go where memory will not run out before cpu, or the other
+    way round (`CapacityUse.mix`).
     """
 
     order: int
@@ -152,6 +153,7 @@ class DrainOptions(NamedTuple):
     repeated: int = 0
     hinted: bool = False
     proposed: Int32 | None = None
+    by_mix: bool = False
 
 
 class DrainSet(NamedTuple):
@@ -396,6 +398,9 @@ def prepared(task: DrainTask, search_order: Int32, options: DrainOptions) -> Dra
     problem = _fresh(task.problem, search_order)
     if options.proposed is not None:
         problem = problem._replace(hint=options.proposed)
+    if options.by_mix:
+        mixed = np.zeros(len(problem.search.cursor), np.int64)
+        problem = problem._replace(search=problem.search._replace(mix=task.capacity_use().mix, mixed=mixed))
     # A node may have been unneeded last time only because its pods are evicted in turn.
     unneeded_before = task.nodes.unneeded_before & task.settings.evict_in_turn
     in_turn = (unneeded_before | (options.rule == BudgetRule.IN_TURN)) & task.nodes.evictable_in_turn

@@ -31,6 +31,13 @@ class CapacityUse(NamedTuple):
     weight: Amounts
     free: Int64
 
+    @property
+    def mix(self) -> Int64:
+        """Return cpu (0) and memory (1), first the one of which pods to move request more of what is free. int64[2]."""
+        free = self.free[:2].astype(np.float64)
+        moving = self.weight[:2].sum(axis=1) - free
+        return np.array([0, 1] if moving[0] * free[1] >= moving[1] * free[0] else [1, 0], np.int64)
+
 
 def capacity_use(room: Amounts, used: Amounts, moving: Amounts, leaving: Bool) -> CapacityUse:
     """Return free amounts and requests of nodes. room, used, moving : int64[Q, N]; leaving : bool[N], nodes being

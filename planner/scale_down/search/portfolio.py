@@ -111,9 +111,9 @@ def _exchanged(
     best : in the first wave; made : all attempts, the first of which continues the last plan, if there was one.
     """
     first = made[0]
-    best = _exchanged_in(task, attempts, best, first, None)
     if not is_worth_exchanging(task, len(task.problem.pods)):
-        return best
+        return _better_of(task, attempts, best, attempts.make(partial(_by_mix, task, best.plan)), first)
+    best = _exchanged_in(task, attempts, best, first, None)
     best = _best_in_all_waves(task, attempts, [best, *made], first)
     budgets_bind = task.settings.max_waves > 1 and len(shares_of_budgets(task.problem, task.nodes.eligible)) > 0
     if not budgets_bind and not _has_waves(task, best.plan):
@@ -130,10 +130,19 @@ def _exchanged_in(
 ) -> Attempt[DrainSet]:
     """Return the attempt, or one with other nodes in the first wave, or in all of them, that saves more in all."""
     better = attempts.make(partial(improved, task, best.plan, all_waves))
-    if better.plan is best.plan:
-        return best
-    found = _best_of(task, first, [*([] if best is first else [best]), better])
-    return _best_in_all_waves(task, attempts, [found, best, better], first)
+    return best if better.plan is best.plan else _better_of(task, attempts, best, better, first)
+
+
+def _better_of(
+    task: DrainTask,
+    attempts: Attempts[DrainSet],
+    best: Attempt[DrainSet],
+    other: Attempt[DrainSet],
+    first: Attempt[DrainSet],
+) -> Attempt[DrainSet]:
+    """Return which of two attempts saves more in all waves, else the better one in the first."""
+    found = _best_of(task, first, [*([] if best is first else [best]), other])
+    return _best_in_all_waves(task, attempts, [found, best, other], first)
 
 
 def _best_in_all_waves(
@@ -145,12 +154,13 @@ def _best_in_all_waves(
     """
     if not any(_has_waves(task, one.plan) for one in made):
         return made[0]
-    saving: dict[bytes, float] = {}
+    saving: dict[tuple[bool, bytes], float] = {}
     ranked = []
     for one in made:
         if one.plan.stopped_at >= 0:
             continue
-        key = np.concatenate([np.sort(one.plan.accepted), one.plan.later.nodes]).tobytes()
+        nodes = np.concatenate([np.sort(one.plan.accepted), one.plan.later.nodes])
+        key = one.plan.options.by_mix, nodes.tobytes()
         if key not in saving:
             whole = attempts.make(partial(_in_all_waves, task, one.plan)).plan
             saving[key] = _saving(task, whole) * (1.0 if one is first else 1.0 / _margin(task))
@@ -197,6 +207,16 @@ def _chosen(task: DrainTask, plan: DrainSet, tried: int, headroom: float) -> Cho
 def _repeat(task: DrainTask, state: SimulationState, plan: DrainSet) -> DrainSet:
     """Make a set's attempt again, with as many candidates as it had time for."""
     options = plan.options._replace(at_most=plan.reached)
+    return run(_searching_as(task, plan, state), plan.candidates, options)
+
+
+def _by_mix(task: DrainTask, plan: DrainSet, state: SimulationState) -> DrainSet:
+    """Make a set's attempt again, in which pods rather go to nodes with their mix of cpu and memory.
+
+    Nodes with little memory for their cores would else fill up with the first pods that come, and their cores be lost:
+    of a cluster with 1,000 nodes, 568 go in place of 544. An exchange finds such places by itself, in small clusters.
+    """
+    options = plan.options._replace(by_mix=True)
     return run(_searching_as(task, plan, state), plan.candidates, options)
 
 

@@ -14,7 +14,8 @@ class Loop:
 
     moving : pods to move by node; order : nodes in search order; hint : node by pod; needs : budgets by pod, with the
     disruptions that its move uses; left : disruptions by budget; in_turn : by node, whether one remaining disruption is
-    enough; group, group_left, amount, amount_left : minimums.
+    enough; group, group_left, amount, amount_left : minimums; mix : the scarce resource and another one, None = pods go
+    anywhere; kind : class of each pod; looked : by class, position in `order` up to which nodes have the mix of a pod.
     """
 
     cluster: Cluster
@@ -35,6 +36,9 @@ class Loop:
     accepted: list[int] = field(default_factory=list)
     incoming: dict[int, list[int]] = field(default_factory=dict)
     freed: int = 0
+    mix: tuple[str, str] | None = None
+    kind: list[int] = field(default_factory=list)
+    looked: dict[int, int] = field(default_factory=dict)
 
     def run(self, candidates: list[int]) -> None:
         """Try every candidate in order."""
@@ -155,9 +159,31 @@ class Loop:
         return ACCEPTED
 
     def _place_for(self, pod: int) -> int:
-        names = list(self.cluster.nodes)
         wanted = [self.hint[pod]] if self.hint.get(pod, -1) >= 0 else []
-        for node in [*wanted, *self.order]:
-            if self.allowed[node] and fits(self.cluster, self.cluster.pods[pod], names[node]):
-                return node
-        return -1
+        if any(self._admits(node, pod) for node in wanted):
+            return wanted[0]
+        if self.mix and not self.cluster.pods[pod].pinned:
+            at = self.looked.get(self.kind[pod], 0)
+            while at < len(self.order) and not (
+                self._admits(self.order[at], pod) and self._is_like(self.order[at], pod)
+            ):
+                at += 1
+            self.looked[self.kind[pod]] = at
+            if at < len(self.order):
+                return self.order[at]
+        return next((node for node in self.order if self._admits(node, pod)), -1)
+
+    def _admits(self, node: int, pod: int) -> bool:
+        """Return whether a node may get a pod."""
+        name = list(self.cluster.nodes)[node]
+        return self.allowed[node] and fits(self.cluster, self.cluster.pods[pod], name)
+
+    def _is_like(self, node: int, pod: int) -> bool:
+        """Return whether a node has as much of the other resource for the scarce one as a pod requests."""
+        assert self.mix is not None
+        scarce, other = self.mix
+        row = list(self.cluster.nodes.values())[node]
+        requests = [dict(one.spec.requests) for one in self.cluster.pods_on(row.name)]
+        free = {name: row.allocatable.get(name, 0) - sum(one.get(name, 0) for one in requests) for name in self.mix}
+        wanted = dict(self.cluster.pods[pod].spec.requests)
+        return float(wanted.get(other, 0)) * float(free[scarce]) <= float(wanted.get(scarce, 0)) * float(free[other])

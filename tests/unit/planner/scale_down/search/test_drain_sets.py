@@ -1,5 +1,6 @@
 """The greedy loop agrees with its naive twin, node for node and pod for pod, on random clusters."""
 
+from collections.abc import Callable
 from random import Random
 
 import numpy as np
@@ -7,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders.columns import snapshot
-from tests.builders.drain_sets import compressed, problem_of, random_loop, some_rows
+from tests.builders.drain_sets import SomeRows, compressed, problem_of, random_loop, some_rows, tight_rows
 from tests.builders.examples import examples
 from tests.reference.scale_down.search.drain_sets import Loop
 from trimtab.planner.placement.kernels.search import SEARCHES
@@ -22,10 +23,15 @@ from trimtab.planner.simulation.build import build_simulation
 from trimtab.planner.simulation.kernels import mark, revert
 
 
-def run_both(seed: int, bounded: bool = True) -> tuple[Loop, DrainProblem, list[int]]:
-    loop = random_loop(seed)
-    nodes, pods, namespaces = some_rows(seed)
+def run_both(
+    seed: int, bounded: bool = True, rows_of: Callable[[int], SomeRows] = some_rows
+) -> tuple[Loop, DrainProblem, list[int]]:
+    """Run both on one cluster. Pods go by their mix of cpu and memory in two of three."""
+    loop = random_loop(seed, rows_of)
+    nodes, pods, namespaces = rows_of(seed)
     simulation = build_simulation(snapshot(nodes, pods, namespaces))
+    loop.mix = Random(seed + 5).choice([None, ("cpu", "memory"), ("memory", "cpu")])
+    loop.kind = simulation.state.pod_class.tolist()
     problem = problem_of(loop, len(simulation.state.local_class), bounded)
     count = len(nodes)
     candidates = Random(seed).sample(range(count), Random(seed + 1).randint(0, count))
@@ -49,7 +55,18 @@ def run_both(seed: int, bounded: bool = True) -> tuple[Loop, DrainProblem, list[
 @given(st.integers(0, 2**48))
 @examples(150)
 def test_the_loop_and_its_twin_agree_on_every_outcome(seed: int) -> None:
-    loop, problem, candidates = run_both(seed)
+    assert_agree(seed, some_rows)
+
+
+@given(st.integers(0, 2**48))
+@examples(150)
+def test_they_agree_where_nodes_are_nearly_full_of_pods_of_a_few_mixes(seed: int) -> None:
+    assert_agree(seed, tight_rows)
+
+
+def assert_agree(seed: int, rows_of: Callable[[int], SomeRows]) -> None:
+    """Check every outcome of both."""
+    loop, problem, candidates = run_both(seed, rows_of=rows_of)
     taken = problem.counts[4]
     assert problem.accepted[:taken].tolist() == loop.accepted
     assert {n: int(problem.outcome[n]) for n in candidates} == loop.outcome

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.builders.drain_sets import APP, WEB, big_or_small, web
-from tests.builders.kubernetes import Json, labelled, node, node_group, pdb, spread
+from tests.builders.kubernetes import Json, labelled, node, node_group, pdb, pod, spread
 from tests.builders.scale_down import NOW_S, plan
 from trimtab.planner.scale_down.search import portfolio
 from trimtab.planner.scale_down.search.orders import shuffled
@@ -152,3 +152,19 @@ def test_what_a_plan_saves_is_added_in_one_order_before_it_goes_into_the_state()
         saved += prices[int(name[1:])]
     assert saved != float(np.array([prices[int(name[1:])] for name in found.unneeded]).sum())
     assert ScaleDownOpaque.FromString(found.state.opaque).headroom == 1.0 / saved
+
+
+def by_mix() -> list[Json]:
+    """Return a priced node with four pods of much and eight of little memory, and empty nodes outside its group that
+    take them all only if the first and the last, with a quarter of the middle one's memory, get those of little."""
+    heavy = [pod(f"a-heavy-{at}", "1", "4Gi", node="goes", owner=WEB) for at in range(4)]
+    light = [pod(f"b-light-{at}", "1", "1Gi", node="goes", owner=WEB) for at in range(8)]
+    stay = [node(name, "4", memory=size) for name, size in (("a-poor", "5Gi"), ("b-rich", "17Gi"), ("c-poor", "5Gi"))]
+    return [WEB, node("goes", "30", memory="64Gi"), *stay, *heavy, *light, node_group("g", nodes=["goes"], price=1.0)]
+
+
+def test_pods_go_to_nodes_with_their_mix_of_cpu_and_memory_where_no_exchange_is_made() -> None:
+    with patch.object(portfolio, "is_worth_exchanging", return_value=False):
+        found = plan(by_mix(), settings={"candidateOrders": ["PRICE"]})
+    assert found.unneeded == ["goes"]
+    assert {target for pod, target in found.destinations.items() if "heavy" in pod} == {"b-rich"}

@@ -111,9 +111,9 @@ def _exchanged(
     best : in the first wave; made : all attempts, the first of which continues the last plan, if there was one.
     """
     first = made[0]
+    before, best = best, _exchanged_in(task, attempts, best, first, None)
     if not is_worth_exchanging(task, len(task.problem.pods)):
-        return _better_of(task, attempts, best, attempts.make(partial(_by_mix, task, best.plan)), first)
-    best = _exchanged_in(task, attempts, best, first, None)
+        return _better_of(task, attempts, best, attempts.make(partial(_by_mix, task, before.plan)), first)
     best = _best_in_all_waves(task, attempts, [best, *made], first)
     budgets_bind = task.settings.max_waves > 1 and len(shares_of_budgets(task.problem, task.nodes.eligible)) > 0
     if not budgets_bind and not _has_waves(task, best.plan):

@@ -439,7 +439,7 @@ def test_the_python_examples_print_plans_nodes_and_advice(
         with PlannerClient(address, RetryPolicy(total_s=240)) as client:
             client.wait_until_serving(240)
         exec(compile(second.replace("127.0.0.1:8085", address), "python.md", "exec"), {})
-        assert capsys.readouterr().out.startswith("Plan: 161 of 300 nodes can go")
+        assert capsys.readouterr().out.startswith("Plan: 170 of 300 nodes can go")
         exec(compile(third.replace("127.0.0.1:8085", address), "python.md", "exec"), {})
     printed = capsys.readouterr().out.splitlines()
     assert len(printed) > 100

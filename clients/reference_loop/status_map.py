@@ -107,9 +107,31 @@ class StatusMap:
 
 
 def _held_room(done: RoundResult) -> dict[str, Any]:
-    """Return what is told of slack and of ProvisioningRequests, as far as there are any."""
+    """Return what is told of slack, gangs and ProvisioningRequests, as far as there are any."""
     found = {"slack": _slack(done)} if done.answer.HasField("slack") else {}
+    if done.answer.scale_up.gangs:
+        found["gangs"] = _gangs(done)
     return found | ({"provisioningRequests": _requests(done)} if done.answer.capacity_requests.requests else {})
+
+
+def _gangs(done: RoundResult) -> dict[str, Any]:
+    """Return how many gangs with waiting pods can start whole, how many cannot for which reason, what the first of
+    these lack, and nodes that came, or are to come, for nothing."""
+    gangs = done.answer.scale_up.gangs
+    lacking = [one for one in gangs if one.reason]
+    reasons = Counter(reason_pb2.GangReason.Code.Name(one.reason) for one in lacking)
+    found: dict[str, Any] = {"canStartWhole": len(gangs) - len(lacking), "lacking": dict(sorted(reasons.items()))}
+    if lacking:
+        found["problems"] = [f"{one.group}: {one.detail}" for one in lacking[:MOST_PROBLEMS]]
+    nodes = sorted({node for one in gangs for node in one.useless_nodes})
+    if nodes:
+        found["uselessNodes"] = nodes
+    upcoming: Counter[str] = Counter()
+    for one in gangs:
+        upcoming.update(one.useless_upcoming)
+    if upcoming:
+        found["uselessUpcoming"] = dict(sorted(upcoming.items()))
+    return found
 
 
 def _slack(done: RoundResult) -> dict[str, Any]:

@@ -112,3 +112,21 @@ def test_too_many_unready_nodes_are_reported(server: FakeApiServer) -> None:
         "message": "4 of 8 nodes are unready",
         "nodeCounts": {"registered": {"total": 8}},
     }
+
+
+def test_gangs_are_reported_with_what_they_lack_and_the_nodes_that_came_for_nothing(server: FakeApiServer) -> None:
+    answer = plan_pb2.PlanResponse()
+    answer.scale_up.gangs.add(group="a/whole", placed_count=4)
+    lacking = answer.scale_up.gangs.add(group="a/big", reason=reason_pb2.GangReason.MAX_SIZE_REACHED, detail="2 lack")
+    lacking.useless_nodes.extend(["n2", "n1"])
+    lacking.useless_upcoming["g"] = 3
+    done = RoundResult(plan_pb2.PlanRequest(), answer, None, was_delta=False)
+    api = Api(Connection(server.url, urllib3.PoolManager(), lambda: ""))
+    StatusMap(api, "kube-system", "trimtab-status").write(done, "", 1_800_000_000)
+    assert yaml.safe_load(server.documents[PATH]["data"]["status"])["gangs"] == {
+        "canStartWhole": 1,
+        "lacking": {"MAX_SIZE_REACHED": 1},
+        "problems": ["a/big: 2 lack"],
+        "uselessNodes": ["n1", "n2"],
+        "uselessUpcoming": {"g": 3},
+    }

@@ -24,8 +24,9 @@ class PodEvent(NamedTuple):
 
 def changes_of(path: Path) -> list[Json]:
     """Return the recorded requests that are complete."""
-    lines = path.read_text().splitlines()
-    return [one for one in map(json.loads, lines) if one["stage"] == "ResponseComplete"]
+    # The API server may be about to write the last line.
+    whole, _, _ = path.read_text().rpartition("\n")
+    return [one for one in map(json.loads, whole.splitlines()) if one["stage"] == "ResponseComplete"]
 
 
 def by_user(changes: Iterable[Json], user: str, verb: str, resource: str) -> list[str]:

@@ -160,6 +160,12 @@ class ClusterView:
         pairs = zip(keys[inside].tolist(), values[inside].tolist(), strict=True)
         return {self.text(key): self.text(value) for key, value in pairs}
 
+    def group_of(self, pod: ShownPod) -> str:
+        """Return the pod group of a pod, "namespace/name"; "" = it is in none."""
+        pods = self.snapshot.pods
+        name = self.text(int(_int32(pods.pod_group, pods.count)[pod.row]))
+        return f"{pod.key.partition('/')[0]}/{name}" if name else ""
+
     def pods_in_group(self, key: str) -> list[ShownPod]:
         """Return the pods of a pod group, "namespace/name", that have not ended, sorted by key."""
         namespace, _, name = key.partition("/")

@@ -14,6 +14,7 @@ from trimtab.clients.kubernetes.api import Api
 from trimtab.clients.kubernetes.registry import BY_KIND
 from trimtab.clients.reference_loop.advisory import Advisory
 from trimtab.clients.reference_loop.costs import costs
+from trimtab.clients.reference_loop.lowering import useless_upcoming
 from trimtab.clients.reference_loop.replacing import in_progress, is_over
 from trimtab.clients.reference_loop.rounds import RoundResult
 from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2, snapshot_pb2
@@ -126,9 +127,7 @@ def _gangs(done: RoundResult) -> dict[str, Any]:
     nodes = sorted({node for one in gangs for node in one.useless_nodes})
     if nodes:
         found["uselessNodes"] = nodes
-    upcoming: Counter[str] = Counter()
-    for one in gangs:
-        upcoming.update(one.useless_upcoming)
+    upcoming = useless_upcoming(done.answer)
     if upcoming:
         found["uselessUpcoming"] = dict(sorted(upcoming.items()))
     return found

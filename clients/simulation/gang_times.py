@@ -5,10 +5,11 @@ Decides what counts: each gang once, when it is whole for the first time; one th
 now. A gang whose pods all went before it was whole does not count. Units: seconds, Unix time.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from trimtab.clients.simulation.cluster.pod_groups import group_of, minimum
+from trimtab.clients.simulation.waiting_times import percentiles
 
 MOST_ENTRIES: Final = 2000
 """Maximum number of gangs listed in a result."""
@@ -49,16 +50,15 @@ class GangTimes:
                 if len(self.entries) < MOST_ENTRIES:
                     self.entries.append({"gang": group, "since": self._since_s[group], "whole": now_s})
 
-    def summary(self, now_s: float, share: Callable[[list[float], int], float], shares: tuple[int, ...]) -> Any:
-        """Return the figures so far. share : of sorted values, a percentile."""
+    def summary(self, now_s: float) -> dict[str, Any]:
+        """Return the figures so far."""
         open_ = [one for one, least in self._minimum.items() if least > 0 and one not in self._whole]
         waiting = [now_s - self._since_s[one] for one in open_ if one in self._since_s]
-        waits = sorted([*self._waited, *waiting])
+        waits = [*self._waited, *waiting]
         return {
             "gangsWhole": len(self._waited),
             "gangsNotWholeAtEnd": len(waiting),
-            "timeToFullGangS": {f"p{one}": share(waits, one) for one in shares}
-            | {"max": round(waits[-1], 3) if waits else 0.0},
+            "timeToFullGangS": percentiles(waits),
         }
 
     def _group(self, group: str, value: Any) -> str:

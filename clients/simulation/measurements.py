@@ -18,8 +18,6 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-import numpy as np
-
 from trimtab.clients.simulation.cluster.database import JournalEntry
 from trimtab.clients.simulation.cluster.state import ClusterState
 from trimtab.clients.simulation.displacements import Displacements
@@ -28,9 +26,9 @@ from trimtab.clients.simulation.gang_times import GangTimes
 from trimtab.clients.simulation.packing import packing
 from trimtab.clients.simulation.request_times import RequestTimes
 from trimtab.clients.simulation.slack_use import SlackUse
+from trimtab.clients.simulation.waiting_times import percentiles
 
 REGRET_S: Final = 1800.0
-PERCENTILES: Final = (50, 90, 99)
 
 
 class ClusterSample(NamedTuple):
@@ -149,7 +147,7 @@ class Measurements:
 
     def summary(self, begin_s: float, now_s: float) -> dict[str, Any]:
         """Return the figures of the whole simulation so far."""
-        waits = sorted([*self._waited, *(now_s - since_s for _, since_s in self._waits_since.values())])
+        waits = [*self._waited, *(now_s - since_s for _, since_s in self._waits_since.values())]
         node_s = dict(self._node_s)
         for machine in self._machines.values():
             node_s[machine.group] = node_s.get(machine.group, 0.0) + now_s - max(machine.since_s, begin_s)
@@ -160,8 +158,7 @@ class Measurements:
             "nodeHours": round(sum(hours.values()), 6),
             "nodeHoursByGroup": hours,
             "money": round(money, 6),
-            "timeToScheduleS": {f"p{share}": _percentile(waits, share) for share in PERCENTILES}
-            | {"max": round(waits[-1], 3) if waits else 0.0},
+            "timeToScheduleS": percentiles(waits),
             "podsScheduled": len(self._waited),
             "podsPendingAtEnd": len(self._waits_since),
             "evictions": self.counts["evicted"],
@@ -174,8 +171,8 @@ class Measurements:
             **self.slack.summary(now_s),
             "podsLost": self.counts["pod_lost"],
             **self.displacements.summary(now_s),
-            **self.gangs.summary(now_s, _percentile, PERCENTILES),
-            **self.requests.summary(now_s, _percentile, PERCENTILES),
+            **self.gangs.summary(now_s),
+            **self.requests.summary(now_s),
             "nodesAdded": self.counts["nodes_added"],
             "nodesRemoved": self.counts["nodes_removed"],
             "startsFailed": self.counts["start_failed"],
@@ -273,10 +270,3 @@ class Measurements:
             machine = self._machines.get(entry.subject)
             if machine is not None:
                 self._removals[machine.group].append(now_s)
-
-
-def _percentile(sorted_values: list[float], share: int) -> float:
-    """Return a percentile; always one of the measured values."""
-    if not sorted_values:
-        return 0.0
-    return round(float(np.percentile(sorted_values, share, method="inverted_cdf")), 3)

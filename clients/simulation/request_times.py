@@ -5,10 +5,11 @@ failed counts as failed, without a time. Units: seconds, Unix time.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from trimtab.clients.simulation.cluster.objects import condition
+from trimtab.clients.simulation.waiting_times import percentiles
 
 MOST_ENTRIES: Final = 2000
 """Maximum number of requests listed in a result."""
@@ -52,17 +53,16 @@ class RequestTimes:
         found, self._answered = self._answered, {}
         return found
 
-    def summary(self, now_s: float, share: Callable[[list[float], int], float], shares: tuple[int, ...]) -> Any:
-        """Return the figures so far. share : of sorted values, a percentile."""
-        waits = sorted([*self._waited, *(now_s - one.since_s for one in self._open.values())])
+    def summary(self, now_s: float) -> dict[str, Any]:
+        """Return the figures so far."""
+        waits = [*self._waited, *(now_s - one.since_s for one in self._open.values())]
         return {
             "requests": self._counts["created"],
             "requestsProvisioned": len(self._waited),
             "requestsFailed": self._counts["failed"],
             "requestsRevoked": self._counts["revoked"],
             "requestsWaitingAtEnd": len(self._open),
-            "timeToProvisionedS": {f"p{one}": share(waits, one) for one in shares}
-            | {"max": round(waits[-1], 3) if waits else 0.0},
+            "timeToProvisionedS": percentiles(waits),
         }
 
     def _request(self, name: str, item: Mapping[str, Any] | None, now_s: float) -> None:

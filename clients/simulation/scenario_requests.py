@@ -9,7 +9,7 @@ from trimtab.clients.simulation.scenario_values import MODEL_CONFIG, Duration
 ATOMIC_SCALE_UP: Final = "best-effort-atomic-scale-up.autoscaling.x-k8s.io"
 
 
-def _whole_second(value: float) -> float:
+def _at_least_a_second(value: float) -> float:
     if value < 1:
         raise ValueError("at least 1s")
     return value
@@ -24,5 +24,5 @@ class JobRequestModel(BaseModel):
         Field(default=ATOMIC_SCALE_UP, alias="class")
     )
     """Class of the request: new nodes, or only room that exists."""
-    valid_until: Annotated[Duration, AfterValidator(_whole_second)] | None = None
+    valid_until: Annotated[Duration, AfterValidator(_at_least_a_second)] | None = None
     """How long after its creation room is sought, in whole seconds; by default as the settings say, 7 days."""

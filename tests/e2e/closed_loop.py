@@ -35,6 +35,7 @@ def closed_loop(
     *,
     acts: Part = ADMIN,
     loops: Part = ADMIN,
+    interval_s: float = 0.5,
 ) -> Iterator[RestartedProcess]:
     """Run the three over node groups; yield the actuator, which may be killed. At the end the loop is told to stop and
     must do so without an error. scale_down : settings.
@@ -49,7 +50,8 @@ def closed_loop(
     )  # fmt: skip
     loop_options = (
         "--planner", planner, "--actuator", address, "--node-groups", config, "--settings", settings,
-        "--interval", 0.5, "--health-address", health, "--kubeconfig", plane.kubeconfig(loops.user), *loops.options,
+        "--interval", interval_s, "--health-address", health,
+        "--kubeconfig", plane.kubeconfig(loops.user), *loops.options,
     )  # fmt: skip
     with (
         RestartedProcess("trimtab.actuator", actuator_options, folder / "actuator.log") as actuator,

@@ -1,5 +1,6 @@
 """The reference loop's rounds on a real control plane, made one by one by a test, with an actuator process."""
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -36,6 +37,16 @@ class Rounds(NamedTuple):
         now = Timestamp()
         now.GetCurrentTime()
         return self.runner.run(f"round-{next(self.numbers)}", now, lambda: True)
+
+    def until_slack(self, result: int) -> RoundResult:
+        """Make rounds until slack has a result (`SlackResult.Code`); return the last one."""
+        end = time.monotonic() + SLOW_S
+        while time.monotonic() < end:
+            done = self.run()
+            assert not done.refused
+            if done.answer.slack.result == result:
+                return done
+        raise AssertionError(f"not so after {SLOW_S} s: {done.answer.slack}")
 
 
 @contextmanager

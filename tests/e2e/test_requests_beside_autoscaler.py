@@ -5,8 +5,6 @@ Trimtab only. Prints the figures of `docs/provisioning-requests.md`.
 The Cluster Autoscaler is upstream's, unchanged (`tests.e2e.autoscaler_process.UPSTREAM`); without it, skipped.
 """
 
-import json
-import signal
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -17,10 +15,10 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.e2e import workloads
-from tests.e2e.actuator_process import QUICK, apply, command, listed, running, serving, until
+from tests.e2e.actuator_process import apply, command, listed, running, serving, until
 from tests.e2e.autoscaler_process import UPSTREAM, autoscaler
+from tests.e2e.closed_loop import closed_loop
 from tests.e2e.control_plane.control_plane import ControlPlane, free_ports
-from tests.e2e.loop_processes import planner_at, process
 from tests.e2e.queue_stand_in import QueuedWorkload
 
 Json = dict[str, Any]
@@ -110,24 +108,8 @@ def autoscaler_alone(plane: ControlPlane, directory: Path) -> Iterator[None]:
 
 @contextmanager
 def trimtab_run(plane: ControlPlane, directory: Path) -> Iterator[None]:
-    groups = directory / "groups.json"
-    groups.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": node_groups("tt")}))
-    planner, actuator, health = (f"127.0.0.1:{port}" for port in free_ports(3))
-    common = ("--kubeconfig", plane.kubeconfig("admin"))
-    with (
-        process(
-            "trimtab.actuator", "--address", actuator, "--state-dir", directory / "state", "--cloud-config", groups,
-            *common, *QUICK, log=directory / "actuator.log",
-        ),
-        planner_at(planner, directory),
-        process(
-            "trimtab.clients.cli", "run", "--planner", planner, "--actuator", actuator, "--node-groups", groups,
-            "--interval", INTERVAL_S, "--health-address", health, *common, log=directory / "loop.log",
-        ) as looping,
-    ):  # fmt: skip
+    with closed_loop(plane, directory, node_groups("tt"), {}, interval_s=INTERVAL_S):
         yield
-        looping.send_signal(signal.SIGTERM)
-        assert looping.wait(60) == 0, (directory / "loop.log").read_text()
 
 
 @pytest.mark.timeout(700)

@@ -1,7 +1,6 @@
 """Slack on a real control plane: CapacityBuffers of the real API server, room that the real scheduler finds at once."""
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +10,8 @@ from tests.builders.capacity_buffers import buffer, template
 from tests.e2e import workloads
 from tests.e2e.actuator_process import all_ready, apply, until
 from tests.e2e.control_plane.control_plane import ControlPlane
-from tests.e2e.rounds_over_plane import Rounds, rounds_over
-from trimtab.clients.reference_loop.rounds import RoundResult, RoundSettings
+from tests.e2e.rounds_over_plane import rounds_over
+from trimtab.clients.reference_loop.rounds import RoundSettings
 from trimtab.v1 import plan_pb2, reason_pb2
 
 pytestmark = pytest.mark.e2e
@@ -34,17 +33,6 @@ def buffer_status(plane: ControlPlane, name: str) -> Json:
 
 def reasons(status: Json) -> dict[str, str]:
     return {one["type"]: one["reason"] for one in status.get("conditions", ())}
-
-
-def run_until(rounds: Rounds, result: int) -> RoundResult:
-    """Make rounds until slack has a result."""
-    end = time.monotonic() + SLOW_S
-    while time.monotonic() < end:
-        done = rounds.run()
-        assert not done.refused
-        if done.answer.slack.result == result:
-            return done
-    raise AssertionError(f"not so after {SLOW_S} s: {done.answer.slack}")
 
 
 def test_room_of_a_buffer_is_built_up_served_in_one_pass_and_built_up_again(
@@ -70,7 +58,7 @@ def test_room_of_a_buffer_is_built_up_served_in_one_pass_and_built_up_again(
     asks = [buffer("spare", podTemplateRef={"name": "chunk"}, replicas=8), buffer("lost", **LOST)]
     apply(plane, chunk, *asks)
     with rounds_over(plane, tmp_path / "actuator", asked, [workloads.group("slack", 6, "slack")]) as rounds:
-        done = run_until(rounds, reason_pb2.SlackResult.SLACK_PRESENT)
+        done = rounds.until_slack(reason_pb2.SlackResult.SLACK_PRESENT)
         assert "CapacityBuffer" not in done.absent
         # Nodes with slack on them are empty to the cluster, and stay.
         assert len(nodes(plane, "slack")) == 3
@@ -86,8 +74,8 @@ def test_room_of_a_buffer_is_built_up_served_in_one_pass_and_built_up_again(
         until(lambda: all_ready(plane), SLOW_S, "pods ready")
         assert nodes(plane, "slack") == before
 
-        run_until(rounds, reason_pb2.SlackResult.SLACK_LACKING)
-        run_until(rounds, reason_pb2.SlackResult.SLACK_PRESENT)
+        rounds.until_slack(reason_pb2.SlackResult.SLACK_LACKING)
+        rounds.until_slack(reason_pb2.SlackResult.SLACK_PRESENT)
         assert len(nodes(plane, "slack")) == 5
         plane.kubectl("delete", "capacitybuffer", "spare", "lost")
         until(

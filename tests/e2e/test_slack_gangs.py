@@ -2,7 +2,6 @@
 the room is built up again.
 """
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,8 +12,8 @@ from tests.builders import pod_group_objects as gangs
 from tests.e2e import workloads
 from tests.e2e.actuator_process import apply, listed, until
 from tests.e2e.control_plane.control_plane import GANG_GATES, SERVED, ControlPlane, cached_binaries
-from tests.e2e.rounds_over_plane import Rounds, rounds_over
-from trimtab.clients.reference_loop.rounds import RoundResult, RoundSettings
+from tests.e2e.rounds_over_plane import rounds_over
+from trimtab.clients.reference_loop.rounds import RoundSettings
 from trimtab.v1 import plan_pb2, reason_pb2
 
 pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
@@ -57,23 +56,13 @@ def nodes(plane: ControlPlane) -> set[str]:
     return {one["metadata"]["name"] for one in listed(plane, "nodes")}
 
 
-def run_until(rounds: Rounds, result: int) -> RoundResult:
-    """Make rounds until slack has a result."""
-    end = time.monotonic() + SLOW_S
-    while time.monotonic() < end:
-        done = rounds.run()
-        if done.answer.slack.result == result:
-            return done
-    raise AssertionError(f"not so after {SLOW_S} s: {done.answer.slack}")
-
-
 def test_a_gang_starts_on_the_room_that_is_kept_for_it_and_the_room_is_built_up_again(
     plane: ControlPlane, tmp_path: Path
 ) -> None:
     asked = RoundSettings("e2e", DECISIONS, plan_pb2.PlanSettings())
     apply(plane, *gang("first", slack="1"))
     with rounds_over(plane, tmp_path / "actuator", asked, [workloads.group(POOL, 3 * SIZE, POOL)]) as rounds:
-        found = run_until(rounds, Result.SLACK_PRESENT).answer.slack.objects[0]
+        found = rounds.until_slack(Result.SLACK_PRESENT).answer.slack.objects[0]
         assert (found.object, found.present_gang_count) == ("PodGroup/default/first", 1)
         until(lambda: nodes_of(plane, "first"), SLOW_S, "the first gang runs")
         before, first = nodes(plane), nodes_of(plane, "first")
@@ -85,8 +74,8 @@ def test_a_gang_starts_on_the_room_that_is_kept_for_it_and_the_room_is_built_up_
         assert nodes(plane) == before
         assert nodes_of(plane, "second") == before - first
 
-        run_until(rounds, Result.SLACK_LACKING)
-        run_until(rounds, Result.SLACK_PRESENT)
+        rounds.until_slack(Result.SLACK_LACKING)
+        rounds.until_slack(Result.SLACK_PRESENT)
         grown = nodes(plane)
         assert (len(grown), before < grown) == (3 * SIZE, True)
 
@@ -94,7 +83,7 @@ def test_a_gang_starts_on_the_room_that_is_kept_for_it_and_the_room_is_built_up_
         apply(plane, *gang("third"))
         until(lambda: nodes_of(plane, "third"), SLOW_S, "the third gang runs")
         assert nodes_of(plane, "third") == grown - before
-        answer = run_until(rounds, Result.SLACK_LACKING).answer
+        answer = rounds.until_slack(Result.SLACK_LACKING).answer
         (waiting,) = answer.scale_up.waiting_placeholders
         assert "gangs would help and is at the maximum size" in waiting.detail
         rounds.run()

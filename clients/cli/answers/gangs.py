@@ -34,11 +34,8 @@ def gang_sentence(gang: plan_pb2.GangResult) -> str:
 
 def gang_of(view: ClusterView, pod: ShownPod, decision: plan_pb2.ScaleUpDecision) -> plan_pb2.GangResult | None:
     """Return what a decision says of the gang of a pod; None if it is in none."""
-    column = view.snapshot.pods.pod_group
-    if not column:
-        return None
-    index = int.from_bytes(column[4 * pod.row : 4 * pod.row + 4], "little")
-    return result_of(f"{pod.key.partition('/')[0]}/{view.text(index)}", decision) if index else None
+    key = view.group_of(pod)
+    return result_of(key, decision) if key else None
 
 
 def result_of(key: str, decision: plan_pb2.ScaleUpDecision) -> plan_pb2.GangResult | None:

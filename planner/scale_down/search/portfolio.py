@@ -214,7 +214,7 @@ def _by_mix(task: DrainTask, plan: DrainSet, state: SimulationState) -> DrainSet
     """Make a set's attempt again, in which pods rather go to nodes with their mix of cpu and memory.
 
     Nodes with little memory for their cores would else fill up with the first pods that come, and their cores be lost:
-    of a cluster with 1,000 nodes, 568 go in place of 544. An exchange finds such places by itself, in small clusters.
+    of a cluster with 1,000 nodes, 567 go in place of 544. An exchange finds such places by itself, in small clusters.
     """
     options = plan.options._replace(by_mix=True)
     return run(_searching_as(task, plan, state), plan.candidates, options)

@@ -4,8 +4,6 @@ package main
 
 import (
 	scheduling "k8s.io/api/scheduling/v1beta1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/kubernetes/pkg/scheduler"
@@ -13,16 +11,12 @@ import (
 
 var gates = map[string]bool{"GenericWorkload": true, "SchedulerAsyncAPICalls": false}
 
-func podGroup(name string, unit Unit) runtime.Object {
-	group := &scheduling.PodGroup{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}}
-	if unit.Basic {
-		group.Spec.SchedulingPolicy.Basic = &scheduling.BasicSchedulingPolicy{}
-	} else {
-		group.Spec.SchedulingPolicy.Gang = &scheduling.GangSchedulingPolicy{MinCount: int32(unit.Min)}
-	}
-	group.Spec.Priority = unit.groupPriority()
-	return group
-}
+// Pod groups in the version of the API that this scheduler reads.
+type (
+	podGroupObject = scheduling.PodGroup
+	basicPolicy    = scheduling.BasicSchedulingPolicy
+	gangPolicy     = scheduling.GangSchedulingPolicy
+)
 
 func informerFactory(client kubernetes.Interface) informers.SharedInformerFactory {
 	return scheduler.NewInformerFactory(client, 0, nil)

@@ -88,6 +88,17 @@ func pod(u int, unit Unit, name string) *v1.Pod {
 	return p
 }
 
+func podGroup(name string, unit Unit) runtime.Object {
+	group := &podGroupObject{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}}
+	if unit.Basic {
+		group.Spec.SchedulingPolicy.Basic = &basicPolicy{}
+	} else {
+		group.Spec.SchedulingPolicy.Gang = &gangPolicy{MinCount: int32(unit.Min)}
+	}
+	group.Spec.Priority = unit.groupPriority()
+	return group
+}
+
 func setPriority(p *v1.Pod, priority int32) { p.Spec.Priority = &priority }
 
 // profiles are the default one, and the same by another name.

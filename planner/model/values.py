@@ -97,7 +97,8 @@ class SpreadConstraint(NamedTuple):
 class NodeTraits(NamedTuple):
     """What some predicate reads of a node besides labels, taints and amounts. `attach_limits` : (driver, volumes),
     sorted by driver, each driver once; declared_features : sorted; volume_drivers : of the drivers and in-tree plugins
-    that volumes may require, those that the node has, sorted; None = not known.
+    that volumes may require, those that the node has, sorted; None = not known; beside_expendable : in
+    plans, what is free on a node with expendable pods beside all its pods; None = it has none, or no pod asks.
 
     A new field needs to be read (`trimtab.planner.snapshot.nodes`); virtual nodes take over the traits of a template.
     """
@@ -105,6 +106,7 @@ class NodeTraits(NamedTuple):
     attach_limits: tuple[tuple[str, int], ...] = ()
     declared_features: tuple[str, ...] = ()
     volume_drivers: tuple[str, ...] | None = None
+    beside_expendable: tuple[tuple[str, int], ...] | None = None
 
 
 NO_TRAITS = NodeTraits()
@@ -202,6 +204,7 @@ class PodRequirements(NamedTuple):
     claims: tuple[PodClaim, ...] = ()
     extended_device_requests: tuple[ExtendedDeviceRequest, ...] = ()
     capacity_request: str = ""
+    never_preempts: bool = False
 
 
 class TemplatePod(NamedTuple):

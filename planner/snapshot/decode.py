@@ -149,7 +149,7 @@ def draft(
         devices=read_devices(message.devices),
         capacity_requests=read_capacity_requests(message.capacity_requests),
         pod_groups=read_pod_groups(message.pod_groups, strings, partial(_pod_template, dictionaries)),
-        dangling=DanglingReferences(missing.node, missing.owner, missing.pinned, no_group),
+        dangling=DanglingReferences(*missing, no_group),
     )
 
 

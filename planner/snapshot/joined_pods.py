@@ -58,6 +58,7 @@ def join_pods(
     nodes = _rows_of_nodes(base, tables, cache)
     node, no_node = referring("node", (base.nodes.name, changed.nodes.name), nodes)
     pinned, not_pinned = referring("pinned", (base.nodes.name, changed.nodes.name), nodes)
+    nominated, not_nominated = referring("nominated", (base.nodes.name, changed.nodes.name), nodes)
     owners = {owner.uid: i for i, owner in enumerate(tables.owners)}
     uids = [one.uid for one in base.owners], [one.uid for one in changed.owners]
     owner, no_owner = referring("owner", uids, owners)
@@ -72,6 +73,7 @@ def join_pods(
         node=node,
         owner=owner,
         pinned=pinned,
+        nominated=nominated,
         volume_pod=mounts[0],
         volume=mounts[1],
         number_pod=numbers.pod,
@@ -80,7 +82,7 @@ def join_pods(
         **_grouped(base, changed, rank, dictionaries)._asdict(),
         **{name: merge.column(getattr(a, name), getattr(b, name)) for name in _PLAIN},
     )
-    return pods, DanglingReferences(no_node, no_owner, not_pinned, tables.no_group)
+    return pods, DanglingReferences(no_node, no_owner, not_pinned, not_nominated, tables.no_group)
 
 
 def _rows_of_nodes(base: Snapshot, tables: JoinedTables, cache: SnapshotCache) -> Mapping[str, int]:

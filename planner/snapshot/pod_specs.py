@@ -247,6 +247,7 @@ _READ: Final[dict[str, Callable[[_SpecRow, Any], Any]]] = {
     "claims": _claims,
     "extended_device_requests": read_extended_requests,
     "capacity_request": lambda row, index: row.text(index, "capacity_request"),
+    "never_preempts": lambda _, never: never,
 }
 """Readers of the message's fields except `requests`, for the fields of `PodRequirements` with the same names."""
 

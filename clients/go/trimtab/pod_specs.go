@@ -179,6 +179,7 @@ func (t *specTable) placementRow(pod *corev1.Pod, affinity *corev1.Affinity, own
 	if row.RestartPolicy, known = restartPolicies[spec.RestartPolicy]; !known {
 		return nil, badField("restartPolicy", "use one of Always, OnFailure, Never", "%q is unknown", spec.RestartPolicy)
 	}
+	row.NeverPreempts = spec.PreemptionPolicy != nil && *spec.PreemptionPolicy == corev1.PreemptNever
 	row.ExclusiveDisks = d.strs(own.exclusiveDisks)
 	row.ReadOnlyDisks = d.strs(own.readOnlyDisks)
 	row.NodeFeatures = d.strs(nodeFeatures(spec))

@@ -1207,7 +1207,14 @@ type PodTable struct {
 	// int32[P]: string index of the name of its group, in its own namespace; 0 =
 	// in none. OPTIONAL: empty = 0 for all. `pod_groups` has the group, or the pod
 	// waits until it does (`spec.schedulingGroup.podGroupName`).
-	PodGroup      []byte `protobuf:"bytes,22,opt,name=pod_group,json=podGroup,proto3" json:"pod_group,omitempty"`
+	PodGroup []byte `protobuf:"bytes,22,opt,name=pod_group,json=podGroup,proto3" json:"pod_group,omitempty"`
+	// int32[P]: string index of the name of the node for which the scheduler has
+	// nominated a pod that is on no node (`status.nominatedNodeName`), as it does
+	// when the pod preempts others; 0 = none. OPTIONAL: empty = 0 for all. Plans
+	// hold the pod's room there if it fits once pods of lower priority and
+	// terminating ones are gone; otherwise, and if the node is not in the
+	// snapshot, it is pending as any other.
+	NominatedNode []byte `protobuf:"bytes,23,opt,name=nominated_node,json=nominatedNode,proto3" json:"nominated_node,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1396,6 +1403,13 @@ func (x *PodTable) GetPodGroup() []byte {
 	return nil
 }
 
+func (x *PodTable) GetNominatedNode() []byte {
+	if x != nil {
+		return x.NominatedNode
+	}
+	return nil
+}
+
 // Life-cycle phase of a pod.
 type PodPhase struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1514,8 +1528,11 @@ type PodSpec struct {
 	// ProvisioningRequest of the pod's namespace whose room the pod takes, as a
 	// string index. OPTIONAL: 0 = none.
 	CapacityRequest int32 `protobuf:"varint,80,opt,name=capacity_request,json=capacityRequest,proto3" json:"capacity_request,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// `spec.preemptionPolicy` is "Never": expendable pods do not give way to the
+	// pod.
+	NeverPreempts bool `protobuf:"varint,26,opt,name=never_preempts,json=neverPreempts,proto3" json:"never_preempts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PodSpec) Reset() {
@@ -1728,6 +1745,13 @@ func (x *PodSpec) GetCapacityRequest() int32 {
 		return x.CapacityRequest
 	}
 	return 0
+}
+
+func (x *PodSpec) GetNeverPreempts() bool {
+	if x != nil {
+		return x.NeverPreempts
+	}
+	return false
 }
 
 // A claim of a pod.
@@ -7126,7 +7150,7 @@ const file_trimtab_v1_snapshot_proto_rawDesc = "" +
 	"\tresources\x18\x02 \x03(\tR\tresources\x124\n" +
 	"\n" +
 	"label_sets\x18\x03 \x01(\v2\x15.trimtab.v1.LabelSetsR\tlabelSets\x120\n" +
-	"\tpod_specs\x18\x04 \x03(\v2\x13.trimtab.v1.PodSpecR\bpodSpecs\"\xd9\x04\n" +
+	"\tpod_specs\x18\x04 \x03(\v2\x13.trimtab.v1.PodSpecR\bpodSpecs\"\x80\x05\n" +
 	"\bPodTable\x12\x14\n" +
 	"\x05count\x18\x01 \x01(\x05R\x05count\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\fR\tnamespace\x12\x14\n" +
@@ -7155,7 +7179,8 @@ const file_trimtab_v1_snapshot_proto_rawDesc = "" +
 	"\n" +
 	"number_key\x18\x14 \x01(\fR\tnumberKey\x12\x16\n" +
 	"\x06number\x18\x15 \x01(\fR\x06number\x12\x1b\n" +
-	"\tpod_group\x18\x16 \x01(\fR\bpodGroup\"X\n" +
+	"\tpod_group\x18\x16 \x01(\fR\bpodGroup\x12%\n" +
+	"\x0enominated_node\x18\x17 \x01(\fR\rnominatedNode\"X\n" +
 	"\bPodPhase\"L\n" +
 	"\x04Code\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\v\n" +
@@ -7163,7 +7188,7 @@ const file_trimtab_v1_snapshot_proto_rawDesc = "" +
 	"\aRUNNING\x10\x02\x12\r\n" +
 	"\tSUCCEEDED\x10\x03\x12\n" +
 	"\n" +
-	"\x06FAILED\x10\x04\"\x9c\f\n" +
+	"\x06FAILED\x10\x04\"\xc3\f\n" +
 	"\aPodSpec\x126\n" +
 	"\brequests\x18\x01 \x03(\v2\x1a.trimtab.v1.ResourceAmountR\brequests\x12:\n" +
 	"\rnode_selector\x18\x02 \x03(\v2\x15.trimtab.v1.LabelPairR\fnodeSelector\x12=\n" +
@@ -7192,7 +7217,8 @@ const file_trimtab_v1_snapshot_proto_rawDesc = "" +
 	"\rnode_features\x18\x17 \x03(\x05R\fnodeFeatures\x12,\n" +
 	"\x06claims\x18\x18 \x03(\v2\x14.trimtab.v1.PodClaimR\x06claims\x12[\n" +
 	"\x18extended_device_requests\x18\x19 \x03(\v2!.trimtab.v1.ExtendedDeviceRequestR\x16extendedDeviceRequests\x12)\n" +
-	"\x10capacity_request\x18P \x01(\x05R\x0fcapacityRequestB\x1d\n" +
+	"\x10capacity_request\x18P \x01(\x05R\x0fcapacityRequest\x12%\n" +
+	"\x0enever_preempts\x18\x1a \x01(\bR\rneverPreemptsB\x1d\n" +
 	"\x1b_termination_grace_period_sB\x1c\n" +
 	"\x1a_topology_spread_timeout_sB\x15\n" +
 	"\x13_enable_ds_evictionB\x13\n" +

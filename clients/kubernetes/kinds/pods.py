@@ -275,6 +275,7 @@ class PodSpec(Struct, rename="camel", gc=False, omit_defaults=True):
     host_users: bool | None = None
     priority: Int | None = None
     priority_class_name: str | None = None
+    preemption_policy: str | None = None
     scheduler_name: str | None = None
     restart_policy: str | None = None
     termination_grace_period_seconds: Int | None = None
@@ -340,6 +341,7 @@ class PodStatus(Struct, rename="camel", gc=False, omit_defaults=True):
     container_statuses: list[ContainerStatus] | None = None
     init_container_statuses: list[ContainerStatus] | None = None
     start_time: Time | None = None
+    nominated_node_name: str | None = None
     resource_claim_statuses: list[ResourceClaimMade] | None = None
 
 

@@ -15,7 +15,7 @@ from trimtab.clients.snapshots.deltas.renumbering import NewIndices, renumber
 from trimtab.v1 import snapshot_pb2 as pb
 
 _INT32: Final = "<i4"
-_STRINGS: Final = ("namespace", "node", "owner", "pinned_node", "pod_group")
+_STRINGS: Final = ("namespace", "node", "owner", "pinned_node", "pod_group", "nominated_node")
 _PLAIN: Final = {"created": "<i8", "deletion": "<i8", "phase": "u1", "flags": "u1", "deletion_cost": _INT32}
 
 

@@ -110,7 +110,7 @@ def _own_key(spec: PodSpec) -> tuple[bytes, str]:
         (
             spec.containers, spec.init_containers, spec.resources, spec.overhead, spec.node_selector, affinity,
             spec.tolerations, spec.topology_spread_constraints, spec.host_network, spec.priority,
-            spec.priority_class_name, spec.scheduler_name, spec.restart_policy,
+            spec.priority_class_name, spec.preemption_policy == "Never", spec.scheduler_name, spec.restart_policy,
             spec.termination_grace_period_seconds, spec.host_users,
         )
     )  # fmt: skip
@@ -158,6 +158,7 @@ class PodSpecTable:
                 host_ports=host_ports(spec, dictionary),
                 topology_spread=spread_constraints(spec.topology_spread_constraints, dictionary),
                 priority=self._priority(spec),
+                never_preempts=spec.preemption_policy == "Never",
                 restart_policy=_restart_policy(spec.restart_policy),
                 local_storage=mounts.local_storage,
                 claims=map(pod_claim, claims),

@@ -88,6 +88,7 @@ class PodColumnsBuilder:
         table.deletion_cost = _unless_zero(_bytes(array("i", columns.deletion_cost)))
         table.pod_group = _unless_zero(_indices(columns.group, dictionary.string))
         table.pinned_node = _unless_zero(_indices(columns.pinned_node, dictionary.string))
+        table.nominated_node = _unless_zero(_indices(columns.nominated_node, dictionary.string))
         table.volume_pod, table.volume = _bytes(self._volume_pod), _bytes(self._volume)
         table.created = _bytes(array("q", columns.created_s))
         table.deletion = _unless_zero(_bytes(array("q", columns.deletion_s)))

@@ -75,6 +75,7 @@ class Reader:
         created, deletion = int64(table.created, count), int64(table.deletion, count)
         flags, cost = table.flags or bytes(count), int32(table.deletion_cost, count)
         pinned, group = int32(table.pinned_node, count), int32(table.pod_group, count)
+        nominated = int32(table.nominated_node, count)
         mounts: list[set[MountedVolume]] = [set() for _ in range(count)]
         for pod, volume in zip(int32(table.volume_pod), int32(table.volume), strict=True):
             mounts[pod].add(self._volume(self._m.volumes[volume]))
@@ -100,6 +101,7 @@ class Reader:
                 tuple(sorted(mounts[i], key=lambda volume: volume.id)),
                 tuple(sorted(numbers[i])),
                 self._text[group[i]],
+                self._text[nominated[i]],
             )
             for i in range(count)
         ]
@@ -281,6 +283,7 @@ class Reader:
             # Claims of random clusters have no spec.
             claims=tuple(PodClaim(one.name, one.shared_claim, None, one.problem) for one in m.claims),
             capacity_request=t[m.capacity_request],
+            never_preempts=m.never_preempts,
         )
 
     def _spread(self, m: pb.PodSpec) -> tuple[SpreadConstraint, ...]:

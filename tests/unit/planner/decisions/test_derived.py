@@ -51,6 +51,7 @@ SMALL = Cluster(
 SHAPE = ClusterShape(nodes=12, pods=150, spread_share=0.2, anti_affinity_share=0.2, budget_share=0.5, pending_pods=4)
 SET: dict[str, int] = {
     "pods.pinned": 1,
+    "pods.nominated": 1,
     "pods.created_s": NOW_S - 60,
     "pods.deletion_s": NOW_S - 5,
     "pods.phase": PodPhase.SUCCEEDED,

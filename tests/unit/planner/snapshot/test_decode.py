@@ -45,6 +45,7 @@ def rows_of(s: Snapshot) -> dict[str, list[Any]]:
     nodes = texts_of(s.pods.node, node_names, d.node)
     owners = texts_of(s.pods.owner, [owner.uid for owner in s.owners], d.owner)
     pinned = texts_of(s.pods.pinned, node_names, d.pinned)
+    nominated = texts_of(s.pods.nominated, node_names, d.nominated)
     mounts, numbers = mounts_of(s), numbers_of(s)
     groups_of_pods = dict(zip(s.pods.group_pod.tolist(), s.pods.group_name.tolist(), strict=True))
     pods = [
@@ -61,6 +62,7 @@ def rows_of(s: Snapshot) -> dict[str, list[Any]]:
             tuple(sorted(mounts.get(i, []), key=lambda volume: volume.id)),
             tuple(sorted(numbers.get(i, []))),
             s.strings[groups_of_pods[i]] if i in groups_of_pods else "",
+            nominated[i],
         )
         for i in range(len(s.pods.spec))
     ]
@@ -231,14 +233,15 @@ def test_a_difference_of_equal_snapshots_is_found_although_they_number_different
 
 def test_a_pod_whose_node_comes_back_is_on_it_again() -> None:
     whole = Cluster(
-        pods={("default", "p"): PodRow(node="n1", owner="o1", pinned="n1")},
+        pods={("default", "p"): PodRow(node="n1", owner="o1", pinned="n1", nominated="n1")},
         nodes={"n1": NodeRow(group="g1")},
         groups={"g1": Group()},
         owners={"o1": Owner("o1", "Job", "x", "default", 1, 1, "")},
     )
     bare = replace(whole, nodes={}, groups={}, owners={})
     without = apply_delta(canonicalize(write(whole)), write_delta(whole, bare))
-    assert (without.pods.node[0], without.pods.owner[0], without.pods.pinned[0]) == (-2, -2, -2)
+    assert (without.pods.node[0], without.pods.owner[0]) == (-2, -2)
+    assert (without.pods.pinned[0], without.pods.nominated[0]) == (-2, -2)
     assert_equal(apply_delta(without, write_delta(bare, whole)), canonicalize(write(whole)))
 
 

@@ -159,5 +159,5 @@ def snapshot(
         devices=NO_DEVICES,
         capacity_requests=(),
         pod_groups=(),
-        dangling=DanglingReferences(_NOTHING, _NOTHING, _NOTHING, _NOTHING),
+        dangling=DanglingReferences(*[_NOTHING] * 5),
     )

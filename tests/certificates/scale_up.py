@@ -258,6 +258,8 @@ def _is_skipped_for(plan: Plan, pod: Pod, reason: int) -> bool:
         return plan.cluster.text(pod.spec.scheduler_name) not in served
     if reason == Skipped.HELD_WITH_GANG:
         return any(gang.held and pod.key in gang.pods for gang in gangs.gangs_in(plan.cluster.message).values())
+    if reason == Skipped.BEYOND_GANG_MINIMUM:
+        return any(pod.key in gang.pods for gang in gangs.gangs_in(plan.cluster.message).values())
     if reason == Skipped.UNSUPPORTED_CONSTRAINT:
         return bool(pod.spec.unsupported)
     return reason == Skipped.TOO_YOUNG and pod.created_s > 0

@@ -213,7 +213,7 @@ def test_a_delta_keeps_what_it_does_not_touch() -> None:
     work = Work(cache=base)
     plan(base.snapshot, ask(1.0, daemons=True, spread_timeout=False), None, work)
     known = set(base.values_of_same(base.snapshot))
-    simulation, membership, columns = SimulationKey("", ""), MembershipKey(), DrainColumnsKey()
+    simulation, membership, columns = SimulationKey("", "", -10), MembershipKey(), DrainColumnsKey()
     rating, use, by_node = RatingsKey(), NodeUseKey(), PodsByNodeKey()
     assert {simulation, by_node, PodDigestsKey(), membership, columns, rating, use} <= known
     lost = {field: known - set(base.values_of_same(with_one_change(base.snapshot, field))) for field in CHANGING}

@@ -40,12 +40,10 @@ def numbers_of(s: Snapshot) -> dict[int, list[tuple[str, float]]]:
 
 def rows_of(s: Snapshot) -> dict[str, list[Any]]:
     """Return a snapshot's columns as rows like those of the naive twin."""
-    d = s.dangling
-    node_names, group_ids = list(s.nodes.name), [group.id for group in s.groups]
-    nodes = texts_of(s.pods.node, node_names, d.node)
+    d, node_names, group_ids = s.dangling, list(s.nodes.name), [group.id for group in s.groups]
     owners = texts_of(s.pods.owner, [owner.uid for owner in s.owners], d.owner)
-    pinned = texts_of(s.pods.pinned, node_names, d.pinned)
-    nominated = texts_of(s.pods.nominated, node_names, d.nominated)
+    to_nodes = ("node", "pinned", "nominated")
+    nodes, pinned, nominated = (texts_of(getattr(s.pods, one), node_names, getattr(d, one)) for one in to_nodes)
     mounts, numbers = mounts_of(s), numbers_of(s)
     groups_of_pods = dict(zip(s.pods.group_pod.tolist(), s.pods.group_name.tolist(), strict=True))
     pods = [
@@ -129,7 +127,7 @@ def node_rows(s: Snapshot, nodes: NodeColumns, groups: list[str]) -> list[Any]:
             bool(nodes.scale_down_disabled[i]),
             bool(nodes.deletion_delayed[i]),
             bool(nodes.do_not_disrupt[i]),
-            *nodes.traits[i],
+            *nodes.traits[i][:-1],
         )
         for i in range(len(nodes.name))
     ]

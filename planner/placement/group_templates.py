@@ -18,6 +18,7 @@ from trimtab.planner.classes.label_columns import LookedAt, label_matrix
 from trimtab.planner.classes.node_classes import NodeSignature
 from trimtab.planner.classes.node_requirements import NodeRows
 from trimtab.planner.classes.scheduling_specs import NODE_REQUIREMENT, TOLERATIONS, NodeRequirement, scheduling_specs
+from trimtab.planner.facts.attach_limits import Limits, limits_by_group, with_limits
 from trimtab.planner.facts.daemon_pods import SYSTEM_NODE_CRITICAL, DaemonPods, daemon_pods
 from trimtab.planner.facts.label_index import label_sets_of
 from trimtab.planner.facts.nodes import is_ready
@@ -171,9 +172,11 @@ def _daemon_set_pods(snapshot: Snapshot, daemons: DaemonPods) -> Iterator[_Daemo
 
 
 class _Examples(NamedTuple):
-    """Pods of the nodes from which templates are taken. by_node : node to its pods, in order of name."""
+    """What nodes tell about new ones. by_node : of the nodes from which templates are taken, node to its pods, in order
+    of name; limits : attach limits by group."""
 
     daemons: DaemonPods
+    limits: list[Limits]
     by_node: dict[int, list[int]]
 
     def daemon_sets_on(self, node: int) -> dict[int, int]:
@@ -222,8 +225,9 @@ def _build(
 
 
 def _examples(snapshot: Snapshot, daemons: DaemonPods, chosen: Int64) -> _Examples:
+    limits = limits_by_group(snapshot)
     if not (chosen >= 0).any():
-        return _Examples(daemons, {})
+        return _Examples(daemons, limits, {})
     is_example = np.zeros(len(snapshot.nodes.name), bool)
     is_example[chosen[chosen >= 0]] = True
     node = snapshot.pods.node
@@ -232,7 +236,7 @@ def _examples(snapshot: Snapshot, daemons: DaemonPods, chosen: Int64) -> _Exampl
         take_or(is_example, node, False) & (daemons.static | (daemons.daemon_set != NONE))
     ).tolist():
         by_node.setdefault(int(node[pod]), []).append(pod)
-    return _Examples(daemons, by_node)
+    return _Examples(daemons, limits, by_node)
 
 
 def _template(
@@ -242,7 +246,8 @@ def _template(
     table, row = (snapshot.nodes, node) if node >= 0 else (snapshot.templates, snapshot.groups[group].template)
     given = template_of(snapshot, table, row)
     taints = lasting(given.taints, settings.startup_taints, settings.status_taints)
-    found = given._replace(unschedulable=False, taints=taints)
+    traits = with_limits(given.traits, examples.limits[group])
+    found = given._replace(unschedulable=False, taints=taints, traits=traits)
     capacity = amounts_of(snapshot, table.capacity[row])
     if node < 0:
         pods = tuple(VirtualPod(*pod) for pod in snapshot.groups[group].daemonset_pods)

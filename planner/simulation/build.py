@@ -25,7 +25,7 @@ from trimtab.planner.simulation.kernels import fill
 from trimtab.planner.simulation.log import log_for
 from trimtab.planner.simulation.state import CLOSED, OPEN, SimulationState, VirtualNodeColumns
 from trimtab.planner.simulation.virtual_rows import NOTHING_VIRTUAL, VirtualRows
-from trimtab.planner.simulation.yielding import expendable, hold_nominated, running, traits_beside_expendable
+from trimtab.planner.simulation.yielding import expendable, hold_nominated, running, traits_in_plans
 from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32, Int64, Snapshot, UInt8
 
 
@@ -91,8 +91,8 @@ def build_empty(
 ) -> Simulation:
     """Build a simulation with no pod on any node, and no node in the topology, as the input of `fill`."""
     given = joined(snapshot, virtual, limits)
-    if settings.expendable_below is not None and any(spec.never_preempts for spec in given.pods.specs):
-        traits = traits_beside_expendable(snapshot, settings.expendable_below)
+    if settings.expendable_below is not None:
+        traits = traits_in_plans(snapshot, settings.expendable_below)
         given = given._replace(nodes=given.nodes._replace(traits=traits + given.nodes.traits[len(traits) :]))
     limits.check()
     specs = scheduling_specs(given.pods.specs, spec_parts(STATIC), settings.compare_tolerations, looks_at)

@@ -11,6 +11,7 @@ RunFilterPluginsWithNominatedPods.
 
 import numpy as np
 
+from trimtab.planner.facts.attach_limits import planned_traits
 from trimtab.planner.model.values import NodeTraits
 from trimtab.planner.predicates.expendable_pods import PODS, Amounts
 from trimtab.planner.simulation.kernels import fits, place, remove
@@ -31,11 +32,13 @@ def expendable(snapshot: Snapshot, cutoff: int) -> Bool:
     return running(snapshot) & below[snapshot.pods.spec] if below.any() else np.zeros(len(snapshot.pods.spec), np.bool_)
 
 
-def traits_beside_expendable(snapshot: Snapshot, cutoff: int) -> tuple[NodeTraits, ...]:
-    """Return the traits of the nodes with the room that is left beside expendable pods, for pods that never preempt."""
-    traits = list(snapshot.nodes.traits)
-    for node in np.unique(snapshot.pods.node[expendable(snapshot, cutoff)]).tolist():
-        traits[node] = traits[node]._replace(beside_expendable=_room(snapshot, node))
+def traits_in_plans(snapshot: Snapshot, cutoff: int) -> tuple[NodeTraits, ...]:
+    """Return the traits of the nodes with the attach limits of their groups, and with the room that is left beside
+    expendable pods, if some pod never preempts."""
+    traits = list(planned_traits(snapshot))
+    if any(spec.never_preempts for spec in snapshot.specs):
+        for node in np.unique(snapshot.pods.node[expendable(snapshot, cutoff)]).tolist():
+            traits[node] = traits[node]._replace(beside_expendable=_room(snapshot, node))
     return tuple(traits)
 
 

@@ -34,8 +34,8 @@ class Pod:
     created_s: int
     deletion_s: int
     pinned: str
-    nominated: str
     volumes: list[pb.Volume] = field(default_factory=list)
+    nominated: str = ""
 
     @property
     def key(self) -> str:

@@ -87,9 +87,12 @@ class Plan:
         return young and starts and name not in self.leaving
 
     def running(self) -> dict[str, str]:
-        """Return the pods' nodes before any placement, without those of nodes being deleted."""
+        """Return the pods' nodes before any placement, without those of nodes being deleted; expendable pods, below the
+        cutoff, give way."""
         return {
-            pod.key: pod.node for pod in self.pods.values() if pod.node in self.known - self.leaving and not pod.ended
+            pod.key: pod.node
+            for pod in self.pods.values()
+            if pod.node in self.known - self.leaving and not pod.ended and pod.spec.priority >= self.cutoff
         }
 
     def waiting(self) -> dict[str, Pod]:

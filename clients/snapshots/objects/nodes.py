@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from trimtab.clients.kubernetes.kinds.metadata import ObjectMeta, Quantities
 from trimtab.clients.kubernetes.kinds.nodes import CSINode, Node, NodeSpec, NodeStatus
-from trimtab.clients.kubernetes.object_errors import below
+from trimtab.clients.kubernetes.object_errors import FieldError, below
 from trimtab.clients.kubernetes.pod_requests import amounts
 from trimtab.clients.kubernetes.quantities import MOST_OF_A_NODE, amount_of
 from trimtab.clients.snapshots.objects.annotated_numbers import DO_NOT_DISRUPT
@@ -22,6 +22,17 @@ SCALE_DOWN_DISABLED = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
 STEERED = "trimtab.dev/steered"
 """Marks a node that `trimtab steer` protects: the annotation named by its value comes from a plan, not from an
 operator, and must not influence the next plan."""
+CSI_DRIVERS = "capacity.cluster-autoscaler.kubernetes.io/csi-driver"
+"""Annotation of a template: drivers of new nodes and how many volumes each attaches."""
+ATTACHABLE = "attachable-volumes-"
+"""Prefix of the resources in which nodes have stated attach limits."""
+IN_TREE_LIMITS = {
+    "aws-ebs": "ebs.csi.aws.com",
+    "azure-disk": "disk.csi.azure.com",
+    "cinder": "cinder.csi.openstack.org",
+    "gce-pd": "pd.csi.storage.gke.io",
+}
+"""Such resources that do not name the driver."""
 DELAY_DELETION_PREFIX = "delay-deletion.cluster-autoscaler.kubernetes.io/"
 
 
@@ -65,7 +76,32 @@ def template_row(node: Node, dictionary: Dictionary) -> pb.NodeTemplate:
     """Return the row of a new node of a group. Errors: as `node_row`."""
     row = pb.NodeTemplate()
     _add_shared(row, node, dictionary)
+    limits = _stated_limits(node)
+    row.attach_limits.extend(
+        pb.AttachLimit(driver=dictionary.string(driver), count=count) for driver, count in sorted(limits.items())
+    )
     return row
+
+
+def _stated_limits(node: Node) -> dict[str, int]:
+    """Return the attach limits by CSI driver that a template states: in resources, or in the Cluster Autoscaler's
+    annotation, which wins. Errors: FieldError."""
+    meta, status = node.metadata or ObjectMeta(), node.status or NodeStatus()
+    found: dict[str, int] = {}
+    with below("status.allocatable"):
+        for name, nano in amounts(status.allocatable or status.capacity).items():
+            if name.startswith(ATTACHABLE):
+                kind = name.removeprefix(ATTACHABLE)
+                driver = IN_TREE_LIMITS.get(kind) or kind.removeprefix("csi-")
+                found[driver] = min(amount_of(name, nano), 2**31 - 1)
+    text = (meta.annotations or {}).get(CSI_DRIVERS, "")
+    for part in filter(None, map(str.strip, text.split(","))):
+        driver, _, count = map(str.strip, part.partition("="))
+        if not driver or not (count.isascii() and count.isdigit()) or int(count) >= 2**31:
+            path, remedy = f"metadata.annotations[{CSI_DRIVERS}]", "write DRIVER=COUNT, as ebs.csi.aws.com=25"
+            raise FieldError(path, f"{part!r} states no limit", remedy)
+        found[driver] = int(count)
+    return found
 
 
 def _add_shared(row: pb.Node | pb.NodeTemplate, node: Node, dictionary: Dictionary) -> None:

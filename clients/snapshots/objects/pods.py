@@ -53,7 +53,7 @@ class PodColumnsBuilder:
             index = self._specs.index(row.spec_key, row.pod, row.mounts, f"{row.namespace}/{row.name}", claimant)
         self._spec.append(index)
         if row.mounts is not NOTHING and (row.mounts.claims or row.mounts.disks):
-            self._add_mounts(row.mounts, Mounter(row.namespace, row.uid))
+            self._add_mounts(row.mounts, Mounter(row.namespace, row.uid, bool(row.node)))
         if row.group:
             self.members.setdefault((row.namespace, row.group), []).append(member_of(row.pod, row.phase))
         self._rows.append(row)

@@ -24,6 +24,7 @@ from trimtab.planner.scale_up.report.placeholders import add_waiting_placeholder
 from trimtab.planner.scale_up.report.sentences import growth_in_plan, reasons_of
 from trimtab.planner.scale_up.report.splits import add_splits
 from trimtab.planner.scale_up.report.spread import spread_notes
+from trimtab.planner.scale_up.report.volumes import attach_notes
 from trimtab.planner.scale_up.state import remember
 from trimtab.planner.snapshot.caches import ContentKey
 from trimtab.planner.snapshot.columns import NO_NODE, Int32, Int64
@@ -67,7 +68,8 @@ def conclude(plan: ScaleUpPlan) -> Decided:
     more = (_unschedulable(plan, left),)
     incomplete = [f"scale-up: {_INCOMPLETE}"] if decision.incomplete else []
     notes = (
-        *plan.context.notes, *incomplete, *placeholder_notes(decision), *gang_notes(decision), *spread_notes(plan)
+        *plan.context.notes, *incomplete, *placeholder_notes(decision), *gang_notes(decision), *spread_notes(plan),
+        *attach_notes(plan),
     )  # fmt: skip
     return Decided(decision, _state(plan), notes, more=more, summary=summary)
 

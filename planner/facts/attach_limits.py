@@ -16,10 +16,11 @@ Limits = dict[str, int]
 def limits_by_group(snapshot: Snapshot) -> list[Limits]:
     """Return the attach limits by driver that each node group is known to have."""
     found: list[Limits] = [{} for _ in snapshot.groups]
-    for group, traits in zip(snapshot.nodes.group.tolist(), snapshot.nodes.traits, strict=True):
-        if group >= 0:
-            for driver, count in traits.attach_limits:
-                found[group][driver] = min(count, found[group].get(driver, count))
+    traits, groups = snapshot.nodes.traits, snapshot.nodes.group
+    for node in [at for at, one in enumerate(traits) if one.attach_limits and groups[at] >= 0]:
+        limits = found[groups[node]]
+        for driver, count in traits[node].attach_limits:
+            limits[driver] = min(count, limits.get(driver, count))
     for limits, one in zip(found, snapshot.groups, strict=True):
         if one.template >= 0:
             limits.update(snapshot.templates.traits[one.template].attach_limits)

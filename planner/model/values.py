@@ -205,6 +205,7 @@ class PodRequirements(NamedTuple):
     extended_device_requests: tuple[ExtendedDeviceRequest, ...] = ()
     capacity_request: str = ""
     never_preempts: bool = False
+    requests_by_vpa: bool = False
 
 
 class TemplatePod(NamedTuple):
@@ -241,7 +242,8 @@ class NodeGroupInfo(NamedTuple):
 class Owner(NamedTuple):
     """A controller by uid, kind, name and namespace, with its api_version; desired_replicas, current_replicas -1 =
     unknown; selector None = unknown; controller "Kind/namespace/name" of its own controller or ""; revision of its
-    Deployment, 0 = unknown; pod_template None = unknown, only of DaemonSets.
+    Deployment, 0 = unknown; pod_template None = unknown, only of DaemonSets; pod_requests : of a pod
+    of its template, sorted by resource name, without zero amounts, () = unknown.
     """
 
     uid: str
@@ -255,6 +257,7 @@ class Owner(NamedTuple):
     controller: str = ""
     revision: int = 0
     pod_template: TemplatePod | None = None
+    pod_requests: tuple[tuple[str, int], ...] = ()
 
 
 class PodGroup(NamedTuple):

@@ -85,15 +85,15 @@ def group_templates(
     """
     chosen = _chosen(snapshot, settings, leaving, now_ns)
     daemons = daemon_pods(snapshot)
-    others = tuple(_daemon_set_pods(snapshot, daemons))
+    others, attach_limits = tuple(_daemon_set_pods(snapshot, daemons)), limits_by_group(snapshot)
 
     def build(view: Snapshot) -> GroupTemplates:
         if (chosen >= 0).any():
             # The pods of examples are among `daemons`.
             depend_on_everything(view)
-        return _build(view, settings, chosen, daemons, others, limits)
+        return _build(view, settings, chosen, _examples(view, daemons, attach_limits, chosen), others, limits)
 
-    content = blake2b(repr(others).encode(), digest_size=16).hexdigest()
+    content = blake2b(repr((others, attach_limits)).encode(), digest_size=16).hexdigest()
     return cache.get(TemplatesKey(_key(settings, chosen), content), snapshot, build)
 
 
@@ -193,11 +193,10 @@ def _build(
     snapshot: Snapshot,
     settings: ScaleUpSettings,
     chosen: Int64,
-    daemons: DaemonPods,
+    examples: _Examples,
     others: tuple[_DaemonSetPod, ...],
     limits: RequestLimits,
 ) -> GroupTemplates:
-    examples = _examples(snapshot, daemons, chosen)
     templates = [
         None if node == _NOTHING else _template(snapshot, settings, examples, group, node)
         for group, node in enumerate(chosen.tolist())
@@ -224,8 +223,7 @@ def _build(
     return tuple(found)
 
 
-def _examples(snapshot: Snapshot, daemons: DaemonPods, chosen: Int64) -> _Examples:
-    limits = limits_by_group(snapshot)
+def _examples(snapshot: Snapshot, daemons: DaemonPods, limits: list[Limits], chosen: Int64) -> _Examples:
     if not (chosen >= 0).any():
         return _Examples(daemons, limits, {})
     is_example = np.zeros(len(snapshot.nodes.name), bool)

@@ -24,6 +24,7 @@ from trimtab.planner.simulation.inputs import Inputs, PodInput, joined
 from trimtab.planner.simulation.kernels import fill
 from trimtab.planner.simulation.log import log_for
 from trimtab.planner.simulation.state import CLOSED, OPEN, SimulationState, VirtualNodeColumns
+from trimtab.planner.simulation.successors import with_successors
 from trimtab.planner.simulation.virtual_rows import NOTHING_VIRTUAL, VirtualRows
 from trimtab.planner.simulation.yielding import expendable, hold_nominated, running, traits_in_plans
 from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32, Int64, Snapshot, UInt8
@@ -94,6 +95,7 @@ def build_empty(
     if settings.expendable_below is not None:
         traits = traits_in_plans(snapshot, settings.expendable_below)
         given = given._replace(nodes=given.nodes._replace(traits=traits + given.nodes.traits[len(traits) :]))
+        given = with_successors(given, snapshot)
     limits.check()
     specs = scheduling_specs(given.pods.specs, spec_parts(STATIC), settings.compare_tolerations, looks_at)
     node_count = len(given.nodes.name)

@@ -121,7 +121,7 @@ def draft(
     )
     groups, templates = _node_groups(message, dictionaries)
     nodes, no_group = _nodes(message, dictionaries, groups)
-    owners = read_owners(message.owners, strings, partial(_pod_template, dictionaries))
+    owners = read_owners(message.owners, strings, resources, partial(_pod_template, dictionaries))
     indices = _index_of(nodes.name), _index_of([owner.uid for owner in owners])
     of_pods = PodDictionaries(strings, moved, moved_sets, moved_specs, moved_volumes, *indices)
     pods, missing = read_pods(message.pods, namespace, of_pods)

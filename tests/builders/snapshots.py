@@ -274,6 +274,7 @@ class _Writer:
             scale_up_delay_s=None if spec.scale_up_delay_s < 0 else spec.scale_up_delay_s,
             ignored_by_slack=spec.ignored_by_slack,
             never_preempts=spec.never_preempts,
+            requests_by_vpa=spec.requests_by_vpa,
             exclusive_disks=[self._string(one) for one in self._shuffled(spec.exclusive_disks)],
             read_only_disks=[self._string(one) for one in self._shuffled(spec.read_only_disks)],
             node_features=[self._string(one) for one in self._shuffled(spec.node_features)],
@@ -402,6 +403,8 @@ class _Writer:
             revision=owner.revision or None,
         )
         self._selector(out.selector, owner.selector)
+        for name, amount in self._shuffled(owner.pod_requests):
+            out.pod_requests.add(resource=self._resources.index(name), amount=amount)
         if owner.pod_template is not None:
             namespace, spec, labels = owner.pod_template
             out.pod_template.namespace = namespace

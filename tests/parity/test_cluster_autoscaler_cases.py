@@ -55,9 +55,7 @@ CASES = {
     "pending-on-the-only-candidate": Expected(1),
     "r-5000034": Expected(21),
     "r-5000130": Expected(1),
-    "r-5000132": Expected(
-        0, {"group-0-003": "NO_PLACE_TO_MOVE_PODS"}, "expendable pods take room where they run until preempted"
-    ),
+    "r-5000132": Expected(1),
 }
 
 

@@ -249,6 +249,7 @@ func (t *specTable) addAffinity(row *pb.PodSpec, affinity *corev1.Affinity) erro
 
 func (t *specTable) addAnnotations(row *pb.PodSpec, annotations map[string]string) {
 	row.SafeToEvict = safeToEvictValues[annotations[safeToEvict]]
+	_, row.RequestsByVpa = annotations["vpaUpdates"]
 	row.IgnoredBySlack = annotations[slackIgnore] == "true"
 	row.CapacityRequest = t.dictionary.string(cmp.Or(annotations[consumedRequest], annotations[oldConsumedRequest]))
 	if value := annotations[enableDSEviction]; value == "true" || value == "false" {

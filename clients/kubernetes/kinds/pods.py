@@ -36,6 +36,7 @@ class PodAnnotations(Struct, gc=False, omit_defaults=True):
     volcano_group: str | None = field(default=None, name="scheduling.k8s.io/group-name")
     kueue_total: str | None = field(default=None, name="kueue.x-k8s.io/pod-group-total-count")
     autoscaling_cost: str | None = field(default=None, name="node-autoscaling.kubernetes.io/disruption-cost")
+    vpa_updates: str | None = field(default=None, name="vpaUpdates")
     capacity_request: str | None = field(default=None, name="autoscaling.x-k8s.io/consume-provisioning-request")
     old_capacity_request: str | None = field(
         default=None, name="cluster-autoscaler.kubernetes.io/consume-provisioning-request"

@@ -144,8 +144,8 @@ class _AppendedIndices:
         own = type(row)()
         own.CopyFrom(row)
         renumber(own, self._numbers)
-        if isinstance(own, pb.PodSpec):
-            for request in own.requests:
+        if isinstance(own, (pb.PodSpec, pb.Owner)):
+            for request in own.requests if isinstance(own, pb.PodSpec) else own.pod_requests:
                 request.resource = self._resources[request.resource]
         if isinstance(own, pb.Node):
             self._put_amounts_in_order(own)

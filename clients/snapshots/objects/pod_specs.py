@@ -92,7 +92,7 @@ def spec_key(pod: Pod, mounts: Mounts) -> tuple[bytes, str]:
         mounts[:3],
         (
             kept.safe_to_evict, kept.enable_ds_eviction, kept.topology_spread_timeout, kept.scale_up_delay,
-            kept.slack_ignore, consumed_request(kept),
+            kept.slack_ignore, consumed_request(kept), kept.vpa_updates is not None,
         ),
         resized, is_infeasible,
     )  # fmt: skip
@@ -100,7 +100,7 @@ def spec_key(pod: Pod, mounts: Mounts) -> tuple[bytes, str]:
 
 
 _NO_SPEC = PodSpec()
-_NOTHING_BESIDE = (NOTHING[:3], (None,) * 5 + ("",), None, False)
+_NOTHING_BESIDE = (NOTHING[:3], (None,) * 5 + ("", False), None, False)
 
 
 def _own_key(spec: PodSpec) -> tuple[bytes, str]:
@@ -208,6 +208,7 @@ class PodSpecTable:
     def _add_annotations(self, row: pb.PodSpec, pod: Pod) -> None:
         annotations = (pod.metadata and pod.metadata.annotations) or _NO_ANNOTATIONS
         row.safe_to_evict = _SAFE_TO_EVICT.get(annotations.safe_to_evict or "", pb.SafeToEvict.UNSPECIFIED)
+        row.requests_by_vpa = annotations.vpa_updates is not None
         row.ignored_by_slack = annotations.slack_ignore == "true"
         row.capacity_request = self.dictionary.string(consumed_request(annotations))
         if annotations.enable_ds_eviction in ("true", "false"):

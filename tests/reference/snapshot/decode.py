@@ -171,7 +171,9 @@ class Reader:
         if m.kind == "DaemonSet" and m.HasField("pod_template"):
             spec = self._spec(self._m.pod_specs[m.pod_template.spec])
             template = TemplatePod(m.pod_template.namespace, spec, self._labels(m.pod_template.label_set))
-        return Owner(m.uid, m.kind, m.name, m.namespace, *counts, m.api_version, selector, *above, template)
+        amounts = {self._m.resources[one.resource]: one.amount for one in m.pod_requests if one.amount}
+        asked = tuple(sorted(amounts.items()))
+        return Owner(m.uid, m.kind, m.name, m.namespace, *counts, m.api_version, selector, *above, template, asked)
 
     def _pod_group(self, m: pb.PodGroup) -> PodGroup:
         if m.problem:
@@ -284,6 +286,7 @@ class Reader:
             claims=tuple(PodClaim(one.name, one.shared_claim, None, one.problem) for one in m.claims),
             capacity_request=t[m.capacity_request],
             never_preempts=m.never_preempts,
+            requests_by_vpa=m.requests_by_vpa,
         )
 
     def _spread(self, m: pb.PodSpec) -> tuple[SpreadConstraint, ...]:

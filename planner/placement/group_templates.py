@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from trimtab.clients.kubernetes.signals.cluster_autoscaler import TO_BE_DELETED
 from trimtab.planner.classes.label_columns import LookedAt, label_matrix
 from trimtab.planner.classes.node_classes import NodeSignature
 from trimtab.planner.classes.node_requirements import NodeRows
@@ -21,7 +22,7 @@ from trimtab.planner.classes.scheduling_specs import NODE_REQUIREMENT, TOLERATIO
 from trimtab.planner.facts.daemon_pods import SYSTEM_NODE_CRITICAL, DaemonPods, daemon_pods
 from trimtab.planner.facts.label_index import label_sets_of
 from trimtab.planner.facts.nodes import is_ready
-from trimtab.planner.facts.transient_taints import TO_BE_DELETED_TAINT, lasting
+from trimtab.planner.facts.transient_taints import lasting
 from trimtab.planner.facts.upcoming import upcoming
 from trimtab.planner.model.execution import UNLIMITED, RequestLimits
 from trimtab.planner.model.settings import SECOND_NS, ScaleUpSettings
@@ -149,7 +150,7 @@ def _first_by_group(nodes: NodeColumns, wanted: Bool, count: int) -> Int64:
 
 
 def _has_deletion_taint(nodes: NodeColumns) -> Bool:
-    marked = [any(taint.key == TO_BE_DELETED_TAINT for taint in taints) for taints in nodes.taint_sets]
+    marked = [any(taint.key == TO_BE_DELETED.key for taint in taints) for taints in nodes.taint_sets]
     return np.array([*marked, False], bool)[nodes.taint_set]
 
 

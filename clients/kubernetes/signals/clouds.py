@@ -7,7 +7,6 @@ from trimtab.clients.kubernetes.signals.signal import ANY, LEAVING, OF_MACHINES,
 _SIMILAR: Final = "Cluster Autoscaler, nodegroupset"
 _SIMILAR_EFFECT: Final = "not compared between groups"
 _SPOT: Final = "spot: prices and offerings; replacement: rules of spot"
-_HANDLER: Final = "AWS node termination handler"
 
 # Taints of nodes that the cloud takes away
 IMPENDING_TERMINATION: Final = taint(
@@ -24,14 +23,9 @@ SHUTDOWN: Final = taint(
     LEAVING,
     "Kubernetes, cloud node lifecycle controller",
 )
-SPOT_INTERRUPTION: Final = taint("aws-node-termination-handler/spot-itn", "Node", PRESENT, LEAVING, _HANDLER)
-SCHEDULED_MAINTENANCE: Final = taint(
-    "aws-node-termination-handler/scheduled-maintenance", "Node", PRESENT, LEAVING, _HANDLER
+TERMINATIONTERMINATION_HANDLER: Final = taint(
+    "aws-node-termination-handler/", "Node", PRESENT, LEAVING, "AWS node termination handler"
 )
-ASG_LIFECYCLE: Final = taint(
-    "aws-node-termination-handler/asg-lifecycle-termination", "Node", PRESENT, LEAVING, _HANDLER
-)
-REBALANCE: Final = taint("aws-node-termination-handler/rebalance-recommendation", "Node", PRESENT, LEAVING, _HANDLER)
 AZURE_SCHEDULED_EVENT: Final = taint(
     "remediator.kubernetes.azure.com/unschedulable",
     "Node",

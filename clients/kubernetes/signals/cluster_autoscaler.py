@@ -175,6 +175,9 @@ TEMPLATE_CAPACITY: Final = annotation(
 CLUSTER_NAME: Final = label(
     "cluster.x-k8s.io/cluster-name", "Machine", ANY, "the cluster whose machines these are", _CLUSTER_API
 )
+CLUSTER_API_UNINITIALIZED: Final = taint(
+    "node.cluster.x-k8s.io/uninitialized", "Node", PRESENT, _STARTUP, "Cluster API, MachineSet"
+)
 DELETE_MACHINE: Final = annotation(
     "cluster.x-k8s.io/delete-machine",
     "Machine",

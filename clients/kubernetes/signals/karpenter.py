@@ -52,12 +52,12 @@ CAPACITY_TYPE: Final = label(
     _LABELS,
 )
 DISRUPTED: Final = taint("karpenter.sh/disrupted", "Node", PRESENT, LEAVING, _TAINTS)
-OLD_DISRUPTION: Final = taint("karpenter.sh/disruption", "Node", PRESENT, LEAVING + "; older", _TAINTS)
+OLD_DISRUPTION: Final = taint("karpenter.sh/disruption", "Node", PRESENT, LEAVING, _TAINTS)
 UNREGISTERED: Final = taint(
     "karpenter.sh/unregistered",
     "Node",
     PRESENT,
-    "the node is not ready: no room, upcoming while it may still be starting",
+    "the node is not ready: upcoming for 15 minutes, then it is leaving",
     _TAINTS,
 )
 TERMINATION: Final = finalizer(

@@ -21,10 +21,10 @@ NOW = "2026-11-28T18:00:00Z"
 class Report(NamedTuple):
     """An input and the right answer.
 
-    name : of the input; options : more arguments, "@name" is a file of `inputs`; command : "plan", "advise" or "explain"
-    with what follows the file; now : of the input; grows : new sizes of the groups that grow; goes : nodes that can
-    go; stays : reason of nodes that stay, "" = any; destinations : nodes to which pods move; says, says_not : parts of
-    what people read, notes included, with single blanks.
+    name : of the input; options : more arguments, "@name" is a file of `inputs`; command : "plan", "advise" or
+    "explain" with what follows the file; now : of the input; grows : new sizes of the groups that grow; goes : nodes
+    that can go; stays : reason of nodes that stay, "" = any; destinations : nodes to which pods move; says, says_not :
+    parts of what people read, notes included, with single blanks.
     """
 
     name: str

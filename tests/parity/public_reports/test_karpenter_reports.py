@@ -12,6 +12,13 @@ REPORTS = (
         says=("too few cheaper node groups would take the pods of a spot node",),
         says_not=("nodes leave",),
     ),
+    Report(
+        "leaving-node-is-first-of-its-group",
+        grows={"default": 4},
+        goes=set(),
+        stays={"k0": "CURRENTLY_BEING_DELETED"},
+    ),
+    Report("leaving-node-as-destination", goes=set(), stays={"k0": "CURRENTLY_BEING_DELETED", "k1": ""}),
 )
 
 

@@ -39,11 +39,12 @@ def read_labels(text: str | None) -> tuple[str, ...] | None:
     return labels
 
 
-def group_by_labels(snapshot: pb.ClusterSnapshot, labels: Sequence[str] | None) -> None:
+def group_by_labels(snapshot: pb.ClusterSnapshot, labels: Sequence[str] | None, *, has_pools: bool = False) -> None:
     """Add such groups to a snapshot without node groups, in place, and write a note about it. labels : None = the
-    default ones, () = none. Errors: UsageError if the snapshot has node groups.
+    default ones, () = none; has_pools : NodePools say which nodes may come, and no label does. Errors: UsageError if
+    the cluster has node groups or NodePools.
     """
-    if snapshot.node_groups:
+    if snapshot.node_groups or has_pools:
         refuse_labels(labels)
         return
     if not snapshot.nodes or labels == ():
@@ -87,7 +88,7 @@ class LiveLabelGroups:
 def refuse_labels(labels: Sequence[str] | None) -> None:
     """Refuse `--group-by` for a cluster that has node groups. Errors: UsageError."""
     if labels:
-        raise UsageError("--group-by: the input has its own NodeGroup objects; omit the option")
+        raise UsageError("--group-by: the input has its own NodeGroup or NodePool objects; omit the option")
 
 
 def _members(nodes: Iterable[tuple[str, Mapping[str, str]]], labels: Sequence[str] | None) -> dict[str, list[str]]:

@@ -3019,8 +3019,7 @@ type Node struct {
 	// pod is refused for a missing driver.
 	VolumeDrivers *VolumeDrivers `protobuf:"bytes,16,opt,name=volume_drivers,json=volumeDrivers,proto3" json:"volume_drivers,omitempty"`
 	// Annotation `karpenter.sh/do-not-disrupt` = true, unless `trimtab steer` has
-	// written it: replacement leaves the node alone. Trimtab's clients set
-	// `scale_down_disabled` for it as well.
+	// written it: scale-down and replacement leave the node alone.
 	DoNotDisrupt bool `protobuf:"varint,17,opt,name=do_not_disrupt,json=doNotDisrupt,proto3" json:"do_not_disrupt,omitempty"`
 	// Somebody is deleting the node: `metadata.deletionTimestamp` is set, of the
 	// node or of its NodeClaim. It counts as a deletion in progress, as nodes do

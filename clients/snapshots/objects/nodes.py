@@ -4,25 +4,22 @@ Source: core/v1; kube-scheduler nodevolumelimits (a driver without `allocatable.
 eligibility (annotations).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from trimtab.clients.kubernetes.kinds.metadata import ObjectMeta, Quantities
 from trimtab.clients.kubernetes.kinds.nodes import CSINode, Node, NodeSpec, NodeStatus
 from trimtab.clients.kubernetes.object_errors import below
 from trimtab.clients.kubernetes.pod_requests import amounts
 from trimtab.clients.kubernetes.quantities import MOST_OF_A_NODE, amount_of
-from trimtab.clients.snapshots.objects.annotated_numbers import DO_NOT_DISRUPT
+from trimtab.clients.kubernetes.signals.cluster_autoscaler import DELAY_DELETION, SCALE_DOWN_DISABLED
+from trimtab.clients.kubernetes.signals.karpenter import DO_NOT_DISRUPT
+from trimtab.clients.kubernetes.signals.own import STEERED
+from trimtab.clients.kubernetes.signals.well_known import NODE_READY
 from trimtab.clients.snapshots.objects.csi_drivers import NO_DRIVERS, volume_drivers
 from trimtab.clients.snapshots.objects.dictionary import Dictionary
 from trimtab.clients.snapshots.objects.placement_rules import taints
 from trimtab.clients.snapshots.objects.times import timestamp
 from trimtab.v1 import snapshot_pb2 as pb
-
-SCALE_DOWN_DISABLED = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
-STEERED = "trimtab.dev/steered"
-"""Marks a node that `trimtab steer` protects: the annotation named by its value comes from a plan, not from an
-operator, and must not influence the next plan."""
-DELAY_DELETION_PREFIX = "delay-deletion.cluster-autoscaler.kubernetes.io/"
 
 
 def node_row(
@@ -36,7 +33,8 @@ def node_row(
     """
     meta, spec, status = node.metadata or ObjectMeta(), node.spec or NodeSpec(), node.status or NodeStatus()
     annotations = meta.annotations or {}
-    conditions = [one for one in status.conditions or () if one.type == "Ready"]
+    is_steered = STEERED.key in annotations
+    conditions = [one for one in status.conditions or () if one.type == NODE_READY.key]
     row = pb.Node(
         name=meta.name or "",
         provider_id=spec.provider_id or "",
@@ -44,22 +42,15 @@ def node_row(
         ready=any(one.status == "True" for one in conditions),
         ready_transition_time=timestamp(conditions[-1].last_transition_time) if conditions else None,
         create_time=timestamp(meta.creation_timestamp),
-        scale_down_disabled=_is_protected(annotations),
-        do_not_disrupt=annotations.get(DO_NOT_DISRUPT) == "true" and STEERED not in annotations,
-        deletion_delayed=any(key.startswith(DELAY_DELETION_PREFIX) for key in annotations),
+        scale_down_disabled=annotations.get(SCALE_DOWN_DISABLED.key) == "true" and not is_steered,
+        do_not_disrupt=annotations.get(DO_NOT_DISRUPT.key) == "true" and not is_steered,
+        deletion_delayed=any(key.startswith(DELAY_DELETION.key) for key in annotations),
         being_deleted=meta.deletion_timestamp is not None,
         attach_limits=_attach_limits(csi_node, dictionary),
         volume_drivers=volume_drivers(csi_node, required, dictionary),
     )
     _add_shared(row, node, dictionary)
     return row
-
-
-def _is_protected(annotations: Mapping[str, str]) -> bool:
-    """Return whether an operator keeps autoscalers from removing a node."""
-    if STEERED in annotations:
-        return False
-    return "true" in (annotations.get(SCALE_DOWN_DISABLED), annotations.get(DO_NOT_DISRUPT))
 
 
 def template_row(node: Node, dictionary: Dictionary) -> pb.NodeTemplate:
@@ -107,7 +98,7 @@ def unreported_note(nodes: Iterable[Node]) -> list[str]:
         for node in nodes
         if node.status is not None
         and (node.status.allocatable or node.status.capacity)
-        and not any(one.type == "Ready" for one in node.status.conditions or ())
+        and not any(one.type == NODE_READY.key for one in node.status.conditions or ())
     ]
     if not silent:
         return []

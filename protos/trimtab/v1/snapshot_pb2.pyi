@@ -1613,8 +1613,7 @@ class Node(_message.Message):
     """
     do_not_disrupt: _builtins.bool
     """Annotation `karpenter.sh/do-not-disrupt` = true, unless `trimtab steer` has
-    written it: replacement leaves the node alone. Trimtab's clients set
-    `scale_down_disabled` for it as well.
+    written it: scale-down and replacement leave the node alone.
     """
     being_deleted: _builtins.bool
     """Somebody is deleting the node: `metadata.deletionTimestamp` is set, of the

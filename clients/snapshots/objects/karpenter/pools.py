@@ -269,7 +269,7 @@ class _PoolReader:
         """Add what a pool says about disruption. A budget that cannot be read counts as 0 nodes, as in Karpenter."""
         name = _name(pool)
         disruption = (pool.spec and pool.spec.disruption) or PoolDisruption()
-        budgets = self._settings.replacement.budgets
+        budgets = self._settings.planner.disruption_budgets
         for place, budget in enumerate(disruption.budgets or ()):
             try:
                 with below(f"spec.disruption.budgets[{place}]"):
@@ -285,8 +285,6 @@ class _PoolReader:
         except FieldError as error:
             self._notes.append(f"NodePool {name}: {error}; its nodes count as not to be disrupted")
             rules = drain_rules(PoolDisruption(consolidate_after="Never"))
-        if rules.never or rules.only_empty:
-            budgets.append(closed_budget(name, () if rules.never else ("Underutilized",)))
         settings = group_settings(rules)
         if settings is not None:
             for group in groups:

@@ -4,7 +4,7 @@ import pytest
 
 from tests.builders.rows import NodeRow
 from tests.builders.snapshots import Cluster, Group, write
-from trimtab.clients.kubernetes.signals import cluster_autoscaler, clouds, karpenter
+from trimtab.clients.kubernetes.signals import clouds, cluster_autoscaler, karpenter
 from trimtab.clients.kubernetes.signals.signal import LEAVING, TAINT, Signal
 from trimtab.clients.kubernetes.signals.table import SIGNALS
 from trimtab.planner.facts.nodes import LONGEST_START_NS, being_deleted

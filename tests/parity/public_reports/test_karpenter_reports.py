@@ -40,6 +40,10 @@ REPORTS = (
         says_not=("nodes are grouped by",),
     ),
     Report(
+        "annotation-True",
+        says=("Node w0: annotation cluster-autoscaler.kubernetes.io/scale-down-disabled: the value 'True' is not",),
+    ),
+    Report(
         "spot-one-alternative",
         options=("--decision", "scale-down", "--decision", "replacement"),
         goes=set(),

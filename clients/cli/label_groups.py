@@ -14,19 +14,20 @@ from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.output import note
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.clients.kubernetes.kinds.nodes import Node, NodeGroup
+from trimtab.clients.kubernetes.signals import well_known
 from trimtab.v1 import actuator_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 
-INSTANCE_TYPE, ZONE = "node.kubernetes.io/instance-type", "topology.kubernetes.io/zone"
+INSTANCE_TYPE, ZONE = well_known.INSTANCE_TYPE.key, well_known.ZONE.key
 DEFAULT_LABELS = (INSTANCE_TYPE, ZONE)
 NONE = "none"
 ROOM = 1000
 """By how many nodes a group may grow: as many as one plan adds by default."""
 _OLD_NAMES = {
-    INSTANCE_TYPE: "beta.kubernetes.io/instance-type",
-    ZONE: "failure-domain.beta.kubernetes.io/zone",
+    INSTANCE_TYPE: well_known.OLD_INSTANCE_TYPE.key,
+    ZONE: well_known.OLD_ZONE.key,
 }
-_CONTROL_PLANE = {"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"}
+_CONTROL_PLANE = {well_known.CONTROL_PLANE.key, well_known.MASTER.key}
 
 
 def read_labels(text: str | None) -> tuple[str, ...] | None:

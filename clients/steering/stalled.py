@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import structlog
 
-from trimtab.clients.kubernetes.signals.own import STEERED
+from trimtab.clients.kubernetes.signals.ours import STEERED
 from trimtab.clients.steering.marks import NodeMarks
 from trimtab.v1 import plan_pb2
 from trimtab.v1.reason_pb2 import UnremovableReason

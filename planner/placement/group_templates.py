@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from trimtab.clients.kubernetes.signals import well_known
 from trimtab.clients.kubernetes.signals.cluster_autoscaler import TO_BE_DELETED
 from trimtab.planner.classes.label_columns import LookedAt, label_matrix
 from trimtab.planner.classes.node_classes import NodeSignature
@@ -47,9 +48,9 @@ from trimtab.planner.snapshot.references import NONE, take_or
 STABLE_NS: Final = 60 * SECOND_NS
 """How long a node must be ready before it serves as an example for others."""
 _DEPRECATED_LABELS: Final = {
-    "node.kubernetes.io/instance-type": "beta.kubernetes.io/instance-type",
-    "topology.kubernetes.io/region": "failure-domain.beta.kubernetes.io/region",
-    "topology.kubernetes.io/zone": "failure-domain.beta.kubernetes.io/zone",
+    well_known.INSTANCE_TYPE.key: well_known.OLD_INSTANCE_TYPE.key,
+    well_known.REGION.key: well_known.OLD_REGION.key,
+    well_known.ZONE.key: well_known.OLD_ZONE.key,
 }
 _BYTES_OF_PAIR: Final = 24
 """Memory of whether a DaemonSet runs on the nodes of a group."""

@@ -282,10 +282,10 @@ class _Builder:
         leaving = nodes_of_deleted_claims(self._of("NodeClaim"))
         for name, node in nodes.items():
             with self._naming("Node", node):
-                row = node_row(node, limits.get(name), self._dictionary, self._required_drivers)
-            row.node_group = group_of.get(name, "")
-            row.being_deleted |= name in leaving
-            self._snapshot.nodes.append(row)
+                found = node_row(node, limits.get(name), self._dictionary, self._required_drivers)
+            found.node_group = group_of.get(name, "")
+            found.being_deleted |= name in leaving
+            self._snapshot.nodes.append(found)
         self._notes.extend(node_notes(nodes.values(), self._snapshot.nodes))
         self._note_unreported(nodes)
 

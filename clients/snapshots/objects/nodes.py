@@ -13,7 +13,7 @@ from trimtab.clients.kubernetes.pod_requests import amounts
 from trimtab.clients.kubernetes.quantities import MOST_OF_A_NODE, amount_of
 from trimtab.clients.kubernetes.signals.cluster_autoscaler import DELAY_DELETION, SCALE_DOWN_DISABLED
 from trimtab.clients.kubernetes.signals.karpenter import DO_NOT_DISRUPT
-from trimtab.clients.kubernetes.signals.own import STEERED
+from trimtab.clients.kubernetes.signals.ours import STEERED
 from trimtab.clients.kubernetes.signals.well_known import NODE_READY
 from trimtab.clients.snapshots.objects.csi_drivers import NO_DRIVERS, volume_drivers
 from trimtab.clients.snapshots.objects.dictionary import Dictionary

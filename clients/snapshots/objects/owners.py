@@ -23,6 +23,7 @@ from trimtab.clients.kubernetes.kinds.pods import Pod, PodMeta
 from trimtab.clients.kubernetes.object_errors import FieldError, below
 from trimtab.clients.kubernetes.registry import CONTROLLERS
 from trimtab.clients.kubernetes.selectors import Requirements, label_selector
+from trimtab.clients.kubernetes.signals import well_known
 from trimtab.clients.snapshots.objects.admission import daemon_pod
 from trimtab.clients.snapshots.objects.devices.pod_claims import claimant
 from trimtab.clients.snapshots.objects.dictionary import Dictionary
@@ -30,7 +31,7 @@ from trimtab.clients.snapshots.objects.mounts import mounts_of
 from trimtab.clients.snapshots.objects.pod_specs import PodSpecTable, spec_key
 from trimtab.v1 import snapshot_pb2 as pb
 
-REVISION_ANNOTATION = "deployment.kubernetes.io/revision"
+REVISION_ANNOTATION = well_known.DEPLOYMENT_REVISION.key
 _REVISION = re.compile(r"[0-9]{1,18}", re.ASCII)
 
 Controller = ReplicaSet | StatefulSet | ReplicationController | Deployment | Job | DaemonSet

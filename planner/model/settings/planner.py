@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+from trimtab.clients.kubernetes.signals import clouds
 from trimtab.planner.model.settings.node_budgets import NodeDisruptionBudget, node_budgets
 from trimtab.planner.model.settings.reading import SECOND_NS, SettingsError, count, duration_ns, flag, number
 from trimtab.planner.model.settings.scale_up import TaintNames, resolve_not_ready_taints
@@ -14,7 +15,7 @@ from trimtab.planner.model.settings.selectors import selector
 from trimtab.planner.model.values import Selector
 from trimtab.v1 import plan_pb2 as pb
 
-DEFAULT_GPU_LABEL: Final = "cloud.google.com/gke-accelerator"
+DEFAULT_GPU_LABEL: Final = clouds.GKE_ACCELERATOR.key
 NODES: Final = "nodes"
 """The resource name of a limit on the number of nodes."""
 _PATH: Final = "planner"

@@ -13,7 +13,7 @@ from trimtab.clients.kubernetes.connection import ApiRequest
 from trimtab.clients.kubernetes.kinds.metadata import ObjectMeta
 from trimtab.clients.kubernetes.kinds.nodes import Node
 from trimtab.clients.kubernetes.signals.cluster_autoscaler import SCALE_DOWN_DISABLED
-from trimtab.clients.kubernetes.signals.own import STEERED
+from trimtab.clients.kubernetes.signals.ours import STEERED
 from trimtab.clients.steering.marks import writes
 from trimtab.clients.steering.plan import nodes_to_keep
 from trimtab.clients.steering.rounds import marks_of

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from trimtab.clients.kubernetes.signals.cluster_autoscaler import SCALE_DOWN_DISABLED
 from trimtab.clients.kubernetes.signals.karpenter import DO_NOT_DISRUPT
-from trimtab.clients.kubernetes.signals.own import STEERED
+from trimtab.clients.kubernetes.signals.ours import STEERED
 from trimtab.clients.steering.marks import NodeMarks, Write, clean, ours, writes
 
 KEY = SCALE_DOWN_DISABLED.key

@@ -11,7 +11,7 @@ from tests.builders.reference_loop import FakePlanner, plan_of
 from trimtab.clients.kubernetes.kinds.metadata import ObjectMeta
 from trimtab.clients.kubernetes.kinds.nodes import Node, NodeGroup
 from trimtab.clients.kubernetes.signals.cluster_autoscaler import SCALE_DOWN_DISABLED
-from trimtab.clients.kubernetes.signals.own import STEERED
+from trimtab.clients.kubernetes.signals.ours import STEERED
 from trimtab.clients.reference_loop.planner_session import PlannerSession
 from trimtab.clients.reference_loop.rounds import RoundSettings
 from trimtab.clients.snapshots.live.cluster import Observation

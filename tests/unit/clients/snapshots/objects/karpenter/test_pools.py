@@ -85,6 +85,16 @@ def test_a_claim_that_is_being_deleted_or_not_launched_is_not_on_its_way() -> No
     assert {group.target_size for group in found.node_groups} == {0}
 
 
+@pytest.mark.parametrize(("status", "grows"), [("True", True), ("Unknown", True), ("False", False)])
+def test_a_pool_that_is_not_ready_gets_no_new_nodes(status: str, *, grows: bool) -> None:
+    conditions = [{"type": "Ready", "status": status, "message": "NodeClass is gone"}]
+    found = built({**kp.node_pool("web"), "status": {"conditions": conditions}}, offers=OFFERS)
+    assert bool(found.snapshot.node_groups) is grows
+    assert (
+        "NodePool web: its condition Ready is False: NodeClass is gone; the pool gets no new nodes" in found.notes
+    ) is (not grows)
+
+
 def test_a_node_is_being_deleted_if_its_object_or_its_claim_is() -> None:
     claims = [kp.node_claim(f"c{i}", node=f"n{i}") for i in (1, 2)]
     nodes = [kp.pool_node(f"n{i}") for i in (1, 2, 3)]

@@ -14,12 +14,13 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab.clients.kubernetes.signals import clouds, karpenter
 from trimtab.v1 import plan_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 
 ROOM: Final = 1000
 """A group that can grow by so many nodes has room for all that a plan adds."""
-_ALWAYS_READ: Final = ("karpenter.sh/nodepool", "cloud.google.com/gke-accelerator")
+_ALWAYS_READ: Final = (karpenter.NODE_POOL.key, clouds.GKE_ACCELERATOR.key)
 
 
 class _Template(NamedTuple):

@@ -7,6 +7,8 @@ resources in base units, durations in seconds. Enumerations are those of `trimta
 from collections.abc import Hashable
 from typing import Final, NamedTuple
 
+from trimtab.clients.kubernetes.signals import ours, well_known
+
 
 class LabelRequirement(NamedTuple):
     """One requirement on the label `key` (or the field `metadata.name`); `operator` is a `LabelOperator.Code`; `values`
@@ -130,9 +132,9 @@ class MountedVolume(NamedTuple):
     required_driver: str = ""
 
 
-CLASS_RESOURCE: Final = "deviceclass.resource.kubernetes.io/"
+CLASS_RESOURCE: Final = well_known.IMPLICIT_RESOURCE.key
 """The extended resource that a device class always provides begins with this, and ends with the name of the class."""
-DEVICE_RESOURCE: Final = "devices.trimtab.dev/"
+DEVICE_RESOURCE: Final = ours.DEVICE_RESOURCE.key
 """Other resources that stand for devices begin with this."""
 
 

@@ -14,6 +14,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from trimtab.clients.kubernetes.signals import well_known
+from trimtab.clients.kubernetes.signals.cluster_autoscaler import TO_BE_DELETED
 from trimtab.planner.classes.label_columns import LookedAt, label_matrix
 from trimtab.planner.classes.node_classes import NodeSignature
 from trimtab.planner.classes.node_requirements import NodeRows
@@ -22,7 +24,7 @@ from trimtab.planner.facts.attach_limits import Limits, limits_by_group, with_li
 from trimtab.planner.facts.daemon_pods import SYSTEM_NODE_CRITICAL, DaemonPods, daemon_pods
 from trimtab.planner.facts.label_index import label_sets_of
 from trimtab.planner.facts.nodes import is_ready
-from trimtab.planner.facts.transient_taints import TO_BE_DELETED_TAINT, lasting
+from trimtab.planner.facts.transient_taints import lasting
 from trimtab.planner.facts.upcoming import upcoming
 from trimtab.planner.model.execution import UNLIMITED, RequestLimits
 from trimtab.planner.model.settings import SECOND_NS, ScaleUpSettings
@@ -47,9 +49,9 @@ from trimtab.planner.snapshot.references import NONE, take_or
 STABLE_NS: Final = 60 * SECOND_NS
 """How long a node must be ready before it serves as an example for others."""
 _DEPRECATED_LABELS: Final = {
-    "node.kubernetes.io/instance-type": "beta.kubernetes.io/instance-type",
-    "topology.kubernetes.io/region": "failure-domain.beta.kubernetes.io/region",
-    "topology.kubernetes.io/zone": "failure-domain.beta.kubernetes.io/zone",
+    well_known.INSTANCE_TYPE.key: well_known.OLD_INSTANCE_TYPE.key,
+    well_known.REGION.key: well_known.OLD_REGION.key,
+    well_known.ZONE.key: well_known.OLD_ZONE.key,
 }
 _BYTES_OF_PAIR: Final = 24
 """Memory of whether a DaemonSet runs on the nodes of a group."""
@@ -150,7 +152,7 @@ def _first_by_group(nodes: NodeColumns, wanted: Bool, count: int) -> Int64:
 
 
 def _has_deletion_taint(nodes: NodeColumns) -> Bool:
-    marked = [any(taint.key == TO_BE_DELETED_TAINT for taint in taints) for taints in nodes.taint_sets]
+    marked = [any(taint.key == TO_BE_DELETED.key for taint in taints) for taints in nodes.taint_sets]
     return np.array([*marked, False], bool)[nodes.taint_set]
 
 

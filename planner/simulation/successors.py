@@ -1,8 +1,8 @@
 """What pods take in another place: the pods that their controllers make there have the requests of their templates.
 
 A pod that was resized in place may request less than its template. In plans it takes the larger of both wherever it
-goes, and only what it requests on the node where it runs. Pods whose requests a VerticalPodAutoscaler sets are left out: it
-sets those of their successors, too. Pure. O(P) vectorised, then O(distinct pairs of controller and spec).
+goes, and only what it requests on the node where it runs. Pods whose requests a VerticalPodAutoscaler sets are left
+out: it sets those of their successors, too. Pure. O(P) vectorised, then O(distinct pairs of controller and spec).
 """
 
 from typing import Final

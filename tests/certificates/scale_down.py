@@ -129,7 +129,7 @@ def eligible(plan: Plan) -> Iterator[str]:
     """Check that no unneeded node is being deleted, protected, or in no node group."""
     for node in plan.unneeded:
         row = plan.cluster.nodes[node]
-        if node in plan.leaving or row.scale_down_disabled or not row.node_group:
+        if node in plan.leaving or row.scale_down_disabled or row.do_not_disrupt or not row.node_group:
             yield f"{node} may not be taken"
 
 

@@ -15,6 +15,7 @@ from google.protobuf.message import DecodeError
 
 from trimtab.clients.kubernetes.envelope import parsed
 from trimtab.clients.kubernetes.kinds.pods import Pod, PodAnnotations
+from trimtab.clients.kubernetes.signals import well_known
 from trimtab.clients.snapshots.live.objects import json_names, to_struct
 from trimtab.clients.snapshots.objects.annotated_numbers import (
     DISRUPTION_COSTS,
@@ -35,7 +36,7 @@ MOST_KEPT = 50_000
 PLACEHOLDER = "\x00"
 """Replaces names; no name in Kubernetes contains it."""
 _NODE_NAME = "metadata.name"
-_COST = meta_pb2.StringEntry(key="controller.kubernetes.io/pod-deletion-cost").SerializeToString()
+_COST = meta_pb2.StringEntry(key=well_known.POD_DELETION_COST.key).SerializeToString()
 _DO_NOT_DISRUPT = meta_pb2.StringEntry(key=DO_NOT_DISRUPT).SerializeToString()
 _ANNOTATIONS = tuple(meta_pb2.StringEntry(key=name).SerializeToString() for name in json_names(PodAnnotations))
 """First bytes of the encoded annotations that are read: their key comes first."""

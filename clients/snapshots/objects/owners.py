@@ -25,6 +25,7 @@ from trimtab.clients.kubernetes.pod_requests import pod_requests
 from trimtab.clients.kubernetes.quantities import MOST_REQUESTED
 from trimtab.clients.kubernetes.registry import CONTROLLERS
 from trimtab.clients.kubernetes.selectors import Requirements, label_selector
+from trimtab.clients.kubernetes.signals import well_known
 from trimtab.clients.snapshots.objects.admission import daemon_pod
 from trimtab.clients.snapshots.objects.devices.pod_claims import claimant
 from trimtab.clients.snapshots.objects.dictionary import Dictionary
@@ -32,7 +33,7 @@ from trimtab.clients.snapshots.objects.mounts import mounts_of
 from trimtab.clients.snapshots.objects.pod_specs import PodSpecTable, spec_key
 from trimtab.v1 import snapshot_pb2 as pb
 
-REVISION_ANNOTATION = "deployment.kubernetes.io/revision"
+REVISION_ANNOTATION = well_known.DEPLOYMENT_REVISION.key
 _REVISION = re.compile(r"[0-9]{1,18}", re.ASCII)
 
 Controller = ReplicaSet | StatefulSet | ReplicationController | Deployment | Job | DaemonSet

@@ -22,6 +22,7 @@ from trimtab.clients.kubernetes.object_errors import FieldError, below
 from trimtab.clients.kubernetes.pod_requests import is_resize_infeasible, pod_requests
 from trimtab.clients.kubernetes.quantities import MOST_REQUESTED
 from trimtab.clients.kubernetes.selectors import node_selector_terms
+from trimtab.clients.kubernetes.signals import cluster_autoscaler
 from trimtab.clients.snapshots.objects.devices.extended_resources import extended_requests
 from trimtab.clients.snapshots.objects.devices.pod_claims import (
     NO_CLAIMS,
@@ -214,7 +215,7 @@ class PodSpecTable:
         if annotations.enable_ds_eviction in ("true", "false"):
             row.enable_ds_eviction = annotations.enable_ds_eviction == "true"
         if annotations.topology_spread_timeout is not None:
-            timeout_ns = self._duration_ns(annotations.topology_spread_timeout, "zalando.org/topology-spread-timeout")
+            timeout_ns = self._duration_ns(annotations.topology_spread_timeout, cluster_autoscaler.SPREAD_TIMEOUT.key)
             if timeout_ns is not None:
                 row.topology_spread_timeout_s = timeout_ns // _SECOND_NS
         if annotations.scale_up_delay is not None:

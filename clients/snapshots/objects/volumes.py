@@ -34,6 +34,7 @@ from trimtab.clients.kubernetes.selectors import (
     node_selector_terms,
     topology_terms,
 )
+from trimtab.clients.kubernetes.signals import well_known
 from trimtab.clients.snapshots.objects import migration
 from trimtab.clients.snapshots.objects.csi_drivers import NO_DRIVERS, driver_requirement
 from trimtab.clients.snapshots.objects.dictionary import Dictionary
@@ -41,9 +42,9 @@ from trimtab.clients.snapshots.objects.migration import NO_MIGRATION, Migration
 from trimtab.clients.snapshots.objects.mounts import Claim, Disk, ebs_handle, gce_handle
 from trimtab.v1 import snapshot_pb2 as pb
 
-BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
-SELECTED_NODE = "volume.kubernetes.io/selected-node"
-CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
+BIND_COMPLETED = well_known.BIND_COMPLETED.key
+SELECTED_NODE = well_known.SELECTED_NODE.key
+CLASS_ANNOTATION = well_known.OLD_STORAGE_CLASS.key
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 UNCOUNTED_PLUGINS = frozenset(
     {"kubernetes.io/azure-file", "kubernetes.io/portworx-volume", "kubernetes.io/vsphere-volume"}
@@ -209,7 +210,7 @@ def _attached(meta: ObjectMeta, spec: VolumeSpec) -> Disk:
         return Disk("ebs.csi.aws.com", ebs_handle(spec.aws_elastic_block_store.volume_id or ""))
     if spec.gce_persistent_disk is not None:
         labels = meta.labels or {}
-        zone = labels.get("topology.kubernetes.io/zone") or labels.get("failure-domain.beta.kubernetes.io/zone") or ""
+        zone = labels.get(well_known.ZONE.key) or labels.get(well_known.OLD_ZONE.key) or ""
         return Disk("pd.csi.storage.gke.io", gce_handle(spec.gce_persistent_disk.pd_name or "", zone))
     if spec.azure_disk is not None:
         return Disk("disk.csi.azure.com", spec.azure_disk.disk_uri or "")

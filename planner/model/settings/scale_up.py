@@ -8,12 +8,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+from trimtab.clients.kubernetes.signals import cluster_autoscaler
 from trimtab.planner.model.settings.reading import SettingsError, count, duration_ns, flag
 from trimtab.planner.model.settings.search import USUAL, SearchBudgets, resolve_search
 from trimtab.v1 import plan_pb2 as pb
 
 DEFAULT_EXPANDERS: Final = (pb.Expander.LEAST_WASTE, pb.Expander.RANDOM)
-DEFAULT_PRIORITY_LABEL: Final = "zalando.org/scaling-priority"
+DEFAULT_PRIORITY_LABEL: Final = cluster_autoscaler.SCALING_PRIORITY.key
 _PATH: Final = "scale_up"
 _NOT_IN_RE2: Final = re.compile(
     r"""(?x)

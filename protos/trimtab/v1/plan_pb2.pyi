@@ -4449,6 +4449,7 @@ class PlannerSettings(_message.Message):
     RESERVE_FOR_UNMARKED_PODS_FIELD_NUMBER: _builtins.int
     LIMITS_FIELD_NUMBER: _builtins.int
     BALANCE_FIELD_NUMBER: _builtins.int
+    DISRUPTION_BUDGETS_FIELD_NUMBER: _builtins.int
     expendable_pods_priority_cutoff: _builtins.int
     """Pods with lower priority neither keep a node nor need a place. Default
     -10. `--expendable-pods-priority-cutoff`.
@@ -4485,6 +4486,12 @@ class PlannerSettings(_message.Message):
     def balance(self) -> Global___BalanceSettings:
         """How similar node groups are balanced. OPTIONAL."""
 
+    @_builtins.property
+    def disruption_budgets(self) -> _containers.RepeatedCompositeFieldContainer[Global___DisruptionBudget]:
+        """How many nodes may be removed or replaced at the same time, in parts of the
+        cluster; for scale-down and replacement alike. OPTIONAL.
+        """
+
     def __init__(
         self,
         *,
@@ -4495,10 +4502,11 @@ class PlannerSettings(_message.Message):
         reserve_for_unmarked_pods: _builtins.bool | None = ...,
         limits: _abc.Iterable[Global___ResourceLimit] | None = ...,
         balance: Global___BalanceSettings | None = ...,
+        disruption_budgets: _abc.Iterable[Global___DisruptionBudget] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_expendable_pods_priority_cutoff", b"_expendable_pods_priority_cutoff", "_gpu_label", b"_gpu_label", "_reserve_for_pending_pods", b"_reserve_for_pending_pods", "_reserve_for_unmarked_pods", b"_reserve_for_unmarked_pods", "balance", b"balance", "expendable_pods_priority_cutoff", b"expendable_pods_priority_cutoff", "gpu_label", b"gpu_label", "recent_eviction_ttl", b"recent_eviction_ttl", "reserve_for_pending_pods", b"reserve_for_pending_pods", "reserve_for_unmarked_pods", b"reserve_for_unmarked_pods"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_expendable_pods_priority_cutoff", b"_expendable_pods_priority_cutoff", "_gpu_label", b"_gpu_label", "_reserve_for_pending_pods", b"_reserve_for_pending_pods", "_reserve_for_unmarked_pods", b"_reserve_for_unmarked_pods", "balance", b"balance", "expendable_pods_priority_cutoff", b"expendable_pods_priority_cutoff", "gpu_label", b"gpu_label", "limits", b"limits", "recent_eviction_ttl", b"recent_eviction_ttl", "reserve_for_pending_pods", b"reserve_for_pending_pods", "reserve_for_unmarked_pods", b"reserve_for_unmarked_pods"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_expendable_pods_priority_cutoff", b"_expendable_pods_priority_cutoff", "_gpu_label", b"_gpu_label", "_reserve_for_pending_pods", b"_reserve_for_pending_pods", "_reserve_for_unmarked_pods", b"_reserve_for_unmarked_pods", "balance", b"balance", "disruption_budgets", b"disruption_budgets", "expendable_pods_priority_cutoff", b"expendable_pods_priority_cutoff", "gpu_label", b"gpu_label", "limits", b"limits", "recent_eviction_ttl", b"recent_eviction_ttl", "reserve_for_pending_pods", b"reserve_for_pending_pods", "reserve_for_unmarked_pods", b"reserve_for_unmarked_pods"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__expendable_pods_priority_cutoff: _TypeAlias = _typing.Literal["expendable_pods_priority_cutoff"]  # noqa: Y015
     _WhichOneofArgType__expendable_pods_priority_cutoff: _TypeAlias = _typing.Literal["_expendable_pods_priority_cutoff", b"_expendable_pods_priority_cutoff"]  # noqa: Y015
@@ -5532,6 +5540,7 @@ class NodeGroupSettings(_message.Message):
     IGNORE_DAEMONSETS_UTILIZATION_FIELD_NUMBER: _builtins.int
     JOB_PODS_UNMOVABLE_FIELD_NUMBER: _builtins.int
     CONSOLIDATE_AFTER_FIELD_NUMBER: _builtins.int
+    CONSOLIDATION_FIELD_NUMBER: _builtins.int
     utilization_threshold: _builtins.float
     """`ScaleDownSettings.utilization_threshold`."""
     gpu_utilization_threshold: _builtins.float
@@ -5540,6 +5549,10 @@ class NodeGroupSettings(_message.Message):
     """`ScaleDownSettings.ignore_daemonsets_utilization`."""
     job_pods_unmovable: _builtins.bool
     """`ScaleDownSettings.job_pods_unmovable`."""
+    consolidation: Global___Consolidation.Code.ValueType
+    """Which nodes of the group scale-down and replacement may remove. Default
+    WHENEVER_POSSIBLE.
+    """
     @_builtins.property
     def unneeded_time(self) -> _duration_pb2.Duration:
         """`ScaleDownSettings.unneeded_time`."""
@@ -5562,10 +5575,11 @@ class NodeGroupSettings(_message.Message):
         ignore_daemonsets_utilization: _builtins.bool | None = ...,
         job_pods_unmovable: _builtins.bool | None = ...,
         consolidate_after: _duration_pb2.Duration | None = ...,
+        consolidation: Global___Consolidation.Code.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_gpu_utilization_threshold", b"_gpu_utilization_threshold", "_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization", "_job_pods_unmovable", b"_job_pods_unmovable", "_utilization_threshold", b"_utilization_threshold", "consolidate_after", b"consolidate_after", "gpu_utilization_threshold", b"gpu_utilization_threshold", "ignore_daemonsets_utilization", b"ignore_daemonsets_utilization", "job_pods_unmovable", b"job_pods_unmovable", "unneeded_time", b"unneeded_time", "unready_time", b"unready_time", "utilization_threshold", b"utilization_threshold"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_gpu_utilization_threshold", b"_gpu_utilization_threshold", "_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization", "_job_pods_unmovable", b"_job_pods_unmovable", "_utilization_threshold", b"_utilization_threshold", "consolidate_after", b"consolidate_after", "gpu_utilization_threshold", b"gpu_utilization_threshold", "ignore_daemonsets_utilization", b"ignore_daemonsets_utilization", "job_pods_unmovable", b"job_pods_unmovable", "unneeded_time", b"unneeded_time", "unready_time", b"unready_time", "utilization_threshold", b"utilization_threshold"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_gpu_utilization_threshold", b"_gpu_utilization_threshold", "_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization", "_job_pods_unmovable", b"_job_pods_unmovable", "_utilization_threshold", b"_utilization_threshold", "consolidate_after", b"consolidate_after", "consolidation", b"consolidation", "gpu_utilization_threshold", b"gpu_utilization_threshold", "ignore_daemonsets_utilization", b"ignore_daemonsets_utilization", "job_pods_unmovable", b"job_pods_unmovable", "unneeded_time", b"unneeded_time", "unready_time", b"unready_time", "utilization_threshold", b"utilization_threshold"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__gpu_utilization_threshold: _TypeAlias = _typing.Literal["gpu_utilization_threshold"]  # noqa: Y015
     _WhichOneofArgType__gpu_utilization_threshold: _TypeAlias = _typing.Literal["_gpu_utilization_threshold", b"_gpu_utilization_threshold"]  # noqa: Y015
@@ -5585,6 +5599,52 @@ class NodeGroupSettings(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__utilization_threshold) -> _WhichOneofReturnType__utilization_threshold | None: ...
 
 Global___NodeGroupSettings: _TypeAlias = NodeGroupSettings  # noqa: Y015
+
+@_typing.final
+class Consolidation(_message.Message):
+    """Which nodes may be removed because they are not needed, as Karpenter's
+    `consolidationPolicy` and `consolidateAfter`.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Code:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _CodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[Consolidation._Code.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        UNSPECIFIED: Consolidation._Code.ValueType  # 0
+        """WHENEVER_POSSIBLE."""
+        WHENEVER_POSSIBLE: Consolidation._Code.ValueType  # 1
+        """All."""
+        WHEN_EMPTY: Consolidation._Code.ValueType  # 2
+        """Nodes without pods that would have to move."""
+        NEVER: Consolidation._Code.ValueType  # 3
+        """None."""
+
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
+        """The values; their meaning is that of the message."""
+
+    UNSPECIFIED: Consolidation.Code.ValueType  # 0
+    """WHENEVER_POSSIBLE."""
+    WHENEVER_POSSIBLE: Consolidation.Code.ValueType  # 1
+    """All."""
+    WHEN_EMPTY: Consolidation.Code.ValueType  # 2
+    """Nodes without pods that would have to move."""
+    NEVER: Consolidation.Code.ValueType  # 3
+    """None."""
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Consolidation: _TypeAlias = Consolidation  # noqa: Y015
 
 @_typing.final
 class SlackSettings(_message.Message):

@@ -32,6 +32,7 @@ from trimtab.clients.kubernetes.kinds.nodes import (
     TemplateNode,
 )
 from trimtab.clients.kubernetes.object_errors import FieldError, below
+from trimtab.clients.kubernetes.signals.karpenter import POOL_READY
 from trimtab.clients.snapshots.dominated_groups import ROOM
 from trimtab.clients.snapshots.objects.karpenter.min_values import too_few_values, with_min_values
 from trimtab.clients.snapshots.objects.karpenter.offers import (
@@ -46,7 +47,6 @@ from trimtab.clients.snapshots.objects.karpenter.offers import (
     present_offers,
 )
 from trimtab.clients.snapshots.objects.karpenter.pool_settings import (
-    UNREGISTERED,
     add_ranks,
     budget_of,
     closed_budget,
@@ -158,6 +158,11 @@ class _PoolReader:
                 f"NodePool {name}: spec.replicas is {spec.replicas}: its size is fixed, so it does not grow"
             )
             grows = False
+        for condition in (pool.status and pool.status.conditions) or ():
+            if condition.type == POOL_READY.key and condition.status == "False":
+                said = f": {condition.message}" if condition.message else ""
+                self._notes.append(f"NodePool {name}: its condition Ready is False{said}; the pool gets no new nodes")
+                grows = False
         is_deleted = pool.metadata is not None and pool.metadata.deletion_timestamp is not None
         return _CheckedPool(name, template, of_claims, rules, grows and not is_deleted, self._variants(name, rules))
 
@@ -270,7 +275,7 @@ class _PoolReader:
         """Add what a pool says about disruption. A budget that cannot be read counts as 0 nodes, as in Karpenter."""
         name = _name(pool)
         disruption = (pool.spec and pool.spec.disruption) or PoolDisruption()
-        budgets = self._settings.replacement.budgets
+        budgets = self._settings.planner.disruption_budgets
         for place, budget in enumerate(disruption.budgets or ()):
             try:
                 with below(f"spec.disruption.budgets[{place}]"):
@@ -286,8 +291,6 @@ class _PoolReader:
         except FieldError as error:
             self._notes.append(f"NodePool {name}: {error}; its nodes count as not to be disrupted")
             rules = drain_rules(PoolDisruption(consolidate_after="Never"))
-        if rules.never or rules.only_empty:
-            budgets.append(closed_budget(name, () if rules.never else ("Underutilized",)))
         settings = group_settings(rules)
         if settings is not None:
             for group in groups:
@@ -296,7 +299,7 @@ class _PoolReader:
     def _add_startup_taints(self, pools: Sequence[NodePool]) -> None:
         templates = [pool.spec.template.spec for pool in pools if pool.spec and pool.spec.template]
         keys = {taint.key for spec in templates if spec is not None for taint in spec.startup_taints or ()}
-        self._settings.scale_up.startup_taints.keys.extend(sorted({UNREGISTERED, *filter(None, keys)}))
+        self._settings.scale_up.startup_taints.keys.extend(sorted(filter(None, keys)))
 
     def _add_notes(self, pools: Sequence[NodePool], groups: Sequence[NodeGroup]) -> None:
         growing = sum(1 for group in groups if group.spec and group.spec.template)
@@ -352,6 +355,18 @@ def _claims_without_node(given: KarpenterObjects) -> dict[tuple[str, OfferKey], 
         if POOL in labels and CAPACITY_TYPE in labels and node not in nodes and not is_leaving:
             found[labels[POOL], key_of(labels)] += 1
     return found
+
+
+def nodes_of_deleted_claims(claims: Iterable[NodeClaim]) -> set[str]:
+    """Return the names of the nodes whose NodeClaims are being deleted."""
+    return {
+        claim.status.node_name
+        for claim in claims
+        if claim.status is not None
+        and claim.status.node_name
+        and claim.metadata is not None
+        and claim.metadata.deletion_timestamp is not None
+    }
 
 
 def _zones(pools: Iterable[NodePool]) -> set[str]:

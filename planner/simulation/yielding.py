@@ -13,7 +13,8 @@ import numpy as np
 
 from trimtab.planner.facts.attach_limits import planned_traits
 from trimtab.planner.model.values import NodeTraits
-from trimtab.planner.predicates.expendable_pods import PODS, Amounts
+from trimtab.planner.predicates.expendable_pods import Amounts
+from trimtab.planner.predicates.resources import PODS
 from trimtab.planner.simulation.kernels import fits, place, remove
 from trimtab.planner.simulation.log import commit
 from trimtab.planner.simulation.state import SimulationState

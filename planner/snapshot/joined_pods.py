@@ -79,7 +79,7 @@ def join_pods(
         **dict(zip(to_nodes, columns, strict=True)),
         **{name: merge.column(getattr(a, name), getattr(b, name)) for name in _PLAIN},
     )
-    return pods, DanglingReferences(missing[0], no_owner, *missing[1:], tables.no_group)
+    return pods, DanglingReferences(missing[0], no_owner, missing[1], missing[2], tables.no_group)
 
 
 def _rows_of_nodes(base: Snapshot, tables: JoinedTables, cache: SnapshotCache) -> Mapping[str, int]:

@@ -128,10 +128,10 @@ class PodRowBuilder:
                 mounts if mounts is NOTHING else _with_claims(mounts, volumes.claims, name),
                 _made(shared.claims, made) if made else shared.claims,
                 shared.group or self._kueue.get(labels, ""),
+                strings.setdefault(nominated, nominated),
                 shared.spec_key,
                 shared.pod,
                 numbers,
-                strings.setdefault(nominated, nominated),
             )
         )
 

@@ -69,10 +69,10 @@ class PodRow(NamedTuple):
     mounts: Mounts
     claims: tuple[PodClaimEntry, ...]
     group: str
+    nominated_node: str
     spec_key: bytes
     pod: Pod
     numbers: Numbers = ()
-    nominated_node: str = ""
 
 
 def slack_of(row: PodRow) -> str | None:
@@ -125,10 +125,10 @@ def pod_row(pod: Pod, numbers: Sequence[str] = ()) -> PodRow:
         mounts,
         entries_of(pod),
         group_name(pod),
+        "" if node else status.nominated_node_name or "",
         key,
         pod,
         _numbers(meta, status, numbers) if meta.annotations else (),
-        "" if node else status.nominated_node_name or "",
     )
 
 

@@ -1,8 +1,10 @@
 """Properties of nodes: being deleted, prices, costs of eviction.
 
-A node is being deleted if the actuator reports it, or if it has the taint of a deletion: as long as it is younger than
-the longest time that a cloud provider has for a deletion, or if its value is not a time. Source: Cluster Autoscaler,
-actuation.IsNodeBeingDeleted, taints.GetToBeDeletedTime.
+A node is being deleted if the actuator reports it, if its object says so, if it has a taint of somebody who takes it
+away, or if it has the Cluster Autoscaler's taint of a deletion: as long as it is younger than the longest time that a
+cloud provider has for a deletion, or if its value is not a time. One that has not registered with Karpenter
+in time is taken away, too. Source: Cluster Autoscaler, actuation.IsNodeBeingDeleted, taints.GetToBeDeletedTime;
+Karpenter, nodeclaim/lifecycle/liveness; the registry of signals.
 
 The price of a node is that of its node group.
 """
@@ -12,13 +14,17 @@ from typing import Final
 
 import numpy as np
 
-from trimtab.planner.facts.transient_taints import TO_BE_DELETED_TAINT
+from trimtab.clients.kubernetes.signals.cluster_autoscaler import TO_BE_DELETED
+from trimtab.clients.kubernetes.signals.karpenter import UNREGISTERED
+from trimtab.clients.kubernetes.signals.table import marks_leaving
 from trimtab.planner.model.settings import SECOND_NS
 from trimtab.planner.model.values import TaintSpec
 from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64, Snapshot
 from trimtab.planner.snapshot.lookup import string_index
 
 LONGEST_DELETION_S: Final = 300
+_REGISTRATION_NS: Final = 15 * 60 * SECOND_NS
+"""How long Karpenter waits for a node to register before it takes it away."""
 _TIME: Final = re.compile("[0-9]{1,18}")
 """A time in Unix seconds. More digits are none, and too many of them are refused by `int`."""
 
@@ -27,8 +33,11 @@ def being_deleted(snapshot: Snapshot, now_ns: int) -> Bool:
     """Return for each node whether it is being deleted. bool[N]."""
     nodes = snapshot.nodes
     now_s = now_ns // SECOND_NS
-    marked = [any(_is_recent(taint, now_s) for taint in taints) for taints in nodes.taint_sets]
-    leaving = np.array([*marked, False], bool)[nodes.taint_set]
+    marked = [any(_is_leaving(taint, now_s) for taint in taints) for taints in nodes.taint_sets]
+    leaving = np.array([*marked, False], bool)[nodes.taint_set] | nodes.being_deleted
+    unregistered = [any(taint.key == UNREGISTERED.key for taint in taints) for taints in nodes.taint_sets]
+    started = (nodes.created_ns > 0) & (now_ns - nodes.created_ns >= _REGISTRATION_NS)
+    leaving |= np.array([*unregistered, False], bool)[nodes.taint_set] & started
     for deletion in snapshot.deletions:
         node = string_index(nodes.name, deletion.node)
         if node >= 0:
@@ -36,9 +45,9 @@ def being_deleted(snapshot: Snapshot, now_ns: int) -> Bool:
     return leaving
 
 
-def _is_recent(taint: TaintSpec, now_s: int) -> bool:
-    if taint.key != TO_BE_DELETED_TAINT:
-        return False
+def _is_leaving(taint: TaintSpec, now_s: int) -> bool:
+    if taint.key != TO_BE_DELETED.key:
+        return marks_leaving(taint.key)
     return _TIME.fullmatch(taint.value) is None or now_s - int(taint.value) < LONGEST_DELETION_S
 
 

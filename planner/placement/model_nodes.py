@@ -17,8 +17,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from trimtab.clients.kubernetes.signals.cluster_autoscaler import TO_BE_DELETED
 from trimtab.planner.facts.readiness import is_ready
-from trimtab.planner.facts.transient_taints import TO_BE_DELETED_TAINT, lasting
+from trimtab.planner.facts.transient_taints import lasting
 from trimtab.planner.model.settings import SECOND_NS, ScaleUpSettings
 from trimtab.planner.model.values import TaintSpec
 from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int64, NodeColumns, Snapshot
@@ -68,7 +69,7 @@ def _first_by_group(nodes: NodeColumns, wanted: Bool, count: int) -> Int64:
 
 
 def _has_deletion_taint(nodes: NodeColumns) -> Bool:
-    marked = [any(taint.key == TO_BE_DELETED_TAINT for taint in taints) for taints in nodes.taint_sets]
+    marked = [any(taint.key == TO_BE_DELETED.key for taint in taints) for taints in nodes.taint_sets]
     return np.array([*marked, False], bool)[nodes.taint_set]
 
 

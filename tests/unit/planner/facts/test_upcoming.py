@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from tests.builders.rows import NodeRow
 from tests.builders.snapshots import Cluster, Group, write
+from trimtab.clients.kubernetes.signals.cluster_autoscaler import TO_BE_DELETED
 from trimtab.planner.facts.nodes import being_deleted
-from trimtab.planner.facts.transient_taints import TO_BE_DELETED_TAINT
 from trimtab.planner.facts.upcoming import upcoming
 from trimtab.planner.model.settings import Readiness, TaintNames
 from trimtab.planner.model.values import DeletionInProgress, TaintSpec
@@ -23,7 +23,7 @@ RULES = Readiness(startup=TaintNames(frozenset({"example.com/warming"}), ("agent
 READY = NodeRow(group="g")
 STARTING = NodeRow(group="g", ready=False, created_ns=JUST_NOW_NS)
 UNREADY = NodeRow(group="g", ready=False, created_ns=NOW_NS - RULES.start_ns)
-DELETED = NodeRow(group="g", taints=(TaintSpec(TO_BE_DELETED_TAINT, "", NO_SCHEDULE),))
+DELETED = NodeRow(group="g", taints=(TaintSpec(TO_BE_DELETED.key, "", NO_SCHEDULE),))
 
 
 def tainted(key: str) -> NodeRow:
@@ -49,7 +49,7 @@ def count(group: Group, *nodes: NodeRow, **more: object) -> int:
         pytest.param(2, [READY, DELETED], 0, id="being drained, and still counted by the target"),
         pytest.param(
             2,
-            [READY, DELETED._replace(taints=(TaintSpec(TO_BE_DELETED_TAINT, "9" * 5000, NO_SCHEDULE),))],
+            [READY, DELETED._replace(taints=(TaintSpec(TO_BE_DELETED.key, "9" * 5000, NO_SCHEDULE),))],
             0,
             id="being drained since a time of too many digits, which is none",
         ),

@@ -23,7 +23,7 @@ from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64, Snapsh
 from trimtab.planner.snapshot.lookup import string_index
 
 LONGEST_DELETION_S: Final = 300
-_REGISTRATION_NS: Final = 15 * 60 * SECOND_NS
+REGISTRATION_NS: Final = 15 * 60 * SECOND_NS
 """How long Karpenter waits for a node to register before it takes it away."""
 _TIME: Final = re.compile("[0-9]{1,18}")
 """A time in Unix seconds. More digits are none, and too many of them are refused by `int`."""
@@ -36,7 +36,7 @@ def being_deleted(snapshot: Snapshot, now_ns: int) -> Bool:
     marked = [any(_is_leaving(taint, now_s) for taint in taints) for taints in nodes.taint_sets]
     leaving = np.array([*marked, False], bool)[nodes.taint_set] | nodes.being_deleted
     unregistered = [any(taint.key == UNREGISTERED.key for taint in taints) for taints in nodes.taint_sets]
-    started = (nodes.created_ns > 0) & (now_ns - nodes.created_ns >= _REGISTRATION_NS)
+    started = (nodes.created_ns > 0) & (now_ns - nodes.created_ns >= REGISTRATION_NS)
     leaving |= np.array([*unregistered, False], bool)[nodes.taint_set] & started
     for deletion in snapshot.deletions:
         node = string_index(nodes.name, deletion.node)

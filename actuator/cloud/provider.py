@@ -191,6 +191,11 @@ class CloudProvider(Protocol):
         Where a cloud only lists what exists, an instance that was seen and is missing is GONE, any other UNKNOWN.
         """
 
+    def forget(self, group: str, instances: Sequence[str]) -> None:
+        """Note that the deletions of these instances have ended: a later one is a new one, also of a machine that has
+        got the same id. Makes no call.
+        """
+
     def delete_instances(self, group: str, instances: Sequence[str]) -> Mapping[str, CloudError]:
         """Start the deletion of instances and lower the target size by one for each; return the failed ones.
 

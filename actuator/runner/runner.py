@@ -61,7 +61,7 @@ class Runner:
                 self._evict_pods(node)
             case i.BeginDelete():
                 self._short.add(BeginDeleteTask(instruction, context))
-            case i.DeleteInstance():
+            case i.DeleteInstance() | i.EndRepeats():
                 self._delete(instruction)
             case i.RollBack():
                 self._short.add(RollBackTask(instruction, self._work_to_end(instruction), context))
@@ -106,15 +106,25 @@ class Runner:
         with self._lock:
             work = self._work_of.pop(instruction.node, None)
         if work is None and instruction.pods:
-            left = i.Drain(instruction.node, 0.0, pods=instruction.pods, evicted=instruction.evicted)
+            left = i.Drain(
+                instruction.node,
+                0.0,
+                pods=instruction.pods,
+                evicted=instruction.evicted,
+                node_uid=instruction.node_uid,
+            )
             return self._new_drain(left)
         return work
 
-    def _delete(self, instruction: i.DeleteInstance) -> None:
+    def _delete(self, instruction: i.DeleteInstance | i.EndRepeats) -> None:
         context, group = self._context, instruction.node_group
         with self._lock:
-            self._work_of.pop(instruction.node, None)
             deleter = self._deleter_of.get(group)
+            if isinstance(instruction, i.EndRepeats):
+                if deleter is not None:
+                    deleter.end_repeats()
+                return
+            self._work_of.pop(instruction.node, None)
             if deleter is None:
                 deleter = GroupDeleter(group, context.cluster, context.cloud, context.recorder, context.settings)
                 self._deleter_of[group] = deleter

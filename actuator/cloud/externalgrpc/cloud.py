@@ -81,6 +81,8 @@ class ExternalCloud:
         self._missing: dict[str, dict[str, Absence]] = {}
         # By group: instances whose deletion this process has requested and the provider has accepted.
         self._requested: dict[str, set[str]] = {}
+        # By group: those of them that were missing from a list and are listed again: another machine may have the id.
+        self._returned: dict[str, set[str]] = {}
         # Tokens whose call was made without an answer.
         self._unanswered: set[str] = set()
 
@@ -142,9 +144,16 @@ class ExternalCloud:
             for instance in instances:
                 known.setdefault(instance, Absence())
 
+    def forget(self, group: str, instances: Sequence[str]) -> None:
+        """Note that the deletions of these instances have ended."""
+        with self._lock:
+            for noted in (self._requested, self._returned):
+                noted.get(group, set()).difference_update(instances)
+
     def delete_instances(self, group: str, instances: Sequence[str]) -> Mapping[str, CloudError]:
         """Start the deletion of instances. One that was requested before and is still listed as running is requested
-        again, unless the target size is already below the number of running instances: it counts as requested then.
+        again, unless the target size is already below the number of running instances: it counts as requested then. One
+        that was missing meanwhile is refused until `forget`.
         """
         view = self._view(group)
         listed = {instance.id: instance.state for instance in self._lists([group])[group]}
@@ -158,6 +167,9 @@ class ExternalCloud:
                 failed |= {instance: error} if error else {}
             elif state is InstanceState.DELETING:
                 continue
+            elif self._has_returned(group, instance):
+                message = f"{instance} is listed again after its deletion; it may be another machine"
+                failed[instance] = CloudRefusedError(message)
             elif leaving_count > 0 and self._has_requested(group, instance):
                 leaving_count -= 1
             else:
@@ -281,12 +293,15 @@ class ExternalCloud:
                 for instance, absence in known.items():
                     since_s = absence.since_s if absence.list_count else now_s
                     known[instance] = Absence(absence.list_count + 1, since_s)
+                returned = {member.id for member in members if known.get(member.id, Absence()).list_count > 1}
                 known.update(dict.fromkeys((member.id for member in members), Absence()))
                 for instance in [instance_id for instance_id, absence in known.items() if absence.list_count][
                     :-MAX_MISSING
                 ]:
                     del known[instance]
-                self._requested.get(group, set()).intersection_update(known)
+                requested = self._requested.get(group, set())
+                requested.intersection_update(known)
+                self._returned.setdefault(group, set()).update(requested & returned)
         return listed
 
     def _absence(self, group: str, instance: str) -> Absence | None:
@@ -297,6 +312,10 @@ class ExternalCloud:
     def _has_requested(self, group: str, instance: str) -> bool:
         with self._lock:
             return instance in self._requested.get(group, ())
+
+    def _has_returned(self, group: str, instance: str) -> bool:
+        with self._lock:
+            return instance in self._returned.get(group, ())
 
     def _unlisted(self, group: str, instance: str) -> InstanceState:
         """Return the state of an instance that the last list does not have. Raises `CloudError`."""

@@ -94,7 +94,7 @@ def test_a_listener_that_fails_stops_no_instruction() -> None:
     processor.dispatch = seen.append
     processor.listeners += [fail, lambda event, _tracker, _now_ms: told.append(event)]
     processor.submit(accepted("r1", "n1"))
-    assert seen == [WriteTaints("r1", ("n1",))]
+    assert seen == [WriteTaints("r1", ("n1",), ("",))]
     assert told == [accepted("r1", "n1")]
 
 
@@ -104,7 +104,7 @@ def test_an_instruction_is_given_out_only_when_its_event_is_in_the_store() -> No
     seen: list[tuple[Instruction, int]] = []
     processor.dispatch = lambda instruction: seen.append((instruction, len(store.records)))
     processor.submit(accepted("r1", "n1"))
-    assert seen == [(WriteTaints("r1", ("n1",)), 1)]
+    assert seen == [(WriteTaints("r1", ("n1",), ("",)), 1)]
 
 
 def test_an_impossible_event_is_an_error_only_of_its_caller() -> None:

@@ -31,6 +31,12 @@ class CloudError(Exception):
     """The call failed, or its answer was lost; a repetition may succeed."""
 
 
+class CloudFailedError(CloudError):
+    """The cloud has answered a change with an error that is no refusal, and none of the change is seen. It was reached,
+    so the call is not repeated.
+    """
+
+
 class CloudRefusedError(CloudError):
     """The cloud refuses permanently, and has changed nothing."""
 

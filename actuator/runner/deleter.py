@@ -17,7 +17,13 @@ from typing import NamedTuple
 
 import structlog
 
-from trimtab.actuator.cloud.provider import CloudError, CloudProvider, CloudRefusedError, InstanceState
+from trimtab.actuator.cloud.provider import (
+    CloudError,
+    CloudFailedError,
+    CloudProvider,
+    CloudRefusedError,
+    InstanceState,
+)
 from trimtab.actuator.kube.cluster import ClusterApi, ClusterError, NoAnswerError, NotFoundError
 from trimtab.actuator.runner.external_taint_guard import ExternalTaintGuard
 from trimtab.actuator.runner.ordered_machines import Machine, OrderedMachines
@@ -132,7 +138,7 @@ class GroupDeleter:
                 self._report(e.DeleteAccepted(node))
                 with self._lock:
                     self._asked[node] = self._wanted.pop(node)._replace(asked_ms=self._recorder.awake_ms())
-            elif isinstance(error, CloudRefusedError):
+            elif isinstance(error, CloudRefusedError | CloudFailedError):
                 self._fail(batch[node].wanted, str(error))
             else:
                 log.warning("deletion waits", node=node, detail=str(error))

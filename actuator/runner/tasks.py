@@ -9,7 +9,13 @@ from typing import NamedTuple
 
 import structlog
 
-from trimtab.actuator.cloud.provider import CloudError, CloudProvider, CloudRefusedError, SizeChangedError
+from trimtab.actuator.cloud.provider import (
+    CloudError,
+    CloudFailedError,
+    CloudProvider,
+    CloudRefusedError,
+    SizeChangedError,
+)
 from trimtab.actuator.drain.daemons import DaemonEvictor, EvictionCounter
 from trimtab.actuator.drain.drain import NodeDrain
 from trimtab.actuator.drain.pods import EvictionOrder, daemons_to_evict, pods_to_move
@@ -227,6 +233,8 @@ class GrowTask:
             return GrowthAnswer(group, False, str(error), GrowthReason.SIZE_CHANGED)
         except CloudRefusedError as error:
             return GrowthAnswer(group, False, str(error), GrowthReason.REFUSED)
+        except CloudFailedError as error:
+            return GrowthAnswer(group, False, str(error), GrowthReason.NOT_CARRIED_OUT)
         return GrowthAnswer(group, True)
 
     def _lower(self, growth: GroupGrowth) -> GrowthAnswer:

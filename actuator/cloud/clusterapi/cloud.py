@@ -297,7 +297,8 @@ class ClusterApiCloud:
         try:
             with_retries(attempt, lambda error: PATCHES if isinstance(error, _ChangedError) else None)
         except _ChangedError as error:
-            raise CloudError(f"node group {group} is constantly modified by other clients") from error
+            message = f"node group {group} is constantly modified by other clients, or refuses the change: {error}"
+            raise CloudError(message) from error
 
     def _patch(self, path: str, patch: Json | list[Json], content_type: str) -> None:
         try:

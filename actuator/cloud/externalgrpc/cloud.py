@@ -26,6 +26,7 @@ from trimtab.actuator.cloud.externalgrpc.settings import ExternalOptions
 from trimtab.actuator.cloud.provider import (
     Activity,
     CloudError,
+    CloudFailedError,
     CloudNodeTemplate,
     CloudRefusedError,
     GroupOptions,
@@ -177,7 +178,7 @@ class ExternalCloud:
         room = max(0, view.target_size - view.min_size)
         for instance in wanted[room:]:
             failed[instance] = CloudRefusedError(f"node group {group} is at its minimum {view.min_size}")
-        return {**failed, **self._delete(group, wanted[:room])}
+        return {**failed, **self._delete(view, wanted[:room])}
 
     def set_size(self, group: str, expected: int, wanted: int, token: str) -> None:
         """Raise the target size; the call is made once for each token."""
@@ -198,6 +199,11 @@ class ExternalCloud:
         except CloudRefusedError:
             self._answered(token)
             raise
+        except CloudFailedError:
+            is_done = self._view(group).target_size == wanted
+            self._answered(token)
+            if not is_done:
+                raise
         self._answered(token)
 
     def was_set(self, group: str, wanted: int, token: str) -> bool:
@@ -352,10 +358,11 @@ class ExternalCloud:
         with self._lock:
             self._unanswered.discard(token)
 
-    def _delete(self, group: str, instances: Sequence[str]) -> dict[str, CloudError]:
-        """Request deletions together; return those that were not made."""
+    def _delete(self, view: NodeGroupView, instances: Sequence[str]) -> dict[str, CloudError]:
+        """Request deletions together; return those that were not made. `view` : of the group before."""
         if not instances:
             return {}
+        group = view.id
         nodes = [_node(instance) for instance in instances]
         self._guard()
         try:
@@ -364,6 +371,11 @@ class ExternalCloud:
             listed = self._lists([group])[group]
             left = {instance.id for instance in listed if instance.state is not InstanceState.DELETING}
             failed = {instance: error for instance in instances if instance in left}
+            done_count = view.target_size - self._view(group).target_size
+            if isinstance(error, CloudFailedError) and done_count > 0:
+                # All of it was done, or some, and the list does not show which.
+                is_done = done_count >= len(instances)
+                failed = {} if is_done else dict.fromkeys(failed, CloudError(str(error)))
         else:
             failed = {}
         with self._lock:

@@ -6,7 +6,9 @@ Keeps the task of each node, because a roll-back has to stop it first.
 """
 
 import threading
+import time
 from collections.abc import Callable
+from typing import Final
 
 from trimtab.actuator.drain.drain import NodeDrain
 from trimtab.actuator.runner.deleter import GroupDeleter
@@ -22,6 +24,8 @@ from trimtab.actuator.runner.tasks import (
 from trimtab.actuator.tracker import instructions as i
 
 SHORT_THREADS = 8
+# How long running steps may take to end when the process stops, all together.
+STOP_S: Final = 5.0
 
 
 class Runner:
@@ -74,8 +78,12 @@ class Runner:
 
     def stop(self) -> None:
         """Stop after the running steps."""
-        for pool in (self._replacements, self._drains, self._short, self._deletes, self._growths):
-            pool.stop()
+        pools = (self._replacements, self._drains, self._short, self._deletes, self._growths)
+        for pool in pools:
+            pool.stop(0.0)
+        until_s = time.monotonic() + STOP_S
+        for pool in pools:
+            pool.stop(max(0.0, until_s - time.monotonic()))
 
     def _begin(self, node: str, work: NodeDrain | CheckEmptyTask) -> None:
         with self._lock:

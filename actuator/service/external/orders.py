@@ -229,14 +229,8 @@ class ExternalOrders:
 
     def _wait(self, left: Callable[[Tracker], bool], what: str, until_s: float) -> None:
         """Wait until `left` returns false. Raises what `left` raises, and UNAVAILABLE when it takes longer."""
-        revision = -1
-        while True:
-            left_s = until_s - time.monotonic()
-            revision = self._processor.wait_for_change(revision, max(0.0, left_s))
-            if not self._processor.read(lambda tracker, _: left(tracker)):
-                return
-            if left_s <= 0:
-                raise _later(f"{what} is in progress, the cloud has not answered after {self._answer_s:g} s; try again")
+        if not self._processor.wait_until(lambda tracker, _: not left(tracker), until_s - time.monotonic()):
+            raise _later(f"{what} is in progress, the cloud has not answered after {self._answer_s:g} s; try again")
 
 
 def _later(message: str) -> ServiceError:

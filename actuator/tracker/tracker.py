@@ -316,6 +316,9 @@ class Tracker:
             # The record of an ended deletion does without these.
             deletion.planned_uids, deletion.pods, deletion.evicted = None, {}, set()
             self.data.finished.append(deletion)
+            if target is State.DELETED:
+                # A machine that comes under the same provider id has its own time to register.
+                self.data.unregistered.pop(deletion.provider_id, None)
             replacements.note_ended(self.data, deletion)
             _renew(self.data.requests, deletion.request_id, now_ms)
 

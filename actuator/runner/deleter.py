@@ -26,7 +26,7 @@ from trimtab.actuator.cloud.provider import (
 )
 from trimtab.actuator.kube.cluster import ClusterApi, ClusterError, NoAnswerError, NotFoundError
 from trimtab.actuator.runner.external_taint_guard import ExternalTaintGuard
-from trimtab.actuator.runner.ordered_machines import Machine, OrderedMachines
+from trimtab.actuator.runner.ordered_machines import MachineIdentity, OrderedMachines
 from trimtab.actuator.settings import WorkSettings
 from trimtab.actuator.tracker import events as e
 from trimtab.actuator.tracker.events import EventRecorder
@@ -187,9 +187,9 @@ class GroupDeleter:
         for node, order in orders.items():
             with self._apart(node, order):
                 found = self._machines.identify(order.wanted, from_cache=False)
-                if found.machine is Machine.ORDERED:
+                if found.machine is MachineIdentity.ORDERED:
                     certain[node] = order
-                elif found.machine is Machine.ANOTHER:
+                elif found.machine is MachineIdentity.ANOTHER:
                     self._end_replaced(order.wanted, found.uid, is_accepted)
                 else:
                     self._expire({node: order}, "its Node object is gone, so the instance may be another machine")
@@ -283,14 +283,14 @@ class GroupDeleter:
             if states.get(node) in DELETABLE:
                 with self._apart(node, order):
                     found = self._machines.identify(order.wanted, from_cache=True)
-                    if found.machine is Machine.ANOTHER:
+                    if found.machine is MachineIdentity.ANOTHER:
                         self._end_replaced(order.wanted, found.uid, is_accepted=True)
 
     def _end_returned(self, order: InstanceDeletion) -> None:
         """End a deletion whose instance has been listed as running for some time after it had left."""
         with self._apart(order.wanted.node, order):
             found = self._machines.identify(order.wanted, from_cache=False)
-            if found.machine is Machine.ORDERED and order.wanted.node_uid:
+            if found.machine is MachineIdentity.ORDERED and order.wanted.node_uid:
                 self._fail(order.wanted, "its instance is listed again after it had left; the node stays")
             else:
                 self._end_replaced(order.wanted, found.uid, is_accepted=True)

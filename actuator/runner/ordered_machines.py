@@ -15,7 +15,7 @@ from trimtab.actuator.tracker.instructions import DeleteInstance
 LIST_MS: Final = 5_000
 
 
-class Machine(Enum):
+class MachineIdentity(Enum):
     """What an instance is to the deletion that names its provider id."""
 
     # Its node is the one that was ordered away; or neither had a node.
@@ -29,7 +29,7 @@ class Machine(Enum):
 class Identified(NamedTuple):
     """The answer about one deletion. `uid` : of the other node, "" = none."""
 
-    machine: Machine
+    machine: MachineIdentity
     uid: str = ""
 
 
@@ -51,10 +51,10 @@ class OrderedMachines:
         if node is None:
             node = self._with_provider_id(wanted, from_cache)
         if node is None:
-            return Identified(Machine.UNCLEAR if wanted.node_uid else Machine.ORDERED)
+            return Identified(MachineIdentity.UNCLEAR if wanted.node_uid else MachineIdentity.ORDERED)
         if node.uid == wanted.node_uid:
-            return Identified(Machine.ORDERED)
-        return Identified(Machine.ANOTHER, node.uid)
+            return Identified(MachineIdentity.ORDERED)
+        return Identified(MachineIdentity.ANOTHER, node.uid)
 
     def _named(self, wanted: DeleteInstance, from_cache: bool) -> NodeView | None:
         """Return the node of the ordered name, if it can be that of the instance."""

@@ -117,7 +117,7 @@ class ExternalOrders:
         nodes = self._nodes(orders)
         sorted_orders = self._processor.read(lambda tracker, _: _sort(tracker, orders, nodes))
         open_orders = [*sorted_orders.new, *sorted_orders.over]
-        refused = sorted_orders.refused | self._returned(group, sorted_orders.left)
+        refused = {**sorted_orders.refused, **self._returned(group, sorted_orders.left)}
         if not open_orders:
             return refused
         # Read before the sizes: a node that a size no longer counts is then never subtracted again.

@@ -9,7 +9,7 @@ from typing import Final
 
 from trimtab.clients.kubernetes.signals import cluster_autoscaler, karpenter, well_known
 from trimtab.clients.kubernetes.signals.table import marks_leaving
-from trimtab.planner.model.settings import TaintNames
+from trimtab.planner.model.settings import Readiness, TaintNames
 from trimtab.planner.model.values import TaintSpec
 
 UNTIL_READY: Final = frozenset(
@@ -46,17 +46,15 @@ def is_startup_taint(key: str, startup: TaintNames) -> bool:
     return key in UNTIL_READY or key.startswith(_STARTUP_PREFIXES) or startup.match(key)
 
 
-def marks_not_ready(key: str, names: TaintNames) -> bool:
-    """Return whether a node with this taint is not ready. names : additional ones named in the settings."""
-    return is_startup_taint(key, names) or key.startswith(_STATUS_PREFIX)
+def marks_not_ready(key: str, rules: Readiness) -> bool:
+    """Return whether a node with this taint is not ready."""
+    return is_startup_taint(key, rules.startup) or key.startswith(_STATUS_PREFIX) or rules.status.match(key)
 
 
-def lasting(taints: Iterable[TaintSpec], startup: TaintNames, status: TaintNames) -> tuple[TaintSpec, ...]:
-    """Return the taints that every node of the group has, in their order."""
-    return tuple(taint for taint in taints if not _is_transient(taint.key, startup, status))
+def lasting(taints: Iterable[TaintSpec], rules: Readiness) -> tuple[TaintSpec, ...]:
+    """Return the taints that a new node keeps, in their order."""
+    return tuple(taint for taint in taints if not _is_transient(taint.key, rules))
 
 
-def _is_transient(key: str, startup: TaintNames, status: TaintNames) -> bool:
-    if key in _TRANSIENT or key.startswith(_STATUS_PREFIX) or marks_leaving(key):
-        return True
-    return is_startup_taint(key, startup) or status.match(key)
+def _is_transient(key: str, rules: Readiness) -> bool:
+    return key in _TRANSIENT or marks_leaving(key) or marks_not_ready(key, rules)

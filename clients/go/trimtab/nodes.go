@@ -45,7 +45,8 @@ func nodeRow(node *corev1.Node, csiNode *storagev1.CSINode, d *dictionary, requi
 		ProviderId:        node.Spec.ProviderID,
 		Unschedulable:     node.Spec.Unschedulable,
 		CreateTime:        timestamp(&node.CreationTimestamp),
-		ScaleDownDisabled: isProtected(node),
+		BeingDeleted:      node.DeletionTimestamp != nil,
+		ScaleDownDisabled: node.Annotations[scaleDownDisabled] == "true" && !isSteered(node),
 		DoNotDisrupt:      node.Annotations[doNotDisrupt] == "true" && !isSteered(node),
 	}
 	for i, one := range node.Status.Conditions {
@@ -194,14 +195,6 @@ func nodeAmounts(list corev1.ResourceList, d *dictionary) ([]int64, error) {
 func isSteered(node *corev1.Node) bool {
 	_, is := node.Annotations[steered]
 	return is
-}
-
-// isProtected says whether an operator keeps autoscalers from removing a node.
-func isProtected(node *corev1.Node) bool {
-	if isSteered(node) {
-		return false
-	}
-	return node.Annotations[scaleDownDisabled] == "true" || node.Annotations[doNotDisrupt] == "true"
 }
 
 // resourceNames returns the names of all resources of nodes, sorted.

@@ -4203,6 +4203,10 @@ type PodDisruptionBudgetStatus struct {
 	Observed bool `protobuf:"varint,5,opt,name=observed,proto3" json:"observed,omitempty"`
 	// Pods already granted eviction (`disruptedPods`), by name. OPTIONAL.
 	DisruptedPods []string `protobuf:"bytes,6,rep,name=disrupted_pods,json=disruptedPods,proto3" json:"disrupted_pods,omitempty"`
+	// Why the disruption controller cannot count the pods: the message of the
+	// condition DisruptionAllowed with the reason SyncFailed. It then allows no
+	// disruption, and the other numbers are old. OPTIONAL: "" = it can.
+	SyncError     string `protobuf:"bytes,7,opt,name=sync_error,json=syncError,proto3" json:"sync_error,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4277,6 +4281,13 @@ func (x *PodDisruptionBudgetStatus) GetDisruptedPods() []string {
 		return x.DisruptedPods
 	}
 	return nil
+}
+
+func (x *PodDisruptionBudgetStatus) GetSyncError() string {
+	if x != nil {
+		return x.SyncError
+	}
+	return ""
 }
 
 // A namespace.
@@ -7495,14 +7506,16 @@ const file_trimtab_v1_snapshot_proto_rawDesc = "" +
 	"\x06status\x18\x04 \x01(\v2%.trimtab.v1.PodDisruptionBudgetStatusR\x06status\x124\n" +
 	"\x16always_allow_unhealthy\x18\x05 \x01(\bR\x14alwaysAllowUnhealthy\x12#\n" +
 	"\rmin_available\x18\x06 \x01(\tR\fminAvailable\x12'\n" +
-	"\x0fmax_unavailable\x18\a \x01(\tR\x0emaxUnavailable\"\x86\x02\n" +
+	"\x0fmax_unavailable\x18\a \x01(\tR\x0emaxUnavailable\"\xa5\x02\n" +
 	"\x19PodDisruptionBudgetStatus\x12/\n" +
 	"\x13disruptions_allowed\x18\x01 \x01(\x05R\x12disruptionsAllowed\x12'\n" +
 	"\x0fcurrent_healthy\x18\x02 \x01(\x05R\x0ecurrentHealthy\x12'\n" +
 	"\x0fdesired_healthy\x18\x03 \x01(\x05R\x0edesiredHealthy\x12#\n" +
 	"\rexpected_pods\x18\x04 \x01(\x05R\fexpectedPods\x12\x1a\n" +
 	"\bobserved\x18\x05 \x01(\bR\bobserved\x12%\n" +
-	"\x0edisrupted_pods\x18\x06 \x03(\tR\rdisruptedPods\"<\n" +
+	"\x0edisrupted_pods\x18\x06 \x03(\tR\rdisruptedPods\x12\x1d\n" +
+	"\n" +
+	"sync_error\x18\a \x01(\tR\tsyncError\"<\n" +
 	"\tNamespace\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
 	"\tlabel_set\x18\x02 \x01(\x05R\blabelSet\"\x96\x01\n" +

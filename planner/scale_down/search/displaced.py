@@ -10,6 +10,7 @@ import numpy as np
 from trimtab.planner.facts import pdb
 from trimtab.planner.placement.kernels.search import place_all
 from trimtab.planner.placement.waiting import close_leaving, pods_to_move, unplaced
+from trimtab.planner.round.waiting import starting_for_pods
 from trimtab.planner.scale_down.context import ScaleDownContext
 from trimtab.planner.scale_down.search.kernels.drain_sets import DrainProblem, record_all_incoming
 from trimtab.planner.simulation.build import Simulation
@@ -35,10 +36,10 @@ def record_placed(context: ScaleDownContext, simulation: Simulation, problem: Dr
 
 
 def promised_nodes(context: ScaleDownContext) -> Bool:
-    """Return the nodes that hold room for pending pods: those that this round places there, and those that the
-    scheduler has nominated for them. They stay. bool[N]; O(P)."""
+    """Return the nodes that hold room for pending pods: those that this round places there, those that the scheduler
+    has nominated for them, and those that start for some. They stay. bool[N]; O(P)."""
     this = context.request.round
-    promised = np.zeros(len(context.nodes.leaving), bool)
+    promised = starting_for_pods(this, context.nodes.leaving)
     pods = context.request.snapshot.pods
     at = this.simulation.state.pod_node[: len(pods.node)][pods.node == NO_NODE]
     promised[at[(at >= 0) & (at < len(promised))]] = True

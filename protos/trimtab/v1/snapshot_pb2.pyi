@@ -2351,6 +2351,7 @@ class PodDisruptionBudgetStatus(_message.Message):
     EXPECTED_PODS_FIELD_NUMBER: _builtins.int
     OBSERVED_FIELD_NUMBER: _builtins.int
     DISRUPTED_PODS_FIELD_NUMBER: _builtins.int
+    SYNC_ERROR_FIELD_NUMBER: _builtins.int
     disruptions_allowed: _builtins.int
     """`disruptionsAllowed`, >= 0. REQUIRED."""
     current_healthy: _builtins.int
@@ -2361,6 +2362,11 @@ class PodDisruptionBudgetStatus(_message.Message):
     """`expectedPods`, >= 0. REQUIRED."""
     observed: _builtins.bool
     """The status is of the current generation."""
+    sync_error: _builtins.str
+    """Why the disruption controller cannot count the pods: the message of the
+    condition DisruptionAllowed with the reason SyncFailed. It then allows no
+    disruption, and the other numbers are old. OPTIONAL: "" = it can.
+    """
     @_builtins.property
     def disrupted_pods(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Pods already granted eviction (`disruptedPods`), by name. OPTIONAL."""
@@ -2374,10 +2380,11 @@ class PodDisruptionBudgetStatus(_message.Message):
         expected_pods: _builtins.int = ...,
         observed: _builtins.bool = ...,
         disrupted_pods: _abc.Iterable[_builtins.str] | None = ...,
+        sync_error: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["current_healthy", b"current_healthy", "desired_healthy", b"desired_healthy", "disrupted_pods", b"disrupted_pods", "disruptions_allowed", b"disruptions_allowed", "expected_pods", b"expected_pods", "observed", b"observed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["current_healthy", b"current_healthy", "desired_healthy", b"desired_healthy", "disrupted_pods", b"disrupted_pods", "disruptions_allowed", b"disruptions_allowed", "expected_pods", b"expected_pods", "observed", b"observed", "sync_error", b"sync_error"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -7,7 +7,7 @@ from tests.builders.snapshots import Cluster, Group, write
 from trimtab.clients.kubernetes.signals import clouds, cluster_autoscaler, karpenter
 from trimtab.clients.kubernetes.signals.signal import LEAVING, TAINT, Signal
 from trimtab.clients.kubernetes.signals.table import SIGNALS
-from trimtab.planner.facts.nodes import LONGEST_START_NS, being_deleted
+from trimtab.planner.facts.nodes import REGISTRATION_NS, being_deleted
 from trimtab.planner.model.values import TaintSpec
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import snapshot_pb2
@@ -42,7 +42,7 @@ def test_a_node_whose_object_is_being_deleted_is_leaving() -> None:
     assert not is_leaving(NodeRow())
 
 
-@pytest.mark.parametrize(("age_ns", "leaves"), [(LONGEST_START_NS - 1, False), (LONGEST_START_NS, True)])
+@pytest.mark.parametrize(("age_ns", "leaves"), [(REGISTRATION_NS - 1, False), (REGISTRATION_NS, True)])
 def test_a_node_that_karpenter_has_not_registered_leaves_once_it_is_late(age_ns: int, leaves: bool) -> None:
     assert is_leaving(tainted(karpenter.UNREGISTERED.key, created_ns=NOW_NS - age_ns)) is leaves
 

@@ -29,11 +29,11 @@ _BYTES: Final = 700
 
 
 class _Missing(NamedTuple):
-    """Pods that a group lacks: `count` pods like `like` are added; is_cut : fewer than it lacks."""
+    """Pods that a group lacks: `added` pods like `like` are added; is_cut : fewer than it lacks."""
 
     group: PodGroup
     like: TemplatePod
-    count: int
+    added: int
     is_cut: bool
 
 
@@ -49,12 +49,12 @@ def with_missing_members(snapshot: Snapshot) -> tuple[Snapshot, str]:
             f"missing pods of {len(cut)} gangs are not counted, as a plan counts {MOST} of a gang and {MOST_TOGETHER} "
             f"of all: {shown}"
         )
-    count = sum(one.count for one in found)
+    count = sum(one.added for one in found)
     if not count:
         return snapshot, note
     reserve_memory(_BYTES * count, "missing pods of gangs")
     delta = pb.SnapshotDelta()
-    _write(delta.changed, [(one.group, at, one.like) for one in found for at in range(1, one.count + 1)])
+    _write(delta.changed, [(one.group, at, one.like) for one in found for at in range(1, one.added + 1)])
     return apply_delta(snapshot, delta)._replace(version=snapshot.version), note
 
 

@@ -120,10 +120,8 @@ class Eligibility:
     def _is_tolerated(self, taints: tuple[DeviceTaint, ...], tolerations: tuple[DeviceToleration, ...]) -> bool:
         if not self._features.device_taints:
             return True
-        return all(
-            taint.effect not in _EFFECTS or any(tolerates(one, taint) for one in tolerations)
-            for taint in asking(taints)
-        )
+        keeping = (taint for taint in asking(taints) if taint.effect in _EFFECTS)
+        return all(any(tolerates(one, taint) for one in tolerations) for taint in keeping)
 
 
 def tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:

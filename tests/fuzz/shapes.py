@@ -1,7 +1,7 @@
 """Requests whose work follows from a number or a text in them: each shape makes a valid request of any size.
 
-A size is the number that is large in the shape: rules, pod sets, groups, levels of an expression. Small sizes are read in
-full; large ones have to be refused, or ended at the deadline, within the memory of requests.
+A size is the number that is large in the shape: rules, pod sets, groups, levels of an expression. Small sizes are read
+in full; large ones have to be refused, or ended at the deadline, within the memory of requests.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -86,14 +86,8 @@ def _with_devices(count: int = 1, selector: str = "true") -> pb.ClusterSnapshot:
 
 
 def expressions(size: int) -> tuple[plan_pb2.PlanRequest, pb.ClusterSnapshot]:
-    """Select devices by an expression whose values grow eightfold `size` times. Which one follows from the size."""
-    levels = _LEVEL * size
-    text = (
-        EXPRESSIONS[size % len(EXPRESSIONS)].format(levels=levels)
-        if size < 100
-        else EXPRESSIONS[0].format(levels=levels)
-    )
-    return asking(), _with_devices(3, text)
+    """Select devices by an expression whose values grow eightfold `size` times; which one follows from the size."""
+    return asking(), _with_devices(3, EXPRESSIONS[size % len(EXPRESSIONS)].format(levels=_LEVEL * size))
 
 
 def pod_sets(size: int) -> tuple[plan_pb2.PlanRequest, pb.ClusterSnapshot]:

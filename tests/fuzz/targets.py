@@ -207,7 +207,7 @@ def shape(random: Random) -> None:
     """
     name = random.choice(sorted(SHAPES))
     # Most are small: what is found with a large one shows with ten times fewer, too.
-    size = int(SHAPES[name].most ** (random.random() ** 2))
+    size = int(SHAPES[name].most ** (random.random() ** 4))
     request, cluster = SHAPES[name].make(size)
     if random.random() < 0.5:
         request.settings.CopyFrom(with_extremes(request.settings, random))

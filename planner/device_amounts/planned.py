@@ -53,7 +53,7 @@ from trimtab.planner.device_amounts.shared_claims import OwnSpecs, with_own_clai
 from trimtab.planner.device_amounts.specs_in_rows import SPECS_OF, distinct_specs, has_claims, mapped, other_specs
 from trimtab.planner.devices.allocator import DeviceAllocator
 from trimtab.planner.devices.model import DeviceClaim, DeviceClass, DeviceFeatures, DeviceNode, PoolId
-from trimtab.planner.model.execution import asking, check_limits, reserve_memory
+from trimtab.planner.model.execution import asking, reserve_memory
 from trimtab.planner.model.values import FOLLOWS, LEADS, PodClaim, PodRequirements
 from trimtab.planner.snapshot.columns import Bool, DeviceColumns, Int32, Int64, Snapshot
 from trimtab.planner.snapshot.devices import NO_DEVICES
@@ -256,7 +256,6 @@ class _Planner:
         idle = ask_groups([one for one in inputs.asks if one in inputs.idle], pools, eligible)
         groups += [replace(one, is_exact=False) for one in idle]
         columns = columns_of(groups, self._classes)
-        check_limits()
         requested = {
             ask: tuple([one.name for one in columns if one.group == number and ask in one.asks])
             for number, group in enumerate(groups)

@@ -9,7 +9,7 @@ from tests.fuzz.targets import HANDLER
 from trimtab.clients.rpc.errors import Reason, ServiceError
 from trimtab.planner.model.execution import UNLIMITED, RequestLimits, asking, check_limits, in_context, within
 from trimtab.planner.service.bounds import Bounds
-from trimtab.planner.service.request_handler import Caller, RequestHandler
+from trimtab.planner.service.request_handler import Caller
 from trimtab.planner.service.request_memory import RequestMemory
 from trimtab.planner.service.thread_lanes import ThreadLanes
 
@@ -130,9 +130,9 @@ def test_limits_hold_in_the_block_and_in_tasks_of_other_threads() -> None:
         task()
 
 
-def test_a_plan_that_has_ended_leaves_no_limits_to_the_next_one(handler: RequestHandler = HANDLER) -> None:
+def test_a_plan_that_has_ended_leaves_no_limits_to_the_next_one() -> None:
     request, cluster = SHAPES["own_claims"].make(5)
     with pytest.raises(ServiceError):
-        handler.plan(request, cluster.SerializeToString(), Counting(3).caller)
+        HANDLER.plan(request, cluster.SerializeToString(), Counting(3).caller)
     check_limits()
-    assert handler.plan(request, cluster.SerializeToString(), Caller()).diagnostics.decisions
+    assert HANDLER.plan(request, cluster.SerializeToString(), Caller()).diagnostics.decisions

@@ -41,6 +41,16 @@ def doubled(snapshot: pb.ClusterSnapshot, random: Random) -> pb.ClusterSnapshot:
     return out
 
 
+def double_device_texts(devices: pb.Devices, random: Random) -> None:
+    """Give texts of slices two indices, in place."""
+    count = len(devices.strings)
+    devices.strings.extend(list(devices.strings)[1:])
+    for column in ("driver", "pool", "node"):
+        values = np.frombuffer(getattr(devices.slices, column), "<i4")
+        moved = [at + random.choice((0, count - 1)) if at else 0 for at in values.tolist()]
+        setattr(devices.slices, column, np.array(moved, "<i4").tobytes())
+
+
 def _double_label_sets(out: pb.ClusterSnapshot, random: Random, string: Callable[[int], int]) -> dict[int, list[int]]:
     """Write each label set twice, with its entries in another order; return where each has gone."""
     offsets = np.frombuffer(out.label_sets.offsets, "<i4").tolist()

@@ -12,7 +12,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from tests.builders import kubernetes as k8s
 from tests.builders.doubled_texts import doubled
 from tests.builders.pod_group_objects import pod_group
-from tests.unit.clients.snapshots.test_dominated_groups import cluster, group
+from tests.builders.replaceable_groups import cluster, group
 from trimtab.clients.snapshots.deltas.renumbering import STRING_FIELDS
 from trimtab.clients.snapshots.dominated_groups import (
     ALIASES,

@@ -109,6 +109,7 @@ def test_a_node_is_explained_and_others_are_not_found(port: WebPort) -> None:
     assert answer.status == 200
     assert b"Pod default/bare has no controller" in body
     assert answer.headers["Content-Type"].startswith("text/plain")
+    assert is_visible(ask(port, "/node?name=%1b%5d0%e2%80%ae")[1].decode())
     assert [ask(port, path)[0].status for path in ("/node?name=x", "/node", "/x", "/../etc/passwd")] == [404] * 4
 
 

@@ -6,7 +6,7 @@ milli-cores, other resources in base units.
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ def _int32(data: bytes, count: int) -> Int32:
 class ShownPod:
     """One pod. `node` "" = on none; `owner` None = it has none, or one that is not in the snapshot. `key` :
     "namespace/name"; `row` : in the pod table; `spec`, `labels` : of the snapshot's dictionaries; `phase` :
-    `PodPhase.Code`.
+    `PodPhase.Code`; `ready` : its condition.
     """
 
     key: str
@@ -37,11 +37,16 @@ class ShownPod:
     phase: int
     owner: pb.Owner | None
     labels: dict[str, str] = field(default_factory=dict)
+    ready: bool = False
+
+
+_READY: Final = 1
+"""The flag of `PodTable.flags`."""
 
 
 class _LookupColumns(NamedTuple):
     """Columns that single pods are looked up in. The message copies a column each time it is read. `spec`, `owner`,
-    `node`, `label_set`, `phase` : as in `PodTable`.
+    `node`, `label_set`, `phase`, `flags` : as in `PodTable`.
     """
 
     spec: Int32
@@ -49,6 +54,7 @@ class _LookupColumns(NamedTuple):
     node: Int32
     label_set: Int32
     phase: bytes
+    flags: bytes
 
 
 def first_indices(texts: Sequence[str]) -> Int32:
@@ -132,6 +138,7 @@ class ClusterView:
             phase=columns.phase[row],
             owner=self._owners.get(self.text(int(columns.owner[row]))),
             labels=self.labels(int(columns.label_set[row])),
+            ready=bool(columns.flags and columns.flags[row] & _READY),
         )
 
     @cached_property
@@ -139,7 +146,7 @@ class ClusterView:
         pods = self.snapshot.pods
         spec, owner = _int32(pods.spec, pods.count), _int32(pods.owner, pods.count)
         node, label_set = _int32(pods.node, pods.count), _int32(pods.label_set, pods.count)
-        return _LookupColumns(spec, owner, node, label_set, pods.phase)
+        return _LookupColumns(spec, owner, node, label_set, pods.phase, pods.flags)
 
     @cached_property
     def _label_sets(self) -> tuple[Int32, Int32, Int32]:

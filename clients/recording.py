@@ -12,6 +12,7 @@ from typing import IO, Self
 import zstandard
 from google.protobuf.message import DecodeError
 
+from trimtab.clients.documents.private_files import create_private
 from trimtab.v1 import recording_pb2 as pb
 from trimtab.v1.option_choice_pb2 import OptionChoice
 from trimtab.v1.plan_pb2 import PlanRequest, PlanResponse, PlanSettings, PlanState
@@ -50,6 +51,7 @@ class RecordingWriter:
     """
 
     def __init__(self, path: Path, header: pb.RecordingHeader | None = None) -> None:
+        create_private(path)
         self._file: IO[bytes] = path.open("wb")
         self._stream = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True).stream_writer(self._file)
         self._count = 0

@@ -74,6 +74,7 @@ _BY_FEATURE: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             "NodeGroupSettings.ignore_daemonsets_utilization",
             "NodeGroupSettings.job_pods_unmovable",
         ),
+        "node-start-times": ("PlannerSettings.max_node_startup_time", "PlannerSettings.max_node_provision_time"),
         "parallelism": (
             "ScaleDownSettings.max_scale_down_parallelism",
             "ScaleDownSettings.max_drain_parallelism",

@@ -31,6 +31,12 @@ class CloudError(Exception):
     """The call failed, or its answer was lost; a repetition may succeed."""
 
 
+class CloudFailedError(CloudError):
+    """The cloud has answered a change with an error that is no refusal, and none of the change is seen. It was reached,
+    so the call is not repeated.
+    """
+
+
 class CloudRefusedError(CloudError):
     """The cloud refuses permanently, and has changed nothing."""
 
@@ -189,6 +195,11 @@ class CloudProvider(Protocol):
         """Note that the group had these instances when an earlier process acted on them. Makes no call.
 
         Where a cloud only lists what exists, an instance that was seen and is missing is GONE, any other UNKNOWN.
+        """
+
+    def forget(self, group: str, instances: Sequence[str]) -> None:
+        """Note that the deletions of these instances have ended: a later one is a new one, also of a machine that has
+        got the same id. Makes no call.
         """
 
     def delete_instances(self, group: str, instances: Sequence[str]) -> Mapping[str, CloudError]:

@@ -63,7 +63,7 @@ class TaintGuard:
         if not self.was_restored:
             # First: a process that ended after the taint was written would not know that it was away.
             self._recorder.submit(TaintRestored(self._node))
-        self._cluster.add_taint(self._node, hard_taint(self._recorder.now_ms()))
+        self._cluster.add_taint(self._node, hard_taint(self._recorder.now_ms()), self._uid)
         self._settled_ms = self._recorder.steady_ms() + self._settle_ms
 
     def settling_s(self) -> float:

@@ -376,14 +376,14 @@ class ClusterApi(Protocol):
     def list_nodes(self) -> Sequence[NodeView]:
         """Return all nodes, sorted by name."""
 
-    def add_taint(self, node: str, taint: TaintView) -> bool:
+    def add_taint(self, node: str, taint: TaintView, uid: str = "") -> bool:
         """Add a taint by patch, with the node's resource version as precondition. False = its key was there.
 
-        Raises `NotFoundError`, `ClusterError`.
+        Raises `NotFoundError`, also where the node has another uid than the given one, and `ClusterError`.
         """
 
-    def remove_taint(self, node: str, key: str, uncordon: bool = False) -> bool:
-        """Remove a taint, likewise. False = it was not there. Raises `NotFoundError`, `ClusterError`.
+    def remove_taint(self, node: str, key: str, uncordon: bool = False, uid: str = "") -> bool:
+        """Remove a taint, likewise. False = it was not there. Raises as `add_taint`.
 
         `uncordon` : also uncordon the node, whoever cordoned it, as the Cluster Autoscaler does with its own taint.
         """

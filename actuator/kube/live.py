@@ -72,7 +72,7 @@ class KubeCluster:
         call = Call("GET", NODES.path, timeout_s=self._settings.list_timeout_s)
         return sorted(map(node_view, self._api.objects(call, StoredNode)), key=lambda node: node.name)
 
-    def add_taint(self, node: str, taint: TaintView) -> bool:
+    def add_taint(self, node: str, taint: TaintView, uid: str = "") -> bool:
         """Add a taint; with the hard one, cordon the node if the settings require it."""
 
         def change(stored: StoredNode) -> list[Json] | None:
@@ -84,9 +84,9 @@ class KubeCluster:
                 patch += _cordon(stored)
             return patch
 
-        return self._change(node, change)
+        return self._change(node, uid, change)
 
-    def remove_taint(self, node: str, key: str, uncordon: bool = False) -> bool:
+    def remove_taint(self, node: str, key: str, uncordon: bool = False, uid: str = "") -> bool:
         """Remove a taint, and undo what came with it."""
 
         def change(stored: StoredNode) -> list[Json] | None:
@@ -101,7 +101,7 @@ class KubeCluster:
                 patch += UNCORDON
             return patch
 
-        return self._change(node, change)
+        return self._change(node, uid, change)
 
     def list_pods(self, node: str, from_cache: bool = False) -> Sequence[PodView]:
         """Return the pods bound to a node, sorted by namespace and name; `from_cache` as for `get_node`."""
@@ -241,11 +241,13 @@ class KubeCluster:
         except NotFoundError:
             return False
 
-    def _change(self, name: str, change: Callable[[StoredNode], list[Json] | None]) -> bool:
+    def _change(self, name: str, uid: str, change: Callable[[StoredNode], list[Json] | None]) -> bool:
         """Read, decide, patch; start again if the node has changed in between. False = nothing to do."""
 
         def attempt() -> bool:
             stored = self._get(name)
+            if uid and stored.metadata.uid != uid:
+                raise NotFoundError(f"node {name} was replaced by another one of its name")
             patch = change(stored)
             if patch is None:
                 return False

@@ -7,18 +7,22 @@ from collections.abc import Sequence
 from typing import Final
 
 from trimtab.actuator.kube.cluster import NodeView
+from trimtab.clients.kubernetes.signals import cluster_autoscaler, karpenter, well_known
 
 _KEYS: Final = frozenset(
-    {
-        "node.kubernetes.io/not-ready",
-        "node.kubernetes.io/network-unavailable",
-        "node.cloudprovider.kubernetes.io/uninitialized",
-    }
+    row.key
+    for row in (
+        well_known.NOT_READY,
+        well_known.NETWORK_UNAVAILABLE,
+        well_known.UNINITIALIZED,
+        cluster_autoscaler.CLUSTER_API_UNINITIALIZED,
+        karpenter.UNREGISTERED,
+    )
 )
 _PREFIXES: Final = (
-    "ignore-taint.cluster-autoscaler.kubernetes.io/",
-    "startup-taint.cluster-autoscaler.kubernetes.io/",
-    "status-taint.cluster-autoscaler.kubernetes.io/",
+    cluster_autoscaler.IGNORE_TAINT.key,
+    cluster_autoscaler.STARTUP_TAINT.key,
+    cluster_autoscaler.STATUS_TAINT.key,
 )
 
 

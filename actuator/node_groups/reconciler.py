@@ -29,11 +29,12 @@ from trimtab.actuator.node_groups.readiness import is_started
 from trimtab.actuator.node_groups.resource_learner import NodeResourceLearner
 from trimtab.actuator.node_groups.settings import BackoffPolicy, GroupSettings
 from trimtab.actuator.runner.event_processor import EventProcessor
+from trimtab.actuator.runner.ordered_machines import nodes_by_provider_id
 from trimtab.actuator.tracker import events as e
 from trimtab.actuator.tracker.admission import DeletionLimits, GroupSizeFacts, hourly_limit
 from trimtab.actuator.tracker.groups import FAILED_START, KEPT, REGISTRATION, REPLACEMENT
 from trimtab.actuator.tracker.hour import count_nodes
-from trimtab.actuator.tracker.states import Deletion, GroupGrowth, TrackerData
+from trimtab.actuator.tracker.states import Deletion, GroupGrowth, State, TrackerData
 from trimtab.actuator.tracker.tracker import Tracker
 
 log = structlog.get_logger("groups")
@@ -87,8 +88,9 @@ class NodeGroupReconciler:
         self._settings = settings
         self._limits = limits
         self._learner = NodeResourceLearner(processor, cloud, settings.not_ready_taints)
-        # Provider ids of instances whose node was ready once; None = nothing was read yet.
-        self._joined: set[str] | None = None
+        # Provider ids of instances whose node was ready once, with its uid ("" = it is gone); None = nothing was read
+        # yet. A machine that came back under the id of an earlier one has another node.
+        self._joined: dict[str, str] | None = None
         # The groups when there was last nothing to do, and until when that may be assumed.
         self._last_idle: list[NodeGroupView] | None = None
         self._look_ms = 0
@@ -130,7 +132,7 @@ class NodeGroupReconciler:
             for group, members in instances.items()
         }
         # Read after the instances: a node listed here has registered by then.
-        nodes = {node.provider_id: node for node in self._cluster.list_nodes() if node.provider_id}
+        nodes = nodes_by_provider_id(self._cluster)
         return _ObservedGroups({view.id: view for view in groups}, staying, nodes)
 
     def _count_nodes(self, seen: _ObservedGroups) -> None:
@@ -148,17 +150,19 @@ class NodeGroupReconciler:
         """Return how many nodes of each group have joined. Whether a node from before this process started was ever
         ready is not known: it counts, unless its group waits for a node.
         """
-        is_first, before = self._joined is None, self._joined or set()
+        is_first, before = self._joined is None, self._joined or {}
         old_ms = self._processor.now_ms() - int(self._settings.max_node_provision_s * 1000)
-        joined: set[str] = set()
+        joined: dict[str, str] = {}
         counts: dict[str, int] = {}
         for group, members in seen.instances.items():
             counts_old = is_first and group not in known.backed_off
             for member in members:
                 node = seen.nodes.get(member.id)
                 is_old = counts_old and node is not None and 0 < node.created_ms < old_ms
-                if member.id in before or is_old or self._has_started(node):
-                    joined.add(member.id)
+                uid = "" if node is None else node.uid
+                had_joined = member.id in before and (not uid or before[member.id] in ("", uid))
+                if had_joined or is_old or self._has_started(node):
+                    joined[member.id] = uid or before.get(member.id, "")
                     counts[group] = counts.get(group, 0) + 1
         self._joined = joined
         return {group: counts.get(group, 0) for group in seen.groups}
@@ -287,7 +291,11 @@ class NodeGroupReconciler:
 
         def due(data: TrackerData, now_ms: int) -> list[str]:
             # One that the cloud did not delete is not requested again at once.
-            tried = {deletion.provider_id for deletion in data.finished if now_ms - deletion.state_ms <= longest_ms}
+            tried = {
+                deletion.provider_id
+                for deletion in data.finished
+                if deletion.state is not State.DELETED and now_ms - deletion.state_ms <= longest_ms
+            }
             return [instance for instance in failed if instance not in tried]
 
         names = self._delete(view, seen, FAILED_START, due)

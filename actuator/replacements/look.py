@@ -9,6 +9,7 @@ from typing import NamedTuple
 from trimtab.actuator.cloud.provider import CloudProvider, Instance, InstanceState
 from trimtab.actuator.kube.cluster import ClusterApi
 from trimtab.actuator.node_groups.readiness import is_started
+from trimtab.actuator.runner.ordered_machines import nodes_by_provider_id
 from trimtab.actuator.tracker.events import ReadyNode
 from trimtab.actuator.tracker.replacement_states import NewNode, NewNodeState, TrackedReplacement
 
@@ -40,7 +41,7 @@ class ReplacementLook:
             staying = (one for one in instances if one.state is not InstanceState.DELETING)
             found[group] = [one for one in staying if one.id not in before]
         running = any(one.state is InstanceState.RUNNING for instances in found.values() for one in instances)
-        nodes = {node.provider_id: node for node in self._cluster.list_nodes()} if running else {}
+        nodes = nodes_by_provider_id(self._cluster) if running else {}
         ready: dict[str, list[ReadyNode]] = {}
         failed: dict[str, list[str]] = {}
         others: dict[bool, dict[str, int]] = {False: {}, True: {}}

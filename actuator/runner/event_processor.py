@@ -5,8 +5,9 @@ events are durable. Thread-safe. Times are Unix milliseconds.
 """
 
 import threading
+import time
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import structlog
 
@@ -28,6 +29,15 @@ log = structlog.get_logger("processor")
 
 # A restart makes deletions of the last hour seem younger by at most this, besides the time in which no actuator ran.
 NOTE_TIME_MS = 60_000
+# How long callers may still wait once the process is to end: taints are written within this time.
+ENDING_S: Final = 2.0
+
+
+class StoppingError(Exception):
+    """The process ends before what a caller waits for has happened; the work continues after a restart."""
+
+    def __init__(self) -> None:
+        super().__init__("the actuator is stopping; its work continues after a restart, repeat the call then")
 
 
 class _PendingProposal:
@@ -53,6 +63,9 @@ class EventProcessor:
         self._queue_lock = threading.Lock()
         self._queue: list[_PendingProposal] = []
         self._changed = threading.Condition()
+        # How often `wake_all` was called, and when waiting ends, in steady seconds; None = the process is not to end.
+        self._wake_count = 0
+        self._waits_until_s: float | None = None
         self._revision = journal.tracker.data.revision
         # Whether stored times were compared with the clock since the data were read.
         self._is_time_checked = False
@@ -135,15 +148,38 @@ class EventProcessor:
         return self._revision
 
     def wait_for_change(self, revision: int, timeout_s: float) -> int:
-        """Wait until the revision changes; returns the new one."""
+        """Wait until the revision changes, or `wake_all` is called; returns the present one."""
         with self._changed:
-            self._changed.wait_for(lambda: self._revision != revision, timeout_s)
+            wake_count = self._wake_count
+            self._changed.wait_for(lambda: (self._revision, self._wake_count) != (revision, wake_count), timeout_s)
             return self._revision
+
+    def wait_until(self, reached: Callable[[Tracker, int], bool], timeout_s: float) -> bool:
+        """Wait until a condition on the data holds; return whether it does. Raises `StoreError`, `StoppingError`, and
+        what the condition raises.
+        """
+        until_s, revision = time.monotonic() + timeout_s, -1
+        while True:
+            ends_s = self._waits_until_s
+            left_s = min(until_s, until_s if ends_s is None else ends_s) - time.monotonic()
+            revision = self.wait_for_change(revision, max(0.0, left_s))
+            if self.read(reached):
+                return True
+            if left_s <= 0:
+                if ends_s is not None and ends_s < until_s:
+                    raise StoppingError
+                return False
 
     def wake_all(self) -> None:
         """Wake all callers of `wait_for_change`."""
         with self._changed:
+            self._wake_count += 1
             self._changed.notify_all()
+
+    def end_waiting(self) -> None:
+        """Have callers of `wait_until` wait for some seconds more at most: the process is to end."""
+        self._waits_until_s = time.monotonic() + ENDING_S
+        self.wake_all()
 
     @property
     def broken(self) -> StoreError | None:
@@ -268,6 +304,8 @@ class EventProcessor:
     def _break(self, batch: list[_PendingProposal], error: StoreError) -> None:
         log.error("the store failed; no further work until a restart", detail=str(error))
         self._end_all(batch, error)
+        # What callers wait for does not happen any more.
+        self.wake_all()
         self._on_broken()
 
     def _end_all(self, batch: list[_PendingProposal], error: StoreError) -> None:

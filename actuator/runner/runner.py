@@ -6,7 +6,9 @@ Keeps the task of each node, because a roll-back has to stop it first.
 """
 
 import threading
+import time
 from collections.abc import Callable
+from typing import Final
 
 from trimtab.actuator.drain.drain import NodeDrain
 from trimtab.actuator.runner.deleter import GroupDeleter
@@ -22,6 +24,8 @@ from trimtab.actuator.runner.tasks import (
 from trimtab.actuator.tracker import instructions as i
 
 SHORT_THREADS = 8
+# How long running steps may take to end when the process stops, all together.
+STOP_S: Final = 5.0
 
 
 class Runner:
@@ -61,7 +65,7 @@ class Runner:
                 self._evict_pods(node)
             case i.BeginDelete():
                 self._short.add(BeginDeleteTask(instruction, context))
-            case i.DeleteInstance():
+            case i.DeleteInstance() | i.EndRepeats():
                 self._delete(instruction)
             case i.RollBack():
                 self._short.add(RollBackTask(instruction, self._work_to_end(instruction), context))
@@ -74,8 +78,12 @@ class Runner:
 
     def stop(self) -> None:
         """Stop after the running steps."""
-        for pool in (self._replacements, self._drains, self._short, self._deletes, self._growths):
-            pool.stop()
+        pools = (self._replacements, self._drains, self._short, self._deletes, self._growths)
+        for pool in pools:
+            pool.stop(0.0)
+        until_s = time.monotonic() + STOP_S
+        for pool in pools:
+            pool.stop(max(0.0, until_s - time.monotonic()))
 
     def _begin(self, node: str, work: NodeDrain | CheckEmptyTask) -> None:
         with self._lock:
@@ -106,15 +114,25 @@ class Runner:
         with self._lock:
             work = self._work_of.pop(instruction.node, None)
         if work is None and instruction.pods:
-            left = i.Drain(instruction.node, 0.0, pods=instruction.pods, evicted=instruction.evicted)
+            left = i.Drain(
+                instruction.node,
+                0.0,
+                pods=instruction.pods,
+                evicted=instruction.evicted,
+                node_uid=instruction.node_uid,
+            )
             return self._new_drain(left)
         return work
 
-    def _delete(self, instruction: i.DeleteInstance) -> None:
+    def _delete(self, instruction: i.DeleteInstance | i.EndRepeats) -> None:
         context, group = self._context, instruction.node_group
         with self._lock:
-            self._work_of.pop(instruction.node, None)
             deleter = self._deleter_of.get(group)
+            if isinstance(instruction, i.EndRepeats):
+                if deleter is not None:
+                    deleter.end_repeats()
+                return
+            self._work_of.pop(instruction.node, None)
             if deleter is None:
                 deleter = GroupDeleter(group, context.cluster, context.cloud, context.recorder, context.settings)
                 self._deleter_of[group] = deleter

@@ -9,7 +9,13 @@ from typing import NamedTuple
 
 import structlog
 
-from trimtab.actuator.cloud.provider import CloudError, CloudProvider, CloudRefusedError, SizeChangedError
+from trimtab.actuator.cloud.provider import (
+    CloudError,
+    CloudFailedError,
+    CloudProvider,
+    CloudRefusedError,
+    SizeChangedError,
+)
 from trimtab.actuator.drain.daemons import DaemonEvictor, EvictionCounter
 from trimtab.actuator.drain.drain import NodeDrain
 from trimtab.actuator.drain.pods import EvictionOrder, daemons_to_evict, pods_to_move
@@ -52,7 +58,9 @@ class TaintTask:
             failures = [
                 (node, detail)
                 for node, detail in zip(
-                    self._instruction.nodes, pool.map(self._taint, self._instruction.nodes), strict=True
+                    self._instruction.nodes,
+                    pool.map(self._taint, self._instruction.nodes, self._instruction.uids),
+                    strict=True,
                 )
                 if detail
             ]
@@ -61,12 +69,12 @@ class TaintTask:
         else:
             context.recorder.submit(e.SetTainted(request_id))
 
-    def _taint(self, node: str) -> str:
+    def _taint(self, node: str, uid: str) -> str:
         """Write one taint; return the error, "" = the taint is there."""
         context = self._context
         taint = hard_taint(context.recorder.now_ms())
         try:
-            context.cluster.add_taint(node, taint)
+            context.cluster.add_taint(node, taint, uid)
         except ClusterError as error:
             return str(error) or type(error).__name__
         return ""
@@ -155,7 +163,7 @@ class RollBackTask:
 
     def __init__(self, instruction: i.RollBack, work: NodeDrain | CheckEmptyTask | None, context: TaskContext) -> None:
         self.name = f"roll back {instruction.node}"
-        self._node = instruction.node
+        self._node, self._uid = instruction.node, instruction.node_uid
         self._uncordon = instruction.drained_by_caller
         self._work = work
         self._context = context
@@ -166,9 +174,9 @@ class RollBackTask:
             if self._work is not None:
                 self._work.end()
                 self._work = None
-            self._context.cluster.remove_taint(self._node, HARD_TAINT_KEY, self._uncordon)
+            self._context.cluster.remove_taint(self._node, HARD_TAINT_KEY, self._uncordon, self._uid)
         except NotFoundError:
-            log.info("no roll-back needed, the node is gone", node=self._node)
+            log.info("no roll-back needed, the node is gone or was replaced", node=self._node)
         except ClusterError as error:
             log.warning("roll-back waits", node=self._node, detail=str(error))
             return self._context.settings.rollback_retry_s
@@ -225,6 +233,8 @@ class GrowTask:
             return GrowthAnswer(group, False, str(error), GrowthReason.SIZE_CHANGED)
         except CloudRefusedError as error:
             return GrowthAnswer(group, False, str(error), GrowthReason.REFUSED)
+        except CloudFailedError as error:
+            return GrowthAnswer(group, False, str(error), GrowthReason.NOT_CARRIED_OUT)
         return GrowthAnswer(group, True)
 
     def _lower(self, growth: GroupGrowth) -> GrowthAnswer:

@@ -116,14 +116,14 @@ class Actuator:
         # First: a process that ended after the taints were written would not know that they were away.
         self.processor.note([TaintRestored(name) for name in sorted(lacking)])
         for name in sorted(lacking):
-            self._restore_taint(name)
+            self._restore_taint(name, marked[name])
         self.processor.resume()
 
-    def _restore_taint(self, name: str) -> None:
+    def _restore_taint(self, name: str, uid: str) -> None:
         """Restore the taint of a node being deleted: another client removed it while no actuator was running."""
         log.warning("another client removed the taint; it is restored", node=name)
         try:
-            self.cluster.add_taint(name, hard_taint(self.processor.now_ms()))
+            self.cluster.add_taint(name, hard_taint(self.processor.now_ms()), uid)
         except ClusterError as error:
             # Its drain retries.
             log.warning("taint not restored", node=name, detail=str(error))

@@ -4,7 +4,6 @@ Decides when they answer: once every accepted node carries the taint, or the set
 `trimtab.actuator.tracker.admission` decides which nodes are accepted. Times are Unix milliseconds.
 """
 
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -46,7 +45,7 @@ class Deletions:
     def start(self, request: actuator_pb2.StartDeletionRequest) -> Sequence[NodeAnswer]:
         """Carry out a request, or return its earlier answer."""
         self.begin(request)
-        self._wait(lambda tracker, _: _settled(tracker, request.request_id), self._settings.answer_s)
+        self._processor.wait_until(lambda tracker, _: _settled(tracker, request.request_id), self._settings.answer_s)
         answers = self.answers(request)
         if answers is None:
             raise ServiceError(
@@ -72,9 +71,11 @@ class Deletions:
     def cancel(self, nodes: Sequence[str], detail: str) -> tuple[list[str], list[str]]:
         """Stop deletions; returns the stopped ones and the others, in the order of the request."""
         check_nodes("nodes", nodes)
-        self._wait(lambda tracker, _: not _any_in(tracker, nodes, State.PLANNED), CANCEL_WAIT_S)
+        self._processor.wait_until(lambda tracker, _: not _any_in(tracker, nodes, State.PLANNED), CANCEL_WAIT_S)
         cancelled, not_cancelled = self.begin_cancel(nodes, detail)
-        self._wait(lambda tracker, _: not _any_in(tracker, cancelled, State.ROLLING_BACK), CANCEL_WAIT_S)
+        self._processor.wait_until(
+            lambda tracker, _: not _any_in(tracker, cancelled, State.ROLLING_BACK), CANCEL_WAIT_S
+        )
         return cancelled, not_cancelled
 
     def begin_cancel(self, nodes: Sequence[str], detail: str) -> tuple[list[str], list[str]]:
@@ -121,16 +122,6 @@ class Deletions:
                 request.max_drain_parallelism or own.max_drain_parallelism, own.max_drain_parallelism
             ),
         )
-
-    def _wait(self, reached: Callable[[Tracker, int], bool], timeout_s: float) -> None:
-        """Wait until the condition holds, but no longer than the timeout."""
-        until = time.monotonic() + timeout_s
-        revision = -1
-        while True:
-            left_s = until - time.monotonic()
-            revision = self._processor.wait_for_change(revision, max(0.0, left_s))
-            if self._processor.read(reached) or left_s <= 0:
-                return
 
 
 def deletion_response(answers: Sequence[NodeAnswer]) -> actuator_pb2.StartDeletionResponse:

@@ -4,7 +4,6 @@ refuses.
 Durations in seconds.
 """
 
-import time
 from collections.abc import Sequence
 
 import grpc
@@ -80,13 +79,12 @@ class Growths:
         return self._processor.read(lambda tracker, _: growth_record(tracker, request_id).answers)
 
     def _wait(self, request_id: str) -> Sequence[GrowthAnswer]:
-        until = time.monotonic() + self._answer_s
-        revision = -1
-        while (left_s := until - time.monotonic()) > 0:
-            revision = self._processor.wait_for_change(revision, left_s)
-            answers = self.answers(request_id)
-            if answers is not None:
-                return answers
+        self._processor.wait_until(
+            lambda tracker, _: growth_record(tracker, request_id).answers is not None, self._answer_s
+        )
+        answers = self.answers(request_id)
+        if answers is not None:
+            return answers
         raise ServiceError(
             grpc.StatusCode.UNAVAILABLE,
             Reason.BACKEND_UNAVAILABLE,

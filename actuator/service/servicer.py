@@ -18,6 +18,7 @@ import structlog
 
 from trimtab.actuator.cloud.provider import CloudError
 from trimtab.actuator.kube.cluster import ClusterError, ForbiddenError, NotLeaderError
+from trimtab.actuator.runner.event_processor import StoppingError
 from trimtab.actuator.service.app import Actuator
 from trimtab.actuator.service.buffer_status import apply_buffer_status
 from trimtab.actuator.service.capacity_status import apply_capacity_status
@@ -81,7 +82,7 @@ class ActuatorServicer(actuator_pb2_grpc.ActuatorServicer):
     def end_streams(self) -> None:
         """End every watching stream."""
         self._stopping.set()
-        self._actuator.processor.wake_all()
+        self._actuator.processor.end_waiting()
 
     def GetInfo(  # noqa: N802
         self, request: actuator_pb2.GetActuatorInfoRequest, context: grpc.ServicerContext
@@ -279,6 +280,8 @@ def backend_errors() -> Iterator[None]:
         raise ServiceError(
             grpc.StatusCode.FAILED_PRECONDITION, Reason.NOT_LEADER, str(error), {"leader": error.leader}
         ) from error
+    except StoppingError as error:
+        raise ServiceError(grpc.StatusCode.UNAVAILABLE, Reason.BACKEND_UNAVAILABLE, str(error)) from error
     except ForbiddenError as error:
         raise ServiceError(grpc.StatusCode.PERMISSION_DENIED, Reason.PERMISSION_DENIED, str(error)) from error
     except StoreError as error:

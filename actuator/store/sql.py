@@ -6,11 +6,9 @@ application or layout is refused, not changed.
 """
 
 import base64
-import os
-import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +18,7 @@ from sqlalchemy import event as sa_event
 
 from trimtab.actuator.store.postgresql import bound_waits
 from trimtab.actuator.store.records import History, Record, StoreConflictError, StoreError
+from trimtab.clients.documents.private_files import create_private, keep_others_out
 from trimtab.clients.rpc.extras import MissingExtraError, require_extra
 
 APPLICATION = "trimtab-actuator"
@@ -94,7 +93,7 @@ class SqlStore:
         try:
             with self._errors("open"):
                 if self._file is not None:
-                    _create_private(self._file)
+                    create_private(self._file)
                 self._open()
             self._identify()
         except BaseException:
@@ -194,7 +193,7 @@ class SqlStore:
                 if identity is not None:
                     self._identities[path] = identity
             for suffix in ("", "-wal", "-shm"):
-                _keep_others_out(self._file.with_name(self._file.name + suffix))
+                keep_others_out(self._file.with_name(self._file.name + suffix))
 
     def _redact(self, error: object) -> str:
         """Return the text of an error without the secrets of the URL."""
@@ -345,22 +344,6 @@ def _identity(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino
-
-
-def _create_private(path: Path) -> None:
-    """Create a missing file for its owner alone: SQLite gives its log and index the mode of the database. Raises
-    OSError.
-    """
-    with suppress(FileExistsError):
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-
-
-def _keep_others_out(path: Path) -> None:
-    """Take the rights of accounts outside its group from a file of our own; some volumes grant access by group."""
-    with suppress(FileNotFoundError, PermissionError):
-        mode = stat.S_IMODE(path.stat().st_mode)
-        if mode & stat.S_IRWXO:
-            path.chmod(mode & ~stat.S_IRWXO)
 
 
 def _with_driver(url: str) -> str:

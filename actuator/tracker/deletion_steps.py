@@ -14,6 +14,8 @@ def apply(deletion: Deletion, event: e.NodeEvent, now_ms: int) -> None:
             deletion.begun_ms = now_ms
         case e.DeleteAccepted():
             deletion.target_reduced = True
+        case e.InstanceLeft():
+            deletion.has_left = True
         case e.DeletionFailed(reason=reason, detail=detail, pods_left=pods_left):
             deletion.ending = State.FAILED
             deletion.reason, deletion.detail, deletion.pods_left = reason, detail, pods_left
@@ -69,11 +71,14 @@ def instruction_of(deletion: Deletion, waits_for_gang: bool = False) -> i.Instru
                 deletion.drained_by_caller,
                 # Once the cloud has accepted it, pods that came change nothing.
                 deletion.taint_restored and not deletion.target_reduced,
+                deletion.target_reduced,
+                deletion.has_left,
+                deletion.group_grew,
             )
         case State.ROLLING_BACK:
             if deletion.gone_count == deletion.pods_count:
-                return i.RollBack(deletion.node, drained_by_caller=deletion.drained_by_caller)
-            return i.RollBack(deletion.node, _pods(deletion), frozenset(deletion.evicted))
+                return i.RollBack(deletion.node, deletion.node_uid, drained_by_caller=deletion.drained_by_caller)
+            return i.RollBack(deletion.node, deletion.node_uid, _pods(deletion), frozenset(deletion.evicted))
         case _:
             raise AssertionError(f"{deletion.node}: nothing to do in state {deletion.state.name}")
 

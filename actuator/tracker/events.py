@@ -113,8 +113,12 @@ class DeleteAccepted(NodeEvent, frozen=True, tag="delete_accepted"):
     """The cloud has accepted the request; the target size no longer counts the node."""
 
 
+class InstanceLeft(NodeEvent, frozen=True, tag="instance_left"):
+    """The instance is reported as leaving, or is missing, for the first time since the cloud accepted the request."""
+
+
 class InstanceGone(NodeEvent, frozen=True, tag="instance_gone"):
-    """Neither the instance nor the node exists any more."""
+    """Neither the instance nor the node exists any more; another machine may have the provider id."""
 
 
 class NodeGone(NodeEvent, frozen=True, tag="node_gone"):
@@ -367,6 +371,7 @@ AnyEvent = (
     | Drained
     | DeleteBegun
     | DeleteAccepted
+    | InstanceLeft
     | InstanceGone
     | NodeGone
     | DeletionFailed

@@ -67,12 +67,14 @@ def handle(data: TrackerData, event: e.Event, now_ms: int) -> None:
 
 
 def note_deletions(data: TrackerData, event: e.InstancesAccepted, now_ms: int) -> None:
-    """Note the deletion of instances that never registered: a retry waits as long as the first try did."""
-    if not event.request_id.startswith(REGISTRATION):
-        return
+    """Note the deletion of instances that never registered: a retry waits as long as the first try did, and so does a
+    machine that comes under the same provider id.
+    """
     for planned in event.nodes:
         if planned.provider_id in data.unregistered:
             data.unregistered[planned.provider_id].since_ms = now_ms
+        if not event.request_id.startswith(REGISTRATION):
+            continue
         if planned.node_group in data.backoffs:
             data.backoffs[planned.node_group].replacement_pending = True
 

@@ -12,10 +12,13 @@ class Instruction(msgspec.Struct, frozen=True):
 
 
 class WriteTaints(Instruction, frozen=True):
-    """Taint all `nodes` of a request. Report `SetTainted`, or `SetFailed` at the first permanent failure."""
+    """Taint all `nodes` of a request. Report `SetTainted`, or `SetFailed` at the first permanent failure. `uids` : of
+    the nodes, in their order; another node of the name is not tainted.
+    """
 
     request_id: str
     nodes: tuple[str, ...]
+    uids: tuple[str, ...]
 
 
 class CheckEmpty(Instruction, frozen=True):
@@ -66,7 +69,9 @@ class DeleteInstance(Instruction, frozen=True):
     """Delete the instance in the cloud. Report `DeleteAccepted`, then `InstanceGone` or `DeletionFailed`.
 
     `drained_by_caller` : another autoscaler has tainted and drained the node, and has waited for any delay.
-    `taint_restored` : as for `Drain`; pods may have come meanwhile.
+    `taint_restored` : as for `Drain`; pods may have come meanwhile. `node_uid` "" = the instance never registered.
+    `accepted` : the cloud has accepted it from an earlier run, `has_left` : and reported the instance as leaving or
+    missing. `group_grew` : as for `EndRepeats`.
     """
 
     node: str
@@ -75,10 +80,22 @@ class DeleteInstance(Instruction, frozen=True):
     node_uid: str
     drained_by_caller: bool = False
     taint_restored: bool = False
+    accepted: bool = False
+    has_left: bool = False
+    group_grew: bool = False
+
+
+class EndRepeats(Instruction, frozen=True):
+    """Request no deletion of this group again that the cloud has accepted: the group is about to grow, and a new
+    machine may come under the provider id of one that was deleted.
+    """
+
+    node_group: str
 
 
 class RollBack(Instruction, frozen=True):
-    """Stop all work on the node, remove its taint, report `RolledBack`.
+    """Stop all work on the node, remove its taint, report `RolledBack`. `node_uid` : another node of the name keeps its
+    taint.
 
     `drained_by_caller` : the taint may be another autoscaler's, which also cordoned the node. `pods` and `evicted` are
     what the drain recorded, if evictions are in doubt: first report by `PodsEvicted` those that were granted although
@@ -86,6 +103,7 @@ class RollBack(Instruction, frozen=True):
     """
 
     node: str
+    node_uid: str
     pods: tuple[PodRef, ...] = ()
     evicted: frozenset[str] = frozenset()
     drained_by_caller: bool = False

@@ -105,6 +105,11 @@ class Deletion(msgspec.Struct):
     pods_left: tuple[str, ...] = ()
     # Whether the cloud's target size already excludes the node.
     target_reduced: bool = False
+    # Whether its instance has been reported as leaving, or was missing, since the cloud accepted the deletion: if it is
+    # listed as running again, it may be another machine under the same provider id.
+    has_left: bool = False
+    # Whether its group was grown since the cloud was about to be called: a machine may come under the same provider id.
+    group_grew: bool = False
     # Whether another client removed the taint at any time, and it was restored.
     taint_restored: bool = False
     # The gang that moves whole from this node and others of the request, "" = none.

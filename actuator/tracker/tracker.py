@@ -80,7 +80,7 @@ class Tracker:
         instructions: list[i.Instruction] = []
         for record in self.data.requests.values():
             if not record.settled:
-                instructions.append(i.WriteTaints(record.request_id, self.planned_nodes(record.request_id)))
+                instructions.append(self._write_taints(record.request_id))
         for _, deletion in sorted(self.data.deletions.items()):
             if deletion.state is not State.PLANNED:
                 instructions.append(self._instruction(deletion))
@@ -191,7 +191,11 @@ class Tracker:
             )
         if not event.nodes:
             return []
-        return [i.WriteTaints(event.request_id, self.planned_nodes(event.request_id))]
+        return [self._write_taints(event.request_id)]
+
+    def _write_taints(self, request_id: str) -> i.WriteTaints:
+        nodes = self.planned_nodes(request_id)
+        return i.WriteTaints(request_id, nodes, tuple(self.data.deletions[node].node_uid for node in nodes))
 
     def _settle(self, event: e.SetTainted | e.SetFailed) -> tuple[RequestRecord, tuple[str, ...]]:
         """Mark the request of an event as settled; return it and its nodes, or no nodes if it was settled before."""
@@ -312,6 +316,9 @@ class Tracker:
             # The record of an ended deletion does without these.
             deletion.planned_uids, deletion.pods, deletion.evicted = None, {}, set()
             self.data.finished.append(deletion)
+            if target is State.DELETED:
+                # A machine that comes under the same provider id has its own time to register.
+                self.data.unregistered.pop(deletion.provider_id, None)
             replacements.note_ended(self.data, deletion)
             _renew(self.data.requests, deletion.request_id, now_ms)
 
@@ -329,7 +336,13 @@ class Tracker:
         self.data.epoch = max(self.data.epoch, event.epoch)
         record = GrowthRecord(event.request_id, event.digest, now_ms, event.growths)
         self.data.growths[event.request_id] = record
-        return [i.Grow(event.request_id, event.growths, now_ms)]
+        growing = {growth.node_group for growth in event.growths if not growth.is_reduction}
+        ended: set[str] = set()
+        for deletion in self.data.deletions.values():
+            if deletion.state is State.DELETING and deletion.node_group in growing:
+                deletion.group_grew = True
+                ended.add(deletion.node_group)
+        return [*map(i.EndRepeats, sorted(ended)), i.Grow(event.request_id, event.growths, now_ms)]
 
     def _growth_answered(self, event: e.GrowthAnswered, now_ms: int) -> list[i.Instruction]:
         record = self.data.growths.get(event.request_id)

@@ -1,7 +1,8 @@
 """Which counterfactual plans are made, and what is advised.
 
 1. Levers are found in the base plan: for each kind of blocker, and for single ones by the price of the nodes they keep.
-2. Each is planned alone. A budget or a minimum is then lifted only as far as that plan needs, if a plan confirms it.
+2. Each is planned alone. A budget or a minimum is then lifted as little as frees the same, if a plan confirms it: a
+   budget by one pod, if the nodes can go in waves.
 3. Of the best ones, all threes that do not overlap are planned together; if two free as much, two are advised.
 4. Advice is ranked by what it saves, then by nodes, then by text.
 
@@ -16,7 +17,7 @@ from typing import Final
 
 from trimtab.clients.advice.changes import Edit
 from trimtab.clients.advice.counterfactuals import Counterfactuals, Outcome, PlannerCalls
-from trimtab.clients.advice.levers import objects, pods, settings
+from trimtab.clients.advice.levers import budgets, objects, pods, settings
 from trimtab.clients.advice.levers.lever import BasePlan, BlockedPod, Lever
 from trimtab.clients.advice.result import MOST_PLANS, Advice, AdviceReport, Blocker
 from trimtab.clients.advice.workloads import PodWorkloads
@@ -33,8 +34,8 @@ LEAST_SAVING: Final = 1e-6
 _Node = reason_pb2.UnremovableReason
 _FINDERS: Final = (
     settings.levers,
-    objects.budgets,
-    objects.several_budgets,
+    budgets.budgets,
+    budgets.several_budgets,
     objects.group_minimums,
     objects.node_annotations,
     pods.evictable,
@@ -152,11 +153,13 @@ class AdviceSearch:
             useful = tuple(one.advice for one in steps if self._is_useful(one.advice))
             return replace(chosen, advice=replace(chosen.advice, steps=useful))
         whole = self._tried(lever)
-        smaller = lever.smaller(whole.outcome) if lever.smaller and self._is_useful(whole.advice) else None
-        if smaller is None or not self._may_plan(1):
-            return whole
-        less = replace(self._tried(smaller), whole=lever)
-        return less if self._gain(less.advice) >= self._gain(whole.advice) else whole
+        for smaller in lever.smaller(whole.outcome) if lever.smaller and self._is_useful(whole.advice) else ():
+            if not self._may_plan(1):
+                break
+            less = replace(self._tried(smaller), whole=lever)
+            if self._gain(less.advice) >= self._gain(whole.advice):
+                return less
+        return whole
 
     def _smallest_step(self, steps: Sequence[_Tried]) -> _Tried:
         """Return the first of several values that frees nearly as much as the best one."""
@@ -216,11 +219,14 @@ class AdviceSearch:
 
     def _made_smaller(self, joint: "_Joint") -> Advice:
         """Return the advice with each lever lifted only as far as their common plan needs, if a plan confirms it."""
-        smaller = [(one.smaller(joint.outcome) if one.smaller else None) or one for one in joint.levers]
-        if not self._may_plan(1):
-            return joint.advice
-        less = self._joint(tuple(smaller)).advice
-        return less if self._gain(less) >= self._gain(joint.advice) else joint.advice
+        smaller = [(one.smaller(joint.outcome) if one.smaller else ()) or (one,) for one in joint.levers]
+        for choice in (tuple(one[0] for one in smaller), tuple(one[-1] for one in smaller)):
+            if not self._may_plan(1):
+                break
+            less = self._joint(choice).advice
+            if self._gain(less) >= self._gain(joint.advice):
+                return less
+        return joint.advice
 
     def _joint(self, levers: tuple[Lever, ...]) -> "_Joint":
         """Return what several levers together free."""

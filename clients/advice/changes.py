@@ -64,6 +64,7 @@ class SpecChange(Enum):
     EVICTABLE = "the annotation safe-to-evict is true"
     PREFERRED_ANTI_AFFINITY = "required anti-affinity is preferred, with weight 100"
     SOFT_SPREAD = "spread constraints are ScheduleAnyway"
+    TAINTED_DOMAINS_LEFT_OUT = "spread constraints have nodeTaintsPolicy Honor"
 
 
 class RequestChange(NamedTuple):
@@ -80,7 +81,8 @@ PodChange = SpecChange | RequestChange
 class Edit:
     """Changes to a request. settings : by path of the field in the JSON form; budgets : by row of the snapshot, how
     many pods may be unavailable, None = the budget is deleted; groups : minimum sizes by id; pods : by row of the
-    snapshot; nodes : whose annotation against scale-down is removed.
+    snapshot; nodes : whose annotation against scale-down is removed; unhealthy : rows of budgets that let pods be
+    evicted which are not ready.
     """
 
     settings: Mapping[Keys, Any] = field(default_factory=dict)
@@ -88,6 +90,7 @@ class Edit:
     groups: Mapping[str, int] = field(default_factory=dict)
     pods: Mapping[int, frozenset[PodChange]] = field(default_factory=dict)
     nodes: frozenset[str] = frozenset()
+    unhealthy: frozenset[int] = frozenset()
 
     def with_other(self, other: "Edit") -> "Edit":
         """Return both edits in one."""
@@ -100,6 +103,7 @@ class Edit:
             {**self.groups, **other.groups},
             pods,
             self.nodes | other.nodes,
+            self.unhealthy | other.unhealthy,
         )
 
     @property
@@ -111,6 +115,7 @@ class Edit:
             tuple(sorted(self.groups.items())),
             tuple(sorted((row, tuple(sorted(map(str, changes)))) for row, changes in self.pods.items())),
             tuple(sorted(self.nodes)),
+            tuple(sorted(self.unhealthy)),
         )
 
 

@@ -31,20 +31,23 @@ class SnapshotEditor:
     def delta(self, edit: Edit) -> pb.SnapshotDelta:
         """Return the difference that an edit makes; an empty one if it changes settings only."""
         delta = pb.SnapshotDelta()
-        if not (edit.budgets or edit.groups or edit.pods or edit.nodes):
+        if not (edit.budgets or edit.groups or edit.pods or edit.nodes or edit.unhealthy):
             return delta
         delta.changed.resources.extend(self._snapshot.resources)
         writer = DeltaWriter(self._source, delta.changed)
         changed = {row: most for row, most in edit.budgets.items() if most is not None}
-        writer.add_rows("pod_disruption_budgets", list(changed))
+        budgets = list(dict.fromkeys((*changed, *sorted(edit.unhealthy.difference(edit.budgets)))))
+        writer.add_rows("pod_disruption_budgets", budgets)
         writer.add_rows("node_groups", [self._group_rows[name] for name in edit.groups])
         writer.add_rows("nodes", [self._node_rows[name] for name in sorted(edit.nodes)])
         rows = sorted(edit.pods)
         if rows:
             writer.add_pods(np.array(rows, np.int64))
         writer.finish()
-        for budget, most in zip(delta.changed.pod_disruption_budgets, changed.values(), strict=True):
-            allow_unavailable(budget, most)
+        for row, budget in zip(budgets, delta.changed.pod_disruption_budgets, strict=True):
+            if row in changed:
+                allow_unavailable(budget, changed[row])
+            budget.always_allow_unhealthy |= row in edit.unhealthy
         for group, minimum in zip(delta.changed.node_groups, edit.groups.values(), strict=True):
             group.min_size = minimum
         for node in delta.changed.nodes:
@@ -64,6 +67,7 @@ def allow_unavailable(budget: pb.PodDisruptionBudget, most: int) -> None:
     """
     budget.min_available, budget.max_unavailable = "", f"{most}"
     status = budget.status
+    status.sync_error = ""
     status.desired_healthy = max(status.expected_pods - most, 0)
     status.disruptions_allowed = max(status.current_healthy - status.desired_healthy, 0)
 
@@ -106,6 +110,9 @@ def _change_spec(spec: pb.PodSpec, changes: frozenset[PodChange]) -> None:
         spec.ClearField("pod_anti_affinity")
     if SpecChange.SOFT_SPREAD in changes:
         spec.ClearField("topology_spread")
+    if SpecChange.TAINTED_DOMAINS_LEFT_OUT in changes:
+        for constraint in spec.topology_spread:
+            constraint.honor_node_taints = True
 
 
 def _change_requests(changed: pb.ClusterSnapshot, spec: pb.PodSpec, changes: frozenset[PodChange]) -> None:

@@ -3,6 +3,7 @@
 from google.protobuf.duration_pb2 import Duration
 
 from trimtab.v1 import plan_pb2, snapshot_pb2
+from trimtab.v1.reason_pb2 import UnremovableReason
 
 DEFAULT_THRESHOLD, DEFAULT_UNNEEDED_S, DEFAULT_UNREADY_S = 0.5, 600.0, 1200.0
 DEFAULT_PARALLELISM = 10
@@ -18,10 +19,11 @@ def threshold(settings: plan_pb2.PlanSettings, node: snapshot_pb2.Node) -> float
     return general.utilization_threshold if general.HasField("utilization_threshold") else DEFAULT_THRESHOLD
 
 
-def wait_s(settings: plan_pb2.PlanSettings, node: snapshot_pb2.Node) -> float:
-    """Return how long a node has to be unneeded before it is deleted, seconds."""
-    ready = node.ready
-    field, default = ("unneeded_time", DEFAULT_UNNEEDED_S) if ready else ("unready_time", DEFAULT_UNREADY_S)
+def wait_s(settings: plan_pb2.PlanSettings, node: snapshot_pb2.Node, reason: int) -> float:
+    """Return how long a node has to be unneeded before it is deleted, seconds. reason : why it does not go now, which
+    says whether the planner counts it as ready."""
+    unready = reason == UnremovableReason.NOT_UNREADY_LONG_ENOUGH
+    field, default = ("unready_time", DEFAULT_UNREADY_S) if unready else ("unneeded_time", DEFAULT_UNNEEDED_S)
     for one in (_override(settings, node), settings.scale_down):
         if one.HasField(field):  # type: ignore[arg-type]
             chosen: Duration = getattr(one, field)
@@ -29,9 +31,12 @@ def wait_s(settings: plan_pb2.PlanSettings, node: snapshot_pb2.Node) -> float:
     return default
 
 
-def remaining_s(settings: plan_pb2.PlanSettings, node: snapshot_pb2.Node, since_ns: int, now_ns: int) -> float:
+def remaining_s(
+    settings: plan_pb2.PlanSettings, node: snapshot_pb2.Node, unneeded: plan_pb2.UnneededNode, now_ns: int
+) -> float:
     """Return how much longer a node has to stay unneeded, seconds, at least 0."""
-    return max(0.0, wait_s(settings, node) - (now_ns - since_ns) / 1e9)
+    passed_s = (now_ns - unneeded.since.ToNanoseconds()) / 1e9
+    return max(0.0, wait_s(settings, node, unneeded.not_now_reason) - passed_s)
 
 
 def _override(settings: plan_pb2.PlanSettings, node: snapshot_pb2.Node) -> plan_pb2.NodeGroupSettings:

@@ -7,10 +7,10 @@ it). Only receiving and sending calls are ended here. If the limit of open calls
 a call that has waited for its caller for a while is ended to make room: the one that has waited longest, of the caller
 with the most calls.
 
-Why a thread for each request that arrives: gRPC hands over the messages of a request by an iterator that waits without
-a limit, to interceptors too, so only another thread can end the wait and free the one of the call. It costs 0.06 ms of
-CPU time a call, of about 0.6 ms that a small call takes with all interceptors; without it, as many slow callers as the
-service has threads stop it.
+gRPC hands over the messages of a request by an iterator that waits without a limit, to interceptors too: as many slow
+callers as the service has threads would stop it. So the iterator's own steps are taken here, with a limit; that these
+are not public is checked at each call. Where gRPC has changed them, a thread waits for the messages of each request:
+0.26 ms of CPU time a call, of 0.66 ms that a small one then takes.
 """
 
 import threading
@@ -50,6 +50,11 @@ class CallLimits:
     room_after_unread_s: float = 5.0
 
 
+_STEPS: Final = ("_state", "_raise_or_start_receive_message", "_look_for_request")
+"""Of gRPC's iterator of a request's messages: its state, with a condition; a step that asks for the next message; and
+one that takes it, if it is there."""
+
+
 class _End:
     """The request has ended."""
 
@@ -69,9 +74,14 @@ class OpenCall:
         # Guards against ending a call because its request is missing just when the request arrives.
         self._lock = threading.Lock()
         self._error: ServiceError | None = None
+        # Wakes the thread that waits for the request; None = it waits for `_arrived`.
+        self._woken_by: threading.Condition | None = None
 
     def receive(self, messages: Iterator[bytes]) -> Generator[bytes, None, None]:
         """Yield the messages of the request as they arrive. Raises ServiceError if they do not arrive in time."""
+        if all(hasattr(messages, name) for name in _STEPS):
+            yield from self._receive_here(messages)
+            return
         wanted = threading.Semaphore(1)
         abandoned = threading.Event()
         threading.Thread(
@@ -82,6 +92,29 @@ class OpenCall:
         finally:
             abandoned.set()
             wanted.release()
+
+    def _receive_here(self, messages: Any) -> Generator[bytes, None, None]:
+        """Yield the messages as `receive`, in this thread, by the steps of gRPC's iterator."""
+        limits, condition = self._calls.limits, messages._state.condition
+        until_s = time.monotonic() + limits.receive_s
+        self._woken_by = condition
+        while True:
+            left_s = until_s - time.monotonic()
+            idle_until_s = time.monotonic() + max(min(limits.idle_s, left_s), 0.0)
+            message: bytes | None = None
+            try:
+                with condition:
+                    messages._raise_or_start_receive_message()
+                    while message is None:
+                        condition.wait(idle_until_s - time.monotonic())
+                        if self._error is not None:
+                            raise self._error
+                        message = messages._look_for_request()
+                        if message is None and time.monotonic() >= idle_until_s:
+                            raise request_timeout(_too_late(limits, left_s))
+            except StopIteration:
+                return
+            yield message
 
     def _in_time(self, wanted: threading.Semaphore) -> Generator[bytes, None, None]:
         limits = self._calls.limits
@@ -118,6 +151,9 @@ class OpenCall:
             if self.is_receiving:
                 self._error = error
                 self._arrived.put(error)
+                if self._woken_by is not None:
+                    with self._woken_by:
+                        self._woken_by.notify_all()
                 return
         self._context.cancel()  # type: ignore[no-untyped-call]
 

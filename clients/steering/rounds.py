@@ -7,13 +7,14 @@ released nodes do not go, the next plans do without them (`stalled`).
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import Protocol
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from trimtab.clients.actuator_client import ActuatorClient
 from trimtab.clients.kubernetes.kinds.nodes import Node
-from trimtab.clients.kubernetes.names import HARD_TAINT_KEY
+from trimtab.clients.kubernetes.signals.cluster_autoscaler import DELETION_CANDIDATE, TO_BE_DELETED
+from trimtab.clients.kubernetes.signals.table import marks_leaving
 from trimtab.clients.reference_loop.planner_session import PlannerSession
 from trimtab.clients.reference_loop.rounds import LoopCluster, RoundResult, RoundRunner, RoundSettings
 from trimtab.clients.steering.marks import NodeMarks, clean, writes
@@ -21,10 +22,6 @@ from trimtab.clients.steering.plan import nodes_to_keep, nodes_to_release, unnee
 from trimtab.clients.steering.stalled import Patience, StalledNodes, checks_at_once, hold, rechecked_later
 from trimtab.clients.steering.writer import MarkWriter, report
 from trimtab.v1 import actuator_pb2
-
-CANDIDATE: Final = "DeletionCandidateOfClusterAutoscaler"
-KARPENTER_DISRUPTED: Final = "karpenter.sh/disrupted"
-_LEAVING: Final = frozenset({HARD_TAINT_KEY, KARPENTER_DISRUPTED})
 
 
 class SteeredCluster(LoopCluster, Protocol):
@@ -119,7 +116,7 @@ def take_all_off(nodes: Iterable[Node], writer: MarkWriter, within_s: float, dry
 def marks_of(nodes: Iterable[Node]) -> list[NodeMarks]:
     """Return nodes in the form used for steering, without nodes that have no name or uid yet."""
     return [
-        NodeMarks(meta.name, meta.uid, meta.annotations or {}, _is_leaving(node), _has_taint(node, CANDIDATE))
+        NodeMarks(meta.name, meta.uid, meta.annotations or {}, _is_leaving(node), _is_candidate(node))
         for node in nodes
         if (meta := node.metadata) is not None and meta.name and meta.uid
     ]
@@ -127,9 +124,12 @@ def marks_of(nodes: Iterable[Node]) -> list[NodeMarks]:
 
 def _is_leaving(node: Node) -> bool:
     deleted = node.metadata is not None and node.metadata.deletion_timestamp is not None
-    return deleted or _has_taint(node, *_LEAVING)
+    return deleted or any(key == TO_BE_DELETED.key or marks_leaving(key) for key in _taint_keys(node))
 
 
-def _has_taint(node: Node, *keys: str) -> bool:
-    taints = (node.spec.taints if node.spec else None) or ()
-    return any(taint.key in keys for taint in taints)
+def _is_candidate(node: Node) -> bool:
+    return DELETION_CANDIDATE.key in _taint_keys(node)
+
+
+def _taint_keys(node: Node) -> list[str]:
+    return [taint.key or "" for taint in (node.spec.taints if node.spec else None) or ()]

@@ -15,7 +15,7 @@ from trimtab.planner.capacity_requests.lack import NO_LACK, Lack, lack_of
 from trimtab.planner.capacity_requests.requests import AnsweredRequest
 from trimtab.planner.capacity_requests.settings import CapacityRequestSettings, Kind
 from trimtab.planner.cheapest.problem import PlanBounds
-from trimtab.planner.facts.nodes import being_deleted, is_ready
+from trimtab.planner.facts.nodes import being_deleted
 from trimtab.planner.model.execution import asking
 from trimtab.planner.model.settings.search import BEST
 from trimtab.planner.new_nodes.all_or_nothing import NewNodeRoom, place_all
@@ -87,11 +87,10 @@ class CapacityLoop:
         self.labels = labels_by_group(templates)
         cluster = LimitInputs(snapshot, templates, self.leaving, this.now_ns)
         self.limits = Limits(cluster, this.settings.limits, self.settings.scale_up.max_new_nodes)
-        simulation, not_ready = this.simulation, self.settings.scale_up.not_ready_taints
-        self.simulation, self.packer = simulation, packer(simulation, self.growth)
-        where = places(simulation, self.leaving, not_ready, self.growth.upcoming)
+        self.simulation, self.packer = this.simulation, packer(this.simulation, self.growth)
+        where = places(this.simulation, this.ready & ~self.leaving, self.growth.upcoming)
         self.order, self.allowed = where.order, where.allowed
-        self.cursor = np.zeros(len(simulation.state.local_class), np.int64)
+        self.cursor = np.zeros(len(this.simulation.state.local_class), np.int64)
         self._failed: dict[tuple[int, tuple[tuple[int, int], ...]], Lack] = {}
 
     @property
@@ -198,7 +197,7 @@ class CapacityLoop:
 
     def _fill_unready(self, left: Int32) -> Int32:
         """Place pods on nodes that are not ready; return those left. int32."""
-        away = ~is_ready(self.this.snapshot, self.settings.scale_up.not_ready_taints) & ~self.leaving
+        away = ~self.this.ready & ~self.leaving
         order = np.flatnonzero(away).astype(np.int32)
         allowed = np.zeros(len(self.allowed), bool)
         allowed[order] = True

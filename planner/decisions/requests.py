@@ -19,10 +19,11 @@ FEATURES: Final = (
     "cool-downs", "daemonsets-on-new-nodes", "decision-switches", "device-utilization", "devices", "evict-in-turn",
     "evict-rules", "expendable-pods", "gangs", "gpu-label",
     "max-evaluated-nodes", "max-new-unneeded-nodes", "max-waves", "min-saving-per-eviction", "node-group-overrides",
-    "parallelism", "pod-cost-targets", "recent-evictions", "replacement-budgets", "replacement-limits",
-    "replacement-savings", "replacement-spot", "replacement-stability", "reserved-room", "resource-limits",
-    "scale-up-bounds", "scale-up-delay", "slack-amounts", "slack-pools", "slack-schedules", "slack-sizes",
-    "taint-comparison-operators", "transient-taints", "unneeded-times", "unready-nodes", "utilization-thresholds",
+    "node-start-times", "parallelism", "pod-cost-targets", "recent-evictions", "replacement-budgets",
+    "replacement-limits", "replacement-savings", "replacement-spot", "replacement-stability", "reserved-room",
+    "resource-limits", "scale-up-bounds", "scale-up-delay", "slack-amounts", "slack-pools", "slack-schedules",
+    "slack-sizes", "taint-comparison-operators", "transient-taints", "unneeded-times", "unready-nodes",
+    "utilization-thresholds",
 )  # fmt: skip
 """What a request may require, sorted. A later setting that restricts needs a new one: a build that has only the earlier
 settings of a feature would accept it. No name is removed or reused."""

@@ -11,12 +11,12 @@ import numpy as np
 
 from trimtab.planner.facts.similarity import PLACE_LABELS, ZONE_LABEL, NodeShape, Similarity, samples
 from trimtab.planner.facts.transient_taints import lasting
-from trimtab.planner.model.settings import SimilaritySettings, TaintNames
+from trimtab.planner.model.settings import Readiness, SimilaritySettings
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, Snapshot
 from trimtab.planner.snapshot.lookup import string_index
 from trimtab.planner.snapshot.references import take_or
 
-_NO_NAMES: Final = TaintNames()
+_NO_NAMES: Final = Readiness()
 
 
 class Parts(NamedTuple):
@@ -87,7 +87,7 @@ def _shape(snapshot: Snapshot, node: int, wanted: set[str]) -> NodeShape:
         allocatable=_amounts(snapshot, nodes.allocatable[node]),
         free=(),
         labels=[(key, value) for key, value in labels if key in wanted],
-        taints=lasting(nodes.taint_sets[nodes.taint_set[node]], _NO_NAMES, _NO_NAMES),
+        taints=lasting(nodes.taint_sets[nodes.taint_set[node]], _NO_NAMES),
         ignored=PLACE_LABELS,
     )
 

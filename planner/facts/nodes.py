@@ -1,14 +1,10 @@
-"""Properties of nodes: being deleted, ready, prices, costs of eviction.
+"""Properties of nodes: being deleted, prices, costs of eviction.
 
-A node is being deleted if the actuator reports it, or if it has the taint of a deletion: as long as it is younger than
-the longest time that a cloud provider has for a deletion, or if its value is not a time. Source: Cluster Autoscaler,
-actuation.IsNodeBeingDeleted, taints.GetToBeDeletedTime.
-
-A node is ready with the condition Ready and without a startup or status taint. Such a taint, built in or named in the
-settings, makes a node unready: it offers no room, counts as upcoming only as long as a start may take, and is scaled
-down like an unready node. The number of unready nodes decides whether a cluster is healthy enough for scale-down.
-Source: Cluster Autoscaler, utils/kubernetes GetReadinessState, clusterstate.IsClusterHealthy; for taints named in
-settings, its Zalando fork.
+A node is being deleted if the actuator reports it, if its object says so, if it has a taint of somebody who takes it
+away, or if it has the Cluster Autoscaler's taint of a deletion: as long as it is younger than the longest time that a
+cloud provider has for a deletion, or if its value is not a time. One that has not registered with Karpenter
+in time is taken away, too. Source: Cluster Autoscaler, actuation.IsNodeBeingDeleted, taints.GetToBeDeletedTime;
+Karpenter, nodeclaim/lifecycle/liveness; the registry of signals.
 
 The price of a node is that of its node group.
 """
@@ -18,13 +14,17 @@ from typing import Final
 
 import numpy as np
 
-from trimtab.planner.facts.transient_taints import TO_BE_DELETED_TAINT, marks_not_ready
-from trimtab.planner.model.settings import SECOND_NS, TaintNames
+from trimtab.clients.kubernetes.signals.cluster_autoscaler import TO_BE_DELETED
+from trimtab.clients.kubernetes.signals.karpenter import UNREGISTERED
+from trimtab.clients.kubernetes.signals.table import marks_leaving
+from trimtab.planner.model.settings import SECOND_NS
 from trimtab.planner.model.values import TaintSpec
 from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64, Snapshot
 from trimtab.planner.snapshot.lookup import string_index
 
 LONGEST_DELETION_S: Final = 300
+REGISTRATION_NS: Final = 15 * 60 * SECOND_NS
+"""How long Karpenter waits for a node to register before it takes it away."""
 _TIME: Final = re.compile("[0-9]{1,18}")
 """A time in Unix seconds. More digits are none, and too many of them are refused by `int`."""
 
@@ -33,8 +33,11 @@ def being_deleted(snapshot: Snapshot, now_ns: int) -> Bool:
     """Return for each node whether it is being deleted. bool[N]."""
     nodes = snapshot.nodes
     now_s = now_ns // SECOND_NS
-    marked = [any(_is_recent(taint, now_s) for taint in taints) for taints in nodes.taint_sets]
-    leaving = np.array([*marked, False], bool)[nodes.taint_set]
+    marked = [any(_is_leaving(taint, now_s) for taint in taints) for taints in nodes.taint_sets]
+    leaving = np.array([*marked, False], bool)[nodes.taint_set] | nodes.being_deleted
+    unregistered = [any(taint.key == UNREGISTERED.key for taint in taints) for taints in nodes.taint_sets]
+    started = (nodes.created_ns > 0) & (now_ns - nodes.created_ns >= REGISTRATION_NS)
+    leaving |= np.array([*unregistered, False], bool)[nodes.taint_set] & started
     for deletion in snapshot.deletions:
         node = string_index(nodes.name, deletion.node)
         if node >= 0:
@@ -42,36 +45,10 @@ def being_deleted(snapshot: Snapshot, now_ns: int) -> Bool:
     return leaving
 
 
-def _is_recent(taint: TaintSpec, now_s: int) -> bool:
-    if taint.key != TO_BE_DELETED_TAINT:
-        return False
+def _is_leaving(taint: TaintSpec, now_s: int) -> bool:
+    if taint.key != TO_BE_DELETED.key:
+        return marks_leaving(taint.key)
     return _TIME.fullmatch(taint.value) is None or now_s - int(taint.value) < LONGEST_DELETION_S
-
-
-LONGEST_START_NS: Final = 15 * 60 * SECOND_NS
-"""`--max-node-startup-time`."""
-
-
-def is_ready(snapshot: Snapshot, names: TaintNames) -> Bool:
-    """Return which nodes are ready. bool[N]. names : taints named in the settings."""
-    sets = [any(marks_not_ready(taint.key, names) for taint in taints) for taints in snapshot.nodes.taint_sets]
-    ready: Bool = snapshot.nodes.ready & ~np.array([*sets, False], bool)[snapshot.nodes.taint_set]
-    return ready
-
-
-def may_start(snapshot: Snapshot, now_ns: int) -> Bool:
-    """Return which nodes are so young that they may still be starting. bool[N]. A node of unknown age has started."""
-    created_ns = snapshot.nodes.created_ns
-    young: Bool = (created_ns > 0) & (now_ns - created_ns < LONGEST_START_NS)
-    return young
-
-
-def unhealthy(unready: Bool, max_share: float, ok_count: int) -> str:
-    """Return why a cluster is not healthy, "" = it is. unready : bool[N], nodes that should be ready and are not."""
-    count, total = int(unready.sum()), len(unready)
-    if count <= ok_count or count <= max_share * total:
-        return ""
-    return f"{count} of {total} nodes are unready; no node is removed while more than {max_share:.0%} are"
 
 
 def prices(snapshot: Snapshot) -> Float64:

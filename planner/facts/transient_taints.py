@@ -7,53 +7,54 @@ Source: Cluster Autoscaler, utils/taints (NodeConditionTaints, SanitizeTaints, T
 from collections.abc import Iterable
 from typing import Final
 
-from trimtab.planner.model.settings import TaintNames
+from trimtab.clients.kubernetes.signals import cluster_autoscaler, karpenter, well_known
+from trimtab.clients.kubernetes.signals.table import marks_leaving
+from trimtab.planner.model.settings import Readiness, TaintNames
 from trimtab.planner.model.values import TaintSpec
 
-TO_BE_DELETED_TAINT: Final = "ToBeDeletedByClusterAutoscaler"
-_UNTIL_READY: Final = frozenset(
-    {
-        "node.kubernetes.io/not-ready",
-        "node.kubernetes.io/network-unavailable",
-        "node.cloudprovider.kubernetes.io/uninitialized",
-    }
+UNTIL_READY: Final = frozenset(
+    row.key
+    for row in (
+        well_known.NOT_READY,
+        well_known.NETWORK_UNAVAILABLE,
+        well_known.UNINITIALIZED,
+        cluster_autoscaler.CLUSTER_API_UNINITIALIZED,
+        karpenter.UNREGISTERED,
+    )
 )
 """A new node has these; controllers remove them shortly after it has become ready."""
-_TRANSIENT: Final = _UNTIL_READY | {
-    TO_BE_DELETED_TAINT,
-    "DeletionCandidateOfClusterAutoscaler",
-    "node.kubernetes.io/unreachable",
-    "node.kubernetes.io/unschedulable",
-    "node.kubernetes.io/memory-pressure",
-    "node.kubernetes.io/disk-pressure",
-    "node.kubernetes.io/pid-pressure",
-    "node.cloudprovider.kubernetes.io/shutdown",
-    "cloud.google.com/impending-node-termination",
-    "NodeWithImpairedVolumes",
+_TRANSIENT: Final = UNTIL_READY | {
+    row.key
+    for row in (
+        cluster_autoscaler.TO_BE_DELETED,
+        cluster_autoscaler.DELETION_CANDIDATE,
+        well_known.UNREACHABLE,
+        well_known.UNSCHEDULABLE,
+        well_known.MEMORY_PRESSURE,
+        well_known.DISK_PRESSURE,
+        well_known.PID_PRESSURE,
+        well_known.OUT_OF_SERVICE,
+        well_known.IMPAIRED_VOLUMES,
+    )
 }
-_STARTUP_PREFIXES: Final = (
-    "ignore-taint.cluster-autoscaler.kubernetes.io/",
-    "startup-taint.cluster-autoscaler.kubernetes.io/",
-)
-_STATUS_PREFIX: Final = "status-taint.cluster-autoscaler.kubernetes.io/"
+_STARTUP_PREFIXES: Final = (cluster_autoscaler.IGNORE_TAINT.key, cluster_autoscaler.STARTUP_TAINT.key)
+_STATUS_PREFIX: Final = cluster_autoscaler.STATUS_TAINT.key
 
 
 def is_startup_taint(key: str, startup: TaintNames) -> bool:
     """Return whether a taint is removed once its node has started. startup : additional ones named in the settings."""
-    return key in _UNTIL_READY or key.startswith(_STARTUP_PREFIXES) or startup.match(key)
+    return key in UNTIL_READY or key.startswith(_STARTUP_PREFIXES) or startup.match(key)
 
 
-def marks_not_ready(key: str, names: TaintNames) -> bool:
-    """Return whether a node with this taint is not ready. names : additional ones named in the settings."""
-    return is_startup_taint(key, names) or key.startswith(_STATUS_PREFIX)
+def marks_not_ready(key: str, rules: Readiness) -> bool:
+    """Return whether a node with this taint is not ready."""
+    return is_startup_taint(key, rules.startup) or key.startswith(_STATUS_PREFIX) or rules.status.match(key)
 
 
-def lasting(taints: Iterable[TaintSpec], startup: TaintNames, status: TaintNames) -> tuple[TaintSpec, ...]:
-    """Return the taints that every node of the group has, in their order."""
-    return tuple(taint for taint in taints if not _is_transient(taint.key, startup, status))
+def lasting(taints: Iterable[TaintSpec], rules: Readiness) -> tuple[TaintSpec, ...]:
+    """Return the taints that a new node keeps, in their order."""
+    return tuple(taint for taint in taints if not _is_transient(taint.key, rules))
 
 
-def _is_transient(key: str, startup: TaintNames, status: TaintNames) -> bool:
-    if key in _TRANSIENT or key.startswith(_STATUS_PREFIX):
-        return True
-    return is_startup_taint(key, startup) or status.match(key)
+def _is_transient(key: str, rules: Readiness) -> bool:
+    return key in _TRANSIENT or marks_leaving(key) or marks_not_ready(key, rules)

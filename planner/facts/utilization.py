@@ -7,23 +7,19 @@ utilization (NaN). A GPU node whose GPUs are not registered yet counts as unused
 simulator/utilization, Calculate.
 """
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.planner.device_amounts.shares import device_shares
-from trimtab.planner.facts.label_index import LabelIndex
+from trimtab.planner.facts.readiness import GPU_SUFFIX, NO_GPU_YET, NOT_A_GPU_NODE, gpu_resource
 from trimtab.planner.model.settings import ScaleDownSettings
-from trimtab.planner.model.values import LabelRequirement
 from trimtab.planner.snapshot.columns import FLAG_DAEMON, FLAG_MIRROR, Bool, Int32, Snapshot
 from trimtab.planner.snapshot.dictionaries import CPU, MEMORY
 from trimtab.planner.snapshot.references import take_or
-from trimtab.v1 import snapshot_pb2 as pb
 
 Float64 = NDArray[np.float64]
-
-GPU_SUFFIX: Final = "/gpu"
 
 
 class Utilization(NamedTuple):
@@ -72,38 +68,20 @@ def measure(
 ) -> Utilization:
     """Return the utilization of every node. `ignored` : bool[P], pods that do not count. O(ignored pods + N·R)."""
     not_counted = _not_counted(snapshot, settings, ignored)
-    gpu_resource = _gpu_resource(snapshot, gpu_label)
+    gpu = gpu_resource(snapshot, gpu_label)
     cpu, memory = (_share(snapshot, not_counted, use, resource) for resource in (CPU, MEMORY))
     share = np.maximum(cpu, memory)
-    is_gpu = gpu_resource != NOT_A_GPU_NODE
-    share[gpu_resource == NO_GPU_YET] = 0.0
-    for resource in np.unique(gpu_resource[gpu_resource >= 0]).tolist():
-        mine = gpu_resource == resource
+    is_gpu = gpu != NOT_A_GPU_NODE
+    share[gpu == NO_GPU_YET] = 0.0
+    for resource in np.unique(gpu[gpu >= 0]).tolist():
+        mine = gpu == resource
         share[mine] = _share(snapshot, not_counted, use, resource)[mine]
     of_devices = device_shares(snapshot)
     if settings.device_utilization_only:
         share = np.where(np.isnan(of_devices), share, of_devices)
     else:
         share = np.fmax(share, of_devices)
-    return Utilization(share, is_gpu, gpu_resource == NO_GPU_YET)
-
-
-NOT_A_GPU_NODE: Final = -1
-NO_GPU_YET: Final = -2
-
-
-def _gpu_resource(snapshot: Snapshot, gpu_label: str) -> Int32:
-    """Return each node's first GPU resource, NO_GPU_YET if it only has the label. int32[N]."""
-    nodes = snapshot.nodes
-    resource = np.full(len(nodes.name), NOT_A_GPU_NODE, np.int32)
-    if gpu_label:
-        exists = (LabelRequirement(gpu_label, pb.LabelOperator.EXISTS, ()),)
-        labelled = LabelIndex(snapshot.strings, snapshot.label_sets).matching(exists)
-        resource[labelled[nodes.label_set]] = NO_GPU_YET
-    for r in range(len(snapshot.resources) - 1, -1, -1):
-        if snapshot.resources[r].endswith(GPU_SUFFIX):
-            resource[nodes.allocatable[:, r] > 0] = r
-    return resource
+    return Utilization(share, is_gpu, gpu == NO_GPU_YET)
 
 
 def _daemons_left_out(snapshot: Snapshot, settings: ScaleDownSettings) -> Bool:

@@ -286,8 +286,8 @@ class PodGroup(NamedTuple):
 class DisruptionBudget(NamedTuple):
     """A budget by namespace and name; `disruptions_allowed` -1 = no status yet, which allows none. selector : which
     pods, None = none; current_healthy, desired_healthy, expected_pods : numbers of pods in the status; observed : the
-    status is current; disrupted_pods : names of pods already granted eviction; always_allow_unhealthy : evictions of
-    unhealthy pods; min_available, max_unavailable : as written, "" = not given.
+    status is current, and its controller could count the pods; disrupted_pods : names of pods already granted eviction;
+    always_allow_unhealthy : evictions of unhealthy pods; min_available, max_unavailable : as written, "" = not given.
     """
 
     namespace: str

@@ -1,8 +1,9 @@
 """The template of a new node of each node group, and the DaemonSet pods that run on it from the start. Taken from the
-group's template or from one of its nodes, without what is specific to that node: its name, its startup, condition and
-autoscaler taints, and its pods. A DaemonSet pod is included if the template or the node has it; other DaemonSets that
-would run there, whether they have pods elsewhere or none yet, are added if the template names no pods at all, if the
-settings require it, or if their pods preempt others. Requests of static pods are subtracted from the node's amounts.
+group's template or from one of its nodes (`model_nodes`), without what is specific to that node: its name, its startup,
+condition and autoscaler taints, and its pods. A DaemonSet pod is included if the template or the node has it; other
+DaemonSets that would run there, whether they have pods elsewhere or none yet, are added if the template names no pods
+at all, if the settings require it, or if their pods preempt others. Requests of static pods are subtracted from the
+node's amounts.
 Source: Cluster Autoscaler, node_info_utils.go, MixedTemplateNodeInfoProvider, daemonset.GetDaemonSetPodsForNode.
 """
 
@@ -20,12 +21,12 @@ from trimtab.planner.classes.node_requirements import NodeRows
 from trimtab.planner.classes.scheduling_specs import NODE_REQUIREMENT, TOLERATIONS, NodeRequirement, scheduling_specs
 from trimtab.planner.facts.daemon_pods import SYSTEM_NODE_CRITICAL, DaemonPods, daemon_pods
 from trimtab.planner.facts.label_index import label_sets_of
-from trimtab.planner.facts.nodes import is_ready
-from trimtab.planner.facts.transient_taints import TO_BE_DELETED_TAINT, lasting
+from trimtab.planner.facts.transient_taints import lasting
 from trimtab.planner.facts.upcoming import upcoming
 from trimtab.planner.model.execution import UNLIMITED, RequestLimits
-from trimtab.planner.model.settings import SECOND_NS, ScaleUpSettings
+from trimtab.planner.model.settings import ScaleUpSettings
 from trimtab.planner.model.values import PodRequirements
+from trimtab.planner.placement.model_nodes import NOTHING, ModelNode, model_nodes
 from trimtab.planner.predicates import node_affinity
 from trimtab.planner.predicates.resources import PODS
 from trimtab.planner.predicates.taints import untolerated
@@ -39,12 +40,10 @@ from trimtab.planner.simulation.virtual_rows import (
     template_of,
 )
 from trimtab.planner.snapshot.caches import UNCACHED, SnapshotCache, SnapshotKey
-from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int64, NodeColumns, Snapshot
+from trimtab.planner.snapshot.columns import Bool, Int64, Snapshot
 from trimtab.planner.snapshot.recorded_reads import depend_on_everything
 from trimtab.planner.snapshot.references import NONE, take_or
 
-STABLE_NS: Final = 60 * SECOND_NS
-"""How long a node must be ready before it serves as an example for others."""
 _DEPRECATED_LABELS: Final = {
     "node.kubernetes.io/instance-type": "beta.kubernetes.io/instance-type",
     "topology.kubernetes.io/region": "failure-domain.beta.kubernetes.io/region",
@@ -52,8 +51,6 @@ _DEPRECATED_LABELS: Final = {
 }
 _BYTES_OF_PAIR: Final = 24
 """Memory of whether a DaemonSet runs on the nodes of a group."""
-_FROM_TEMPLATE: Final = NO_NODE
-_NOTHING: Final = -2
 
 Amounts = tuple[tuple[str, int], ...]
 """Amounts by resource name, without zeros."""
@@ -82,23 +79,23 @@ def group_templates(
     all templates are given by the groups, as long as groups and DaemonSets are unchanged, otherwise for the snapshot.
     limits : see `RequestLimits`. O(N + P + groups · (labels + DaemonSets)).
     """
-    chosen = _chosen(snapshot, settings, leaving, now_ns)
+    models = model_nodes(snapshot, settings, leaving, now_ns)
     daemons = daemon_pods(snapshot)
     others = tuple(_daemon_set_pods(snapshot, daemons))
 
     def build(view: Snapshot) -> GroupTemplates:
-        if (chosen >= 0).any():
+        if any(one.node >= 0 for one in models):
             # The pods of examples are among `daemons`.
             depend_on_everything(view)
-        return _build(view, settings, chosen, daemons, others, limits)
+        return _build(view, settings, models, daemons, others, limits)
 
     content = blake2b(repr(others).encode(), digest_size=16).hexdigest()
-    return cache.get(TemplatesKey(_key(settings, chosen), content), snapshot, build)
+    return cache.get(TemplatesKey(_key(settings, models), content), snapshot, build)
 
 
 def templates_key(snapshot: Snapshot, settings: ScaleUpSettings, leaving: Bool, now_ns: int) -> str:
     """Return a digest of what the templates depend on besides the snapshot. leaving : bool[N] being deleted. O(N)."""
-    return _key(settings, _chosen(snapshot, settings, leaving, now_ns))
+    return _key(settings, model_nodes(snapshot, settings, leaving, now_ns))
 
 
 def growth_with(
@@ -109,7 +106,7 @@ def growth_with(
     return GrowthNeed(
         key=templates_key(snapshot, settings, leaving, now_ns),
         templates=partial(group_templates, snapshot, settings, leaving, now_ns, UNCACHED),
-        upcoming=tuple(upcoming(snapshot, leaving, now_ns, settings.not_ready_taints).tolist()),
+        upcoming=tuple(upcoming(snapshot, leaving, now_ns, settings.readiness).tolist()),
         spare_nodes=spare_nodes,
     )
 
@@ -119,38 +116,14 @@ def labels_by_group(templates: Sequence[GroupTemplate | None]) -> tuple[dict[str
     return tuple(dict(one.template.labels) if one is not None else {} for one in templates)
 
 
-def _key(settings: ScaleUpSettings, chosen: Int64) -> str:
-    taints = [(sorted(one.keys), one.prefixes) for one in (settings.startup_taints, settings.status_taints)]
-    used = repr((taints, settings.force_daemonsets)).encode()
-    return blake2b(chosen.tobytes() + used, digest_size=16).hexdigest()
-
-
-def _chosen(snapshot: Snapshot, settings: ScaleUpSettings, leaving: Bool, now_ns: int) -> Int64:
-    """Return the node that each group's template is taken from, or _FROM_TEMPLATE, _NOTHING. int64[G]. It is the first
-    by name of the nodes that can serve as an example; less suitable ones only if there is nothing else.
-    """
-    nodes, count = snapshot.nodes, len(snapshot.groups)
-    good = is_ready(snapshot, settings.not_ready_taints) & ~nodes.unschedulable & ~leaving
-    good &= ~_has_deletion_taint(nodes) & ((nodes.ready_ns == 0) | (now_ns - nodes.ready_ns > STABLE_NS))
-    best, any_node = _first_by_group(nodes, good, count), _first_by_group(nodes, ~leaving, count)
-    any_node = np.where(any_node == _NOTHING, _first_by_group(nodes, np.ones(len(good), bool), count), any_node)
-    has_template = np.array([group.template >= 0 for group in snapshot.groups], bool)
-    example = np.where(best == _NOTHING, any_node, best)
-    if settings.prefer_template:
-        return np.where(has_template, _FROM_TEMPLATE, example)
-    return np.where(best != _NOTHING, best, np.where(has_template, _FROM_TEMPLATE, any_node))
-
-
-def _first_by_group(nodes: NodeColumns, wanted: Bool, count: int) -> Int64:
-    first = np.full(count, _NOTHING, np.int64)
-    rows = np.flatnonzero(wanted & (nodes.group >= 0))[::-1]
-    first[nodes.group[rows]] = rows
-    return first
-
-
-def _has_deletion_taint(nodes: NodeColumns) -> Bool:
-    marked = [any(taint.key == TO_BE_DELETED_TAINT for taint in taints) for taints in nodes.taint_sets]
-    return np.array([*marked, False], bool)[nodes.taint_set]
+def _key(settings: ScaleUpSettings, models: Sequence[ModelNode]) -> str:
+    rules = settings.readiness
+    taints = [(sorted(one.keys), one.prefixes) for one in (rules.startup, rules.status)]
+    mixed = [(one.node, one.taints, sorted(one.left_out)) for one in models if one.taints is not None]
+    nodes = np.array([one.node for one in models], np.int64)
+    return blake2b(
+        nodes.tobytes() + repr((taints, settings.force_daemonsets, mixed)).encode(), digest_size=16
+    ).hexdigest()
 
 
 class _DaemonSetPod(NamedTuple):
@@ -189,15 +162,15 @@ class _Examples(NamedTuple):
 def _build(
     snapshot: Snapshot,
     settings: ScaleUpSettings,
-    chosen: Int64,
+    models: Sequence[ModelNode],
     daemons: DaemonPods,
     others: tuple[_DaemonSetPod, ...],
     limits: RequestLimits,
 ) -> GroupTemplates:
-    examples = _examples(snapshot, daemons, chosen)
+    examples = _examples(snapshot, daemons, np.array([one.node for one in models], np.int64))
     templates = [
-        None if node == _NOTHING else _template(snapshot, settings, examples, group, node)
-        for group, node in enumerate(chosen.tolist())
+        None if model.node == NOTHING else _template(snapshot, settings, examples, group, model)
+        for group, model in enumerate(models)
     ]
     known = [one for one in templates if one is not None]
     limits.reserve(_BYTES_OF_PAIR * len(known) * len(others), "node groups times DaemonSets")
@@ -236,20 +209,25 @@ def _examples(snapshot: Snapshot, daemons: DaemonPods, chosen: Int64) -> _Exampl
 
 
 def _template(
-    snapshot: Snapshot, settings: ScaleUpSettings, examples: _Examples, group: int, node: int
+    snapshot: Snapshot, settings: ScaleUpSettings, examples: _Examples, group: int, model: ModelNode
 ) -> GroupTemplate:
     """Return the template of a group, without DaemonSets that neither its template nor its node has."""
+    node = model.node
     table, row = (snapshot.nodes, node) if node >= 0 else (snapshot.templates, snapshot.groups[group].template)
     given = template_of(snapshot, table, row)
-    taints = lasting(given.taints, settings.startup_taints, settings.status_taints)
+    taints = lasting(given.taints, settings.readiness) if model.taints is None else model.taints
     found = given._replace(unschedulable=False, taints=taints)
+    if model.left_out:
+        found = found._replace(labels=tuple(pair for pair in found.labels if pair[0] not in model.left_out))
     capacity = amounts_of(snapshot, table.capacity[row])
     if node < 0:
         pods = tuple(VirtualPod(*pod) for pod in snapshot.groups[group].daemonset_pods)
         return GroupTemplate(found._replace(labels=_with_deprecated(found.labels)), pods, capacity)
     static = [snapshot.specs[snapshot.pods.spec[pod]] for pod in examples.static_on(node)]
     pods = tuple(_as_virtual(snapshot, pod) for _, pod in sorted(examples.daemon_sets_on(node).items()))
-    return GroupTemplate(found._replace(allocatable=_without(found.allocatable, static)), pods, capacity, node)
+    return GroupTemplate(
+        found._replace(allocatable=_without(found.allocatable, static)), pods, capacity, node, model.note
+    )
 
 
 def _without(amounts: Amounts, pods: Sequence[PodRequirements]) -> Amounts:

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from trimtab.planner.facts.label_index import LabelIndex, index_of
+from trimtab.planner.facts.upcoming import unregistered
 from trimtab.planner.model.settings import NODES, ResourceLimit
 from trimtab.planner.model.values import NodeGroupInfo
 from trimtab.planner.simulation.virtual_rows import GroupTemplate
@@ -103,11 +104,11 @@ class Limits:
         limits = {group: self.binding(group) for group in groups}
         return {group: limit.resource for group, limit in limits.items() if limit is not None}
 
-    def closed(self, groups: Bool) -> "Limits":
-        """Return limits within which these groups, bool[G], get no node; see `reopened`."""
+    def closed(self, groups: Bool, reason: int = NodeGroupReason.NOT_CHOSEN) -> "Limits":
+        """Return limits within which these groups, bool[G], get no node, for a reason; see `reopened`."""
         other = self.copy()
         is_able = groups & (self._unable == NodeGroupReason.UNSPECIFIED)
-        other._unable = np.where(is_able, np.int32(NodeGroupReason.NOT_CHOSEN), self._unable)
+        other._unable = np.where(is_able, np.int32(reason), self._unable)
         other._rooms = None
         return other
 
@@ -196,7 +197,7 @@ def _quotas(cluster: LimitInputs, limits: Sequence[ResourceLimit]) -> Iterator[t
     present = LabelIndex(snapshot.strings, snapshot.label_sets)
     new = index_of([one.template.labels if one else () for one in templates])
     capacity = [dict(one.capacity) if one else {} for one in templates]
-    missing = _not_registered(snapshot).tolist()
+    missing = unregistered(snapshot).tolist()
     for limit in limits:
         is_nodes = limit.resource == NODES
         each = [1 if is_nodes else offered.get(limit.resource, 0) for offered in capacity]
@@ -219,12 +220,3 @@ def _offered(snapshot: Snapshot, resource: str) -> Int64:
         return np.zeros(len(snapshot.nodes.name), np.int64)
     offered: Int64 = snapshot.nodes.capacity[:, snapshot.resources.index(resource)]
     return offered
-
-
-def _not_registered(snapshot: Snapshot) -> Int64:
-    """Return how many nodes of each group were requested and have not registered. int64[G]."""
-    group = snapshot.nodes.group
-    registered = np.bincount(group[group >= 0], minlength=len(snapshot.groups))
-    target = np.array([one.target_size for one in snapshot.groups], np.int64)
-    missing: Int64 = np.maximum(target - registered, 0)
-    return missing

@@ -11,8 +11,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from trimtab.planner.facts.nodes import is_ready
-from trimtab.planner.model.settings import PlannerSettings, TaintNames
+from trimtab.planner.model.settings import PlannerSettings
 from trimtab.planner.placement.kernels.search import HINT_HITS, SEARCHES, Search, evacuate, place_all
 from trimtab.planner.placement.orders import boundness
 from trimtab.planner.placement.search import new_search
@@ -90,15 +89,11 @@ class Waiting(NamedTuple):
         return left
 
 
-def places(
-    simulation: Simulation, leaving: Bool, not_ready: TaintNames, upcoming: Int64, way: PlacementOrder = USUAL
-) -> Places:
-    """Return the nodes on which pods may be placed: ready nodes that stay and have started, then upcoming ones. leaving
-    : bool[N], nodes being deleted; not_ready : taints that make a node not ready; upcoming : int64 nodes of the
-    simulation that stand for upcoming ones.
+def places(simulation: Simulation, usable: Bool, upcoming: Int64, way: PlacementOrder = USUAL) -> Places:
+    """Return the nodes on which pods may be placed: existing ones, then upcoming ones. usable : bool[N], nodes that are
+    ready and stay; upcoming : int64 nodes of the simulation that stand for upcoming ones.
     """
-    snapshot = simulation.snapshot
-    existing = np.flatnonzero(~leaving & is_ready(snapshot, not_ready))
+    existing = np.flatnonzero(usable)
     if way.nodes is not NodeOrder.LISTED:
         used = used_shares(simulation, existing)
         existing = existing[np.argsort(-used if way.nodes is NodeOrder.FULLEST_FIRST else used, kind="stable")]

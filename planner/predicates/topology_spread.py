@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from trimtab.clients.kubernetes.signals.cluster_autoscaler import TO_BE_DELETED
 from trimtab.planner.classes.node_classes import NodeClasses
 from trimtab.planner.classes.pod_classes import PodClasses, classes_by_spec
 from trimtab.planner.classes.pod_matching import PodMatching
@@ -22,7 +23,6 @@ from trimtab.planner.classes.scheduling_specs import (
     SchedulingSpec,
     SchedulingSpecs,
 )
-from trimtab.planner.facts.transient_taints import TO_BE_DELETED_TAINT
 from trimtab.planner.model.values import LabelRequirement, Selector, SpreadConstraint, TaintSpec
 from trimtab.planner.predicates.counter_kind import BuildContext, CountedPredicate
 from trimtab.planner.predicates.inter_pod_affinity import by_namespace
@@ -33,7 +33,7 @@ from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int64
 from trimtab.v1.reason_pb2 import PredicateReason
 from trimtab.v1.snapshot_pb2 import LabelOperator, TaintEffect
 
-DRAINED = TaintSpec(TO_BE_DELETED_TAINT, "being-simulated", TaintEffect.NO_SCHEDULE)
+DRAINED = TaintSpec(TO_BE_DELETED.key, "being-simulated", TaintEffect.NO_SCHEDULE)
 """The taint of a node that is drained in the simulation. The real value is a time, which no toleration names."""
 
 

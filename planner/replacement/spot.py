@@ -1,5 +1,6 @@
 """Spot nodes: which nodes and node groups are spot, and whether spot may be replaced by spot. Source: Karpenter,
-SpotToSpotConsolidation; here groups of known price count as alternatives instead of instance types.
+disruption/consolidation, computeSpotToSpotConsolidation; here groups of known price count as alternatives instead of
+instance types.
 """
 
 from typing import Final
@@ -41,23 +42,43 @@ class SpotNodes:
             selector = (LabelRequirement(key, LabelOperator.IN, (value,)),)
             nodes |= index.matching(selector)[snapshot.nodes.label_set]
         self.nodes: Bool = nodes
+        self.has_alternatives: dict[int, bool] = {}
 
 
 def breaks_spot_rules(spots: SpotNodes, leaving: Int32, new_groups: tuple[int, ...]) -> int:
-    """Return TOO_FEW_SPOT_ALTERNATIVES if spot nodes may not be replaced like this, else 0."""
-    new = np.array(new_groups, np.int64)
+    """Return TOO_FEW_SPOT_ALTERNATIVES if spot nodes may not be replaced like this, else 0.
+
+    Each new node counts as the one that replaces a part of those that leave, as Karpenter's commands have a single new
+    node. A new spot node may replace a node on demand, a spot node with enough alternatives, or two spot nodes.
+    """
     settings = spots.context.request.settings
-    if not len(new) or not spots.nodes[leaving].all() or not spots.groups[new].any():
+    new_spot = int(spots.groups[np.array(new_groups, np.int64)].sum())
+    if not new_spot:
         return 0
-    if settings.spot_to_spot and (
-        len(leaving) > 1 or len(_alternatives(spots, leaving)) >= settings.min_spot_alternatives
-    ):
+    strict = [node for node in leaving.tolist() if spots.nodes[node] and not _has_alternatives(spots, node)]
+    free = len(leaving) - len(strict)
+    new_on_demand = len(new_groups) - new_spot
+    # New nodes on demand replace strict ones first.
+    free -= max(new_on_demand - len(strict), 0)
+    strict_left = max(len(strict) - new_on_demand, 0)
+    lacking = new_spot - max(free, 0)
+    if lacking <= 0 or (settings.spot_to_spot and strict_left >= 2 * lacking):
         return 0
     return ReplacementLimit.TOO_FEW_SPOT_ALTERNATIVES
 
 
+def _has_alternatives(spots: SpotNodes, node: int) -> bool:
+    """Return whether a spot node may be replaced by one spot node. Computed once for each node."""
+    settings = spots.context.request.settings
+    if node not in spots.has_alternatives:
+        enough = len(_alternatives(spots, np.array([node], np.int32))) >= settings.min_spot_alternatives
+        spots.has_alternatives[node] = settings.spot_to_spot and enough
+    return spots.has_alternatives[node]
+
+
 def _alternatives(spots: SpotNodes, leaving: Int32) -> list[int]:
-    """Return the groups whose new node takes the pods of a node for less, by amounts and static predicates."""
+    """Return the groups whose new node takes the pods of a node for less, by amounts and static predicates.
+    leaving : int32[1]."""
     context = spots.context
     request = context.request
     price = float(context.price[leaving[0]])

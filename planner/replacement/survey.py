@@ -14,8 +14,10 @@ from trimtab.planner.drainability import outcome, pod_columns, rules
 from trimtab.planner.drainability.facts import DrainFacts, facts_of
 from trimtab.planner.facts import gang_budgets, pdb
 from trimtab.planner.facts.minimums import Spare, spare
-from trimtab.planner.facts.nodes import being_deleted, is_ready, may_start, prices, unhealthy
+from trimtab.planner.facts.nodes import being_deleted, prices
 from trimtab.planner.facts.pdb import Exhausted
+from trimtab.planner.facts.readiness import may_start, unhealthy
+from trimtab.planner.facts.upcoming import overdue
 from trimtab.planner.model.settings import SECOND_NS
 from trimtab.planner.placement.group_templates import GroupTemplates, group_templates
 from trimtab.planner.placement.limits import LimitInputs, Limits
@@ -25,6 +27,7 @@ from trimtab.planner.replacement.settings import ReplacementSettings
 from trimtab.planner.replacement.state import KnownState
 from trimtab.planner.round.decision import Decided
 from trimtab.planner.round.request import DecisionRequest
+from trimtab.planner.round.waiting import starting_for_pods
 from trimtab.planner.simulation.growth import Growth
 from trimtab.planner.simulation.state import OPEN
 from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64, UInt8
@@ -114,7 +117,7 @@ def survey(request: ReplacementRequest, known: KnownState) -> ReplacementContext
     snapshot, settings, this = request.snapshot, request.settings, request.round
     facts = facts_of(snapshot, request.cache, request.limits)
     leaving = being_deleted(snapshot, request.now_ns)
-    ready = is_ready(snapshot, this.settings.not_ready_taints)
+    ready = this.ready
     there = this.simulation.state.node_state[: len(leaving)] == OPEN
     templates = group_templates(snapshot, settings.scale_up, leaving, request.now_ns, request.cache, request.limits)
     limits = Limits(
@@ -151,7 +154,7 @@ def survey(request: ReplacementRequest, known: KnownState) -> ReplacementContext
         budgets_now=budgets_now,
         budgets_later=budgets_later,
         unhealthy=unhealthy(
-            ~ready & ~leaving & ~may_start(snapshot, request.now_ns),
+            ~ready & ~leaving & ~may_start(snapshot, this.settings.readiness, request.now_ns),
             settings.scale_down.max_unready_share,
             settings.scale_down.ok_unready_count,
         ),
@@ -194,7 +197,8 @@ def _excluded(request: ReplacementRequest, limits: Limits, group_price: Float64,
     reasons[reasons == NodeGroupReason.MAX_SIZE_REACHED] = NodeGroupReason.UNSPECIFIED
     whole = np.array([group.zero_or_max for group in request.snapshot.groups], bool)
     reasons[whole & (reasons == 0)] = NodeGroupReason.NOT_WHOLE
-    reasons[known.avoided & (reasons == 0)] = NodeGroupReason.BACKED_OFF
+    late = overdue(request.snapshot, request.now_ns, request.round.settings.readiness)
+    reasons[(known.avoided | late) & (reasons == 0)] = NodeGroupReason.BACKED_OFF
     reasons[np.isnan(group_price) & (reasons == 0)] = NodeGroupReason.PRICE_UNKNOWN
     return reasons
 
@@ -305,7 +309,8 @@ def _takes_pods(request: ReplacementRequest, is_left: Bool) -> Bool:
 
 
 def _received(context: ReplacementContext) -> Bool:
-    """Return the nodes on which other decisions than scale-down, or the pods that wait, have placed pods. bool[N]."""
+    """Return the nodes on which other decisions than scale-down, or the pods that wait, have placed pods, and those
+    that start for some. bool[N]."""
     request = context.request
     this, snapshot, count = request.round, request.snapshot, len(context.leaving)
     at, known = this.simulation.state.pod_node, len(request.snapshot.pods.spec)
@@ -313,7 +318,7 @@ def _received(context: ReplacementContext) -> Bool:
     by_scale_down = (snapshot.pods.node >= 0) & ~(context.there | context.leaving)[snapshot.pods.node]
     moved = at[:known][is_moved & ~by_scale_down]
     evicted = at[known : known + len(this.evictions)]
-    received = np.zeros(count, bool)
+    received = starting_for_pods(this, context.leaving)
     for nodes in (moved, evicted):
         received[nodes[(nodes >= 0) & (nodes < count)]] = True
     return received

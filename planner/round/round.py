@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 
+from trimtab.planner.facts.readiness import is_ready
 from trimtab.planner.facts.recent_evictions import awaited
 from trimtab.planner.model.settings import PlannerSettings
 from trimtab.planner.model.values import RecentEviction
@@ -180,6 +181,11 @@ class Round:
     def in_time(self) -> bool:
         """Return whether there is time left."""
         return self.work.time_left is None or self.work.time_left()
+
+    @cached_property
+    def ready(self) -> Bool:
+        """Which nodes of the snapshot are ready. bool[N]."""
+        return is_ready(self.snapshot, self.settings.readiness, self.now_ns)
 
     @cached_property
     def evictions(self) -> tuple[RecentEviction, ...]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from trimtab.planner.facts.gangs import Gang, gangs_of
+from trimtab.planner.facts.readiness import may_start
 from trimtab.planner.placement.waiting import close_leaving, place_waiting, places, pods_to_move, spec_priorities
 from trimtab.planner.round.round import Round
 from trimtab.planner.simulation.kernels import remove
@@ -30,7 +31,7 @@ def place_waiting_pods(this: Round, code: "pb.Decision.Code.ValueType", leaving:
     evicted = np.arange(first, first + len(this.evictions), dtype=np.int32)
     if not (len(moving) or len(evicted) or len(pending)):
         return
-    where = places(simulation, leaving, settings.not_ready_taints, this.growth_of(code).upcoming)
+    where = places(simulation, this.ready & ~leaving, this.growth_of(code).upcoming)
     place_waiting(simulation, where, evicted, pending, np.zeros(0, np.int32), moving)
     _take_off_broken(simulation.state, gangs)
 
@@ -62,3 +63,20 @@ def pods_that_wait(snapshot: Snapshot, least_priority: int) -> Int32:
     pods = snapshot.pods
     waits = (pods.node == NO_NODE) & (pods.deletion_s == 0) & ~pods.is_terminal() & ((pods.flags & FLAG_GATED) == 0)
     return np.flatnonzero(waits & (spec_priorities(snapshot) >= least_priority)[pods.spec]).astype(np.int32)
+
+
+def starting_for_pods(this: Round, leaving: Bool) -> Bool:
+    """Return the starting nodes that have to come for the pods which the plan has placed on upcoming nodes: of each
+    group, as many as have pods, the first by name. bool[N]. leaving : bool[N], nodes being deleted.
+    """
+    snapshot, rules = this.snapshot, this.settings.readiness
+    needed = may_start(snapshot, rules, this.now_ns) & ~this.ready & ~leaving & (snapshot.nodes.group >= 0)
+    growth, at = this.growth_of(0), this.simulation.state.pod_node
+    if not needed.any() or not len(growth.upcoming):
+        return np.zeros(len(needed), bool)
+    group_of = np.repeat(np.arange(len(snapshot.groups)), np.diff(growth.upcoming_offsets))
+    count = np.bincount(group_of[np.isin(growth.upcoming, at)], minlength=len(snapshot.groups))
+    rows = np.flatnonzero(needed)
+    for group in np.unique(snapshot.nodes.group[rows]).tolist():
+        needed[rows[snapshot.nodes.group[rows] == group][count[group] :]] = False
+    return needed

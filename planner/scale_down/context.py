@@ -17,8 +17,9 @@ from trimtab.planner.facts.balanced_parts import divide
 from trimtab.planner.facts.gang_budgets import remaining
 from trimtab.planner.facts.gangs import gangs_of
 from trimtab.planner.facts.minimums import Spare, spare
-from trimtab.planner.facts.nodes import being_deleted, eviction_costs, is_ready, may_start, unhealthy
+from trimtab.planner.facts.nodes import being_deleted, eviction_costs
 from trimtab.planner.facts.pdb import BudgetMembership
+from trimtab.planner.facts.readiness import may_start, unhealthy
 from trimtab.planner.facts.utilization import Float64, NodeUse, Utilization, measure
 from trimtab.planner.model.settings import SECOND_NS, PlannerSettings, ScaleDownSettings
 from trimtab.planner.model.values import RecentEviction
@@ -163,8 +164,8 @@ def _nodes(request: ScaleDownRequest, facts: DrainFacts, pods: PodContext, skipp
     uncounted = skipped | rules.is_long_terminating(pods.columns)
     return NodeContext(
         leaving=leaving,
-        ready=is_ready(snapshot, general.not_ready_taints),
-        utilization=measure(snapshot, request.settings, general.gpu_label, facts.use, uncounted),
+        ready=request.round.ready,
+        utilization=measure(snapshot, request.settings, general.readiness.gpu_label, facts.use, uncounted),
         use=facts.use,
         eviction_cost=eviction_costs(snapshot, facts.rating, pods.needs_place),
         spare=spare(snapshot, general.limits, leaving),
@@ -192,7 +193,8 @@ def nodes_with(context: ScaleDownContext, mask: Bool) -> Bool:
 
 def _unhealthy(request: ScaleDownRequest, ready: Bool, leaving: Bool) -> str:
     """Return why nothing goes, "" = it may. ready, leaving : bool[N]."""
-    settings, starting = request.settings, may_start(request.snapshot, request.now_ns)
+    settings, rules = request.settings, request.round.settings.readiness
+    starting = may_start(request.snapshot, rules, request.now_ns)
     return unhealthy(~ready & ~leaving & ~starting, settings.max_unready_share, settings.ok_unready_count)
 
 

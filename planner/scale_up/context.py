@@ -3,12 +3,15 @@
 Nothing is moved yet. Symbols: P pods of the snapshot, N nodes, G node groups.
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from trimtab.planner.facts.nodes import being_deleted
+from trimtab.planner.facts.readiness import awaited_resources
 from trimtab.planner.facts.similarity import Similarity
+from trimtab.planner.facts.upcoming import overdue
 from trimtab.planner.model.settings import ScaleUpSettings
 from trimtab.planner.placement.group_templates import GroupTemplates, group_templates
 from trimtab.planner.placement.hints import PodGroups, pod_groups
@@ -40,7 +43,8 @@ class ScaleUpContext(NamedTuple):
     notes : on the state; leaving : bool[N] being deleted; templates : by group; similarity : of the groups; sizes :
     int64[G] target size of each group; limits : before any node is added; expanders : their input; compared_by : the
     `Expander.Code` that plans are compared by; new_domains : int64, template nodes whose zones count for topology
-    spread although they may have no node; gangs : pods that wait with their gangs."""
+    spread although they may have no node; overdue : bool[G] groups whose requested nodes have not come in time; gangs :
+    pods that wait with their gangs."""
 
     request: ScaleUpRequest
     pods: PodGroups
@@ -54,6 +58,7 @@ class ScaleUpContext(NamedTuple):
     expanders: ExpanderContext
     compared_by: int
     new_domains: Int64
+    overdue: Bool
     gangs: PodsInGangs = NO_GANGS
 
 
@@ -63,7 +68,7 @@ def survey(request: ScaleUpRequest) -> ScaleUpContext:
     leaving = being_deleted(snapshot, request.now_ns)
     templates = group_templates(snapshot, settings, leaving, request.now_ns, this.work.cache, this.work.limits)
     similarity = similar_groups(snapshot, templates, this.settings.similarity)
-    groups = describe(snapshot, templates, this.settings.gpu_label, similarity)
+    groups = describe(snapshot, templates, this.settings.readiness.gpu_label, similarity)
     pods = pod_groups(snapshot, this.evictions, this.work.cache)
     cluster = LimitInputs(snapshot, templates, leaving, request.now_ns)
     hint, notes = recall(request.state, snapshot, request.growth, pods)
@@ -75,7 +80,7 @@ def survey(request: ScaleUpRequest) -> ScaleUpContext:
         request=request,
         pods=pods,
         hint=hint,
-        notes=notes,
+        notes=(*notes, *_notes(request, templates)),
         leaving=leaving,
         templates=templates,
         similarity=similarity,
@@ -84,7 +89,16 @@ def survey(request: ScaleUpRequest) -> ScaleUpContext:
         expanders=ExpanderContext(groups, request.settings, len(snapshot.nodes.name), this.seed),
         compared_by=request.settings.expanders[0],
         new_domains=_new_domains(request, limits, leaving),
+        overdue=overdue(snapshot, request.now_ns, this.settings.readiness),
     )
+
+
+def _notes(request: ScaleUpRequest, templates: GroupTemplates) -> Iterator[str]:
+    """Yield what people should know of new nodes, and of nodes that do not offer yet what they will."""
+    yield from (one.note for one in templates if one is not None and one.note)
+    for one in awaited_resources(request.snapshot, request.round.settings.readiness, request.now_ns):
+        so_far = f"it offers {one.offered} of {one.expected}" if one.is_counted else "its label promises one"
+        yield f"node {one.node} is starting: {one.resource} awaited, {so_far}"
 
 
 def _new_domains(request: ScaleUpRequest, limits: Limits, leaving: Bool) -> Int64:

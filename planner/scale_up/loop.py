@@ -9,6 +9,8 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
+import numpy as np
+
 from trimtab.planner.facts.gangs import gangs_of
 from trimtab.planner.placement.attempts import Attempt, Attempts, best_of
 from trimtab.planner.scale_up.cheaper_groups import in_cheaper_groups
@@ -26,6 +28,7 @@ from trimtab.planner.simulation.kernels import count_domains_of, revert
 from trimtab.planner.simulation.log import MoveLogFullError, check_log, current_mark
 from trimtab.planner.simulation.state import SimulationState
 from trimtab.v1.plan_pb2 import Expander
+from trimtab.v1.reason_pb2 import NodeGroupReason
 
 
 def best_plan(request: ScaleUpRequest) -> ScaleUpPlan:
@@ -38,9 +41,32 @@ def best_plan(request: ScaleUpRequest) -> ScaleUpPlan:
     while True:
         simulation = request.round.simulation
         try:
-            return _by_budgets(context, simulation, start)
+            return _late_groups_last(context, simulation, start)
         except MoveLogFullError:
             request.round.enlarge_log(start)
+
+
+def _late_groups_last(context: ScaleUpContext, simulation: Simulation, start: int) -> ScaleUpPlan:
+    """Return the best plan; groups whose requested nodes are overdue grow only if it helps more pods, with its moves in
+    the simulation. Raises MoveLogFullError."""
+    late = context.overdue & (context.limits.may_add > 0)
+    if not late.any():
+        return _by_budgets(context, simulation, start)
+    names = ", ".join(context.expanders.groups.ids[group] for group in np.flatnonzero(late).tolist())
+    note = f"scale-up: nodes requested of {names} have not come in time, so it grows only where no other group helps"
+    context = context._replace(notes=(*context.notes, note))
+    first = _by_budgets(
+        context._replace(limits=context.limits.closed(late, NodeGroupReason.BACKED_OFF)), simulation, start
+    )
+    if not first.unhelped_count:
+        return first
+    other = simulation._replace(state=branch(simulation.state))
+    revert(other.state, start)
+    found = _by_budgets(context, other, start)
+    if found.unhelped_count >= first.unhelped_count:
+        return first
+    go_over_to(simulation.state, other.state)
+    return found
 
 
 def _by_budgets(context: ScaleUpContext, simulation: Simulation, start: int) -> ScaleUpPlan:

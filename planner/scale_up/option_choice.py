@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from trimtab.planner.facts.readiness import GPU_SUFFIX
 from trimtab.planner.facts.similarity import NodeShape, Similarity, samples
-from trimtab.planner.facts.utilization import GPU_SUFFIX
 from trimtab.planner.model.execution import UNLIMITED, RequestLimits
 from trimtab.planner.model.settings import SimilaritySettings, resolve_planner, resolve_scale_up
 from trimtab.planner.scale_up.cheapest_option import plan_prices
@@ -39,7 +39,7 @@ def choose_option(request: pb.OptionChoice, limits: RequestLimits = UNLIMITED) -
     With CHEAPEST_PLAN, in addition, a bounded number of plans for the pods that an option leaves.
     """
     settings, planner = resolve_scale_up(request.settings), resolve_planner(request.settings)
-    groups = _groups(request, planner.gpu_label, planner.similarity)
+    groups = _groups(request, planner.readiness.gpu_label, planner.similarity)
     context = ExpanderContext(groups, settings, request.cluster_node_count, _signed(request.seed))
     turn = ChoiceState(0, np.array([one.target_size for one in request.groups], np.int64))
     options = _options(request)

@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab.planner.facts.readiness import GPU_SUFFIX
 from trimtab.planner.facts.similarity import Similarity
-from trimtab.planner.facts.utilization import GPU_SUFFIX
 from trimtab.planner.model.settings import ScaleUpSettings
 from trimtab.planner.placement.group_templates import labels_by_group
 from trimtab.planner.simulation.virtual_rows import GroupTemplate

@@ -40,6 +40,11 @@ class ScaleUpPlan(NamedTuple):
     is_complete: bool
     gangs: GangOutcome | None = None
 
+    @property
+    def unhelped_count(self) -> int:
+        """Number of pods that are left, those of gangs included."""
+        return len(self.refusals.pods) + (0 if self.gangs is None else len(self.gangs.refusals.pods))
+
     def bound_after_new_nodes(self) -> Int32:
         """Return the pods on existing and upcoming nodes that are bound only once the new nodes, or pods on them, are
         there. int32. To be called while the simulation contains the plan's moves.

@@ -248,5 +248,5 @@ class _Task:
 
     def _room(self, order: NodeOrder) -> Int32:
         request = self.context.request
-        way, taints = PlacementOrder(PodOrder.LISTED, order), request.settings.not_ready_taints
-        return places(self.simulation, self.context.leaving, taints, request.growth.upcoming, way).order
+        usable, way = request.round.ready & ~self.context.leaving, PlacementOrder(PodOrder.LISTED, order)
+        return places(self.simulation, usable, request.growth.upcoming, way).order

@@ -82,7 +82,7 @@ def place_on_existing_nodes(
     close_leaving(simulation, leaving, moving)
     start = current_mark(simulation.state)
     upcoming = request.growth.upcoming
-    where = places(simulation, leaving, request.settings.not_ready_taints, upcoming, placement_order)
+    where = places(simulation, request.round.ready & ~leaving, upcoming, placement_order)
     held = placeholders(context, simulation)
     evicted = np.arange(simulation.pod_count, len(simulation.state.pod_node) - len(held), dtype=np.int32)
     asking = np.concatenate([evicted, pending.pods[pending.may_add]])

@@ -75,13 +75,14 @@ class GroupTemplate(NamedTuple):
 
     daemonset_pods : the pods of DaemonSets that run on it from the start, pinned to no node; they are not part of the
     template's amounts; capacity : amounts by resource name, as `allocatable`; node : the snapshot's node on which it is
-    modelled, NO_NODE = the group's template.
+    modelled, NO_NODE = the group's template; note : what people should know of that choice.
     """
 
     template: NodeTemplate
     daemonset_pods: tuple[VirtualPod, ...] = ()
     capacity: tuple[tuple[str, int], ...] = ()
     node: int = NO_NODE
+    note: str = ""
 
 
 class VirtualNodes(NamedTuple):

@@ -10,7 +10,7 @@ from functools import partial
 from itertools import chain, repeat
 from typing import Final
 
-from trimtab.planner.facts.nodes import being_deleted, is_ready
+from trimtab.planner.facts.nodes import being_deleted
 from trimtab.planner.round.decision import Decided, Decision, Summary
 from trimtab.planner.round.round import HeldRoom, Round
 from trimtab.planner.round.waiting import PendingPodsKey, place_waiting_pods, pods_that_wait
@@ -47,7 +47,7 @@ def decide(this: Round, settings: SlackSettings, state: pb.SlackState | None) ->
     first = this.simulation.pod_count + len(this.evictions)
     if names:
         _place_pods(this, leaving)
-    placed = arrange(this.simulation, table, first, is_ready(snapshot, this.settings.not_ready_taints) & ~leaving)
+    placed = arrange(this.simulation, table, first, this.ready & ~leaving)
     return answer(this, SlackOutcome(requests, required, table, placed, names), notes)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from trimtab.planner.facts.label_index import LabelIndex
 from trimtab.planner.facts.transient_taints import lasting
-from trimtab.planner.model.settings import TaintNames
+from trimtab.planner.model.settings import Readiness
 from trimtab.planner.model.values import (
     LabelRequirement,
     NodeAffinityTerm,
@@ -28,7 +28,7 @@ from trimtab.planner.snapshot.columns import Bool, Int32, Int64, NodeColumns, Sn
 from trimtab.v1.snapshot_pb2 import LabelOperator, TaintEffect, TolerationOperator
 
 _EXCLUDING: Final = (TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE)
-_NOTHING_ELSE: Final = TaintNames()
+_NOTHING_ELSE: Final = Readiness()
 _NAME: Final = "metadata.name"
 
 
@@ -193,7 +193,7 @@ def _tolerations(snapshot: Snapshot, part: Part, usable: Bool) -> tuple[Tolerati
             taints.update(table.taint_sets[taint_set])
     wanted = {
         TolerationSpec(taint.key, TolerationOperator.EQUAL, taint.value, taint.effect)
-        for taint in lasting(taints, _NOTHING_ELSE, _NOTHING_ELSE)
+        for taint in lasting(taints, _NOTHING_ELSE)
         if taint.effect in _EXCLUDING
     }
     return tuple(sorted(wanted))

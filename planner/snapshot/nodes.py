@@ -71,6 +71,7 @@ def read_nodes(messages: Sequence[pb.Node], dictionaries: NodeDictionaries, grou
         scale_down_disabled=_flags([m.scale_down_disabled for m in messages]),
         deletion_delayed=_flags([m.deletion_delayed for m in messages]),
         do_not_disrupt=_flags([m.do_not_disrupt for m in messages]),
+        being_deleted=_flags([m.being_deleted for m in messages]),
         traits=tuple(traits),
     )
 
@@ -224,5 +225,6 @@ def take_nodes(nodes: NodeColumns, order: Int64) -> NodeColumns:
         scale_down_disabled=nodes.scale_down_disabled[order],
         deletion_delayed=nodes.deletion_delayed[order],
         do_not_disrupt=nodes.do_not_disrupt[order],
+        being_deleted=nodes.being_deleted[order],
         traits=tuple([nodes.traits[i] for i in rows]),
     )

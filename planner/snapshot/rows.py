@@ -145,7 +145,7 @@ def _budget(row: Row, m: pb.PodDisruptionBudget) -> DisruptionBudget:
         row.at_least(status.current_healthy, 0, "status.current_healthy"),
         row.at_least(status.desired_healthy, 0, "status.desired_healthy"),
         row.at_least(status.expected_pods, 0, "status.expected_pods"),
-        status.observed,
+        status.observed and not status.sync_error,
         tuple(sorted(set(status.disrupted_pods))),
         m.always_allow_unhealthy,
         m.min_available,

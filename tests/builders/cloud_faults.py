@@ -121,6 +121,8 @@ class FaultyCloud(Failing):
         super().__init__(sleep)
         self.real = cloud
         self.name, self.gpu_label = cloud.name, cloud.gpu_label
+        # Makes no call.
+        self.forget = cloud.forget
 
     def make(self, operation: str, args: Sequence[Any]) -> Any:
         return getattr(self.real, operation)(*args)

@@ -2,11 +2,11 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from tests.builders.clouds import World
+from tests.builders.clouds import NO_NODES, World
 from tests.builders.recorder import Recorder
 from trimtab.actuator.cloud.provider import (
     CloudProvider,
@@ -210,7 +210,7 @@ def a_deletion_in_a_slow_cloud_is_given_up_in_time(world: World) -> None:
     # Whatever the cloud does, the instance remains.
     cloud: Any = Staying(world.cloud)
     recorder, delete = Recorder(), DeleteSettings(timeout_s=2.0, poll_s=0.01, retry_s=0.01, repeat_s=0.5)
-    deleter = GroupDeleter("g", cast(Any, None), cloud, recorder, WorkSettings(delete=delete))
+    deleter = GroupDeleter("g", NO_NODES, cloud, recorder, WorkSettings(delete=delete))
     begin_s = time.monotonic()
     deleter.want(DeleteInstance("n1", "g", victim, ""))
     while deleter.step() is not None:
@@ -228,7 +228,7 @@ class Staying:
 
     def __init__(self, cloud: CloudProvider) -> None:
         self._cloud = cloud
-        self.delete_instances = cloud.delete_instances
+        self.delete_instances, self.forget = cloud.delete_instances, cloud.forget
 
     def instance_states(self, group: str, instances: Sequence[str]) -> Mapping[str, InstanceState]:
         self._cloud.refresh()

@@ -53,6 +53,16 @@ class World(NamedTuple):
     slow: Callable[[float], None] = lambda _seconds: None
 
 
+class NoNodes:
+    """A cluster in which no instance has a Node object."""
+
+    def list_nodes(self) -> list[Any]:
+        return []
+
+
+NO_NODES: Any = NoNodes()
+
+
 class Clock:
     """A clock that moves only when set, or in `sleep`."""
 

@@ -115,6 +115,9 @@ class ShortNames:
     def remember(self, group: str, instances: Sequence[str]) -> None:
         self._cloud.remember(KIND + group, instances)
 
+    def forget(self, group: str, instances: Sequence[str]) -> None:
+        self._cloud.forget(KIND + group, instances)
+
     def delete_instances(self, group: str, instances: Sequence[str]) -> Mapping[str, CloudError]:
         return self._cloud.delete_instances(KIND + group, instances)
 

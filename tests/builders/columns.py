@@ -85,6 +85,7 @@ def _nodes(nodes: list[NodeRow], resources: tuple[str, ...], dictionary: _Dictio
         scale_down_disabled=np.array([n.scale_down_disabled for n in nodes], np.bool_),
         deletion_delayed=np.array([n.deletion_delayed for n in nodes], np.bool_),
         do_not_disrupt=np.array([n.do_not_disrupt for n in nodes], np.bool_),
+        being_deleted=np.array([n.being_deleted for n in nodes], np.bool_),
         traits=tuple(n.traits for n in nodes),
     )
 

@@ -172,6 +172,7 @@ PLAIN_NODES = st.builds(
     scale_down_disabled=st.booleans(),
     deletion_delayed=st.booleans(),
     do_not_disrupt=st.booleans(),
+    being_deleted=st.booleans(),
     attach_limits=st.dictionaries(st.sampled_from(["csi-a", "csi-b"]), st.integers(0, 9), max_size=2).map(
         lambda found: tuple(sorted(found.items()))
     ),

@@ -34,6 +34,7 @@ class NodeRow(NamedTuple):
     scale_down_disabled: bool = False
     deletion_delayed: bool = False
     do_not_disrupt: bool = False
+    being_deleted: bool = False
 
     @property
     def traits(self) -> NodeTraits:

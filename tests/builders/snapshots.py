@@ -338,6 +338,7 @@ class _Writer:
             scale_down_disabled=node.scale_down_disabled,
             deletion_delayed=node.deletion_delayed,
             do_not_disrupt=node.do_not_disrupt,
+            being_deleted=node.being_deleted,
         )
         set_time(out.ready_transition_time, node.ready_ns)
         set_time(out.create_time, node.created_ns)

@@ -93,15 +93,38 @@ def _example(cluster: Cluster, group: pb.NodeGroup, settings: plan_pb2.ScaleUpSe
     """Return the group's node that serves as template, and whether it is a good one."""
     leaving = cluster.leaving(now_s)
     members = sorted(name for name, row in cluster.nodes.items() if row.node_group == group.id)
+    good = []
     for name in members:
         row = cluster.nodes[name]
         stable = not row.HasField("ready_transition_time") or now_s - row.ready_transition_time.seconds > 60
         marked = any(cluster.text(taint.key) == TO_BE_DELETED for taint in row.taints)
         started = is_ready(cluster, row, settings) and not row.unschedulable
         if started and stable and not marked and name not in leaving:
-            return name, True
+            good.append(name)
+    if good:
+        return _model(cluster, good), True
     staying = [name for name in members if name not in leaving]
     return next(iter(staying or members), ""), False
+
+
+def _model(cluster: Cluster, good: list[str]) -> str:
+    """Return the smallest of the nodes that have the resources which at least half of them have."""
+    rows = {name: cluster.nodes[name] for name in good}
+    wide = max(len(row.allocatable) for row in rows.values())
+    amounts = {name: [*row.allocatable, *[0] * (wide - len(row.allocatable))] for name, row in rows.items()}
+    common = [2 * sum(each[at] > 0 for each in amounts.values()) >= len(good) for at in range(wide)]
+    newest = sorted(good, key=lambda name: (rows[name].create_time.seconds, name))[-2:]
+    if len(good) > 2 and all(rows[name].HasField("create_time") for name in newest):
+        for at in range(wide):
+            has = {amounts[name][at] > 0 for name in newest}
+            common[at] = has.pop() if len(has) == 1 else common[at]
+
+    def unlike(name: str) -> int:
+        return sum((amounts[name][at] > 0) != common[at] for at in range(wide))
+
+    resources = list(cluster.message.resources)
+    size = [resources.index(name) for name in ("cpu", "memory")]
+    return min(good, key=lambda name: (unlike(name), *(amounts[name][at] for at in size), name))
 
 
 def _from_template(cluster: Cluster, group: pb.NodeGroup, settings: plan_pb2.ScaleUpSettings) -> NewNode:

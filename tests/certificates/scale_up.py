@@ -47,6 +47,7 @@ class Plan:
             key: new_node_of(cluster, group, self.settings, now_s) for key, group in cluster.groups.items()
         }
         self.daemons: dict[str, str] = {}
+        self.late = set[str]()
         self.upcoming = {key: self._join(key, "upcoming", count) for key, count in sorted(self._coming().items())}
         self.new: dict[str, list[str]] = {}
         self.target: dict[str, str] = {}
@@ -73,18 +74,22 @@ class Plan:
         for key, group in self.cluster.groups.items():
             members = [name for name in self.known if self.cluster.nodes[name].node_group == key]
             young = [name for name in members if self._starts(name)]
-            last = group.last_scale_up_time.seconds
-            late = last > 0 and self.now_s - last > LONGEST_S
-            given_up = group.health == pb.NodeGroupHealth.BACKED_OFF or late
-            missing = 0 if given_up else max(group.target_size - len(members), 0)
+            missing = max(group.target_size - len(members), 0)
+            self.late |= {key} if missing and self._is_late(group) else set()
+            missing = 0 if key in self.late or group.health == pb.NodeGroupHealth.BACKED_OFF else missing
             coming[key] = min(missing + len(young), group.target_size)
         return coming
 
+    def _longest_s(self, field: str) -> int:
+        return getattr(self.general, field).seconds if self.general.HasField(field) else LONGEST_S  # type: ignore
+
+    def _is_late(self, group: pb.NodeGroup) -> bool:
+        return 0 < group.last_scale_up_time.seconds < self.now_s - self._longest_s("max_node_provision_time")
+
     def _starts(self, name: str) -> bool:
         row = self.cluster.nodes[name]
-        young = row.create_time.seconds > 0 and self.now_s - row.create_time.seconds < LONGEST_S
-        starts = not is_ready(self.cluster, row, self.settings)
-        return young and starts and name not in self.leaving
+        young = self.now_s - row.create_time.seconds < self._longest_s("max_node_startup_time")
+        return young and not is_ready(self.cluster, row, self.settings) and name not in self.leaving
 
     def running(self) -> dict[str, str]:
         """Return the pods' nodes before any placement, without those of nodes being deleted."""
@@ -213,7 +218,7 @@ def splits(plan: Plan) -> Iterator[str]:
         if not entry.pods:
             yield f"{group.id} grows for nothing"
         for reason in (Group.BACKED_OFF, Group.UNHEALTHY, Group.NO_TEMPLATE, Group.NODE_GROUP_INVALID):
-            if holds(plan, group, reason):
+            if holds(plan, group, reason) and group.id not in plan.late:  # such groups are asked last
                 yield f"{group.id} grows in spite of {Group.Code.Name(reason)}"
 
 
@@ -469,7 +474,7 @@ def holds(plan: Plan, group: pb.NodeGroup, reason: int, bounded: bool = False) -
     priority = plan.settings.highest_priority.label or "zalando.org/scaling-priority"
     template = plan.templates[group.id]
     simple = {
-        Group.BACKED_OFF: group.health == pb.NodeGroupHealth.BACKED_OFF,
+        Group.BACKED_OFF: group.health == pb.NodeGroupHealth.BACKED_OFF or group.id in plan.late,
         Group.UNHEALTHY: group.health == pb.NodeGroupHealth.UNHEALTHY,
         Group.NO_TEMPLATE: template is None,
         Group.NODE_GROUP_INVALID: not group.min_size <= group.max_size or group.target_size > group.max_size,

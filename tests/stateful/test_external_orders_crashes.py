@@ -7,7 +7,7 @@ from trimtab.actuator.service.external.orders import ExternalOrders, NodeToDelet
 
 NODES = [NodeToDelete("n6", "test://n6"), NodeToDelete("n7", "test://n7")]
 # The points before and after each write and call of an undisturbed run.
-MOMENTS = 60
+MOMENTS = 70
 
 
 def order(stage: Stage) -> None:

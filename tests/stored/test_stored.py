@@ -20,7 +20,7 @@ from trimtab.actuator.tracker.tracker import Tracker
 
 RELEASES = sorted(path for path in Path(__file__).parent.iterdir() if (path / STORE).exists())
 LATER = {
-    "absence_ended", "node_types_seen", "nodes_counted", "taint_restored", "time_noted",
+    "instance_left", "absence_ended", "node_types_seen", "nodes_counted", "taint_restored", "time_noted",
     "replacement_accepted", "leaving_marked", "nodes_ordered", "orders_missed", "new_nodes_ready", "drains_allowed",
     "leaving_stays", "drains_ended", "replacement_failed", "replacement_cancelled", "leaving_unmarked",
     "lowering_begun", "lowering_ended", "surplus_stays", "orders_left", "replacement_ended",

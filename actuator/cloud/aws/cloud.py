@@ -115,6 +115,9 @@ class AwsCloud:
         with self._lock:
             self._seen |= dict.fromkeys(instances, group)
 
+    def forget(self, group: str, instances: Sequence[str]) -> None:
+        """Do nothing: ids of instances are not reused."""
+
     def delete_instances(self, group: str, instances: Sequence[str]) -> Mapping[str, CloudError]:
         """Terminate instances and lower the target size, one by one."""
         scaling_group = self._catalogue.now(group)

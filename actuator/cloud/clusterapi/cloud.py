@@ -136,6 +136,9 @@ class ClusterApiCloud:
             for instance in instances
         }
 
+    def forget(self, group: str, instances: Sequence[str]) -> None:
+        """Do nothing: Machines are deleted by uid."""
+
     def delete_instances(self, group: str, instances: Sequence[str]) -> Mapping[str, CloudError]:
         """Mark Machines for deletion and lower the replicas by their number, in one step for all."""
         members = self._members(group)
@@ -294,7 +297,8 @@ class ClusterApiCloud:
         try:
             with_retries(attempt, lambda error: PATCHES if isinstance(error, _ChangedError) else None)
         except _ChangedError as error:
-            raise CloudError(f"node group {group} is constantly modified by other clients") from error
+            message = f"node group {group} is constantly modified by other clients, or refuses the change: {error}"
+            raise CloudError(message) from error
 
     def _patch(self, path: str, patch: Json | list[Json], content_type: str) -> None:
         try:
@@ -389,9 +393,12 @@ class _ChangedError(CloudError):
 
 
 def _by_id(members: GroupMembers) -> dict[str, MachineView]:
-    """Return Machines by id of their instances, also by the one from before they had a provider id."""
+    """Return Machines by id of their instances, also by the one from before they had a provider id. Of two with the
+    same one, such as on a host that is used again, that which stays.
+    """
     early = {machine.early_id: machine for machine in members.machines if machine.name}
-    return early | {machine.instance.id: machine for machine in members.machines}
+    deleting_first = sorted(members.machines, key=lambda one: one.instance.state is not InstanceState.DELETING)
+    return early | {machine.instance.id: machine for machine in deleting_first}
 
 
 def _not_by_name(group: str) -> CloudRefusedError:

@@ -1,6 +1,8 @@
-"""Calls of an external cloud provider: time limit, repetition, and the meaning of errors. Only a status with which a
-server refuses is a refusal; after any other error the call may have taken effect. A read is repeated at once while the
-server cannot be reached, a call that changes something never, nor one that took too long. Seconds.
+"""Calls of an external cloud provider: time limit, repetition, and the meaning of errors. A status with which a server
+refuses is a refusal, also that of a quota or of a cloud without stock. Any other one may come after the call has taken
+effect: if it does not say that the server was not reached, its words are logged, and a change is not repeated. A read
+is repeated at once while the server cannot be reached, a call that changes something never, nor one that took too long.
+Seconds.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -8,10 +10,13 @@ from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 import grpc
+import structlog
 
-from trimtab.actuator.cloud.provider import CloudError, CloudRefusedError
+from trimtab.actuator.cloud.provider import CloudError, CloudFailedError, CloudRefusedError
 from trimtab.clients.rpc.retries import ONCE, RetryPolicy, attempts, with_retries
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2_grpc as pb_grpc
+
+log = structlog.get_logger("externalgrpc")
 
 T = TypeVar("T")
 
@@ -24,10 +29,15 @@ REFUSALS: Final = frozenset(
         grpc.StatusCode.ALREADY_EXISTS,
         grpc.StatusCode.PERMISSION_DENIED,
         grpc.StatusCode.UNAUTHENTICATED,
+        grpc.StatusCode.RESOURCE_EXHAUSTED,
         grpc.StatusCode.FAILED_PRECONDITION,
         grpc.StatusCode.OUT_OF_RANGE,
         grpc.StatusCode.UNIMPLEMENTED,
     }
+)
+# Not reached, or not known: a call that was cancelled here, or took too long.
+NOT_REACHED: Final = frozenset(
+    {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED}
 )
 
 
@@ -48,7 +58,7 @@ class ProviderCalls:
         self._reads = reads
 
     def one(self, method: str, request: Any) -> Any:
-        """Make one call. Raises `CloudError`, `CloudRefusedError`, `NotImplementedByCloudError`."""
+        """Make one call. Raises `CloudError`, `CloudFailedError`, `CloudRefusedError`, `NotImplementedByCloudError`."""
 
         def once() -> Any:
             with _errors(method):
@@ -86,6 +96,9 @@ def _errors(method: str) -> Iterator[None]:
         text = f"{method}: {detail}"
         if code is grpc.StatusCode.UNIMPLEMENTED:
             raise NotImplementedByCloudError(text) from error
+        if code in NOT_REACHED:
+            raise (UnreachableCloudError if code is grpc.StatusCode.UNAVAILABLE else CloudError)(text) from error
+        log.warning("provider_error", method=method, code=code.name, detail=detail)
         if code in REFUSALS:
             raise CloudRefusedError(text) from error
-        raise (UnreachableCloudError if code is grpc.StatusCode.UNAVAILABLE else CloudError)(text) from error
+        raise (CloudFailedError if method in WRITES else CloudError)(text) from error

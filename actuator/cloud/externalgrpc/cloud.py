@@ -26,6 +26,7 @@ from trimtab.actuator.cloud.externalgrpc.settings import ExternalOptions
 from trimtab.actuator.cloud.provider import (
     Activity,
     CloudError,
+    CloudFailedError,
     CloudNodeTemplate,
     CloudRefusedError,
     GroupOptions,
@@ -81,6 +82,8 @@ class ExternalCloud:
         self._missing: dict[str, dict[str, Absence]] = {}
         # By group: instances whose deletion this process has requested and the provider has accepted.
         self._requested: dict[str, set[str]] = {}
+        # By group: those of them that were missing from a list and are listed again: another machine may have the id.
+        self._returned: dict[str, set[str]] = {}
         # Tokens whose call was made without an answer.
         self._unanswered: set[str] = set()
 
@@ -142,9 +145,16 @@ class ExternalCloud:
             for instance in instances:
                 known.setdefault(instance, Absence())
 
+    def forget(self, group: str, instances: Sequence[str]) -> None:
+        """Note that the deletions of these instances have ended."""
+        with self._lock:
+            for noted in (self._requested, self._returned):
+                noted.get(group, set()).difference_update(instances)
+
     def delete_instances(self, group: str, instances: Sequence[str]) -> Mapping[str, CloudError]:
         """Start the deletion of instances. One that was requested before and is still listed as running is requested
-        again, unless the target size is already below the number of running instances: it counts as requested then.
+        again, unless the target size is already below the number of running instances: it counts as requested then. One
+        that was missing meanwhile is refused until `forget`.
         """
         view = self._view(group)
         listed = {instance.id: instance.state for instance in self._lists([group])[group]}
@@ -158,6 +168,9 @@ class ExternalCloud:
                 failed |= {instance: error} if error else {}
             elif state is InstanceState.DELETING:
                 continue
+            elif self._has_returned(group, instance):
+                message = f"{instance} is listed again after its deletion; it may be another machine"
+                failed[instance] = CloudRefusedError(message)
             elif leaving_count > 0 and self._has_requested(group, instance):
                 leaving_count -= 1
             else:
@@ -165,7 +178,7 @@ class ExternalCloud:
         room = max(0, view.target_size - view.min_size)
         for instance in wanted[room:]:
             failed[instance] = CloudRefusedError(f"node group {group} is at its minimum {view.min_size}")
-        return {**failed, **self._delete(group, wanted[:room])}
+        return {**failed, **self._delete(view, wanted[:room])}
 
     def set_size(self, group: str, expected: int, wanted: int, token: str) -> None:
         """Raise the target size; the call is made once for each token."""
@@ -186,6 +199,11 @@ class ExternalCloud:
         except CloudRefusedError:
             self._answered(token)
             raise
+        except CloudFailedError:
+            is_done = self._view(group).target_size == wanted
+            self._answered(token)
+            if not is_done:
+                raise
         self._answered(token)
 
     def was_set(self, group: str, wanted: int, token: str) -> bool:
@@ -281,12 +299,15 @@ class ExternalCloud:
                 for instance, absence in known.items():
                     since_s = absence.since_s if absence.list_count else now_s
                     known[instance] = Absence(absence.list_count + 1, since_s)
+                returned = {member.id for member in members if known.get(member.id, Absence()).list_count > 1}
                 known.update(dict.fromkeys((member.id for member in members), Absence()))
                 for instance in [instance_id for instance_id, absence in known.items() if absence.list_count][
                     :-MAX_MISSING
                 ]:
                     del known[instance]
-                self._requested.get(group, set()).intersection_update(known)
+                requested = self._requested.get(group, set())
+                requested.intersection_update(known)
+                self._returned.setdefault(group, set()).update(requested & returned)
         return listed
 
     def _absence(self, group: str, instance: str) -> Absence | None:
@@ -297,6 +318,10 @@ class ExternalCloud:
     def _has_requested(self, group: str, instance: str) -> bool:
         with self._lock:
             return instance in self._requested.get(group, ())
+
+    def _has_returned(self, group: str, instance: str) -> bool:
+        with self._lock:
+            return instance in self._returned.get(group, ())
 
     def _unlisted(self, group: str, instance: str) -> InstanceState:
         """Return the state of an instance that the last list does not have. Raises `CloudError`."""
@@ -333,10 +358,11 @@ class ExternalCloud:
         with self._lock:
             self._unanswered.discard(token)
 
-    def _delete(self, group: str, instances: Sequence[str]) -> dict[str, CloudError]:
-        """Request deletions together; return those that were not made."""
+    def _delete(self, view: NodeGroupView, instances: Sequence[str]) -> dict[str, CloudError]:
+        """Request deletions together; return those that were not made. `view` : of the group before."""
         if not instances:
             return {}
+        group = view.id
         nodes = [_node(instance) for instance in instances]
         self._guard()
         try:
@@ -345,6 +371,11 @@ class ExternalCloud:
             listed = self._lists([group])[group]
             left = {instance.id for instance in listed if instance.state is not InstanceState.DELETING}
             failed = {instance: error for instance in instances if instance in left}
+            done_count = view.target_size - self._view(group).target_size
+            if isinstance(error, CloudFailedError) and done_count > 0:
+                # All of it was done, or some, and the list does not show which.
+                is_done = done_count >= len(instances)
+                failed = {} if is_done else dict.fromkeys(failed, CloudError(str(error)))
         else:
             failed = {}
         with self._lock:

@@ -105,6 +105,9 @@ class KwokCloud:
         group_by_id |= dict(starting)
         return {instance: group_by_id[instance] for instance in instances if instance and instance in group_by_id}
 
+    def forget(self, group: str, instances: Sequence[str]) -> None:
+        """Do nothing: the ledger knows which nodes are being deleted."""
+
     def delete_instances(self, group: str, instances: Sequence[str]) -> Mapping[str, CloudError]:
         """Start the deletion of instances."""
         self._fail("delete_instances")

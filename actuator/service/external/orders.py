@@ -2,11 +2,13 @@
 cloud is called, and a repeated order joins the one in progress: the caller waits five seconds for an answer, and asks
 again in a later loop. The caller has tainted and drained its nodes;
 a deletion begins with the call to the cloud. An order that cannot be carried out does not hold up the others of its
-call; the answer is then an error that names it. Times are seconds, unless named.
+call; the answer is then an error that names it. A machine that has the provider id of an earlier one is another
+machine: an order for it waits until the deletion of the earlier one has ended, and is a deletion of its own. Times are
+seconds, unless named.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -53,11 +55,13 @@ class Sorted(NamedTuple):
     """Orders of a call by what is on record about their instances.
 
     new : neither in progress nor over. over : deleted before, with the record of it; a machine may return under the
-    same provider id. refused : by provider id, with the reason.
+    same provider id. left : in progress, and the instance had left or was missing. refused : by provider id, with the
+    reason.
     """
 
     new: list[NodeToDelete]
     over: dict[NodeToDelete, Deletion]
+    left: list[NodeToDelete]
     refused: dict[str, ServiceError]
 
 
@@ -94,9 +98,15 @@ class ExternalOrders:
         """Delete instances; returns once the target size no longer counts them. Raises `ServiceError`, also for some of
         them, once the others are carried out.
         """
+        until_s = time.monotonic() + self._answer_s
+        asked = {order.provider_id for order in orders}
+        if self._processor.read(lambda tracker, _: any(one.provider_id in asked for one in _in_progress(tracker))):
+            nodes = self._nodes(orders)
+            what = "the deletion of an earlier machine under the same provider id"
+            self._wait(lambda tracker: _earlier_left(tracker, orders, nodes), what, until_s)
         refused = self.begin_delete(group, orders)
-        ids = {order.provider_id for order in orders} - refused.keys()
-        self._wait(lambda tracker: _deletions_left(tracker, ids), f"the deletion of {len(ids)} nodes")
+        ids = asked - refused.keys()
+        self._wait(lambda tracker: _deletions_left(tracker, ids), f"the deletion of {len(ids)} nodes", until_s)
         if refused:
             raise _joined(list(refused.values()), len(orders))
 
@@ -104,15 +114,16 @@ class ExternalOrders:
         """Record the deletions that are neither in progress nor over; return the refused ones by provider id. Raises
         `ServiceError` where it is not about single orders, and then records none.
         """
-        sorted_orders = self._processor.read(lambda tracker, _: _sort(tracker, orders))
+        nodes = self._nodes(orders)
+        sorted_orders = self._processor.read(lambda tracker, _: _sort(tracker, orders, nodes))
         open_orders = [*sorted_orders.new, *sorted_orders.over]
-        refused = dict(sorted_orders.refused)
+        refused = {**sorted_orders.refused, **self._returned(group, sorted_orders.left)}
         if not open_orders:
             return refused
         # Read before the sizes: a node that a size no longer counts is then never subtracted again.
         pending = self._processor.read(lambda tracker, _: pending_nodes(tracker.data))
         view = self._view(group)
-        seen = self._observe(group, open_orders)
+        seen = self._observe(group, open_orders, nodes)
         refused |= _name_conflicts(orders, {name: node.provider_id for name, node in seen.nodes.items()})
         chosen = []
         for order in open_orders:
@@ -130,7 +141,7 @@ class ExternalOrders:
         planned = [_planned(group, order, seen.nodes.get(order.name)) for order in chosen]
 
         def proposal(tracker: Tracker, now_ms: int) -> Event | None:
-            wanted = _still_open(tracker, chosen, sorted_orders.over)
+            wanted = _still_open(tracker, chosen, sorted_orders.over, nodes)
             accepted = tuple(one for one in planned if one.provider_id in wanted)
             _check_minimum(tracker, sizes, accepted)
             _check_hour(hourly_limit(tracker.data, groups, limits, now_ms), accepted)
@@ -141,19 +152,37 @@ class ExternalOrders:
         self._processor.propose(proposal)
         return refused
 
-    def _observe(self, group: str, orders: Sequence[NodeToDelete]) -> Observed:
-        """Read cloud and cluster. Raises `CloudError`, `ClusterError`."""
+    def _nodes(self, orders: Sequence[NodeToDelete]) -> Mapping[str, NodeView]:
+        """Return the Node objects of orders, by name. Raises `ClusterError`."""
+        return {node.name: node for node in nodes_named(self._cluster, sorted({order.name for order in orders}))}
+
+    def _observe(self, group: str, orders: Sequence[NodeToDelete], nodes: Mapping[str, NodeView]) -> Observed:
+        """Read the cloud. Raises `CloudError`."""
         ids = [order.provider_id for order in orders]
-        states, members = self._cloud.instance_states(group, ids), self._cloud.groups_of(ids)
-        known = nodes_named(self._cluster, sorted({order.name for order in orders}))
-        return Observed(states, members, {node.name: node for node in known})
+        return Observed(self._cloud.instance_states(group, ids), self._cloud.groups_of(ids), nodes)
+
+    def _returned(self, group: str, orders: Sequence[NodeToDelete]) -> Mapping[str, ServiceError]:
+        """Return the orders whose instances are listed as running again while an earlier deletion is in progress, by
+        provider id. Raises `CloudError`.
+        """
+        if not orders:
+            return {}
+        states = self._cloud.instance_states(group, [order.provider_id for order in orders])
+        present = (InstanceState.RUNNING, InstanceState.CREATING)
+        return {
+            order.provider_id: _later(
+                f"{order.name}: its instance is listed again, its earlier deletion ends; ask again"
+            )
+            for order in orders
+            if states.get(order.provider_id) in present
+        }
 
     def increase(self, group: str, delta: int) -> None:
         """Raise the target size; returns once the cloud has done so. Raises `ServiceError`."""
         until_s = time.monotonic() + self._answer_s
         while True:
             request_id = self.begin_increase(group, delta)
-            self._wait(partial(_growth_left, request_id=request_id), f"the increase of {group} by {delta}")
+            self._wait(partial(_growth_left, request_id=request_id), f"the increase of {group} by {delta}", until_s)
             # A size that changed in between, for example by a deletion, is read again: the request is a difference.
             if not self._processor.read(partial(_size_changed, request_id=request_id)):
                 return
@@ -198,16 +227,10 @@ class ExternalOrders:
             raise ServiceError(grpc.StatusCode.NOT_FOUND, Reason.NOT_FOUND, f"node group {group} does not exist")
         return view
 
-    def _wait(self, left: Callable[[Tracker], bool], what: str) -> None:
+    def _wait(self, left: Callable[[Tracker], bool], what: str, until_s: float) -> None:
         """Wait until `left` returns false. Raises what `left` raises, and UNAVAILABLE when it takes longer."""
-        until, revision = time.monotonic() + self._answer_s, -1
-        while True:
-            left_s = until - time.monotonic()
-            revision = self._processor.wait_for_change(revision, max(0.0, left_s))
-            if not self._processor.read(lambda tracker, _: left(tracker)):
-                return
-            if left_s <= 0:
-                raise _later(f"{what} is in progress, the cloud has not answered after {self._answer_s:g} s; try again")
+        if not self._processor.wait_until(lambda tracker, _: not left(tracker), until_s - time.monotonic()):
+            raise _later(f"{what} is in progress, the cloud has not answered after {self._answer_s:g} s; try again")
 
 
 def _later(message: str) -> ServiceError:
@@ -256,12 +279,12 @@ def _is_ended(order: NodeToDelete, last: Deletion | None, seen: Observed) -> boo
     After a recorded deletion, the machine is back if the cloud lists it again, or if another Node object has its name.
     """
     state = seen.states[order.provider_id]
+    if last is not None and _is_earlier(last, seen.nodes.get(order.name)):
+        return False
     if state is InstanceState.GONE:
         return True
     if last is not None:
-        node = seen.nodes.get(order.name)
-        is_another = node is not None and last.node_uid not in ("", node.uid)
-        return state not in (InstanceState.RUNNING, InstanceState.CREATING) and not is_another
+        return state not in (InstanceState.RUNNING, InstanceState.CREATING)
     return state is InstanceState.DELETING and order.provider_id not in seen.members
 
 
@@ -273,15 +296,38 @@ def _last(tracker: Tracker, provider_id: str) -> Deletion | None:
     return next((deletion for deletion in reversed(tracker.data.finished) if deletion.provider_id == provider_id), None)
 
 
-def _sort(tracker: Tracker, orders: Sequence[NodeToDelete]) -> Sorted:
+def _in_progress(tracker: Tracker) -> Iterable[Deletion]:
+    return tracker.data.deletions.values()
+
+
+def _is_earlier(deletion: Deletion, node: NodeView | None) -> bool:
+    """Return whether a deletion is that of an earlier machine under the provider id of this node."""
+    return node is not None and node.provider_id in ("", deletion.provider_id) and node.uid != deletion.node_uid
+
+
+def _earlier_left(tracker: Tracker, orders: Sequence[NodeToDelete], nodes: Mapping[str, NodeView]) -> bool:
+    """Return whether deletions of earlier machines under the provider ids of orders are still in progress."""
+    ordered = {order.provider_id: nodes.get(order.name) for order in orders}
+    return any(
+        one.provider_id in ordered and one.state is State.DELETING and _is_earlier(one, ordered[one.provider_id])
+        for one in _in_progress(tracker)
+    )
+
+
+def _sort(tracker: Tracker, orders: Sequence[NodeToDelete], nodes: Mapping[str, NodeView]) -> Sorted:
     """Return the orders by what is on record; those in progress are left out."""
-    found = Sorted([], {}, {})
+    found = Sorted([], {}, [], {})
     for order in orders:
         last = _last(tracker, order.provider_id)
         if last is not None and last.state not in FINAL_STATES:
             if last.state is not State.DELETING:
                 message = f"{order.name}: its deletion by request {last.request_id} is {last.state.name}; ask again"
                 found.refused[order.provider_id] = _later(message)
+            elif _is_earlier(last, nodes.get(order.name)):
+                message = f"{order.name}: the deletion of an earlier machine with its provider id ends; ask again"
+                found.refused[order.provider_id] = _later(message)
+            elif last.has_left:
+                found.left.append(order)
             continue
         busy = tracker.data.deletions.get(order.name)
         if busy is not None and (last is None or last.state is not State.DELETED):
@@ -294,9 +340,14 @@ def _sort(tracker: Tracker, orders: Sequence[NodeToDelete]) -> Sorted:
     return found
 
 
-def _still_open(tracker: Tracker, orders: Sequence[NodeToDelete], over: Mapping[NodeToDelete, Deletion]) -> set[str]:
+def _still_open(
+    tracker: Tracker,
+    orders: Sequence[NodeToDelete],
+    over: Mapping[NodeToDelete, Deletion],
+    nodes: Mapping[str, NodeView],
+) -> set[str]:
     """Return the provider ids of the orders that nobody has begun to carry out meanwhile."""
-    now = _sort(tracker, orders)
+    now = _sort(tracker, orders, nodes)
     return {order.provider_id for order in now.new} | {
         order.provider_id
         for order, last in now.over.items()

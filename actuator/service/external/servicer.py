@@ -61,7 +61,8 @@ class ExternalServicer(pb_grpc.CloudProviderServicer):
 
     def __init__(self, actuator: Actuator) -> None:
         self._cloud = actuator.cloud
-        self._has_warned = False
+        # What was warned of, by event and group; of the startup time once.
+        self._warned: set[tuple[str, str]] = set()
         self._cache = CloudCache(actuator.cloud, actuator.offered)
         actuator.processor.listeners.append(self._cache.on_event)
         self._room = DeletionRoom(actuator.processor, actuator.settings.present_limits)
@@ -129,7 +130,7 @@ class ExternalServicer(pb_grpc.CloudProviderServicer):
         def encode(options: GroupOptions) -> bytes:
             answer = pb.NodeGroupAutoscalingOptionsResponse()
             if changes_defaults(options, request.defaults):
-                self._warn_of_startup_time(group, request.defaults)
+                self._warn_of_options(group, options, request.defaults)
                 answer.node_group_autoscaling_options.CopyFrom(filled_options(options, request.defaults))
             return answer.SerializeToString()
 
@@ -232,17 +233,30 @@ class ExternalServicer(pb_grpc.CloudProviderServicer):
                 self._cache.changed()
         return pb.NodeGroupDecreaseTargetSizeResponse()
 
-    def _warn_of_startup_time(self, group: str, defaults: pb.NodeGroupAutoscalingOptions) -> None:
-        """Log once what options do to callers that have an option without a field for it."""
-        if self._has_warned or not lacks_startup_time(defaults):
-            return
-        self._has_warned = True
-        log.warning(
-            "options_without_startup_time",
-            node_group=group,
-            detail="with any option of its own, a group has a --max-node-startup-time of 0 in the Cluster Autoscaler"
-            " since 1.35: its nodes count as unready until they are ready; set options by the caller's flags instead",
-        )
+    def _warn_of_options(self, group: str, options: GroupOptions, defaults: pb.NodeGroupAutoscalingOptions) -> None:
+        """Log what options do in the Cluster Autoscaler that nobody expects."""
+        if lacks_startup_time(defaults):
+            self._warn_once(
+                "options_without_startup_time",
+                "",
+                node_group=group,
+                detail="with any option of its own, a group has a --max-node-startup-time of 0 in the Cluster"
+                " Autoscaler since 1.35: its nodes count as unready until they are ready; set options by the caller's"
+                " flags instead",
+            )
+        if options.zero_or_max:
+            self._warn_once(
+                "all_or_nothing_group_never_shrinks",
+                group,
+                node_group=group,
+                detail="behind its external provider the Cluster Autoscaler grows such a group as a whole and never"
+                " shrinks it, since it takes each of its nodes for one of another group; lower its size by hand",
+            )
+
+    def _warn_once(self, event: str, about: str, **fields: str) -> None:
+        if (event, about) not in self._warned:
+            self._warned.add((event, about))
+            log.warning(event, **fields)
 
     def _bounded_groups(self, state: CloudState) -> Mapping[str, NodeGroupView]:
         """Return groups with minimums that keep the caller from draining what may not be deleted now."""

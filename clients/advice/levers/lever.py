@@ -15,8 +15,8 @@ from trimtab.v1 import plan_pb2
 @dataclass(frozen=True)
 class Lever:
     """A change that lifts a blocker. condition : the change as a clause that follows "if"; kept : nodes that the
-    blocker keeps, perhaps with others; whole : it lifts all blockers of its kind; smaller : returns a smaller change
-    that may free what a plan with this one frees, None = there is none; steps : other values of the same line, in
+    blocker keeps, perhaps with others; whole : it lifts all blockers of its kind; smaller : returns smaller
+    changes that may free what a plan with this one frees, the smallest first; steps : other values of the same line, in
     order.
     """
 
@@ -26,7 +26,7 @@ class Lever:
     changes: tuple[AdvisedChange, ...]
     kept: frozenset[str]
     whole: bool = False
-    smaller: Callable[[Outcome], "Lever | None"] | None = None
+    smaller: Callable[[Outcome], "tuple[Lever, ...]"] | None = None
     steps: "tuple[Lever, ...]" = field(default=())
 
 
@@ -65,7 +65,7 @@ def joined(
     kind: Blocker,
     condition: str,
     levers: Sequence[Lever],
-    smaller: Callable[[Outcome], Lever | None] | None = None,
+    smaller: Callable[[Outcome], tuple[Lever, ...]] | None = None,
 ) -> Lever:
     """Return the lever that lifts all blockers of a kind. smaller : see `Lever`."""
     edit = Edit()

@@ -102,6 +102,8 @@ def placement(base: BasePlan) -> Iterator[Lever]:
     for workload, nodes in sorted(apart.items()):
         yield preferred_anti_affinity(base, workload, frozenset(nodes))
     for workload, nodes in sorted(spread.items()):
+        if any(node.taints for node in base.view.snapshot.nodes) and _counts_tainted(base, workload):
+            yield without_tainted_domains(base, workload, frozenset(nodes))
         yield soft_spread(base, workload, frozenset(nodes))
 
 
@@ -137,6 +139,26 @@ def preferred_anti_affinity(base: BasePlan, workload: WorkloadName, kept: frozen
     edit = Edit(pods=dict.fromkeys(base.workloads.rows(workload), frozenset({SpecChange.PREFERRED_ANTI_AFFINITY})))
     condition = f"the anti-affinity of {workload} were preferred, not required"
     return Lever(Blocker.ANTI_AFFINITY, condition, edit, (change,), kept)
+
+
+def _counts_tainted(base: BasePlan, workload: WorkloadName) -> bool:
+    """Return whether a spread constraint of a workload counts domains whose nodes have taints that it does not
+    tolerate."""
+    return any(
+        not one.honor_node_taints for one in base.view.pod_spec(base.workloads.rows(workload)[0]).topology_spread
+    )
+
+
+def without_tainted_domains(base: BasePlan, workload: WorkloadName, kept: frozenset[str]) -> Lever:
+    """Return the lever that leaves tainted nodes out of the domains of a workload's spread constraints."""
+    change = AdvisedChange(
+        workload.object, (*_SPREAD_PATH, "nodeTaintsPolicy"), "Ignore", "Honor",
+        f"kubectl edit {workload.kind.lower()} {workload.name} -n {workload.namespace}",
+    )  # fmt: skip
+    changed = frozenset({SpecChange.TAINTED_DOMAINS_LEFT_OUT})
+    condition = f"the topology spread of {workload} did not count nodes with taints"
+    edit = Edit(pods=dict.fromkeys(base.workloads.rows(workload), changed))
+    return Lever(Blocker.TOPOLOGY_SPREAD, condition, edit, (change,), kept)
 
 
 def soft_spread(base: BasePlan, workload: WorkloadName, kept: frozenset[str]) -> Lever:

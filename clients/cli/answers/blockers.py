@@ -97,6 +97,8 @@ def budget_text(view: ClusterView, pod: str) -> str:
         return f"budgets {some([f'{one.namespace}/{one.name}' for one in budgets])} match pod {pod}"
     if not one.HasField("status"):
         return f"{name}: no eviction allowed (it has no status yet)"
+    if status.sync_error:
+        return f"{name}: no eviction allowed, its controller cannot count the pods: {status.sync_error}"
     numbers = f"{status.current_healthy} of {status.expected_pods} pods healthy, {status.desired_healthy} required"
     if status.disruptions_allowed:
         return f"{name}: {counted(status.disruptions_allowed, 'eviction')} allowed at once, too few ({numbers})"

@@ -209,9 +209,9 @@ def _unneeded_lines(explanation: NodeExplanation, node: plan_pb2.UnneededNode) -
         if node.wave > 1:
             yield f"It goes in wave {node.wave}: once pods evicted in the waves before run again, budgets allow more."
         row = explanation.view.nodes[explanation.name]
-        remaining = remaining_s(explanation.settings, row, since_ns, now_ns)
+        remaining = remaining_s(explanation.settings, row, node, now_ns)
         if remaining > 0:
-            whole = duration(wait_s(explanation.settings, row))
+            whole = duration(wait_s(explanation.settings, row, node.not_now_reason))
             yield f"It has to stay unneeded for {duration(remaining)} more (of {whole})."
     if node.destinations:
         yield ""

@@ -116,7 +116,7 @@ def _when(answer: PlanAnswer) -> Iterator[str]:
     timed = [one for one in waiting if one.not_now_reason in _TIMERS]
     if timed:
         left = max(_remaining_s(answer, one) for one in timed)
-        asked = duration(max(wait_s(answer.settings, answer.view.nodes[one.node]) for one in timed))
+        asked = duration(max(wait_s(answer.settings, answer.view.nodes[one.node], one.not_now_reason) for one in timed))
         few = _at_most(answer, len(timed))
         yield f"{_go(len(timed))} in {duration(left)}, once unneeded for {asked}{few}. --state keeps the timers."
     others = Counter(one.detail or NODE_SENTENCES[one.not_now_reason] for one in waiting if one not in timed)
@@ -148,7 +148,7 @@ def _go(count: int) -> str:
 
 def _remaining_s(answer: PlanAnswer, node: plan_pb2.UnneededNode) -> float:
     """Return how much longer an unneeded node has to wait for its timer, seconds."""
-    return remaining_s(answer.settings, answer.view.nodes[node.node], node.since.ToNanoseconds(), answer.now_ns)
+    return remaining_s(answer.settings, answer.view.nodes[node.node], node, answer.now_ns)
 
 
 def _nodes_that_go(answer: PlanAnswer) -> Table:

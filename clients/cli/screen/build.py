@@ -148,7 +148,7 @@ def _later(answer: PlanAnswer, node: plan_pb2.UnneededNode) -> str:
     if node.wave > 1:
         return f"can go in wave {node.wave}{since}"
     if node.not_now_reason in _TIMERS:
-        left_s = remaining_s(answer.settings, answer.view.nodes[node.node], since_ns, answer.now_ns)
+        left_s = remaining_s(answer.settings, answer.view.nodes[node.node], node, answer.now_ns)
         return f"can go in {duration(left_s)}{since}"
     return f"can go later: {node.detail or NODE_SENTENCES[node.not_now_reason]}{since}"
 

@@ -1,6 +1,7 @@
 package trimtab
 
 import (
+	"cmp"
 	"regexp"
 
 	policyv1 "k8s.io/api/policy/v1"
@@ -66,5 +67,16 @@ func budgetStatus(budget *policyv1.PodDisruptionBudget) (*pb.PodDisruptionBudget
 		ExpectedPods:       status.ExpectedPods,
 		Observed:           status.ObservedGeneration >= budget.Generation,
 		DisruptedPods:      sortedKeys(status.DisruptedPods),
+		SyncError:          syncError(status),
 	}, nil
+}
+
+// syncError returns why the controller cannot count the pods, "" = it can.
+func syncError(status *policyv1.PodDisruptionBudgetStatus) string {
+	for _, one := range status.Conditions {
+		if one.Type == policyv1.DisruptionAllowedCondition && one.Status == "False" && one.Reason == policyv1.SyncFailedReason {
+			return cmp.Or(one.Message, one.Reason)
+		}
+	}
+	return ""
 }

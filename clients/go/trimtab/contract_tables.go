@@ -34,6 +34,8 @@ var requiredFeatures = map[string]string{
 	"PlannerSettings.expendable_pods_priority_cutoff":          "expendable-pods",
 	"PlannerSettings.gpu_label":                                "gpu-label",
 	"PlannerSettings.limits":                                   "resource-limits",
+	"PlannerSettings.max_node_provision_time":                  "node-start-times",
+	"PlannerSettings.max_node_startup_time":                    "node-start-times",
 	"PlannerSettings.recent_eviction_ttl":                      "recent-evictions",
 	"PlannerSettings.reserve_for_pending_pods":                 "reserved-room",
 	"PlannerSettings.reserve_for_unmarked_pods":                "reserved-room",

@@ -7111,9 +7111,22 @@ type PlannerSettings struct {
 	// scale-down, maximums to scale-up.
 	Limits []*ResourceLimit `protobuf:"bytes,6,rep,name=limits,proto3" json:"limits,omitempty"`
 	// How similar node groups are balanced. OPTIONAL.
-	Balance       *BalanceSettings `protobuf:"bytes,7,opt,name=balance,proto3" json:"balance,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Balance *BalanceSettings `protobuf:"bytes,7,opt,name=balance,proto3" json:"balance,omitempty"`
+	// How long a registered node may take to start. Until then, a node is still
+	// starting that is not ready, has a startup taint, or does not offer yet what
+	// its group's template, or at least half of its group's nodes, offer of an
+	// extended resource such as "nvidia.com/gpu". It is awaited, gives no room,
+	// and does not count as unhealthy. >= 0 s, default 900 s.
+	// `--max-node-startup-time`.
+	MaxNodeStartupTime *durationpb.Duration `protobuf:"bytes,8,opt,name=max_node_startup_time,json=maxNodeStartupTime,proto3" json:"max_node_startup_time,omitempty"`
+	// How long requested nodes are awaited that have not registered. Later they
+	// are overdue: pods do not wait for them, and their group grows only where no
+	// other helps. Counted from `NodeGroup.last_scale_up_time`; where that is
+	// unknown, they are awaited for ever. >= 0 s, default 900 s.
+	// `--max-node-provision-time`.
+	MaxNodeProvisionTime *durationpb.Duration `protobuf:"bytes,9,opt,name=max_node_provision_time,json=maxNodeProvisionTime,proto3" json:"max_node_provision_time,omitempty"`
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
 }
 
 func (x *PlannerSettings) Reset() {
@@ -7191,6 +7204,20 @@ func (x *PlannerSettings) GetLimits() []*ResourceLimit {
 func (x *PlannerSettings) GetBalance() *BalanceSettings {
 	if x != nil {
 		return x.Balance
+	}
+	return nil
+}
+
+func (x *PlannerSettings) GetMaxNodeStartupTime() *durationpb.Duration {
+	if x != nil {
+		return x.MaxNodeStartupTime
+	}
+	return nil
+}
+
+func (x *PlannerSettings) GetMaxNodeProvisionTime() *durationpb.Duration {
+	if x != nil {
+		return x.MaxNodeProvisionTime
 	}
 	return nil
 }
@@ -10054,7 +10081,7 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\vUNSPECIFIED\x10\x00\x12\t\n" +
 	"\x05FIRST\x10\x01\x12\t\n" +
 	"\x05USUAL\x10\x02\x12\b\n" +
-	"\x04BEST\x10\x03\"\x9f\x04\n" +
+	"\x04BEST\x10\x03\"\xbf\x05\n" +
 	"\x0fPlannerSettings\x12J\n" +
 	"\x1fexpendable_pods_priority_cutoff\x18\x01 \x01(\x05H\x00R\x1cexpendablePodsPriorityCutoff\x88\x01\x01\x12 \n" +
 	"\tgpu_label\x18\x02 \x01(\tH\x01R\bgpuLabel\x88\x01\x01\x12I\n" +
@@ -10062,7 +10089,9 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\x18reserve_for_pending_pods\x18\x04 \x01(\bH\x02R\x15reserveForPendingPods\x88\x01\x01\x12>\n" +
 	"\x19reserve_for_unmarked_pods\x18\x05 \x01(\bH\x03R\x16reserveForUnmarkedPods\x88\x01\x01\x121\n" +
 	"\x06limits\x18\x06 \x03(\v2\x19.trimtab.v1.ResourceLimitR\x06limits\x125\n" +
-	"\abalance\x18\a \x01(\v2\x1b.trimtab.v1.BalanceSettingsR\abalanceB\"\n" +
+	"\abalance\x18\a \x01(\v2\x1b.trimtab.v1.BalanceSettingsR\abalance\x12L\n" +
+	"\x15max_node_startup_time\x18\b \x01(\v2\x19.google.protobuf.DurationR\x12maxNodeStartupTime\x12P\n" +
+	"\x17max_node_provision_time\x18\t \x01(\v2\x19.google.protobuf.DurationR\x14maxNodeProvisionTimeB\"\n" +
 	" _expendable_pods_priority_cutoffB\f\n" +
 	"\n" +
 	"_gpu_labelB\x1b\n" +
@@ -10635,65 +10664,67 @@ var file_trimtab_v1_plan_proto_depIdxs = []int32{
 	135, // 140: trimtab.v1.PlannerSettings.recent_eviction_ttl:type_name -> google.protobuf.Duration
 	84,  // 141: trimtab.v1.PlannerSettings.limits:type_name -> trimtab.v1.ResourceLimit
 	87,  // 142: trimtab.v1.PlannerSettings.balance:type_name -> trimtab.v1.BalanceSettings
-	85,  // 143: trimtab.v1.ResourceLimit.nodes:type_name -> trimtab.v1.Selector
-	130, // 144: trimtab.v1.Selector.match_labels:type_name -> trimtab.v1.Selector.MatchLabelsEntry
-	86,  // 145: trimtab.v1.Selector.match_expressions:type_name -> trimtab.v1.SelectorRequirement
-	150, // 146: trimtab.v1.SelectorRequirement.operator:type_name -> trimtab.v1.LabelOperator.Code
-	1,   // 147: trimtab.v1.ScaleUpSettings.expanders:type_name -> trimtab.v1.Expander.Code
-	92,  // 148: trimtab.v1.ScaleUpSettings.priority:type_name -> trimtab.v1.PriorityExpanderSettings
-	94,  // 149: trimtab.v1.ScaleUpSettings.highest_priority:type_name -> trimtab.v1.HighestPriorityExpanderSettings
-	95,  // 150: trimtab.v1.ScaleUpSettings.cheapest_plan:type_name -> trimtab.v1.CheapestPlanExpanderSettings
-	11,  // 151: trimtab.v1.ScaleUpSettings.template_source:type_name -> trimtab.v1.TemplateSource.Code
-	135, // 152: trimtab.v1.ScaleUpSettings.new_pod_scale_up_delay:type_name -> google.protobuf.Duration
-	91,  // 153: trimtab.v1.ScaleUpSettings.startup_taints:type_name -> trimtab.v1.TaintNames
-	91,  // 154: trimtab.v1.ScaleUpSettings.status_taints:type_name -> trimtab.v1.TaintNames
-	93,  // 155: trimtab.v1.PriorityExpanderSettings.ranks:type_name -> trimtab.v1.PriorityRank
-	135, // 156: trimtab.v1.ScaleDownSettings.unneeded_time:type_name -> google.protobuf.Duration
-	135, // 157: trimtab.v1.ScaleDownSettings.unready_time:type_name -> google.protobuf.Duration
-	135, // 158: trimtab.v1.ScaleDownSettings.unremovable_node_recheck_timeout:type_name -> google.protobuf.Duration
-	135, // 159: trimtab.v1.ScaleDownSettings.blocking_system_pod_disruption_timeout:type_name -> google.protobuf.Duration
-	4,   // 160: trimtab.v1.ScaleDownSettings.candidate_orders:type_name -> trimtab.v1.CandidateOrder.Code
-	135, // 161: trimtab.v1.ScaleDownSettings.delay_after_add:type_name -> google.protobuf.Duration
-	135, // 162: trimtab.v1.ScaleDownSettings.delay_after_delete:type_name -> google.protobuf.Duration
-	135, // 163: trimtab.v1.ScaleDownSettings.delay_after_failure:type_name -> google.protobuf.Duration
-	9,   // 164: trimtab.v1.ScaleDownSettings.objective:type_name -> trimtab.v1.Objective.Code
-	135, // 165: trimtab.v1.NodeGroupSettings.unneeded_time:type_name -> google.protobuf.Duration
-	135, // 166: trimtab.v1.NodeGroupSettings.unready_time:type_name -> google.protobuf.Duration
-	135, // 167: trimtab.v1.NodeGroupSettings.consolidate_after:type_name -> google.protobuf.Duration
-	12,  // 168: trimtab.v1.SlackSettings.strategy:type_name -> trimtab.v1.SlackStrategy.Code
-	131, // 169: trimtab.v1.SlackSettings.resources:type_name -> trimtab.v1.SlackSettings.ResourcesEntry
-	101, // 170: trimtab.v1.SlackSettings.pools:type_name -> trimtab.v1.SlackPool
-	102, // 171: trimtab.v1.SlackSettings.schedules:type_name -> trimtab.v1.SlackSchedule
-	104, // 172: trimtab.v1.SlackSettings.ignored_pods:type_name -> trimtab.v1.PodSelector
-	13,  // 173: trimtab.v1.SlackSettings.capacity_buffer_reading:type_name -> trimtab.v1.CapacityBufferReading.Code
-	85,  // 174: trimtab.v1.SlackPool.nodes:type_name -> trimtab.v1.Selector
-	132, // 175: trimtab.v1.SlackPool.resources:type_name -> trimtab.v1.SlackPool.ResourcesEntry
-	12,  // 176: trimtab.v1.SlackPool.strategy:type_name -> trimtab.v1.SlackStrategy.Code
-	102, // 177: trimtab.v1.SlackPool.schedules:type_name -> trimtab.v1.SlackSchedule
-	135, // 178: trimtab.v1.SlackSchedule.duration:type_name -> google.protobuf.Duration
-	133, // 179: trimtab.v1.SlackSchedule.resources:type_name -> trimtab.v1.SlackSchedule.ResourcesEntry
-	85,  // 180: trimtab.v1.PodSelector.labels:type_name -> trimtab.v1.Selector
-	106, // 181: trimtab.v1.PodCostSettings.targets:type_name -> trimtab.v1.PodCostTarget
-	85,  // 182: trimtab.v1.PodCostTarget.selector:type_name -> trimtab.v1.Selector
-	107, // 183: trimtab.v1.PodCostTarget.strategies:type_name -> trimtab.v1.PodCostTerm
-	5,   // 184: trimtab.v1.PodCostTerm.strategy:type_name -> trimtab.v1.PodCostStrategy.Code
-	139, // 185: trimtab.v1.ScaleUpDecision.ExcludedEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
-	139, // 186: trimtab.v1.UnschedulablePod.ReasonsEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
-	151, // 187: trimtab.v1.UnschedulablePod.FailedPredicatesEntry.value:type_name -> trimtab.v1.PredicateReason.Code
-	139, // 188: trimtab.v1.WaitingPlaceholders.ReasonsEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
-	151, // 189: trimtab.v1.WaitingPlaceholders.FailedPredicatesEntry.value:type_name -> trimtab.v1.PredicateReason.Code
-	139, // 190: trimtab.v1.CapacityAnswer.ReasonsEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
-	151, // 191: trimtab.v1.CapacityAnswer.FailedPredicatesEntry.value:type_name -> trimtab.v1.PredicateReason.Code
-	139, // 192: trimtab.v1.ReplacementDecision.ExcludedEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
-	97,  // 193: trimtab.v1.PlanSettings.NodeGroupsEntry.value:type_name -> trimtab.v1.NodeGroupSettings
-	99,  // 194: trimtab.v1.SlackSettings.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
-	99,  // 195: trimtab.v1.SlackPool.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
-	99,  // 196: trimtab.v1.SlackSchedule.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
-	197, // [197:197] is the sub-list for method output_type
-	197, // [197:197] is the sub-list for method input_type
-	197, // [197:197] is the sub-list for extension type_name
-	197, // [197:197] is the sub-list for extension extendee
-	0,   // [0:197] is the sub-list for field type_name
+	135, // 143: trimtab.v1.PlannerSettings.max_node_startup_time:type_name -> google.protobuf.Duration
+	135, // 144: trimtab.v1.PlannerSettings.max_node_provision_time:type_name -> google.protobuf.Duration
+	85,  // 145: trimtab.v1.ResourceLimit.nodes:type_name -> trimtab.v1.Selector
+	130, // 146: trimtab.v1.Selector.match_labels:type_name -> trimtab.v1.Selector.MatchLabelsEntry
+	86,  // 147: trimtab.v1.Selector.match_expressions:type_name -> trimtab.v1.SelectorRequirement
+	150, // 148: trimtab.v1.SelectorRequirement.operator:type_name -> trimtab.v1.LabelOperator.Code
+	1,   // 149: trimtab.v1.ScaleUpSettings.expanders:type_name -> trimtab.v1.Expander.Code
+	92,  // 150: trimtab.v1.ScaleUpSettings.priority:type_name -> trimtab.v1.PriorityExpanderSettings
+	94,  // 151: trimtab.v1.ScaleUpSettings.highest_priority:type_name -> trimtab.v1.HighestPriorityExpanderSettings
+	95,  // 152: trimtab.v1.ScaleUpSettings.cheapest_plan:type_name -> trimtab.v1.CheapestPlanExpanderSettings
+	11,  // 153: trimtab.v1.ScaleUpSettings.template_source:type_name -> trimtab.v1.TemplateSource.Code
+	135, // 154: trimtab.v1.ScaleUpSettings.new_pod_scale_up_delay:type_name -> google.protobuf.Duration
+	91,  // 155: trimtab.v1.ScaleUpSettings.startup_taints:type_name -> trimtab.v1.TaintNames
+	91,  // 156: trimtab.v1.ScaleUpSettings.status_taints:type_name -> trimtab.v1.TaintNames
+	93,  // 157: trimtab.v1.PriorityExpanderSettings.ranks:type_name -> trimtab.v1.PriorityRank
+	135, // 158: trimtab.v1.ScaleDownSettings.unneeded_time:type_name -> google.protobuf.Duration
+	135, // 159: trimtab.v1.ScaleDownSettings.unready_time:type_name -> google.protobuf.Duration
+	135, // 160: trimtab.v1.ScaleDownSettings.unremovable_node_recheck_timeout:type_name -> google.protobuf.Duration
+	135, // 161: trimtab.v1.ScaleDownSettings.blocking_system_pod_disruption_timeout:type_name -> google.protobuf.Duration
+	4,   // 162: trimtab.v1.ScaleDownSettings.candidate_orders:type_name -> trimtab.v1.CandidateOrder.Code
+	135, // 163: trimtab.v1.ScaleDownSettings.delay_after_add:type_name -> google.protobuf.Duration
+	135, // 164: trimtab.v1.ScaleDownSettings.delay_after_delete:type_name -> google.protobuf.Duration
+	135, // 165: trimtab.v1.ScaleDownSettings.delay_after_failure:type_name -> google.protobuf.Duration
+	9,   // 166: trimtab.v1.ScaleDownSettings.objective:type_name -> trimtab.v1.Objective.Code
+	135, // 167: trimtab.v1.NodeGroupSettings.unneeded_time:type_name -> google.protobuf.Duration
+	135, // 168: trimtab.v1.NodeGroupSettings.unready_time:type_name -> google.protobuf.Duration
+	135, // 169: trimtab.v1.NodeGroupSettings.consolidate_after:type_name -> google.protobuf.Duration
+	12,  // 170: trimtab.v1.SlackSettings.strategy:type_name -> trimtab.v1.SlackStrategy.Code
+	131, // 171: trimtab.v1.SlackSettings.resources:type_name -> trimtab.v1.SlackSettings.ResourcesEntry
+	101, // 172: trimtab.v1.SlackSettings.pools:type_name -> trimtab.v1.SlackPool
+	102, // 173: trimtab.v1.SlackSettings.schedules:type_name -> trimtab.v1.SlackSchedule
+	104, // 174: trimtab.v1.SlackSettings.ignored_pods:type_name -> trimtab.v1.PodSelector
+	13,  // 175: trimtab.v1.SlackSettings.capacity_buffer_reading:type_name -> trimtab.v1.CapacityBufferReading.Code
+	85,  // 176: trimtab.v1.SlackPool.nodes:type_name -> trimtab.v1.Selector
+	132, // 177: trimtab.v1.SlackPool.resources:type_name -> trimtab.v1.SlackPool.ResourcesEntry
+	12,  // 178: trimtab.v1.SlackPool.strategy:type_name -> trimtab.v1.SlackStrategy.Code
+	102, // 179: trimtab.v1.SlackPool.schedules:type_name -> trimtab.v1.SlackSchedule
+	135, // 180: trimtab.v1.SlackSchedule.duration:type_name -> google.protobuf.Duration
+	133, // 181: trimtab.v1.SlackSchedule.resources:type_name -> trimtab.v1.SlackSchedule.ResourcesEntry
+	85,  // 182: trimtab.v1.PodSelector.labels:type_name -> trimtab.v1.Selector
+	106, // 183: trimtab.v1.PodCostSettings.targets:type_name -> trimtab.v1.PodCostTarget
+	85,  // 184: trimtab.v1.PodCostTarget.selector:type_name -> trimtab.v1.Selector
+	107, // 185: trimtab.v1.PodCostTarget.strategies:type_name -> trimtab.v1.PodCostTerm
+	5,   // 186: trimtab.v1.PodCostTerm.strategy:type_name -> trimtab.v1.PodCostStrategy.Code
+	139, // 187: trimtab.v1.ScaleUpDecision.ExcludedEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
+	139, // 188: trimtab.v1.UnschedulablePod.ReasonsEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
+	151, // 189: trimtab.v1.UnschedulablePod.FailedPredicatesEntry.value:type_name -> trimtab.v1.PredicateReason.Code
+	139, // 190: trimtab.v1.WaitingPlaceholders.ReasonsEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
+	151, // 191: trimtab.v1.WaitingPlaceholders.FailedPredicatesEntry.value:type_name -> trimtab.v1.PredicateReason.Code
+	139, // 192: trimtab.v1.CapacityAnswer.ReasonsEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
+	151, // 193: trimtab.v1.CapacityAnswer.FailedPredicatesEntry.value:type_name -> trimtab.v1.PredicateReason.Code
+	139, // 194: trimtab.v1.ReplacementDecision.ExcludedEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
+	97,  // 195: trimtab.v1.PlanSettings.NodeGroupsEntry.value:type_name -> trimtab.v1.NodeGroupSettings
+	99,  // 196: trimtab.v1.SlackSettings.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
+	99,  // 197: trimtab.v1.SlackPool.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
+	99,  // 198: trimtab.v1.SlackSchedule.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
+	199, // [199:199] is the sub-list for method output_type
+	199, // [199:199] is the sub-list for method input_type
+	199, // [199:199] is the sub-list for extension type_name
+	199, // [199:199] is the sub-list for extension extendee
+	0,   // [0:199] is the sub-list for field type_name
 }
 
 func init() { file_trimtab_v1_plan_proto_init() }

@@ -1679,7 +1679,7 @@ const (
 	GrowthReason_SIZE_CHANGED GrowthReason_Code = 1
 	// The cloud refused: the group is unknown to it, or at its maximum.
 	GrowthReason_REFUSED GrowthReason_Code = 2
-	// The cloud did not answer in time, and later reported that it had not
+	// The cloud did not answer in time, or answered with an error, and has not
 	// grown the group; plan again.
 	GrowthReason_NOT_CARRIED_OUT GrowthReason_Code = 3
 )

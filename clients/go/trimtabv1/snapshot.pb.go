@@ -3021,7 +3021,11 @@ type Node struct {
 	// Annotation `karpenter.sh/do-not-disrupt` = true, unless `trimtab steer` has
 	// written it: replacement leaves the node alone. Trimtab's clients set
 	// `scale_down_disabled` for it as well.
-	DoNotDisrupt  bool `protobuf:"varint,17,opt,name=do_not_disrupt,json=doNotDisrupt,proto3" json:"do_not_disrupt,omitempty"`
+	DoNotDisrupt bool `protobuf:"varint,17,opt,name=do_not_disrupt,json=doNotDisrupt,proto3" json:"do_not_disrupt,omitempty"`
+	// Somebody is deleting the node: `metadata.deletionTimestamp` is set, of the
+	// node or of its NodeClaim. It counts as a deletion in progress, as nodes do
+	// with a taint that says so (`docs/signals.md`).
+	BeingDeleted  bool `protobuf:"varint,18,opt,name=being_deleted,json=beingDeleted,proto3" json:"being_deleted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3171,6 +3175,13 @@ func (x *Node) GetVolumeDrivers() *VolumeDrivers {
 func (x *Node) GetDoNotDisrupt() bool {
 	if x != nil {
 		return x.DoNotDisrupt
+	}
+	return false
+}
+
+func (x *Node) GetBeingDeleted() bool {
+	if x != nil {
+		return x.BeingDeleted
 	}
 	return false
 }
@@ -4147,6 +4158,10 @@ type PodDisruptionBudgetStatus struct {
 	Observed bool `protobuf:"varint,5,opt,name=observed,proto3" json:"observed,omitempty"`
 	// Pods already granted eviction (`disruptedPods`), by name. OPTIONAL.
 	DisruptedPods []string `protobuf:"bytes,6,rep,name=disrupted_pods,json=disruptedPods,proto3" json:"disrupted_pods,omitempty"`
+	// Why the disruption controller cannot count the pods: the message of the
+	// condition DisruptionAllowed with the reason SyncFailed. It then allows no
+	// disruption, and the other numbers are old. OPTIONAL: "" = it can.
+	SyncError     string `protobuf:"bytes,7,opt,name=sync_error,json=syncError,proto3" json:"sync_error,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4221,6 +4236,13 @@ func (x *PodDisruptionBudgetStatus) GetDisruptedPods() []string {
 		return x.DisruptedPods
 	}
 	return nil
+}
+
+func (x *PodDisruptionBudgetStatus) GetSyncError() string {
+	if x != nil {
+		return x.SyncError
+	}
+	return ""
 }
 
 // A namespace.
@@ -7316,7 +7338,7 @@ const file_trimtab_v1_snapshot_proto_rawDesc = "" +
 	"\x05BOUND\x10\x01\x12\x1b\n" +
 	"\x17WAIT_FOR_FIRST_CONSUMER\x10\x02\x12\x15\n" +
 	"\x11UNBOUND_IMMEDIATE\x10\x03\x12\v\n" +
-	"\aMISSING\x10\x04\"\xd7\x05\n" +
+	"\aMISSING\x10\x04\"\xfc\x05\n" +
 	"\x04Node\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1f\n" +
 	"\vprovider_id\x18\x02 \x01(\tR\n" +
@@ -7338,7 +7360,8 @@ const file_trimtab_v1_snapshot_proto_rawDesc = "" +
 	"\rattach_limits\x18\x0e \x03(\v2\x17.trimtab.v1.AttachLimitR\fattachLimits\x12+\n" +
 	"\x11declared_features\x18\x0f \x03(\x05R\x10declaredFeatures\x12@\n" +
 	"\x0evolume_drivers\x18\x10 \x01(\v2\x19.trimtab.v1.VolumeDriversR\rvolumeDrivers\x12$\n" +
-	"\x0edo_not_disrupt\x18\x11 \x01(\bR\fdoNotDisrupt\"%\n" +
+	"\x0edo_not_disrupt\x18\x11 \x01(\bR\fdoNotDisrupt\x12#\n" +
+	"\rbeing_deleted\x18\x12 \x01(\bR\fbeingDeleted\"%\n" +
 	"\rVolumeDrivers\x12\x14\n" +
 	"\x05names\x18\x01 \x03(\x05R\x05names\"\x81\x03\n" +
 	"\fNodeTemplate\x12\x1b\n" +
@@ -7434,14 +7457,16 @@ const file_trimtab_v1_snapshot_proto_rawDesc = "" +
 	"\x06status\x18\x04 \x01(\v2%.trimtab.v1.PodDisruptionBudgetStatusR\x06status\x124\n" +
 	"\x16always_allow_unhealthy\x18\x05 \x01(\bR\x14alwaysAllowUnhealthy\x12#\n" +
 	"\rmin_available\x18\x06 \x01(\tR\fminAvailable\x12'\n" +
-	"\x0fmax_unavailable\x18\a \x01(\tR\x0emaxUnavailable\"\x86\x02\n" +
+	"\x0fmax_unavailable\x18\a \x01(\tR\x0emaxUnavailable\"\xa5\x02\n" +
 	"\x19PodDisruptionBudgetStatus\x12/\n" +
 	"\x13disruptions_allowed\x18\x01 \x01(\x05R\x12disruptionsAllowed\x12'\n" +
 	"\x0fcurrent_healthy\x18\x02 \x01(\x05R\x0ecurrentHealthy\x12'\n" +
 	"\x0fdesired_healthy\x18\x03 \x01(\x05R\x0edesiredHealthy\x12#\n" +
 	"\rexpected_pods\x18\x04 \x01(\x05R\fexpectedPods\x12\x1a\n" +
 	"\bobserved\x18\x05 \x01(\bR\bobserved\x12%\n" +
-	"\x0edisrupted_pods\x18\x06 \x03(\tR\rdisruptedPods\"<\n" +
+	"\x0edisrupted_pods\x18\x06 \x03(\tR\rdisruptedPods\x12\x1d\n" +
+	"\n" +
+	"sync_error\x18\a \x01(\tR\tsyncError\"<\n" +
 	"\tNamespace\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
 	"\tlabel_set\x18\x02 \x01(\x05R\blabelSet\"\x96\x01\n" +

@@ -7,6 +7,16 @@ from msgspec import Struct, field
 from trimtab.clients.kubernetes.kinds.metadata import Int, LabelSelector, ObjectMeta, Quantities, Time
 
 
+class Condition(Struct, rename="camel", gc=False):
+    """A condition of an object."""
+
+    type: str | None = None
+    status: str | None = None
+    reason: str | None = None
+    message: str | None = None
+    last_transition_time: Time | None = None
+
+
 class PodDisruptionBudgetSpec(Struct, rename="camel", gc=False):
     """`spec` of a budget."""
 
@@ -25,6 +35,7 @@ class PodDisruptionBudgetStatus(Struct, rename="camel", gc=False):
     expected_pods: Int | None = None
     observed_generation: Int | None = None
     disrupted_pods: dict[str, Time | None] | None = None
+    conditions: list[Condition] | None = None
 
 
 class PodDisruptionBudget(Struct, gc=False):
@@ -105,19 +116,10 @@ class ProvisioningRequestSpec(Struct, rename="camel", gc=False):
     parameters: dict[str, str] | None = None
 
 
-class ProvisioningCondition(Struct, rename="camel", gc=False):
-    """A condition of a ProvisioningRequest."""
-
-    type: str | None = None
-    status: str | None = None
-    reason: str | None = None
-    last_transition_time: Time | None = None
-
-
 class ProvisioningRequestStatus(Struct, rename="camel", gc=False):
     """`status` of a ProvisioningRequest."""
 
-    conditions: list[ProvisioningCondition] | None = None
+    conditions: list[Condition] | None = None
 
 
 class ProvisioningRequest(Struct, gc=False):

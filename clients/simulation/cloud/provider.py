@@ -47,6 +47,9 @@ class MemoryCloud:
     def remember(self, group: str, instances: Sequence[str]) -> None:
         """Do nothing: the database knows the machines that have ended."""
 
+    def forget(self, group: str, instances: Sequence[str]) -> None:
+        """Do nothing: the database knows which machines are being deleted."""
+
     def groups_of(self, instances: Sequence[str]) -> Mapping[str, str]:
         """Return the node group of each machine that has one."""
         with self._cluster.transaction("groups_of") as state:

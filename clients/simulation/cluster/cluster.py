@@ -117,10 +117,10 @@ class SimulatedCluster:
                 self._listed_at = state.node_changes
             return list(self._listed)
 
-    def add_taint(self, node: str, taint: TaintView) -> bool:
+    def add_taint(self, node: str, taint: TaintView, uid: str = "") -> bool:
         """Add a taint."""
         with self.transaction("add_taint", node) as state:
-            info = _node_info(state, node)
+            info = _node_info(state, node, uid)
             if _view(info).taint(taint.key) is not None:
                 return False
             spec = info.node.setdefault("spec", {})
@@ -129,10 +129,10 @@ class SimulatedCluster:
             state.note("tainted", f"{node} {taint.key}")
             return True
 
-    def remove_taint(self, node: str, key: str, uncordon: bool = False) -> bool:
+    def remove_taint(self, node: str, key: str, uncordon: bool = False, uid: str = "") -> bool:
         """Remove a taint, and uncordon with it."""
         with self.transaction("remove_taint", node) as state:
-            info = _node_info(state, node)
+            info = _node_info(state, node, uid)
             if _view(info).taint(key) is None:
                 return False
             taints = info.node["spec"]["taints"]
@@ -343,10 +343,10 @@ def _cost(pod: SimulatedPod) -> PodCost:
     )
 
 
-def _node_info(state: ClusterState, name: str) -> NodeInfo:
+def _node_info(state: ClusterState, name: str, uid: str = "") -> NodeInfo:
     info = state.nodes.get(name)
-    if info is None:
-        raise NotFoundError(f"node {name} does not exist")
+    if info is None or (uid and _view(info).uid != uid):
+        raise NotFoundError(f"node {name} does not exist{uid and f' with uid {uid}'}")
     return info
 
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from trimtab.actuator.kube.cluster import ClusterError
+from trimtab.clients.documents.private_files import create_private, keep_others_out
 
 
 class JournalEntry(NamedTuple):
@@ -54,6 +55,9 @@ class Database:
         """Open or create; None = in memory, lost with the process. Raises `DatabaseError`."""
         self._path = path
         with self._errors():
+            if path is not None:
+                create_private(path)
+                keep_others_out(path)
             self._connection = sqlite3.connect(path or ":memory:", check_same_thread=False, isolation_level=None)
             for pragma in ("journal_mode=WAL", "synchronous=OFF"):
                 self._connection.execute(f"PRAGMA {pragma}")
@@ -93,7 +97,7 @@ class Database:
         """Convert errors of SQLite into `DatabaseError`."""
         try:
             yield
-        except (sqlite3.Error, msgspec.DecodeError) as error:
+        except (sqlite3.Error, msgspec.DecodeError, OSError) as error:
             raise DatabaseError(
                 f"{self._path or 'the in-memory database'}: the cluster in it cannot be read or written: {error}; if it"
                 " is damaged, delete it to start again from --cluster"

@@ -68,7 +68,16 @@ def _status(status: PodDisruptionBudgetStatus | None, generation: int) -> pb.Pod
         expected_pods=_count("expectedPods", status.expected_pods),
         observed=(status.observed_generation or 0) >= generation,
         disrupted_pods=sorted(status.disrupted_pods or ()),
+        sync_error=_sync_error(status),
     )
+
+
+def _sync_error(status: PodDisruptionBudgetStatus) -> str:
+    """Return why the controller cannot count the pods, "" = it can. Source: Kubernetes, disruption, failSafe."""
+    for one in status.conditions or ():
+        if one.type == "DisruptionAllowed" and one.status == "False" and one.reason == "SyncFailed":
+            return one.message or one.reason
+    return ""
 
 
 def _count(field: str, value: int | None) -> int:

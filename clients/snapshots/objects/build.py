@@ -30,7 +30,7 @@ from trimtab.clients.snapshots.objects.devices.pod_claims import ClaimObjects, c
 from trimtab.clients.snapshots.objects.devices.table import DeviceObjects, DeviceTables
 from trimtab.clients.snapshots.objects.dictionary import Dictionary
 from trimtab.clients.snapshots.objects.karpenter.offers import MachineOffer
-from trimtab.clients.snapshots.objects.karpenter.pools import KarpenterObjects, pool_groups
+from trimtab.clients.snapshots.objects.karpenter.pools import KarpenterObjects, nodes_of_deleted_claims, pool_groups
 from trimtab.clients.snapshots.objects.kubelet_versions import minor_of_kubelets
 from trimtab.clients.snapshots.objects.migration import Migration
 from trimtab.clients.snapshots.objects.node_groups import Membership, group_row, shared_node_error, size_notes
@@ -278,10 +278,13 @@ class _Builder:
             self._snapshot.node_groups.append(row)
             self._notes.extend(size_notes(group, row))
             self._note_absent(group, nodes)
+        leaving = nodes_of_deleted_claims(self._of("NodeClaim"))
         for name, node in nodes.items():
             with self._naming("Node", node):
-                self._snapshot.nodes.append(node_row(node, limits.get(name), self._dictionary, self._required_drivers))
-            self._snapshot.nodes[-1].node_group = group_of.get(name, "")
+                row = node_row(node, limits.get(name), self._dictionary, self._required_drivers)
+            row.node_group = group_of.get(name, "")
+            row.being_deleted |= name in leaving
+            self._snapshot.nodes.append(row)
         self._notes.extend(node_notes(nodes.values(), self._snapshot.nodes))
         self._note_unreported(nodes)
 

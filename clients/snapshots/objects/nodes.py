@@ -47,6 +47,7 @@ def node_row(
         scale_down_disabled=_is_protected(annotations),
         do_not_disrupt=annotations.get(DO_NOT_DISRUPT) == "true" and STEERED not in annotations,
         deletion_delayed=any(key.startswith(DELAY_DELETION_PREFIX) for key in annotations),
+        being_deleted=meta.deletion_timestamp is not None,
         attach_limits=_attach_limits(csi_node, dictionary),
         volume_drivers=volume_drivers(csi_node, required, dictionary),
     )

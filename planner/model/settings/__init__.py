@@ -5,7 +5,6 @@ An absent field means the default; an invalid value is an error. No file and no 
 """
 
 from trimtab.planner.model.settings.planner import (
-    DEFAULT_GPU_LABEL,
     NODES,
     GangSettings,
     PlannerSettings,
@@ -22,8 +21,10 @@ from trimtab.planner.model.settings.scale_down import (
 )
 from trimtab.planner.model.settings.scale_up import (
     DEFAULT_EXPANDERS,
+    DEFAULT_GPU_LABEL,
     DEFAULT_PRIORITY_LABEL,
     PriorityRank,
+    Readiness,
     ScaleUpSettings,
     TaintNames,
     resolve_scale_up,
@@ -40,6 +41,7 @@ __all__ = [
     "GroupScaleDownSettings",
     "PlannerSettings",
     "PriorityRank",
+    "Readiness",
     "ResourceLimit",
     "ScaleDownSettings",
     "ScaleUpSettings",

@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from trimtab.planner.model.settings.reading import SECOND_NS, SettingsError, count, duration_ns, flag, number
-from trimtab.planner.model.settings.scale_up import TaintNames, resolve_not_ready_taints
+from trimtab.planner.model.settings.scale_up import Readiness, resolve_readiness
 from trimtab.planner.model.values import LabelRequirement, Selector
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.snapshot_pb2 import LabelOperator
 
-DEFAULT_GPU_LABEL: Final = "cloud.google.com/gke-accelerator"
 NODES: Final = "nodes"
 """The resource name of a limit on the number of nodes."""
 _PATH: Final = "planner"
@@ -70,8 +69,6 @@ class PlannerSettings:
 
     expendable_priority: int = -10
     """Pods of lower priority neither hold a node nor need a place. `--expendable-pods-priority-cutoff`."""
-    gpu_label: str = DEFAULT_GPU_LABEL
-    """Label of GPU nodes; the first one in the Cluster Autoscaler. GPU resources are recognized, too."""
     recent_eviction_ttl_ns: int = 120 * SECOND_NS
     """How long room is kept for an evicted pod that has not been recreated. Upstream's 0 switches this off; a drain
     needs it.
@@ -86,8 +83,8 @@ class PlannerSettings:
     """Number of nodes by which similar groups and their zones may differ; 0 = no limit, as upstream.
     Implies balance.
     """
-    not_ready_taints: TaintNames = field(default_factory=TaintNames)
-    """Taints that make a node not ready, besides the built-in ones. `--startup-taint`, `--status-taint`."""
+    readiness: Readiness = field(default_factory=Readiness)
+    """Which nodes are ready or starting."""
     similarity: SimilaritySettings = field(default_factory=SimilaritySettings)
     """Which node groups are similar."""
     gangs: GangSettings = field(default_factory=GangSettings)
@@ -103,13 +100,12 @@ def resolve_planner(message: pb.PlanSettings) -> PlannerSettings:
             if given.HasField("expendable_pods_priority_cutoff")
             else defaults.expendable_priority
         ),
-        gpu_label=given.gpu_label if given.HasField("gpu_label") else defaults.gpu_label,
         recent_eviction_ttl_ns=duration_ns(given, "recent_eviction_ttl", defaults.recent_eviction_ttl_ns, _PATH),
         reserve_for_pending=flag(given, "reserve_for_pending_pods", defaults.reserve_for_pending),
         reserve_for_unmarked=flag(given, "reserve_for_unmarked_pods", defaults.reserve_for_unmarked),
         limits=tuple(_limit(limit, f"{_PATH}.limits[{i}]") for i, limit in enumerate(given.limits)),
         max_balance_difference=count(given.balance, "max_difference", 0, _BALANCE_PATH),
-        not_ready_taints=resolve_not_ready_taints(message),
+        readiness=resolve_readiness(message),
         similarity=_similarity(given.balance),
         gangs=_gangs(message.gangs),
     )

@@ -8,11 +8,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from trimtab.planner.model.settings.reading import SettingsError, count, duration_ns, flag
+from trimtab.planner.model.settings.reading import SECOND_NS, SettingsError, count, duration_ns, flag
 from trimtab.planner.model.settings.search import USUAL, SearchBudgets, resolve_search
 from trimtab.v1 import plan_pb2 as pb
 
 DEFAULT_EXPANDERS: Final = (pb.Expander.LEAST_WASTE, pb.Expander.RANDOM)
+DEFAULT_GPU_LABEL: Final = "cloud.google.com/gke-accelerator"
 DEFAULT_PRIORITY_LABEL: Final = "zalando.org/scaling-priority"
 _PATH: Final = "scale_up"
 _NOT_IN_RE2: Final = re.compile(
@@ -34,6 +35,22 @@ class TaintNames:
     def match(self, key: str) -> bool:
         """Return whether a taint's key is among them."""
         return key in self.keys or key.startswith(self.prefixes)
+
+
+@dataclass(frozen=True)
+class Readiness:
+    """When a node counts as ready, and how long one that is not is awaited."""
+
+    startup: TaintNames = field(default_factory=TaintNames)
+    """Taints that a started node no longer has. `--startup-taint`."""
+    status: TaintNames = field(default_factory=TaintNames)
+    """Taints that describe the condition of a node. `--status-taint`."""
+    start_ns: int = 15 * 60 * SECOND_NS
+    """Age up to which a node that is not ready is starting. `--max-node-startup-time`."""
+    provision_ns: int = 15 * 60 * SECOND_NS
+    """How long a requested node is awaited that has not registered. `--max-node-provision-time`."""
+    gpu_label: str = DEFAULT_GPU_LABEL
+    """Label of GPU nodes, "" = none; the first one in the Cluster Autoscaler. GPU resources are recognized, too."""
 
 
 @dataclass(frozen=True)
@@ -67,10 +84,8 @@ class ScaleUpSettings:
     """Age up to which no nodes are added for a pod. `--new-pod-scale-up-delay`."""
     force_daemonsets: bool = False
     """Include all DaemonSets that would run on a new node, whether or not its template names them. `--force-ds`."""
-    startup_taints: TaintNames = field(default_factory=TaintNames)
-    """Taints that a started node no longer has. `--startup-taint`."""
-    status_taints: TaintNames = field(default_factory=TaintNames)
-    """Taints that describe the condition of a node. `--status-taint`."""
+    readiness: Readiness = field(default_factory=Readiness)
+    """Which nodes are ready or starting, as for every decision."""
     scheduler_names: frozenset[str] = frozenset()
     """Schedulers whose pods are served, besides the default scheduler."""
     max_new_nodes: int = 1000
@@ -84,11 +99,6 @@ class ScaleUpSettings:
     """How much is searched for a better plan."""
     names_expanders: bool = False
     """Whether the request names `expanders`. Others then replace them only if `search` allows it."""
-
-    @property
-    def not_ready_taints(self) -> TaintNames:
-        """Taints of both kinds: a node with one is not ready."""
-        return _of_both(self.startup_taints, self.status_taints)
 
 
 def resolve_scale_up(message: pb.PlanSettings) -> ScaleUpSettings:
@@ -110,8 +120,7 @@ def resolve_scale_up(message: pb.PlanSettings) -> ScaleUpSettings:
         prefer_template=_prefers_template(given),
         new_pod_delay_ns=duration_ns(given, "new_pod_scale_up_delay", defaults.new_pod_delay_ns, _PATH),
         force_daemonsets=flag(given, "force_daemonsets", defaults.force_daemonsets),
-        startup_taints=_taint_names(given.startup_taints, f"{_PATH}.startup_taints"),
-        status_taints=_taint_names(given.status_taints, f"{_PATH}.status_taints"),
+        readiness=resolve_readiness(message),
         scheduler_names=frozenset(_not_empty(given.scheduler_names, f"{_PATH}.scheduler_names", "scheduler")),
         max_new_nodes=count(given, "max_new_nodes", defaults.max_new_nodes, _PATH, 1),
         spread_over_new_domains=flag(given, "spread_over_new_domains", defaults.spread_over_new_domains),
@@ -121,16 +130,16 @@ def resolve_scale_up(message: pb.PlanSettings) -> ScaleUpSettings:
     )
 
 
-def resolve_not_ready_taints(message: pb.PlanSettings) -> TaintNames:
-    """Return the start-up and status taints that the settings name. Raises SettingsError for an empty name."""
-    given = message.scale_up
-    startup = _taint_names(given.startup_taints, f"{_PATH}.startup_taints")
-    status = _taint_names(given.status_taints, f"{_PATH}.status_taints")
-    return _of_both(startup, status)
-
-
-def _of_both(one: TaintNames, other: TaintNames) -> TaintNames:
-    return TaintNames(one.keys | other.keys, one.prefixes + other.prefixes)
+def resolve_readiness(message: pb.PlanSettings) -> Readiness:
+    """Resolve when nodes are ready. Raises SettingsError for an invalid value."""
+    given, taints, defaults = message.planner, message.scale_up, Readiness()
+    return Readiness(
+        startup=_taint_names(taints.startup_taints, f"{_PATH}.startup_taints"),
+        status=_taint_names(taints.status_taints, f"{_PATH}.status_taints"),
+        start_ns=duration_ns(given, "max_node_startup_time", defaults.start_ns, "planner"),
+        provision_ns=duration_ns(given, "max_node_provision_time", defaults.provision_ns, "planner"),
+        gpu_label=given.gpu_label if given.HasField("gpu_label") else defaults.gpu_label,
+    )
 
 
 def _expanders(given: pb.ScaleUpSettings) -> tuple[int, ...]:

@@ -10,6 +10,7 @@ import numpy as np
 from trimtab.planner.facts import pdb
 from trimtab.planner.placement.kernels.search import place_all
 from trimtab.planner.placement.waiting import close_leaving, pods_to_move, unplaced
+from trimtab.planner.round.waiting import starting_for_pods
 from trimtab.planner.scale_down.context import ScaleDownContext
 from trimtab.planner.scale_down.search.kernels.drain_sets import DrainProblem, record_all_incoming
 from trimtab.planner.simulation.build import Simulation
@@ -36,9 +37,10 @@ def record_placed(context: ScaleDownContext, simulation: Simulation, problem: Dr
 
 
 def promised_nodes(context: ScaleDownContext) -> Bool:
-    """Return the nodes on which a scale-up of this round places pending pods: they stay. bool[N]; O(P)."""
+    """Return the nodes on which a scale-up of this round places pending pods, and those that start for some: they stay.
+    bool[N]; O(P)."""
     this = context.request.round
-    promised = np.zeros(len(context.nodes.leaving), bool)
+    promised = starting_for_pods(this, context.nodes.leaving)
     if Decision.SCALE_UP in this.decided:
         pods = context.request.snapshot.pods
         at = this.simulation.state.pod_node[: len(pods.node)][pods.node == NO_NODE]

@@ -4449,6 +4449,8 @@ class PlannerSettings(_message.Message):
     RESERVE_FOR_UNMARKED_PODS_FIELD_NUMBER: _builtins.int
     LIMITS_FIELD_NUMBER: _builtins.int
     BALANCE_FIELD_NUMBER: _builtins.int
+    MAX_NODE_STARTUP_TIME_FIELD_NUMBER: _builtins.int
+    MAX_NODE_PROVISION_TIME_FIELD_NUMBER: _builtins.int
     expendable_pods_priority_cutoff: _builtins.int
     """Pods with lower priority neither keep a node nor need a place. Default
     -10. `--expendable-pods-priority-cutoff`.
@@ -4485,6 +4487,25 @@ class PlannerSettings(_message.Message):
     def balance(self) -> Global___BalanceSettings:
         """How similar node groups are balanced. OPTIONAL."""
 
+    @_builtins.property
+    def max_node_startup_time(self) -> _duration_pb2.Duration:
+        """How long a registered node may take to start. Until then, a node is still
+        starting that is not ready, has a startup taint, or does not offer yet what
+        its group's template, or at least half of its group's nodes, offer of an
+        extended resource such as "nvidia.com/gpu". It is awaited, gives no room,
+        and does not count as unhealthy. >= 0 s, default 900 s.
+        `--max-node-startup-time`.
+        """
+
+    @_builtins.property
+    def max_node_provision_time(self) -> _duration_pb2.Duration:
+        """How long requested nodes are awaited that have not registered. Later they
+        are overdue: pods do not wait for them, and their group grows only where no
+        other helps. Counted from `NodeGroup.last_scale_up_time`; where that is
+        unknown, they are awaited for ever. >= 0 s, default 900 s.
+        `--max-node-provision-time`.
+        """
+
     def __init__(
         self,
         *,
@@ -4495,10 +4516,12 @@ class PlannerSettings(_message.Message):
         reserve_for_unmarked_pods: _builtins.bool | None = ...,
         limits: _abc.Iterable[Global___ResourceLimit] | None = ...,
         balance: Global___BalanceSettings | None = ...,
+        max_node_startup_time: _duration_pb2.Duration | None = ...,
+        max_node_provision_time: _duration_pb2.Duration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_expendable_pods_priority_cutoff", b"_expendable_pods_priority_cutoff", "_gpu_label", b"_gpu_label", "_reserve_for_pending_pods", b"_reserve_for_pending_pods", "_reserve_for_unmarked_pods", b"_reserve_for_unmarked_pods", "balance", b"balance", "expendable_pods_priority_cutoff", b"expendable_pods_priority_cutoff", "gpu_label", b"gpu_label", "recent_eviction_ttl", b"recent_eviction_ttl", "reserve_for_pending_pods", b"reserve_for_pending_pods", "reserve_for_unmarked_pods", b"reserve_for_unmarked_pods"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_expendable_pods_priority_cutoff", b"_expendable_pods_priority_cutoff", "_gpu_label", b"_gpu_label", "_reserve_for_pending_pods", b"_reserve_for_pending_pods", "_reserve_for_unmarked_pods", b"_reserve_for_unmarked_pods", "balance", b"balance", "expendable_pods_priority_cutoff", b"expendable_pods_priority_cutoff", "gpu_label", b"gpu_label", "max_node_provision_time", b"max_node_provision_time", "max_node_startup_time", b"max_node_startup_time", "recent_eviction_ttl", b"recent_eviction_ttl", "reserve_for_pending_pods", b"reserve_for_pending_pods", "reserve_for_unmarked_pods", b"reserve_for_unmarked_pods"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_expendable_pods_priority_cutoff", b"_expendable_pods_priority_cutoff", "_gpu_label", b"_gpu_label", "_reserve_for_pending_pods", b"_reserve_for_pending_pods", "_reserve_for_unmarked_pods", b"_reserve_for_unmarked_pods", "balance", b"balance", "expendable_pods_priority_cutoff", b"expendable_pods_priority_cutoff", "gpu_label", b"gpu_label", "limits", b"limits", "recent_eviction_ttl", b"recent_eviction_ttl", "reserve_for_pending_pods", b"reserve_for_pending_pods", "reserve_for_unmarked_pods", b"reserve_for_unmarked_pods"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_expendable_pods_priority_cutoff", b"_expendable_pods_priority_cutoff", "_gpu_label", b"_gpu_label", "_reserve_for_pending_pods", b"_reserve_for_pending_pods", "_reserve_for_unmarked_pods", b"_reserve_for_unmarked_pods", "balance", b"balance", "expendable_pods_priority_cutoff", b"expendable_pods_priority_cutoff", "gpu_label", b"gpu_label", "limits", b"limits", "max_node_provision_time", b"max_node_provision_time", "max_node_startup_time", b"max_node_startup_time", "recent_eviction_ttl", b"recent_eviction_ttl", "reserve_for_pending_pods", b"reserve_for_pending_pods", "reserve_for_unmarked_pods", b"reserve_for_unmarked_pods"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__expendable_pods_priority_cutoff: _TypeAlias = _typing.Literal["expendable_pods_priority_cutoff"]  # noqa: Y015
     _WhichOneofArgType__expendable_pods_priority_cutoff: _TypeAlias = _typing.Literal["_expendable_pods_priority_cutoff", b"_expendable_pods_priority_cutoff"]  # noqa: Y015

@@ -1662,7 +1662,7 @@ class GrowthReason(_message.Message):
         REFUSED: GrowthReason._Code.ValueType  # 2
         """The cloud refused: the group is unknown to it, or at its maximum."""
         NOT_CARRIED_OUT: GrowthReason._Code.ValueType  # 3
-        """The cloud did not answer in time, and later reported that it had not
+        """The cloud did not answer in time, or answered with an error, and has not
         grown the group; plan again.
         """
 
@@ -1676,7 +1676,7 @@ class GrowthReason(_message.Message):
     REFUSED: GrowthReason.Code.ValueType  # 2
     """The cloud refused: the group is unknown to it, or at its maximum."""
     NOT_CARRIED_OUT: GrowthReason.Code.ValueType  # 3
-    """The cloud did not answer in time, and later reported that it had not
+    """The cloud did not answer in time, or answered with an error, and has not
     grown the group; plan again.
     """
 

@@ -1589,6 +1589,7 @@ class Node(_message.Message):
     DECLARED_FEATURES_FIELD_NUMBER: _builtins.int
     VOLUME_DRIVERS_FIELD_NUMBER: _builtins.int
     DO_NOT_DISRUPT_FIELD_NUMBER: _builtins.int
+    BEING_DELETED_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """`metadata.name`. REQUIRED, unique."""
     provider_id: _builtins.str
@@ -1614,6 +1615,11 @@ class Node(_message.Message):
     """Annotation `karpenter.sh/do-not-disrupt` = true, unless `trimtab steer` has
     written it: replacement leaves the node alone. Trimtab's clients set
     `scale_down_disabled` for it as well.
+    """
+    being_deleted: _builtins.bool
+    """Somebody is deleting the node: `metadata.deletionTimestamp` is set, of the
+    node or of its NodeClaim. It counts as a deletion in progress, as nodes do
+    with a taint that says so (`docs/signals.md`).
     """
     @_builtins.property
     def taints(self) -> _containers.RepeatedCompositeFieldContainer[Global___Taint]:
@@ -1673,10 +1679,11 @@ class Node(_message.Message):
         declared_features: _abc.Iterable[_builtins.int] | None = ...,
         volume_drivers: Global___VolumeDrivers | None = ...,
         do_not_disrupt: _builtins.bool = ...,
+        being_deleted: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "ready_transition_time", b"ready_transition_time", "volume_drivers", b"volume_drivers"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocatable", b"allocatable", "attach_limits", b"attach_limits", "capacity", b"capacity", "create_time", b"create_time", "declared_features", b"declared_features", "deletion_delayed", b"deletion_delayed", "do_not_disrupt", b"do_not_disrupt", "label_set", b"label_set", "name", b"name", "node_group", b"node_group", "provider_id", b"provider_id", "ready", b"ready", "ready_transition_time", b"ready_transition_time", "scale_down_disabled", b"scale_down_disabled", "taints", b"taints", "unschedulable", b"unschedulable", "volume_drivers", b"volume_drivers"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocatable", b"allocatable", "attach_limits", b"attach_limits", "being_deleted", b"being_deleted", "capacity", b"capacity", "create_time", b"create_time", "declared_features", b"declared_features", "deletion_delayed", b"deletion_delayed", "do_not_disrupt", b"do_not_disrupt", "label_set", b"label_set", "name", b"name", "node_group", b"node_group", "provider_id", b"provider_id", "ready", b"ready", "ready_transition_time", b"ready_transition_time", "scale_down_disabled", b"scale_down_disabled", "taints", b"taints", "unschedulable", b"unschedulable", "volume_drivers", b"volume_drivers"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2313,6 +2320,7 @@ class PodDisruptionBudgetStatus(_message.Message):
     EXPECTED_PODS_FIELD_NUMBER: _builtins.int
     OBSERVED_FIELD_NUMBER: _builtins.int
     DISRUPTED_PODS_FIELD_NUMBER: _builtins.int
+    SYNC_ERROR_FIELD_NUMBER: _builtins.int
     disruptions_allowed: _builtins.int
     """`disruptionsAllowed`, >= 0. REQUIRED."""
     current_healthy: _builtins.int
@@ -2323,6 +2331,11 @@ class PodDisruptionBudgetStatus(_message.Message):
     """`expectedPods`, >= 0. REQUIRED."""
     observed: _builtins.bool
     """The status is of the current generation."""
+    sync_error: _builtins.str
+    """Why the disruption controller cannot count the pods: the message of the
+    condition DisruptionAllowed with the reason SyncFailed. It then allows no
+    disruption, and the other numbers are old. OPTIONAL: "" = it can.
+    """
     @_builtins.property
     def disrupted_pods(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Pods already granted eviction (`disruptedPods`), by name. OPTIONAL."""
@@ -2336,10 +2349,11 @@ class PodDisruptionBudgetStatus(_message.Message):
         expected_pods: _builtins.int = ...,
         observed: _builtins.bool = ...,
         disrupted_pods: _abc.Iterable[_builtins.str] | None = ...,
+        sync_error: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["current_healthy", b"current_healthy", "desired_healthy", b"desired_healthy", "disrupted_pods", b"disrupted_pods", "disruptions_allowed", b"disruptions_allowed", "expected_pods", b"expected_pods", "observed", b"observed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["current_healthy", b"current_healthy", "desired_healthy", b"desired_healthy", "disrupted_pods", b"disrupted_pods", "disruptions_allowed", b"disruptions_allowed", "expected_pods", b"expected_pods", "observed", b"observed", "sync_error", b"sync_error"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

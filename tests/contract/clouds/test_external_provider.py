@@ -13,7 +13,8 @@ import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 from structlog.testing import capture_logs
 
-from tests.builders.clouds import ExternalWorld, external_actuator
+from tests.builders import kubernetes as k8s
+from tests.builders.clouds import ExternalWorld, cloud_groups, external_actuator
 from tests.builders.tls import make_ca
 from tests.builders.waiting import LIMIT_S
 from trimtab.actuator.cloud.provider import CloudError, CloudRefusedError
@@ -308,6 +309,21 @@ def test_options_that_make_a_caller_forget_when_nodes_start_are_warned_of_once(
             stub.Refresh(pb.RefreshRequest())
             stub.NodeGroupGetOptions(pb.NodeGroupAutoscalingOptionsRequest(id="g", defaults=defaults))
     assert [one["event"] for one in logs].count("options_without_startup_time") == lines
+
+
+def test_an_all_or_nothing_group_is_warned_of_once_as_the_caller_never_shrinks_it() -> None:
+    objects = cloud_groups(nodes=True)
+    objects[0]["spec"]["zeroOrMax"] = True
+    machines = [k8s.node(f"g-{number}", cpu="8") for number in range(3)]
+    request = pb.NodeGroupAutoscalingOptionsRequest(id="g")
+    with capture_logs() as logs, external_actuator(objects=[*machines, *objects]) as world:
+        stub: Any = pb_grpc.CloudProviderStub(world.channel)  # type: ignore[no-untyped-call]
+        for _ in range(2):
+            stub.Refresh(pb.RefreshRequest())
+            answer = stub.NodeGroupGetOptions(request)
+    assert answer.node_group_autoscaling_options.zero_or_max_node_scaling
+    (line,) = [one for one in logs if one["event"] == "all_or_nothing_group_never_shrinks"]
+    assert (line["log_level"], line["node_group"]) == ("warning", "g")
 
 
 def test_a_group_without_options_of_its_own_leaves_all_defaults_to_the_caller(stub: Any) -> None:

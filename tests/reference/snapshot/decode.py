@@ -123,6 +123,7 @@ class Reader:
             m.scale_down_disabled,
             m.deletion_delayed,
             m.do_not_disrupt,
+            m.being_deleted,
             tuple(sorted((self._text[one.driver], one.count) for one in m.attach_limits)),
             tuple(sorted(self._text[name] for name in m.declared_features)),
             tuple(sorted(map(self._text.__getitem__, m.volume_drivers.names)))

@@ -30,7 +30,6 @@ DEFAULT_BUDGET: Final = "10%"
 NEVER: Final = "Never"
 NEVER_S: Final = 10 * 365 * 86400
 """Longer than any cluster waits, within what a protobuf duration takes."""
-UNREGISTERED: Final = "karpenter.sh/unregistered"
 _SHARE: Final = re.compile(r"(?:\d|[1-9]\d|100)%\Z|\d{1,9}\Z", re.ASCII)
 _MACROS: Final = ("@annually", "@yearly", "@monthly", "@weekly", "@daily", "@midnight", "@hourly")
 _CRON_RANGES: Final = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 7))

@@ -46,7 +46,6 @@ from trimtab.clients.snapshots.objects.karpenter.offers import (
     present_offers,
 )
 from trimtab.clients.snapshots.objects.karpenter.pool_settings import (
-    UNREGISTERED,
     add_ranks,
     budget_of,
     closed_budget,
@@ -296,7 +295,7 @@ class _PoolReader:
     def _add_startup_taints(self, pools: Sequence[NodePool]) -> None:
         templates = [pool.spec.template.spec for pool in pools if pool.spec and pool.spec.template]
         keys = {taint.key for spec in templates if spec is not None for taint in spec.startup_taints or ()}
-        self._settings.scale_up.startup_taints.keys.extend(sorted({UNREGISTERED, *filter(None, keys)}))
+        self._settings.scale_up.startup_taints.keys.extend(sorted(filter(None, keys)))
 
     def _add_notes(self, pools: Sequence[NodePool], groups: Sequence[NodeGroup]) -> None:
         growing = sum(1 for group in groups if group.spec and group.spec.template)
@@ -352,6 +351,18 @@ def _claims_without_node(given: KarpenterObjects) -> dict[tuple[str, OfferKey], 
         if POOL in labels and CAPACITY_TYPE in labels and node not in nodes and not is_leaving:
             found[labels[POOL], key_of(labels)] += 1
     return found
+
+
+def nodes_of_deleted_claims(claims: Iterable[NodeClaim]) -> set[str]:
+    """Return the names of the nodes whose NodeClaims are being deleted."""
+    return {
+        claim.status.node_name
+        for claim in claims
+        if claim.status is not None
+        and claim.status.node_name
+        and claim.metadata is not None
+        and claim.metadata.deletion_timestamp is not None
+    }
 
 
 def _zones(pools: Iterable[NodePool]) -> set[str]:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.builders.actuator import DELAYS, Stage, small_cluster
 from tests.builders.kubernetes import pod, replica_set
-from trimtab.actuator.cloud.provider import CloudError
+from trimtab.actuator.cloud.provider import CloudError, CloudRefusedError
 from trimtab.actuator.tracker.states import State
 from trimtab.clients.kubernetes.names import HARD_TAINT_KEY
 from trimtab.clients.simulation.cluster.faults import Fault
@@ -163,4 +163,27 @@ def test_another_node_that_got_the_name_while_no_actuator_ran_is_not_tainted() -
     stage.boot()
     assert stage.tainted() == set()
     stage.run()
+    assert stage.tainted() == set()
+
+
+def test_a_roll_back_leaves_the_taint_of_another_node_of_the_name() -> None:
+    stage = Stage(small_cluster())
+    stage.start(stage.request("r", "n6", drain=False))
+    stage.cluster.faults.add(Fault("delete_instances", error=CloudRefusedError("locked")))
+    with stage.looking(), stage.cluster.transaction() as state:
+        old = state.nodes["n6"].node
+        state.put_node({**old, "metadata": {**old["metadata"], "uid": "another"}})
+    stage.run()
+    assert stage.finished()["n6"][0] == "FAILED"
+    assert stage.tainted() == {"n6"}, "another autoscaler's, which is deleting the new node"
+
+
+def test_another_node_of_the_name_is_not_tainted() -> None:
+    stage = Stage(small_cluster())
+    stage.actuator.deletions.begin(stage.request("r", "n6", drain=False))
+    with stage.looking(), stage.cluster.transaction() as state:
+        old = state.nodes["n6"].node
+        state.put_node({**old, "metadata": {**old["metadata"], "uid": "another"}})
+    stage.run()
+    assert stage.finished()["n6"] == ("FAILED", "FAILED_TO_MARK_TO_BE_DELETED")
     assert stage.tainted() == set()

@@ -289,3 +289,16 @@ def test_instances_whose_ids_end_alike_are_deleted_one_by_one() -> None:
     stage.reconciler._delete_unregistered(groups[0], seen)
     found = data.read(lambda tracker, _: {name: one.provider_id for name, one in tracker.data.deletions.items()})
     assert found == {one: one for one in same}
+
+
+def test_a_machine_that_comes_back_under_the_id_of_one_that_had_joined_has_not_joined() -> None:
+    stage = ReconcilerStage()
+    stage.look_for(20)
+    with stage.looking(), stage.cluster.transaction() as state:
+        old = state.nodes["n1"].node
+        taints = [{"key": "example.org/checks", "effect": "NoSchedule"}]
+        state.put_node(
+            {**old, "metadata": {**old["metadata"], "uid": "another"}, "spec": {**old["spec"], "taints": taints}}
+        )
+    stage.look_for(PROVISION_S + 120)
+    assert stage.is_backed_off

@@ -13,7 +13,7 @@ import pytest
 
 from tests.builders import aws as fake_aws
 from tests.builders import cluster_api as fake_capi
-from tests.builders.clouds import aws_cloud
+from tests.builders.clouds import NO_NODES, aws_cloud
 from tests.builders.json_api import Fault, JsonApiServer
 from tests.builders.recorder import Recorder
 from trimtab.actuator.cloud.aws.settings import AwsSettings
@@ -46,7 +46,7 @@ def test_a_taint_is_tried_four_times_on_an_api_server_that_fails() -> None:
         server.put("/api/v1/nodes", {"metadata": {"name": "n1"}, "spec": {"providerID": "x://n1"}})
         server.fail("GET", *[Fault(503)] * MANY)
         work = context(KubeCluster(server.api()), None)
-        TaintTask(WriteTaints("r", ("n1",)), work).step()
+        TaintTask(WriteTaints("r", ("n1",), ("",)), work).step()
         assert server.requests == ["GET /api/v1/nodes/n1"] * API_ATTEMPTS
         assert [type(event) for event in cast(Recorder, work.recorder).events] == [e.SetFailed]
 
@@ -59,7 +59,7 @@ def test_one_step_of_a_deletion_or_growth_reads_a_throttled_aws_six_times(monkey
         fake_aws.scaling_group("g", (0, 9, 1), tags={"owner": "trimtab"})
         cloud = aws_cloud(proxy, AwsSettings(tags={"owner": "trimtab"}))
         work = context(None, cloud)
-        deleter = GroupDeleter("g", work.cluster, cloud, work.recorder, work.settings)
+        deleter = GroupDeleter("g", NO_NODES, cloud, work.recorder, work.settings)
         deleter.want(DeleteInstance("n1", "g", "aws:///x/i-1", ""))
         for step in (deleter.step, GrowTask(Grow("r", (GroupGrowth("g", 1, 2),), work.recorder.now_ms()), work).step):
             proxy.faults.clear()
@@ -103,7 +103,7 @@ def test_one_step_over_an_external_provider_that_is_away_reads_three_times_and_c
 def steps(cloud: Any, group: str, instance: str) -> list[Callable[[], float | None]]:
     """Return one step each of a deletion and of a growth."""
     work = context(None, cloud)
-    deleter = GroupDeleter(group, work.cluster, cloud, work.recorder, work.settings)
+    deleter = GroupDeleter(group, NO_NODES, cloud, work.recorder, work.settings)
     deleter.want(DeleteInstance("n1", group, instance, ""))
     growth = GrowTask(Grow("r", (GroupGrowth(group, 3, 4),), work.recorder.now_ms()), work)
     return [deleter.step, growth.step]

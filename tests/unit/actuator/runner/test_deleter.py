@@ -247,6 +247,9 @@ def test_nodes_may_come_while_a_step_gives_others_up() -> None:
         def instance_states(self, group: str, instances: Sequence[str]) -> Any:
             raise CloudError("away")
 
+        def forget(self, group: str, instances: Sequence[str]) -> None:
+            pass
+
     class Ticking:
         """A clock that advances with every reading, so each node's time is over at the next step."""
 

@@ -3,10 +3,12 @@
 import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from tests.builders.waiting import LIMIT_S
+from trimtab.actuator.runner import event_processor
 from trimtab.actuator.runner.clock import Clock
 from trimtab.actuator.runner.event_processor import EventProcessor
 from trimtab.actuator.runner.scheduler import Scheduler
@@ -94,7 +96,7 @@ def test_a_listener_that_fails_stops_no_instruction() -> None:
     processor.dispatch = seen.append
     processor.listeners += [fail, lambda event, _tracker, _now_ms: told.append(event)]
     processor.submit(accepted("r1", "n1"))
-    assert seen == [WriteTaints("r1", ("n1",))]
+    assert seen == [WriteTaints("r1", ("n1",), ("",))]
     assert told == [accepted("r1", "n1")]
 
 
@@ -104,7 +106,7 @@ def test_an_instruction_is_given_out_only_when_its_event_is_in_the_store() -> No
     seen: list[tuple[Instruction, int]] = []
     processor.dispatch = lambda instruction: seen.append((instruction, len(store.records)))
     processor.submit(accepted("r1", "n1"))
-    assert seen == [(WriteTaints("r1", ("n1",)), 1)]
+    assert seen == [(WriteTaints("r1", ("n1",), ("",)), 1)]
 
 
 def test_an_impossible_event_is_an_error_only_of_its_caller() -> None:
@@ -279,3 +281,32 @@ def test_a_stopped_pool_begins_nothing_more() -> None:
     task = Counting(1)
     pool.add(task)
     assert not task.done.wait(0.05)
+
+
+class FailingStore(MemoryStore):
+    """A store whose disk is full."""
+
+    def append(self, first_seq: int, records: Sequence[Record]) -> None:
+        raise StoreError("no room")
+
+
+@pytest.mark.parametrize("ending", ["the store fails", "the process stops"])
+def test_who_waits_is_answered_once_nothing_follows_any_more(ending: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_processor, "ENDING_S", 0.01)
+    processor = processor_on(FailingStore())
+    begun = threading.Event()
+
+    def never(_tracker: Tracker, _now_ms: int) -> bool:
+        begun.set()
+        return False
+
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(processor.wait_until, never, 10 * LIMIT_S)
+        assert begun.wait(LIMIT_S)
+        if ending == "the store fails":
+            with pytest.raises(StoreError):
+                processor.submit(evicted(1))
+        else:
+            processor.end_waiting()
+        with pytest.raises(StoreError if ending == "the store fails" else event_processor.StoppingError):
+            waiting.result(LIMIT_S)

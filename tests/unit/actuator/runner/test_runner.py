@@ -33,10 +33,10 @@ class Hanging:
 class Quick:
     """A cluster that does everything at once."""
 
-    def add_taint(self, node: str, taint: object) -> bool:
+    def add_taint(self, node: str, taint: object, uid: str = "") -> bool:
         return True
 
-    def remove_taint(self, node: str, key: str, uncordon: bool = False) -> bool:
+    def remove_taint(self, node: str, key: str, uncordon: bool = False, uid: str = "") -> bool:
         return True
 
 
@@ -71,8 +71,8 @@ def test_hanging_scale_ups_and_deletions_delay_neither_taints_nor_roll_backs_nor
             runner.dispatch(i.Grow(f"grow-{number}", (GroupGrowth(f"g{number}", 1, 2),), 0))
         for _ in range(SHORT_THREADS):
             assert cloud.hanging.acquire(timeout=LIMIT_S)
-        runner.dispatch(i.WriteTaints("r", ("n1", "n2")))
-        runner.dispatch(i.RollBack("n3"))
+        runner.dispatch(i.WriteTaints("r", ("n1", "n2"), ("", "")))
+        runner.dispatch(i.RollBack("n3", ""))
         runner.dispatch(i.DeleteInstance("n4", "g", "test://n4", ""))
         with events.changed:
             assert events.changed.wait_for(lambda: len(events.seen) == 2, LIMIT_S)

@@ -11,8 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders.actuator import small_cluster
+from tests.builders.actuator_processes import running
+from tests.builders.kubernetes import listed
 from trimtab.actuator.store.records import Record, StoreError
 from trimtab.actuator.store.sql import SqlStore, sqlite_url
+from trimtab.clients.actuator_client import ActuatorClient
+from trimtab.clients.rpc.errors import TrimtabError
+from trimtab.clients.rpc.retries import RetryPolicy
+from trimtab.v1 import actuator_pb2
 
 ROOT = Path(__file__).parents[4]
 WRITER = """
@@ -97,3 +104,22 @@ def test_a_full_disk_loses_nothing_and_a_restart_waits_for_room(small_disk: Path
         SqlStore(sqlite_url(path))
     ballast.unlink()
     assert kept(path) == confirmed
+
+
+def test_an_actuator_whose_store_fails_while_a_caller_waits_ends_with_the_reason(small_disk: Path) -> None:
+    (small_disk / "cluster.json").write_text(json.dumps(listed(*small_cluster())))
+    with running(small_disk) as (process, _):
+        # Room for the decision, or not even that, and none for what follows.
+        ballast = small_disk / "ballast"
+        ballast.write_bytes(bytes(24_000))
+        subprocess.run(["dd", "if=/dev/zero", f"of={small_disk}/more", "bs=1k"], capture_output=True, check=False)
+        ballast.unlink()
+        nodes = [actuator_pb2.NodeToDelete(node=f"n{number}", drain=True) for number in range(6)]
+        request = actuator_pb2.StartDeletionRequest(request_id="r", nodes=nodes)
+        address = (small_disk / "address").read_text().strip()
+        with ActuatorClient(address, RetryPolicy(attempts=1)) as impatient, pytest.raises(TrimtabError):
+            impatient.start_deletion(request)
+        # A caller waits for a minute for its answer.
+        assert process.wait(30) == 2
+        assert process.stderr is not None
+        assert "has room, and restart" in process.stderr.read()

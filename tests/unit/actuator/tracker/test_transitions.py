@@ -105,7 +105,7 @@ def test_nothing_leaves_a_final_state(state: State) -> None:
 
 def test_a_set_is_tainted_before_anything_else_happens() -> None:
     tracker = Tracker()
-    assert tracker.handle(accepted("n2", "n1"), 0) == [i.WriteTaints("r1", ("n1", "n2"))]
+    assert tracker.handle(accepted("n2", "n1"), 0) == [i.WriteTaints("r1", ("n1", "n2"), ("", ""))]
     for event in (e.Drained("n1"), e.DeleteBegun("n1"), e.NodeEmpty("n2")):
         with pytest.raises(ImpossibleEventError):
             tracker.handle(event, 0)
@@ -121,7 +121,7 @@ def test_empty_nodes_are_instructed_before_drains() -> None:
 def test_one_node_without_taint_rolls_the_whole_set_back_and_changes_the_answers() -> None:
     tracker = Tracker()
     tracker.handle(accepted("n1", "n2"), 0)
-    assert tracker.handle(e.SetFailed("r1", "n2", "forbidden"), 0) == [i.RollBack("n1"), i.RollBack("n2")]
+    assert tracker.handle(e.SetFailed("r1", "n2", "forbidden"), 0) == [i.RollBack("n1", ""), i.RollBack("n2", "")]
     answers = {answer.node: answer.reason for answer in tracker.data.requests["r1"].answers}
     assert answers == {"n1": Reason.SET_ROLLED_BACK, "n2": Reason.FAILED_TO_MARK_TO_BE_DELETED}
     for node in ("n1", "n2"):

@@ -15,7 +15,7 @@ from tests.builders.carried_out import carried_out
 from trimtab.clients.advice import Advice, AdvisedChange
 from trimtab.clients.advice.advise import base_plan
 from trimtab.clients.advice.counterfactuals import Counterfactuals
-from trimtab.clients.advice.levers import objects, pods, settings
+from trimtab.clients.advice.levers import budgets, objects, pods, settings
 from trimtab.clients.advice.levers.lever import Lever
 from trimtab.clients.cli.planners import PlannerAccess
 from trimtab.clients.cluster_view import ClusterView
@@ -70,7 +70,7 @@ def levers_of(case: AdvisedCase, planner: PlannerAccess) -> list[Lever]:
     answer = planner.plan(snapshot, request)
     base = base_plan(Counterfactuals(planner, ClusterView(snapshot), request, answer, {}))
     finders = (
-        settings.levers, objects.budgets, objects.several_budgets, objects.group_minimums, objects.node_annotations,
+        settings.levers, budgets.budgets, budgets.several_budgets, objects.group_minimums, objects.node_annotations,
         pods.evictable, pods.placement,
     )  # fmt: skip
     every = {one.edit.key: one for find in finders for one in find(base)}

@@ -11,7 +11,7 @@ from tests.builders.json_api import JsonApiServer
 from trimtab.clients.in_process_planner import InProcessLink
 from trimtab.clients.kubernetes.kinds.metadata import ObjectMeta
 from trimtab.clients.kubernetes.kinds.nodes import Node, NodeGroup, NodeSpec, Taint
-from trimtab.clients.kubernetes.names import HARD_TAINT_KEY
+from trimtab.clients.kubernetes.signals.cluster_autoscaler import DELETION_CANDIDATE, TO_BE_DELETED
 from trimtab.clients.reference_loop.planner_session import PlannerSession
 from trimtab.clients.reference_loop.rounds import RoundSettings
 from trimtab.clients.snapshots.live.cluster import Observation
@@ -19,7 +19,7 @@ from trimtab.clients.snapshots.live.snapshot_update import SnapshotUpdate
 from trimtab.clients.snapshots.objects.nodes import SCALE_DOWN_DISABLED
 from trimtab.clients.steering.marks import NodeMarks, ours
 from trimtab.clients.steering.plan import settings_to_steer
-from trimtab.clients.steering.rounds import CANDIDATE, SteeringRounds, SteerSettings
+from trimtab.clients.steering.rounds import SteeringRounds, SteerSettings
 from trimtab.clients.steering.stalled import RECHECK_S, Patience, StalledNodes, hold
 from trimtab.clients.steering.writer import MarkWriter
 from trimtab.v1 import actuator_pb2, plan_pb2
@@ -97,7 +97,7 @@ def test_when_the_released_node_does_not_go_another_one_is_released_with_it(plac
     assert again in NAMES
 
 
-@pytest.mark.parametrize("key", [CANDIDATE, HARD_TAINT_KEY])
+@pytest.mark.parametrize("key", [DELETION_CANDIDATE.key, TO_BE_DELETED.key])
 def test_a_released_node_that_the_autoscaler_works_on_stays_alone(place: Place, key: str) -> None:
     (first,) = place.run_for(50)
     place.taints[first] = key
@@ -107,7 +107,7 @@ def test_a_released_node_that_the_autoscaler_works_on_stays_alone(place: Place, 
 def test_a_stalled_node_that_becomes_a_candidate_again_is_planned_with_again(place: Place) -> None:
     (first,) = place.run_for(50)
     assert len(place.run_for(60)) == 2
-    place.taints[first] = CANDIDATE
+    place.taints[first] = DELETION_CANDIDATE.key
     # Together they cannot go.
     assert len(place.run_for(20)) == 1
 

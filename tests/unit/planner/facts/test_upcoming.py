@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from tests.builders.rows import NodeRow
 from tests.builders.snapshots import Cluster, Group, write
-from trimtab.planner.facts.nodes import LONGEST_START_NS, being_deleted
-from trimtab.planner.facts.transient_taints import TO_BE_DELETED_TAINT
-from trimtab.planner.facts.upcoming import LONGEST_PROVISION_NS, upcoming
-from trimtab.planner.model.settings import TaintNames
+from trimtab.clients.kubernetes.signals.cluster_autoscaler import TO_BE_DELETED
+from trimtab.planner.facts.nodes import being_deleted
+from trimtab.planner.facts.upcoming import upcoming
+from trimtab.planner.model.settings import Readiness, TaintNames
 from trimtab.planner.model.values import DeletionInProgress, TaintSpec
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import snapshot_pb2
@@ -18,12 +18,12 @@ from trimtab.v1 import snapshot_pb2
 NOW_NS = 10**18
 JUST_NOW_NS = NOW_NS - 10**9
 NO_SCHEDULE = snapshot_pb2.TaintEffect.NO_SCHEDULE
-STARTUP = TaintNames(frozenset({"example.com/warming"}), ("agent/",))
+RULES = Readiness(startup=TaintNames(frozenset({"example.com/warming"}), ("agent/",)))
 
 READY = NodeRow(group="g")
 STARTING = NodeRow(group="g", ready=False, created_ns=JUST_NOW_NS)
-UNREADY = NodeRow(group="g", ready=False, created_ns=NOW_NS - LONGEST_START_NS)
-DELETED = NodeRow(group="g", taints=(TaintSpec(TO_BE_DELETED_TAINT, "", NO_SCHEDULE),))
+UNREADY = NodeRow(group="g", ready=False, created_ns=NOW_NS - RULES.start_ns)
+DELETED = NodeRow(group="g", taints=(TaintSpec(TO_BE_DELETED.key, "", NO_SCHEDULE),))
 
 
 def tainted(key: str) -> NodeRow:
@@ -33,7 +33,7 @@ def tainted(key: str) -> NodeRow:
 def count(group: Group, *nodes: NodeRow, **more: object) -> int:
     rows = {f"n{i}": node for i, node in enumerate(nodes)}
     snapshot = canonicalize(write(Cluster(nodes=rows, groups={"g": group, "other": Group(target_size=1)}, **more)))
-    found = upcoming(snapshot, being_deleted(snapshot, NOW_NS), NOW_NS, STARTUP)
+    found = upcoming(snapshot, being_deleted(snapshot, NOW_NS), NOW_NS, RULES)
     assert found[1] == 1
     return int(found[0])
 
@@ -49,7 +49,7 @@ def count(group: Group, *nodes: NodeRow, **more: object) -> int:
         pytest.param(2, [READY, DELETED], 0, id="being drained, and still counted by the target"),
         pytest.param(
             2,
-            [READY, DELETED._replace(taints=(TaintSpec(TO_BE_DELETED_TAINT, "9" * 5000, NO_SCHEDULE),))],
+            [READY, DELETED._replace(taints=(TaintSpec(TO_BE_DELETED.key, "9" * 5000, NO_SCHEDULE),))],
             0,
             id="being drained since a time of too many digits, which is none",
         ),
@@ -70,7 +70,7 @@ def test_nodes_to_come_are_those_that_cannot_take_pods_yet(target: int, nodes: l
 
 
 def test_what_was_asked_is_given_up_in_back_off_or_when_it_takes_too_long() -> None:
-    asked = Group(target_size=5, last_scale_up_ns=NOW_NS - LONGEST_PROVISION_NS)
+    asked = Group(target_size=5, last_scale_up_ns=NOW_NS - RULES.provision_ns)
     assert count(asked, READY, STARTING) == 4
     assert count(asked._replace(last_scale_up_ns=asked.last_scale_up_ns - 1), READY, STARTING) == 1
     assert count(asked._replace(health=snapshot_pb2.NodeGroupHealth.BACKED_OFF), READY, STARTING) == 1
@@ -92,4 +92,4 @@ def test_registered_and_upcoming_nodes_never_exceed_the_request(target: int, nod
 
 def test_without_groups_nothing_is_to_come() -> None:
     snapshot = canonicalize(write(Cluster(nodes={"n": NodeRow()})))
-    assert upcoming(snapshot, np.zeros(1, bool), NOW_NS, STARTUP).tolist() == []
+    assert upcoming(snapshot, np.zeros(1, bool), NOW_NS, RULES).tolist() == []

@@ -5,7 +5,14 @@ import re
 import pytest
 from google.protobuf.json_format import ParseDict
 
-from trimtab.planner.model.settings import PriorityRank, ScaleUpSettings, SettingsError, TaintNames, resolve_scale_up
+from trimtab.planner.model.settings import (
+    PriorityRank,
+    Readiness,
+    ScaleUpSettings,
+    SettingsError,
+    TaintNames,
+    resolve_scale_up,
+)
 from trimtab.v1 import plan_pb2
 
 Expander = plan_pb2.Expander
@@ -49,8 +56,7 @@ def test_every_field_is_read() -> None:
         prefer_template=False,
         new_pod_delay_ns=1_500_000_000,
         force_daemonsets=True,
-        startup_taints=TaintNames(frozenset({"a"}), ("b/",)),
-        status_taints=TaintNames(frozenset({"c"})),
+        readiness=Readiness(TaintNames(frozenset({"a"}), ("b/",)), TaintNames(frozenset({"c"}))),
         scheduler_names=frozenset({"volcano"}),
         max_new_nodes=7,
         max_evaluated_groups=3,

@@ -6,6 +6,7 @@ from google.protobuf.json_format import ParseDict
 from trimtab.planner.model.settings import (
     DEFAULT_ORDERS,
     PlannerSettings,
+    Readiness,
     ResourceLimit,
     ScaleDownSettings,
     SettingsError,
@@ -87,7 +88,7 @@ def test_a_value_that_cannot_be_meant_is_refused_by_name(field: str) -> None:
 
 def test_an_empty_gpu_label_means_no_label_and_a_cutoff_of_zero_is_a_cutoff() -> None:
     given = general(gpuLabel="", expendablePodsPriorityCutoff=0, reserveForPendingPods=False, recentEvictionTtl="0s")
-    assert given == PlannerSettings(0, "", 0, reserve_for_pending=False)
+    assert given == PlannerSettings(0, 0, reserve_for_pending=False, readiness=Readiness(gpu_label=""))
 
 
 def test_a_largest_difference_between_groups_implies_balance() -> None:

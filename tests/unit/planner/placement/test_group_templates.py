@@ -16,7 +16,7 @@ from tests.builders.kubernetes import (
     toleration,
 )
 from trimtab.planner.facts.nodes import being_deleted
-from trimtab.planner.model.settings import ScaleUpSettings, TaintNames
+from trimtab.planner.model.settings import Readiness, ScaleUpSettings, TaintNames
 from trimtab.planner.placement.group_templates import GroupTemplates, group_templates
 from trimtab.planner.service.version_cache import CachedSnapshot
 from trimtab.planner.simulation.virtual_rows import GroupTemplate
@@ -113,8 +113,7 @@ TRANSIENT = [
 
 def test_temporary_taints_are_not_part_of_a_new_node() -> None:
     settings = ScaleUpSettings(
-        startup_taints=TaintNames(frozenset({"warming"}), ("cilium/",)),
-        status_taints=TaintNames(frozenset({"disk-slow"})),
+        readiness=Readiness(TaintNames(frozenset({"warming"}), ("cilium/",)), TaintNames(frozenset({"disk-slow"})))
     )
     taints = [f"{key}:NoSchedule" for key in (*TRANSIENT, "dedicated", "node.kubernetes.io/mine", "warming-too")]
     for objects in ((group(template=node("t", taints=taints)),), (group(), example(taints=taints))):

@@ -13,7 +13,8 @@ from tests.builders.drain_sets import some_rows
 from tests.builders.examples import examples
 from tests.builders.kubernetes import Json, daemon_set, labelled, node, pod, pod_affinity, pods_of, snapshot_of, spread
 from trimtab.planner.facts.nodes import being_deleted
-from trimtab.planner.model.settings import TaintNames
+from trimtab.planner.facts.readiness import is_ready
+from trimtab.planner.model.settings import Readiness
 from trimtab.planner.placement.waiting import (
     NodeOrder,
     PlacementOrder,
@@ -29,7 +30,7 @@ from trimtab.planner.placement.waiting import (
 from trimtab.planner.simulation.build import Simulation, build_simulation
 from trimtab.planner.simulation.kernels import fits
 from trimtab.planner.simulation.virtual_rows import NodeTemplate, VirtualNodes, VirtualPod, VirtualRows
-from trimtab.planner.snapshot.columns import NO_NODE, Int32
+from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32
 from trimtab.planner.snapshot.decode import canonicalize
 
 NOW_NS = 1_800_000_000 * 10**9
@@ -42,9 +43,12 @@ def simulation(*objects: Json | Sequence[Json], virtual: VirtualRows = NOTHING) 
     return build_simulation(canonicalize(snapshot_of(*objects)), virtual)
 
 
+def usable(given: Simulation, leaving: Bool) -> Bool:
+    return is_ready(given.snapshot, Readiness(), NOW_NS) & ~leaving
+
+
 def room(given: Simulation, upcoming: Sequence[int] = ()) -> Places:
-    leaving = being_deleted(given.snapshot, NOW_NS)
-    return places(given, leaving, TaintNames(), np.array(upcoming, np.int64))
+    return places(given, usable(given, being_deleted(given.snapshot, NOW_NS)), np.array(upcoming, np.int64))
 
 
 def waits(given: Simulation) -> Int32:
@@ -222,8 +226,7 @@ def test_existing_nodes_are_tried_in_the_configured_order(order: NodeOrder, name
     objects = [node(name, "8") for name in "abc"]
     given = simulation(objects, pod("p", "4", node="b"), pod("q", "2", node="c"))
     way = PlacementOrder(PodOrder.LISTED, order)
-    leaving = being_deleted(given.snapshot, NOW_NS)
-    found = places(given, leaving, TaintNames(), np.zeros(0, np.int64), way)
+    found = places(given, usable(given, being_deleted(given.snapshot, NOW_NS)), np.zeros(0, np.int64), way)
     assert [given.snapshot.nodes.name[row] for row in found.order.tolist()] == names
     assert found.pods is PodOrder.LISTED
 
@@ -249,7 +252,7 @@ def everything(seed: int, hint: dict[int, int]) -> tuple[Simulation, Waiting, Pl
     leaving = np.array([random.random() < 0.2 for _ in range(count)])
     moving = pods_to_move(given.snapshot, leaving, -10)
     close_leaving(given, leaving, moving)
-    where = places(given, leaving, TaintNames(), np.zeros(0, np.int64))
+    where = places(given, usable(given, leaving), np.zeros(0, np.int64))
     hints = np.full(given.pod_count, -1, np.int32)
     hints[list(hint)] = list(hint.values())
     return given, place_waiting(given, where, NONE, waits(given), hints, moving), where

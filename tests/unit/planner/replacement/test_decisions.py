@@ -241,23 +241,37 @@ def _times(string: int, time_s: int) -> plan_pb2.NodeTimes:
     return plan_pb2.NodeTimes(node=string.to_bytes(4, "little"), time_ns=(time_s * 10**9).to_bytes(8, "little"))
 
 
+def spot_groups(nodes: int, others: int, pods: int) -> list[Json]:
+    """Return spot nodes of 4 cores with a pod each of `pods` cores, and cheaper groups of spot nodes alike."""
+    names = [f"l{i}" for i in range(nodes)]
+    found = [WEB, *group("large", "4", "16Gi", 1.0, names), *(web(f"p-{name}", name, cpu=str(pods)) for name in names)]
+    for i in range(others):
+        found += group(f"small-{i}", *SMALL)
+    for one in found:
+        if one["kind"] == "Node":
+            one["metadata"].setdefault("labels", {}).update(SPOT)
+        if one["kind"] == "NodeGroup":
+            one["spec"]["template"]["metadata"].setdefault("labels", {}).update(SPOT)
+    return found
+
+
+SPOT = {"karpenter.sh/capacity-type": "spot"}
+
+
 def test_spot_nodes_are_replaced_by_spot_nodes_only_with_enough_alternatives() -> None:
-    spot = {"karpenter.sh/capacity-type": "spot"}
+    assert plan(spot_groups(1, 2, 1)).waves == []
+    assert len(plan(spot_groups(1, 3, 1)).waves) == 1
+    assert plan(spot_groups(1, 3, 1), settings={"spot": {"enabled": False}}).waves == []
 
-    def objects(others: int) -> list[Json]:
-        found = [WEB, *group("large", *LARGE, ["l0"]), web("p", "l0")]
-        for i in range(others):
-            found += group(f"small-{i}", *SMALL)
-        for one in found:
-            if one["kind"] == "Node":
-                one["metadata"].setdefault("labels", {}).update(spot)
-            if one["kind"] == "NodeGroup":
-                one["spec"]["template"]["metadata"].setdefault("labels", {}).update(spot)
-        return found
 
-    assert plan(objects(2)).waves == []
-    assert len(plan(objects(3)).waves) == 1
-    assert plan(objects(3), settings={"spot": {"enabled": False}}).waves == []
+def test_several_swaps_of_one_spot_node_each_need_alternatives_as_one_does() -> None:
+    assert plan(spot_groups(2, 1, 3)).waves == []
+    assert plan(spot_groups(2, 3, 3)).waves == [(["l0", "l1"], ["small-0", "small-0"])]
+
+
+def test_two_spot_nodes_may_become_one_without_alternatives() -> None:
+    assert plan(spot_groups(2, 1, 1)).waves == [(["l0", "l1"], ["small-0"])]
+    assert plan(spot_groups(2, 1, 1), settings={"spot": {"enabled": False}}).waves == [(["l0"], [])]
 
 
 @pytest.mark.parametrize("calls", [0, 1, 3, 10])

@@ -1,5 +1,7 @@
 """Content of a scale-up decision: which groups grow, for which pods, and why others stay pending."""
 
+from datetime import UTC, datetime
+
 import pytest
 
 from tests.builders.kubernetes import (
@@ -320,3 +322,29 @@ def test_the_cheapest_plan_spreads_over_zones() -> None:
         settings={"expanders": ["CHEAPEST_PLAN"]},
     )  # fmt: skip
     assert found.growth == {"g0": 1, "g1": 1, "g2": 1}
+
+
+def ordered(name: str, minutes: int, **more: object) -> Json:
+    """Return a group one of whose nodes was requested that long ago and has not come."""
+    found = group(name, target=1, **more)
+    asked = datetime.fromtimestamp(NOW_S - 60 * minutes, UTC).isoformat().replace("+00:00", "Z")
+    return found | {"status": {"lastScaleUpTime": asked}}
+
+
+@pytest.mark.parametrize(
+    ("minutes", "settings", "growth"),
+    [
+        pytest.param(10, {}, {}, id="in time: the pod waits for the node"),
+        pytest.param(20, {}, {"b": 1}, id="overdue: another group grows, even if it costs more"),
+        pytest.param(20, {"planner": {"maxNodeProvisionTime": "1800s"}}, {}, id="more time is set"),
+    ],
+)
+def test_a_group_whose_nodes_are_overdue_is_asked_last(minutes: int, settings: Json, growth: dict[str, int]) -> None:
+    late, other = ordered("a", minutes, price=1.0), group("b", price=2.0)
+    found = plan(late, other, pod("p", "2"), settings=settings)
+    assert found.growth == growth
+
+
+def test_a_group_whose_nodes_are_overdue_grows_where_no_other_helps() -> None:
+    found = plan(ordered("a", 20, price=1.0), group("b", cpu="1", price=2.0), pod("p", "2"))
+    assert found.growth == {"a": 1}

@@ -127,6 +127,7 @@ def node_rows(s: Snapshot, nodes: NodeColumns, groups: list[str]) -> list[Any]:
             bool(nodes.scale_down_disabled[i]),
             bool(nodes.deletion_delayed[i]),
             bool(nodes.do_not_disrupt[i]),
+            bool(nodes.being_deleted[i]),
             *nodes.traits[i],
         )
         for i in range(len(nodes.name))

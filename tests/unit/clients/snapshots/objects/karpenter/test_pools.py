@@ -61,7 +61,7 @@ def test_the_template_has_labels_and_taints_of_pool_and_offering_but_no_startup_
     assert [view.text(one.key) for one in group.template.taints] == ["only"]
     assert (group.price_per_hour, group.min_size, group.target_size) == (0.1, 0, 0)
     assert found.settings is not None
-    assert list(found.settings.scale_up.startup_taints.keys) == ["cni", "karpenter.sh/unregistered"]
+    assert list(found.settings.scale_up.startup_taints.keys) == ["cni"]
 
 
 def test_nodes_are_in_the_group_of_their_labels_and_claims_without_node_are_on_their_way() -> None:
@@ -83,6 +83,15 @@ def test_a_claim_that_is_being_deleted_or_not_launched_is_not_on_its_way() -> No
     created = {**kp.node_claim("c2"), "metadata": {"name": "c2", "labels": {kp.POOL: "default"}}}
     found = built(kp.node_pool(), leaving, created, offers=OFFERS).snapshot
     assert {group.target_size for group in found.node_groups} == {0}
+
+
+def test_a_node_is_being_deleted_if_its_object_or_its_claim_is() -> None:
+    claims = [kp.node_claim(f"c{i}", node=f"n{i}") for i in (1, 2)]
+    nodes = [kp.pool_node(f"n{i}") for i in (1, 2, 3)]
+    for one in (claims[1], nodes[2]):
+        one["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    found = built(kp.node_pool(), *claims, *nodes, offers=OFFERS).snapshot
+    assert [node.name for node in found.nodes if node.being_deleted] == ["n2", "n3"]
 
 
 def test_a_node_whose_offering_the_pool_does_not_have_keeps_a_group_that_does_not_grow() -> None:

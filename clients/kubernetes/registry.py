@@ -218,6 +218,7 @@ RESOURCES: Final = (
     _in_snapshots("PersistentVolumeClaim", ("v1",), storage, core_pb2, "pvc"),
     _in_snapshots("CSIDriver", _STORAGE, storage, storage_pb2, "csidrivers", is_namespaced=False),
     _in_snapshots("CSINode", _STORAGE, nodes, storage_pb2, "csinodes", is_namespaced=False),
+    _in_snapshots("VolumeAttachment", _STORAGE, storage, storage_pb2, "volumeattachments", is_namespaced=False),
     _in_snapshots("PriorityClass", _SCHEDULING, policies, policy_pb2, "priorityclasses", is_namespaced=False),
     _in_snapshots("ReplicaSet", _EXTENSIONS, controllers, workloads_pb2, "rs", is_controller=True),
     _in_snapshots("StatefulSet", _APPS, controllers, workloads_pb2, "sts", is_controller=True),

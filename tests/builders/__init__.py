@@ -31,6 +31,7 @@ from tests.builders.kubernetes import (
     storage_class,
     taint,
     toleration,
+    volume_attachment,
 )
 
 __all__ = [
@@ -61,4 +62,5 @@ __all__ = [
     "storage_class",
     "taint",
     "toleration",
+    "volume_attachment",
 ]

@@ -303,6 +303,13 @@ def csi_node(name: str = "n1", limits: Mapping[str, int | None] | None = None, *
     return _object("storage.k8s.io/v1", "CSINode", name, None, body, {})
 
 
+def volume_attachment(name: str, node: str, volume: str | None, attacher: str = "ebs.csi.aws.com") -> Json:
+    """Build a VolumeAttachment; `volume` : name of the PersistentVolume, None = a volume written in a pod."""
+    source = {"inlineVolumeSpec": {}} if volume is None else {"persistentVolumeName": volume}
+    spec = {"attacher": attacher, "nodeName": node, "source": source}
+    return _object("storage.k8s.io/v1", "VolumeAttachment", name, None, {"spec": spec}, {})
+
+
 def csi_driver(name: str = "ebs.csi.aws.com", *, required: bool | None = True) -> Json:
     """Build a CSIDriver; `required` : no pod with its volumes is scheduled on a node without it."""
     spec = {} if required is None else {"preventPodSchedulingIfMissing": required}

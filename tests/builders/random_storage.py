@@ -36,7 +36,7 @@ def volumes_of(random: Random, claims: list[str]) -> list[Json]:
 
 
 def storage_objects(random: Random, nodes: list[str], namespaces: Sequence[str], zones: Sequence[str]) -> list[Json]:
-    """Return claims in some namespaces, volumes, classes, CSINodes and CSIDrivers."""
+    """Return claims in some namespaces, volumes, classes, CSINodes, CSIDrivers and VolumeAttachments."""
     out = [
         _claim(random, name, namespace) for name in claim_names() for namespace in namespaces if random.random() < 0.6
     ]
@@ -46,7 +46,7 @@ def storage_objects(random: Random, nodes: list[str], namespaces: Sequence[str],
     out += [_class(random, name, zones) for name in _CLASSES if random.random() < 0.9]
     out += [_csi_node(random, name) for name in nodes if random.random() < 0.8]
     out += [_csi_driver(random, name) for name in ("ebs.csi.aws.com", "csi.example.com", "pd.csi.storage.gke.io")]
-    return out
+    return out + [_attachment(random, f"va{i}", nodes) for i in range(random.randint(0, 8))]
 
 
 def _claim(random: Random, name: str, namespace: str) -> Json:
@@ -174,3 +174,17 @@ def _csi_node(random: Random, name: str) -> Json:
 def _csi_driver(random: Random, name: str) -> Json:
     spec = {"preventPodSchedulingIfMissing": True} if random.random() < 0.3 else {}
     return {"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": {"name": name}, "spec": spec}
+
+
+def _attachment(random: Random, name: str, nodes: list[str]) -> Json:
+    """Build an attachment: often of a volume that a pod mounts, sometimes of one without a driver, or of none."""
+    volume = random.choice([*(f"pv{i}" for i in range(_VOLUMES)), "absent"])
+    spec: Json = {
+        "attacher": random.choice(("csi.example.com", "csi.example.com", "ebs.csi.aws.com")),
+        "nodeName": random.choice([*nodes, "gone"]),
+        "source": {"persistentVolumeName": volume} if random.random() < 0.9 else {"inlineVolumeSpec": {}},
+    }
+    meta: Json = {"name": name}
+    if random.random() < 0.2:
+        meta["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    return {"apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment", "metadata": meta, "spec": spec}

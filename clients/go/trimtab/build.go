@@ -188,9 +188,9 @@ func (b *builder) addNodes() error {
 		}
 		b.snapshot.NodeGroups = append(b.snapshot.NodeGroups, row)
 	}
-	leaving := nodesOfDeletedClaims(b.objects.NodeClaims)
+	leaving, unmounted := nodesOfDeletedClaims(b.objects.NodeClaims), unmountedAttachments(&b.objects)
 	for _, node := range b.objects.Nodes {
-		row, err := nodeRow(node, b.csiNodes[node.Name], b.dictionary, b.required)
+		row, err := nodeRow(node, b.csiNodes[node.Name], unmounted[node.Name], b.dictionary, b.required)
 		if err != nil {
 			return ofObject("Node", node.Name, err)
 		}
@@ -234,6 +234,7 @@ func sortedCopy(from Objects) (Objects, error) {
 		checkAndSort("StorageClass", false, &out.StorageClasses),
 		checkAndSort("CSINode", false, &out.CSINodes),
 		checkAndSort("CSIDriver", false, &out.CSIDrivers),
+		checkAndSort("VolumeAttachment", false, &out.VolumeAttachments),
 		checkAndSort("DeviceClass", false, &out.DeviceClasses),
 		checkAndSort("ResourceSlice", false, &out.ResourceSlices),
 		checkAndSort("DeviceTaintRule", false, &out.DeviceTaintRules),

@@ -37,9 +37,12 @@ type sharedRow struct {
 	declaredFeatures      []int32
 }
 
-// nodeRow returns the row of a node, without its group. required : drivers
-// without which no pod is scheduled.
-func nodeRow(node *corev1.Node, csiNode *storagev1.CSINode, d *dictionary, required map[string]bool) (*pb.Node, error) {
+// nodeRow returns the row of a node, without its group. unmounted : by driver,
+// how many volumes are attached to the node that no pod on it mounts; required :
+// drivers without which no pod is scheduled.
+func nodeRow(
+	node *corev1.Node, csiNode *storagev1.CSINode, unmounted map[string]int32, d *dictionary, required map[string]bool,
+) (*pb.Node, error) {
 	row := &pb.Node{
 		Name:              node.Name,
 		ProviderId:        node.Spec.ProviderID,
@@ -58,7 +61,7 @@ func nodeRow(node *corev1.Node, csiNode *storagev1.CSINode, d *dictionary, requi
 	for key := range node.Annotations {
 		row.DeletionDelayed = row.DeletionDelayed || strings.HasPrefix(key, delayDeletionPrefix)
 	}
-	row.AttachLimits = attachLimits(csiNode, d)
+	row.AttachLimits = attachLimits(csiNode, unmounted, d)
 	row.VolumeDrivers = volumeDrivers(csiNode, d, required)
 	shared, err := shareOf(node, d)
 	if err != nil {
@@ -210,7 +213,7 @@ func resourceNames(nodes []*corev1.Node) []string {
 	return sortedKeys(found)
 }
 
-func attachLimits(csiNode *storagev1.CSINode, d *dictionary) []*pb.AttachLimit {
+func attachLimits(csiNode *storagev1.CSINode, unmounted map[string]int32, d *dictionary) []*pb.AttachLimit {
 	if csiNode == nil {
 		return nil
 	}
@@ -221,7 +224,8 @@ func attachLimits(csiNode *storagev1.CSINode, d *dictionary) []*pb.AttachLimit {
 		if one.Name == "" || one.Allocatable == nil || one.Allocatable.Count == nil {
 			continue
 		}
-		out = append(out, &pb.AttachLimit{Driver: d.string(one.Name), Count: max(*one.Allocatable.Count, 0)})
+		left := max(*one.Allocatable.Count-unmounted[one.Name], 0)
+		out = append(out, &pb.AttachLimit{Driver: d.string(one.Name), Count: left})
 	}
 	return out
 }

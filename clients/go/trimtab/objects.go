@@ -51,6 +51,9 @@ type Objects struct {
 	StorageClasses         []*storagev1.StorageClass
 	CSINodes               []*storagev1.CSINode
 	CSIDrivers             []*storagev1.CSIDriver
+	// Attachments of volumes that no pod on the node mounts take room of its
+	// attach limits, as for the scheduler.
+	VolumeAttachments []*storagev1.VolumeAttachment
 
 	// Devices that drivers publish, and claims of them. nil ResourceClaims and
 	// ResourceClaimTemplates mean that claims are not known; no node fits a pod

@@ -1,4 +1,4 @@
-"""Claims, volumes, storage classes and CSI drivers. Source: Kubernetes API, core/v1 and storage/v1."""
+"""Claims, volumes and attachments, storage classes and CSI drivers. Source: Kubernetes API, core/v1 and storage/v1."""
 
 from msgspec import Struct
 
@@ -76,6 +76,27 @@ class PersistentVolume(Struct, gc=False):
     metadata: ObjectMeta | None = None
     spec: VolumeSpec | None = None
     status: ClaimStatus | None = None
+
+
+class AttachmentSource(Struct, rename="camel", gc=False):
+    """Which volume is attached."""
+
+    persistent_volume_name: str | None = None
+
+
+class AttachmentSpec(Struct, rename="camel", gc=False):
+    """`spec` of an attachment; `attacher` : the CSI driver."""
+
+    attacher: str | None = None
+    node_name: str | None = None
+    source: AttachmentSource | None = None
+
+
+class VolumeAttachment(Struct, gc=False):
+    """A volume that is attached to a node, or is to be."""
+
+    metadata: ObjectMeta | None = None
+    spec: AttachmentSpec | None = None
 
 
 class TopologyRequirement(Struct, gc=False):

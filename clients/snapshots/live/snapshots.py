@@ -20,13 +20,13 @@ from trimtab.clients.kubernetes.registry import WATCHED
 from trimtab.clients.snapshots.deltas.interning import WITH_OWN_DICTIONARY
 from trimtab.clients.snapshots.live.snapshot_update import SnapshotUpdate
 from trimtab.clients.snapshots.live.watched_objects import BUFFERS, OWNERS, Changes, Key, WatchedObjects
+from trimtab.clients.snapshots.objects.attachments import unmounted_attachments
 from trimtab.clients.snapshots.objects.build import (
     Actuation,
     BuiltSnapshot,
     ChangedPart,
     Prebuilt,
     build_watched_snapshot,
-    priority_classes,
 )
 from trimtab.clients.snapshots.objects.capacity_requests import capacity_requests
 from trimtab.clients.snapshots.objects.csi_drivers import required_drivers
@@ -37,6 +37,7 @@ from trimtab.clients.snapshots.objects.node_groups import Membership
 from trimtab.clients.snapshots.objects.objects import Objects
 from trimtab.clients.snapshots.objects.owners import WORKLOADS
 from trimtab.clients.snapshots.objects.pod_groups import GroupMember, group_objects, member_of
+from trimtab.clients.snapshots.objects.pod_specs import priority_classes
 from trimtab.clients.snapshots.objects.slack_requests import slack_requests
 from trimtab.clients.snapshots.objects.volumes import Storage
 from trimtab.v1 import snapshot_pb2 as pb
@@ -277,6 +278,16 @@ class SnapshotMaker:
         resources = provided_resources(every["DeviceClass"].values())
         return ClaimObjects(every["ResourceClaim"], every["ResourceClaimTemplate"], every["PodGroup"], resources)
 
+    def _unmounted(self, nodes: Iterable[str]) -> Mapping[str, Mapping[str, int]]:
+        every = self._store.objects
+        attachments, pods = self._store.attached.on(nodes)
+        return unmounted_attachments(
+            _present(every["VolumeAttachment"], attachments),
+            _present(self._store.pods, pods),
+            every["PersistentVolumeClaim"],
+            _ByName(every["PersistentVolume"]),
+        )
+
     def _changed(self, changes: Changes, groups: Iterable[NodeGroup], actuation: Actuation | None) -> BuiltSnapshot:
         """Build the rows that have changed."""
         store = self._store
@@ -307,6 +318,7 @@ class SnapshotMaker:
             group_objects(every),
             owners={uid for one in touched if (uid := one.metadata.uid or "") in store.pods_of},
             group_of=self._group_of,
+            unmounted=self._unmounted(changes.nodes),
         )
         known = Prebuilt(
             pods=[store.pods[key] for key in sorted(changes.pods) if key in store.pods],

@@ -1,9 +1,9 @@
 """The objects of a cluster, and which rows have changed since the last snapshot.
 
 Decides which rows a change touches: a claim touches the pods that mount it; a CSINode touches its node and the pods
-with in-tree volumes; a claim of devices, and what it is made from, touches the pods that have it; a CSI driver that
-comes to be required, or not, touches all nodes and the pods with volumes; the first and the last pod of a controller
-touch the controller.
+with in-tree volumes; an attachment touches its node, which its volume and the pods that mount volumes there touch too;
+a claim of devices, and what it is made from, touches the pods that have it; a CSI driver that comes to be required, or
+not, touches all nodes and the pods with volumes; the first and the last pod of a controller touch the controller.
 `trimtab.clients.snapshots.objects` alone decides what a row contains. An object whose declared fields are unchanged
 touches nothing.
 
@@ -18,10 +18,12 @@ from typing import Any, NamedTuple
 from trimtab.clients.kubernetes.envelope import parsed
 from trimtab.clients.kubernetes.object_errors import FieldError, ObjectError
 from trimtab.clients.kubernetes.registry import BY_KIND, CONTROLLERS, STRUCTS, VOLCANO_POD_GROUP, WATCHED
+from trimtab.clients.snapshots.live.attached_volumes import AttachedVolumes
 from trimtab.clients.snapshots.live.claiming_pods import ClaimingPods, asking_pods
 from trimtab.clients.snapshots.live.objects import custom_object, to_struct
 from trimtab.clients.snapshots.live.pod_history import PodHistory
 from trimtab.clients.snapshots.live.pod_reader import PodRowBuilder
+from trimtab.clients.snapshots.objects.attachments import node_of
 from trimtab.clients.snapshots.objects.csi_drivers import required_drivers
 from trimtab.clients.snapshots.objects.devices.pod_claims import provided_resources
 from trimtab.clients.snapshots.objects.devices.table import DEVICE_KINDS
@@ -41,8 +43,8 @@ DEVICES = DEVICE_KINDS
 """Kinds that decide which pods get which devices."""
 GROUPS_OF_PODS = ("Workload", "PodGroup", VOLCANO_POD_GROUP)
 """Kinds of groups of pods that are scheduled together."""
-STORAGE = ("PersistentVolumeClaim", "PersistentVolume", "StorageClass", "CSIDriver")
-"""Kinds that decide where the volumes of pods can be mounted."""
+STORAGE = ("PersistentVolumeClaim", "PersistentVolume", "StorageClass", "CSIDriver", "VolumeAttachment")
+"""Kinds that decide where the volumes of pods can be mounted, and how many."""
 _CONTENT = PodRow._fields.index("pod")
 """Only the fields of a row before this one, and its numbers, are put into a snapshot."""
 
@@ -84,6 +86,7 @@ class WatchedObjects:
         self._mounted: dict[Key, set[Key]] = defaultdict(set)
         self._claims_of: dict[str, set[Key]] = defaultdict(set)
         self._claiming = ClaimingPods()
+        self.attached = AttachedVolumes()
         # Pods by the group that they are in.
         self.pods_in: dict[Key, set[Key]] = defaultdict(set)
         # Volumes of in-tree plugins: which nodes can reach them depends on the plugins that the nodes have migrated to
@@ -173,6 +176,7 @@ class WatchedObjects:
                 self._touch_owner(row.owner)
         for claim in row.mounts.claims:
             self._mounted[row.namespace, claim.name].add(key)
+        self.changes.nodes.update(self.attached.add_pod(row))
         if row.claims:
             self._claiming.add(row)
         if row.group:
@@ -232,6 +236,7 @@ class WatchedObjects:
             mounted.discard(key)
             if not mounted:
                 del self._mounted[old.namespace, claim.name]
+        self.changes.nodes.update(self.attached.remove_pod(old))
 
     def _problem(self, kind: str, meta: meta_pb2.ObjectMeta, error: FieldError) -> Key:
         key = _key(kind, meta)
@@ -287,6 +292,9 @@ class WatchedObjects:
             self._touch_volume(key[1], new)
         elif kind == "StorageClass":
             self._touch_mounting(self._claims_of.get("", set()))
+        elif kind == "VolumeAttachment":
+            self.attached.replace(key, old, new)
+            self.changes.nodes.update(node_of(one) for one in (old, new) if one is not None)
         elif required_drivers(filter(None, (old,))) != required_drivers(filter(None, (new,))):
             self.changes.nodes.update(name for _, name in self.objects["Node"])
             self.changes.pods.update(key for key, row in self.pods.items() if row.mounts.claims or row.mounts.disks)
@@ -341,6 +349,7 @@ class WatchedObjects:
             self._in_tree.add(name)
         else:
             self._in_tree.discard(name)
+        self.changes.nodes.update(self.attached.nodes_of_volume(name))
         self._touch_mounting(self._claims_of.get(name, set()) | self._claims_of.get("", set()))
 
     def _touch_migration(self, kind: str, old: Any, new: Any) -> None:
@@ -353,9 +362,11 @@ class WatchedObjects:
             self._touch_mounting(self._claims_of.get(volume, ()))
 
     def _touch_mounting(self, claims: Iterable[Key]) -> None:
-        """Touch the pods that mount claims."""
+        """Touch the pods that mount claims, and their nodes."""
         for claim in claims:
-            self.changes.pods.update(self._mounted.get(claim, ()))
+            keys = self._mounted.get(claim, ())
+            self.changes.pods.update(keys)
+            self.changes.nodes.update(self.attached.among(self.pods[key].node for key in keys))
 
 
 def _key(kind: str, meta: Any) -> Key:

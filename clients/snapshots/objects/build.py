@@ -5,7 +5,7 @@ the environment.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice, pairwise
@@ -24,6 +24,7 @@ from trimtab.clients.kubernetes.signals.well_known import NAMESPACE_NAME
 from trimtab.clients.rpc.collection import collection_paused
 from trimtab.clients.snapshots.objects.absent import absent_notes, skipped_notes
 from trimtab.clients.snapshots.objects.admission import pod_of_template
+from trimtab.clients.snapshots.objects.attachments import unmounted_attachments
 from trimtab.clients.snapshots.objects.budgets import budget_row
 from trimtab.clients.snapshots.objects.capacity_requests import capacity_requests
 from trimtab.clients.snapshots.objects.csi_drivers import required_drivers
@@ -47,7 +48,7 @@ from trimtab.clients.snapshots.objects.pod_groups import (
     group_objects,
 )
 from trimtab.clients.snapshots.objects.pod_rows import PodRow, pod_row, successor_of
-from trimtab.clients.snapshots.objects.pod_specs import PodSpecTable, PriorityClasses
+from trimtab.clients.snapshots.objects.pod_specs import PodSpecTable, priority_classes
 from trimtab.clients.snapshots.objects.pods import PodColumnsBuilder
 from trimtab.clients.snapshots.objects.slack_requests import slack_requests
 from trimtab.clients.snapshots.objects.value_notes import value_notes
@@ -58,7 +59,6 @@ from trimtab.v1 import snapshot_pb2 as pb
 Progress = Callable[[int, int], None]
 """Called with (done, total), in one unit of work for the whole call; the last call has done == total."""
 
-_SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 _STEP = 4096
 
 
@@ -107,6 +107,7 @@ class ChangedPart(NamedTuple):
     groups : keys of the groups of pods whose rows change; members, group_objects : what they follow from
     owners : uids of controllers that own pods, besides those of the changed pods
     group_of : node to node group, in place of the groups' own selectors; a node not named has none
+    unmounted : of the changed nodes, attached volumes that no pod mounts, by driver
     """
 
     storage: Storage
@@ -116,6 +117,7 @@ class ChangedPart(NamedTuple):
     group_objects: PodGroupObjects
     owners: Set[str]
     group_of: Mapping[str, str]
+    unmounted: Mapping[str, Mapping[str, int]]
 
 
 def build_snapshot(
@@ -218,8 +220,10 @@ class _Builder:
             raise self._objects.error(kind, obj, error) from None
 
     def _pods(self, progress: Progress | None) -> set[str]:
-        builder = PodColumnsBuilder(self._dictionary, self._specs, self._storage())
+        storage = self._storage()
+        builder = PodColumnsBuilder(self._dictionary, self._specs, storage)
         self._add_pods(builder, progress)
+        self._unmounted = self._count_unmounted(builder.rows, storage)
         owners = builder.write(self._snapshot.pods)
         self._members = builder.members
         self._actuation()
@@ -230,6 +234,11 @@ class _Builder:
                 "input has no PersistentVolumeClaim; add `kubectl get pvc,pv,storageclass,csinode -A` to check them"
             )
         return owners
+
+    def _count_unmounted(self, rows: Sequence[PodRow], storage: Storage | None) -> Mapping[str, Mapping[str, int]]:
+        """Return the attached volumes that no pod mounts, by node and driver."""
+        volumes = {volume.metadata.name: volume for volume in self._of("PersistentVolume")}
+        return unmounted_attachments(self._of("VolumeAttachment"), rows, storage.claims if storage else {}, volumes)
 
     def _note_specs(self) -> None:
         """Add the notes on pod specs that were read since the last call."""
@@ -282,7 +291,8 @@ class _Builder:
         leaving = nodes_of_deleted_claims(self._of("NodeClaim"))
         for name, node in nodes.items():
             with self._naming("Node", node):
-                found = node_row(node, limits.get(name), self._dictionary, self._required_drivers)
+                taken = self._unmounted.get(name, {})
+                found = node_row(node, limits.get(name), self._dictionary, self._required_drivers, taken)
             found.node_group = group_of.get(name, "")
             found.being_deleted |= name in leaving
             self._snapshot.nodes.append(found)
@@ -400,6 +410,10 @@ class _WatchedBuilder(_Builder):
         part = self._prebuilt.part
         return super()._storage() if part is None else part.storage
 
+    def _count_unmounted(self, rows: Sequence[PodRow], storage: Storage | None) -> Mapping[str, Mapping[str, int]]:
+        part = self._prebuilt.part
+        return super()._count_unmounted(rows, storage) if part is None else part.unmounted
+
     def _membership(self) -> Membership:
         return Membership(self._of("NodeGroup"), self._prebuilt.group_of_instance)
 
@@ -443,16 +457,6 @@ class _WatchedBuilder(_Builder):
                 owner=row.owner or None,
                 evict_time=time,
             )
-
-
-def priority_classes(objects: Iterable[Any]) -> PriorityClasses:
-    """Return the priorities of PriorityClasses, including those of the system."""
-    classes = PriorityClasses(_SYSTEM_PRIORITIES)
-    for one in objects:
-        classes[one.metadata.name] = one.value or 0
-        if one.global_default:
-            classes.default = one.value or 0
-    return classes
 
 
 def is_listed(row: pb.Owner, owners: Set[str]) -> bool:

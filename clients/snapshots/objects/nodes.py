@@ -4,7 +4,8 @@ Source: core/v1; kube-scheduler nodevolumelimits (a driver without `allocatable.
 eligibility (annotations).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 from trimtab.clients.kubernetes.kinds.metadata import ObjectMeta, Quantities
 from trimtab.clients.kubernetes.kinds.nodes import CSINode, Node, NodeSpec, NodeStatus
@@ -28,14 +29,20 @@ IN_TREE_LIMITS = {
     "gce-pd": "pd.csi.storage.gke.io",
 }
 """Resources with attach limits that do not name the driver."""
+_NOTHING: Mapping[str, int] = MappingProxyType({})
 
 
 def node_row(
-    node: Node, csi_node: CSINode | None, dictionary: Dictionary, required: frozenset[str] = NO_DRIVERS
+    node: Node,
+    csi_node: CSINode | None,
+    dictionary: Dictionary,
+    required: frozenset[str] = NO_DRIVERS,
+    unmounted: Mapping[str, int] = _NOTHING,
 ) -> pb.Node:
     """Return the row of a node, without its group. Errors: FieldError with the path below the object.
 
-    required : drivers without which no pod is scheduled.
+    required : drivers without which no pod is scheduled; unmounted : by driver, how many volumes are attached to the
+    node that no pod on it mounts, by which its limits are less.
 
     A node without `status.allocatable` and `status.capacity` has registered but not reported yet: it has no resources.
     """
@@ -54,7 +61,7 @@ def node_row(
         do_not_disrupt=annotations.get(DO_NOT_DISRUPT.key) == "true" and not is_steered,
         deletion_delayed=any(key.startswith(DELAY_DELETION.key) for key in annotations),
         being_deleted=meta.deletion_timestamp is not None,
-        attach_limits=_attach_limits(csi_node, dictionary),
+        attach_limits=_attach_limits(csi_node, dictionary, unmounted),
         volume_drivers=volume_drivers(csi_node, required, dictionary),
     )
     _add_shared(row, node, dictionary)
@@ -171,11 +178,14 @@ def _amounts(quantities: Quantities | None, dictionary: Dictionary) -> list[int]
     return [by_index.get(index, 0) for index in range(max(by_index, default=-1) + 1)]
 
 
-def _attach_limits(csi_node: CSINode | None, dictionary: Dictionary) -> list[pb.AttachLimit]:
+def _attach_limits(
+    csi_node: CSINode | None, dictionary: Dictionary, unmounted: Mapping[str, int]
+) -> list[pb.AttachLimit]:
     drivers = (csi_node.spec.drivers if csi_node and csi_node.spec else None) or ()
     out = []
     for driver in sorted(drivers, key=lambda one: one.name or ""):
         count = driver.allocatable.count if driver.allocatable else None
         if count is not None and driver.name:
-            out.append(pb.AttachLimit(driver=dictionary.string(driver.name), count=min(max(count, 0), 2**31 - 1)))
+            left = min(max(count - unmounted.get(driver.name, 0), 0), 2**31 - 1)
+            out.append(pb.AttachLimit(driver=dictionary.string(driver.name), count=left))
     return out

@@ -7,6 +7,7 @@ Errors: FieldError with the path below the pod. Source: see the modules that thi
 """
 
 from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 
@@ -65,10 +66,23 @@ RESTART_ALL_CONTAINERS = "RestartAllContainersOnContainerExits"
 USER_NAMESPACES_ON_HOST_NETWORK = "UserNamespacesHostNetworkSupport"
 
 
+_SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+
+
 class PriorityClasses(dict[str, int]):
     """Priorities by class name, for pods whose `priority` is not filled in; `default` is that of no class."""
 
     default: int = 0
+
+
+def priority_classes(objects: Iterable[Any]) -> PriorityClasses:
+    """Return the priorities of PriorityClasses, including those of the system."""
+    classes = PriorityClasses(_SYSTEM_PRIORITIES)
+    for one in objects:
+        classes[one.metadata.name] = one.value or 0
+        if one.global_default:
+            classes.default = one.value or 0
+    return classes
 
 
 _encode = msgspec.msgpack.Encoder().encode

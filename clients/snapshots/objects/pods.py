@@ -35,7 +35,7 @@ class PodColumnsBuilder:
 
     def __init__(self, dictionary: Dictionary, specs: PodSpecTable, storage: Storage | None) -> None:
         self._dictionary, self._specs, self._storage = dictionary, specs, storage
-        self._rows: list[PodRow] = []
+        self.rows: list[PodRow] = []
         self._spec = array("i")
         self._volume_pod, self._volume = array("i"), array("i")
         self.unknown_claims = 0
@@ -56,7 +56,7 @@ class PodColumnsBuilder:
             self._add_mounts(row.mounts, Mounter(row.namespace, row.uid, bool(row.node)))
         if row.group:
             self.members.setdefault((row.namespace, row.group), []).append(member_of(row.pod, row.phase))
-        self._rows.append(row)
+        self.rows.append(row)
 
     def _add_mounts(self, mounts: Mounts, mounter: Mounter) -> None:
         required = NO_DRIVERS if self._storage is None else self._storage.required_drivers
@@ -66,7 +66,7 @@ class PodColumnsBuilder:
         else:
             rows += [claim_row(claim, mounter, self._storage, self._dictionary) for claim in mounts.claims]
         for index in sorted({self._dictionary.volume(row) for row in rows}):
-            self._volume_pod.append(len(self._rows))
+            self._volume_pod.append(len(self.rows))
             self._volume.append(index)
 
     def write(self, table: pb.PodTable) -> set[str]:
@@ -74,7 +74,7 @@ class PodColumnsBuilder:
 
         Returns the uids of all owners. Strings are numbered column by column.
         """
-        rows, dictionary = self._rows, self._dictionary
+        rows, dictionary = self.rows, self._dictionary
         # Each field of `columns` holds that field of all rows.
         columns: Any = PodRow._make(zip(*rows, strict=True) if rows else [()] * len(PodRow._fields))
         table.count = len(rows)
@@ -97,7 +97,7 @@ class PodColumnsBuilder:
         return set(columns.owner) - {""}
 
     def _write_numbers(self, table: pb.PodTable) -> None:
-        entries = [(i, key, value) for i, row in enumerate(self._rows) if row.numbers for key, value in row.numbers]
+        entries = [(i, key, value) for i, row in enumerate(self.rows) if row.numbers for key, value in row.numbers]
         table.number_pod = _bytes(array("i", [one[0] for one in entries]))
         table.number_key = _indices([one[1] for one in entries], self._dictionary.string)
         table.number = _bytes(array("d", [one[2] for one in entries]))

@@ -132,7 +132,7 @@ def _bound_row(
         _count_by_class(row, claim, storage, dictionary)
         return row
     meta, spec = volume.metadata or ObjectMeta(), volume.spec or VolumeSpec()
-    disk = _attached(meta, spec)
+    disk = attached_disk(meta, spec)
     disk = disk if disk.driver and disk.handle else Disk("", "")
     required = driver_requirement(disk.driver, migration.plugin_of(spec), storage.required_drivers)
     row = pb.Volume(
@@ -202,8 +202,8 @@ def _count_by_class(row: pb.Volume, claim: PersistentVolumeClaim, storage: Stora
         row.required_driver = dictionary.string(driver_requirement(driver, provisioner, storage.required_drivers))
 
 
-def _attached(meta: ObjectMeta, spec: VolumeSpec) -> Disk:
-    """Return the driver and handle that count against attach limits; empty strings for none."""
+def attached_disk(meta: ObjectMeta, spec: VolumeSpec) -> Disk:
+    """Return the driver and handle of a volume that count against attach limits; empty strings for none."""
     if spec.csi is not None:
         return Disk(spec.csi.driver or "", spec.csi.volume_handle or "")
     if spec.aws_elastic_block_store is not None:

@@ -30,6 +30,7 @@ REPORTS = (
         goes=set(),
         says=("node n2 has not registered ebs.csi.aws.com yet: it counts with 5 volumes",),
     ),
+    Report("attachments-without-pods", now=UP, goes=set(), says=("too many volumes are attached",)),
     Report("spread-from-zero", now=UP, grows={"np-z1": 1}, says=("with minDomains in the constraint it waits",)),
     Report("spread-from-zero-min-domains", now=UP, grows={"np-z1": 1, "np-z2": 1, "np-z3": 1}),
     Report("pod-cost-not-ready", options=POD_COSTS, now=UP, says=("1 pod gets no deletion cost",)),

@@ -36,6 +36,7 @@ type Listers struct {
 	StorageClasses         storagelisters.StorageClassLister
 	CSINodes               storagelisters.CSINodeLister
 	CSIDrivers             storagelisters.CSIDriverLister
+	VolumeAttachments      storagelisters.VolumeAttachmentLister
 	PodTemplates           corelisters.PodTemplateLister
 
 	// Of devices; FromFactory leaves them out, WithDevices adds them.
@@ -67,6 +68,7 @@ func FromFactory(factory informers.SharedInformerFactory) Listers {
 		StorageClasses:         storage.StorageClasses().Lister(),
 		CSINodes:               storage.CSINodes().Lister(),
 		CSIDrivers:             storage.CSIDrivers().Lister(),
+		VolumeAttachments:      storage.VolumeAttachments().Lister(),
 		PodTemplates:           core.PodTemplates().Lister(),
 	}
 }
@@ -93,7 +95,8 @@ func (l Listers) Objects() (trimtab.Objects, error) {
 		list(l.Jobs, &out.Jobs), list(l.DaemonSets, &out.DaemonSets),
 		list(l.PersistentVolumeClaims, &out.PersistentVolumeClaims), list(l.PersistentVolumes, &out.PersistentVolumes),
 		list(l.StorageClasses, &out.StorageClasses), list(l.CSINodes, &out.CSINodes),
-		list(l.CSIDrivers, &out.CSIDrivers), list(l.PodTemplates, &out.PodTemplates),
+		list(l.CSIDrivers, &out.CSIDrivers), list(l.VolumeAttachments, &out.VolumeAttachments),
+		list(l.PodTemplates, &out.PodTemplates),
 		list(l.DeviceClasses, &out.DeviceClasses), list(l.ResourceSlices, &out.ResourceSlices),
 		list(l.ResourceClaimTemplates, &out.ResourceClaimTemplates), list(l.ResourceClaims, &out.ResourceClaims),
 	)

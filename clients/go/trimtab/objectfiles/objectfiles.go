@@ -92,6 +92,7 @@ var readers = map[string]reader{
 	"storage.k8s.io StorageClass":     into(func(o *trimtab.Objects) *[]*storagev1.StorageClass { return &o.StorageClasses }),
 	"storage.k8s.io CSINode":          into(func(o *trimtab.Objects) *[]*storagev1.CSINode { return &o.CSINodes }),
 	"storage.k8s.io CSIDriver":        into(func(o *trimtab.Objects) *[]*storagev1.CSIDriver { return &o.CSIDrivers }),
+	"storage.k8s.io VolumeAttachment": into(func(o *trimtab.Objects) *[]*storagev1.VolumeAttachment { return &o.VolumeAttachments }),
 
 	"resource.k8s.io DeviceClass":     into(func(o *trimtab.Objects) *[]*resourcev1.DeviceClass { return &o.DeviceClasses }),
 	"resource.k8s.io ResourceSlice":   into(func(o *trimtab.Objects) *[]*resourcev1.ResourceSlice { return &o.ResourceSlices }),

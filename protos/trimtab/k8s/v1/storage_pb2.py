@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from trimtab.k8s.v1 import meta_pb2 as trimtab_dot_k8s_dot_v1_dot_meta__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ctrimtab/k8s/v1/storage.proto\x12\x0etrimtab.k8s.v1\x1a\x19trimtab/k8s/v1/meta.proto\"\xcd\x01\n\x0cStorageClass\x12,\n\x08metadata\x18\x01 \x01(\x0b\x32\x1a.trimtab.k8s.v1.ObjectMeta\x12\x13\n\x0bprovisioner\x18\x02 \x01(\t\x12 \n\x13volume_binding_mode\x18\x07 \x01(\tH\x00\x88\x01\x01\x12@\n\x12\x61llowed_topologies\x18\x08 \x03(\x0b\x32$.trimtab.k8s.v1.TopologySelectorTermB\x16\n\x14_volume_binding_mode\"i\n\x14TopologySelectorTerm\x12Q\n\x17match_label_expressions\x18\x01 \x03(\x0b\x32\x30.trimtab.k8s.v1.TopologySelectorLabelRequirement\"?\n TopologySelectorLabelRequirement\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x0e\n\x06values\x18\x02 \x03(\t\"f\n\tCSIDriver\x12,\n\x08metadata\x18\x01 \x01(\x0b\x32\x1a.trimtab.k8s.v1.ObjectMeta\x12+\n\x04spec\x18\x02 \x01(\x0b\x32\x1d.trimtab.k8s.v1.CSIDriverSpec\"e\n\rCSIDriverSpec\x12.\n!prevent_pod_scheduling_if_missing\x18\x0b \x01(\x08H\x00\x88\x01\x01\x42$\n\"_prevent_pod_scheduling_if_missing\"b\n\x07\x43SINode\x12,\n\x08metadata\x18\x01 \x01(\x0b\x32\x1a.trimtab.k8s.v1.ObjectMeta\x12)\n\x04spec\x18\x02 \x01(\x0b\x32\x1b.trimtab.k8s.v1.CSINodeSpec\"=\n\x0b\x43SINodeSpec\x12.\n\x07\x64rivers\x18\x01 \x03(\x0b\x32\x1d.trimtab.k8s.v1.CSINodeDriver\"W\n\rCSINodeDriver\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x38\n\x0b\x61llocatable\x18\x04 \x01(\x0b\x32#.trimtab.k8s.v1.VolumeNodeResources\"3\n\x13VolumeNodeResources\x12\x12\n\x05\x63ount\x18\x01 \x01(\x05H\x00\x88\x01\x01\x42\x08\n\x06_countb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ctrimtab/k8s/v1/storage.proto\x12\x0etrimtab.k8s.v1\x1a\x19trimtab/k8s/v1/meta.proto\"\xcd\x01\n\x0cStorageClass\x12,\n\x08metadata\x18\x01 \x01(\x0b\x32\x1a.trimtab.k8s.v1.ObjectMeta\x12\x13\n\x0bprovisioner\x18\x02 \x01(\t\x12 \n\x13volume_binding_mode\x18\x07 \x01(\tH\x00\x88\x01\x01\x12@\n\x12\x61llowed_topologies\x18\x08 \x03(\x0b\x32$.trimtab.k8s.v1.TopologySelectorTermB\x16\n\x14_volume_binding_mode\"i\n\x14TopologySelectorTerm\x12Q\n\x17match_label_expressions\x18\x01 \x03(\x0b\x32\x30.trimtab.k8s.v1.TopologySelectorLabelRequirement\"?\n TopologySelectorLabelRequirement\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x0e\n\x06values\x18\x02 \x03(\t\"f\n\tCSIDriver\x12,\n\x08metadata\x18\x01 \x01(\x0b\x32\x1a.trimtab.k8s.v1.ObjectMeta\x12+\n\x04spec\x18\x02 \x01(\x0b\x32\x1d.trimtab.k8s.v1.CSIDriverSpec\"e\n\rCSIDriverSpec\x12.\n!prevent_pod_scheduling_if_missing\x18\x0b \x01(\x08H\x00\x88\x01\x01\x42$\n\"_prevent_pod_scheduling_if_missing\"t\n\x10VolumeAttachment\x12,\n\x08metadata\x18\x01 \x01(\x0b\x32\x1a.trimtab.k8s.v1.ObjectMeta\x12\x32\n\x04spec\x18\x02 \x01(\x0b\x32$.trimtab.k8s.v1.VolumeAttachmentSpec\"s\n\x14VolumeAttachmentSpec\x12\x10\n\x08\x61ttacher\x18\x01 \x01(\t\x12\x36\n\x06source\x18\x02 \x01(\x0b\x32&.trimtab.k8s.v1.VolumeAttachmentSource\x12\x11\n\tnode_name\x18\x03 \x01(\t\"X\n\x16VolumeAttachmentSource\x12#\n\x16persistent_volume_name\x18\x01 \x01(\tH\x00\x88\x01\x01\x42\x19\n\x17_persistent_volume_name\"b\n\x07\x43SINode\x12,\n\x08metadata\x18\x01 \x01(\x0b\x32\x1a.trimtab.k8s.v1.ObjectMeta\x12)\n\x04spec\x18\x02 \x01(\x0b\x32\x1b.trimtab.k8s.v1.CSINodeSpec\"=\n\x0b\x43SINodeSpec\x12.\n\x07\x64rivers\x18\x01 \x03(\x0b\x32\x1d.trimtab.k8s.v1.CSINodeDriver\"W\n\rCSINodeDriver\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x38\n\x0b\x61llocatable\x18\x04 \x01(\x0b\x32#.trimtab.k8s.v1.VolumeNodeResources\"3\n\x13VolumeNodeResources\x12\x12\n\x05\x63ount\x18\x01 \x01(\x05H\x00\x88\x01\x01\x42\x08\n\x06_countb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -42,12 +42,18 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CSIDRIVER']._serialized_end=557
   _globals['_CSIDRIVERSPEC']._serialized_start=559
   _globals['_CSIDRIVERSPEC']._serialized_end=660
-  _globals['_CSINODE']._serialized_start=662
-  _globals['_CSINODE']._serialized_end=760
-  _globals['_CSINODESPEC']._serialized_start=762
-  _globals['_CSINODESPEC']._serialized_end=823
-  _globals['_CSINODEDRIVER']._serialized_start=825
-  _globals['_CSINODEDRIVER']._serialized_end=912
-  _globals['_VOLUMENODERESOURCES']._serialized_start=914
-  _globals['_VOLUMENODERESOURCES']._serialized_end=965
+  _globals['_VOLUMEATTACHMENT']._serialized_start=662
+  _globals['_VOLUMEATTACHMENT']._serialized_end=778
+  _globals['_VOLUMEATTACHMENTSPEC']._serialized_start=780
+  _globals['_VOLUMEATTACHMENTSPEC']._serialized_end=895
+  _globals['_VOLUMEATTACHMENTSOURCE']._serialized_start=897
+  _globals['_VOLUMEATTACHMENTSOURCE']._serialized_end=985
+  _globals['_CSINODE']._serialized_start=987
+  _globals['_CSINODE']._serialized_end=1085
+  _globals['_CSINODESPEC']._serialized_start=1087
+  _globals['_CSINODESPEC']._serialized_end=1148
+  _globals['_CSINODEDRIVER']._serialized_start=1150
+  _globals['_CSINODEDRIVER']._serialized_end=1237
+  _globals['_VOLUMENODERESOURCES']._serialized_start=1239
+  _globals['_VOLUMENODERESOURCES']._serialized_end=1290
 # @@protoc_insertion_point(module_scope)

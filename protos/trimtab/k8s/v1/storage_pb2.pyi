@@ -168,6 +168,92 @@ class CSIDriverSpec(_message.Message):
 Global___CSIDriverSpec: _TypeAlias = CSIDriverSpec  # noqa: Y015
 
 @_typing.final
+class VolumeAttachment(_message.Message):
+    """A volume that is attached to a node, or is to be."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    METADATA_FIELD_NUMBER: _builtins.int
+    SPEC_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def metadata(self) -> _meta_pb2.ObjectMeta:
+        """Metadata."""
+
+    @_builtins.property
+    def spec(self) -> Global___VolumeAttachmentSpec:
+        """What is attached where."""
+
+    def __init__(
+        self,
+        *,
+        metadata: _meta_pb2.ObjectMeta | None = ...,
+        spec: Global___VolumeAttachmentSpec | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["metadata", b"metadata", "spec", b"spec"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["metadata", b"metadata", "spec", b"spec"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___VolumeAttachment: _TypeAlias = VolumeAttachment  # noqa: Y015
+
+@_typing.final
+class VolumeAttachmentSpec(_message.Message):
+    """Which volume a CSI driver attaches to which node."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ATTACHER_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
+    NODE_NAME_FIELD_NUMBER: _builtins.int
+    attacher: _builtins.str
+    """The driver."""
+    node_name: _builtins.str
+    """The node."""
+    @_builtins.property
+    def source(self) -> Global___VolumeAttachmentSource:
+        """The volume."""
+
+    def __init__(
+        self,
+        *,
+        attacher: _builtins.str = ...,
+        source: Global___VolumeAttachmentSource | None = ...,
+        node_name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["source", b"source"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attacher", b"attacher", "node_name", b"node_name", "source", b"source"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___VolumeAttachmentSpec: _TypeAlias = VolumeAttachmentSpec  # noqa: Y015
+
+@_typing.final
+class VolumeAttachmentSource(_message.Message):
+    """A volume that is attached."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PERSISTENT_VOLUME_NAME_FIELD_NUMBER: _builtins.int
+    persistent_volume_name: _builtins.str
+    """Name of the PersistentVolume; absent = a volume written in a pod."""
+    def __init__(
+        self,
+        *,
+        persistent_volume_name: _builtins.str | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_persistent_volume_name", b"_persistent_volume_name", "persistent_volume_name", b"persistent_volume_name"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_persistent_volume_name", b"_persistent_volume_name", "persistent_volume_name", b"persistent_volume_name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__persistent_volume_name: _TypeAlias = _typing.Literal["persistent_volume_name"]  # noqa: Y015
+    _WhichOneofArgType__persistent_volume_name: _TypeAlias = _typing.Literal["_persistent_volume_name", b"_persistent_volume_name"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__persistent_volume_name) -> _WhichOneofReturnType__persistent_volume_name | None: ...
+
+Global___VolumeAttachmentSource: _TypeAlias = VolumeAttachmentSource  # noqa: Y015
+
+@_typing.final
 class CSINode(_message.Message):
     """What CSI drivers say of a node."""
 

@@ -135,6 +135,10 @@ STORAGE = [
     k8s.csi_node("n1", {"ebs.csi.aws.com": 25, "other": None}, migrated=["kubernetes.io/aws-ebs"]),
     k8s.csi_node("n2"),
     k8s.csi_driver(),
+    k8s.persistent_volume("left"),
+    k8s.volume_attachment("a0", "n1", "pv0"),
+    k8s.volume_attachment("a1", "n1", "left"),
+    k8s.volume_attachment("a2", "n2", "pv0"),
 ]
 CLUSTER = [
     k8s.node("n1", zone="a", taints=["dedicated=x:NoSchedule"]),
@@ -217,7 +221,11 @@ def churn(chance: random.Random, store: WatchedObjects, present: dict[Any, Json]
     if kind == "Node":
         one = k8s.node(key[1], zone=chance.choice(["a", "b", "c"]), cpu=chance.choice(["2", "4"]))
     elif kind == "CSINode":
-        one = k8s.csi_node(key[1], migrated=chance.choice([[], ["kubernetes.io/aws-ebs"]]))
+        one = k8s.csi_node(key[1], {"ebs.csi.aws.com": 9}, migrated=chance.choice([[], ["kubernetes.io/aws-ebs"]]))
+    elif kind == "PersistentVolume":
+        one = chance.choice([one, k8s.persistent_volume(key[1], handle=chance.choice(["h0", "h1"]))])
+    elif kind == "VolumeAttachment":
+        one = k8s.volume_attachment(key[1], chance.choice(["n1", "n2"]), chance.choice(["pv0", "old", "left"]))
     elif kind == "CSIDriver":
         one = k8s.csi_driver(key[1], required=chance.choice([True, False, None]))
     elif kind == "PersistentVolumeClaim":

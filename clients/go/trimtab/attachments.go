@@ -1,8 +1,6 @@
 package trimtab
 
-import (
-	corev1 "k8s.io/api/core/v1"
-)
+import corev1 "k8s.io/api/core/v1"
 
 // unmountedAttachments returns how many volumes of each driver are attached to
 // each node that no pod on it mounts. They count as for the scheduler, also those
@@ -12,7 +10,10 @@ func unmountedAttachments(objects *Objects) map[string]map[string]int32 {
 	if len(objects.VolumeAttachments) == 0 {
 		return nil
 	}
-	volumes := byKey(objects.PersistentVolumes)
+	volumes := map[string]*corev1.PersistentVolume{}
+	for _, one := range objects.PersistentVolumes {
+		volumes[one.Name] = one
+	}
 	attached := map[string]map[disk]bool{}
 	for _, one := range objects.VolumeAttachments {
 		node, name := one.Spec.NodeName, one.Spec.Source.PersistentVolumeName

@@ -1,12 +1,12 @@
-"""Notes about kinds that are missing from an input although its pods refer to them, which would change answers. Decides
-nothing. A kind that is given, even without objects, is not missing. That there are no controllers at all is noted by
-the planner, for every caller.
+"""Notes about kinds that are missing from an input although its pods refer to them, which would change answers, and
+about kinds that are not read. Decides nothing. A kind that is given, even without objects, is not missing. That there
+are no controllers at all is noted by the planner, for every caller.
 """
 
 from collections import Counter
 
 from trimtab.clients.kubernetes.registry import BY_KIND
-from trimtab.clients.snapshots.objects.objects import Objects
+from trimtab.clients.snapshots.objects.objects import Objects, kind_problem
 from trimtab.clients.snapshots.objects.owners import controller_of
 from trimtab.v1 import snapshot_pb2 as pb
 
@@ -34,6 +34,14 @@ def absent_notes(objects: Objects, snapshot: pb.ClusterSnapshot) -> list[str]:
             "Namespace; add `kubectl get namespaces`"
         )
     return notes
+
+
+def skipped_notes(objects: Objects) -> list[str]:
+    """Return a note for each kind of objects that is not read."""
+    return [
+        f"skipped {count} of {kind}" + ("" if kind_problem(*kind.split(" ", 1)) else ": not needed")
+        for kind, count in sorted(objects.skipped.items())
+    ]
 
 
 def _selects_namespaces(spec: pb.PodSpec) -> bool:

@@ -20,8 +20,9 @@ from trimtab.clients.kubernetes.kinds.nodes import CSINode, Node
 from trimtab.clients.kubernetes.kinds.pods import Pod
 from trimtab.clients.kubernetes.object_errors import FieldError, ObjectError
 from trimtab.clients.kubernetes.registry import BY_KIND, CONTROLLERS
+from trimtab.clients.kubernetes.signals.well_known import NAMESPACE_NAME
 from trimtab.clients.rpc.collection import collection_paused
-from trimtab.clients.snapshots.objects.absent import absent_notes
+from trimtab.clients.snapshots.objects.absent import absent_notes, skipped_notes
 from trimtab.clients.snapshots.objects.admission import pod_of_template
 from trimtab.clients.snapshots.objects.budgets import budget_row
 from trimtab.clients.snapshots.objects.capacity_requests import capacity_requests
@@ -36,7 +37,7 @@ from trimtab.clients.snapshots.objects.migration import Migration
 from trimtab.clients.snapshots.objects.node_groups import Membership, group_row, shared_node_error, size_notes
 from trimtab.clients.snapshots.objects.nodes import node_notes, node_row, resource_names, unreported_note
 from trimtab.clients.snapshots.objects.object_names import FREELY_NAMED, first_refused
-from trimtab.clients.snapshots.objects.objects import Objects, by_key, kind_problem, name_of
+from trimtab.clients.snapshots.objects.objects import Objects, by_key, name_of
 from trimtab.clients.snapshots.objects.owners import owner_row, pod_template, template_row
 from trimtab.clients.snapshots.objects.pod_groups import (
     GROUP_KINDS,
@@ -49,6 +50,7 @@ from trimtab.clients.snapshots.objects.pod_rows import PodRow, pod_row, successo
 from trimtab.clients.snapshots.objects.pod_specs import PodSpecTable, PriorityClasses
 from trimtab.clients.snapshots.objects.pods import PodColumnsBuilder
 from trimtab.clients.snapshots.objects.slack_requests import slack_requests
+from trimtab.clients.snapshots.objects.value_notes import value_notes
 from trimtab.clients.snapshots.objects.volumes import Storage
 from trimtab.v1 import plan_pb2
 from trimtab.v1 import snapshot_pb2 as pb
@@ -56,7 +58,6 @@ from trimtab.v1 import snapshot_pb2 as pb
 Progress = Callable[[int, int], None]
 """Called with (done, total), in one unit of work for the whole call; the last call has done == total."""
 
-NAME_LABEL = "kubernetes.io/metadata.name"
 _SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 _STEP = 4096
 
@@ -153,7 +154,7 @@ class _Builder:
         self._objects = objects
         self._sorted = {kind: _sorted_unique(objects, kind) for kind in objects.by_kind}
         self._snapshot = pb.ClusterSnapshot()
-        self._notes = [*objects.notes, *_skipped_notes(objects)]
+        self._notes = [*objects.notes, *skipped_notes(objects)]
         templates = [group.spec.template for group in self._of("NodeGroup") if group.spec and group.spec.template]
         self._dictionary = Dictionary(sorted(resource_names([*self._of("Node"), *templates])))
         self._priorities = priority_classes(self._of("PriorityClass"))
@@ -204,7 +205,7 @@ class _Builder:
             self._snapshot.capacity_requests.CopyFrom(requests)
 
     def _note_absent_kinds(self) -> None:
-        self._notes.extend(absent_notes(self._objects, self._snapshot))
+        self._notes.extend([*absent_notes(self._objects, self._snapshot), *value_notes(self._objects)])
 
     def _of(self, kind: str) -> list[Any]:
         return self._sorted.get(kind, [])
@@ -281,10 +282,10 @@ class _Builder:
         leaving = nodes_of_deleted_claims(self._of("NodeClaim"))
         for name, node in nodes.items():
             with self._naming("Node", node):
-                row = node_row(node, limits.get(name), self._dictionary, self._required_drivers)
-            row.node_group = group_of.get(name, "")
-            row.being_deleted |= name in leaving
-            self._snapshot.nodes.append(row)
+                found = node_row(node, limits.get(name), self._dictionary, self._required_drivers)
+            found.node_group = group_of.get(name, "")
+            found.being_deleted |= name in leaving
+            self._snapshot.nodes.append(found)
         self._notes.extend(node_notes(nodes.values(), self._snapshot.nodes))
         self._note_unreported(nodes)
 
@@ -352,7 +353,7 @@ class _Builder:
     def _namespaces(self) -> None:
         for one in self._of("Namespace"):
             name = one.metadata.name
-            labels = {NAME_LABEL: name} | (one.metadata.labels or {})
+            labels = {NAMESPACE_NAME.key: name} | (one.metadata.labels or {})
             self._snapshot.namespaces.append(pb.Namespace(name=name, label_set=self._dictionary.label_set(labels)))
 
 
@@ -459,13 +460,6 @@ def is_listed(row: pb.Owner, owners: Set[str]) -> bool:
     on the nodes that are there or on new ones.
     """
     return row.uid in owners or row.HasField("pod_template") or (row.kind != "Deployment" and row.desired_replicas > 0)
-
-
-def _skipped_notes(objects: Objects) -> list[str]:
-    return [
-        f"skipped {count} of {kind}" + ("" if kind_problem(*kind.split(" ", 1)) else ": not needed")
-        for kind, count in sorted(objects.skipped.items())
-    ]
 
 
 def _check_names(objects: Objects, kind: str, items: list[Any]) -> None:

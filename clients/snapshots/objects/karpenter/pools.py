@@ -32,6 +32,7 @@ from trimtab.clients.kubernetes.kinds.nodes import (
     TemplateNode,
 )
 from trimtab.clients.kubernetes.object_errors import FieldError, below
+from trimtab.clients.kubernetes.signals.karpenter import POOL_READY
 from trimtab.clients.snapshots.dominated_groups import ROOM
 from trimtab.clients.snapshots.objects.karpenter.min_values import too_few_values, with_min_values
 from trimtab.clients.snapshots.objects.karpenter.offers import (
@@ -157,6 +158,11 @@ class _PoolReader:
                 f"NodePool {name}: spec.replicas is {spec.replicas}: its size is fixed, so it does not grow"
             )
             grows = False
+        for condition in (pool.status and pool.status.conditions) or ():
+            if condition.type == POOL_READY.key and condition.status == "False":
+                said = f": {condition.message}" if condition.message else ""
+                self._notes.append(f"NodePool {name}: its condition Ready is False{said}; the pool gets no new nodes")
+                grows = False
         is_deleted = pool.metadata is not None and pool.metadata.deletion_timestamp is not None
         return _CheckedPool(name, template, of_claims, rules, grows and not is_deleted, self._variants(name, rules))
 
@@ -269,7 +275,7 @@ class _PoolReader:
         """Add what a pool says about disruption. A budget that cannot be read counts as 0 nodes, as in Karpenter."""
         name = _name(pool)
         disruption = (pool.spec and pool.spec.disruption) or PoolDisruption()
-        budgets = self._settings.replacement.budgets
+        budgets = self._settings.planner.disruption_budgets
         for place, budget in enumerate(disruption.budgets or ()):
             try:
                 with below(f"spec.disruption.budgets[{place}]"):
@@ -285,8 +291,6 @@ class _PoolReader:
         except FieldError as error:
             self._notes.append(f"NodePool {name}: {error}; its nodes count as not to be disrupted")
             rules = drain_rules(PoolDisruption(consolidate_after="Never"))
-        if rules.never or rules.only_empty:
-            budgets.append(closed_budget(name, () if rules.never else ("Underutilized",)))
         settings = group_settings(rules)
         if settings is not None:
             for group in groups:

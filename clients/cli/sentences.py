@@ -158,6 +158,7 @@ SKIPPED_SENTENCES = {
     _Skipped.OTHER_SCHEDULER: "placed by another scheduler",
     _Skipped.UNSUPPORTED_CONSTRAINT: "a constraint that this build does not support",
     _Skipped.HELD_WITH_GANG: "the scheduler holds it until its gang is complete",
+    _Skipped.BEYOND_GANG_MINIMUM: "beyond the minimum of its gang (serveOptionalMembers is false)",
     _Skipped.CAPACITY_REQUESTED: "its ProvisioningRequest has room for it, or waits for room",
 }
 EXPANDER_NAMES = {

@@ -24,7 +24,8 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 from numpy.typing import NDArray
 
-from trimtab.clients.kubernetes.signals import clouds, cluster_autoscaler, karpenter, well_known
+from trimtab.clients.kubernetes.signals import cluster_autoscaler, karpenter, well_known
+from trimtab.clients.kubernetes.signals.clouds import GKE_ACCELERATOR
 from trimtab.clients.kubernetes.signals.table import SPOT_LABELS
 from trimtab.clients.snapshots.deltas.renumbering import STRING_FIELDS
 from trimtab.v1 import plan_pb2
@@ -41,10 +42,8 @@ IRRELEVANT: Final = {
 DESCRIBING: Final = frozenset(("strings", "resources", "label_sets", "namespaces", "nodes", "node_groups"))
 """Tables of the snapshot that describe nodes and labels, and read none of these."""
 ALWAYS_READ: Final = frozenset(
-    (
-        karpenter.NODE_POOL.key, clouds.GKE_ACCELERATOR.key, cluster_autoscaler.SCALING_PRIORITY.key, *SPOT_LABELS,
-    )
-)  # fmt: skip
+    (karpenter.NODE_POOL.key, GKE_ACCELERATOR.key, cluster_autoscaler.SCALING_PRIORITY.key, *SPOT_LABELS)
+)
 """Labels of nodes that planners read whatever the snapshot says."""
 ALIASES: Final = (
     (well_known.ZONE.key, well_known.OLD_ZONE.key),

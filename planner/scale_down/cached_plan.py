@@ -23,7 +23,6 @@ from trimtab.planner.scale_down.context import ScaleDownContext, ScaleDownReques
 from trimtab.planner.scale_down.cooldown import cooldown
 from trimtab.planner.scale_down.result import LoopResult
 from trimtab.planner.scale_down.state import is_past, is_recent
-from trimtab.planner.simulation.build import SimulationSettings
 from trimtab.planner.simulation.virtual_rows import NOTHING_VIRTUAL
 from trimtab.planner.snapshot.caches import UNCACHED, LatestKey, SnapshotKey
 
@@ -57,7 +56,7 @@ def key_of(request: ScaleDownRequest) -> PlanKey | None:
     if this.work.cache is UNCACHED or this.decided or this.evictions or this.placeholders:
         return None
     simulation = this.simulation
-    if simulation.virtual != NOTHING_VIRTUAL or simulation.settings != SimulationSettings():
+    if simulation.virtual != NOTHING_VIRTUAL or simulation.settings.depends_on_time:
         return None
     failed = _recently_failed(request)
     if failed is None:

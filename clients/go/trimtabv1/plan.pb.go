@@ -7726,9 +7726,11 @@ type ScaleUpSettings struct {
 	// Topology domains other than host names that node groups could open, such as
 	// zones, count for topology spread constraints with DoNotSchedule: pods spread
 	// over three zones get nodes in all three, even if none has a node yet. Plans
-	// are as legal for kube-scheduler, which counts domains that have nodes. A
-	// plan that does not count new domains is taken if this one leaves pods.
-	// Default true, as Karpenter; upstream counts domains that have nodes.
+	// are as legal for kube-scheduler, which counts domains that have nodes: it may
+	// put all pods on the first node that registers, unless `minDomains` makes it
+	// wait, for which plans have nodes in as many domains in any case. A plan that
+	// does not count new domains is taken if this one leaves pods. Default false,
+	// as upstream; Karpenter counts new domains.
 	SpreadOverNewDomains *bool `protobuf:"varint,15,opt,name=spread_over_new_domains,json=spreadOverNewDomains,proto3,oneof" json:"spread_over_new_domains,omitempty"`
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache

@@ -1307,6 +1307,9 @@ const (
 	// fewer pods of the gang exist than its minimum; `ScaleUpDecision.gangs`
 	// says which.
 	SkippedPodReason_HELD_WITH_GANG SkippedPodReason_Code = 60
+	// The minimum of its gang runs or gets places, and
+	// `GangSettings.serve_optional_members` is false.
+	SkippedPodReason_BEYOND_GANG_MINIMUM SkippedPodReason_Code = 61
 	// It names a ProvisioningRequest that holds room for it, or for which room is
 	// sought.
 	SkippedPodReason_CAPACITY_REQUESTED SkippedPodReason_Code = 80
@@ -1322,6 +1325,7 @@ var (
 		4:  "OTHER_SCHEDULER",
 		5:  "UNSUPPORTED_CONSTRAINT",
 		60: "HELD_WITH_GANG",
+		61: "BEYOND_GANG_MINIMUM",
 		80: "CAPACITY_REQUESTED",
 	}
 	SkippedPodReason_Code_value = map[string]int32{
@@ -1332,6 +1336,7 @@ var (
 		"OTHER_SCHEDULER":        4,
 		"UNSUPPORTED_CONSTRAINT": 5,
 		"HELD_WITH_GANG":         60,
+		"BEYOND_GANG_MINIMUM":    61,
 		"CAPACITY_REQUESTED":     80,
 	}
 )
@@ -3049,8 +3054,8 @@ const file_trimtab_v1_reason_proto_rawDesc = "" +
 	"\x10PRIORITY_INVALID\x10\v\x12\x16\n" +
 	"\x12NODE_GROUP_INVALID\x10\f\x12\x11\n" +
 	"\rNOT_EVALUATED\x10\r\x12\x13\n" +
-	"\x0fGANG_INCOMPLETE\x10<\"\xbe\x01\n" +
-	"\x10SkippedPodReason\"\xa9\x01\n" +
+	"\x0fGANG_INCOMPLETE\x10<\"\xd7\x01\n" +
+	"\x10SkippedPodReason\"\xc2\x01\n" +
 	"\x04Code\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\x0e\n" +
 	"\n" +
@@ -3059,7 +3064,8 @@ const file_trimtab_v1_reason_proto_rawDesc = "" +
 	"\tTOO_YOUNG\x10\x03\x12\x13\n" +
 	"\x0fOTHER_SCHEDULER\x10\x04\x12\x1a\n" +
 	"\x16UNSUPPORTED_CONSTRAINT\x10\x05\x12\x12\n" +
-	"\x0eHELD_WITH_GANG\x10<\x12\x16\n" +
+	"\x0eHELD_WITH_GANG\x10<\x12\x17\n" +
+	"\x13BEYOND_GANG_MINIMUM\x10=\x12\x16\n" +
 	"\x12CAPACITY_REQUESTED\x10P\"\xcb\x02\n" +
 	"\x12PodCostGroupReason\"\xb4\x02\n" +
 	"\x04Code\x12\x0f\n" +

@@ -35,6 +35,7 @@ class PodAnnotations(Struct, gc=False, omit_defaults=True):
     volcano_group: str | None = field(default=None, name=gangs.VOLCANO_GROUP.key)
     kueue_total: str | None = field(default=None, name=gangs.KUEUE_TOTAL.key)
     autoscaling_cost: str | None = field(default=None, name=well_known.AUTOSCALING_DISRUPTION_COST.key)
+    vpa_updates: str | None = field(default=None, name=well_known.VPA_UPDATES.key)
     capacity_request: str | None = field(default=None, name=cluster_autoscaler.CONSUME_REQUEST.key)
     old_capacity_request: str | None = field(default=None, name=cluster_autoscaler.OLD_CONSUME_REQUEST.key)
 
@@ -272,6 +273,7 @@ class PodSpec(Struct, rename="camel", gc=False, omit_defaults=True):
     host_users: bool | None = None
     priority: Int | None = None
     priority_class_name: str | None = None
+    preemption_policy: str | None = None
     scheduler_name: str | None = None
     restart_policy: str | None = None
     termination_grace_period_seconds: Int | None = None
@@ -337,6 +339,7 @@ class PodStatus(Struct, rename="camel", gc=False, omit_defaults=True):
     container_statuses: list[ContainerStatus] | None = None
     init_container_statuses: list[ContainerStatus] | None = None
     start_time: Time | None = None
+    nominated_node_name: str | None = None
     resource_claim_statuses: list[ResourceClaimMade] | None = None
 
 

@@ -165,6 +165,13 @@ GROUP_OPTIONS: Final = annotation(
     "options of the group's scale-down",
     _CLUSTER_API,
 )
+CSI_DRIVERS: Final = annotation(
+    "capacity.cluster-autoscaler.kubernetes.io/csi-driver",
+    "NodeGroup, spec.template",
+    SignalValues("`DRIVER=COUNT`, several with commas"),
+    "how many volumes of each CSI driver a new node of the group attaches",
+    _CLUSTER_API,
+)
 TEMPLATE_CAPACITY: Final = annotation(
     "capacity.cluster-autoscaler.kubernetes.io/",
     "MachineDeployment, MachinePool",

@@ -8,10 +8,10 @@ from collections.abc import Iterable
 
 from trimtab.clients.kubernetes.kinds.metadata import ObjectMeta, Quantities
 from trimtab.clients.kubernetes.kinds.nodes import CSINode, Node, NodeSpec, NodeStatus
-from trimtab.clients.kubernetes.object_errors import below
+from trimtab.clients.kubernetes.object_errors import FieldError, below
 from trimtab.clients.kubernetes.pod_requests import amounts
 from trimtab.clients.kubernetes.quantities import MOST_OF_A_NODE, amount_of
-from trimtab.clients.kubernetes.signals.cluster_autoscaler import DELAY_DELETION, SCALE_DOWN_DISABLED
+from trimtab.clients.kubernetes.signals.cluster_autoscaler import CSI_DRIVERS, DELAY_DELETION, SCALE_DOWN_DISABLED
 from trimtab.clients.kubernetes.signals.karpenter import DO_NOT_DISRUPT
 from trimtab.clients.kubernetes.signals.ours import STEERED
 from trimtab.clients.kubernetes.signals.well_known import NODE_READY
@@ -20,6 +20,14 @@ from trimtab.clients.snapshots.objects.dictionary import Dictionary
 from trimtab.clients.snapshots.objects.placement_rules import taints
 from trimtab.clients.snapshots.objects.times import timestamp
 from trimtab.v1 import snapshot_pb2 as pb
+
+IN_TREE_LIMITS = {
+    "aws-ebs": "ebs.csi.aws.com",
+    "azure-disk": "disk.csi.azure.com",
+    "cinder": "cinder.csi.openstack.org",
+    "gce-pd": "pd.csi.storage.gke.io",
+}
+"""Resources with attach limits that do not name the driver."""
 
 
 def node_row(
@@ -57,7 +65,32 @@ def template_row(node: Node, dictionary: Dictionary) -> pb.NodeTemplate:
     """Return the row of a new node of a group. Errors: as `node_row`."""
     row = pb.NodeTemplate()
     _add_shared(row, node, dictionary)
+    limits = _stated_limits(node)
+    row.attach_limits.extend(
+        pb.AttachLimit(driver=dictionary.string(driver), count=count) for driver, count in sorted(limits.items())
+    )
     return row
+
+
+def _stated_limits(node: Node) -> dict[str, int]:
+    """Return the attach limits by CSI driver that a template states: in resources, or in the Cluster Autoscaler's
+    annotation, which wins. Errors: FieldError."""
+    meta, status = node.metadata or ObjectMeta(), node.status or NodeStatus()
+    found: dict[str, int] = {}
+    with below("status.allocatable"):
+        for name, nano in amounts(status.allocatable or status.capacity).items():
+            if name.startswith("attachable-volumes-"):
+                kind = name.removeprefix("attachable-volumes-")
+                driver = IN_TREE_LIMITS.get(kind) or kind.removeprefix("csi-")
+                found[driver] = min(amount_of(name, nano), 2**31 - 1)
+    text = (meta.annotations or {}).get(CSI_DRIVERS.key, "")
+    for part in filter(None, map(str.strip, text.split(","))):
+        driver, _, count = map(str.strip, part.partition("="))
+        if not driver or not (count.isascii() and count.isdigit()) or int(count) >= 2**31:
+            path, remedy = f"metadata.annotations[{CSI_DRIVERS.key}]", "write DRIVER=COUNT, as ebs.csi.aws.com=25"
+            raise FieldError(path, f"{part!r} states no limit", remedy)
+        found[driver] = int(count)
+    return found
 
 
 def _add_shared(row: pb.Node | pb.NodeTemplate, node: Node, dictionary: Dictionary) -> None:

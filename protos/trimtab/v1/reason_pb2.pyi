@@ -1298,6 +1298,10 @@ class SkippedPodReason(_message.Message):
         fewer pods of the gang exist than its minimum; `ScaleUpDecision.gangs`
         says which.
         """
+        BEYOND_GANG_MINIMUM: SkippedPodReason._Code.ValueType  # 61
+        """The minimum of its gang runs or gets places, and
+        `GangSettings.serve_optional_members` is false.
+        """
         CAPACITY_REQUESTED: SkippedPodReason._Code.ValueType  # 80
         """It names a ProvisioningRequest that holds room for it, or for which room is
         sought.
@@ -1322,6 +1326,10 @@ class SkippedPodReason(_message.Message):
     """The scheduler holds it: its pod group does not exist or cannot be read, or
     fewer pods of the gang exist than its minimum; `ScaleUpDecision.gangs`
     says which.
+    """
+    BEYOND_GANG_MINIMUM: SkippedPodReason.Code.ValueType  # 61
+    """The minimum of its gang runs or gets places, and
+    `GangSettings.serve_optional_members` is false.
     """
     CAPACITY_REQUESTED: SkippedPodReason.Code.ValueType  # 80
     """It names a ProvisioningRequest that holds room for it, or for which room is

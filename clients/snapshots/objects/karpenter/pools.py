@@ -299,7 +299,8 @@ class _PoolReader:
     def _add_startup_taints(self, pools: Sequence[NodePool]) -> None:
         templates = [pool.spec.template.spec for pool in pools if pool.spec and pool.spec.template]
         keys = {taint.key for spec in templates if spec is not None for taint in spec.startup_taints or ()}
-        self._settings.scale_up.startup_taints.keys.extend(sorted(filter(None, keys)))
+        if any(keys):
+            self._settings.scale_up.startup_taints.keys.extend(sorted(filter(None, keys)))
 
     def _add_notes(self, pools: Sequence[NodePool], groups: Sequence[NodeGroup]) -> None:
         growing = sum(1 for group in groups if group.spec and group.spec.template)

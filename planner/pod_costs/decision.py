@@ -26,6 +26,7 @@ from trimtab.planner.snapshot.columns import Bool
 from trimtab.planner.snapshot.references import take_or
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1 import reason_pb2
+from trimtab.words import counted
 
 Outcome = reason_pb2.PodCostsResult
 _NOTHING: Final = np.zeros(0, np.uint8)
@@ -125,7 +126,7 @@ def _notes(this: Round, settings: PodCostSettings) -> tuple[str, ...]:
     rows = this.snapshot.dangling.owner.row
     lost = int(np.count_nonzero(active(this.snapshot.pods)[rows]))
     if settings.targets and lost:
-        return (f"{lost} pods whose controllers the snapshot does not list get no deletion cost",)
+        return (f"{counted(lost, 'pod')} of controllers that the snapshot does not list: no deletion cost",)
     return ()
 
 

@@ -33,10 +33,12 @@ from trimtab.clients.snapshots.objects.karpenter.offers import MachineOffer
 from trimtab.clients.snapshots.objects.karpenter.pools import KarpenterObjects, nodes_of_deleted_claims, pool_groups
 from trimtab.clients.snapshots.objects.kubelet_versions import minor_of_kubelets
 from trimtab.clients.snapshots.objects.migration import Migration
+from trimtab.clients.snapshots.objects.misplaced_annotations import misplaced_annotation_notes
 from trimtab.clients.snapshots.objects.node_groups import Membership, group_row, shared_node_error, size_notes
 from trimtab.clients.snapshots.objects.nodes import node_notes, node_row, resource_names, unreported_note
+from trimtab.clients.snapshots.objects.not_read import not_read_notes
 from trimtab.clients.snapshots.objects.object_names import FREELY_NAMED, first_refused
-from trimtab.clients.snapshots.objects.objects import Objects, by_key, kind_problem, name_of
+from trimtab.clients.snapshots.objects.objects import Objects, by_key, name_of
 from trimtab.clients.snapshots.objects.owners import owner_row, pod_template, template_row
 from trimtab.clients.snapshots.objects.pod_groups import (
     GROUP_KINDS,
@@ -52,6 +54,7 @@ from trimtab.clients.snapshots.objects.slack_requests import slack_requests
 from trimtab.clients.snapshots.objects.volumes import Storage
 from trimtab.v1 import plan_pb2
 from trimtab.v1 import snapshot_pb2 as pb
+from trimtab.words import counted
 
 Progress = Callable[[int, int], None]
 """Called with (done, total), in one unit of work for the whole call; the last call has done == total."""
@@ -153,7 +156,7 @@ class _Builder:
         self._objects = objects
         self._sorted = {kind: _sorted_unique(objects, kind) for kind in objects.by_kind}
         self._snapshot = pb.ClusterSnapshot()
-        self._notes = [*objects.notes, *_skipped_notes(objects)]
+        self._notes = [*objects.notes, *not_read_notes(objects)]
         templates = [group.spec.template for group in self._of("NodeGroup") if group.spec and group.spec.template]
         self._dictionary = Dictionary(sorted(resource_names([*self._of("Node"), *templates])))
         self._priorities = priority_classes(self._of("PriorityClass"))
@@ -205,6 +208,7 @@ class _Builder:
 
     def _note_absent_kinds(self) -> None:
         self._notes.extend(absent_notes(self._objects, self._snapshot))
+        self._notes.extend(misplaced_annotation_notes(self._objects))
 
     def _of(self, kind: str) -> list[Any]:
         return self._sorted.get(kind, [])
@@ -310,7 +314,9 @@ class _Builder:
         absent = sorted(set((group.spec and group.spec.nodes) or ()) - nodes.keys())
         if absent:
             shown = ", ".join(absent[:3]) + (", …" if len(absent) > 3 else "")
-            self._notes.append(f"NodeGroup {group.metadata.name} names {len(absent)} nodes not in the input: {shown}")
+            self._notes.append(
+                f"NodeGroup {group.metadata.name} names {counted(len(absent), 'node')} not in the input: {shown}"
+            )
 
     def _owners(self, wanted: set[str]) -> None:
         """Add the rows of controllers that own a pod of the input, or want replicas and may have owned one before, and
@@ -461,13 +467,6 @@ def is_listed(row: pb.Owner, owners: Set[str]) -> bool:
     return row.uid in owners or row.HasField("pod_template") or (row.kind != "Deployment" and row.desired_replicas > 0)
 
 
-def _skipped_notes(objects: Objects) -> list[str]:
-    return [
-        f"skipped {count} of {kind}" + ("" if kind_problem(*kind.split(" ", 1)) else ": not needed")
-        for kind, count in sorted(objects.skipped.items())
-    ]
-
-
 def _check_names(objects: Objects, kind: str, items: list[Any]) -> None:
     """Check names and namespaces as the API server does. Errors: ObjectError."""
     if kind in FREELY_NAMED:
@@ -481,7 +480,9 @@ def _check_names(objects: Objects, kind: str, items: list[Any]) -> None:
 def _sorted_unique(objects: Objects, kind: str) -> list[Any]:
     """Return the objects of a kind sorted by (namespace, name). Errors: ObjectError for no name or a duplicate."""
     items = objects.of(kind)
-    for one in items:
+    for at, one in enumerate(items):
+        if kind == "Pod" and one.metadata is not None and not one.metadata.name and one.metadata.generate_name:
+            one.metadata.name = f"{one.metadata.generate_name}{at}"
         if one.metadata is None or not one.metadata.name:
             error = FieldError("metadata.name", "it is missing", "give every object a name")
             raise objects.error(kind, one, error)

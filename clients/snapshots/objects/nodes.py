@@ -17,12 +17,14 @@ from trimtab.clients.snapshots.objects.dictionary import Dictionary
 from trimtab.clients.snapshots.objects.placement_rules import taints
 from trimtab.clients.snapshots.objects.times import timestamp
 from trimtab.v1 import snapshot_pb2 as pb
+from trimtab.words import counted
 
 SCALE_DOWN_DISABLED = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
 STEERED = "trimtab.dev/steered"
 """Marks a node that `trimtab steer` protects: the annotation named by its value comes from a plan, not from an
 operator, and must not influence the next plan."""
 DELAY_DELETION_PREFIX = "delay-deletion.cluster-autoscaler.kubernetes.io/"
+_HAVE = ("has", "have")
 
 
 def node_row(
@@ -96,7 +98,7 @@ def node_notes(nodes: Iterable[Node], rows: Iterable[pb.Node]) -> list[str]:
             notes.extend(_cut_notes(node))
     if silent:
         shown = ", ".join(silent[:3]) + (", …" if len(silent) > 3 else "")
-        notes.append(f"{len(silent)} nodes have no status.allocatable, so nothing fits them: {shown}")
+        notes.append(f"{counted(len(silent), 'node', _HAVE)} no status.allocatable, so nothing fits there: {shown}")
     return notes
 
 
@@ -113,8 +115,8 @@ def unreported_note(nodes: Iterable[Node]) -> list[str]:
         return []
     shown = ", ".join(silent[:3]) + (", …" if len(silent) > 3 else "")
     return [
-        f"{len(silent)} nodes have no condition Ready in status.conditions, so they count as not ready, and no pod is "
-        f"placed on them: {shown}; give whole nodes, as `kubectl get nodes -o json` prints them"
+        f"{counted(len(silent), 'node', _HAVE)} no condition Ready in status.conditions, so it counts as not ready, "
+        f"and no pod is placed there: {shown}; give whole nodes, as `kubectl get nodes -o json` prints them"
     ]
 
 

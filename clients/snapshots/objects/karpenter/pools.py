@@ -58,6 +58,7 @@ from trimtab.clients.snapshots.objects.karpenter.pool_settings import (
 from trimtab.clients.snapshots.objects.karpenter.requirements import PoolRules, rules_of
 from trimtab.clients.snapshots.objects.node_groups import Membership
 from trimtab.v1 import plan_pb2
+from trimtab.words import counted
 
 MOST_VARIANTS: Final = 16
 """Most groups of one pool and offering that differ in labels for which the pool allows several values."""
@@ -301,7 +302,8 @@ class _PoolReader:
         growing = sum(1 for group in groups if group.spec and group.spec.template)
         source = "that nodes and NodeClaims have now; --offers FILE gives all" if self._is_inferred else "of the file"
         self._notes.append(
-            f"{len(pools)} NodePools with {len(self._offers)} offerings {source}: {growing} node groups that may grow"
+            f"{counted(len(pools), 'NodePool')} with {counted(len(self._offers), 'offering')} {source}: "
+            f"{counted(growing, 'node group')} that may grow"
         )
         for key, names in sorted(self._ignored.items()):
             self._notes.append(
@@ -310,7 +312,9 @@ class _PoolReader:
             )
         absent = Counter(pool for (pool, _, _), nodes in self._members.items() for _ in nodes)
         for name, count in sorted(absent.items()):
-            self._notes.append(f"NodePool {name}: it is not in the input, so its {count} nodes are in no node group")
+            self._notes.append(
+                f"NodePool {name}: it is not in the input, so {counted(count, 'node', ('is', 'are'))} in no node group"
+            )
         ended = [_name(pool) for pool in pools if _is_bounded_in_time(pool)]
         if ended:
             self._notes.append(

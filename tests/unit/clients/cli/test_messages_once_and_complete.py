@@ -35,7 +35,7 @@ def test_an_explained_node_names_every_pod_that_must_not_be_evicted(trimtab: Run
         "It stays: a pod must not be evicted (BLOCKED_BY_POD).\n"
         "Its utilization is 10 %.\n"
         "3 pods of it must not be evicted:\n"
-        "  Pod default/bare has no controller that would create it again (NOT_REPLICATED).\n"
+        "  Pod default/bare has no controller that is known to create it again (NOT_REPLICATED).\n"
         "  Pod default/db-0 has a PodDisruptionBudget that does not allow its eviction (NOT_ENOUGH_PDB).\n"
         "  Budget default/db: no eviction allowed (1 of 1 pods healthy, 1 required).\n"
         "  Pod default/keeps keeps data on the node (emptyDir or hostPath) (LOCAL_STORAGE_REQUESTED).\n"

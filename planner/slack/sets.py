@@ -18,7 +18,6 @@ from trimtab.planner.slack.schedules import Demand, in_force
 from trimtab.planner.slack.settings import SlackSettings
 from trimtab.planner.slack.sizes import SPREAD_OUT, Amounts
 from trimtab.v1 import plan_pb2 as pb
-from trimtab.words import counted
 
 Kind = pb.PlaceholderKind
 NAMESPACE: Final = "default"
@@ -70,9 +69,7 @@ class _SetCollector:
         most = MOST - self._total
         if one.number > most:
             most = 0 if one.is_gang else most
-            self.problems.append(
-                f"{one.name}: {counted(one.number, 'placeholder', ('is', 'are'))} requested; kept: {most}"
-            )
+            self.problems.append(f"{one.name}: {one.number} placeholders are requested, of which {most} are kept")
         one = one._replace(number=min(one.number, most))
         self._total += one.number
         if one.number > 0:

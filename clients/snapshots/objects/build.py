@@ -207,8 +207,7 @@ class _Builder:
             self._snapshot.capacity_requests.CopyFrom(requests)
 
     def _note_absent_kinds(self) -> None:
-        self._notes.extend(absent_notes(self._objects, self._snapshot))
-        self._notes.extend(misplaced_annotation_notes(self._objects))
+        self._notes += [*absent_notes(self._objects, self._snapshot), *misplaced_annotation_notes(self._objects)]
 
     def _of(self, kind: str) -> list[Any]:
         return self._sorted.get(kind, [])

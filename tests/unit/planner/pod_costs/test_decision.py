@@ -389,7 +389,7 @@ def test_one_pod_that_cannot_be_ranked_leaves_its_whole_group_and_no_other(
 def test_a_pod_whose_controller_is_not_listed_is_noted() -> None:
     answer = decide([*nodes(), pod("p", node="a1", owner=WEB)], BALANCE)
     assert not answer.pod_costs.groups
-    assert "1 pods whose controllers" in " ".join(answer.diagnostics.notes)
+    assert "1 pod of controllers that the snapshot does not list" in " ".join(answer.diagnostics.notes)
 
 
 @pytest.mark.parametrize("size", [1, 150, 400])

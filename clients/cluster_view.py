@@ -57,6 +57,12 @@ class _LookupColumns(NamedTuple):
     flags: bytes
 
 
+def first_indices(texts: Sequence[str]) -> Int32:
+    """Return the first index of each text, so that equal texts of a dictionary have one index. int32[texts]."""
+    first: dict[str, int] = {}
+    return np.array([first.setdefault(text, at) for at, text in enumerate(texts)], np.int32)
+
+
 def alone(keys: Sequence[str]) -> str:
     """Return pods without known controller in one text: "pod a/b", "3 pods without known controller (a/b, a/c, …)"."""
     if len(keys) == 1:

@@ -17,8 +17,11 @@ kernels, even where the environment tells Python otherwise, as images of contain
 import gc
 import os
 import sys
+import time
 from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -34,6 +37,9 @@ from trimtab.clients.rpc.collection import collection_paused
 WITH_PROCESSES: Final = frozenset({"contract", "e2e"})
 """Folders of tests that start planner, actuator, commands or a control plane, and wait for them."""
 
+# Checkouts share what they compile, where numba looks for it once it is imported; nothing depends on what is there.
+_KERNELS: Final = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "trimtab" / "kernels"
+os.environ.setdefault("NUMBA_CACHE_DIR", str(_KERNELS))
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 for _size in ("COLUMNS", "LINES"):
@@ -50,6 +56,16 @@ settings.register_profile(
 )
 settings.register_profile(EXPLORE, settings.get_profile("trimtab"), max_examples=EXPLORED, derandomize=False)
 settings.load_profile("trimtab")
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Remove compiled kernels of two weeks ago from the folder that checkouts share: most are of changed sources."""
+    if hasattr(session.config, "workerinput") or not _KERNELS.is_dir():
+        return
+    for path in _KERNELS.rglob("*.nb[ci]"):
+        with suppress(FileNotFoundError):
+            if time.time() - path.stat().st_mtime > 14 * 86400:
+                path.unlink()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 from trimtab.clients.advice.advise import AdviceOptions, AdviceSearch, base_plan
 from trimtab.clients.advice.counterfactuals import Counterfactuals, PlannerCalls
-from trimtab.clients.advice.levers import objects, pods
+from trimtab.clients.advice.levers import budgets, pods
 from trimtab.clients.advice.levers.lever import BasePlan, Lever
 from trimtab.clients.advice.result import Advice
 from trimtab.clients.advice.workloads import WorkloadName
@@ -87,7 +87,7 @@ def explain_workload(
 
 
 def _levers(base: BasePlan) -> Iterator[Lever]:
-    for find in (pods.evictable, pods.placement, objects.budgets, objects.several_budgets):
+    for find in (pods.evictable, pods.placement, budgets.budgets, budgets.several_budgets):
         yield from find(base)
 
 

@@ -1,12 +1,15 @@
 """Expected failures of a command: one message on stderr, then an exit code.
 
 2 = the input is at fault, and the message names the place; 1 = anything else. Bugs are not hidden: an unexpected
-exception keeps its traceback.
+exception keeps its traceback. A decision that ended with an error of the planner has no answer: whatever the command
+printed, it exits with 1 and says which.
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Final
 
 from trimtab.clients.documents.output import visible
 from trimtab.clients.kubernetes.object_errors import InvalidInputError as UnreadableError
@@ -25,9 +28,35 @@ class FailedError(Exception):
     """The command failed although the input was fine."""
 
 
+_FAILED_DECISIONS: Final[ContextVar[set[str] | None]] = ContextVar("failed_decisions", default=None)
+
+
+def note_failed(decisions: Iterable[str]) -> None:
+    """Note decisions that ended with an error of the planner, for the exit code of the command that is running."""
+    noted = _FAILED_DECISIONS.get()
+    if noted is not None:
+        noted.update(decisions)
+
+
 @contextmanager
 def explained() -> Iterator[None]:
     """Turn expected failures into a message and an exit code."""
+    failed: set[str] = set()
+    token = _FAILED_DECISIONS.set(failed)
+    try:
+        with _expected():
+            yield
+    except SystemExit as leaving:
+        if leaving.code or not failed:
+            raise
+    finally:
+        _FAILED_DECISIONS.reset(token)
+    if failed:
+        _leave(f"the planner failed to decide on {', '.join(sorted(failed))}; nothing printed answers it", FAILED)
+
+
+@contextmanager
+def _expected() -> Iterator[None]:
     try:
         yield
     except (UsageError, UnreadableError, AddressError) as error:

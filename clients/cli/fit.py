@@ -13,6 +13,7 @@ from trimtab.clients.cli.output import Format, print_document, stdout_console
 from trimtab.clients.cli.plan import CommandOptions
 from trimtab.clients.cli.planners import open_planner
 from trimtab.clients.cluster_view import ClusterView
+from trimtab.clients.documents.output import escaped
 from trimtab.v1 import planner_pb2, reason_pb2
 
 _NAMES = {value: name for name, value in reason_pb2.PredicateReason.Code.items()}
@@ -68,5 +69,5 @@ def _print_lines(answers: Iterable[planner_pb2.CheckFitResponse]) -> None:
 def _write(lines: list[bytes]) -> None:
     """Write the lines and clear them."""
     if lines:
-        sys.stdout.write(b"\n".join(lines).decode() + "\n")
+        sys.stdout.write(escaped(b"\n".join(lines).decode()) + "\n")
         lines.clear()

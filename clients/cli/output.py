@@ -19,7 +19,7 @@ from rich.padding import Padding
 from rich.segment import Segment
 from rich.text import Text
 
-from trimtab.clients.documents.output import visible
+from trimtab.clients.documents.output import escaped, is_visible, visible
 from trimtab.clients.json_form import json_form
 
 PIPED_WIDTH = 120
@@ -49,9 +49,14 @@ class _PlainDumper(yaml.CSafeDumper):
 def print_document(document: Any, form: Format) -> None:
     """Print a document as JSON or YAML on stdout."""
     if form is Format.YAML:
-        yaml.dump(document, sys.stdout, Dumper=_PlainDumper, sort_keys=False, allow_unicode=True)
+        text = _yaml(document, allow_unicode=True)
+        sys.stdout.write(text if is_visible(text) else _yaml(document, allow_unicode=False))
     else:
-        sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+        sys.stdout.write(escaped(json.dumps(document, indent=2, ensure_ascii=False)) + "\n")
+
+
+def _yaml(document: Any, *, allow_unicode: bool) -> str:
+    return str(yaml.dump(document, Dumper=_PlainDumper, sort_keys=False, allow_unicode=allow_unicode))
 
 
 class SafeConsole(Console):

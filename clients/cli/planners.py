@@ -8,8 +8,9 @@ from typing import Protocol
 import grpc
 import structlog
 
-from trimtab.clients.cli.failures import FailedError, UsageError
+from trimtab.clients.cli.failures import FailedError, UsageError, note_failed
 from trimtab.clients.cli.output import is_quiet, stderr_console
+from trimtab.clients.decisions import failed_fields
 from trimtab.clients.json_form import setting_problem
 from trimtab.clients.reference_loop.planner_session import GrpcLink, PlannerLink
 from trimtab.clients.required_features import require_features
@@ -47,12 +48,35 @@ def open_planner(address: str | None, settings: Path | None = None) -> Iterator[
     """
     if address is None:
         with _settings_failures(settings):
-            yield _InProcess()
+            yield _NotingPlanner(_InProcess())
         return
     from trimtab.clients.planner_client import PlannerClient
 
     with _settings_failures(settings), address_failures(address), PlannerClient(address) as client:
-        yield client
+        yield _NotingPlanner(client)
+
+
+class _NotingPlanner:
+    """A planner of which failed decisions are noted for the command's exit code."""
+
+    def __init__(self, planner: PlannerAccess) -> None:
+        self._planner = planner
+        self.check_fit = planner.check_fit
+
+    def plan(self, snapshot: snapshot_pb2.ClusterSnapshot, request: plan_pb2.PlanRequest) -> plan_pb2.PlanResponse:
+        """Return the answer to `Plan`."""
+        return self._noted(self._planner.plan(snapshot, request))
+
+    def plan_delta(
+        self, delta: snapshot_pb2.SnapshotDelta, base_version: str, request: plan_pb2.PlanRequest
+    ) -> plan_pb2.PlanResponse:
+        """Return the answer to `Plan` over the difference to a snapshot that was sent before."""
+        return self._noted(self._planner.plan_delta(delta, base_version, request))
+
+    @staticmethod
+    def _noted(answer: plan_pb2.PlanResponse) -> plan_pb2.PlanResponse:
+        note_failed(failed_fields(answer))
+        return answer
 
 
 @contextmanager

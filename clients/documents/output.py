@@ -7,10 +7,10 @@ import re
 import secrets
 import stat
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 _NEW_MODE: Final = 0o666
-_CONTROL: Final = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+_CONTROL: Final = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 """Control characters except the line feed, and characters that change the direction or line of the text after them."""
 
 
@@ -38,6 +38,27 @@ def write_whole(path: Path, data: bytes, mode: int | None = None) -> None:
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
+
+
+def visible_texts(document: Any) -> Any:
+    """Return a document as for JSON, for people: its texts, and keys of its objects, are `visible`."""
+    if isinstance(document, str):
+        return visible(document)
+    if isinstance(document, dict):
+        return {visible_texts(key): visible_texts(value) for key, value in document.items()}
+    return [visible_texts(one) for one in document] if isinstance(document, (list, tuple)) else document
+
+
+def escaped(json_text: str) -> str:
+    """Return JSON for programs that people may see in a terminal, too: the same document, with such characters as
+    escapes.
+    """
+    return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", json_text)
+
+
+def is_visible(text: str) -> bool:
+    """Return whether a text has no such characters."""
+    return _CONTROL.search(text) is None
 
 
 def visible(text: str) -> str:

@@ -128,9 +128,10 @@ def _merge(state: plan_pb2.ReplacementState, column: plan_pb2.NodeTimes, times: 
     if not state.strings:
         state.strings.append("")
     known = {name: index for index, name in enumerate(state.strings)}
-    nodes = np.frombuffer(column.node, "<i4").tolist()
-    merged = dict(zip(nodes, np.frombuffer(column.time_ns, "<i8").tolist(), strict=True))
-    for name, until_ns in sorted(times.items()):
+    names = [state.strings[index] for index in np.frombuffer(column.node, "<i4").tolist()]
+    merged: dict[int, int] = {}
+    own = zip(names, np.frombuffer(column.time_ns, "<i8").tolist(), strict=True)
+    for name, until_ns in (*own, *sorted(times.items())):
         if name not in known:
             known[name] = len(state.strings)
             state.strings.append(name)

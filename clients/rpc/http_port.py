@@ -19,6 +19,7 @@ from urllib.parse import unquote
 
 import structlog
 
+from trimtab.clients.documents.output import visible
 from trimtab.clients.rpc.callers import peer_identities
 
 _REQUEST_S: Final = 2.0
@@ -180,8 +181,8 @@ def serve_http(host: str, port: int, tls: Callable[[], ssl.SSLContext] | None, p
 
 
 def plain(status: str, text: str) -> HttpAnswer:
-    """Return an answer with a line of text."""
-    return HttpAnswer(status, text.encode() + b"\n")
+    """Return an answer with a line of text, which may repeat what the caller sent."""
+    return HttpAnswer(status, visible(text).encode() + b"\n")
 
 
 def _listen(address: tuple[str, int]) -> socket.socket:

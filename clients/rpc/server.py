@@ -54,6 +54,9 @@ _OPTIONS: Final = (
     # Calls that Python has not seen yet; beyond this number gRPC ends them, without our error details.
     ("grpc.server.max_pending_requests", 100_000),
     ("grpc.server.max_pending_requests_hard_limit", 100_000),
+    # Nor does gRPC cancel them after 30 s, without our error details, while other calls keep Python busy: they are
+    # refused once they are seen, unless their deadline has passed.
+    ("grpc.server_max_unrequested_time_in_server", 3600),
 )
 
 _SETTLE_S: Final = 5.0

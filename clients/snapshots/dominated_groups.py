@@ -2,24 +2,62 @@
 costs no more and offers at least as much.
 
 Decides which groups may be left out without a change of what the cheapest plan costs: those without nodes, minimum or
-back-off. Two groups cannot be told apart if their templates have the same taints, attach limits and features, and the
-same values of every label that a pod, a volume or a setting reads. Where a limit counts a resource, both must have the
-same amount of it. A group without a price is never left out, nor does it replace another.
+back-off. Two groups cannot be told apart if everything is the same that may decide where a pod fits, whatever that is:
+
+- all fields of the group, of its template and of its declared devices, except those of `IRRELEVANT`. A field that the
+  contract gains is compared until somebody lists it there.
+- of the labels, those whose keys occur anywhere in the snapshot or the settings but in label sets and in what describes
+  nodes (`DESCRIBING`), as whoever reads a label names its key; and those that planners read by themselves
+  (`ALWAYS_READ`), or under another name (`ALIASES`).
+
+Equal texts may have several indices in a snapshot, so texts are compared, and indices where they only can say that two
+groups are the same. Where a limit counts a resource, both must have the same amount of it. A group without a price is
+never left out, nor does it replace another; nor is any where an expander looks at more than prices.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
 from numpy.typing import NDArray
 
+from trimtab.clients.snapshots.deltas.renumbering import STRING_FIELDS
 from trimtab.v1 import plan_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 
 ROOM: Final = 1000
 """A group that can grow by so many nodes has room for all that a plan adds."""
-_ALWAYS_READ: Final = ("karpenter.sh/nodepool", "cloud.google.com/gke-accelerator")
+IRRELEVANT: Final = {
+    "NodeGroup": ("id", "max_size", "price_per_hour", "template"),
+    "NodeTemplate": ("label_set", "allocatable", "capacity"),
+    "TemplateSlices": ("node_group",),
+}
+"""Fields that are not compared for equality: names, and what is compared in another way."""
+DESCRIBING: Final = frozenset(("strings", "resources", "label_sets", "namespaces", "nodes", "node_groups"))
+"""Tables of the snapshot that describe nodes and labels, and read none of these."""
+ALWAYS_READ: Final = frozenset(
+    (
+        "karpenter.sh/nodepool", "cloud.google.com/gke-accelerator", "karpenter.sh/capacity-type",
+        "eks.amazonaws.com/capacityType", "cloud.google.com/gke-spot", "kubernetes.azure.com/scalesetpriority",
+        "zalando.org/scaling-priority",
+    )
+)  # fmt: skip
+"""Labels of nodes that planners read whatever the snapshot says."""
+ALIASES: Final = (
+    ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"),
+    ("topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"),
+    ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type"),
+)
+"""Labels of which who reads one may be given the other."""
+_BY_PRICE: Final = (
+    plan_pb2.Expander.UNSPECIFIED,
+    plan_pb2.Expander.PRICE,
+    plan_pb2.Expander.CHEAPEST_PLAN,
+    plan_pb2.Expander.RANDOM,
+)
 
 
 class _Template(NamedTuple):
@@ -34,26 +72,22 @@ class _Template(NamedTuple):
 
 def leave_out_dominated(snapshot: pb.ClusterSnapshot, settings: plan_pb2.PlanSettings) -> int:
     """Take such groups out of a snapshot, in place; return how many. O(groups * those that stay in each class)."""
+    if any(expander not in _BY_PRICE for expander in settings.scale_up.expanders):
+        return 0
     limited = [
         place
         for place, name in enumerate(snapshot.resources)
         if any(limit.resource == name for limit in settings.planner.limits)
     ]
-    read = labels_read(snapshot, settings)
-    labels = _LabelSetValues(snapshot, read)
+    labels = _LabelSetTexts(snapshot, labels_read(snapshot, settings))
     used = {node.node_group for node in snapshot.nodes}
+    used.update(settings.node_groups, _texts(snapshot.actuation_status, None))
+    declared = {one.node_group: _rest(one) for one in snapshot.devices.templates}
     classes: dict[tuple[object, ...], list[_Template]] = defaultdict(list)
     for place, group in enumerate(snapshot.node_groups):
         if _is_comparable(group, used):
             template = group.template
-            alike = (
-                labels.of(template.label_set),
-                tuple((one.key, one.value, one.effect) for one in template.taints),
-                tuple((one.driver, one.count) for one in template.attach_limits),
-                tuple(template.declared_features),
-                template.volume_drivers.SerializeToString(deterministic=True),
-                tuple(one.SerializeToString(deterministic=True) for one in template.daemonset_pods),
-            )
+            alike = _rest(group), _rest(template), labels.of(template.label_set), declared.get(group.id)
             classes[alike].append(_Template(place, group.price_per_hour, _offered(template, limited, snapshot)))
     dropped = {place for members in classes.values() for place in _dominated(members)}
     if dropped:
@@ -61,6 +95,15 @@ def leave_out_dominated(snapshot: pb.ClusterSnapshot, settings: plan_pb2.PlanSet
         del snapshot.node_groups[:]
         snapshot.node_groups.extend(kept)
     return len(dropped)
+
+
+def _rest(message: Message) -> bytes:
+    """Return a message without the fields that are irrelevant, as bytes."""
+    copy = type(message)()
+    copy.CopyFrom(message)
+    for name in IRRELEVANT[message.DESCRIPTOR.name]:
+        copy.ClearField(name)
+    return copy.SerializeToString(deterministic=True)
 
 
 def _is_comparable(group: pb.NodeGroup, used: set[str]) -> bool:
@@ -102,46 +145,58 @@ def _dominated(members: Sequence[_Template]) -> list[int]:
     return dropped
 
 
-class _LabelSetValues:
+class _LabelSetTexts:
     """The values of some labels in label sets."""
 
-    def __init__(self, snapshot: pb.ClusterSnapshot, read: frozenset[int]) -> None:
+    def __init__(self, snapshot: pb.ClusterSnapshot, read: frozenset[str]) -> None:
         sets = snapshot.label_sets
         self._offsets = np.frombuffer(sets.offsets, "<i4").tolist()
         self._keys = np.frombuffer(sets.keys, "<i4").tolist()
         self._values = np.frombuffer(sets.values, "<i4").tolist()
-        self._read = read
+        self._texts, self._read = snapshot.strings, read
+        self._known: dict[int, tuple[tuple[str, str], ...]] = {}
 
-    def of(self, label_set: int) -> tuple[tuple[int, int], ...]:
-        """Return the (key, value) pairs that count, as string indices."""
+    def of(self, label_set: int) -> tuple[tuple[str, str], ...]:
+        """Return the labels that count, by key."""
         if not self._offsets:
             return ()
-        inside = range(self._offsets[label_set], self._offsets[label_set + 1])
-        return tuple((self._keys[i], self._values[i]) for i in inside if self._keys[i] in self._read)
+        if label_set not in self._known:
+            inside = range(self._offsets[label_set], self._offsets[label_set + 1])
+            pairs = ((self._texts[self._keys[at]], self._texts[self._values[at]]) for at in inside)
+            self._known[label_set] = tuple(sorted(pair for pair in pairs if pair[0] in self._read))
+        return self._known[label_set]
 
 
-def labels_read(snapshot: pb.ClusterSnapshot, settings: plan_pb2.PlanSettings) -> frozenset[int]:
-    """Return the keys of the labels that something reads, as string indices."""
-    found = {key for spec in snapshot.pod_specs for key in _keys_of(spec)}
-    for volume in snapshot.volumes:
-        found.update(_selector_keys(volume.node_affinity))
-        found.update(pair.key for pair in volume.zone_labels)
-    named = {*_ALWAYS_READ, *settings.planner.balance.compared_labels}
-    selectors = [*(one.nodes for one in settings.planner.limits), *(one.nodes for one in settings.slack.pools)]
-    for selector in selectors:
-        named.update(selector.match_labels)
-        named.update(one.key for one in selector.match_expressions)
-    found.update(place for place, text in enumerate(snapshot.strings) if text in named)
+def labels_read(snapshot: pb.ClusterSnapshot, settings: plan_pb2.PlanSettings) -> frozenset[str]:
+    """Return the texts that may be keys of labels which something reads."""
+    found = {*ALWAYS_READ, *_texts(settings, None)}
+    for field, value in snapshot.ListFields():
+        if field.name not in DESCRIBING and field.message_type is not None:
+            # Of a message with a dictionary of its own, all texts count.
+            own = "strings" in field.message_type.fields_by_name or "dictionary" in field.message_type.fields_by_name
+            strings = None if own else snapshot.strings
+            for one in value if field.is_repeated else (value,):
+                found.update(_texts(one, strings))
+    for names in ALIASES:
+        if not found.isdisjoint(names):
+            found.update(names)
     return frozenset(found)
 
 
-def _keys_of(spec: pb.PodSpec) -> Iterable[int]:
-    yield from (pair.key for pair in spec.node_selector)
-    yield from _selector_keys(spec.node_affinity)
-    yield from (one.topology_key for one in (*spec.pod_affinity, *spec.pod_anti_affinity))
-    yield from (one.term.topology_key for one in spec.preferred_pod_anti_affinity)
-    yield from (one.topology_key for one in spec.topology_spread)
-
-
-def _selector_keys(selector: pb.NodeSelector) -> Iterable[int]:
-    return (one.key for term in selector.terms for one in term.match_expressions)
+def _texts(message: Message, strings: Sequence[str] | None) -> Iterator[str]:
+    """Yield the texts of a message, keys of maps included. strings : of its indices, None = they count for nothing."""
+    indices = STRING_FIELDS.get(message.DESCRIPTOR, ()) if strings is not None else ()
+    for field, value in message.ListFields():
+        values: Iterable[Any] = value if field.is_repeated else (value,)
+        if field.message_type is not None and field.message_type.GetOptions().map_entry:
+            yield from (key for key in value if isinstance(key, str))
+            values = value.values()
+            yield from (one for one in values if isinstance(one, str))
+            values = [one for one in values if isinstance(one, Message)]
+        if field.name in indices and strings is not None:
+            yield from (strings[index] for index in values)
+        elif field.type == FieldDescriptor.TYPE_STRING:
+            yield from values
+        elif field.type == FieldDescriptor.TYPE_MESSAGE:
+            for one in values:
+                yield from _texts(one, strings)

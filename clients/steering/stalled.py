@@ -91,7 +91,8 @@ def hold(state: plan_pb2.PlanState, nodes: Collection[str], now_ns: int, alone: 
         if name not in index:
             index[name] = len(scale_down.strings)
             scale_down.strings.append(name)
-    _drop(scale_down.unremovable, None if alone else {index[name] for name in nodes})
+    held = None if alone else {number for number, text in enumerate(scale_down.strings) if text in nodes}
+    _drop(scale_down.unremovable, held)
     failed, ours = scale_down.unremovable, [index[name] for name in sorted(nodes)]
     failed.node += np.array(ours, "<i4").tobytes()
     failed.time_ns += np.full(len(ours), now_ns, "<i8").tobytes()

@@ -12,6 +12,7 @@ from trimtab.planner.capacity_requests.give_back import HOLDS_ROOM, next_orders,
 from trimtab.planner.capacity_requests.loop import CapacityLoop, ServedRequest
 from trimtab.planner.capacity_requests.requests import those_that_name
 from trimtab.planner.capacity_requests.settings import CapacityRequestSettings
+from trimtab.planner.model.execution import asking, reserve_memory
 from trimtab.planner.model.settings import SECOND_NS
 from trimtab.planner.round.decision import Decided, Summary
 from trimtab.planner.round.round import BookedRoom, RoundInput
@@ -26,6 +27,7 @@ Coming = dict[int, tuple[int, int]]
 _LACKS_ROOM: Final = frozenset((Outcome.NOT_FOUND, Outcome.INVALID, Outcome.FAILED, Outcome.EXPIRED, Outcome.REVOKED))
 SEEKS_ROOM: Final = HOLDS_ROOM | {Outcome.NOT_FOUND, Outcome.INVALID}
 """Outcomes of requests whose pods wait for their room."""
+_BYTES_OF_REASON: Final = 150
 _DETAILS: Final = {
     Outcome.FAILED: "it asks for no second try",
     Outcome.EXPIRED: "room was sought for as long as it says, and not found",
@@ -63,7 +65,8 @@ def answer_of(loop: CapacityLoop, served: Sequence[ServedRequest], state: pb.Cap
     """Return the answer and the next state. O(requests + pods)."""
     result = pb.CapacityRequestsDecision()
     coming = groups_of_coming(loop)
-    for one in served:
+    for one in asking(served, every=1):
+        reserve_memory(_BYTES_OF_REASON * (len(one.lack.reasons) + len(one.lack.failed)), "what requests lack")
         result.requests.append(_answer(loop, one, coming))
     _add_splits(loop, served, result)
     lacking = any(one.outcome in _LACKS_ROOM for one in served)
@@ -165,9 +168,11 @@ def _add_splits(loop: CapacityLoop, served: Sequence[ServedRequest], result: pb.
         for node in np.unique(loop.state.pod_node[one.pods]).tolist():
             if node in position:
                 users[position[node]].add(one.request.request.key)
-    for group in sorted(set(loop.group_of)):
+    positions: dict[int, list[int]] = {}
+    for at, group in enumerate(loop.group_of):
+        positions.setdefault(group, []).append(at)
+    for group, members in sorted(positions.items()):
         row = loop.this.snapshot.groups[group]
-        members = [at for at, of in enumerate(loop.group_of) if of == group]
         price = None if math.isnan(row.price_per_hour) else row.price_per_hour * len(members)
         split = result.splits.add(
             node_group=row.id,

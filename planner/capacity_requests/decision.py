@@ -13,10 +13,12 @@ import numpy as np
 
 from trimtab.planner.capacity_requests.answer import answer_of, input_of, nothing_asked, summary_of
 from trimtab.planner.capacity_requests.give_back import add_useless
+from trimtab.planner.capacity_requests.lack import NO_LACK, Lack
 from trimtab.planner.capacity_requests.loop import CapacityLoop, RequestRows, ServedRequest
-from trimtab.planner.capacity_requests.requests import AnsweredRequest, answered_requests, waiting_consumers
+from trimtab.planner.capacity_requests.requests import MOST_PODS, AnsweredRequest, answered_requests, waiting_consumers
 from trimtab.planner.capacity_requests.settings import CapacityRequestSettings, Kind, resolve_capacity_requests
 from trimtab.planner.facts.nodes import being_deleted
+from trimtab.planner.model.execution import asking, reserve_memory
 from trimtab.planner.model.settings import SECOND_NS
 from trimtab.planner.placement.group_templates import growth_with
 from trimtab.planner.round.decision import Decided, Decision
@@ -28,6 +30,10 @@ from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.reason_pb2 import CapacityRequestsResult
 
 Outcome = pb.CapacityOutcome
+_TOO_MANY: Final = Lack(f"a plan seeks room for {MOST_PODS} pods at most, and requests before this one take them")
+_BYTES_OF_POD: Final = 150
+"""Memory of a pod for which room is sought, in the simulation and among those that hold room."""
+_BYTES_OF_SET: Final = 2000
 
 
 def decide(this: Round, settings: CapacityRequestSettings, state: pb.CapacityRequestsState | None) -> Decided:
@@ -36,8 +42,9 @@ def decide(this: Round, settings: CapacityRequestSettings, state: pb.CapacityReq
     if not answered and not (state is not None and state.orders):
         return nothing_asked(settings)
     sets = [(one, at) for one in answered if one.needs_room for at in range(len(one.missing))]
-    kinds = [_pod(one, at) for one, at in sets]
+    kinds = [_pod(one, at) for one, at in asking(sets)]
     counts = [one.missing[at] for one, at in sets]
+    reserve_memory(_BYTES_OF_POD * sum(counts) + _BYTES_OF_SET * len(sets), "pods of ProvisioningRequests")
     pods = tuple(chain.from_iterable(repeat(pod, count) for pod, count in zip(kinds, counts, strict=True)))
     bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.array(counts, np.int64))])
     names = [""] * len(pods)
@@ -69,7 +76,11 @@ def _rows(answered: tuple[AnsweredRequest, ...], first: int) -> list[RequestRows
 def _in_order(answered: tuple[AnsweredRequest, ...], served: list[ServedRequest]) -> list[ServedRequest]:
     """Return all requests by namespace and name, those included for which no room was sought."""
     nobody = np.zeros(0, np.int32)
-    rest = [ServedRequest(one, one.outcome, nobody, range(0)) for one in answered if not one.needs_room]
+    rest = [
+        ServedRequest(one, one.outcome, nobody, range(0), _TOO_MANY if one.outcome == Outcome.NOT_FOUND else NO_LACK)
+        for one in answered
+        if not one.needs_room
+    ]
     return sorted([*served, *rest], key=lambda one: (one.request.request.namespace, one.request.request.name))
 
 

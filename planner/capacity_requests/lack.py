@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from trimtab.planner.model.execution import reserve_memory
 from trimtab.planner.new_nodes.all_or_nothing import NewNodeRoom
 from trimtab.planner.new_nodes.sentences import GrowthInPlan, why_pending
 from trimtab.planner.placement.kernels.refusals import refusals
@@ -16,6 +17,7 @@ from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.snapshot.columns import Int32
 from trimtab.v1.reason_pb2 import NodeGroupReason
 
+_BYTES_OF_GROUP: Final = 300
 _NOTHING_KNOWN: Final = (NodeGroupReason.NO_TEMPLATE, NodeGroupReason.NODE_GROUP_INVALID)
 
 
@@ -40,13 +42,13 @@ def lack_of(room: NewNodeRoom | None, simulation: Simulation, left: Int32, order
     if room is None:
         return Lack(detail)
     reasons, failed = _why_groups(room, left)
-    helping = [group for group, reason in reasons.items() if reason == NodeGroupReason.UNSPECIFIED]
+    helping = [at for at, reason in enumerate(reasons.values()) if reason == NodeGroupReason.UNSPECIFIED]
     if helping:
-        most = int(room.limits.may_add[[reason == NodeGroupReason.UNSPECIFIED for reason in reasons.values()]].sum())
-        bound = min(most, room.most)
+        bound = min(int(room.limits.may_add[helping].sum()), room.most)
         why = f"{_groups(len(helping))} may get {bound} more nodes at most, which do not hold all of them"
-        for group in helping:
-            reasons[group] = _limit_after(room, group)
+        then = room.limits.reasons_when_full()
+        for at in helping:
+            reasons[room.groups[at].id] = int(then[at]) or int(NodeGroupReason.MAX_NEW_NODES_REACHED)
     else:
         resources = {room.groups[at].id: name for at, name in room.limits.binding_resources().items()}
         why = why_pending(reasons, failed, GrowthInPlan(set(), resources))
@@ -82,6 +84,7 @@ def _why_nodes(simulation: Simulation, pod: int, order: Int32) -> str:
 def _why_groups(room: NewNodeRoom, left: Int32) -> tuple[dict[str, int], dict[str, int]]:
     """Return why new nodes of each group do not help pods, UNSPECIFIED if they do, and the predicates that fail."""
     state, ids = room.packer.simulation.state, [group.id for group in room.groups]
+    reserve_memory(_BYTES_OF_GROUP * len(ids), "why node groups do not help ProvisioningRequests")
     if not ids:
         return {}, {}
     _, first = np.unique(state.pod_class[left], return_index=True)
@@ -97,10 +100,3 @@ def _why_groups(room: NewNodeRoom, left: Int32) -> tuple[dict[str, int], dict[st
             reasons[name] = int(NodeGroupReason.PREDICATE_FAILED)
             failed[name] = reasons_of(mask)[0]
     return reasons, failed
-
-
-def _limit_after(room: NewNodeRoom, name: str) -> int:
-    """Return why a group may not get more nodes than it may get now."""
-    at, limits = [group.id for group in room.groups].index(name), room.limits.copy()
-    limits.count_nodes(at, int(limits.may_add[at]))
-    return int(limits.reasons[at]) or int(NodeGroupReason.MAX_NEW_NODES_REACHED)

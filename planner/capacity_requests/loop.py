@@ -16,6 +16,7 @@ from trimtab.planner.capacity_requests.requests import AnsweredRequest
 from trimtab.planner.capacity_requests.settings import CapacityRequestSettings, Kind
 from trimtab.planner.cheapest.problem import PlanBounds
 from trimtab.planner.facts.nodes import being_deleted
+from trimtab.planner.model.execution import asking
 from trimtab.planner.model.settings.search import BEST
 from trimtab.planner.new_nodes.all_or_nothing import NewNodeRoom, place_all
 from trimtab.planner.placement.group_templates import group_templates, labels_by_group
@@ -100,14 +101,14 @@ class CapacityLoop:
     def run(self) -> list[ServedRequest]:
         """Serve all; the moves stay. Raises MoveLogFullError."""
         served = []
-        for one in self.rows:
+        for one in asking(self.rows, every=1):
             if one.request.outcome == Outcome.BOOKED:
                 served.append(self._hold(one))
                 commit(self.state)
         pending = pods_that_wait(self.this.snapshot, self.this.settings.expendable_priority)
         place_waiting_pods(self.this, pb.Decision.CAPACITY_REQUESTS, self.leaving, pending[~self.waiting[pending]])
         commit(self.state)
-        for one in self.rows:
+        for one in asking(self.rows, every=1):
             if one.request.outcome != Outcome.BOOKED:
                 served.append(self._serve(one))
                 commit(self.state)

@@ -4,23 +4,26 @@ What a request is follows from its object's conditions and the pods that name it
 loops. A pod that names a request and is on a node has started; it takes room itself, so that much less is booked.
 """
 
-from collections.abc import Mapping, Sequence, Set
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence, Set
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from trimtab.planner.capacity_requests.settings import CapacityRequestSettings
+from trimtab.planner.model.execution import asking
 from trimtab.planner.model.values import CapacityRequest, PodRequirements
 from trimtab.planner.snapshot.columns import NO_NODE, Bool, Snapshot
 from trimtab.v1 import plan_pb2 as pb
 
 Outcome = pb.CapacityOutcome
+MOST_PODS: Final = 1_000_000
+"""Most pods for which a plan seeks room: wrong numbers in some objects do not end the plan of others."""
 
 
 class AnsweredRequest(NamedTuple):
     """A request that is answered. kind : `CapacityClassKind.Code`; started : its pods on nodes; missing : pods of each
     set that have not started; outcome : `CapacityOutcome.Code` that follows from its conditions and the time alone,
-    UNSPECIFIED = room has to be found, BOOKED = it has to be held.
+    UNSPECIFIED = room has to be found, BOOKED = it has to be held, NOT_FOUND = a plan does not serve so many pods.
     """
 
     request: CapacityRequest
@@ -57,15 +60,21 @@ def answered_requests(snapshot: Snapshot, settings: CapacityRequestSettings, now
     if not settings.enabled or not served:
         return ()
     consumers = _consumers(snapshot, {one.key for one in served})
-    found = [_answered(one, settings, consumers.get(one.key, {}), now_s) for one in served]
-    return tuple(
-        sorted(
-            found,
-            key=lambda one: (
-                one.outcome != Outcome.BOOKED, -one.priority, one.request.created_s, one.request.key,
-            ),
-        )
-    )  # fmt: skip
+    found = [_answered(one, settings, consumers.get(one.key, {}), now_s) for one in asking(served)]
+    found.sort(key=lambda one: (one.outcome != Outcome.BOOKED, -one.priority, one.request.created_s, one.request.key))
+    return tuple(_within_bound(found))
+
+
+def _within_bound(answered: Sequence[AnsweredRequest]) -> Iterator[AnsweredRequest]:
+    """Yield the requests in their order; those whose pods are too many beside those before them get no room."""
+    left = MOST_PODS
+    for one in answered:
+        count = sum(one.missing) if one.needs_room else 0
+        if count > left:
+            yield one._replace(outcome=Outcome.NOT_FOUND)
+            continue
+        left -= count
+        yield one
 
 
 def _consumers(snapshot: Snapshot, keys: set[str]) -> Mapping[str, Mapping[PodRequirements, int]]:

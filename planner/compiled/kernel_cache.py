@@ -19,7 +19,7 @@ from types import FunctionType
 from typing import Any, Final
 
 import numba
-from numba.core import caching, dispatcher
+from numba.core import caching, config, dispatcher
 
 from trimtab.planner.compiled.content import content_of
 from trimtab.planner.compiled.folder import why_unsafe
@@ -139,10 +139,20 @@ class _Index(_INDEX_BASE):  # type: ignore[misc]
 
 
 class _Cache(_BASE):  # type: ignore[misc]
-    """numba's own cache, with a stamp of everything a kernel is built from instead of one of its file."""
+    """numba's own cache, with a stamp of everything a kernel is built from instead of one of its file.
+
+    Below NUMBA_CACHE_DIR, folders are named by modules, not by where the sources are, and files by the stamp: checkouts
+    share what they have in common, and none replaces what another one compiled.
+    """
 
     def __init__(self, function: FunctionType) -> None:
         super().__init__(function)
+        configured, place = str(vars(config)["CACHE_DIR"]), str(self._cache_path)
+        self._is_shared = bool(configured) and place.startswith(configured)
+        if self._is_shared:
+            place = str(Path(configured, function.__module__))
+            Path(place).mkdir(exist_ok=True)
+        self._cache_path: str = place
         self._stamped = False
         self._lock = KernelLock(self._cache_path, self._impl.filename_base)
 
@@ -173,5 +183,7 @@ class _Cache(_BASE):  # type: ignore[misc]
         it.
         """
         if not self._stamped:
-            self._cache_file = _Index(self._cache_path, self._impl.filename_base, content_of(self._py_func))
+            content = content_of(self._py_func)
+            name = f"{self._impl.filename_base}-{content[:16]}" if self._is_shared else self._impl.filename_base
+            self._cache_file = _Index(self._cache_path, name, content)
             self._stamped = True

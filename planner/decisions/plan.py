@@ -91,11 +91,21 @@ def plan_in_parts(
     The state of a decision that is not requested is returned unchanged. The caller sets `request_id`, `state_version`
     and the stages of the diagnostics.
     """
-    if resolve_planner(request.settings).gangs.count_missing and snapshot.pod_groups:
-        known, snapshot = snapshot, with_missing_members(snapshot)
-        if snapshot is not known:
-            # Nothing kept with the snapshot, or under its version, is of this one.
-            work = work._replace(cache=UNCACHED, encodings=WRITE_ALWAYS)
+    if not (resolve_planner(request.settings).gangs.count_missing and snapshot.pod_groups):
+        return _planned(snapshot, request, state, work, table)
+    whole, note = with_missing_members(snapshot)
+    if whole is not snapshot:
+        # Nothing kept with the snapshot, or under its version, is of this one.
+        work = work._replace(cache=UNCACHED, encodings=WRITE_ALWAYS)
+    planned = _planned(whole, request, state, work, table)
+    planned.answer.diagnostics.notes.extend([note] if note else [])
+    return planned
+
+
+def _planned(
+    snapshot: Snapshot, request: pb.PlanRequest, state: pb.PlanState | None, work: Work, table: Table
+) -> Planned:
+    """Take the decisions on all pods that count."""
     requested = [decision for decision in table if decision.code in request.decisions]
     settings: dict[int, Any] = {decision.code: decision.resolve(request.settings) for decision in requested}
     call = _PlanCall(

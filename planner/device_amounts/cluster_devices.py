@@ -20,6 +20,7 @@ from trimtab.planner.devices.model import (
     NodeSelection,
 )
 from trimtab.planner.devices.taint_rules import with_taint_rules
+from trimtab.planner.model.execution import asking, reserve_memory
 from trimtab.planner.model.values import CLASS_RESOURCE
 from trimtab.planner.snapshot.columns import (
     ADMIN_ACCESS,
@@ -36,6 +37,7 @@ from trimtab.planner.snapshot.columns import (
 
 LATEST_MINOR: Final = 37
 """The newest version of Kubernetes whose allocator is known, 1.37."""
+_SLICE_BYTES: Final = 700
 _GATES: Final = {
     "DRAAdminAccess": ("admin_access", 34),
     "DRAPrioritizedList": ("prioritized_list", 34),
@@ -82,6 +84,7 @@ def slices_of(devices: DeviceColumns, rows: Int64 | None = None) -> tuple[Device
         strict=True,
     )  # fmt: skip
     nothing = DeviceSet()
+    reserve_memory(_SLICE_BYTES * len(rows), "slices of devices")
     found = [
         DeviceSlice(
             columns.name.get(at),
@@ -96,7 +99,7 @@ def slices_of(devices: DeviceColumns, rows: Int64 | None = None) -> tuple[Device
             devices.device_sets[device_set] if device_set >= 0 else nothing,
             devices.counter_sets[counters] if counters >= 0 else (),
         )
-        for at, driver, pool, generation, count, node, selector, flags, device_set, counters in fields
+        for at, driver, pool, generation, count, node, selector, flags, device_set, counters in asking(fields)
     ]
     return _tainted(devices, found)
 
@@ -106,6 +109,7 @@ def template_slices(devices: DeviceColumns, slices: tuple[TemplateSlice, ...], n
     count_of: dict[tuple[str, str], int] = {}
     for one in slices:
         count_of[one.driver, one.pool] = count_of.get((one.driver, one.pool), 0) + 1
+    reserve_memory(_SLICE_BYTES * len(slices), "slices of new nodes")
     found = [
         DeviceSlice(
             f"{node}-{at}",
@@ -118,7 +122,7 @@ def template_slices(devices: DeviceColumns, slices: tuple[TemplateSlice, ...], n
             one.devices,
             one.counter_sets,
         )
-        for at, one in enumerate(slices)
+        for at, one in enumerate(asking(slices))
     ]
     return _tainted(devices, found)
 

@@ -15,6 +15,7 @@ from trimtab.planner.device_amounts.node_pools import DriverTable, NodePools
 from trimtab.planner.devices.eligibility import Eligibility, input_error
 from trimtab.planner.devices.model import DeviceClass, DeviceFeatures
 from trimtab.planner.devices.pools import DeviceTable
+from trimtab.planner.model.execution import asking
 
 
 class Eligible(NamedTuple):
@@ -113,8 +114,8 @@ def ask_groups(asks: Iterable[Ask], pools: NodePools, eligible: EligibleByAsk) -
         return ask
 
     for pool in used:
-        having = [ask for ask in listed if eligible.of(ask, pool).bits]
-        for at, ask in enumerate(having):
+        having = [ask for ask in asking(listed) if eligible.of(ask, pool).bits]
+        for at, ask in enumerate(asking(having, every=1)):
             for other in having[:at]:
                 if eligible.touched(ask, pool) & eligible.touched(other, pool):
                     leader[find(ask)] = find(other)
@@ -126,11 +127,11 @@ def ask_groups(asks: Iterable[Ask], pools: NodePools, eligible: EligibleByAsk) -
 
 def _group(asks: tuple[Ask, ...], used: list[DriverTable], pools: NodePools, eligible: EligibleByAsk) -> AskGroup:
     problems = []
-    for ask in asks:
+    for ask in asking(asks):
         found = next((text for pool in used if (text := eligible.of(ask, pool).problem)), "")
         if found:
             problems.append((ask, found))
-    plain = all(eligible.of(ask, pool).is_plain for ask in asks for pool in used)
+    plain = all(eligible.of(ask, pool).is_plain for ask in asking(asks) for pool in used)
     plain = plain and not any(eligible.of(ask, pool).bits for ask in asks for pool in pools.shared)
     is_exact = plain and all(_agree(asks, profile, eligible) for profile in pools.profiles)
     return AskGroup(asks, is_exact, tuple(problems))

@@ -23,6 +23,7 @@ from trimtab.planner.devices.model import (
     PoolId,
 )
 from trimtab.planner.devices.pools import DevicePool, DeviceTable, PoolIndex
+from trimtab.planner.model.execution import asking
 from trimtab.planner.snapshot.columns import DeviceColumns, Int32, Int64
 
 
@@ -141,7 +142,7 @@ class NodePoolReader:
         elsewhere = any(not one.nodes.node_name or one.counter_sets for one in slices)
         having = {one.nodes.node_name for one in slices}
         profile, place, error = np.zeros(len(names), np.int32), dict[PoolId, tuple[int, int]](), ""
-        for node in nodes or range(len(names)):
+        for node in asking(nodes or range(len(names))):
             name = names[node]
             if not elsewhere and name not in having:
                 continue

@@ -53,6 +53,7 @@ from trimtab.planner.device_amounts.shared_claims import OwnSpecs, with_own_clai
 from trimtab.planner.device_amounts.specs_in_rows import SPECS_OF, distinct_specs, has_claims, mapped, other_specs
 from trimtab.planner.devices.allocator import DeviceAllocator
 from trimtab.planner.devices.model import DeviceClaim, DeviceClass, DeviceFeatures, DeviceNode, PoolId
+from trimtab.planner.model.execution import asking, reserve_memory
 from trimtab.planner.model.values import FOLLOWS, LEADS, PodClaim, PodRequirements
 from trimtab.planner.snapshot.columns import Bool, DeviceColumns, Int32, Int64, Snapshot
 from trimtab.planner.snapshot.devices import NO_DEVICES
@@ -180,14 +181,14 @@ class _Planner:
         self._bundles = self._countable_bundles(every, facts)
         self._competing = self._competing_claims(every, facts)
         names = self._names(facts)
-        specs, spec_of = distinct_specs([self._spec(one, facts) for one in own.specs], own.spec)
+        specs, spec_of = distinct_specs([self._spec(one, facts) for one in asking(own.specs)], own.spec)
         rows = self._by_profile(facts)
         ready, capacity = self._nodes(facts, rows)
         amounts = self._amounts(facts, rows, specs, spec_of, ready.missing)
         resources = FIRST_RESOURCES + tuple(sorted({*sent.resources, *names} - set(FIRST_RESOURCES)))
         templates = self._templates(rows, ready.expected)
         replaced: dict[str, Any] = {
-            table: tuple([self._row(row, specs_of(row), facts) for row in getattr(sent, table)])
+            table: tuple([self._row(row, specs_of(row), facts) for row in asking(getattr(sent, table))])
             for table, specs_of in SPECS_OF.items()
         }
         snapshot = sent._replace(
@@ -218,7 +219,7 @@ class _Planner:
     def _facts(self, specs: Iterable[PodRequirements]) -> _Facts:
         sent, devices = self._sent, self._devices
         asks, taken = set[Ask](), set[Ask]()
-        for wanted in dict.fromkeys(map(self._want, specs)):
+        for wanted in dict.fromkeys(map(self._want, asking(specs))):
             asks.update(wanted.asks)
             taken.update(() if takes_nothing(wanted.bundle) else wanted.asks)
         labels = (sent.strings, sent.label_sets, sent.nodes.label_set) if len(devices.node_selectors) else ()
@@ -240,7 +241,7 @@ class _Planner:
         reader = NodePoolReader(self._features)
         declared = {}
         kinds = {}
-        for group, templates in devices.templates:
+        for group, templates in asking(devices.templates, every=1):
             made = template_slices(devices, templates, group)
             read = reader.read(made, (group,), lambda _: ())
             declared[group] = int(read.profile[0])
@@ -360,7 +361,7 @@ class _Planner:
     def _countable_bundles(self, specs: Iterable[PodRequirements], facts: _Facts) -> tuple[Bundle, ...]:
         """Return the bundles that can be counted."""
         users, found = BundleUsers(facts.group_of), dict[Bundle, tuple[Ask, ...]]()
-        for wanted in dict.fromkeys(map(self._want, specs)):
+        for wanted in asking(dict.fromkeys(map(self._want, specs)), every=1):
             asks, counts = wanted.asks, wanted.counts
             if not asks:
                 continue
@@ -388,7 +389,7 @@ class _Planner:
     def _competing_claims(self, specs: Iterable[PodRequirements], facts: _Facts) -> CompetingClaims:
         """Return the claims that compete with others unlike them."""
         uses = []
-        for wanted in dict.fromkeys(map(self._want, specs)):
+        for wanted in asking(dict.fromkeys(map(self._want, specs)), every=1):
             asks, counts = wanted.asks, wanted.counts
             if self._is_idle(wanted.bundle, asks, facts):
                 continue
@@ -426,7 +427,8 @@ class _Planner:
     def _by_profile(self, facts: _Facts) -> Int64:
         """Return the devices, and the bundles, of a node of each profile of which none is in use : int64[profiles,
         columns]."""
-        rows = [self._of_profile(facts, profile) for profile in range(len(facts.pools.profiles))]
+        profiles = range(len(facts.pools.profiles))
+        rows = [self._of_profile(facts, profile) for profile in asking(profiles, every=1)]
         return np.array(rows, np.int64).reshape(len(rows), -1)
 
     def _of_profile(self, facts: _Facts, profile: int) -> list[int]:
@@ -460,8 +462,9 @@ class _Planner:
         self._recount(facts, amounts)
         names = self._names(facts)
         place = {name: at for at, name in enumerate(names)}
+        reserve_memory(8 * len(names) * (len(specs) + 4 * count), "nodes and pod specs times devices")
         demands = np.zeros((len(specs), len(names)), np.int64)
-        for row, spec in enumerate(specs):
+        for row, spec in enumerate(asking(specs)):
             for name, amount in spec.requests:
                 if name in place:
                     demands[row, place[name]] = amount
@@ -478,7 +481,7 @@ class _Planner:
         if not (self._bundles or self._competing.names):
             return
         uses, first = Uses(), len(facts.columns)
-        for node, used in sorted(used_on(self._devices, facts.pools).items()):
+        for node, used in asking(sorted(used_on(self._devices, facts.pools).items()), every=1):
             number = int(facts.pools.profile[node])
             profile, kind = facts.pools.profiles[number], self._node(facts, node)
             for at, bundle in enumerate(self._bundles, first):

@@ -19,8 +19,10 @@ from trimtab.planner.devices.model import (
 )
 from trimtab.planner.devices.pools import DeviceTable
 from trimtab.planner.devices.selectors import DeviceSelectors, SelectorError
+from trimtab.planner.model.execution import asking, reserve_memory
 
 _EFFECTS = frozenset(TaintEffect)
+_KNOWN_BYTES = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,7 @@ class Eligibility:
         key = (id(table), driver, device_class, request)
         found = self._known.get(key)
         if found is None:
+            reserve_memory(_KNOWN_BYTES + len(table.names) // 2, "devices that claims may get")
             self._tables.append(table)  # so that no other table gets its identity
             found = self._known[key] = self._evaluated(table, driver, device_class, request)
         return found
@@ -76,7 +79,7 @@ class Eligibility:
     ) -> EligibleDevices:
         matching = tolerated = large_enough = problem_bits = 0
         problems: list[tuple[int, SelectorProblem | str]] = []
-        for content, bits in table.groups:
+        for content, bits in asking(table.groups):
             answer = self._selected(content, driver, device_class, request)
             size: bool | str = True
             if answer is True and self._features.consumable_capacity:
@@ -117,9 +120,8 @@ class Eligibility:
     def _is_tolerated(self, taints: tuple[DeviceTaint, ...], tolerations: tuple[DeviceToleration, ...]) -> bool:
         if not self._features.device_taints:
             return True
-        return all(
-            taint.effect not in _EFFECTS or any(tolerates(one, taint) for one in tolerations) for taint in taints
-        )
+        keeping = (taint for taint in asking(taints) if taint.effect in _EFFECTS)
+        return all(any(tolerates(one, taint) for one in tolerations) for taint in keeping)
 
 
 def tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:

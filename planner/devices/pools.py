@@ -24,10 +24,14 @@ from trimtab.planner.devices.model import (
     RefusalKind,
 )
 from trimtab.planner.devices.node_matching import NodeSelectorError, is_given, reaches
+from trimtab.planner.model.execution import asking, check_limits, reserve_memory
 
 identity = id
 """What tells objects apart; `id` names a pool here."""
 
+_DEVICE_BYTES = 150
+_POOLS = "pools of devices"
+_FEW = 8
 COUNTER_SETS_BY_NODE_VERSION = 37
 """From here on, slices with counter sets are found like all others; before, they concern every node."""
 
@@ -79,7 +83,7 @@ class PoolIndex:
         self._by_pool: dict[PoolId, list[DeviceSlice]] = {}
         self._local_counters: dict[PoolId, list[tuple[int, DeviceSlice]]] = {}
         """Slices with counter sets that belong to one node, and up to 1.36 concern all others too."""
-        for number, one in enumerate(slices):
+        for number, one in enumerate(asking(slices)):
             id, name = PoolId(one.driver, one.pool), one.nodes.node_name
             self._by_pool.setdefault(id, []).append(one)
             if not name:
@@ -113,10 +117,11 @@ class PoolIndex:
         reached = {PoolId(one.driver, one.pool) for one in own} | self._shared_pools
         late = [found for id in reached for found in self._local_counters.get(id, ())] + self._everywhere
         collected: dict[PoolId, list[DeviceSlice]] = {}
-        for one in (*own, *(one for _, one in sorted(late, key=lambda found: found[0]))):
+        check_limits()
+        for one in asking((*own, *(one for _, one in sorted(late, key=lambda found: found[0])))):
             if self._is_relevant(one, node, labels):
                 _collect(collected, one)
-        pools = [pool for id, slices in collected.items() if (pool := self._pool(id, slices)) is not None]
+        pools = [pool for id, slices in asking(collected.items()) if (pool := self._pool(id, slices)) is not None]
         pools += [pool for pool in self._unusable if pool.id not in reached]
         return tuple(sorted(pools, key=lambda pool: (pool.has_binding_conditions, pool.id)))
 
@@ -218,19 +223,33 @@ class PoolIndex:
 
 def table_of(sets: Sequence[DeviceSet]) -> DeviceTable:
     """Return the table of the devices of some slices, given in order."""
+    count = sum(len(one.names) for one in sets)
+    reserve_memory(_DEVICE_BYTES * count, _POOLS)
     names = tuple(name for one in sets for name in one.names)
     contents = tuple(content for one in sets for content in one.contents)
     slice_of = tuple(at for at, one in enumerate(sets) for _ in one.names)
-    consuming = any(one.consumes_counters for one in contents)
     index: dict[DeviceContent, int] = {}
-    group_of = tuple(index.setdefault(content, len(index)) for content in contents)
-    bits = [0] * len(index)
+    group_of = tuple([index.setdefault(content, len(index)) for content in asking(contents)])
+    consuming = any(one.consumes_counters for one in index)
+    members: list[list[int]] = [[] for _ in index]
     for at, group in enumerate(group_of):
-        bits[group] |= 1 << at
+        members[group].append(at)
+    bits = [_bits(of) for of in asking(members)]
     position_of = {name: at for at, name in enumerate(names)}
     return DeviceTable(
         names, contents, slice_of, position_of, group_of, tuple(zip(index, bits, strict=True)), consuming
     )
+
+
+def _bits(positions: Sequence[int]) -> int:
+    """Return positions, ascending, as bits."""
+    reserve_memory(positions[-1] // 8, _POOLS)
+    if len(positions) < _FEW:
+        return sum(1 << at for at in positions)
+    marks = bytearray(positions[-1] // 8 + 1)
+    for at in positions:
+        marks[at >> 3] |= 1 << (at & 7)
+    return int.from_bytes(marks, "little")
 
 
 def _collect(collected: dict[PoolId, list[DeviceSlice]], one: DeviceSlice) -> None:

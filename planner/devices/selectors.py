@@ -15,12 +15,18 @@ from trimtab.planner.devices.cel.syntax import ExpressionSyntaxError
 from trimtab.planner.devices.cel.types import BOOL, STRING, ExpressionTypeError, type_of
 from trimtab.planner.devices.cel.values import EvaluationError, Quantity, parse_semver
 from trimtab.planner.devices.model import SCALAR_KINDS, AttributeKind, DeviceContent
+from trimtab.planner.model.execution import reserve_memory
 
 HIGHEST_COST = 1_000_000
 """The cost at which an evaluation ends with an error (`CELSelectorExpressionMaxCost`)."""
 
+LONGEST = 10 * 1024
+"""Length of an expression (`CELSelectorExpressionMaxLength`)."""
+
 LISTS_VERSION = 37
 """From here on attributes may be lists; before, one is an error."""
+
+_ANSWER_BYTES = 300
 
 _CAPACITY = type_of("map(string, map(string, quantity))")
 _EMPTY: dict[str, Any] = {}
@@ -80,6 +86,7 @@ class DeviceSelectors:
         key = (expression, driver, content)
         answer = self._answers.get(key)
         if answer is None:
+            reserve_memory(_ANSWER_BYTES, "answers of device selectors")
             answer = self._answers[key] = self._evaluated(expression, driver, content)
         if isinstance(answer, SelectorError):
             raise answer
@@ -102,6 +109,8 @@ class DeviceSelectors:
             raise SelectorError(f"CEL runtime error: {problem}") from None
 
     def _compiled(self, expression: str) -> Program | SelectorError:
+        if len(expression) > LONGEST:
+            return SelectorError(f"CEL compile error: {len(expression)} characters; the API allows {LONGEST}")
         try:
             program = Program(expression, {"device": type_of("device")}, self._fields)
         except (ExpressionSyntaxError, ExpressionTypeError) as problem:

@@ -18,6 +18,7 @@ from trimtab.clusterautoscaler import expander_pb2 as ca
 from trimtab.clusterautoscaler import expander_pb2_grpc
 from trimtab.planner.expander.clusters import LastPlans
 from trimtab.planner.expander.question import question
+from trimtab.planner.model.execution import within
 from trimtab.planner.model.settings import SettingsError
 from trimtab.planner.scale_up.option_choice import NO_NODE_GROUP, choose_option
 from trimtab.planner.service.bounds import Bounds
@@ -70,7 +71,9 @@ class ExpanderServicer(expander_pb2_grpc.ExpanderServicer):
             with self._memory.share() as take:
                 remaining_s: float | None = context.time_remaining()
                 within_s = LONGEST_CALL_S if remaining_s is None else min(remaining_s, LONGEST_CALL_S)
-                return self._choose(request, EnforcedLimits(Bounds.within(within_s, context.is_active), take))
+                limits = EnforcedLimits(Bounds.within(within_s, context.is_active), take)
+                with within(limits):
+                    return self._choose(request, limits)
         finally:
             self._slots.release()
 

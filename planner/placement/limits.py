@@ -87,10 +87,16 @@ class Limits:
         """Why each group may get none: `NodeGroupReason.Code`, UNSPECIFIED if it may get some. int32[G]."""
         return self._current().reason
 
+    def reasons_when_full(self) -> Int32:
+        """Return why each group, if it alone got all the nodes that it may get, may get no more. int32[G]."""
+        room = self.may_add
+        left = self._left[:, None] - self._amount * room
+        return self._rooms_of(self.added + room, left, self._nodes_left - room).reason
+
     def binding(self, group: int) -> ResourceLimit | None:
         """Return the first limit that keeps a group from growing; None if it is not one of these limits."""
-        needed = self._needed()[group]
-        return next((self._limits[q] for q in np.flatnonzero(self._by_limit()[:, group] < needed).tolist()), None)
+        needed, by_limit = self._needed(self.added)[group], self._by_limit(self._left[:, None])
+        return next((self._limits[q] for q in np.flatnonzero(by_limit[:, group] < needed).tolist()), None)
 
     def binding_resources(self) -> dict[int, str]:
         """Return the resource whose limit keeps a group from growing, by group."""
@@ -134,34 +140,36 @@ class Limits:
         wanted = self._amount @ added
         return int(added.sum()) <= self._nodes_left and bool(((wanted <= self._left) | (wanted == 0)).all())
 
-    def _needed(self) -> Int64:
-        """Return the fewest nodes that each group can take. int64[G]."""
-        return np.where(self._whole, np.maximum(self._most - self.added, 1), 1)
+    def _needed(self, added: Int64) -> Int64:
+        """Return the fewest nodes that each group can take. added : int64[G]. int64[G]."""
+        return np.where(self._whole, np.maximum(self._most - added, 1), 1)
 
-    def _by_limit(self) -> Int64:
-        """Return how many nodes each limit leaves to each group. int64[Q, G]."""
+    def _by_limit(self, left: Int64) -> Int64:
+        """Return how many nodes each limit leaves to each group. left : int64[Q, G], or int64[Q, 1]. int64[Q, G]."""
         room = np.full(self._amount.shape, UNLIMITED, np.int64)
-        np.floor_divide(np.maximum(self._left, 0)[:, None], self._amount, out=room, where=self._amount > 0)
+        np.floor_divide(np.maximum(left, 0), self._amount, out=room, where=self._amount > 0)
         return room
 
     def _current(self) -> _GroupRooms:
         if self._rooms is None:
-            self._rooms = self._compute()
+            self._rooms = self._rooms_of(self.added, self._left[:, None], self._nodes_left)
         return self._rooms
 
-    def _compute(self) -> _GroupRooms:
-        needed, of_group = self._needed(), self._most - self.added
-        by_limit = self._by_limit().min(axis=0, initial=UNLIMITED)
+    def _rooms_of(self, added: Int64, left: Int64, nodes_left: int | Int64) -> _GroupRooms:
+        """Return what groups may get after others. added : int64[G]; left : as for `_by_limit`; nodes_left : of the
+        plan, for all groups or int64[G] for each."""
+        needed, of_group = self._needed(added), self._most - added
+        by_limit = self._by_limit(left).min(axis=0, initial=UNLIMITED)
         # The first that applies is reported.
         causes = (
             (self._unable != NodeGroupReason.UNSPECIFIED, self._unable),
             (of_group < needed, np.full_like(self._unable, NodeGroupReason.MAX_SIZE_REACHED)),
             ((by_limit > 0) & (by_limit < needed), np.full_like(self._unable, NodeGroupReason.NOT_WHOLE)),
             (by_limit < needed, np.full_like(self._unable, NodeGroupReason.RESOURCE_LIMIT_REACHED)),
-            (needed > self._nodes_left, np.full_like(self._unable, NodeGroupReason.MAX_NEW_NODES_REACHED)),
+            (needed > nodes_left, np.full_like(self._unable, NodeGroupReason.MAX_NEW_NODES_REACHED)),
         )
         reason = np.select([holds for holds, _ in causes], [cause for _, cause in causes], NodeGroupReason.UNSPECIFIED)
-        room = np.minimum(np.minimum(of_group, by_limit), self._nodes_left)
+        room = np.minimum(np.minimum(of_group, by_limit), nodes_left)
         return _GroupRooms(np.where(reason == NodeGroupReason.UNSPECIFIED, room, 0), reason.astype(np.int32))
 
 

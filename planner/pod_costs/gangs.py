@@ -50,7 +50,7 @@ def with_gangs(context: RankingContext, costs: Int32, left_alone: Collection[int
     without costs. All groups of the target that have pods in gangs must be members. O(P + Q log Q).
     """
     gangs = [one for one in gangs_of(context.snapshot, context.round.work.cache) if _is_running(one)]
-    if not gangs:
+    if not gangs or not len(costs):
         return costs
     found = _pods_of(gangs)
     place = np.full(len(context.snapshot.pods.owner), -1, np.int64)

@@ -16,6 +16,7 @@ from trimtab.planner.decisions.fit import check_fit
 from trimtab.planner.decisions.plan import Planned, plan_in_parts
 from trimtab.planner.decisions.requests import check_decisions, check_request
 from trimtab.planner.decisions.table import TABLE, Table
+from trimtab.planner.model.execution import within
 from trimtab.planner.round.work import Work
 from trimtab.planner.service.bounds import Bounds
 from trimtab.planner.service.failures import as_service_error, base_unknown, state_unknown
@@ -70,7 +71,7 @@ class RequestHandler:
         """Make the requested decisions: see `plan`. Bytes that only the caller reads are not parsed."""
         watch = StopWatch(EnforcedLimits(caller.bounds, caller.reserve), self._instruments)
         scope = CacheScope(caller.identity, request.cluster)
-        with _contract_errors():
+        with _contract_errors(), within(watch.limits):
             check_request(request)
             check_decisions(request, self._table)
             state = self._state(request, scope)
@@ -96,12 +97,19 @@ class RequestHandler:
         watch = StopWatch(EnforcedLimits(caller.bounds, caller.reserve), self._instruments)
         scope = CacheScope(caller.identity, request.cluster)
         with _contract_errors():
-            check_request(request)
-            kept = self._snapshot(request, payload, scope, watch)
-            used = kept.checked()
-            self._cache.keep_snapshot(scope, kept)
-            work = _work(watch, caller, used, self._cache.parts(scope))
-            for answer in check_fit(used.snapshot, request, work, kept.snapshot):
+            with within(watch.limits):
+                check_request(request)
+                kept = self._snapshot(request, payload, scope, watch)
+                used = kept.checked()
+                self._cache.keep_snapshot(scope, kept)
+                work = _work(watch, caller, used, self._cache.parts(scope))
+                answers = check_fit(used.snapshot, request, work, kept.snapshot)
+            while True:
+                # Not around `yield`: between two answers the thread is the caller's.
+                with within(watch.limits):
+                    answer = next(answers, None)
+                if answer is None:
+                    break
                 caller.bounds.check()
                 yield answer
         watch.write(plan_pb2.Diagnostics())

@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Final, TypeVar
 
+from trimtab.planner.model.execution import in_context
+
 T = TypeVar("T")
 MOST: Final = 4
 """Most threads of one call: scale-down, the only user, makes about four attempts after its first."""
@@ -36,7 +38,7 @@ class ThreadLanes:
         """Return the results in the order of the tasks. Raises the error of the first failing task."""
         if self._width == 1:
             return [task() for task in tasks]
-        begun = [self._threads.submit(task) for task in tasks[1:]]
+        begun = [self._threads.submit(in_context(task)) for task in tasks[1:]]
         try:
             results = [task() for task in tasks[:1]]
             return results + [_result(one, task) for one, task in zip(begun, tasks[1:], strict=True)]

@@ -4,6 +4,7 @@ name; never whether there is room for them. Raises SnapshotError. Source: `proto
 
 from typing import Final
 
+from trimtab.planner.model.execution import asking
 from trimtab.planner.model.values import CapacityPodSet, CapacityRequest
 from trimtab.planner.snapshot.checks import MAX_TIME_S, Row, check_unique
 from trimtab.planner.snapshot.slack_requests import RequestDictionary, labels_of, read_dictionary, spec_of
@@ -25,7 +26,7 @@ def read_capacity_requests(message: pb.CapacityRequests) -> tuple[CapacityReques
     row = Row(_REQUESTS, dictionary.strings)
     check_unique([f"{one.namespace}/{one.name}" for one in message.requests], _REQUESTS, "name")
     found = []
-    for row.index, one in enumerate(message.requests):
+    for row.index, one in enumerate(asking(message.requests)):
         found.append(_request(row, one, dictionary))
     return tuple(sorted(found, key=lambda one: (one.namespace, one.name)))
 

@@ -64,6 +64,13 @@ _BYTES_OF_ROW: Final = {
     "volumes": 1000,
 }
 """Approximate memory of a row of each table while it is read."""
+_BYTES_OF_DEVICE_ROW: Final = {
+    "strings": 150, "contents": 1500, "device_sets": 300, "counter_sets": 500, "node_selectors": 500, "classes": 800,
+    "claim_specs": 1500, "taint_rules": 500, "templates": 500,
+}  # fmt: skip
+_BYTES_OF_POD_SET: Final = 200
+_BYTES_OF_DEVICE: Final = 40
+_BYTES_OF_TEMPLATE_SLICE: Final = 300
 _BYTES_OF_CELL: Final = 40
 """Allocatable and capacity, a second copy while nodes are sorted, and a third if resources are dropped."""
 
@@ -162,6 +169,11 @@ def _row_bytes(message: pb.ClusterSnapshot) -> int:
     rows = 0
     for part in (message.slack_requests, message.capacity_requests):
         rows += 2000 * len(part.dictionary.pod_specs) + 500 * len(part.requests) + 150 * len(part.dictionary.strings)
+    rows += _BYTES_OF_POD_SET * sum(len(one.pod_sets) for one in message.capacity_requests.requests)
+    devices = message.devices
+    rows += sum(size * len(getattr(devices, table)) for table, size in _BYTES_OF_DEVICE_ROW.items())
+    rows += _BYTES_OF_DEVICE * sum(len(one.names) for one in devices.device_sets)
+    rows += _BYTES_OF_TEMPLATE_SLICE * sum(len(one.slices) for one in devices.templates)
     return rows + sum(size * len(getattr(message, table)) for table, size in _BYTES_OF_ROW.items())
 
 

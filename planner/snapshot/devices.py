@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import numpy as np
 
 from trimtab.planner.devices.model import DeviceContent, DeviceSet
+from trimtab.planner.model.execution import asking, reserve_memory
 from trimtab.planner.snapshot.checks import (
     MAX_PODS,
     Row,
@@ -144,7 +145,7 @@ def _dictionaries(message: pb.Devices) -> _DeviceDictionaries:
 
 def _rows(row: Row, messages: Iterable[Any], read: Callable[[Row, Any], _Value]) -> list[_Value]:
     found = []
-    for row.index, message in enumerate(messages):
+    for row.index, message in enumerate(asking(messages)):
         found.append(read(row, message))
     return found
 
@@ -154,7 +155,11 @@ def _dictionary(values: Sequence[Hashable], used: Sequence[Int32]) -> _UsedValue
     needed = np.zeros(len(values) + 1, np.bool_)
     for column in used:
         needed[column] = True
-    code_of = {row: encoded(values[row]) for row in np.flatnonzero(needed[:-1]).tolist()}
+    code_of: dict[int, bytes] = {}
+    for row in asking(np.flatnonzero(needed[:-1]).tolist(), every=1):
+        code_of[row] = encoded(values[row])
+        # What has been made is counted; one more is at most as large as a value of the API.
+        reserve_memory(len(code_of[row]), "dictionaries of devices")
     by_code = {code: values[row] for row, code in code_of.items()}
     distinct = sorted(by_code)
     rank = {code: at for at, code in enumerate(distinct)}
@@ -315,10 +320,9 @@ def _results(table: pb.ResourceClaimTable, d: _DeviceDictionaries) -> tuple[_OfR
     check_range(flags, 0, _RESULT_FLAGS, _CLAIMS, "result_flags", "set of flags")
     result = _rows_of(table.capacity_result, len(claim), "capacity_result", "results")
     name, text = _strings(table, _CLAIMS, ("capacity_name", "capacity_amount"), len(result), strings)
-    distinct, of = np.unique(text, return_inverse=True)
+    distinct, first, of = np.unique(text, return_index=True, return_inverse=True)
     row, parsed = Row(_CLAIMS, d.strings), list[int]()
-    for number, index in enumerate(distinct.tolist()):
-        row.index = int(np.flatnonzero(of == number)[0])
+    for row.index, index in zip(first.tolist(), asking(distinct.tolist()), strict=True):
         parsed.append(read_quantity(row, d.strings[index], "capacity_amount"))
     quantities = sorted(set(parsed))
     rank = {quantity: at for at, quantity in enumerate(quantities)}
@@ -366,7 +370,7 @@ def _templates(
 ) -> tuple[tuple[str, tuple[TemplateSlice, ...]], ...]:
     table = f"{_TABLE}.templates"
     row, found = Row(table, d.strings), []
-    for row.index, one in enumerate(messages):
+    for row.index, one in enumerate(asking(messages)):
         found.append((row.needed(one.node_group, "node_group"), tuple([_template(row, m, d) for m in one.slices])))
     check_unique([group for group, _ in found], table, "node_group")
     return tuple(sorted(found, key=lambda one: one[0]))

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from trimtab.planner.model.execution import asking
 from trimtab.planner.model.values import NO_TRAITS, NodeTraits, TaintSpec
 from trimtab.planner.snapshot.checks import (
     MAX_AMOUNT,
@@ -91,7 +92,7 @@ def _flags(values: list[bool]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
 
 def _times(row: Row, messages: Sequence[pb.Node], field: str) -> Int64:
     times = np.zeros(len(messages), np.int64)
-    for row.index, message in enumerate(messages):
+    for row.index, message in enumerate(asking(messages)):
         times[row.index] = row.time_ns(message, field)
     return times
 
@@ -147,7 +148,7 @@ def _amounts(row: Row, rows: Sequence[Sequence[int]], dictionaries: NodeDictiona
 
 def _rows_of_taints(row: Row, messages: Sequence[pb.Node]) -> list[Taints]:
     found: list[Taints] = []
-    for row.index, message in enumerate(messages):
+    for row.index, message in enumerate(asking(messages)):
         taints = message.taints
         found.append(tuple(sorted({_taint(row, one) for one in taints})) if taints else ())
     return found
@@ -160,7 +161,7 @@ def _taint(row: Row, m: pb.Taint) -> TaintSpec:
 
 def _rows_of_traits(row: Row, messages: Sequence[pb.Node]) -> list[NodeTraits]:
     found: list[NodeTraits] = []
-    for row.index, message in enumerate(messages):
+    for row.index, message in enumerate(asking(messages)):
         if message.attach_limits or message.declared_features or message.HasField("volume_drivers"):
             found.append(_traits(row, message))
         else:

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from trimtab.planner.model.execution import asking
 from trimtab.planner.model.values import PodGroup, TemplatePod
 from trimtab.planner.snapshot.checks import Row, check_index, check_unique, read_optional
 from trimtab.planner.snapshot.columns import Int32, Int64
@@ -31,7 +32,7 @@ def read_pod_groups(
 ) -> tuple[PodGroup, ...]:
     """Return the groups sorted by (namespace, name). pod_of : reads a pod template."""
     row = Row(_TABLE, strings)
-    found = [_pod_group(row, index, m, pod_of) for index, m in enumerate(messages)]
+    found = [_pod_group(row, index, m, pod_of) for index, m in enumerate(asking(messages))]
     check_unique([one[:2] for one in found], _TABLE, "name")
     return tuple(sorted(found, key=lambda one: one[:2]))
 

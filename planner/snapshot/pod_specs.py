@@ -9,6 +9,7 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeVar
 
+from trimtab.planner.model.execution import asking
 from trimtab.planner.model.values import (
     AffinityTerm,
     HostPort,
@@ -87,7 +88,7 @@ class SpecReader:
         """Return one value for each row, in the order of the rows."""
         known = self.known if self.known.hold_for(strings, resources) else SpecsAsSent()
         row, specs, more = _SpecRow("pod_specs", strings), [], dict[bytes, PodRequirements]()
-        for row.index, message in enumerate(messages):
+        for row.index, message in enumerate(asking(messages)):
             sent = message.SerializeToString(deterministic=True)
             spec = known.specs.get(sent) or more.get(sent)
             if spec is None:
@@ -106,7 +107,7 @@ def read_pod_specs(
     """Return one value for each row, in the order of the rows."""
     row = _SpecRow("pod_specs", strings)
     specs = []
-    for row.index, message in enumerate(messages):
+    for row.index, message in enumerate(asking(messages)):
         specs.append(_pod_spec(row, message, resources))
     return specs
 
@@ -115,7 +116,7 @@ def read_volumes(messages: Iterable[pb.Volume], strings: Sequence[str]) -> list[
     """Return one value for each row, in the order of the rows."""
     row = Row("volumes", strings)
     volumes = []
-    for row.index, message in enumerate(messages):
+    for row.index, message in enumerate(asking(messages)):
         volumes.append(_volume(row, message))
     return volumes
 

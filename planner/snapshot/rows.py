@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
+from trimtab.planner.model.execution import asking
 from trimtab.planner.model.values import (
     DeletionInProgress,
     DisruptionBudget,
@@ -100,7 +101,7 @@ def read_owners(
     """Return owners sorted by uid. pod_of : reads the pod template of a DaemonSet."""
     row = Row("owners", strings)
     found = []
-    for row.index, m in enumerate(messages):
+    for row.index, m in enumerate(asking(messages)):
         desired = m.desired_replicas if m.HasField("desired_replicas") else None
         current = m.current_replicas if m.HasField("current_replicas") else None
         found.append(
@@ -127,7 +128,7 @@ def read_budgets(messages: Sequence[pb.PodDisruptionBudget], strings: Sequence[s
     """Return budgets sorted by (namespace, name)."""
     row = Row("pod_disruption_budgets", strings)
     found = []
-    for row.index, m in enumerate(messages):
+    for row.index, m in enumerate(asking(messages)):
         found.append(_budget(row, m))
     check_unique([(one.namespace, one.name) for one in found], "pod_disruption_budgets", "name")
     found.sort(key=lambda one: (one.namespace, one.name))
@@ -156,7 +157,7 @@ def read_namespaces(messages: Sequence[pb.Namespace], sizes: DictionarySizes) ->
     """Return (name, label set as numbered by the message), sorted by name."""
     row = Row("namespaces", ())
     found = []
-    for row.index, m in enumerate(messages):
+    for row.index, m in enumerate(asking(messages)):
         found.append((row.name(m.name, "name"), _index(row, m.label_set, sizes.label_sets, "label_set")))
     check_unique([name for name, _ in found], "namespaces", "name")
     return sorted(found)
@@ -166,7 +167,7 @@ def read_deletions(messages: Sequence[pb.DeletionInProgress]) -> tuple[DeletionI
     """Return deletions sorted by node."""
     row = Row("actuation_status.deletions", ())
     found = []
-    for row.index, m in enumerate(messages):
+    for row.index, m in enumerate(asking(messages)):
         start_ns = row.time_ns(m, "start_time")
         found.append(DeletionInProgress(row.needed(m.node, "node"), m.node_group, m.drain, start_ns))
     check_unique([one.node for one in found], row.table, "node")
@@ -177,7 +178,7 @@ def read_evictions(messages: Sequence[pb.RecentEviction], sizes: DictionarySizes
     """Return evictions sorted by (namespace, name, uid); spec and label set as the message numbers them."""
     row = Row("actuation_status.recent_evictions", ())
     found = []
-    for row.index, m in enumerate(messages):
+    for row.index, m in enumerate(asking(messages)):
         found.append(
             RecentEviction(
                 row.name(m.namespace, "namespace"),

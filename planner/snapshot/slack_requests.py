@@ -6,6 +6,7 @@ canonical order, by object; never how much room they request. Raises SnapshotErr
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from trimtab.planner.model.execution import asking
 from trimtab.planner.model.values import PodRequirements, SlackRequest
 from trimtab.planner.snapshot.checks import Row, SnapshotError, check_unique
 from trimtab.planner.snapshot.columns import LabelSets
@@ -34,7 +35,7 @@ def read_slack_requests(message: pb.SlackRequests) -> tuple[SlackRequest, ...]:
     row = Row(_REQUESTS, dictionary.strings)
     check_unique([one.object for one in message.requests], _REQUESTS, "object")
     found = []
-    for row.index, one in enumerate(message.requests):
+    for row.index, one in enumerate(asking(message.requests)):
         row.needed(one.object, "object")
         found.append(SlackRequest(one.object, one.problem) if one.problem else _request(row, one, dictionary))
     return tuple(sorted(found, key=lambda one: one.object))

@@ -2,13 +2,13 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from trimtab.clients.cli.device_causes import OF_DEVICES, device_cause
 from trimtab.clients.cli.planners import PlannerAccess
-from trimtab.clients.cluster_view import ClusterView, ShownPod
+from trimtab.clients.cluster_view import ClusterView, ShownPod, first_indices
 from trimtab.v1 import plan_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 
@@ -60,7 +60,7 @@ def _with_new_nodes(view: ClusterView, examples: Mapping[str, Any]) -> pb.Cluste
     made = pb.ClusterSnapshot()
     made.CopyFrom(view.snapshot)
     del made.nodes[:]
-    columns = _columns(view.snapshot.devices.slices)
+    columns = _columns(view.snapshot.devices)
     texts, rows, names = made.devices.strings, list[tuple[int, ...]](), list[str]()
     index = {text: at for at, text in enumerate(texts)}
 
@@ -97,7 +97,7 @@ def _new_slices(
             )
             for one, pool in zip(declared, pools, strict=True)
         ]  # fmt: skip
-    of_string = {text: at for at, text in enumerate(devices.strings)}
+    of_string = dict(zip(devices.strings, first_indices(devices.strings).tolist(), strict=True))
     members = [of_string[one.name] for one in view.snapshot.nodes if one.node_group == group and one.name in of_string]
     kinds = Counter(_published(columns, node) for node in members)
     most = sorted((kind for kind in kinds if kind), key=lambda kind: -kinds[kind])
@@ -118,14 +118,19 @@ def _published(columns: Mapping[str, np.ndarray], node: int) -> tuple[_NewSlice,
     return tuple(sorted(found))
 
 
-def _columns(table: pb.ResourceSliceTable) -> dict[str, np.ndarray]:
-    """Return the columns of slices, those that are left out as zeros."""
-    return {
+def _columns(devices: pb.Devices) -> dict[str, np.ndarray]:
+    """Return the columns of slices, those that are left out as zeros; equal texts have one index."""
+    table, first = devices.slices, first_indices(devices.strings)
+    columns = {
         name: np.frombuffer(getattr(table, name), type_)
         if getattr(table, name)
         else np.zeros(table.count, type_)
         for name, type_ in _COLUMNS.items()
     }  # fmt: skip
+    return columns | {name: first[columns[name]] for name in _OF_STRINGS if len(first)}
+
+
+_OF_STRINGS: Final = ("driver", "pool", "node")
 
 
 def _replace_slices(

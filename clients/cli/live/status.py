@@ -27,6 +27,7 @@ from trimtab.clients.cli.live.sources import ClusterSource, cluster_failures
 from trimtab.clients.cli.output import Format, as_document, note, print_document, stdout_console
 from trimtab.clients.cli.sentences import RESULT_SENTENCES
 from trimtab.clients.documents.loading import DocumentError, load_document
+from trimtab.clients.documents.output import escaped
 from trimtab.clients.kubernetes.api import Api
 from trimtab.clients.kubernetes.errors import ApiError, ConfigurationError, KubernetesError
 from trimtab.clients.kubernetes.registry import BY_KIND
@@ -151,7 +152,7 @@ def _print(seen: ShownStatus, output: Format, is_line: bool = False) -> None:
     if seen.actuator is not None:
         document["actuator"] = as_document(seen.actuator)
     if is_line and output is Format.JSON:
-        sys.stdout.write(json.dumps(document, ensure_ascii=False) + "\n")
+        sys.stdout.write(escaped(json.dumps(document, ensure_ascii=False)) + "\n")
         sys.stdout.flush()
     else:
         print_document(document, output)

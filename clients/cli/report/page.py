@@ -1,6 +1,7 @@
 """The content of a report's page as values, and its rendering: one self-contained HTML file.
 
-Decides what is shown; the template decides where. No text of the input reaches the page unescaped.
+Decides what is shown; the template decides where. No text of the input reaches the page unescaped, nor with characters
+that change how other texts are shown.
 """
 
 import json
@@ -8,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any, NamedTuple
+
+from trimtab.clients.documents.output import visible, visible_texts
 
 COLORS = ("#0a58ca", "#d1690e", "#2a7f3f", "#8b3fb0", "#b3261e", "#00798c", "#7a6a00", "#5b5f97")
 OTHER = "#57606a"
@@ -107,7 +110,7 @@ class NodeGrid(NamedTuple):
     def to_json(self) -> str:
         """Return columns, texts and rows as JSON."""
         document = {"columns": self.columns, "texts": self.texts, "rows": self.rows}
-        return json.dumps(document, separators=(",", ":"), ensure_ascii=False)
+        return json.dumps(visible_texts(document), separators=(",", ":"), ensure_ascii=False)
 
 
 class Cell(NamedTuple):
@@ -188,7 +191,9 @@ def rendered(page: ReportPage) -> str:
     import jinja2
 
     folder = files("trimtab.clients.cli.report")
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, finalize=_visible
+    )
     template = environment.from_string((folder / "page.html").read_text(encoding="utf-8"))
     charts = [*([page.frontier] if page.frontier is not None else []), *page.charts]
     script = (folder / "charts.js").read_text(encoding="utf-8") if charts else ""
@@ -202,6 +207,13 @@ def rendered(page: ReportPage) -> str:
         grids=jinja2_safe(_script_safe(f"[{','.join(one.to_json() for one in grids)}]")),
         colors=[*COLORS, OTHER],
     )
+
+
+def _visible(value: Any) -> Any:
+    """Return what the template inserts; of the page's own parts, which are safe, texts of the input are visible."""
+    from markupsafe import Markup
+
+    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def jinja2_safe(text: str) -> Any:

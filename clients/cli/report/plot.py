@@ -8,6 +8,8 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final
 
+from trimtab.clients.documents.output import visible_texts
+
 Json = dict[str, Any]
 LONG: Final = 1000
 """Points of a trace up to which all are kept."""
@@ -33,7 +35,7 @@ class PlotFigure:
     def to_json(self) -> str:
         """Return the figure as JSON."""
         document = {"data": _without_still_points(self.data), "layout": self.layout}
-        return json.dumps(document, separators=(",", ":"), ensure_ascii=False)
+        return json.dumps(visible_texts(document), separators=(",", ":"), ensure_ascii=False)
 
 
 def _without_still_points(traces: Sequence[Json]) -> list[Json]:

@@ -103,7 +103,7 @@ class MachineChoice(NamedTuple):
 def profiles_of(snapshot: pb.ClusterSnapshot, workers: Iterable[str]) -> list[Profile]:
     """Return the profiles of the worker nodes, the most common first; an empty one if there are none."""
     view = ClusterView(snapshot)
-    read = {view.text(key) for key in labels_read(snapshot, plan_pb2.PlanSettings())}
+    read = labels_read(snapshot, plan_pb2.PlanSettings())
     own = {key for key in read if not is_of_machines(key) and key != HOST_NAME}
     counts: Counter[tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str, str], ...]]] = Counter()
     for name in workers:

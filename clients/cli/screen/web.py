@@ -23,7 +23,7 @@ from rich.text import Text
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.screen.build import explained_node, screen_of
 from trimtab.clients.cli.screen.document import screen_document
-from trimtab.clients.documents.output import visible
+from trimtab.clients.documents.output import visible, visible_texts
 from trimtab.clients.reference_loop.rounds import RoundResult
 from trimtab.clients.rpc.access import Access
 from trimtab.clients.rpc.addresses import split_address
@@ -93,12 +93,12 @@ class LastRound:
         answer, screen = found
         more = {"trouble": self.trouble, "age": max(0.0, self._clock() - answer.now_ns / 1e9)}
         # The screen is an object that is not empty.
-        return screen[:-1] + b", " + json.dumps(more).encode()[1:]
+        return screen[:-1] + b", " + json.dumps(visible_texts(more)).encode()[1:]
 
     def explain(self, node: str) -> str:
         """Return why a node goes or stays, "" = there is no such node."""
         found = self._latest()
-        lines = explained_node(found[0], node) if found is not None else []
+        lines = explained_node(found[0], _named(found[0], node)) if found is not None else []
         return "\n".join(Text.from_markup(visible(line), emoji=False).plain for line in lines)
 
     def _latest(self) -> tuple[PlanAnswer, bytes] | None:
@@ -111,8 +111,15 @@ class LastRound:
                 if answer is None:
                     return None
                 screen = screen_document(screen_of(answer, status, self._name))
-                self._shown = rounds, answer, json.dumps(screen, ensure_ascii=False).encode()
+                self._shown = rounds, answer, json.dumps(visible_texts(screen), ensure_ascii=False).encode()
             return self._shown[1:]
+
+
+def _named(answer: PlanAnswer, shown: str) -> str:
+    """Return the name of the node that the page shows so."""
+    return (
+        shown if shown in answer.view.nodes else next((one for one in answer.view.nodes if visible(one) == shown), "")
+    )
 
 
 class WebPort:

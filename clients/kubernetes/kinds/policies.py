@@ -7,7 +7,7 @@ from msgspec import Struct, field
 from trimtab.clients.kubernetes.kinds.metadata import Int, LabelSelector, ObjectMeta, Quantities, Time
 
 
-class Condition(Struct, rename="camel", gc=False):
+class ObjectCondition(Struct, rename="camel", gc=False):
     """A condition of an object."""
 
     type: str | None = None
@@ -35,7 +35,7 @@ class PodDisruptionBudgetStatus(Struct, rename="camel", gc=False):
     expected_pods: Int | None = None
     observed_generation: Int | None = None
     disrupted_pods: dict[str, Time | None] | None = None
-    conditions: list[Condition] | None = None
+    conditions: list[ObjectCondition] | None = None
 
 
 class PodDisruptionBudget(Struct, gc=False):
@@ -119,7 +119,7 @@ class ProvisioningRequestSpec(Struct, rename="camel", gc=False):
 class ProvisioningRequestStatus(Struct, rename="camel", gc=False):
     """`status` of a ProvisioningRequest."""
 
-    conditions: list[Condition] | None = None
+    conditions: list[ObjectCondition] | None = None
 
 
 class ProvisioningRequest(Struct, gc=False):

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from trimtab.clients.kubernetes.kinds.controllers import PodTemplate
 from trimtab.clients.kubernetes.kinds.policies import (
-    Condition,
+    ObjectCondition,
     ProvisioningPodSet,
     ProvisioningRequest,
     ProvisioningRequestSpec,
@@ -108,7 +108,7 @@ class _RequestReader:
         return pb.CapacityPodSet(spec=spec, label_set=self._dictionary.label_pairs(pod.labels), count=count)
 
 
-def _add_conditions(row: pb.CapacityRequest, conditions: Iterable[Condition]) -> None:
+def _add_conditions(row: pb.CapacityRequest, conditions: Iterable[ObjectCondition]) -> None:
     """Note which conditions are true. One without a time counts as old, but as there."""
     is_true = {one.type: one for one in conditions if one.status == "True"}
     if "Provisioned" in is_true:

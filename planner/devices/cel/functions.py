@@ -7,6 +7,7 @@ Source: cel-go v0.26 (standard library, ext strings 2, lists 3, sets), apiserver
 
 import math
 from collections.abc import Callable, Iterable
+from functools import cmp_to_key
 from itertools import pairwise
 from typing import Any
 
@@ -23,11 +24,15 @@ from trimtab.planner.devices.cel.values import (
     Unsigned,
     are_equal,
     compare,
+    is_key,
     kind_of,
     normalized_semver,
     parse_semver,
+    spend,
 )
 from trimtab.planner.devices.quantities import NANO, parse_quantity
+
+_LONGEST_RANGE = 10**6
 
 
 def tenth(size: int) -> int:
@@ -227,6 +232,7 @@ def _sum(values: tuple[Any, ...]) -> Any:
 
 
 def _flattened(values: tuple[Any, ...], depth: int = 1) -> tuple[Any, ...]:
+    spend(len(values))
     out: list[Any] = []
     for one in values:
         out += _flattened(one, depth - 1) if isinstance(one, tuple) and depth > 0 else [one]
@@ -248,11 +254,7 @@ def _distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _sorted(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    out: list[Any] = []
-    for one in values:
-        at = next((at for at, placed in enumerate(out) if compare(one, placed) < 0), len(out))
-        out.insert(at, one)
-    return tuple(out)
+    return tuple(sorted(values, key=cmp_to_key(compare)))
 
 
 def _is_sorted(values: tuple[Any, ...]) -> bool:
@@ -313,7 +315,7 @@ def _arithmetic() -> list[Overload]:
         overload("==(A, A)", "bool", are_equal, _equality_cost),
         overload("!=(A, A)", "bool", _are_different, _read_shorter),
         overload("in(A, list(A))", "bool", lambda a, b: _contains_element(b, a), lambda _a, b: len(b)),
-        overload("in(A, map(A, B))", "bool", lambda a, b: a in b),
+        overload("in(A, map(A, B))", "bool", lambda a, b: is_key(a) and a in b),
     ]
     return out
 
@@ -375,8 +377,8 @@ def _strings() -> list[Overload]:
         overload("string.upperAscii()", "string", texts.upper, _read_first),
         overload("string.trim()", "string", texts.trim, _read_first),
         overload("strings.quote(string)", "string", texts.quote, _read_first),
-        overload("list(string).join()", "string", "".join),
-        overload("list(string).join(string)", "string", lambda a, b: b.join(a)),
+        overload("list(string).join()", "string", texts.join),
+        overload("list(string).join(string)", "string", texts.join),
     ]
     for extra in ("", ", int"):
         out += [
@@ -399,7 +401,7 @@ def _lists() -> list[Overload]:
         overload("list(A).flatten(int)", "list(dyn)", _flattened),
         overload("list(A).distinct()", "list(A)", _distinct, _elements),
         overload("list(A).reverse()", "list(A)", lambda a: a[::-1]),
-        overload("lists.range(int)", "list(int)", lambda a: tuple(range(min(a, 10**6)))),
+        overload("lists.range(int)", "list(int)", _range),
         overload("sets.contains(list(A), list(A))", "bool", _all_in, lambda a, b: len(a) * len(b)),
         overload("sets.intersects(list(A), list(A))", "bool", _intersects, lambda a, b: len(a) * len(b)),
         overload("sets.equivalent(list(A), list(A))", "bool", _are_equivalent, lambda a, b: len(a) * len(b)),
@@ -412,6 +414,11 @@ def _lists() -> list[Overload]:
             overload(f"list({one}).sort()", f"list({one})", _sorted, _elements),
         ]
     return out + [overload(f"list({one}).sum()", one, _sum, _elements) for one in ("int", "uint", "double")]
+
+
+def _range(count: int) -> tuple[int, ...]:
+    spend(max(min(count, _LONGEST_RANGE), 0))
+    return tuple(range(min(count, _LONGEST_RANGE)))
 
 
 def _includes(one: Any, other: Any) -> bool:

@@ -1,37 +1,43 @@
-"""What an evaluation of an expression needs at each step: variables, cost, truth, presence.
+"""What an evaluation of an expression needs at each step: variables, cost, work, truth, presence.
+
+Cost is what the API server counts, which knows no copies; work is what this interpreter really does, in elements that
+are read or written, and bounded too: an expression cannot hold a processor or the memory whatever it costs.
 
 Source: cel-go v0.26, interpreter.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from trimtab.planner.devices.cel.syntax import SyntaxNode
-from trimtab.planner.devices.cel.values import CelType, EvaluationError, OptionalValue, kind_of
+from trimtab.planner.devices.cel.values import CelType, EvaluationCostError, EvaluationError, OptionalValue, kind_of
+from trimtab.planner.model.execution import check_limits
 
 MISSING = object()
 """In place of a value that a map does not have."""
+_CHECK_EVERY: Final = 4096
+"""Cost between two questions for the limits of the request: some milliseconds."""
 
 
 class EvaluationFrame:
     """What an evaluation may read and how much it has cost. names : variables by name; limit : the highest cost."""
 
-    __slots__ = ("cost", "limit", "names")
+    __slots__ = ("_check_at", "cost", "limit", "names")
 
     def __init__(self, names: dict[str, Any], limit: int) -> None:
         self.names = names
         self.cost = 0
         self.limit = limit
+        self._check_at = _CHECK_EVERY
 
     def charge(self, cost: int) -> None:
         """Count a cost. Raises EvaluationError at the limit."""
         self.cost += cost
         if self.cost > self.limit:
             raise EvaluationCostError("operation cancelled: actual cost limit exceeded")
-
-
-class EvaluationCostError(EvaluationError):
-    """Raised when an evaluation costs more than its limit; nothing absorbs it."""
+        if self.cost > self._check_at:
+            self._check_at = self.cost + _CHECK_EVERY
+            check_limits()
 
 
 Step = Callable[[EvaluationFrame], Any]

@@ -19,7 +19,7 @@ from trimtab.planner.devices.cel.logic import (
 )
 from trimtab.planner.devices.cel.syntax import SyntaxNode
 from trimtab.planner.devices.cel.types import BOOL, DYN, INT, ExpressionTypeError, fits
-from trimtab.planner.devices.cel.values import NO_VALUE, CelType, EvaluationError, OptionalValue, kind_of
+from trimtab.planner.devices.cel.values import NO_VALUE, CelType, EvaluationError, OptionalValue, kind_of, spend
 
 Macro = Callable[[ExpressionCompiler, SyntaxNode, dict[str, CelType]], Typed]
 
@@ -129,6 +129,7 @@ class ComprehensionLoop:
             raise EvaluationError(f"no such overload: a comprehension over {kind_of(values)}")
         with _bound(frame, self.names):
             for key, value in pairs:
+                spend(1)
                 single = value if isinstance(values, tuple) else key
                 frame.names.update(zip(self.names, (key, value) if len(self.names) == 2 else (single,), strict=True))
                 yield
@@ -215,8 +216,9 @@ def _transform_map(filters: bool) -> Macro:
         def run(frame: EvaluationFrame) -> Any:
             out: dict[Any, Any] = {}
             for _ in loop.elements(frame):
+                key = frame.names[loop.names[0]]
                 if test is None or truth(test(frame)):
-                    out[frame.names[loop.names[0]]] = transform(frame)
+                    out[key] = transform(frame)
                     frame.charge(LIST_COST)
             frame.charge(3 * LIST_COST)
             return out

@@ -1,7 +1,8 @@
 """Expressions to functions: types are checked, overloads chosen, and what remains is evaluated for each input.
 
 The cost of an evaluation is counted as it goes: 1 for each name, field and call, 10 for a list, 30 for a map, and what
-reading values costs. At the limit the evaluation ends with a problem, so no expression takes long.
+reading values costs. At the limit the evaluation ends with a problem; so it does at the limit of its work
+(`values.spend`), as the cost of the API server knows no copies. The limits of the request are asked all along.
 Source: cel-go v0.26, checker and interpreter.
 """
 
@@ -14,7 +15,17 @@ from trimtab.planner.devices.cel.macros import MACROS, Macro
 from trimtab.planner.devices.cel.syntax import SyntaxNode, parse
 from trimtab.planner.devices.cel.texts import compiled
 from trimtab.planner.devices.cel.types import BOOL, DYN, OPEN, ExpressionTypeError, fits, joined, select
-from trimtab.planner.devices.cel.values import NO_VALUE, CelType, EvaluationError, OptionalValue, kind_of
+from trimtab.planner.devices.cel.values import (
+    NO_VALUE,
+    CelType,
+    EvaluationError,
+    OptionalValue,
+    bounded_work,
+    extent,
+    is_key,
+    kind_of,
+    spend,
+)
 
 LIST_COST, MAP_COST = 10, 30
 LARGEST_CONSTANT_COST = 10_000
@@ -36,10 +47,11 @@ class Program:
         self.result_type, self._run = Compiler(fields).compile(parse(text), dict(variables))
 
     def evaluate(self, names: dict[str, Any], limit: int) -> tuple[Any, int]:
-        """Return the value and its cost. Raises EvaluationError."""
+        """Return the value and its cost. Raises EvaluationError, and what the limits of the request raise."""
         frame = EvaluationFrame(names, limit)
         try:
-            return self._run(frame), frame.cost
+            with bounded_work():
+                return self._run(frame), frame.cost
         except RecursionError:
             raise EvaluationError("nested too deeply") from None
 
@@ -140,6 +152,8 @@ class Compiler:
             made: dict[Any, Any] = {}
             for at, ((_, key_of), (_, value_of)) in enumerate(zip(keys, values, strict=True)):
                 key, value = key_of(frame), value_of(frame)
+                if not is_key(key):
+                    raise EvaluationError(f"unsupported key type: {kind_of(key)}")
                 if at not in optionals:
                     made[key] = value
                 elif value.has_value:
@@ -147,7 +161,10 @@ class Compiler:
             frame.charge(cost)
             return made
 
-        return CelType("map", (joined([kind for kind, _ in keys], True), joined(kinds, True))), make
+        key_kind = joined([kind for kind, _ in keys], True)
+        if key_kind.parameters:
+            raise ExpressionTypeError(f"unsupported key type: {key_kind.name}")
+        return CelType("map", (key_kind, joined(kinds, True))), make
 
     def _call(self, node: SyntaxNode, scope: dict[str, CelType]) -> Typed:
         name, target = node.value, node.target
@@ -170,6 +187,7 @@ class Compiler:
 
         def call(frame: EvaluationFrame) -> Any:
             values = [step(frame) for step in steps]
+            spend(sum(map(extent, values)))
             for one in chosen:
                 if one.takes(values):
                     frame.charge(0 if free else 1 if one.cost is None else one.cost(*values))
@@ -243,9 +261,9 @@ def _field(frame: EvaluationFrame, value: Any, name: str) -> Any:
 def _entry(frame: EvaluationFrame, value: Any, key: Any) -> Any:
     frame.charge(1)
     if isinstance(value, Mapping):
-        found = value.get(key, MISSING)
+        found = value.get(key, MISSING) if is_key(key) else MISSING
         if found is MISSING:
-            raise EvaluationError(f"no such key: {key}")
+            raise EvaluationError(f"no such key: {key if is_key(key) else kind_of(key)}")
         return found
     if isinstance(value, tuple) and kind_of(key) in {"int", "uint"}:
         if not 0 <= key < len(value):
@@ -261,7 +279,7 @@ def _optional_entry(frame: EvaluationFrame, value: Any, key: Any) -> Any:
         value = value.value
     if isinstance(value, tuple) and isinstance(key, int) and not 0 <= key < len(value):
         return NO_VALUE
-    if isinstance(value, Mapping) and value.get(key, MISSING) is MISSING:
+    if isinstance(value, Mapping) and (not is_key(key) or value.get(key, MISSING) is MISSING):
         frame.charge(1)
         return NO_VALUE
     return OptionalValue(True, _entry(frame, value, key))

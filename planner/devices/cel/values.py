@@ -7,15 +7,23 @@ pkg/cel.
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import total_ordering
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
+
+from trimtab.planner.model.execution import reserve_memory
 
 
 class EvaluationError(Exception):
     """Raised when an expression has no value for a device; the argument is for people."""
+
+
+class EvaluationCostError(EvaluationError):
+    """Raised when an evaluation takes more than its limits of cost and work; nothing absorbs it."""
 
 
 class Unsigned(int):
@@ -54,6 +62,8 @@ NO_VALUE = OptionalValue(False)
 _NUMBER = r"(0|[1-9][0-9]*)"
 _SEMVER = re.compile(rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(?:-([0-9A-Za-z.-]+))?(?:\+([0-9A-Za-z.-]+))?", re.ASCII)
 _LARGEST_PART = 2**64
+_LONGEST_PART = 20
+"""Digits of the largest part."""
 
 
 @total_ordering
@@ -85,11 +95,13 @@ def parse_semver(text: str) -> Semver | None:
     match = _SEMVER.fullmatch(text)
     if match is None:
         return None
+    if max(map(len, match.groups()[:3])) > _LONGEST_PART:
+        return None
     release = (int(match.group(1)), int(match.group(2)), int(match.group(3)))
     parts = match.group(4).split(".") if match.group(4) else []
     build = match.group(5).split(".") if match.group(5) else []
     badly_spelled = any(not one for one in (*parts, *build)) or any(
-        one.isdigit() and len(one) > 1 and one[0] == "0" for one in parts
+        one.isdigit() and (len(one) > _LONGEST_PART or (len(one) > 1 and one[0] == "0")) for one in parts
     )
     if badly_spelled or max(release) >= _LARGEST_PART:
         return None
@@ -144,10 +156,67 @@ def kind_of(value: Any) -> str:
 
 
 NUMBERS = frozenset({"int", "uint", "double"})
+_NO_KEYS = frozenset({"list", "map", "optional"})
+MOST_WORK: Final = 1 << 22
+"""Elements that one evaluation reads or writes at most: 32 MiB of references, a second or so."""
+_TEXT_SHARE: Final = 4
+"""Characters that count as an element."""
+_WORK_STEP: Final = 1 << 16
+"""Work for which memory is taken at a time, before it is done."""
+
+
+class EvaluationWork:
+    """The work that is left to an evaluation, and for how much of it memory has been taken."""
+
+    __slots__ = ("left", "taken_to")
+
+    def __init__(self) -> None:
+        self.left = self.taken_to = MOST_WORK
+
+
+_WORK: Final[ContextVar[EvaluationWork | None]] = ContextVar("evaluation_work", default=None)
+
+
+@contextmanager
+def bounded_work() -> Iterator[None]:
+    """Bound the work of the block: of one evaluation."""
+    token = _WORK.set(EvaluationWork())
+    try:
+        yield
+    finally:
+        _WORK.reset(token)
+
+
+def spend(work: int) -> None:
+    """Count work before it is done, in elements. Raises EvaluationCostError if the evaluation has none left, and the
+    error of the request's limits.
+    """
+    meter = _WORK.get()
+    if meter is None:
+        return
+    meter.left -= work
+    if meter.left < 0:
+        raise EvaluationCostError("operation cancelled: the values of the expression are too large")
+    if meter.left < meter.taken_to - _WORK_STEP:
+        reserve_memory(8 * (meter.taken_to - meter.left), "values of device selectors")
+        meter.taken_to = meter.left
+
+
+def extent(value: Any) -> int:
+    """Return how many elements reading or copying a value touches, those of its elements left out."""
+    if isinstance(value, (str, bytes)):
+        return len(value) // _TEXT_SHARE
+    return len(value) if isinstance(value, (tuple, dict)) else 1
+
+
+def is_key(value: Any) -> bool:
+    """Return whether a value may be the key of a map; hashing any other takes as long as reading all of it."""
+    return kind_of(value) not in _NO_KEYS
 
 
 def are_equal(one: Any, other: Any) -> bool:
     """Return `one == other` as the language has it: numbers of all types compare, other types differ."""
+    spend(1)
     kind, other_kind = kind_of(one), kind_of(other)
     if kind in NUMBERS and other_kind in NUMBERS:
         return bool(one == other)
@@ -159,6 +228,8 @@ def are_equal(one: Any, other: Any) -> bool:
         return len(one) == len(other) and all(map(are_equal, one, other))
     if kind == "map":
         return len(one) == len(other) and all(key in other and are_equal(one[key], other[key]) for key in one)
+    if kind in {"string", "bytes"}:
+        spend(min(extent(one), extent(other)))
     if kind == "optional":
         return one.has_value == other.has_value and (not one.has_value or are_equal(one.value, other.value))
     return bool(one == other)
@@ -166,10 +237,13 @@ def are_equal(one: Any, other: Any) -> bool:
 
 def compare(one: Any, other: Any) -> int:
     """Return -1, 0 or 1 for values that have an order: numbers, bool, string, bytes. Raises EvaluationError."""
+    spend(1)
     kind, other_kind = kind_of(one), kind_of(other)
     comparable = kind == other_kind and kind in {"bool", "string", "bytes", *NUMBERS}
     if not comparable and not (kind in NUMBERS and other_kind in NUMBERS):
         raise EvaluationError(f"no such overload: {kind} and {other_kind} have no order")
+    if kind in {"string", "bytes"}:
+        spend(extent(one) + extent(other))
     if kind == "string":
         one, other = one.encode(errors="surrogatepass"), other.encode(errors="surrogatepass")
     if "double" in (kind, other_kind) and (math.isnan(one) or math.isnan(other)):

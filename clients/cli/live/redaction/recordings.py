@@ -15,7 +15,7 @@ from trimtab.clients.cli.live.redaction.integers import ComparedIntegers
 from trimtab.clients.cli.live.redaction.numbers import FIRST_NOW_S, Replacements
 from trimtab.clients.cli.live.redaction.strings import REDACTED, DeviceNames, texts_of, walk
 from trimtab.clients.cli.live.redaction.tokens import atoms, replaced, tokens_of
-from trimtab.clients.recording import RecordingReader, RecordingWriter
+from trimtab.clients.recording import RecordingError, RecordingReader, RecordingWriter
 from trimtab.v1 import plan_pb2, recording_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 
@@ -27,6 +27,15 @@ _NO_REQUEST_S: Final = 1 << 33
 
 def redact_file(source: Path, target: Path) -> None:
     """Write `source`, a recording, to `target` redacted. Errors: RecordingError."""
+    try:
+        _redact(source, target)
+    except RecordingError:
+        raise
+    except (IndexError, KeyError, OverflowError, ValueError) as error:
+        raise RecordingError(f"{source}: what it holds is damaged: {error}") from error
+
+
+def _redact(source: Path, target: Path) -> None:
     strings, nodes = set[str](), set[str]()
     integers, first_now_s, devices = ComparedIntegers(), _NO_REQUEST_S, DeviceNames(set(), set())
 

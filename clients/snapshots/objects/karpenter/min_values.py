@@ -42,7 +42,8 @@ def too_few_values(rules: PoolRules, allowed: Sequence[MachineOffer]) -> list[To
 
 def with_min_values(rules: PoolRules, allowed: Sequence[MachineOffer]) -> list[MachineOffer]:
     """Return offerings with what new nodes may be planned to hold as their allocatable amounts. The offerings must have
-    enough values. O(T * T * R) for T offerings that differ in amounts or in these labels, and R resources."""
+    enough values. O(A * T * R) for T offerings that differ in amounts or in these labels, of which A in amounts, and R
+    resources."""
     keys = [rule.key for rule in rules.diverse if is_of_machines(rule.key)]
     least = [rule.min_values for rule in rules.diverse if is_of_machines(rule.key)]
     if not keys:
@@ -83,14 +84,22 @@ def _held_by(amounts: NDArray[np.int64], code: NDArray[np.int64], count: int) ->
     int64[T]. int64[T, R]."""
     rows = np.flatnonzero(code != _NONE)
     others, code = amounts[rows], code[rows]
-    held = amounts.copy()
-    for row, own in enumerate(amounts):
+    distinct, of = np.unique(amounts, axis=0, return_inverse=True)
+    held = distinct.copy()
+    for row, own in enumerate(distinct):
         has = own > 0
+        whole = (others[:, has] >= own[has]).all(axis=1)
+        seen = np.zeros(int(code.max(initial=_NONE)) + 1, np.bool_)
+        seen[code[whole]] = True
+        if np.count_nonzero(seen) >= count:
+            # Enough values have all of it, whichever they are.
+            continue
         share = np.minimum(others[:, has] / own[has], 1.0).min(axis=1, initial=1.0)
         order = np.argsort(-share, kind="stable")
         first_of_value = np.sort(np.unique(code[order], return_index=True)[1])[:count]
         held[row] = np.minimum(own, others[order[first_of_value]].min(axis=0))
-    return held
+    found: NDArray[np.int64] = held[of.reshape(-1)]
+    return found
 
 
 def _quantities(

@@ -1,8 +1,12 @@
 """Names with control characters do not control the terminal."""
 
-import pytest
+import json
 
-from trimtab.clients.documents.output import visible
+import pytest
+import yaml
+
+from trimtab.clients.cli.output import Format, print_document
+from trimtab.clients.documents.output import is_visible, visible, visible_texts
 
 
 @pytest.mark.parametrize(
@@ -16,3 +20,24 @@ from trimtab.clients.documents.output import visible
 )
 def test_control_characters_are_made_visible(text: str, shown: str) -> None:
     assert visible(text) == shown
+
+
+NASTY = "a\u202e\u2066\u061c\x1b[2J\x9bb"
+SHOWN = "a\\u202e\\u2066\\u061c\\x1b[2J\\x9bb"
+
+
+def test_texts_and_keys_of_a_document_are_made_visible() -> None:
+    assert visible_texts({NASTY: [NASTY, 1, None, (True, {"x": NASTY})]}) == {
+        SHOWN: [SHOWN, 1, None, [True, {"x": SHOWN}]]
+    }
+
+
+@pytest.mark.parametrize("form", [Format.JSON, Format.YAML])
+def test_documents_for_programs_keep_texts_and_control_no_terminal(
+    form: Format, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document = {"größe": NASTY, NASTY: "x"}
+    print_document(document, form)
+    printed = capsys.readouterr().out
+    assert is_visible(printed)
+    assert (json.loads if form is Format.JSON else yaml.safe_load)(printed) == document

@@ -5,24 +5,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.builders import kubernetes as k8s
+from tests.builders.replaceable_groups import cluster, group
 from trimtab.clients.cli.planners import open_planner
 from trimtab.clients.snapshots.dominated_groups import leave_out_dominated
-from trimtab.clients.snapshots.objects import build_snapshot, decode_objects
-from trimtab.v1 import plan_pb2, snapshot_pb2
+from trimtab.v1 import plan_pb2
 
 Group = tuple[str, str, str, str, float]
 """Cores, memory in Gi, zone, taint, and price."""
-
-
-def group(name: str, cpu: str, memory: str, price: float | None, **more: object) -> dict[str, object]:
-    zone, taints = str(more.pop("zone", "")), more.pop("taints", ())
-    node = k8s.node("t", cpu=cpu, memory=memory, zone=zone, taints=taints)  # type: ignore[arg-type]
-    arguments: dict[str, object] = {"max_size": 1000, **more}
-    return k8s.node_group(name, price=price, template=node, **arguments)  # type: ignore[arg-type]
-
-
-def cluster(*objects: dict[str, object]) -> snapshot_pb2.ClusterSnapshot:
-    return build_snapshot(decode_objects([k8s.namespace(), *objects])).snapshot
 
 
 def remaining(*objects: dict[str, object], limits: tuple[str, ...] = ()) -> list[str]:

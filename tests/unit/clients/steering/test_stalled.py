@@ -133,3 +133,14 @@ def test_a_held_node_is_noted_once_and_without_the_notes_on_others_if_these_are_
     hold(state, {"a"}, 9, alone=True)
     assert np.frombuffer(failed.node, "<i4").tolist() == [1]
     assert (len(failed.reason), len(failed.blocking_reason), list(failed.blocking_pod)) == (1, 1, [""])
+
+
+def test_what_was_noted_of_a_node_under_another_index_of_its_name_is_removed_too() -> None:
+    state = plan_pb2.PlanState()
+    state.scale_down.strings.extend(["", "n1", "n1"])
+    failed = state.scale_down.unremovable
+    failed.node, failed.time_ns = np.array([1, 2], "<i4").tobytes(), np.array([1, 2], "<i8").tobytes()
+    failed.reason, failed.blocking_reason = bytes(2), bytes(2)
+    failed.blocking_pod.extend(["", ""])
+    hold(state, ["n1"], 7, alone=False)
+    assert np.frombuffer(failed.time_ns, "<i8").tolist() == [7]

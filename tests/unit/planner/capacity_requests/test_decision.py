@@ -319,3 +319,11 @@ def test_without_requests_nothing_is_simulated_and_nothing_changes() -> None:
     assert found.decision.result == reason_pb2.CapacityRequestsResult.CAPACITY_REQUESTS_NONE
     assert found.answer.scale_up == without.answer.scale_up
     assert found.answer.scale_down == without.answer.scale_down
+
+
+def test_requests_beyond_the_pods_that_a_plan_serves_get_no_room_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trimtab.planner.capacity_requests.requests.MOST_PODS", 3)
+    sets = [request("a-large", ("one", 40), class_name=CHECK), request("b-small", ("one", 2), class_name=CHECK)]
+    found = plan_requests(node("n1", "8"), pod_template("one"), *sets)
+    assert found.outcomes == {"a-large": "NOT_FOUND", "b-small": "FOUND"}
+    assert "a plan seeks room for" in found.of("a-large").detail

@@ -52,10 +52,15 @@ def middle(x: int) -> int:
 PROGRAM = "from package.outer import outer; print(outer(1), sum(outer.stats.cache_hits.values()))"
 
 
+def own_cache() -> dict[str, str]:
+    """Return the environment without the cache that the tests share."""
+    return {name: value for name, value in os.environ.items() if name not in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME")}
+
+
 def whole(directory: Path, **environment: str) -> dict[str, str]:
     """Return the environment of a program that can import the package."""
     path = os.pathsep.join([str(directory), str(ROOT), str(ROOT / "protos")])
-    known = {name: value for name, value in os.environ.items() if name not in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME")}
+    known = own_cache()
     # Sources change within a second here, which compiled Python files would not notice.
     return known | {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"} | environment
 
@@ -84,7 +89,7 @@ def run() -> Iterator[Run]:
     """Return a function that calls the outer kernel in a new process without kernels, and returns its result and the
     number of cache hits.
     """
-    with programs(["trimtab.planner.compiled.decorators"]) as forked:
+    with programs(["trimtab.planner.compiled.decorators"], own_cache()) as forked:
 
         def call(directory: Path, **environment: str) -> list[str]:
             done = forked("-c", PROGRAM, environment=whole(directory, **environment))
@@ -172,6 +177,20 @@ def test_a_configured_directory_comes_first(tmp_path: Path) -> None:
     assert finish(start(tmp_path, NUMBA_CACHE_DIR=str(own)))[0] == ["14007", "1"]
 
 
+def test_checkouts_share_a_configured_directory_and_none_replaces_what_another_compiled(tmp_path: Path) -> None:
+    own = str(tmp_path / "own")
+    for name, changed, answer, hits in (
+        ("first", {}, "14007", "0"),
+        ("same", {}, "14007", "1"),
+        ("other", {"numbers": ("3", "4")}, "15007", "0"),
+        ("first", {}, "14007", "1"),
+    ):
+        checkout = tmp_path / name
+        checkout.mkdir(exist_ok=True)
+        write(checkout, **changed)
+        assert finish(start(checkout, NUMBA_CACHE_DIR=own))[0] == [answer, hits]
+
+
 def test_where_nothing_can_be_written_kernels_are_compiled_each_time(run: Run, tmp_path: Path) -> None:
     write(tmp_path)
     nowhere = tmp_path / "package" / "__pycache__"
@@ -184,7 +203,8 @@ def test_a_folder_that_others_can_write_is_not_loaded_from_and_is_named(tmp_path
     write(tmp_path)
     own = tmp_path / "own"
     assert finish(start(tmp_path, NUMBA_CACHE_DIR=str(own))) == (["14007", "0"], "")
-    (folder,) = caches(own)
+    folder = own / "package.outer"
+    assert folder in caches(own)
     folder.chmod(0o777)
     for _ in range(2):
         answer, errors = finish(start(tmp_path, NUMBA_CACHE_DIR=str(own)))

@@ -3,6 +3,8 @@
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.builders.devices import GPU, capacity, device_slice
 from trimtab.planner.devices.capacity import CapacityError, consumed_capacity, fits_capacity
@@ -100,3 +102,27 @@ def test_equal_device_sets_stay_one_object_under_a_taint_rule() -> None:
     rules = [TaintRule(None, None, None, DeviceTaint("broken", "", "NoExecute"))]
     one, other = with_taint_rules((first, second), rules)
     assert one.devices is other.devices
+
+
+_TEXTS = st.sampled_from([None, "p1", "p2", "d0", "d1", "gpu.example.com"])
+
+
+@given(
+    rules=st.lists(st.tuples(_TEXTS, _TEXTS, _TEXTS, st.sampled_from("abc")), max_size=8),
+    pools=st.lists(st.sampled_from(["p1", "p2", "p3"]), max_size=4),
+)
+def test_rules_found_by_what_they_select_are_those_that_select_the_device(
+    rules: list[tuple[str | None, str | None, str | None, str]], pools: list[str]
+) -> None:
+    given_rules = [TaintRule(driver, pool, device, DeviceTaint(key, "", "")) for driver, pool, device, key in rules]
+    slices = tuple(device_slice(GPU, GPU, name=f"s{at}", pool=pool) for at, pool in enumerate(pools))
+    for before, after in zip(slices, with_taint_rules(slices, given_rules), strict=True):
+        for name, content in zip(after.devices.names, after.devices.contents, strict=True):
+            concerning = [
+                one.taint
+                for one in given_rules
+                if one.driver in (None, before.driver)
+                and one.pool in (None, before.pool)
+                and one.device in (None, name)
+            ]
+            assert content.taints == (*GPU.taints, *concerning)

@@ -193,3 +193,20 @@ def test_groups_that_share_limits_take_what_is_there_one_after_the_other(
             shut = following > given_out
             most[shut] = (size + given_out)[shut]
     assert found.tolist() == given_out.tolist()
+
+
+@given(
+    sizes=st.lists(st.tuples(st.integers(0, 3), st.integers(3, 9)), min_size=1, max_size=5),
+    cores=st.integers(0, 60),
+    most=st.integers(0, 12),
+)
+def test_reasons_when_full_are_those_of_each_group_after_all_its_nodes(
+    sizes: list[tuple[int, int]], cores: int, most: int
+) -> None:
+    groups = [group(f"g{at}", target, largest) for at, (target, largest) in enumerate(sizes)]
+    limits = limits_of(*groups, limits=(ResourceLimit("cpu", maximum=cores * 1000),), most=most)
+    then = limits.reasons_when_full().tolist()
+    for at in range(len(groups)):
+        after = limits.copy()
+        after.count_nodes(at, int(limits.may_add[at]))
+        assert then[at] == after.reasons[at]

@@ -1,11 +1,13 @@
 """Why a node group does not help a pod with claims: claim, request, pool and reason on a new node."""
 
+from random import Random
 from typing import Any
 
 import pytest
 
 from tests.builders import device_objects as dra
 from tests.builders import kubernetes as k8s
+from tests.builders.doubled_texts import double_device_texts
 from trimtab.clients.cli.explain.growth import explain_growth, growth_document
 from trimtab.clients.cli.planners import open_planner
 from trimtab.clients.cluster_view import ClusterView
@@ -16,9 +18,12 @@ CLASS = dra.device_class("gpu", f'device.driver == "{dra.DRIVER}"')
 TEMPLATE: Json = {"status": {"allocatable": {"cpu": "4", "memory": "16Gi", "pods": "110"}}}
 
 
-def because(*objects: Json) -> dict[str, str]:
-    """Return why each node group does not help the pod `p`."""
-    view = ClusterView(k8s.snapshot_of(*objects))
+def because(*objects: Json, is_doubled: bool = False) -> dict[str, str]:
+    """Return why each node group does not help the pod `p`. is_doubled : texts of devices have several indices."""
+    snapshot = k8s.snapshot_of(*objects)
+    if is_doubled:
+        double_device_texts(snapshot.devices, Random(1))
+    view = ClusterView(snapshot)
     pod = view.pod("default/p")
     assert pod is not None
     request = plan_pb2.PlanRequest()
@@ -51,6 +56,13 @@ def test_a_group_whose_devices_do_not_match_is_explained_by_claim_request_and_po
         group["spec"]["template"] = TEMPLATE | {"resourceSlices": [{"spec": declared}]}
     found = because(*claiming(big()), k8s.node("g-1"), small_slice("g-1"), group)
     assert found == {"gpu": f"on a new node: claim gpu, request {request_name()}: no device matches in pool new/gpu"}
+
+
+def test_texts_with_several_indices_explain_the_same() -> None:
+    nodes = [k8s.node("g-1"), k8s.node("g-2"), small_slice("g-1"), small_slice("g-2")]
+    cluster = [*claiming(big()), *nodes, k8s.node_group("gpu", nodes=["g-1", "g-2"], max_size=9)]
+    assert because(*cluster, is_doubled=True) == because(*cluster)
+    assert "no device matches in pool new/gpu" in because(*cluster, is_doubled=True)["gpu"]
 
 
 def request_name() -> str:

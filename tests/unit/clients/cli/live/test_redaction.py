@@ -23,12 +23,12 @@ from trimtab.clients.cli.live.replay import _comparable, compare
 from trimtab.clients.cli.live.rounds_reader import Recorded, read_rounds
 from trimtab.clients.cli.live.rounds_recorder import RoundsRecorder
 from trimtab.clients.cli.planners import open_link
-from trimtab.clients.recording import RecordingReader
+from trimtab.clients.recording import RecordingError, RecordingReader, RecordingWriter
 from trimtab.clients.reference_loop.planner_session import PlannerSession
 from trimtab.clients.snapshots.live.snapshot_update import SnapshotUpdate
 from trimtab.clients.snapshots.objects.files import read_files
 from trimtab.planner.model.label_syntax import is_label_key, is_label_value
-from trimtab.v1 import plan_pb2, snapshot_pb2
+from trimtab.v1 import plan_pb2, recording_pb2, snapshot_pb2
 
 NOW_S = 1_790_000_000
 
@@ -327,3 +327,14 @@ def test_decisions_over_random_clusters_are_what_they_were(
     recorded(folder / "plain.trimtab", rounds, plan_pb2.PlanSettings())
     redact_file(folder / "plain.trimtab", folder / "redacted.trimtab")
     assert differences(folder / "redacted.trimtab") == []
+
+
+def test_a_recording_whose_indices_lead_nowhere_is_refused_and_leaves_no_copy(tmp_path: Path) -> None:
+    damaged = write(Cluster(), in_order=True)
+    damaged.label_sets.offsets = np.array([0, 0, 1], "<i4").tobytes()
+    damaged.label_sets.keys = damaged.label_sets.values = np.array([99], "<i4").tobytes()
+    with RecordingWriter(tmp_path / "a", recording_pb2.RecordingHeader()) as writer:
+        writer.write(damaged)
+    with pytest.raises(RecordingError, match="damaged"):
+        redact_file(tmp_path / "a", tmp_path / "b")
+    assert not (tmp_path / "b").exists()

@@ -1,5 +1,6 @@
 """The page of a plan over a cluster: what `trimtab plan` decides, with maps, and what it costs."""
 
+import re
 from pathlib import Path
 
 from tests.builders import karpenter as kp
@@ -14,10 +15,13 @@ from trimtab.clients.cli.report.page import (
     Chart,
     KeyFigure,
     Line,
+    NodeGrid,
     ReportPage,
     Table,
     rendered,
 )
+from trimtab.clients.cli.report.plot import PlotFigure
+from trimtab.clients.documents.output import is_visible, visible
 
 NOW = "2026-03-01T00:00:00Z"
 
@@ -196,3 +200,29 @@ def test_growth_of_a_cluster_without_nodes_is_shown_at_assumed_rates(trimtab: Ru
     priced = page_of(trimtab, tmp_path, empty, "--now", NOW, "--rates", "cpu=1,memory=0")
     assert "After the plan 2,920 1 node (1 added) More a month 2,920" in priced.text
     assert "assumed" not in priced.text
+
+
+NASTY = "a\u202e\u2066\x1b]0;\x9b"
+
+
+def test_names_that_change_how_others_are_shown_are_spelled_out() -> None:
+    figure = PlotFigure()
+    figure.add_scatter(name=NASTY, x=[1], y=[1], text=[NASTY])
+    figure.update_layout(title=NASTY)
+    page = ReportPage(
+        NASTY,
+        NASTY,
+        (Table(NASTY, ("a", "b"), (Line((NASTY, NASTY), (NASTY,)),)),),
+        charts=(Chart(NASTY, NASTY, figure.to_json()),),
+        grid=NodeGrid(NASTY, ((NASTY, "text"),), (NASTY,), ((NASTY,),)),
+        facts=(NASTY,),
+    )
+    text = rendered(page)
+    assert is_visible(text.replace("\t", " "))
+    reader = Reader(text)
+    spelled = visible(NASTY)
+    assert spelled in reader.text
+    assert reader.figures()[0]["data"][0]["name"] == spelled
+    # Nothing of the input is an escape in a script either, which would bring the characters back.
+    assert "\\\\u202e" in reader.scripts[-1]
+    assert re.search(r"(?<!\\)\\u(202e|2066|00)", "".join(reader.scripts)) is None

@@ -8,13 +8,15 @@ import urllib.request
 from collections.abc import Iterator
 from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 
-from tests.builders.screens import NOW_S, planned, status_of
+from tests.builders.screens import NOW_S, planned, renamed, status_of
 from tests.builders.tls import make_ca
 from tests.builders.waiting import LIMIT_S
 from trimtab.clients.cli.screen.web import LastRound, WebPort
+from trimtab.clients.documents.output import is_visible
 from trimtab.clients.reference_loop.rounds import RoundResult
 from trimtab.clients.rpc.access import open_access
 from trimtab.clients.rpc.port_security import ExposedPortError, PortSecurity
@@ -107,6 +109,7 @@ def test_a_node_is_explained_and_others_are_not_found(port: WebPort) -> None:
     assert answer.status == 200
     assert b"Pod default/bare has no controller" in body
     assert answer.headers["Content-Type"].startswith("text/plain")
+    assert is_visible(ask(port, "/node?name=%1b%5d0%e2%80%ae")[1].decode())
     assert [ask(port, path)[0].status for path in ("/node?name=x", "/node", "/x", "/../etc/passwd")] == [404] * 4
 
 
@@ -163,3 +166,16 @@ def test_under_a_policy_only_those_with_the_right_to_read_may_look(tmp_path: Pat
         with pytest.raises(urllib.error.HTTPError, match="403") as refused:
             asked_by("loop")
         assert b"does not grant read to spiffe://trimtab/loop" in refused.value.read()
+
+
+def test_names_that_change_how_others_are_shown_are_spelled_out_and_explained_by_that_spelling() -> None:
+    last = LastRound(lambda: renamed("b\u202e\x1b2"), "shop", clock=lambda: NOW_S + 7.0)
+    last.report(RoundResult(plan_pb2.PlanRequest(), planned().response, status_of(), was_delta=False))
+    with WebPort("127.0.0.1:0", last, PortSecurity()) as served:
+        names = [row[0] for row in json.loads(ask(served, "/screen.json")[1])["nodes"]]
+        spelled = next(name for name in names if "202e" in name)
+        assert spelled == "b\\u202e\\x1b2"
+        answer, body = ask(served, f"/node?{urlencode({'name': spelled})}")
+    assert answer.status == 200
+    assert spelled in body.decode()
+    assert is_visible(body.decode())

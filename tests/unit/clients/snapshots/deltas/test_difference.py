@@ -1,6 +1,7 @@
 """A sequence of snapshots edited from one to the next, as by a caller that keeps one message."""
 
 from collections.abc import Callable
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.builders.doubled_texts import doubled
 from tests.builders.random_clusters import clusters
 from tests.builders.rows import NodeRow, PodRow
 from tests.builders.snapshots import Cluster, Group, slack_requests, write
@@ -184,11 +186,23 @@ def number_strings_anew(cluster: pb.ClusterSnapshot, a: int, b: int) -> None:
         put(cluster.pods, "namespace", a, len(cluster.strings) - 1)
 
 
+def turn_resources_around(cluster: pb.ClusterSnapshot, a: int, b: int) -> None:
+    """Reverse the dictionary of resources; every amount is then one of another resource."""
+    del a, b
+    cluster.resources[:] = reversed(list(cluster.resources))
+
+
+def double_texts(cluster: pb.ClusterSnapshot, a: int, b: int) -> None:
+    """Have every string and label set twice, in another order."""
+    if len(cluster.strings) < 1000:
+        cluster.CopyFrom(doubled(cluster, Random(100 * a + b)))
+
+
 Edit = Callable[[pb.ClusterSnapshot, int, int], None]
 EDITS: tuple[Edit, ...] = (
     *(move, respecify, create_again, leave, turn_unready, remove_node, taint, relabel, evict, ask_for_slack),
     *(publish_devices, ask_for_capacity),
-    *(turn_specs_around, number_specs_anew, number_strings_anew),
+    *(turn_specs_around, number_specs_anew, number_strings_anew, turn_resources_around, double_texts),
 )
 LINES = st.lists(
     st.lists(st.tuples(st.sampled_from(EDITS), st.integers(0, 50), st.integers(0, 50)), max_size=4),

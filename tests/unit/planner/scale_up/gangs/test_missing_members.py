@@ -1,5 +1,7 @@
 """Pods of gangs that do not exist yet count only if the settings say so."""
 
+import pytest
+
 from tests.builders.gangs import GangRow, gang_snapshot, members
 from tests.builders.kubernetes import node, node_group
 from tests.builders.scale_up import NOW_S, settings_of
@@ -52,3 +54,22 @@ def test_the_snapshot_of_the_answer_is_the_one_that_was_sent() -> None:
     request.now.seconds = NOW_S
     snapshot = canonicalize(message)
     assert plan(snapshot, request, None, Work()).snapshot_version == snapshot.version
+
+
+def test_pods_beyond_what_a_plan_counts_are_named_in_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    message = with_desired(2, 8)
+    for name in ("h", "i"):
+        other = message.pod_groups.add()
+        other.CopyFrom(message.pod_groups[0])
+        other.name, other.desired_count = name, 3
+        other.pod_template.namespace = "default"
+    monkeypatch.setattr("trimtab.planner.decisions.missing_members.MOST_TOGETHER", 8)
+    request = plan_pb2.PlanRequest(decisions=[plan_pb2.Decision.SCALE_UP])
+    request.settings.gangs.count_missing_members = True
+    request.now.seconds = NOW_S
+    planned = plan(canonicalize(message), request, None, Work())
+    (note,) = [one for one in planned.diagnostics.notes if "missing pods" in one]
+    # Six of the first gang are added, so three of another are too many.
+    assert "2 gangs" in note
+    assert "default/h, default/i" in note
+    assert planned.scale_up.gangs[0].ahead_count == 6

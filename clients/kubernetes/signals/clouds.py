@@ -23,7 +23,7 @@ SHUTDOWN: Final = taint(
     LEAVING,
     "Kubernetes, cloud node lifecycle controller",
 )
-TERMINATIONTERMINATION_HANDLER: Final = taint(
+TERMINATION_HANDLER: Final = taint(
     "aws-node-termination-handler/", "Node", PRESENT, LEAVING, "AWS node termination handler"
 )
 AZURE_SCHEDULED_EVENT: Final = taint(

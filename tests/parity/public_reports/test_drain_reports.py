@@ -28,6 +28,9 @@ REPORTS = (
     Report("young-kube-system-pod", goes=set(), stays={"w0": "BLOCKED_BY_POD"}),
     Report("kube-system-without-a-budget", goes={"w0"}),
     Report("kube-system-with-a-budget", goes={"w0"}),
+    Report("pods-that-have-ended", goes={"w0"}),
+    Report("node-with-scale-down-disabled", goes=set(), stays={"w0": "SCALE_DOWN_DISABLED_ANNOTATION"}),
+    Report("budget-that-never-allows", goes=set(), stays={"w0": "BLOCKED_BY_POD"}),
     Report("crashing-pods-always-allow", goes={"w0"}),
     Report("crashing-pods-healthy-budget", goes=set(), stays={"w0": "BLOCKED_BY_POD"}),
 )

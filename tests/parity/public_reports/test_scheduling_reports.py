@@ -40,8 +40,24 @@ REPORTS = (
     Report("limit-on-nodes-counts-those-on-their-way", grows={"w": 4}),
     Report("group-of-unready-nodes-only", grows={"up": 4}),
     Report("node-pool-of-three-nodes", grows={"default/m5.xlarge/z1/on-demand": 3}),
-    Report("claims-count-against-the-limit", grows={}, says=("prevented from growing by the limit on cpu",)),
+    Report(
+        "claims-count-against-the-limit",
+        grows={},
+        says=("the limit on cpu of nodes with karpenter.sh/nodepool=default",),
+    ),
     Report("limit-below-what-is-there", grows={}, goes=set()),
+    Report(
+        "claim-that-was-not-launched",
+        grows={"default/m5.xlarge/z1/on-demand": 2},
+        says=(
+            "NodeClaim c1: its launch failed (InsufficientCapacity: all requested instance types were unavailable); "
+            "its node is not awaited",
+        ),
+    ),
+    Report("terminating-pod-holds-room", grows={"w": 2}),
+    Report("affinity-greater-than", grows={"g7": 1}),
+    Report("huge-pages", grows={"huge": 1}),
+    Report("read-write-once-pod", grows={}, says=("a volume is in use",)),
 )
 
 

@@ -9,7 +9,7 @@ Source: Karpenter, pkg/controllers/provisioning/scheduling (labels and requireme
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, product
 from typing import Any, Final, NamedTuple
 
@@ -31,6 +31,7 @@ from trimtab.clients.kubernetes.kinds.nodes import (
     Taint,
     TemplateNode,
 )
+from trimtab.clients.kubernetes.kinds.policies import ObjectCondition
 from trimtab.clients.kubernetes.object_errors import FieldError, below
 from trimtab.clients.snapshots.dominated_groups import ROOM
 from trimtab.clients.snapshots.objects.karpenter.min_values import too_few_values, with_min_values
@@ -81,6 +82,10 @@ class PoolGroups(NamedTuple):
     groups: list[NodeGroup]
     settings: plan_pb2.PlanSettings
     notes: list[str]
+
+
+_NOT_YET: Final = (None, "", "AwaitingReconciliation")
+"""Reasons of `Launched` while nobody has tried to launch a machine."""
 
 
 class _CheckedPool(NamedTuple):
@@ -315,6 +320,7 @@ class _PoolReader:
             self._notes.append(
                 f"NodePool {name}: it is not in the input, so {counted(count, 'node', ('is', 'are'))} in no node group"
             )
+        self._notes.extend(launch_notes(self._given.claims))
         ended = [_name(pool) for pool in pools if _is_bounded_in_time(pool)]
         if ended:
             self._notes.append(
@@ -352,9 +358,32 @@ def _claims_without_node(given: KarpenterObjects) -> dict[tuple[str, OfferKey], 
         labels = (claim.metadata and claim.metadata.labels) or {}
         node = claim.status.node_name if claim.status is not None else None
         is_leaving = claim.metadata is not None and claim.metadata.deletion_timestamp is not None
+        failed = _launch_condition(claim)
+        is_leaving |= failed is not None and failed.status == "False"
         if POOL in labels and CAPACITY_TYPE in labels and node not in nodes and not is_leaving:
             found[labels[POOL], key_of(labels)] += 1
     return found
+
+
+def _launch_condition(claim: NodeClaim) -> ObjectCondition | None:
+    """Return the condition of a launch that failed; None = it has not."""
+    conditions = (claim.status.conditions if claim.status is not None else None) or ()
+    launched = next((one for one in conditions if one.type == "Launched"), None)
+    has_failed = launched is not None and launched.status != "True" and launched.reason not in _NOT_YET
+    return launched if has_failed else None
+
+
+def launch_notes(claims: Iterable[NodeClaim]) -> Iterator[str]:
+    """Yield a note for each NodeClaim whose launch failed."""
+    for claim in claims:
+        failed = _launch_condition(claim)
+        if failed is not None:
+            is_over = failed.status == "False"
+            why = ": ".join(filter(None, (failed.reason, failed.message)))
+            yield (
+                f"NodeClaim {_name(claim)}: its launch failed ({why or 'no reason is given'}); its node is "
+                + ("not awaited" if is_over else "awaited until Karpenter deletes the claim")
+            )
 
 
 def nodes_of_deleted_claims(claims: Iterable[NodeClaim]) -> set[str]:

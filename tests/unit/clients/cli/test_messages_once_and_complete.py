@@ -148,4 +148,4 @@ def test_an_input_without_any_controller_is_noted_once(trimtab: Run, tmp_path: P
         assert said.count("1 pod has a controller, but the snapshot lists no controllers") == 1, command
         assert "counts as not found, because the input has no ReplicaSet" not in said
     some = listed(tmp_path, k8s.node("n1"), k8s.stateful_set("db"), k8s.pod("web-0", node="n1", owner=web))
-    assert "1 pods have a ReplicaSet as controller" in trimtab("plan", some, *NOW).err
+    assert "1 pod has a ReplicaSet as controller" in trimtab("plan", some, *NOW).err

@@ -213,7 +213,7 @@ def _difference(one: Sample, other: Sample, ratios: SimilaritySettings) -> str:
     if len(one.same) != len(_PARTS):
         return "the labels to compare differ"
     for name, mine, its in zip(_PARTS, one.same, other.same, strict=True):
-        if mine != its and (differing := sorted({part[0] for part in _pairs(mine) ^ _pairs(its)})):
+        if mine != its and (differing := sorted({str(part[0]) for part in _pairs(mine) ^ _pairs(its)})):
             return f"{name} {', '.join(differing[:3])} {'differ' if len(differing) > 1 else 'differs'}"
     amounts = (
         ("capacity", (_MEMORY,), (one.memory,), (other.memory,), ratios.memory_ratio),

@@ -77,10 +77,11 @@ def _balance_notes(decision: pb.ScaleUpDecision, plan: ScaleUpPlan) -> Iterator[
         return
     rows = {group.id: row for row, group in enumerate(plan.progress.groups)}
     chosen = {one.choice: one.node_group for one in decision.options if one.chosen}
+    growing = {split.node_group for split in decision.splits}
     apart = defaultdict[tuple[str, str], list[str]](list)
     for one in decision.options:
         grown = chosen.get(one.choice)
-        if grown is None or one.chosen or one.decided_by != pb.Expander.RANDOM:
+        if grown is None or one.node_group in growing or one.decided_by != pb.Expander.RANDOM:
             continue
         if why := plan.context.similarity.difference(rows[grown], rows[one.node_group]):
             apart[grown, why].append(one.node_group)

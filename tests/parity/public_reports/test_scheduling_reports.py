@@ -56,6 +56,8 @@ REPORTS = (
     ),
     Report("terminating-pod-holds-room", grows={"w": 2}),
     Report("affinity-greater-than", grows={"g7": 1}),
+    Report("zonal-spread-in-one-plan", grows={"za": 4, "zb": 4}),
+    Report("spread-needs-no-more-nodes", grows={"za": 2}),
     Report("huge-pages", grows={"huge": 1}),
     Report("read-write-once-pod", grows={}, says=("a volume is in use",)),
 )

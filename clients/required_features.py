@@ -57,6 +57,7 @@ _BY_FEATURE: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             "ScaleDownSettings.blocking_system_pod_disruption_timeout",
             "ScaleDownSettings.job_pods_unmovable",
         ),
+        "consolidation": ("PlannerSettings.disruption_budgets", "NodeGroupSettings.consolidation"),
         "expendable-pods": ("PlannerSettings.expendable_pods_priority_cutoff",),
         "device-utilization": ("ScaleDownSettings.device_utilization_only",),
         "gangs": ("GangSettings.serve_optional_members", "GangSettings.move_running"),

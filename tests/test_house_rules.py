@@ -17,6 +17,8 @@ import pytest
 from tests.counter_readers import counters_read, counters_returned_by
 from tests.reference.predicates import compose as predicates
 from tests.twin_comparisons import compared, declared, functions_in, twins_of
+from trimtab.clients.kubernetes.signals.signal import CONDITION, FIELD
+from trimtab.clients.kubernetes.signals.table import SIGNALS
 from trimtab.planner.predicates.order import KINDS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -28,6 +30,8 @@ TOP_LEVEL = {
 }  # fmt: skip
 BANNED_NAMES = {"utils", "util", "helpers", "helper", "common", "core", "base", "misc", "tools"}
 MODULE_LINES, FUNCTION_LINES, KERNEL_LINES = 500, 50, 80
+SIGNALS_PACKAGE = "trimtab.clients.kubernetes.signals"
+"""The registry of keys, which every package reads."""
 PARAMETERS = 8
 """Of kernels too. Others take six, and eight only where a structure would exist only to pass them."""
 PURE = ("planner", "actuator/tracker", "actuator/node_types")
@@ -298,7 +302,7 @@ def test_each_decision_is_a_package_that_knows_no_other_and_that_no_lower_layer_
     for own in sorted(decisions):
         files = python_files(folder_of(own))
         above = [name for name in (*ROOTS, *layers, *decisions) if name not in {"trimtab.planner", own, *below}]
-        offences += [line for path in files for line in imports_any(path, *above)]
+        offences += [line for path in files for line in imports_any(path, *above) if SIGNALS_PACKAGE not in line]
     for layer in below:
         files = python_files(folder_of(layer))
         offences += [line for path in files for line in imports_any(path, *sorted(decisions))]
@@ -317,6 +321,41 @@ def test_pure_packages_use_no_clock_randomness_or_environment() -> None:
     pure = [path for path in python_files(*PURE) if not name_of(path).startswith(IMPURE_PARTS)]
     banned = ("time", "random", "os", "logging", "socket", "threading", "subprocess", "secrets", "grpc", "structlog")
     no_offences([line for path in pure for line in imports_any(path, *banned)])
+
+
+KEYS = {row.key for row in SIGNALS if row.kind not in (CONDITION, FIELD) and ("/" in row.key or row.key[0].isupper())}
+QUALIFIED = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)*\.[a-z]{2,}/(?!v[0-9])[-A-Za-z0-9._/]*")
+NO_SIGNALS = {
+    # Plugins and provisioners of volumes, a type of Secrets, groups of versions.
+    "kubernetes.io/aws-ebs", "kubernetes.io/azure-disk", "kubernetes.io/azure-file", "kubernetes.io/cinder",
+    "kubernetes.io/gce-pd", "kubernetes.io/no-provisioner", "kubernetes.io/portworx-volume",
+    "kubernetes.io/vsphere-volume", "kubernetes.io/tls", "scheduling.k8s.io/", "cluster.x-k8s.io/",
+    # A resource, by its name.
+    "nvidia.com/gpu",
+}  # fmt: skip
+
+
+def test_keys_of_annotations_labels_and_taints_are_spelled_in_the_registry_alone() -> None:
+    """Before, some decisions knew a key and others did not."""
+    spelled, unknown = [], []
+    for path in python_files(*SOURCES):
+        if "signals" in path.parts:
+            continue
+        for line, text in string_constants(path):
+            if text in KEYS:
+                spelled.append(f"{name_of(path)}:{line} spells {text}; use its row in clients/kubernetes/signals")
+            elif QUALIFIED.fullmatch(text) and text not in NO_SIGNALS:
+                unknown.append(f"{name_of(path)}:{line} reads {text}, which is in no row of clients/kubernetes/signals")
+    no_offences(spelled + unknown)
+
+
+def string_constants(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the text constants of a file that are no docstrings, with their lines; also those inside of f-strings."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    alone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in alone:
+            yield node.lineno, node.value
 
 
 def test_no_waiver_excuses_complexity() -> None:

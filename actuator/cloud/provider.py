@@ -22,9 +22,10 @@ from enum import Enum
 from typing import NamedTuple, Protocol
 
 from trimtab.actuator.kube.cluster import TaintView
+from trimtab.clients.kubernetes.signals import clouds
 
 # Label of the GPU's type, as NVIDIA's feature discovery writes it; for clouds that have none of their own.
-GPU_LABEL = "nvidia.com/gpu.product"
+GPU_LABEL = clouds.NVIDIA_PRODUCT.key
 
 
 class CloudError(Exception):

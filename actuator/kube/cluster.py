@@ -13,24 +13,25 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from trimtab.clients.kubernetes.names import HARD_TAINT_KEY, POD_COST_ANNOTATION
+from trimtab.clients.kubernetes.signals import cluster_autoscaler, ours, well_known
 
 NO_SCHEDULE = "NoSchedule"
 PREFER_NO_SCHEDULE = "PreferNoSchedule"
 
 # Source: Kubernetes enhancement proposal 1888, phase 1: a higher one is removed sooner.
-POD_RANK_ANNOTATION = "scheduling.alpha.kubernetes.io/cost"
+POD_RANK_ANNOTATION = well_known.POD_RANK.key
 # When the cost was decided (RFC 3339). A pod that has a cost but not this annotation got its cost from another client.
-POD_COST_TIME_ANNOTATION = "trimtab.dev/pod-cost-time"
+POD_COST_TIME_ANNOTATION = ours.POD_COST_TIME.key
 # "true" on one pod of a group whose costs are being changed; removed with the last change. A group that still has it
 # has a mixture of old and new costs.
-POD_COST_UNFINISHED_ANNOTATION = "trimtab.dev/pod-cost-unfinished"
+POD_COST_UNFINISHED_ANNOTATION = ours.POD_COST_UNFINISHED.key
 # Source: Cluster Autoscaler, utils/daemonset: `EnableDsEvictionKey`; "true" or "false", any other value is ignored.
-DAEMON_EVICTION_ANNOTATION = "cluster-autoscaler.kubernetes.io/enable-ds-eviction"
+DAEMON_EVICTION_ANNOTATION = cluster_autoscaler.DS_EVICTION.key
 
 
 # Source: Kubernetes, "Well-Known Labels, Annotations and Taints"; old nodes have the second one.
-INSTANCE_TYPE_LABELS = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
-DELAY_DELETION_PREFIX = "delay-deletion.cluster-autoscaler.kubernetes.io/"
+INSTANCE_TYPE_LABELS = (well_known.INSTANCE_TYPE.key, well_known.OLD_INSTANCE_TYPE.key)
+DELAY_DELETION_PREFIX = cluster_autoscaler.DELAY_DELETION.key
 
 
 class TaintView(NamedTuple):

@@ -10,12 +10,13 @@ from trimtab.actuator.kube.cluster import GroupCost, GroupCostStatus, KnownGroup
 from trimtab.clients.kubernetes.api import Json
 from trimtab.clients.kubernetes.kinds.policies import PodGroupCost
 from trimtab.clients.kubernetes.registry import BY_KIND
+from trimtab.clients.kubernetes.signals import well_known
 
 GROUP_COST: Final = BY_KIND["PodGroupCost"]
 APPLY_PATCH: Final = "application/apply-patch+yaml"
 FIELD_MANAGER: Final = "trimtab-pod-costs"
 # Distinguishes ours from objects made by hand.
-LABEL, VALUE = "app.kubernetes.io/managed-by", "trimtab"
+LABEL, VALUE = well_known.MANAGED_BY.key, "trimtab"
 
 
 def read_all(api: KubeApi, timeout_s: float) -> Sequence[KnownGroupCost]:

@@ -37,6 +37,7 @@ from trimtab.clients.kubernetes.json_envelope import ObjectList
 from trimtab.clients.kubernetes.kinds.nodes import Taint
 from trimtab.clients.kubernetes.names import HARD_TAINT_KEY, RULE, is_subdomain
 from trimtab.clients.kubernetes.registry import BY_KIND
+from trimtab.clients.kubernetes.signals import ours
 from trimtab.clients.rpc.retries import attempts, with_retries
 
 NODES, PODS = BY_KIND["Node"], BY_KIND["Pod"]
@@ -46,7 +47,7 @@ IN_MEMORY = {"resourceVersion": "0"}
 # From this many pods of a namespace on, one list is cheaper than single reads.
 LIST_FROM = 20
 # On a node that the actuator has cordoned. A node that was cordoned before stays cordoned when its taint is removed.
-CORDON_ANNOTATION = "trimtab.dev/cordoned"
+CORDON_ANNOTATION = ours.CORDONED.key
 CORDON_PATH = "/metadata/annotations/trimtab.dev~1cordoned"
 UNCORDON: list[Json] = [{"op": "add", "path": "/spec/unschedulable", "value": False}]
 UNMARK: Json = {"op": "remove", "path": CORDON_PATH}

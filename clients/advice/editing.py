@@ -51,7 +51,7 @@ class SnapshotEditor:
         for group, minimum in zip(delta.changed.node_groups, edit.groups.values(), strict=True):
             group.min_size = minimum
         for node in delta.changed.nodes:
-            node.scale_down_disabled = False
+            node.scale_down_disabled = node.do_not_disrupt = False
         if rows:
             _change_specs(delta.changed, [edit.pods[row] for row in rows])
         for row, limit in edit.budgets.items():

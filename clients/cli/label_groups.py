@@ -14,19 +14,20 @@ from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.output import note
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.clients.kubernetes.kinds.nodes import Node, NodeGroup
+from trimtab.clients.kubernetes.signals import well_known
 from trimtab.v1 import actuator_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 
-INSTANCE_TYPE, ZONE = "node.kubernetes.io/instance-type", "topology.kubernetes.io/zone"
+INSTANCE_TYPE, ZONE = well_known.INSTANCE_TYPE.key, well_known.ZONE.key
 DEFAULT_LABELS = (INSTANCE_TYPE, ZONE)
 NONE = "none"
 ROOM = 1000
 """By how many nodes a group may grow: as many as one plan adds by default."""
 _OLD_NAMES = {
-    INSTANCE_TYPE: "beta.kubernetes.io/instance-type",
-    ZONE: "failure-domain.beta.kubernetes.io/zone",
+    INSTANCE_TYPE: well_known.OLD_INSTANCE_TYPE.key,
+    ZONE: well_known.OLD_ZONE.key,
 }
-_CONTROL_PLANE = {"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"}
+_CONTROL_PLANE = {well_known.CONTROL_PLANE.key, well_known.MASTER.key}
 
 
 def read_labels(text: str | None) -> tuple[str, ...] | None:
@@ -39,11 +40,12 @@ def read_labels(text: str | None) -> tuple[str, ...] | None:
     return labels
 
 
-def group_by_labels(snapshot: pb.ClusterSnapshot, labels: Sequence[str] | None) -> None:
+def group_by_labels(snapshot: pb.ClusterSnapshot, labels: Sequence[str] | None, *, has_pools: bool = False) -> None:
     """Add such groups to a snapshot without node groups, in place, and write a note about it. labels : None = the
-    default ones, () = none. Errors: UsageError if the snapshot has node groups.
+    default ones, () = none; has_pools : NodePools say which nodes may come, and no label does. Errors: UsageError if
+    the cluster has node groups or NodePools.
     """
-    if snapshot.node_groups:
+    if snapshot.node_groups or has_pools:
         refuse_labels(labels)
         return
     if not snapshot.nodes or labels == ():
@@ -87,7 +89,7 @@ class LiveLabelGroups:
 def refuse_labels(labels: Sequence[str] | None) -> None:
     """Refuse `--group-by` for a cluster that has node groups. Errors: UsageError."""
     if labels:
-        raise UsageError("--group-by: the input has its own NodeGroup objects; omit the option")
+        raise UsageError("--group-by: the input has its own NodeGroup or NodePool objects; omit the option")
 
 
 def _members(nodes: Iterable[tuple[str, Mapping[str, str]]], labels: Sequence[str] | None) -> dict[str, list[str]]:

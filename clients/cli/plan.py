@@ -28,7 +28,7 @@ from trimtab.clients.cluster_view import ClusterView
 from trimtab.clients.documents.bounded_input import MAX_INPUT_BYTES
 from trimtab.clients.snapshots.dominated_groups import leave_out_dominated
 from trimtab.clients.snapshots.objects.build import BuiltSnapshot
-from trimtab.clients.snapshots.objects.karpenter.pool_settings import with_pool_settings
+from trimtab.clients.snapshots.objects.karpenter.pool_settings import has_pools, with_pool_settings
 from trimtab.v1 import plan_pb2, snapshot_pb2
 
 MOST_GROUPS = 1200
@@ -116,24 +116,25 @@ class CommandOptions:
         """
         numbers = annotations_read(request.settings)
 
-        def read() -> snapshot_pb2.ClusterSnapshot:
+        def read() -> BuiltSnapshot:
             built = self.read_built(numbers, with_notes=with_notes)
             add_pool_settings(request, built.settings)
-            return built.snapshot
+            return built
 
         return self.completed(read, request)
 
     def completed(
-        self, read: Callable[[], snapshot_pb2.ClusterSnapshot], request: plan_pb2.PlanRequest
+        self, read: Callable[[], BuiltSnapshot], request: plan_pb2.PlanRequest
     ) -> snapshot_pb2.ClusterSnapshot:
         """Return the cluster that `read` returns with the groups and prices of the options; check the request, and take
         settings of unknown node groups out of it.
         """
         labels = read_labels(self.group_by)
         prices = self.prices_of_file
-        snapshot = read()
+        built = read()
+        snapshot = built.snapshot
         try:
-            group_by_labels(snapshot, labels)
+            group_by_labels(snapshot, labels, has_pools=has_pools(built.settings))
             if prices is not None:
                 apply_prices(snapshot, prices)
             leave_out_groups(snapshot, request.settings)
@@ -176,16 +177,9 @@ class CommandOptions:
 
 
 def add_pool_settings(request: plan_pb2.PlanRequest, pools: plan_pb2.PlanSettings | None) -> None:
-    """Complete the settings of a request by what NodePools ask, in place. Their budgets ask for no replacement: those
-    of a request without that decision are left out.
-    """
-    if pools is None:
-        return
-    is_asked = request.settings.HasField("replacement") or plan_pb2.Decision.REPLACEMENT in request.decisions
-    merged = with_pool_settings(request.settings, pools)
-    if not is_asked:
-        merged.ClearField("replacement")
-    request.settings.CopyFrom(merged)
+    """Complete the settings of a request by what NodePools ask, in place."""
+    if pools is not None:
+        request.settings.CopyFrom(with_pool_settings(request.settings, pools))
 
 
 def leave_out_groups(snapshot: snapshot_pb2.ClusterSnapshot, settings: plan_pb2.PlanSettings) -> None:

@@ -13,18 +13,11 @@ from trimtab.clients.cli.label_groups import INSTANCE_TYPE, ZONE, label_value
 from trimtab.clients.cli.output import note
 from trimtab.clients.cli.rates import Rates
 from trimtab.clients.cluster_view import ClusterView
+from trimtab.clients.kubernetes.signals.table import SPOT_LABELS
 from trimtab.v1 import snapshot_pb2 as pb
 
 ON_DEMAND, SPOT = "on-demand", "spot"
 MOST_NOTED: Final = 5
-_SPOT_LABELS: Final = {
-    ("karpenter.sh/capacity-type", "spot"),
-    ("eks.amazonaws.com/capacityType", "SPOT"),
-    ("cloud.google.com/gke-spot", "true"),
-    ("cloud.google.com/gke-preemptible", "true"),
-    ("kubernetes.azure.com/scalesetpriority", "spot"),
-}
-"""Labels by which Karpenter, EKS, GKE and AKS mark nodes that may be interrupted."""
 
 
 class PricedMachine(NamedTuple):
@@ -140,7 +133,7 @@ def machine_of(labels: Mapping[str, str], prices: Prices | None = None) -> Price
     """Return the machine according to a node's labels; type "" = they do not contain it. prices : whose labels count;
     of several, the first by name.
     """
-    lifecycle = SPOT if any(labels.get(key) == value for key, value in _SPOT_LABELS) else ON_DEMAND
+    lifecycle = SPOT if any(labels.get(key) == value for key, value in SPOT_LABELS.items()) else ON_DEMAND
     label = ""
     if prices is not None and prices.labels:
         label = min((one for one in prices.labels if _has(labels, one)), default="")

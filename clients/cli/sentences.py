@@ -44,6 +44,10 @@ NODE_SENTENCES = {
     _Node.LATER_WAVE: "goes in a later wave, when disruption budgets allow evictions again",
     _Node.RESERVED_FOR_PENDING_PODS: "room is kept for pending pods",
     _Node.NEEDED_FOR_SLACK: "its room is kept free for slack or a ProvisioningRequest",
+    _Node.DO_NOT_DISRUPT_ANNOTATION: "is annotated karpenter.sh/do-not-disrupt",
+    _Node.DISRUPTION_BUDGET: "a disruption budget of its pool lets no further node go",
+    _Node.NOT_EMPTY: "its pool removes only empty nodes (consolidationPolicy: WhenEmpty)",
+    _Node.NOT_CONSOLIDATED: "its pool is not consolidated (consolidateAfter: Never)",
     _Node.BALANCE: "similar node groups or zones would become too uneven",
 }
 POD_SENTENCES = {
@@ -61,6 +65,7 @@ POD_SENTENCES = {
     _Pod.JOB_POD_UNMOVABLE: "belongs to a Job, and the settings keep Job pods in place",
     _Pod.WAITING_FOR_COMPLETION: "is annotated safe-to-evict: on-completion and still runs",
     _Pod.NO_PLACE: "fits no node that stays",
+    _Pod.DO_NOT_DISRUPT: "is annotated karpenter.sh/do-not-disrupt",
     _Pod.GANG: "belongs to a gang of which too few pods would run without it",
 }
 RESULT_SENTENCES = {
@@ -153,6 +158,7 @@ SKIPPED_SENTENCES = {
     _Skipped.OTHER_SCHEDULER: "placed by another scheduler",
     _Skipped.UNSUPPORTED_CONSTRAINT: "a constraint that this build does not support",
     _Skipped.HELD_WITH_GANG: "the scheduler holds it until its gang is complete",
+    _Skipped.BEYOND_GANG_MINIMUM: "beyond the minimum of its gang (serveOptionalMembers is false)",
     _Skipped.CAPACITY_REQUESTED: "its ProvisioningRequest has room for it, or waits for room",
 }
 EXPANDER_NAMES = {

@@ -23,6 +23,7 @@ from trimtab.clients.cluster_generator.shape import (
     RESERVED_MEMORY_BYTES,
     GeneratedPool,
 )
+from trimtab.clients.kubernetes.signals import cluster_autoscaler, ours, well_known
 
 Object = dict[str, Any]
 EPOCH = "2026-01-01T00:00:00Z"
@@ -71,20 +72,20 @@ def _metadata(name: str, namespace: str = "", **more: Any) -> Object:
 def _namespaces(cluster: SyntheticCluster) -> Iterator[Object]:
     """Yield a Namespace for each that a workload is in."""
     for name in sorted({workload.namespace for workload in cluster.workloads}):
-        labels = {"kubernetes.io/metadata.name": name}
+        labels = {well_known.NAMESPACE_NAME.key: name}
         yield {"apiVersion": "v1", "kind": "Namespace", "metadata": _metadata(name, labels=labels)}
 
 
 def _node_labels(pool: GeneratedPool, zone: int, group: str) -> dict[str, str]:
     """Return the labels of a machine without its host name."""
     return {
-        "kubernetes.io/arch": "amd64",
-        "kubernetes.io/os": "linux",
-        "node.kubernetes.io/instance-type": pool.instance_type,
-        "node.trimtab.dev/group": group,
-        "node.trimtab.dev/pool": pool.name,
-        "topology.kubernetes.io/region": "region-1",
-        "topology.kubernetes.io/zone": f"region-1{zone_name(zone)}",
+        well_known.ARCH.key: "amd64",
+        well_known.OS.key: "linux",
+        well_known.INSTANCE_TYPE.key: pool.instance_type,
+        ours.GENERATED_GROUP.key: group,
+        ours.GENERATED_POOL.key: pool.name,
+        well_known.REGION.key: "region-1",
+        well_known.ZONE.key: f"region-1{zone_name(zone)}",
     }
 
 
@@ -119,7 +120,7 @@ def _node_groups(cluster: SyntheticCluster) -> Iterator[Object]:
                 "minSize": 1,
                 "maxSize": 2 * size + 10,
                 "targetSize": size,
-                "nodeSelector": {"node.trimtab.dev/group": group},
+                "nodeSelector": {ours.GENERATED_GROUP.key: group},
                 "price": pool.price_per_hour,
                 "template": template,
             },
@@ -131,7 +132,7 @@ def _nodes(cluster: SyntheticCluster) -> Iterator[Object]:
     for index in range(cluster.shape.nodes):
         pool_index, zone = int(cluster.nodes.pool[index]), int(cluster.nodes.zone[index])
         pool, name = POOLS[pool_index], node_name(cluster, index)
-        labels = {"kubernetes.io/hostname": name, **_node_labels(pool, zone, group_name(pool_index, zone))}
+        labels = {well_known.HOSTNAME.key: name, **_node_labels(pool, zone, group_name(pool_index, zone))}
         ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "lastTransitionTime": CREATED}
         yield {
             "apiVersion": "v1",
@@ -155,7 +156,7 @@ def _pods(cluster: SyntheticCluster) -> Iterator[Object]:
         labels = msgspec.Raw(encode(pod_labels(workload)))
         owner = msgspec.Raw(encode(pod_owner(workload, index)))
         spec = encode(pod_spec(workload, index))[1:-1]
-        annotated = {"annotations": {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}}
+        annotated = {"annotations": {cluster_autoscaler.SAFE_TO_EVICT.key: "false"}}
         annotations = annotated if workload.unmovable == "not-safe-to-evict" else {}
         for pod in range(starts[index], starts[index + 1]):
             ordinal, node = int(cluster.ordinal[pod]), int(cluster.node[pod])

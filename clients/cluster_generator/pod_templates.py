@@ -5,13 +5,14 @@ from typing import Any
 from trimtab.clients.cluster_generator.layout import zone_name
 from trimtab.clients.cluster_generator.shape import MIB, POOLS
 from trimtab.clients.cluster_generator.workloads import Workload
+from trimtab.clients.kubernetes.signals import ours, well_known
 
 Object = dict[str, Any]
 
 
 def pod_labels(workload: Workload) -> dict[str, str]:
     """Return the labels, which are the selector of its controller, budget, spread and anti-affinity too."""
-    return {"app.kubernetes.io/name": workload.name, "app.kubernetes.io/part-of": workload.namespace}
+    return {well_known.APP_NAME.key: workload.name, well_known.APP_PART_OF.key: workload.namespace}
 
 
 def pod_spec(workload: Workload, index: int) -> Object:
@@ -28,7 +29,7 @@ def pod_spec(workload: Workload, index: int) -> Object:
     if workload.kind == "DaemonSet" or workload.namespace == "kube-system":
         spec["priority"] = 2_000_000_000
     if workload.tainted:
-        spec["nodeSelector"] = {"node.trimtab.dev/pool": next(pool.name for pool in POOLS if pool.taint)}
+        spec["nodeSelector"] = {ours.GENERATED_POOL.key: next(pool.name for pool in POOLS if pool.taint)}
     if workload.unmovable == "local-storage":
         spec["volumes"] = [{"name": "scratch", "emptyDir": {}}]
         container["volumeMounts"] = [{"name": "scratch", "mountPath": "/scratch"}]
@@ -39,7 +40,7 @@ def pod_spec(workload: Workload, index: int) -> Object:
         spec["topologySpreadConstraints"] = [
             {
                 "maxSkew": 1,
-                "topologyKey": "topology.kubernetes.io/zone",
+                "topologyKey": well_known.ZONE.key,
                 "whenUnsatisfiable": "DoNotSchedule",
                 "labelSelector": {"matchLabels": pod_labels(workload)},
             }
@@ -52,8 +53,8 @@ def _tolerations(workload: Workload) -> list[Object]:
     if workload.kind == "DaemonSet":
         return [{"operator": "Exists"}]
     usual: list[Object] = [
-        {"key": f"node.kubernetes.io/{state}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
-        for state in ("not-ready", "unreachable")
+        {"key": row.key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+        for row in (well_known.NOT_READY, well_known.UNREACHABLE)
     ]
     if not workload.tainted:
         return usual
@@ -66,7 +67,7 @@ def _affinity(workload: Workload) -> Object:
     affinity: Object = {}
     if workload.zones:
         values = [f"region-1{zone_name(zone)}" for zone in workload.zones]
-        term = {"matchExpressions": [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": values}]}
+        term = {"matchExpressions": [{"key": well_known.ZONE.key, "operator": "In", "values": values}]}
         affinity["nodeAffinity"] = {
             "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]},
         }
@@ -74,7 +75,7 @@ def _affinity(workload: Workload) -> Object:
         selector = {"matchLabels": pod_labels(workload)}
         affinity["podAntiAffinity"] = {
             "requiredDuringSchedulingIgnoredDuringExecution": [
-                {"labelSelector": selector, "topologyKey": "kubernetes.io/hostname"},
+                {"labelSelector": selector, "topologyKey": well_known.HOSTNAME.key},
             ]
         }
     return affinity

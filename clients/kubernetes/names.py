@@ -9,14 +9,16 @@ import re
 from collections.abc import Sequence
 from urllib.parse import quote, unquote
 
+from trimtab.clients.kubernetes.signals import cluster_autoscaler, well_known
+
 # Source: Cluster Autoscaler, utils/taints: key, effect, and the value is the time in Unix seconds.
-HARD_TAINT_KEY = "ToBeDeletedByClusterAutoscaler"
-SOFT_TAINT_KEY = "DeletionCandidateOfClusterAutoscaler"
-MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
+HARD_TAINT_KEY = cluster_autoscaler.TO_BE_DELETED.key
+SOFT_TAINT_KEY = cluster_autoscaler.DELETION_CANDIDATE.key
+MIRROR_ANNOTATION = well_known.MIRROR.key
 # Source: Cluster Autoscaler, utils/pod: `IsDaemonSetPod`.
-DAEMON_ANNOTATION = "cluster-autoscaler.kubernetes.io/daemonset-pod"
+DAEMON_ANNOTATION = cluster_autoscaler.DAEMONSET_POD.key
 # Source: Kubernetes, core/v1 annotation_key_constants: `PodDeletionCost`; a pod without it has cost 0.
-POD_COST_ANNOTATION = "controller.kubernetes.io/pod-deletion-cost"
+POD_COST_ANNOTATION = well_known.POD_DELETION_COST.key
 
 MAX_SUBDOMAIN_LENGTH = 253
 MAX_LABEL_LENGTH = 63

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from trimtab.clients.kubernetes.signals import well_known
+
 Json = dict[str, Any]
-LABEL: Final = "app.kubernetes.io/managed-by"
+LABEL: Final = well_known.MANAGED_BY.key
 VALUE: Final = "trimtab-load"
 IMAGE: Final = "registry.k8s.io/pause:3.10"
 AT_ONCE_S: Final = 1.0

@@ -21,6 +21,7 @@ from trimtab.clients.cli.planners import PlannerAccess, open_planner
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.clients.python_api.failures import named_errors
 from trimtab.clients.python_api.plan import PlanResult
+from trimtab.clients.snapshots.objects.build import BuiltSnapshot
 from trimtab.v1 import plan_pb2, snapshot_pb2
 
 Cluster = str | PathLike[str] | snapshot_pb2.ClusterSnapshot
@@ -174,7 +175,7 @@ def _plan(planner: PlannerAccess, cluster: Sequence[Cluster], given: PlanInput) 
         decisions = read_decisions(given.get("decisions", ()))
         request.decisions.extend(decisions)
         if snapshots and not files and len(snapshots) == 1:
-            snapshot = options.completed(lambda: _copy(snapshots[0]), request)
+            snapshot = options.completed(lambda: BuiltSnapshot(_copy(snapshots[0]), []), request)
         else:
             snapshot = options.cluster(request)
         if not decisions:

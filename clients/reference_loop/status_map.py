@@ -12,6 +12,7 @@ import yaml
 
 from trimtab.clients.kubernetes.api import Api
 from trimtab.clients.kubernetes.registry import BY_KIND
+from trimtab.clients.kubernetes.signals import ours
 from trimtab.clients.reference_loop.advisory import Advisory
 from trimtab.clients.reference_loop.costs import costs
 from trimtab.clients.reference_loop.lowering import useless_upcoming
@@ -103,7 +104,7 @@ class StatusMap:
         return self._since[what][1]
 
     def _put(self, text: str, now: str) -> None:
-        fields = {"metadata": {"annotations": {"trimtab.dev/last-updated": now}}, "data": {KEY: text}}
+        fields = {"metadata": {"annotations": {ours.LAST_UPDATED.key: now}}, "data": {KEY: text}}
         self._api.merge_or_create(BY_KIND["ConfigMap"], self._namespace, self._name, fields)
 
 

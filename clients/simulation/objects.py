@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from trimtab.clients.kubernetes.kinds.pod_groups import OF_1_36, OF_1_37
+from trimtab.clients.kubernetes.signals import cluster_autoscaler, ours
 from trimtab.clients.simulation.cluster.objects import made_uid
 from trimtab.clients.simulation.scenario import BudgetModel, NodeGroupModel, PodModel, WorkloadModel
 from trimtab.clients.simulation.scenario_requests import JobRequestModel
@@ -12,8 +13,8 @@ from trimtab.clients.simulation.scenario_storage import StorageClassModel
 from trimtab.clients.simulation.scheduling.rules import ZONE
 
 Json = dict[str, Any]
-GROUP_LABEL = "trimtab.dev/node-group"
-CONSUMES = "autoscaling.x-k8s.io/consume-provisioning-request"
+GROUP_LABEL = ours.NODE_GROUP.key
+CONSUMES = cluster_autoscaler.CONSUME_REQUEST.key
 """Annotation of pods that names the ProvisioningRequest whose room they use."""
 
 

@@ -200,4 +200,5 @@ class ObservedCluster:
             deletion_s=parse_time_ms(metadata.get("deletionTimestamp")) // 1000,
             phase=phase_code(pod.phase),
             flags=flags,
+            nominated_node="" if pod.node else pod.nominated_node,
         )

@@ -18,6 +18,7 @@ import numpy as np
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from trimtab.clients.kubernetes.names import DAEMON_ANNOTATION, MIRROR_ANNOTATION
+from trimtab.clients.kubernetes.signals import cluster_autoscaler, well_known
 from trimtab.clients.recording import RecordingError, RecordingReader
 from trimtab.clients.simulation.cluster.pods import format_time
 from trimtab.clients.simulation.recorded import OwnerSize, RecordedCluster, RecordedPod, RecordedPodGroup
@@ -32,8 +33,8 @@ Key = tuple[str, str]
 _ENDED: Final = (pb.PodPhase.SUCCEEDED, pb.PodPhase.FAILED)
 _STAYS: Final = FLAG_DAEMON | FLAG_MIRROR
 _SAFE: Final = {pb.SafeToEvict.TRUE: "true", pb.SafeToEvict.FALSE: "false"}
-_SAFE_ANNOTATION: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"
-_COST_ANNOTATION: Final = "controller.kubernetes.io/pod-deletion-cost"
+_SAFE_ANNOTATION: Final = cluster_autoscaler.SAFE_TO_EVICT.key
+_COST_ANNOTATION: Final = well_known.POD_DELETION_COST.key
 
 
 class _RecordedPodRow(NamedTuple):

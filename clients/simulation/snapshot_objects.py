@@ -10,9 +10,9 @@ from typing import Any, Final
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from trimtab.clients.kubernetes.names import HARD_TAINT_KEY, SOFT_TAINT_KEY
+from trimtab.clients.kubernetes.signals.cluster_autoscaler import SCALE_DOWN_DISABLED
 from trimtab.clients.simulation.cluster.pods import format_time
 from trimtab.clients.snapshots.objects.annotated_numbers import DO_NOT_DISRUPT
-from trimtab.clients.snapshots.objects.nodes import SCALE_DOWN_DISABLED
 from trimtab.clients.snapshots.objects.pod_spec_exporter import PodSpecExporter
 from trimtab.v1 import snapshot_pb2 as pb
 
@@ -28,7 +28,7 @@ def nodes(changed: pb.ClusterSnapshot, reader: PodSpecExporter) -> Iterator[Json
         spec |= {"unschedulable": True} if one.unschedulable else {}
         metadata: Json = {"name": one.name, "labels": reader.labels(one.label_set)}
         metadata |= {"creationTimestamp": _text(one.create_time)} if one.HasField("create_time") else {}
-        flags = {SCALE_DOWN_DISABLED: one.scale_down_disabled, DO_NOT_DISRUPT: one.do_not_disrupt}
+        flags = {SCALE_DOWN_DISABLED.key: one.scale_down_disabled, DO_NOT_DISRUPT: one.do_not_disrupt}
         if any(flags.values()):
             metadata["annotations"] = {key: "true" for key, is_set in flags.items() if is_set}
         status = _status(one, reader) | {"conditions": [{"type": "Ready", "status": "True" if one.ready else "False"}]}

@@ -24,6 +24,9 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 from numpy.typing import NDArray
 
+from trimtab.clients.kubernetes.signals import cluster_autoscaler, karpenter, well_known
+from trimtab.clients.kubernetes.signals.clouds import GKE_ACCELERATOR
+from trimtab.clients.kubernetes.signals.table import SPOT_LABELS
 from trimtab.clients.snapshots.deltas.renumbering import STRING_FIELDS
 from trimtab.v1 import plan_pb2
 from trimtab.v1 import snapshot_pb2 as pb
@@ -39,17 +42,13 @@ IRRELEVANT: Final = {
 DESCRIBING: Final = frozenset(("strings", "resources", "label_sets", "namespaces", "nodes", "node_groups"))
 """Tables of the snapshot that describe nodes and labels, and read none of these."""
 ALWAYS_READ: Final = frozenset(
-    (
-        "karpenter.sh/nodepool", "cloud.google.com/gke-accelerator", "karpenter.sh/capacity-type",
-        "eks.amazonaws.com/capacityType", "cloud.google.com/gke-spot", "kubernetes.azure.com/scalesetpriority",
-        "zalando.org/scaling-priority",
-    )
-)  # fmt: skip
+    (karpenter.NODE_POOL.key, GKE_ACCELERATOR.key, cluster_autoscaler.SCALING_PRIORITY.key, *SPOT_LABELS)
+)
 """Labels of nodes that planners read whatever the snapshot says."""
 ALIASES: Final = (
-    ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"),
-    ("topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"),
-    ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type"),
+    (well_known.ZONE.key, well_known.OLD_ZONE.key),
+    (well_known.REGION.key, well_known.OLD_REGION.key),
+    (well_known.INSTANCE_TYPE.key, well_known.OLD_INSTANCE_TYPE.key),
 )
 """Labels of which who reads one may be given the other."""
 _BY_PRICE: Final = (

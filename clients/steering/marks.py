@@ -7,11 +7,12 @@ one that is left behind deletes nothing.
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
-from trimtab.clients.snapshots.objects.nodes import SCALE_DOWN_DISABLED, STEERED
+from trimtab.clients.kubernetes.signals.cluster_autoscaler import SCALE_DOWN_DISABLED
+from trimtab.clients.kubernetes.signals.karpenter import DO_NOT_DISRUPT
+from trimtab.clients.kubernetes.signals.ours import STEERED
 
 PROTECTED: Final = "true"
-KARPENTER: Final = "karpenter.sh/do-not-disrupt"
-KEYS: Final[Mapping[str, str]] = {"cluster-autoscaler": SCALE_DOWN_DISABLED, "karpenter": KARPENTER}
+KEYS: Final[Mapping[str, str]] = {"cluster-autoscaler": SCALE_DOWN_DISABLED.key, "karpenter": DO_NOT_DISRUPT.key}
 """The annotation that keeps each autoscaler from removing a node. Karpenter's also prevents replacing it."""
 
 
@@ -44,7 +45,7 @@ class Write(NamedTuple):
 
 def ours(key: str) -> dict[str, str]:
     """Return the annotations of a protected node."""
-    return {key: PROTECTED, STEERED: key}
+    return {key: PROTECTED, STEERED.key: key}
 
 
 def writes(nodes: Iterable[NodeMarks], stay: Collection[str], key: str) -> list[Write]:
@@ -58,7 +59,7 @@ def writes(nodes: Iterable[NodeMarks], stay: Collection[str], key: str) -> list[
         if node.leaving:
             continue
         wanted = node.name in stay
-        marked = node.annotations.get(STEERED)
+        marked = node.annotations.get(STEERED.key)
         if marked is None:
             if wanted and key not in node.annotations:
                 protect.append(Write(node.name, node.uid, ours(key)))
@@ -75,4 +76,4 @@ def writes(nodes: Iterable[NodeMarks], stay: Collection[str], key: str) -> list[
 
 def clean(nodes: Iterable[NodeMarks]) -> list[Write]:
     """Return the writes that remove all our annotations, also from nodes that are being deleted."""
-    return [Write(node.name, node.uid, {}) for node in sorted(nodes) if STEERED in node.annotations]
+    return [Write(node.name, node.uid, {}) for node in sorted(nodes) if STEERED.key in node.annotations]

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import structlog
 
-from trimtab.clients.snapshots.objects.nodes import STEERED
+from trimtab.clients.kubernetes.signals.ours import STEERED
 from trimtab.clients.steering.marks import NodeMarks
 from trimtab.v1 import plan_pb2
 from trimtab.v1.reason_pb2 import UnremovableReason
@@ -56,7 +56,7 @@ class StalledNodes:
         the autoscaler has marked as its candidate, and one that has gone.
         """
         candidates = {node.name for node in nodes if node.candidate}
-        free = {node.name for node in nodes if not node.leaving and STEERED not in node.annotations}
+        free = {node.name for node in nodes if not node.leaving and STEERED.key not in node.annotations}
         waiting = free & (set(released) | self._held_s.keys())
         self._marks_candidates = self._marks_candidates or bool(candidates)
         is_gone = self._released_s.keys() - {node.name for node in nodes}

@@ -32,6 +32,7 @@ _UNUSED: Final = {
         "preferred_pod_anti_affinity",
         "ignored_by_slack",
         "capacity_request",
+        "requests_by_vpa",
     )
 }
 """Fields for eviction, scoring and decisions. A timeout of spread constraints counts by whether it has expired."""

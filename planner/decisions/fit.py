@@ -16,7 +16,10 @@ from trimtab.planner.model.values import is_device_resource
 from trimtab.planner.predicates.order import reasons_of
 from trimtab.planner.predicates.resources import POD_ROOM
 from trimtab.planner.round.work import Work
-from trimtab.planner.simulation.log import check_log
+from trimtab.planner.simulation.kernels import place, revert
+from trimtab.planner.simulation.log import check_log, current_mark
+from trimtab.planner.simulation.state import SimulationState
+from trimtab.planner.simulation.yielding import nominated_pods
 from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32, Int64, Snapshot
 from trimtab.planner.snapshot.lookup import find_pods
 from trimtab.v1 import plan_pb2, planner_pb2, reason_pb2, snapshot_pb2
@@ -42,6 +45,7 @@ def check_fit(
     for first in range(0, len(pods), at_once):
         with work.stage("simulate"):
             count = explain(simulation.state, pods, masks, lacking, first)
+            _add_nominated(simulation.state, snapshot, pods[first : first + count], masks, lacking)
         check_log(simulation.state)
         for q in range(count):
             pod = int(pods[first + q])
@@ -50,6 +54,25 @@ def check_fit(
             for node, refusals in found.items():
                 answers[node].devices.extend(refusals)
             yield planner_pb2.CheckFitResponse(pod=snapshot.pod_key(pod), nodes=answers)
+
+
+def _add_nominated(state: SimulationState, snapshot: Snapshot, pods: Int32, masks: Int64, lacking: Bool) -> None:
+    """Add why pods : int32[Q] do not fit beside pods that are nominated for nodes, of equal or higher priority. masks,
+    lacking : as of `explain`, in place. Source: kube-scheduler, RunFilterPluginsWithNominatedPods."""
+    nominated = nominated_pods(snapshot)
+    if not len(nominated):
+        return
+    priority = snapshot.spec_priorities()[snapshot.pods.spec]
+    for value in np.unique(priority[pods]).tolist():
+        start = current_mark(state)
+        for one in nominated[priority[nominated] >= value].tolist():
+            place(state, one, int(snapshot.pods.nominated[one]))
+        rows = np.flatnonzero(priority[pods] == value)
+        more, short = np.zeros((len(rows), masks.shape[1]), np.int64), np.zeros((len(rows), *lacking.shape[1:]), bool)
+        explain(state, pods[rows], more, short, 0)
+        masks[rows] |= more
+        lacking[rows] |= short
+        revert(state, start)
 
 
 def chosen_pods(snapshot: Snapshot, keys: Sequence[str]) -> Int32:

@@ -341,7 +341,8 @@ class _RoundAttempt:
         call, growth = self._call, self._laid_out(len(virtual))
         with call.work.stage("classes"):
             rows = VirtualRows(virtual, growth.rows.nodes, kinds)
-            return simulate(call.snapshot, call.request, call.work.cache, rows, call.work.limits, growth.key)
+            cutoff = self._round.settings.expendable_priority
+            return simulate(call.snapshot, call.request, call.work.cache, rows, call.work.limits, growth.key, cutoff)
 
     def _describe(self) -> None:
         """Write the sizes of snapshot and classes, and all notes."""

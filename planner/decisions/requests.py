@@ -16,6 +16,7 @@ MAX_FEATURES: Final = 256
 MAX_FEATURE_BYTES: Final = 128
 FEATURES: Final = (
     "balance-limit", "balance-similarity", "capacity-buffer-reading", "capacity-requests", "cluster-health",
+    "consolidation",
     "cool-downs", "daemonsets-on-new-nodes", "decision-switches", "device-utilization", "devices", "evict-in-turn",
     "evict-rules", "expendable-pods", "gangs", "gpu-label",
     "max-evaluated-nodes", "max-new-unneeded-nodes", "max-waves", "min-saving-per-eviction", "node-group-overrides",

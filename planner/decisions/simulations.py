@@ -21,10 +21,12 @@ from trimtab.v1 import plan_pb2 as pb
 
 @dataclass(frozen=True)
 class SimulationKey(SnapshotKey[Simulation]):
-    """The simulation without virtual pods. nodes, kinds : identify the virtual nodes and the kinds of virtual pods."""
+    """The simulation without virtual pods. nodes, kinds : identify the virtual nodes and the kinds of virtual pods;
+    expendable_below : as in `SimulationSettings`."""
 
     nodes: str
     kinds: str
+    expendable_below: int | None
 
 
 @dataclass(frozen=True)
@@ -41,13 +43,14 @@ def simulate(
     virtual: VirtualRows = NOTHING_VIRTUAL,
     limits: RequestLimits = UNLIMITED,
     nodes_key: str = "",
+    expendable_below: int | None = None,
 ) -> Simulation:
     """Return a separate simulation with every running pod on its node and the virtual ones on none. The part that
     depends only on the snapshot, the virtual nodes and the kinds of pods is built once and copied. nodes_key :
-    identifies the virtual nodes; equal keys imply equal nodes.
+    identifies the virtual nodes; equal keys imply equal nodes. expendable_below : as in `SimulationSettings`.
     """
-    settings = simulation_settings(request.settings)
-    if settings != SimulationSettings():
+    settings = simulation_settings(request.settings)._replace(expendable_below=expendable_below)
+    if settings.depends_on_time:
         return build_simulation(snapshot, virtual, request.now.seconds, settings, limits)
     rest = VirtualRows(nodes=virtual.nodes, kinds=virtual.kinds)
 
@@ -55,9 +58,9 @@ def simulate(
         if nodes_key:
             # Virtual nodes depend on groups and much else.
             depend_on_everything(view)
-        return to_keep(build_simulation(view, rest, limits=limits))._replace(snapshot=snapshot)
+        return to_keep(build_simulation(view, rest, settings=settings, limits=limits))._replace(snapshot=snapshot)
 
-    kept = cache.get(SimulationKey(nodes_key, virtual.kinds.key), snapshot, build)
+    kept = cache.get(SimulationKey(nodes_key, virtual.kinds.key, expendable_below), snapshot, build)
     return with_virtual(kept._replace(snapshot=snapshot), virtual.pods, limits=limits, kinds=virtual.kinds)
 
 

@@ -90,7 +90,7 @@ def _together(
 
 
 def _what_has_to_be_alike(spec: PodRequirements) -> tuple[object, ...]:
-    return spec.priority, spec.scheduler_name, spec.scale_up_delay_s, spec.ignored_by_slack
+    return spec.priority, spec.scheduler_name, spec.scale_up_delay_s, spec.ignored_by_slack, spec.never_preempts
 
 
 def specs_together(

@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from trimtab.planner.facts import pdb
+from trimtab.planner.facts.node_pools import NO_POOL, pools_of_nodes, undisrupted_until_s
 from trimtab.planner.facts.pdb import BudgetMembership, Exhausted
 from trimtab.planner.model.settings import SECOND_NS, ScaleDownSettings
 from trimtab.planner.model.values import Owner
@@ -44,7 +45,7 @@ class PodDrainColumns(NamedTuple):
     now_s : Unix seconds; phase, restart_policy, safe_to_evict, owner_kind : uint8; mirror, daemon, local_storage,
     system, budgeted, several_budgets (always refused by the eviction API), budget_exhausted, gang_exhausted (fewer than
     its minimum would run), unsupported, job_unmovable : bool; created_s, deletion_s, grace_s, desired_replicas (-1 =
-    unknown) : int64.
+    unknown), undisrupted_until_s (0 = the pod may be disrupted) : int64.
     """
 
     settings: ScaleDownSettings
@@ -67,6 +68,7 @@ class PodDrainColumns(NamedTuple):
     deletion_s: Int64
     grace_s: Int64
     desired_replicas: Int64
+    undisrupted_until_s: Int64
 
     def with_exhausted(self, found: Exhausted) -> "PodDrainColumns":
         """Return the columns with the budgets that are used up. found : of these pods, and maybe of virtual ones after
@@ -118,6 +120,7 @@ def of_snapshot(snapshot: Snapshot, under: BudgetMembership) -> PodDrainColumns:
         deletion_s=pods.deletion_s,
         grace_s=specs.grace_s[pods.spec],
         desired_replicas=desired[pods.owner],
+        undisrupted_until_s=_undisrupted_until_s(snapshot),
     )
 
 
@@ -160,6 +163,12 @@ def _owner_columns(owners: tuple[Owner, ...]) -> tuple[UInt8, Int64]:
         np.array([*kinds, UNKNOWN_CONTROLLER, NO_CONTROLLER], np.uint8),
         np.array([*desired, -1, -1], np.int64),
     )
+
+
+def _undisrupted_until_s(snapshot: Snapshot) -> Int64:
+    """Return until when pods on nodes of Karpenter must not be disrupted; elsewhere the annotation has no effect."""
+    of_karpenter = take_or(pools_of_nodes(snapshot) != NO_POOL, snapshot.pods.node, False)
+    return np.where(of_karpenter, undisrupted_until_s(snapshot), 0)
 
 
 def _in_namespace(snapshot: Snapshot, namespace: str) -> Bool:

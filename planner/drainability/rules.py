@@ -30,6 +30,12 @@ LONG_TERMINATING_HEADROOM_S: Final = 30
 """Time granted beyond the pod's own grace period before its deletion counts as overdue."""
 
 
+def do_not_disrupt(pods: PodDrainColumns) -> UInt8:
+    """Block for a pod of Karpenter's that must not be disrupted. Source: Karpenter, utils/pod, IsDisruptable."""
+    mask: Bool = pods.undisrupted_until_s > pods.now_s
+    return outcome.where(mask, outcome.block(BlockingPodReason.DO_NOT_DISRUPT))
+
+
 def mirror(pods: PodDrainColumns) -> UInt8:
     """Skip the mirror of a static pod: it goes with its kubelet. Source: mirror."""
     return outcome.where(pods.mirror, outcome.SKIP)
@@ -150,6 +156,7 @@ def unsupported(pods: PodDrainColumns) -> UInt8:
 
 
 RULES: Final[tuple[Callable[[PodDrainColumns], UInt8], ...]] = (
+    do_not_disrupt,
     mirror,
     long_terminating,
     replica_count,

@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from trimtab.clients.kubernetes.signals import well_known
 from trimtab.planner.facts.label_index import LabelIndex
 from trimtab.planner.facts.transient_taints import marks_not_ready
 from trimtab.planner.model.settings import Readiness
@@ -102,7 +103,7 @@ def _lacking(snapshot: Snapshot, rules: Readiness, young: Bool) -> list[AwaitedR
 
 def _is_extended(resource: str) -> bool:
     """Return whether a resource is offered by a device plugin: its name has a domain, none of Kubernetes' own."""
-    return "/" in resource and "kubernetes.io/" not in resource and not resource.startswith(_NOT_EXTENDED)
+    return "/" in resource and well_known.OWN_PREFIX.key not in resource and not resource.startswith(_NOT_EXTENDED)
 
 
 NOT_A_GPU_NODE: Final = -1

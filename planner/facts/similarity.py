@@ -12,41 +12,42 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from trimtab.clients.kubernetes.signals import clouds, well_known
 from trimtab.planner.model.settings import SimilaritySettings
 from trimtab.planner.model.values import TaintSpec
 from trimtab.planner.snapshot.columns import Int32, Int64
 
-ZONE_LABEL: Final = "topology.kubernetes.io/zone"
+ZONE_LABEL: Final = well_known.ZONE.key
 PLACE_LABELS: Final = frozenset(
     {
         ZONE_LABEL,
-        "topology.kubernetes.io/region",
-        "kubernetes.io/hostname",
-        "failure-domain.beta.kubernetes.io/zone",
-        "failure-domain.beta.kubernetes.io/region",
+        well_known.REGION.key,
+        well_known.HOSTNAME.key,
+        well_known.OLD_ZONE.key,
+        well_known.OLD_REGION.key,
     }
 )
-_POOL_LABELS: Final = ("kubernetes.azure.com/agentpool", "agentpool")
+_POOL_LABELS: Final = (clouds.AZURE_POOL.key, clouds.AZURE_OLD_POOL.key)
 PROVIDER_LABELS: Final = frozenset(
     {
         *_POOL_LABELS,
-        "aksEngineVersion",
-        "alpha.eksctl.io/instance-id",
-        "alpha.eksctl.io/nodegroup-name",
-        "beta.kubernetes.io/fluentd-ds-ready",
-        "creationSource",
-        "eks.amazonaws.com/nodegroup",
-        "k8s.amazonaws.com/eniConfig",
-        "kops.k8s.io/instancegroup",
-        "kubernetes.azure.com/consolidated-additional-properties",
-        "kubernetes.azure.com/node-image-version",
-        "lifecycle",
-        "poolName",
-        "resourceNameSuffix",
-        "topology.disk.csi.azure.com/zone",
-        "topology.ebs.csi.aws.com/zone",
-        "topology.gke.io/zone",
-        "topology.k8s.aws/zone-id",
+        clouds.AZURE_ENGINE.key,
+        clouds.EKSCTL_INSTANCE.key,
+        clouds.EKSCTL_GROUP.key,
+        well_known.FLUENTD_READY.key,
+        clouds.AZURE_SOURCE.key,
+        clouds.EKS_NODE_GROUP.key,
+        clouds.ENI_CONFIG.key,
+        clouds.KOPS_GROUP.key,
+        clouds.AZURE_PROPERTIES.key,
+        clouds.AZURE_IMAGE.key,
+        clouds.LIFECYCLE.key,
+        clouds.AZURE_POOL_NAME.key,
+        clouds.AZURE_SUFFIX.key,
+        clouds.AZURE_DISK_ZONE.key,
+        clouds.AWS_EBS_ZONE.key,
+        clouds.GKE_ZONE.key,
+        clouds.AWS_ZONE_ID.key,
     }
 )
 """Labels of providers that differ between groups of equal nodes."""

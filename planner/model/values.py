@@ -7,6 +7,8 @@ resources in base units, durations in seconds. Enumerations are those of `trimta
 from collections.abc import Hashable
 from typing import Final, NamedTuple
 
+from trimtab.clients.kubernetes.signals import ours, well_known
+
 
 class LabelRequirement(NamedTuple):
     """One requirement on the label `key` (or the field `metadata.name`); `operator` is a `LabelOperator.Code`; `values`
@@ -97,7 +99,8 @@ class SpreadConstraint(NamedTuple):
 class NodeTraits(NamedTuple):
     """What some predicate reads of a node besides labels, taints and amounts. `attach_limits` : (driver, volumes),
     sorted by driver, each driver once; declared_features : sorted; volume_drivers : of the drivers and in-tree plugins
-    that volumes may require, those that the node has, sorted; None = not known.
+    that volumes may require, those that the node has, sorted; None = not known; beside_expendable : in
+    plans, what is free on a node with expendable pods beside all its pods; None = it has none, or no pod asks.
 
     A new field needs to be read (`trimtab.planner.snapshot.nodes`); virtual nodes take over the traits of a template.
     """
@@ -105,6 +108,7 @@ class NodeTraits(NamedTuple):
     attach_limits: tuple[tuple[str, int], ...] = ()
     declared_features: tuple[str, ...] = ()
     volume_drivers: tuple[str, ...] | None = None
+    beside_expendable: tuple[tuple[str, int], ...] | None = None
 
 
 NO_TRAITS = NodeTraits()
@@ -128,9 +132,9 @@ class MountedVolume(NamedTuple):
     required_driver: str = ""
 
 
-CLASS_RESOURCE: Final = "deviceclass.resource.kubernetes.io/"
+CLASS_RESOURCE: Final = well_known.IMPLICIT_RESOURCE.key
 """The extended resource that a device class always provides begins with this, and ends with the name of the class."""
-DEVICE_RESOURCE: Final = "devices.trimtab.dev/"
+DEVICE_RESOURCE: Final = ours.DEVICE_RESOURCE.key
 """Other resources that stand for devices begin with this."""
 
 
@@ -202,6 +206,8 @@ class PodRequirements(NamedTuple):
     claims: tuple[PodClaim, ...] = ()
     extended_device_requests: tuple[ExtendedDeviceRequest, ...] = ()
     capacity_request: str = ""
+    never_preempts: bool = False
+    requests_by_vpa: bool = False
 
 
 class TemplatePod(NamedTuple):
@@ -238,7 +244,8 @@ class NodeGroupInfo(NamedTuple):
 class Owner(NamedTuple):
     """A controller by uid, kind, name and namespace, with its api_version; desired_replicas, current_replicas -1 =
     unknown; selector None = unknown; controller "Kind/namespace/name" of its own controller or ""; revision of its
-    Deployment, 0 = unknown; pod_template None = unknown, only of DaemonSets.
+    Deployment, 0 = unknown; pod_template None = unknown, only of DaemonSets; pod_requests : of a pod
+    of its template, sorted by resource name, without zero amounts, () = unknown.
     """
 
     uid: str
@@ -252,6 +259,7 @@ class Owner(NamedTuple):
     controller: str = ""
     revision: int = 0
     pod_template: TemplatePod | None = None
+    pod_requests: tuple[tuple[str, int], ...] = ()
 
 
 class PodGroup(NamedTuple):

@@ -15,10 +15,12 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from trimtab.clients.kubernetes.signals import well_known
 from trimtab.planner.classes.label_columns import LookedAt, label_matrix
 from trimtab.planner.classes.node_classes import NodeSignature
 from trimtab.planner.classes.node_requirements import NodeRows
 from trimtab.planner.classes.scheduling_specs import NODE_REQUIREMENT, TOLERATIONS, NodeRequirement, scheduling_specs
+from trimtab.planner.facts.attach_limits import Limits, limits_by_group, with_limits
 from trimtab.planner.facts.daemon_pods import SYSTEM_NODE_CRITICAL, DaemonPods, daemon_pods
 from trimtab.planner.facts.label_index import label_sets_of
 from trimtab.planner.facts.transient_taints import lasting
@@ -45,9 +47,9 @@ from trimtab.planner.snapshot.recorded_reads import depend_on_everything
 from trimtab.planner.snapshot.references import NONE, take_or
 
 _DEPRECATED_LABELS: Final = {
-    "node.kubernetes.io/instance-type": "beta.kubernetes.io/instance-type",
-    "topology.kubernetes.io/region": "failure-domain.beta.kubernetes.io/region",
-    "topology.kubernetes.io/zone": "failure-domain.beta.kubernetes.io/zone",
+    well_known.INSTANCE_TYPE.key: well_known.OLD_INSTANCE_TYPE.key,
+    well_known.REGION.key: well_known.OLD_REGION.key,
+    well_known.ZONE.key: well_known.OLD_ZONE.key,
 }
 _BYTES_OF_PAIR: Final = 24
 """Memory of whether a DaemonSet runs on the nodes of a group."""
@@ -81,15 +83,16 @@ def group_templates(
     """
     models = model_nodes(snapshot, settings, leaving, now_ns)
     daemons = daemon_pods(snapshot)
-    others = tuple(_daemon_set_pods(snapshot, daemons))
+    others, attach_limits = tuple(_daemon_set_pods(snapshot, daemons)), limits_by_group(snapshot)
 
     def build(view: Snapshot) -> GroupTemplates:
         if any(one.node >= 0 for one in models):
             # The pods of examples are among `daemons`.
             depend_on_everything(view)
-        return _build(view, settings, models, daemons, others, limits)
+        chosen = np.array([one.node for one in models], np.int64)
+        return _build(view, settings, models, _examples(view, daemons, attach_limits, chosen), others, limits)
 
-    content = blake2b(repr(others).encode(), digest_size=16).hexdigest()
+    content = blake2b(repr((others, attach_limits)).encode(), digest_size=16).hexdigest()
     return cache.get(TemplatesKey(_key(settings, models), content), snapshot, build)
 
 
@@ -144,9 +147,11 @@ def _daemon_set_pods(snapshot: Snapshot, daemons: DaemonPods) -> Iterator[_Daemo
 
 
 class _Examples(NamedTuple):
-    """Pods of the nodes from which templates are taken. by_node : node to its pods, in order of name."""
+    """What nodes tell about new ones. by_node : of the nodes from which templates are taken, node to its pods, in order
+    of name; limits : attach limits by group."""
 
     daemons: DaemonPods
+    limits: list[Limits]
     by_node: dict[int, list[int]]
 
     def daemon_sets_on(self, node: int) -> dict[int, int]:
@@ -163,11 +168,10 @@ def _build(
     snapshot: Snapshot,
     settings: ScaleUpSettings,
     models: Sequence[ModelNode],
-    daemons: DaemonPods,
+    examples: _Examples,
     others: tuple[_DaemonSetPod, ...],
     limits: RequestLimits,
 ) -> GroupTemplates:
-    examples = _examples(snapshot, daemons, np.array([one.node for one in models], np.int64))
     templates = [
         None if model.node == NOTHING else _template(snapshot, settings, examples, group, model)
         for group, model in enumerate(models)
@@ -194,9 +198,9 @@ def _build(
     return tuple(found)
 
 
-def _examples(snapshot: Snapshot, daemons: DaemonPods, chosen: Int64) -> _Examples:
+def _examples(snapshot: Snapshot, daemons: DaemonPods, limits: list[Limits], chosen: Int64) -> _Examples:
     if not (chosen >= 0).any():
-        return _Examples(daemons, {})
+        return _Examples(daemons, limits, {})
     is_example = np.zeros(len(snapshot.nodes.name), bool)
     is_example[chosen[chosen >= 0]] = True
     node = snapshot.pods.node
@@ -205,7 +209,7 @@ def _examples(snapshot: Snapshot, daemons: DaemonPods, chosen: Int64) -> _Exampl
         take_or(is_example, node, False) & (daemons.static | (daemons.daemon_set != NONE))
     ).tolist():
         by_node.setdefault(int(node[pod]), []).append(pod)
-    return _Examples(daemons, by_node)
+    return _Examples(daemons, limits, by_node)
 
 
 def _template(
@@ -216,7 +220,8 @@ def _template(
     table, row = (snapshot.nodes, node) if node >= 0 else (snapshot.templates, snapshot.groups[group].template)
     given = template_of(snapshot, table, row)
     taints = lasting(given.taints, settings.readiness) if model.taints is None else model.taints
-    found = given._replace(unschedulable=False, taints=taints)
+    traits = with_limits(given.traits, examples.limits[group])
+    found = given._replace(unschedulable=False, taints=taints, traits=traits)
     if model.left_out:
         found = found._replace(labels=tuple(pair for pair in found.labels if pair[0] not in model.left_out))
     capacity = amounts_of(snapshot, table.capacity[row])

@@ -123,7 +123,7 @@ def pods_to_move(snapshot: Snapshot, leaving: Bool, expendable_priority: int) ->
     pods = snapshot.pods
     moving = take_or(leaving, pods.node, False) & (pods.deletion_s == 0) & ~pods.is_terminal()
     moving &= (pods.flags & (FLAG_DAEMON | FLAG_MIRROR)) == 0
-    moving &= (spec_priorities(snapshot) >= expendable_priority)[pods.spec]
+    moving &= (snapshot.spec_priorities() >= expendable_priority)[pods.spec]
     found = np.flatnonzero(moving)
     return found[np.argsort(pods.node[found], kind="stable")].astype(np.int32)
 
@@ -252,15 +252,10 @@ def priorities(simulation: Simulation, pods: Int32) -> Int64:
     """Return the priority of each of the pods : int32[M], virtual ones included. int64[M]."""
     found, real = np.zeros(len(pods), np.int64), pods < simulation.pod_count
     snapshot, virtual = simulation.snapshot, pods[~real] - simulation.pod_count
-    by_spec = spec_priorities(snapshot)
+    by_spec = snapshot.spec_priorities()
     found[real] = by_spec[snapshot.pods.spec[pods[real]]]
     found[~real] = [simulation.virtual.pods[one].spec.priority for one in virtual.tolist()]
     return found
-
-
-def spec_priorities(snapshot: Snapshot) -> Int64:
-    """Return the priority of each spec. int64[S+1]; the last entry is for snapshots without specs."""
-    return np.array([*(spec.priority for spec in snapshot.specs), 0], np.int64)
 
 
 def _may_fit(simulation: Simulation, where: Places, pods: Int32) -> Int32:

@@ -16,7 +16,7 @@ from trimtab.planner.pod_costs.earlier_rankings import (
     turned,
 )
 from trimtab.planner.pod_costs.gangs import in_pod_groups
-from trimtab.planner.pod_costs.members import active, group_pods, owner_texts
+from trimtab.planner.pod_costs.members import Grouped, active, group_pods, owner_texts
 from trimtab.planner.pod_costs.ranking import Ranked, rank_target, turns
 from trimtab.planner.pod_costs.settings import PodCostSettings, PodCostTarget, resolve_pod_costs
 from trimtab.planner.pod_costs.strategy import RankingContext
@@ -35,19 +35,19 @@ _NOTHING: Final = np.zeros(0, np.uint8)
 def decide(this: Round, settings: PodCostSettings, state: pb.PodCostsState | None) -> Decided:
     """Rank the pods of every group that a target selects."""
     del state
-    written = written_groups(this, settings)
+    grouped = group_pods(this.snapshot, settings.targets, this.work.cache)
+    written = written_groups(this, settings, grouped)
     is_ranked = any(part.ranked_count for part in written)
     return Decided(
         pb.PodCostsDecision(result=Outcome.POD_COSTS_RANKED if is_ranked else Outcome.POD_COSTS_NONE),
         pb.PodCostsState(),
-        _notes(this, settings),
+        _notes(this, settings, grouped.gone),
         more=in_order(this, written),
     )
 
 
-def written_groups(this: Round, settings: PodCostSettings) -> list[Written]:
+def written_groups(this: Round, settings: PodCostSettings, grouped: Grouped) -> list[Written]:
     """Return every group that a target selects, encoded."""
-    grouped = group_pods(this.snapshot, settings.targets, this.work.cache)
     owners = grouped.members.owners
     written = [
         write_left_alone(this, int(owners[group]), int(grouped.first[group]), why)
@@ -122,12 +122,18 @@ def _rank_some(
     return [(part, ranked)]
 
 
-def _notes(this: Round, settings: PodCostSettings) -> tuple[str, ...]:
+def _notes(this: Round, settings: PodCostSettings, gone: int) -> tuple[str, ...]:
     rows = this.snapshot.dangling.owner.row
     lost = int(np.count_nonzero(active(this.snapshot.pods)[rows]))
+    notes = []
     if settings.targets and lost:
-        return (f"{counted(lost, 'pod')} of controllers that the snapshot does not list: no deletion cost",)
-    return ()
+        notes.append(f"{counted(lost, 'pod')} of controllers that the snapshot does not list: no deletion cost")
+    if gone:
+        notes.append(
+            f"{counted(gone, 'pod', ('gets', 'get'))} no deletion cost: controllers remove pods that are on no node, "
+            "pending or not ready before they look at costs"
+        )
+    return tuple(notes)
 
 
 def summarize(result: pb.PodCostsDecision) -> Summary:

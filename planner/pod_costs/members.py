@@ -1,8 +1,10 @@
 """The groups: which pods of which owner one target ranks, and conflicts about them. Decides group membership and why a
 group is left alone: pods selected by different targets, claimed by two controllers, or in a rolling update. Members are
 pods controlled by an owner in the snapshot, not in a terminal phase, not being deleted, and not mirror pods, as for the
-ReplicaSet controller. Symbols: O owners, G groups, M pods in groups. Cost: O(P) per target, vectorised. Source:
-Kubernetes, controller.FilterActivePods.
+ReplicaSet controller. It removes pods that are on no node, then pending ones, then those that are not ready, before it
+looks at costs: where a group has better pods, these count as already gone. Symbols: O owners, G groups, M pods in
+groups. Cost: O(P) per target, vectorised. Source:
+Kubernetes, controller.FilterActivePods, controller.ActivePodsWithRanks.
 """
 
 from collections.abc import Sequence
@@ -16,9 +18,20 @@ from trimtab.planner.pod_costs import claims
 from trimtab.planner.pod_costs.kernels.claims import Claims, find_claims
 from trimtab.planner.pod_costs.settings import PodCostTarget
 from trimtab.planner.snapshot.caches import SnapshotCache, SnapshotKey
-from trimtab.planner.snapshot.columns import FLAG_MIRROR, Bool, Int32, Int64, PodColumns, Snapshot
+from trimtab.planner.snapshot.columns import (
+    FLAG_MIRROR,
+    FLAG_READY,
+    NO_NODE,
+    Bool,
+    Int32,
+    Int64,
+    PodColumns,
+    Snapshot,
+    UInt8,
+)
 from trimtab.planner.snapshot.offsets import entries_of
 from trimtab.v1.reason_pb2 import PodCostGroupReason as Reason
+from trimtab.v1.snapshot_pb2 import PodPhase
 
 NO_TARGET: Final = -1
 
@@ -54,12 +67,14 @@ class LeftAlone(NamedTuple):
 
 class Grouped(NamedTuple):
     """All groups with a pod that a target selects, by owner number. target : int64[G], NO_TARGET if it is left alone;
-    first : int64[G] the first target that selects any of its pods; left_alone : by group."""
+    first : int64[G] the first target that selects any of its pods; left_alone : by group; gone : number of their pods
+    that are removed before costs count."""
 
     members: Members
     target: Int64
     first: Int64
     left_alone: dict[int, LeftAlone]
+    gone: int
 
 
 def active(pods: PodColumns) -> Bool:
@@ -76,26 +91,36 @@ def group_pods(snapshot: Snapshot, targets: Sequence[PodCostTarget], cache: Snap
     groups = np.flatnonzero(selected >= 0)
     members = every.take(groups)
     if not len(groups):
-        return Grouped(members, np.zeros(0, np.int64), np.zeros(0, np.int64), {})
+        return Grouped(members, np.zeros(0, np.int64), np.zeros(0, np.int64), {}, 0)
     starts = every.bounds[:-1]
     lowest, highest = np.minimum.reduceat(chosen, starts)[groups], selected[groups]
     first = np.minimum.reduceat(np.where(chosen < 0, len(targets), chosen), starts)[groups]
     left_alone = _mixed(lowest, highest) | _rolling(snapshot, members, every, cache) | _rivals(snapshot, members, cache)
     target = highest.copy()
     target[list(left_alone)] = NO_TARGET
-    return Grouped(members, target, first, left_alone)
+    of_group = np.isin(snapshot.pods.owner[active(snapshot.pods)], members.owners)
+    return Grouped(members, target, first, left_alone, int(np.count_nonzero(of_group)) - len(members.pods))
 
 
 def _by_owner(snapshot: Snapshot) -> Members:
-    """Return the active pods of every owner that has any."""
+    """Return the active pods of every owner that has any, of each those that it removes last before costs count."""
     pods, count = snapshot.pods, len(snapshot.owners)
-    owner = np.where(active(pods), pods.owner, np.int32(-1))
+    owner, kept = np.where(active(pods), pods.owner, np.int32(-1)), _removal_class(pods)
+    best, known = np.zeros(count, np.uint8), np.flatnonzero(owner >= 0)
+    np.maximum.at(best, owner[known], kept[known])
+    owner[known[kept[known] < best[owner[known]]]] = -1
     offsets, order = np.zeros(count + 2, np.int64), np.zeros(len(owner), np.int32)
     group_by_node(owner, offsets, order)
     sizes = np.diff(offsets[: count + 1])
     owners = np.flatnonzero(sizes)
     bounds = np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes[owners])))
     return Members(owners, bounds, order[: offsets[count]].astype(np.int64))
+
+
+def _removal_class(pods: PodColumns) -> UInt8:
+    """Return in which turn a controller removes each pod: 0 on no node, 1 pending, 2 not ready, 3 ready. uint8[P]."""
+    of_phase = np.where(pods.phase == PodPhase.PENDING, 1, 2 + ((pods.flags & FLAG_READY) != 0))
+    return np.where(pods.node == NO_NODE, 0, of_phase).astype(np.uint8)
 
 
 def _target_of(snapshot: Snapshot, targets: Sequence[PodCostTarget], pods: Int64) -> Int64:

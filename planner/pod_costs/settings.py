@@ -8,8 +8,8 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from trimtab.planner.model.settings.planner import selector
 from trimtab.planner.model.settings.reading import SettingsError, number
+from trimtab.planner.model.settings.selectors import selector
 from trimtab.planner.model.values import Selector
 from trimtab.v1 import plan_pb2 as pb
 

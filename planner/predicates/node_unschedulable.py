@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from trimtab.clients.kubernetes.signals import well_known
 from trimtab.planner.classes.scheduling_specs import TOLERATIONS
 from trimtab.planner.model.values import TaintSpec, TolerationSpec
 from trimtab.planner.predicates.static import StaticNodes, StaticPredicate
@@ -16,7 +17,7 @@ from trimtab.planner.snapshot.columns import Bool
 from trimtab.v1.reason_pb2 import PredicateReason
 from trimtab.v1.snapshot_pb2 import TaintEffect
 
-_CORDONED: Final = TaintSpec("node.kubernetes.io/unschedulable", "", TaintEffect.NO_SCHEDULE)
+_CORDONED: Final = TaintSpec(well_known.UNSCHEDULABLE.key, "", TaintEffect.NO_SCHEDULE)
 
 
 def _excluded(toleration_sets: Sequence[tuple[TolerationSpec, ...]], nodes: StaticNodes) -> Bool:

@@ -11,6 +11,7 @@ from trimtab.planner.predicates.claims import CLAIMS_REACHED, CLAIMS_USABLE
 from trimtab.planner.predicates.counter_kind import CountedPredicate, CounterKind
 from trimtab.planner.predicates.csi_drivers import CSI_DRIVER
 from trimtab.planner.predicates.disks import DISKS
+from trimtab.planner.predicates.expendable_pods import EXPENDABLE_PODS
 from trimtab.planner.predicates.host_ports import HOST_PORTS
 from trimtab.planner.predicates.inter_pod_affinity import INTER_POD_AFFINITY
 from trimtab.planner.predicates.node_affinity import NODE_AFFINITY
@@ -34,6 +35,7 @@ PREDICATES: Final[tuple[StaticPredicate | CountedPredicate, ...]] = (
     NODE_AFFINITY,
     HOST_PORTS,
     RESOURCES_FIT,
+    EXPENDABLE_PODS,
     DISKS,
     EXCLUSIVE_CLAIMS,
     CSI_DRIVER,

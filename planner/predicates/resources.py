@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from trimtab.clients.kubernetes.signals import well_known
 from trimtab.planner.classes.pod_classes import PodClasses
 from trimtab.planner.classes.scheduling_specs import SchedulingSpecs
 from trimtab.planner.model.values import is_device_resource
@@ -40,7 +41,7 @@ class ResourceCounters(NamedTuple):
 def is_counted(name: str) -> bool:
     """Return whether the scheduler counts a resource of this name."""
     if name.startswith("requests."):
-        return "kubernetes.io/" in name
+        return well_known.OWN_PREFIX.key in name
     return name in _PLAIN or "/" in name or name.startswith(("hugepages-", "attachable-volumes-"))
 
 

@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from trimtab.clients.kubernetes.signals import well_known
 from trimtab.planner.classes.label_columns import label_entries
 from trimtab.planner.model.execution import UNLIMITED, RequestLimits
 from trimtab.planner.snapshot.columns import Int32, LabelSets, UInt8
@@ -15,7 +16,7 @@ from trimtab.planner.snapshot.lookup import string_index
 
 _COPIES = 3
 """Copies of a row: here, and in the presence and spread counters."""
-HOSTNAME: Final = "kubernetes.io/hostname"
+HOSTNAME: Final = well_known.HOSTNAME.key
 """The label whose value is the node's name."""
 OWN_NODE = 0
 """The row in which each node is its own domain."""

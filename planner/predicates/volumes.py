@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from trimtab.clients.kubernetes.signals import well_known
 from trimtab.planner.classes.node_classes import NodeSignature
 from trimtab.planner.classes.node_requirements import note_terms
 from trimtab.planner.model.values import LabelRequirement, MountedVolume, NodeAffinityTerm
@@ -17,10 +18,10 @@ from trimtab.v1.reason_pb2 import PredicateReason
 from trimtab.v1.snapshot_pb2 import LabelOperator, VolumeState
 
 ZONE_LABELS: Final = {
-    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
-    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
-    "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",
-    "topology.kubernetes.io/region": "topology.kubernetes.io/region",
+    well_known.OLD_ZONE.key: well_known.ZONE.key,
+    well_known.OLD_REGION.key: well_known.REGION.key,
+    well_known.ZONE.key: well_known.ZONE.key,
+    well_known.REGION.key: well_known.REGION.key,
 }
 """Label of a volume -> label to use for nodes without the volume's label."""
 _SEPARATOR: Final = "__"

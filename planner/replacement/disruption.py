@@ -1,19 +1,20 @@
 """What pods and nodes say about their own disruption, in Karpenter's annotations: which must not be disrupted, and what
-the eviction of each costs. Other decisions do not look at them. Pure.
+the eviction of each costs. Scale-down heeds the former on nodes of Karpenter (`drainability`). Pure.
 """
 
 from typing import Final
 
 import numpy as np
 
+from trimtab.clients.kubernetes.signals.karpenter import DISRUPTION_COST
+from trimtab.clients.kubernetes.signals.well_known import AUTOSCALING_DISRUPTION_COST
+from trimtab.planner.facts.node_pools import undisrupted_until_s
 from trimtab.planner.facts.nodes import eviction_rating
 from trimtab.planner.model.settings import SECOND_NS
 from trimtab.planner.snapshot.columns import Bool, Float64, Int64, Snapshot
 from trimtab.planner.snapshot.lookup import string_index
 
-DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
-"""Its number is the time until which the pod keeps its node, Unix seconds; NaN = always."""
-COSTS: Final = ("node-autoscaling.kubernetes.io/disruption-cost", "karpenter.sh/disruption-cost")
+COSTS: Final = (AUTOSCALING_DISRUPTION_COST.key, DISRUPTION_COST.key)
 """The last one that a pod has counts, in place of its deletion cost."""
 _MOST: Final = 2.0**31
 
@@ -21,12 +22,7 @@ _MOST: Final = 2.0**31
 def undisrupted(snapshot: Snapshot, now_ns: int) -> Bool:
     """Return the pods that are not to be disrupted now. bool[P]. Pods that have ended or are being deleted do not
     count; those of DaemonSets and of nodes themselves do, as in Karpenter."""
-    pods = snapshot.pods
-    found = np.zeros(len(pods.spec), bool)
-    mine = _entries(snapshot, DO_NOT_DISRUPT)
-    lasts = ~np.isfinite(pods.number[mine]) | (pods.number[mine] * SECOND_NS > now_ns)
-    found[pods.number_pod[mine][lasts]] = True
-    found &= ~pods.is_terminal() & (pods.deletion_s == 0)
+    found: Bool = undisrupted_until_s(snapshot) > now_ns // SECOND_NS
     return found
 
 

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from trimtab.planner.facts.node_pools import NO_POOL
 from trimtab.planner.facts.nodes import total
-from trimtab.planner.replacement.node_pools import NO_POOL
 from trimtab.planner.replacement.settings import ReplacementSettings
 from trimtab.planner.replacement.survey import ReplacementContext
 from trimtab.planner.snapshot.columns import Float64, Int32, Int64

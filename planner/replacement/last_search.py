@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from trimtab.planner.facts.node_budgets import holds
 from trimtab.planner.replacement.cluster_bound import ClusterBound
 from trimtab.planner.replacement.search import SearchOutcome
 from trimtab.planner.replacement.survey import ReplacementContext
@@ -30,7 +31,7 @@ def key_of(context: ReplacementContext) -> LastSearchKey:
     """Return the key of a search that is about to begin."""
     request, pods, spare = context.request, context.pods, context.spare
     state, none = request.round.simulation.state, np.zeros(len(context.usable), np.int64)
-    holding = [one.holds(request.now_ns) for one in request.settings.budgets]
+    holding = [holds(one, request.now_ns) for one in request.settings.budgets]
     found = hashlib.blake2b(repr((request.settings, request.round.settings, holding, context.unhealthy)).encode())
     for array in (
         *(context.verdicts.limit, context.there, context.ready, context.leaving, context.usable),

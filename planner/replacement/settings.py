@@ -4,12 +4,9 @@ The rules by which nodes may be drained are those of scale-down, and new nodes a
 a part of these.
 """
 
-import re
 from dataclasses import dataclass, field
-from datetime import UTC
 from typing import Final
 
-from trimtab.planner.facts.schedules import is_active
 from trimtab.planner.model.settings import (
     SECOND_NS,
     ScaleDownSettings,
@@ -18,59 +15,12 @@ from trimtab.planner.model.settings import (
     resolve_scale_down,
     resolve_scale_up,
 )
-from trimtab.planner.model.settings.planner import selector
+from trimtab.planner.model.settings.node_budgets import NodeDisruptionBudget, node_budgets
 from trimtab.planner.model.settings.reading import count, duration_ns, flag, number
-from trimtab.planner.model.settings.schedules import check_cron
 from trimtab.planner.model.settings.search import USUAL, SearchBudgets, resolve_search
-from trimtab.planner.model.values import Selector
 from trimtab.v1 import plan_pb2 as pb
 
-EMPTY, UNDERUTILIZED, DRIFTED = "Empty", "Underutilized", "Drifted"
-_REASONS: Final = (UNDERUTILIZED, EMPTY, DRIFTED)
 _PATH: Final = "replacement"
-_MAX_NODES: Final = re.compile("([0-9]{1,9})(%?)")
-_WHOLE: Final = 100
-_SHORT: Final = {
-    "@yearly": "0 0 1 1 *",
-    "@annually": "0 0 1 1 *",
-    "@monthly": "0 0 1 * *",
-    "@weekly": "0 0 * * 0",
-    "@daily": "0 0 * * *",
-    "@midnight": "0 0 * * *",
-    "@hourly": "0 * * * *",
-}
-
-
-@dataclass(frozen=True)
-class NodeDisruptionBudget:
-    """How many nodes of a part of the cluster may be disrupted at the same time. Karpenter's `disruption.budgets`."""
-
-    max_nodes: int
-    """Number of nodes, or percentage of them."""
-    is_share: bool = False
-    """Whether `max_nodes` is a percentage; it rounds up."""
-    nodes: Selector = ()
-    """The nodes that count; () = all."""
-    node_groups: frozenset[str] = frozenset()
-    """Ids of their node groups; empty = all."""
-    reasons: frozenset[str] = frozenset()
-    """Reasons for which it holds; empty = all."""
-    schedule: str = ""
-    """Cron expression in UTC; "" = it always holds."""
-    duration_ns: int = 0
-    """How long it holds from each time of `schedule` on."""
-
-    def holds(self, now_ns: int) -> bool:
-        """Return whether the budget holds now. now_ns : Unix nanoseconds."""
-        return not self.schedule or is_active(self.schedule, UTC, self.duration_ns, now_ns)
-
-    def most(self, node_count: int) -> int:
-        """Return how many of so many nodes may be disrupted."""
-        return -(-self.max_nodes * node_count // _WHOLE) if self.is_share else self.max_nodes
-
-    def holds_for(self, reason: str) -> bool:
-        """Return whether a node that leaves for a reason counts."""
-        return not self.reasons or reason in self.reasons
 
 
 @dataclass(frozen=True)
@@ -105,7 +55,7 @@ class ReplacementSettings:
     min_balanced_score: float = 0.0
     """Least Balanced score; Karpenter's is 0.5 where that policy is chosen. Off, as there by default."""
     budgets: tuple[NodeDisruptionBudget, ...] = ()
-    """How many nodes may leave, in parts of the cluster."""
+    """How many nodes may leave, in parts of the cluster: those of the planner, and its own."""
     choice: int = pb.ReplacementChoice.MOST_SAVED
     """`ReplacementChoice.Code`: which plan of the frontier is taken."""
     spot_to_spot: bool = True
@@ -143,7 +93,10 @@ def resolve_replacement(message: pb.PlanSettings) -> ReplacementSettings:
         consolidate_after_ns=duration_ns(given, "consolidate_after", usual.consolidate_after_ns, _PATH),
         consolidate_after_ns_of=_of_groups(message),
         min_balanced_score=number(given, "min_balanced_score", usual.min_balanced_score, _PATH),
-        budgets=tuple(_budget(one, f"{_PATH}.budgets[{i}]") for i, one in enumerate(given.budgets)),
+        budgets=(
+            *node_budgets(message.planner.disruption_budgets, "planner.disruption_budgets"),
+            *node_budgets(given.budgets, f"{_PATH}.budgets"),
+        ),
         choice=_choice(given),
         spot_to_spot=flag(given.spot, "enabled", usual.spot_to_spot),
         min_spot_alternatives=count(given.spot, "min_alternatives", usual.min_spot_alternatives, f"{_PATH}.spot", 1),
@@ -183,29 +136,3 @@ def _choice(given: pb.ReplacementSettings) -> int:
     if given.choice not in pb.ReplacementChoice.Code.values():
         raise SettingsError(f"{_PATH}.choice", f"{given.choice} is not a choice; see ReplacementChoice")
     return given.choice or pb.ReplacementChoice.MOST_SAVED
-
-
-def _budget(given: pb.DisruptionBudget, path: str) -> NodeDisruptionBudget:
-    found = _MAX_NODES.fullmatch(given.max_nodes)
-    if found is None or (found[2] and int(found[1]) > _WHOLE):
-        problem = f'{given.max_nodes!r} is neither a number nor a share up to 100%; write "5" or "10%"'
-        raise SettingsError(f"{path}.max_nodes", problem)
-    for i, reason in enumerate(given.reasons):
-        if reason not in _REASONS:
-            raise SettingsError(f"{path}.reasons[{i}]", f"{reason!r} is not a reason; use {', '.join(_REASONS)}")
-    if "" in given.node_groups:
-        raise SettingsError(f"{path}.node_groups", "an id is empty; name a node group")
-    cron, duration = _SHORT.get(given.schedule, given.schedule), duration_ns(given, "duration", 0, path)
-    if cron:
-        check_cron(cron, f"{path}.schedule")
-    if bool(cron) != (duration > 0):
-        raise SettingsError(f"{path}.duration", "give schedule and duration together, the latter above 0 s")
-    return NodeDisruptionBudget(
-        max_nodes=int(found[1]),
-        is_share=bool(found[2]),
-        nodes=selector(given.nodes, f"{path}.nodes"),
-        node_groups=frozenset(given.node_groups),
-        reasons=frozenset(given.reasons),
-        schedule=cron,
-        duration_ns=duration,
-    )

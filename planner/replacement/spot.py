@@ -3,10 +3,9 @@ disruption/consolidation, computeSpotToSpotConsolidation; here groups of known p
 instance types.
 """
 
-from typing import Final
-
 import numpy as np
 
+from trimtab.clients.kubernetes.signals.table import SPOT_LABELS
 from trimtab.planner.facts.label_index import LabelIndex
 from trimtab.planner.model.values import LabelRequirement
 from trimtab.planner.placement.group_bounds import fresh_amounts
@@ -16,14 +15,6 @@ from trimtab.planner.simulation.growth import NO_TEMPLATE_NODE
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64
 from trimtab.v1.reason_pb2 import ReplacementLimit
 from trimtab.v1.snapshot_pb2 import LabelOperator
-
-SPOT_LABELS: Final = {
-    "karpenter.sh/capacity-type": "spot",
-    "eks.amazonaws.com/capacityType": "SPOT",
-    "cloud.google.com/gke-spot": "true",
-    "kubernetes.azure.com/scalesetpriority": "spot",
-}
-"""Label and value of a spot node."""
 
 
 class SpotNodes:

@@ -14,6 +14,8 @@ from trimtab.planner.drainability import outcome, pod_columns, rules
 from trimtab.planner.drainability.facts import DrainFacts, facts_of
 from trimtab.planner.facts import gang_budgets, pdb
 from trimtab.planner.facts.minimums import Spare, spare
+from trimtab.planner.facts.node_budgets import consolidation_of_nodes
+from trimtab.planner.facts.node_pools import pools_of_nodes
 from trimtab.planner.facts.nodes import being_deleted, prices
 from trimtab.planner.facts.pdb import Exhausted
 from trimtab.planner.facts.readiness import may_start, unhealthy
@@ -22,7 +24,6 @@ from trimtab.planner.model.settings import SECOND_NS
 from trimtab.planner.placement.group_templates import GroupTemplates, group_templates
 from trimtab.planner.placement.limits import LimitInputs, Limits
 from trimtab.planner.replacement.disruption import disruption_ratings, undisrupted
-from trimtab.planner.replacement.node_pools import pools_of_nodes
 from trimtab.planner.replacement.settings import ReplacementSettings
 from trimtab.planner.replacement.state import KnownState
 from trimtab.planner.round.decision import Decided
@@ -215,6 +216,8 @@ def _judged(request: ReplacementRequest, facts: DrainFacts, exhausted: Exhausted
     """Return the outcome of the rules for each pod. uint8[P]. exhausted : no wave has room in its budgets."""
     snapshot, settings = request.snapshot, request.settings
     columns = pod_columns.at(snapshot, facts.pods, settings.scale_down, request.now_ns).with_exhausted(exhausted)
+    # A limit of its own, which settings may switch off.
+    columns = columns._replace(undisrupted_until_s=np.zeros_like(columns.undisrupted_until_s))
     codes = rules.judge(columns)
     cutoff = request.round.settings.expendable_priority
     skipped = (facts.priority < cutoff)[snapshot.pods.spec] | snapshot.pods.is_terminal()
@@ -269,12 +272,15 @@ def _verdicts(context: ReplacementContext, codes: UInt8) -> NodeVerdicts:
     not_ready = ~context.ready & (not settings.scale_down.unready_enabled)
     no, why = ReplacementLimit.NODE_NOT_REMOVABLE, UnremovableReason
     limit, unremovable = np.zeros(count, np.uint8), np.zeros(count, np.uint8)
+    consolidation = consolidation_of_nodes(snapshot, settings.scale_down)
     for mask, code, reason in (
         (nodes.group < 0, no, why.NOT_AUTOSCALED),
         (np.isnan(context.price), ReplacementLimit.PRICE_UNKNOWN, 0),
         (context.leaving, no, why.CURRENTLY_BEING_DELETED),
         (kept & ~has, ReplacementLimit.DO_NOT_DISRUPT, 0),
         (nodes.scale_down_disabled, no, why.SCALE_DOWN_DISABLED_ANNOTATION),
+        (consolidation == pb.Consolidation.NEVER, no, why.NOT_CONSOLIDATED),
+        ((consolidation == pb.Consolidation.WHEN_EMPTY) & (context.pods.evictions > 0), no, why.NOT_EMPTY),
         (whole, no, why.ATOMIC_SCALE_DOWN_FAILED),
         (not_ready, no, why.SCALE_DOWN_UNREADY_DISABLED),
         (context.known.paid_back, ReplacementLimit.NOT_PAID_BACK, 0),

@@ -10,19 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trimtab.planner.facts.label_index import LabelIndex
-from trimtab.planner.replacement.settings import EMPTY, UNDERUTILIZED, NodeDisruptionBudget
+from trimtab.planner.facts.node_budgets import ActiveNodeBudget, active_budgets
 from trimtab.planner.replacement.survey import ReplacementContext
-from trimtab.planner.snapshot.columns import Bool, Int32, Int64
+from trimtab.planner.snapshot.columns import Int32, Int64
 from trimtab.planner.snapshot.offsets import entries_of
 from trimtab.v1.reason_pb2 import ReplacementLimit
-
-
-class _ActiveBudget(NamedTuple):
-    """counted : bool[N] nodes that count when they leave; left : how many more of them may."""
-
-    counted: Bool
-    left: int
 
 
 class LimitUse(NamedTuple):
@@ -35,7 +27,7 @@ class LimitUse(NamedTuple):
     needs: list[list[int]]
     group: list[int]
     amounts: list[list[tuple[int, int]]]
-    budgets_for_nodes: list[_ActiveBudget]
+    budgets_for_nodes: list[ActiveNodeBudget]
 
 
 class WaveLimits:
@@ -169,34 +161,12 @@ def limit_use(context: ReplacementContext) -> LimitUse:
         [needs_of[first:last] for first, last in pairwise(bounds)],
         spare.group.tolist(),
         [[(at, one) for at, one in enumerate(row) if one > 0] for row in spare.amount.tolist()],
-        _active(context),
+        _node_budgets(context),
     )
 
 
-def _active(context: ReplacementContext) -> list[_ActiveBudget]:
+def _node_budgets(context: ReplacementContext) -> list[ActiveNodeBudget]:
     """Return the budgets for nodes that hold now. Nodes that are being deleted or not ready count already."""
     request = context.request
-    holding = [one for one in request.settings.budgets if one.holds(request.now_ns)]
-    if not holding:
-        return []
-    snapshot = request.snapshot
-    index = LabelIndex(snapshot.strings, snapshot.label_sets)
-    is_empty = context.pods.evictions == 0
     busy = context.leaving | ~context.ready
-    return [_rest(one, _counted(one, context, index), is_empty, busy) for one in holding]
-
-
-def _counted(budget: NodeDisruptionBudget, context: ReplacementContext, index: LabelIndex) -> Bool:
-    """Return the nodes that a budget is about. bool[N]."""
-    snapshot = context.request.snapshot
-    counted: Bool = index.matching(budget.nodes)[snapshot.nodes.label_set]
-    if budget.node_groups:
-        named = np.array([*(group.id in budget.node_groups for group in snapshot.groups), False], bool)
-        counted = counted & named[snapshot.nodes.group]
-    return counted
-
-
-def _rest(budget: NodeDisruptionBudget, counted: Bool, is_empty: Bool, busy: Bool) -> _ActiveBudget:
-    left = budget.most(int(counted.sum())) - int((counted & busy).sum())
-    for_reason = np.where(is_empty, budget.holds_for(EMPTY), budget.holds_for(UNDERUTILIZED))
-    return _ActiveBudget(counted & for_reason, max(left, 0))
+    return active_budgets(request.snapshot, request.settings.budgets, context.pods.evictions == 0, busy, request.now_ns)

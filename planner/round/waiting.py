@@ -7,7 +7,7 @@ import numpy as np
 
 from trimtab.planner.facts.gangs import Gang, gangs_of
 from trimtab.planner.facts.readiness import may_start
-from trimtab.planner.placement.waiting import close_leaving, place_waiting, places, pods_to_move, spec_priorities
+from trimtab.planner.placement.waiting import close_leaving, place_waiting, places, pods_to_move
 from trimtab.planner.round.round import Round
 from trimtab.planner.simulation.kernels import remove
 from trimtab.planner.simulation.state import SimulationState
@@ -62,7 +62,7 @@ def pods_that_wait(snapshot: Snapshot, least_priority: int) -> Int32:
     """Return the pods that wait for a node and can be scheduled, whether the scheduler has tried them or not. int32."""
     pods = snapshot.pods
     waits = (pods.node == NO_NODE) & (pods.deletion_s == 0) & ~pods.is_terminal() & ((pods.flags & FLAG_GATED) == 0)
-    return np.flatnonzero(waits & (spec_priorities(snapshot) >= least_priority)[pods.spec]).astype(np.int32)
+    return np.flatnonzero(waits & (snapshot.spec_priorities() >= least_priority)[pods.spec]).astype(np.int32)
 
 
 def starting_for_pods(this: Round, leaving: Bool) -> Bool:

@@ -15,6 +15,7 @@ import numpy as np
 from trimtab.planner.drainability import rules
 from trimtab.planner.drainability.facts import drain_columns
 from trimtab.planner.drainability.pod_columns import PodDrainColumns, of_rows
+from trimtab.planner.facts.node_budgets import holds
 from trimtab.planner.facts.nodes import being_deleted
 from trimtab.planner.model.settings import SECOND_NS, PlannerSettings, ScaleDownSettings
 from trimtab.planner.placement.state_columns import UnreadableStateError, column
@@ -22,7 +23,6 @@ from trimtab.planner.scale_down.context import ScaleDownContext, ScaleDownReques
 from trimtab.planner.scale_down.cooldown import cooldown
 from trimtab.planner.scale_down.result import LoopResult
 from trimtab.planner.scale_down.state import is_past, is_recent
-from trimtab.planner.simulation.build import SimulationSettings
 from trimtab.planner.simulation.virtual_rows import NOTHING_VIRTUAL
 from trimtab.planner.snapshot.caches import UNCACHED, LatestKey, SnapshotKey
 
@@ -56,7 +56,7 @@ def key_of(request: ScaleDownRequest) -> PlanKey | None:
     if this.work.cache is UNCACHED or this.decided or this.evictions or this.placeholders:
         return None
     simulation = this.simulation
-    if simulation.virtual != NOTHING_VIRTUAL or simulation.settings != SimulationSettings():
+    if simulation.virtual != NOTHING_VIRTUAL or simulation.settings.depends_on_time:
         return None
     failed = _recently_failed(request)
     if failed is None:
@@ -66,6 +66,7 @@ def key_of(request: ScaleDownRequest) -> PlanKey | None:
     times = (
         being_deleted(request.snapshot, request.now_ns).tobytes(),
         bytes(map(bool, waits)),
+        bytes(holds(budget, request.now_ns) for budget in this.settings.disruption_budgets),
         failed,
         _judged(request),
     )
@@ -104,7 +105,7 @@ def _changing(pods: PodDrainColumns) -> PodDrainColumns:
     """Return the columns of the pods whose drainability depends on their age or on the time since their
     deletion. O(P).
     """
-    rows = np.flatnonzero(pods.system | (pods.deletion_s > 0))
+    rows = np.flatnonzero(pods.system | (pods.deletion_s > 0) | (pods.undisrupted_until_s > 0))
     return of_rows(pods, rows)
 
 

@@ -5,7 +5,7 @@ Symbols: P pods of the snapshot, P' those followed by recently evicted ones, N n
 
 from dataclasses import replace
 from hashlib import blake2b
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -17,6 +17,7 @@ from trimtab.planner.facts.balanced_parts import divide
 from trimtab.planner.facts.gang_budgets import remaining
 from trimtab.planner.facts.gangs import gangs_of
 from trimtab.planner.facts.minimums import Spare, spare
+from trimtab.planner.facts.node_budgets import ActiveNodeBudget, active_budgets
 from trimtab.planner.facts.nodes import being_deleted, eviction_costs
 from trimtab.planner.facts.pdb import BudgetMembership
 from trimtab.planner.facts.readiness import may_start, unhealthy
@@ -38,14 +39,19 @@ from trimtab.planner.snapshot.columns import (
     UInt8,
 )
 from trimtab.v1 import plan_pb2 as pb
+from trimtab.v1.reason_pb2 import BlockingPodReason
 
 ScaleDownRequest: TypeAlias = DecisionRequest[ScaleDownSettings, pb.ScaleDownState]
 """The input of the decision."""
 
 
+_UNDISRUPTED: Final = outcome.block(BlockingPodReason.DO_NOT_DISRUPT)
+
+
 class NodeContext(NamedTuple):
     """Nodes before any pod is moved. leaving : bool[N], being deleted; ready : bool[N], see `facts.nodes`; use :
-    requests on them; eviction_cost : float64[N] of the pods to move; spare : the rest above the minimums.
+    requests on them; eviction_cost : float64[N] of the pods to move; spare : the rest above the minimums; has_pods :
+    bool[N], pods have to move; budgets : for nodes, those that hold now.
     """
 
     leaving: Bool
@@ -54,6 +60,8 @@ class NodeContext(NamedTuple):
     use: NodeUse
     eviction_cost: Float64
     spare: Spare
+    has_pods: Bool
+    budgets: list[ActiveNodeBudget]
 
 
 class PodContext(NamedTuple):
@@ -132,7 +140,7 @@ def _pods(request: ScaleDownRequest, facts: DrainFacts, skipped: Bool) -> PodCon
     snapshot, general = request.snapshot, request.round.settings
     columns = pod_columns.at(snapshot, facts.pods, request.settings, request.now_ns)
     codes = rules.judge(columns)
-    codes[skipped] = outcome.SKIP
+    codes[skipped & (codes != _UNDISRUPTED)] = outcome.SKIP
     return PodContext(
         columns=columns,
         codes=codes,
@@ -161,6 +169,9 @@ def _nodes(request: ScaleDownRequest, facts: DrainFacts, pods: PodContext, skipp
     """Measure the nodes. skipped : bool[P], as of `_pods`; they do not count as use."""
     snapshot, general = request.snapshot, request.round.settings
     leaving = being_deleted(snapshot, request.now_ns)
+    ready = request.round.ready
+    has_pods = np.zeros(len(leaving), bool)
+    has_pods[snapshot.pods.node[pods.needs_place]] = True
     uncounted = skipped | rules.is_long_terminating(pods.columns)
     return NodeContext(
         leaving=leaving,
@@ -169,6 +180,8 @@ def _nodes(request: ScaleDownRequest, facts: DrainFacts, pods: PodContext, skipp
         use=facts.use,
         eviction_cost=eviction_costs(snapshot, facts.rating, pods.needs_place),
         spare=spare(snapshot, general.limits, leaving),
+        has_pods=has_pods,
+        budgets=active_budgets(snapshot, general.disruption_budgets, ~has_pods, leaving | ~ready, request.now_ns),
     )
 
 

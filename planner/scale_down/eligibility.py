@@ -12,10 +12,12 @@ from typing import NamedTuple
 import numpy as np
 
 from trimtab.planner.facts.minimums import Spare
+from trimtab.planner.facts.node_budgets import consolidation_of_nodes
 from trimtab.planner.facts.utilization import Utilization
 from trimtab.planner.model.settings import ScaleDownSettings
 from trimtab.planner.snapshot.columns import Bool, Snapshot, UInt8
 from trimtab.v1 import reason_pb2
+from trimtab.v1.plan_pb2 import Consolidation
 
 Reason = reason_pb2.UnremovableReason
 
@@ -24,7 +26,8 @@ class NodeFindings(NamedTuple):
     """Findings about nodes before eligibility; every array has length N. recent : bool, failed a simulation that is
     still valid; leaving : bool, being deleted; blocked : bool, some pod of it blocks the drain; cooling : bool, its
     group is in cool-down; promised : bool, scale-up has pending pods there; ready : bool, see `facts.nodes`; filled :
-    bool, the plan has it already, and evicted pods may have filled it: the utilization threshold does not apply.
+    bool, the plan has it already, and evicted pods may have filled it: the utilization threshold does not apply;
+    has_pods : bool, pods have to move; closed : bool, a budget lets no such node go.
     """
 
     recent: Bool
@@ -36,6 +39,8 @@ class NodeFindings(NamedTuple):
     filled: Bool
     utilization: Utilization
     spare: Spare
+    has_pods: Bool
+    closed: Bool
 
 
 def reasons(snapshot: Snapshot, settings: ScaleDownSettings, findings: NodeFindings) -> UInt8:
@@ -51,11 +56,16 @@ def _checks(snapshot: Snapshot, settings: ScaleDownSettings, findings: NodeFindi
     yield findings.recent, Reason.RECENTLY_UNREMOVABLE
     yield findings.leaving, Reason.CURRENTLY_BEING_DELETED
     yield nodes.scale_down_disabled, Reason.SCALE_DOWN_DISABLED_ANNOTATION
+    yield nodes.do_not_disrupt, Reason.DO_NOT_DISRUPT_ANNOTATION
     yield nodes.group < 0, Reason.NOT_AUTOSCALED
     yield findings.cooling, Reason.IN_COOLDOWN
     yield np.isnan(findings.utilization.share), Reason.UNEXPECTED_ERROR
     if not settings.unready_enabled:
         yield ~findings.ready | findings.utilization.awaits_gpu, Reason.SCALE_DOWN_UNREADY_DISABLED
+    consolidation = consolidation_of_nodes(snapshot, settings)
+    yield consolidation == Consolidation.NEVER, Reason.NOT_CONSOLIDATED
+    yield (consolidation == Consolidation.WHEN_EMPTY) & findings.has_pods, Reason.NOT_EMPTY
+    yield findings.closed, Reason.DISRUPTION_BUDGET
     yield is_used(snapshot, settings, findings.utilization) & ~findings.filled, Reason.NOT_UNDERUTILIZED
     spare = findings.spare
     yield spare.group_left[spare.group] <= 0, Reason.NODE_GROUP_MIN_SIZE_REACHED

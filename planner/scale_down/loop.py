@@ -17,6 +17,7 @@ import numpy as np
 
 from trimtab.planner.drainability import outcome, rules
 from trimtab.planner.facts import gang_budgets, pdb
+from trimtab.planner.facts.node_budgets import closed
 from trimtab.planner.facts.nodes import prices
 from trimtab.planner.facts.utilization import Float64
 from trimtab.planner.placement.kernels.search import Search
@@ -280,6 +281,8 @@ def _ineligible(context: ScaleDownContext, blocked: Bool) -> UInt8:
         _filled(context),
         context.nodes.utilization,
         context.nodes.spare,
+        context.nodes.has_pods,
+        closed(context.nodes.budgets, len(recent)),
     )
     reasons = eligibility.reasons(request.snapshot, request.settings, findings)
     return without_parts(context, _without_small_savings(context, reasons))

@@ -1,9 +1,10 @@
 """Which pending pods need a place, and for which of them nodes may be added.
 
 A pending pod is on no node, has not ended and is not terminating. It does not matter whether the scheduler has tried it
-already: a pod that fits somewhere is placed there, and no node is added for it. A pod that is too young and a DaemonSet
-pod take room if there is any, but no node is added for them: the first may be served next time, the second belongs to a
-node. All other pods that are not served take no room. Cost: O(P + specs), vectorised.
+already: a pod that fits somewhere is placed there, and no node is added for it. A pod that is too young, one beyond its
+gang's minimum if settings say so, and a DaemonSet pod take room if there is any, but no node is added for them: the
+first may be served next time, the last belongs to a node. All other pods that are not served take no room. Cost: O(P +
+specs), vectorised.
 Source: Cluster Autoscaler, filterOutYoungPods, core/podlistprocessor (filter_out_expendable, filter_out_daemon_sets).
 Upstream serves pods of every scheduler, but only those marked unschedulable.
 """
@@ -27,8 +28,8 @@ class Pending(NamedTuple):
     """Pending pods, in order of name.
 
     pods : int32[W] those that need a place; may_add : bool[W] whether nodes may be added for them; skipped : int32[K]
-    those that are not served, skipped_reason : uint8[K] `SkippedPodReason.Code`. A pod that is too young is in both
-    lists: it counts as skipped only if it finds no place.
+    those that are not served, skipped_reason : uint8[K] `SkippedPodReason.Code`. A pod that is too young, or beyond its
+    gang's minimum, is in both lists: it counts as skipped only if it finds no place.
     """
 
     pods: Int32
@@ -39,13 +40,15 @@ class Pending(NamedTuple):
 
 class PodsInGangs(NamedTuple):
     """held : int32 pods that the scheduler holds with their gangs; rejected : int32 pods of gangs that cannot be whole,
-    which count neither as pending nor as skipped."""
+    which count neither as pending nor as skipped; optional : int32 pods beyond the minimum of their gangs, which runs,
+    for which no node is added."""
 
     held: Int32
     rejected: Int32
+    optional: Int32
 
 
-NO_GANGS: Final = PodsInGangs(np.zeros(0, np.int32), np.zeros(0, np.int32))
+NO_GANGS: Final = PodsInGangs(*np.zeros((3, 0), np.int32))
 
 
 def pending_pods(
@@ -65,15 +68,17 @@ def pending_pods(
     reason = _reasons(snapshot, settings, general, waits, now_ns)
     if len(gangs.held):
         reason[np.isin(waits, gangs.held) & (reason != Reason.SCHEDULING_GATED)] = Reason.HELD_WITH_GANG
+    if len(gangs.optional):
+        reason[np.isin(waits, gangs.optional) & (reason == 0)] = Reason.BEYOND_GANG_MINIMUM
     if requested is not None:
         reason[requested[waits]] = Reason.CAPACITY_REQUESTED
     is_daemon = (pods.flags[waits] & FLAG_DAEMON) != 0
-    is_young = reason == Reason.TOO_YOUNG
-    needs_place = (reason == 0) | is_young
+    adds_no_node = (reason == Reason.TOO_YOUNG) | (reason == Reason.BEYOND_GANG_MINIMUM)
+    needs_place = (reason == 0) | adds_no_node
     skipped = (reason != 0) & ~is_daemon
     return Pending(
         pods=waits[needs_place].astype(np.int32),
-        may_add=(~is_daemon & ~is_young)[needs_place],
+        may_add=(~is_daemon & ~adds_no_node)[needs_place],
         skipped=waits[skipped].astype(np.int32),
         skipped_reason=reason[skipped],
     )

@@ -85,7 +85,7 @@ def place_on_existing_nodes(
     where = places(simulation, request.round.ready & ~leaving, upcoming, placement_order)
     held = placeholders(context, simulation)
     evicted = np.arange(simulation.pod_count, len(simulation.state.pod_node) - len(held), dtype=np.int32)
-    asking = np.concatenate([evicted, pending.pods[pending.may_add]])
+    asking = unplaced(simulation.state, np.concatenate([evicted, pending.pods[pending.may_add]]))
     together = fits_more_on_new_nodes(simulation, request.growth, where.order, asking)
     held_back = np.concatenate([held_back, together[~np.isin(together, held_back)]])
     groups = (evicted, pending.pods, moving)

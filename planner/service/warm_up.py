@@ -18,6 +18,7 @@ from typing import Final
 import numpy as np
 from opentelemetry.metrics import NoOpMeterProvider
 
+from trimtab.clients.kubernetes.signals import well_known
 from trimtab.clients.rpc.collection import collection_rare
 from trimtab.planner.capacity_requests.settings import ATOMIC_SCALE_UP
 from trimtab.planner.compiled.kernel_cache import when_cold
@@ -31,7 +32,7 @@ NOW_S: Final = 1_700_000_000
 QUICK: Final = "--quick-start"
 _ENOUGH_BYTES: Final = 16 << 20
 _STRINGS: Final = (
-    "", "default", "kubernetes.io/hostname", "a", "b", "zone", "app", "web", "owner", "c", "key", "csi", "disk"
+    "", "default", well_known.HOSTNAME.key, "a", "b", "zone", "app", "web", "owner", "c", "key", "csi", "disk"
 )  # fmt: skip
 _PODS: Final = (
     ("web-2", "a", 0, 4), ("web-1", "b", 0, 4), ("waits", "", 1, 4), ("bound", "c", 1, 4), ("gone", "a", 0, 0)
@@ -161,7 +162,7 @@ def small_cluster(pods: Sequence[tuple[str, str, int, int]] = _PODS) -> pb.Clust
     """Return three nodes, and movable pods that use every predicate: their names, nodes, specs, labels."""
     cluster = pb.ClusterSnapshot(strings=_STRINGS, resources=["cpu", "memory", "pods"])
     text = {name: i for i, name in enumerate(_STRINGS)}
-    labels = [[], *([(text["kubernetes.io/hostname"], text[name]), (text["zone"], text[name])] for name in "abc")]
+    labels = [[], *([(text[well_known.HOSTNAME.key], text[name]), (text["zone"], text[name])] for name in "abc")]
     labels.append([(text["app"], text["web"])])
     cluster.label_sets.offsets = _int32(np.cumsum([0, *map(len, labels)]))
     cluster.label_sets.keys = _int32([key for one in labels for key, _ in one])
@@ -195,7 +196,7 @@ def _bound_spec(text: dict[str, int]) -> pb.PodSpec:
     spec.tolerations.add(key=text["key"], operator=pb.TolerationOperator.EXISTS)
     spec.node_affinity.terms.add().match_expressions.add(key=text["zone"], operator=pb.LabelOperator.EXISTS)
     for terms in (spec.pod_affinity, spec.pod_anti_affinity):
-        term = terms.add(topology_key=text["kubernetes.io/hostname"])
+        term = terms.add(topology_key=text[well_known.HOSTNAME.key])
         value = "web" if terms is spec.pod_affinity else "key"
         term.selector.requirements.add(key=text["app"], operator=pb.LabelOperator.IN, values=[text[value]])
     spread = spec.topology_spread.add(max_skew=3, topology_key=text["zone"])

@@ -24,7 +24,9 @@ from trimtab.planner.simulation.inputs import Inputs, PodInput, joined
 from trimtab.planner.simulation.kernels import fill
 from trimtab.planner.simulation.log import log_for
 from trimtab.planner.simulation.state import CLOSED, OPEN, SimulationState, VirtualNodeColumns
+from trimtab.planner.simulation.successors import with_successors
 from trimtab.planner.simulation.virtual_rows import NOTHING_VIRTUAL, VirtualRows
+from trimtab.planner.simulation.yielding import expendable, hold_nominated, running, traits_in_plans
 from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32, Int64, Snapshot, UInt8
 
 
@@ -32,11 +34,18 @@ class SimulationSettings(NamedTuple):
     """honor_spread_timeout : the spread constraints of a pod expire at the age in its annotation
     `zalando.org/topology-spread-timeout`. Off by default: it needs a scheduler that does the same;
     compare_tolerations : the operators Lt and Gt of tolerations compare numbers, else such tolerations cover nothing.
-    Off by default, as kube-scheduler's feature gate TaintTolerationComparisonOperators.
+    Off by default, as kube-scheduler's feature gate TaintTolerationComparisonOperators; expendable_below : who holds
+    room is as in plans (`trimtab.planner.simulation.yielding`), with this cutoff; None = as the cluster runs.
     """
 
     honor_spread_timeout: bool = False
     compare_tolerations: bool = False
+    expendable_below: int | None = None
+
+    @property
+    def depends_on_time(self) -> bool:
+        """Whether a simulation is of one request only, as far as these settings tell."""
+        return self.honor_spread_timeout or self.compare_tolerations
 
 
 _DEFAULTS = SimulationSettings()
@@ -72,7 +81,9 @@ def build_simulation(
 ) -> Simulation:
     """Build a simulation with every running pod on its node. limits : see `RequestLimits`."""
     empty = build_empty(snapshot, virtual, now_s, settings, limits)
-    fill(empty.state, _placed(snapshot, len(empty.state.pod_node)))
+    fill(empty.state, _placed(snapshot, settings.expendable_below, len(empty.state.pod_node)))
+    if settings.expendable_below is not None:
+        hold_nominated(empty.state, snapshot, settings.expendable_below)
     return empty
 
 
@@ -81,6 +92,10 @@ def build_empty(
 ) -> Simulation:
     """Build a simulation with no pod on any node, and no node in the topology, as the input of `fill`."""
     given = joined(snapshot, virtual, limits)
+    if settings.expendable_below is not None:
+        traits = traits_in_plans(snapshot, settings.expendable_below)
+        given = given._replace(nodes=given.nodes._replace(traits=traits + given.nodes.traits[len(traits) :]))
+        given = with_successors(given, snapshot)
     limits.check()
     specs = scheduling_specs(given.pods.specs, spec_parts(STATIC), settings.compare_tolerations, looks_at)
     node_count = len(given.nodes.name)
@@ -99,9 +114,8 @@ def build_empty(
     topologies = Topologies(given.strings, given.label_sets, given.nodes.label_set, limits, has_spare_nodes=spare)
     names = checked_resources(given.resources, specs)
     limits.reserve(8 * len(names) * (node_count + 3 * classes.size), "amounts of resources")
-    traits = given.nodes.traits
     counters = build_counters(
-        BuildContext(snapshot, specs, matching, nodes, traits, pod_count, static, topologies, limits)
+        BuildContext(snapshot, specs, matching, nodes, given.nodes.traits, pod_count, static, topologies, limits)
     )
     state = SimulationState(
         classes.of[:pod_count].astype(np.int64),
@@ -154,12 +168,12 @@ def _namespace_rows(snapshot: Snapshot, given: Inputs, specs: SchedulingSpecs, c
     return NamespaceRows(given.strings, given.label_sets, snapshot.namespaces, classes, selectors)
 
 
-def _placed(snapshot: Snapshot, count: int) -> Int64:
+def _placed(snapshot: Snapshot, cutoff: int | None, count: int) -> Int64:
     """Return the initial node of each pod : int64[P], -1 = none."""
-    out = np.full(count, NO_NODE, np.int64)
-    out[: len(snapshot.pods.node)] = np.where(
-        snapshot.pods.is_terminal() | (snapshot.pods.node < 0), -1, snapshot.pods.node
-    )
+    out, stays = np.full(count, NO_NODE, np.int64), running(snapshot)
+    if cutoff is not None:
+        stays &= ~expendable(snapshot, cutoff)
+    out[: len(stays)] = np.where(stays, snapshot.pods.node, NO_NODE)
     return out
 
 

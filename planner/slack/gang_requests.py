@@ -9,13 +9,14 @@ from collections.abc import Iterator
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
+from trimtab.clients.kubernetes.signals import ours
 from trimtab.planner.facts.gang_members import members_by_group, template_of
 from trimtab.planner.model.values import AffinityTerm, LabelRequirement, PodGroup, SlackRequest
 from trimtab.planner.simulation.virtual_rows import VirtualPod
 from trimtab.planner.snapshot.columns import Snapshot
 from trimtab.v1.snapshot_pb2 import LabelOperator
 
-GANG_LABEL: Final = "trimtab.dev/slack-gang"
+GANG_LABEL: Final = ours.SLACK_GANG.key
 """Label of placeholders that have to be in one domain with those that have the same value."""
 _NO_PODS: Final = "it has no pods, and no Workload names a controller with a template for them"
 

@@ -13,9 +13,9 @@ from importlib import resources
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-from trimtab.planner.model.settings.planner import selector
 from trimtab.planner.model.settings.reading import SettingsError, count, duration_ns, number
 from trimtab.planner.model.settings.schedules import check_cron
+from trimtab.planner.model.settings.selectors import selector
 from trimtab.planner.model.values import Selector
 from trimtab.v1 import plan_pb2 as pb
 

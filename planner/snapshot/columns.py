@@ -42,9 +42,9 @@ Float64 = NDArray[np.float64]
 Bool = NDArray[np.bool_]
 
 NO_NODE = -1
-"""Pod column `node`: not on a node. Column `pinned`: not pinned."""
+"""Pod column `node`: not on a node. Columns `pinned`, `nominated`: not pinned, not nominated."""
 UNKNOWN_NODE = -2
-"""Pod columns `node`, `pinned`: a node that is not in the snapshot."""
+"""Pod columns `node`, `pinned`, `nominated`: a node that is not in the snapshot."""
 NO_OWNER = -1
 """Pod column `owner`: no controlling owner."""
 UNKNOWN_OWNER = -2
@@ -83,7 +83,7 @@ class PodColumns(NamedTuple):
     name, uid : P texts; namespace : int32[P] index into `Snapshot.strings`; spec : int32[P] into `specs`; label_set :
     int32[P]; node : int32[P] into `nodes`, NO_NODE or UNKNOWN_NODE; owner : int32[P] into `owners`, NO_OWNER or
     UNKNOWN_OWNER; created_s, deletion_s : int64[P] Unix seconds, 0 = unknown / not terminating; phase : uint8[P]
-    `PodPhase.Code`; flags : uint8[P]; deletion_cost : int32[P]; pinned : int32[P] into `nodes`, NO_NODE or
+    `PodPhase.Code`; flags : uint8[P]; deletion_cost : int32[P]; pinned, nominated : int32[P] into `nodes`, NO_NODE or
     UNKNOWN_NODE; volume_pod : int32[M] ascending; volume : int32[M] into `volumes`; number_pod, number_key : int32[A]
     pod and index into `Snapshot.strings`, ascending; number : float64[A] of that annotation, infinity if its value is
     not a number; group_pod : int32[B] pods in groups, ascending; group_name : int32[B] into `Snapshot.strings`, the
@@ -103,6 +103,7 @@ class PodColumns(NamedTuple):
     flags: UInt8
     deletion_cost: Int32
     pinned: Int32
+    nominated: Int32
     volume_pod: Int32
     volume: Int32
     number_pod: Int32
@@ -264,12 +265,13 @@ class Dangling(NamedTuple):
 class DanglingReferences(NamedTuple):
     """All dangling references. No decision uses them; a delta may add the missing row.
 
-    node, owner, pinned : of the pods' columns of that name; group : of the nodes' column.
+    node, owner, pinned, nominated : of the pods' columns of that name; group : of the nodes' column.
     """
 
     node: Dangling
     owner: Dangling
     pinned: Dangling
+    nominated: Dangling
     group: Dangling
 
 
@@ -308,6 +310,10 @@ class Snapshot(NamedTuple):
     def pod_key(self, pod: int) -> str:
         """Return "namespace/name" of a pod."""
         return f"{self.strings[self.pods.namespace[pod]]}/{self.pods.name.get(pod)}"
+
+    def spec_priorities(self) -> Int64:
+        """Return the priority of each spec. int64[S+1]; the last entry is for snapshots without specs."""
+        return np.array([*(spec.priority for spec in self.specs), 0], np.int64)
 
     def labels_of(self, label_set: int) -> tuple[tuple[str, str], ...]:
         """Return a label set as (key, value) pairs, sorted by key."""

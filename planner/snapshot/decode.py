@@ -128,7 +128,7 @@ def draft(
     )
     groups, templates = _node_groups(message, dictionaries)
     nodes, no_group = _nodes(message, dictionaries, groups)
-    owners = read_owners(message.owners, strings, partial(_pod_template, dictionaries))
+    owners = read_owners(message.owners, strings, resources, partial(_pod_template, dictionaries))
     indices = _index_of(nodes.name), _index_of([owner.uid for owner in owners])
     of_pods = PodDictionaries(strings, moved, moved_sets, moved_specs, moved_volumes, *indices)
     pods, missing = read_pods(message.pods, namespace, of_pods)
@@ -156,7 +156,7 @@ def draft(
         devices=read_devices(message.devices),
         capacity_requests=read_capacity_requests(message.capacity_requests),
         pod_groups=read_pod_groups(message.pod_groups, strings, partial(_pod_template, dictionaries)),
-        dangling=DanglingReferences(missing.node, missing.owner, missing.pinned, no_group),
+        dangling=DanglingReferences(*missing, no_group),
     )
 
 

@@ -56,8 +56,8 @@ def join_pods(
         return merge.column(one.column, other.column), _joined_dangling(one, other, rank)
 
     nodes = _rows_of_nodes(base, tables, cache)
-    node, no_node = referring("node", (base.nodes.name, changed.nodes.name), nodes)
-    pinned, not_pinned = referring("pinned", (base.nodes.name, changed.nodes.name), nodes)
+    names, to_nodes = (base.nodes.name, changed.nodes.name), ("node", "pinned", "nominated")
+    columns, missing = zip(*(referring(one, names, nodes) for one in to_nodes), strict=True)
     owners = {owner.uid: i for i, owner in enumerate(tables.owners)}
     uids = [one.uid for one in base.owners], [one.uid for one in changed.owners]
     owner, no_owner = referring("owner", uids, owners)
@@ -69,18 +69,17 @@ def join_pods(
         uid=merge.text(a.uid, b.uid),
         spec=stacked("spec", "specs"),
         label_set=stacked("label_set", "label_sets"),
-        node=node,
         owner=owner,
-        pinned=pinned,
         volume_pod=mounts[0],
         volume=mounts[1],
         number_pod=numbers.pod,
         number_key=numbers.key,
         number=numbers.value,
         **_grouped(base, changed, rank, dictionaries)._asdict(),
+        **dict(zip(to_nodes, columns, strict=True)),
         **{name: merge.column(getattr(a, name), getattr(b, name)) for name in _PLAIN},
     )
-    return pods, DanglingReferences(no_node, no_owner, not_pinned, tables.no_group)
+    return pods, DanglingReferences(missing[0], no_owner, missing[1], missing[2], tables.no_group)
 
 
 def _rows_of_nodes(base: Snapshot, tables: JoinedTables, cache: SnapshotCache) -> Mapping[str, int]:

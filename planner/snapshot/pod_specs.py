@@ -22,6 +22,7 @@ from trimtab.planner.model.values import (
 )
 from trimtab.planner.snapshot.checks import Row
 from trimtab.planner.snapshot.device_values import read_extended_requests, read_pod_claims
+from trimtab.planner.snapshot.rows import read_requests
 from trimtab.planner.snapshot.selectors import read_selector, read_terms
 from trimtab.v1 import snapshot_pb2 as pb
 
@@ -135,26 +136,13 @@ def _pod_spec(row: _SpecRow, m: pb.PodSpec, resources: Sequence[str]) -> PodRequ
     found: dict[str, Any] = {}
     for field, value in m.ListFields():
         name = field.name
-        found[name] = _requests(row, value, resources) if name == "requests" else _READ[name](row, value)
+        found[name] = read_requests(row, value, resources) if name == "requests" else _READ[name](row, value)
     return PodRequirements(**found)
 
 
 def _sorted(found: Sequence[_Item]) -> tuple[_Item, ...]:
     """Return a set of values in canonical order; most sets have at most one."""
     return tuple(sorted(set(found))) if len(found) > 1 else tuple(found)
-
-
-def _requests(row: Row, messages: Sequence[pb.ResourceAmount], resources: Sequence[str]) -> tuple[tuple[str, int], ...]:
-    found: dict[str, int] = {}
-    for message in messages:
-        index = message.resource
-        if not 0 <= index < len(resources):
-            row.refuse("requests.resource", f"{index} is not an index into resources; there are {len(resources)}")
-        name = resources[index]
-        if name in found:
-            row.refuse("requests.resource", f"{name!r} is given twice; give each resource once")
-        found[name] = row.amount(message.amount, "requests.amount")
-    return tuple(sorted([item for item in found.items() if item[1]]))
 
 
 def _toleration(row: _SpecRow, m: pb.Toleration) -> TolerationSpec:
@@ -248,6 +236,8 @@ _READ: Final[dict[str, Callable[[_SpecRow, Any], Any]]] = {
     "claims": _claims,
     "extended_device_requests": read_extended_requests,
     "capacity_request": lambda row, index: row.text(index, "capacity_request"),
+    "never_preempts": lambda _, never: never,
+    "requests_by_vpa": lambda _, by_vpa: by_vpa,
 }
 """Readers of the message's fields except `requests`, for the fields of `PodRequirements` with the same names."""
 

@@ -48,11 +48,12 @@ class PodDictionaries(NamedTuple):
 
 
 class DanglingPods(NamedTuple):
-    """Dangling references of the pods' columns `node`, `owner` and `pinned`."""
+    """Dangling references of the pods' columns of these names."""
 
     node: Dangling
     owner: Dangling
     pinned: Dangling
+    nominated: Dangling
 
 
 def read_namespace(table: pb.PodTable, strings: Sequence[str]) -> Int32:
@@ -92,6 +93,7 @@ def read_pods(table: pb.PodTable, namespace: Int32, dictionaries: PodDictionarie
     node, no_node = resolve(columns.node, dictionaries.strings, dictionaries.nodes)
     owner, no_owner = resolve(columns.owner, dictionaries.strings, dictionaries.owners)
     pinned, not_pinned = resolve(columns.pinned, dictionaries.strings, dictionaries.nodes)
+    nominated, not_nominated = resolve(columns.nominated, dictionaries.strings, dictionaries.nodes)
     pods = PodColumns(
         namespace=rank,
         name=names,
@@ -106,6 +108,7 @@ def read_pods(table: pb.PodTable, namespace: Int32, dictionaries: PodDictionarie
         flags=plain.flags,
         deletion_cost=plain.deletion_cost,
         pinned=pinned,
+        nominated=nominated,
         volume_pod=mounts[0],
         volume=mounts[1],
         number_pod=numbers.pod,
@@ -113,17 +116,18 @@ def read_pods(table: pb.PodTable, namespace: Int32, dictionaries: PodDictionarie
         number=numbers.value,
         **grouped._asdict(),
     )
-    return pods, DanglingPods(no_node, no_owner, not_pinned)
+    return pods, DanglingPods(no_node, no_owner, not_pinned, not_nominated)
 
 
 class _Indices(NamedTuple):
-    """Columns of references: spec, label_set in canonical numbers; node, owner, pinned in the message's strings."""
+    """Columns of references: spec, label_set in canonical numbers; the others in the message's strings."""
 
     spec: Int32
     label_set: Int32
     node: Int32
     owner: Int32
     pinned: Int32
+    nominated: Int32
 
 
 class _Plain(NamedTuple):
@@ -147,9 +151,11 @@ def _read_indices(table: pb.PodTable, dictionaries: PodDictionaries) -> _Indices
     node = read_column(table.node, np.int32, count, TABLE, "node")
     owner = read_optional(table.owner, np.int32, count, TABLE, "owner")
     pinned = read_optional(table.pinned_node, np.int32, count, TABLE, "pinned_node")
-    for column, field in ((node, "node"), (owner, "owner"), (pinned, "pinned_node")):
+    nominated = read_optional(table.nominated_node, np.int32, count, TABLE, "nominated_node")
+    columns = (node, "node"), (owner, "owner"), (pinned, "pinned_node"), (nominated, "nominated_node")
+    for column, field in columns:
         check_index(column, strings, TABLE, field, "strings")
-    return _Indices(dictionaries.specs[spec], dictionaries.label_sets[label_set], node, owner, pinned)
+    return _Indices(dictionaries.specs[spec], dictionaries.label_sets[label_set], node, owner, pinned, nominated)
 
 
 def _read_plain(table: pb.PodTable) -> _Plain:

@@ -95,8 +95,27 @@ def _price(row: Row, m: pb.NodeGroup) -> float:
     return m.price_per_hour + 0.0  # turns -0.0 into 0.0: equal content has equal bytes
 
 
+def read_requests(
+    row: Row, messages: Sequence[pb.ResourceAmount], resources: Sequence[str], field: str = "requests"
+) -> tuple[tuple[str, int], ...]:
+    """Return amounts by resource name, sorted, without zero amounts. field : of the row."""
+    found: dict[str, int] = {}
+    for message in messages:
+        index = message.resource
+        if not 0 <= index < len(resources):
+            row.refuse(f"{field}.resource", f"{index} is not an index into resources; there are {len(resources)}")
+        name = resources[index]
+        if name in found:
+            row.refuse(f"{field}.resource", f"{name!r} is given twice; give each resource once")
+        found[name] = row.amount(message.amount, f"{field}.amount")
+    return tuple(sorted([item for item in found.items() if item[1]]))
+
+
 def read_owners(
-    messages: Sequence[pb.Owner], strings: Sequence[str], pod_of: Callable[[Row, pb.TemplatePod], TemplatePod]
+    messages: Sequence[pb.Owner],
+    strings: Sequence[str],
+    resources: Sequence[str],
+    pod_of: Callable[[Row, pb.TemplatePod], TemplatePod],
 ) -> tuple[Owner, ...]:
     """Return owners sorted by uid. pod_of : reads the pod template of a DaemonSet."""
     row = Row("owners", strings)
@@ -117,6 +136,7 @@ def read_owners(
                 m.controller,
                 row.at_least(m.revision, 0, "revision"),
                 pod_of(row, m.pod_template) if m.kind == DAEMON_SET and m.HasField("pod_template") else None,
+                read_requests(row, m.pod_requests, resources, "pod_requests"),
             )
         )
     check_unique([owner.uid for owner in found], "owners", "uid")

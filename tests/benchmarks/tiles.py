@@ -23,7 +23,7 @@ def tiled(one: pb.ClusterSnapshot, copies: int) -> pb.ClusterSnapshot:
     columns.count = pods.count * copies
     for column in ("spec", "deletion", "created", "phase", "flags", "deletion_cost"):
         setattr(columns, column, getattr(pods, column) * copies)
-    for column in ("namespace", "node", "owner", "pinned_node"):
+    for column in ("namespace", "node", "owner", "pinned_node", "nominated_node"):
         parts = [getattr(pods, column), *(table.strings_column(getattr(pods, column)) for table in tables)]
         setattr(columns, column, b"".join(parts))
     columns.label_set = b"".join([pods.label_set, *(table.label_set_column(pods.label_set) for table in tables)])

@@ -115,6 +115,7 @@ def _pods(
         flags=np.array([p.flags for p in pods], np.uint8),
         deletion_cost=np.array([p.deletion_cost for p in pods], np.int32),
         pinned=np.array([node_of.get(p.pinned, UNKNOWN_NODE) for p in pods], np.int32),
+        nominated=np.array([node_of.get(p.nominated, UNKNOWN_NODE) for p in pods], np.int32),
         volume_pod=np.array([pod for pod, _ in mounts], np.int32),
         volume=np.array([volume for _, volume in mounts], np.int32),
         number_pod=np.zeros(0, np.int32),
@@ -159,5 +160,5 @@ def snapshot(
         devices=NO_DEVICES,
         capacity_requests=(),
         pod_groups=(),
-        dangling=DanglingReferences(_NOTHING, _NOTHING, _NOTHING, _NOTHING),
+        dangling=DanglingReferences(*[_NOTHING] * 5),
     )

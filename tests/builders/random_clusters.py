@@ -156,6 +156,7 @@ PODS = st.builds(
         st.sampled_from(["idle", "work", "é"]), st.sampled_from([0.0, -0.0, 2.5, -7.0, math.inf, math.nan]), max_size=2
     ).map(lambda found: tuple(sorted(found.items()))),
     pod_group=st.just("") | NAMES,
+    nominated=st.just("") | NODES,
 )
 PLAIN_NODES = st.builds(
     NodeRow,

@@ -189,6 +189,7 @@ _ANNOTATIONS = (
     ("autoscaling.x-k8s.io/consume-provisioning-request", ("request-0", "")),
     ("cluster-autoscaler.kubernetes.io/consume-provisioning-request", ("request-1",)),
     ("example.com/unread", ("y",)),
+    ("vpaUpdates", ("Pod resources updated by web", "")),
 )
 
 
@@ -216,6 +217,7 @@ def _pod(draw: Draw, number: int, nodes: list[str], owners: list[Json]) -> Json:
     }
     node = draw.one([*nodes, "gone"]) if draw.random.random() < 0.7 else ""
     spec = pod_spec(draw, nodes) | ({"nodeName": node} if node else {})
+    spec |= draw.maybe(0.2, lambda: draw.one(("Never", "PreemptLowerPriority")), "preemptionPolicy")
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -263,6 +265,7 @@ def _pod_status(draw: Draw, spec: Json) -> Json:
         **draw.maybe(0.3, lambda: statuses(spec["containers"]), "containerStatuses"),
         **draw.maybe(0.1, lambda: statuses(spec.get("initContainers", [])), "initContainerStatuses"),
         **draw.maybe(0.5, lambda: [draw.one(CLAIMS_MADE)], "resourceClaimStatuses"),
+        **draw.maybe(0.3, lambda: draw.one(("n0", "n1", "gone")), "nominatedNodeName"),
     }
 
 

@@ -43,8 +43,8 @@ class NodeRow(NamedTuple):
 
 
 class PodRow(NamedTuple):
-    """A pod; `node` "" = pending, `pinned` "" = not pinned, `deletion_s` 0 = not terminating, `uid` "" = one that
-    follows from namespace and name.
+    """A pod; `node` "" = pending, `pinned`, `nominated` "" = not so, `deletion_s` 0 = not terminating, `uid` "" = one
+    that follows from namespace and name.
     """
 
     name: str = "p1"
@@ -63,6 +63,7 @@ class PodRow(NamedTuple):
     deletion_cost: int = 0
     numbers: tuple[tuple[str, float], ...] = ()
     pod_group: str = ""
+    nominated: str = ""
 
     @property
     def terminating(self) -> bool:

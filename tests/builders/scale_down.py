@@ -13,7 +13,7 @@ from trimtab.planner.round.round import Round
 from trimtab.planner.round.work import Work
 from trimtab.planner.scale_down.context import ScaleDownRequest
 from trimtab.planner.scale_down.decision import decide_scale_down
-from trimtab.planner.simulation.build import build_simulation
+from trimtab.planner.simulation.build import SimulationSettings, build_simulation
 from trimtab.planner.simulation.virtual_rows import NO_KINDS, VirtualRows
 from trimtab.planner.snapshot.columns import Snapshot
 from trimtab.planner.snapshot.decode import canonicalize
@@ -81,11 +81,13 @@ def scale_down_request(
     time_left: Callable[[], bool] | None = None,
 ) -> ScaleDownRequest:
     """Return a request for a snapshot in its own round."""
+    general = resolve_planner(settings)
+    simulated = SimulationSettings(expendable_below=general.expendable_priority)
     this = Round(
         snapshot,
-        lambda pods, _=NO_KINDS: build_simulation(snapshot, VirtualRows(pods)),
+        lambda pods, _=NO_KINDS: build_simulation(snapshot, VirtualRows(pods), settings=simulated),
         now_s * 10**9,
-        settings=resolve_planner(settings),
+        settings=general,
         work=Work(time_left=time_left),
     )
     return ScaleDownRequest(this, resolve_scale_down(settings), state)

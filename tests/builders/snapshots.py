@@ -226,6 +226,8 @@ class _Writer:
         out.flags = bytes(pod.flags for pod in pods)
         out.deletion_cost = int32([pod.deletion_cost for pod in pods])
         out.pinned_node = int32([self._string(pod.pinned) for pod in pods])
+        if any(pod.nominated for pod in pods):
+            out.nominated_node = int32([self._string(pod.nominated) for pod in pods])
         if any(pod.pod_group for pod in pods):
             out.pod_group = int32([self._string(pod.pod_group) for pod in pods])
         mounts = [(i, volume) for i, pod in enumerate(pods) for volume in self._shuffled(pod.volumes)]
@@ -271,6 +273,8 @@ class _Writer:
             enable_ds_eviction=None if spec.enable_ds_eviction < 0 else bool(spec.enable_ds_eviction),
             scale_up_delay_s=None if spec.scale_up_delay_s < 0 else spec.scale_up_delay_s,
             ignored_by_slack=spec.ignored_by_slack,
+            never_preempts=spec.never_preempts,
+            requests_by_vpa=spec.requests_by_vpa,
             exclusive_disks=[self._string(one) for one in self._shuffled(spec.exclusive_disks)],
             read_only_disks=[self._string(one) for one in self._shuffled(spec.read_only_disks)],
             node_features=[self._string(one) for one in self._shuffled(spec.node_features)],
@@ -400,6 +404,8 @@ class _Writer:
             revision=owner.revision or None,
         )
         self._selector(out.selector, owner.selector)
+        for name, amount in self._shuffled(owner.pod_requests):
+            out.pod_requests.add(resource=self._resources.index(name), amount=amount)
         if owner.pod_template is not None:
             namespace, spec, labels = owner.pod_template
             out.pod_template.namespace = namespace

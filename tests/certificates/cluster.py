@@ -12,7 +12,7 @@ READY, MIRROR, DAEMON, GATED, OTHER_KIND, OTHER_STATEFUL_SET = 1, 2, 4, 8, 16, 6
 TO_BE_DELETED = "ToBeDeletedByClusterAutoscaler"
 Labels = dict[str, str]
 COLUMNS = {
-    "i": ("namespace", "spec", "label_set", "node", "owner", "pinned_node"),
+    "i": ("namespace", "spec", "label_set", "node", "owner", "pinned_node", "nominated_node"),
     "q": ("created", "deletion"),
     "B": ("phase", "flags"),
 }
@@ -35,6 +35,7 @@ class Pod:
     deletion_s: int
     pinned: str
     volumes: list[pb.Volume] = field(default_factory=list)
+    nominated: str = ""
 
     @property
     def key(self) -> str:
@@ -120,6 +121,7 @@ class Cluster:
                 created_s=row["created"],
                 deletion_s=row["deletion"],
                 pinned=self.text(row["pinned_node"]),
+                nominated=self.text(row["nominated_node"]),
                 volumes=mounts.get(i, []),
             )
 

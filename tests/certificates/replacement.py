@@ -51,7 +51,11 @@ class Plan:
         self.group_of = {name: row.node_group for name, row in self.cluster.nodes.items()}
         self.pods = dict(self.cluster.pods)
         self.nodes = self.known - self.leaving
-        self.node_of = {key: pod.node for key, pod in self.pods.items() if pod.node in self.nodes and not pod.ended}
+        self.node_of = {
+            key: pod.node
+            for key, pod in self.pods.items()
+            if pod.node in self.nodes and not pod.ended and pod.spec.priority >= self.cutoff
+        }
         self.protected = self._protected()
         self.size = {key: group.target_size for key, group in self.cluster.groups.items()}
 

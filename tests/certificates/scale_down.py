@@ -68,7 +68,7 @@ class Plan:
         node_of = {}
         for pod in self.cluster.pods.values():
             entry = self.unneeded.get(pod.node)
-            if pod.ended or not pod.node or pod.key == without:
+            if pod.ended or not pod.node or pod.key == without or pod.spec.priority < self.cutoff:
                 continue
             node_of[pod.key] = entry.destinations.get(pod.key, "") if entry else pod.node
         closed = set(self.unneeded) | self.leaving
@@ -80,7 +80,8 @@ class Plan:
         """Return the cluster with all pods to move evicted, and the nodes to remove cordoned but present."""
         closed = self.leaving | set(self.unneeded)
         gone = {pod.key for node in closed for pod in self.to_move(node)}
-        node_of = {pod.key: pod.node for pod in self.cluster.pods.values() if pod.node and not pod.ended}
+        pods = (pod for pod in self.cluster.pods.values() if pod.spec.priority >= self.cutoff)
+        node_of = {pod.key: pod.node for pod in pods if pod.node and not pod.ended}
         rest = {key: node for key, node in node_of.items() if key not in gone}
         return Placement(self.cluster, set(self.cluster.nodes), rest, frozenset(closed))
 
@@ -128,7 +129,7 @@ def eligible(plan: Plan) -> Iterator[str]:
     """Check that no unneeded node is being deleted, protected, or in no node group."""
     for node in plan.unneeded:
         row = plan.cluster.nodes[node]
-        if node in plan.leaving or row.scale_down_disabled or not row.node_group:
+        if node in plan.leaving or row.scale_down_disabled or row.do_not_disrupt or not row.node_group:
             yield f"{node} may not be taken"
 
 

@@ -92,10 +92,9 @@ class Plan:
         return young and not is_ready(self.cluster, row, self.settings) and name not in self.leaving
 
     def running(self) -> dict[str, str]:
-        """Return the pods' nodes before any placement, without those of nodes being deleted."""
-        return {
-            pod.key: pod.node for pod in self.pods.values() if pod.node in self.known - self.leaving and not pod.ended
-        }
+        """Return the pods' nodes before any placement, without nodes being deleted and expendable pods."""
+        stays = [one for one in self.pods.values() if not one.ended and one.spec.priority >= self.cutoff]
+        return {pod.key: pod.node for pod in stays if pod.node in self.known - self.leaving}
 
     def waiting(self) -> dict[str, Pod]:
         """Return the pending pods."""
@@ -261,8 +260,9 @@ def _is_skipped_for(plan: Plan, pod: Pod, reason: int) -> bool:
     if reason == Skipped.OTHER_SCHEDULER:
         served = {"", "default-scheduler", *plan.settings.scheduler_names}
         return plan.cluster.text(pod.spec.scheduler_name) not in served
-    if reason == Skipped.HELD_WITH_GANG:
-        return any(gang.held and pod.key in gang.pods for gang in gangs.gangs_in(plan.cluster.message).values())
+    if reason in (Skipped.HELD_WITH_GANG, Skipped.BEYOND_GANG_MINIMUM):
+        found = [one for one in gangs.gangs_in(plan.cluster.message).values() if pod.key in one.pods]
+        return any(bool(one.held) == (reason == Skipped.HELD_WITH_GANG) for one in found)
     if reason == Skipped.UNSUPPORTED_CONSTRAINT:
         return bool(pod.spec.unsupported)
     return reason == Skipped.TOO_YOUNG and pod.created_s > 0

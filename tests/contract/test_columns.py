@@ -64,7 +64,7 @@ def snapshot() -> snapshot_pb2.ClusterSnapshot:
     pods = {
         ("ns", name): PodRow(
             uid=f"uid-{name}", node="n", owner="o", labels={"app": name}, phase=2, flags=1, created_s=7, pinned="n",
-            volumes=(VOLUME,), numbers=(("idle", 1.5),), deletion_s=9, deletion_cost=-3, pod_group="g",
+            volumes=(VOLUME,), numbers=(("idle", 1.5),), deletion_s=9, deletion_cost=-3, pod_group="g", nominated="n",
         )
         for name in ("a", "b")
     }  # fmt: skip

@@ -156,6 +156,7 @@ def test_a_plain_installation_in_a_clean_environment_has_the_client_and_no_compi
     note(f"a plain installation has {size / 2**20:.0f} MiB")
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "arguments",
     [

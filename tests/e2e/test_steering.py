@@ -13,7 +13,8 @@ from tests.builders import kubernetes as k8s
 from tests.e2e.control_plane.control_plane import ControlPlane, free_ports
 from tests.e2e.loop_processes import planner_at, process, until
 from tests.e2e.workloads import kwok_node, workload
-from trimtab.clients.snapshots.objects.nodes import SCALE_DOWN_DISABLED, STEERED
+from trimtab.clients.kubernetes.signals.cluster_autoscaler import SCALE_DOWN_DISABLED
+from trimtab.clients.kubernetes.signals.ours import STEERED
 from trimtab.clients.steering.writer import FIELD_MANAGER
 
 pytestmark = pytest.mark.e2e
@@ -33,7 +34,7 @@ def content(plane: ControlPlane) -> None:
     del web["spec"]["template"]["spec"]["containers"][0]["ports"]
     web["spec"]["template"]["spec"]["nodeSelector"] = {"kubernetes.io/hostname": LARGE}
     plane.kubectl("apply", "-f", "-", stdin=json.dumps(web))
-    plane.kubectl("annotate", "node", ASKED, f"{SCALE_DOWN_DISABLED}=true")
+    plane.kubectl("annotate", "node", ASKED, f"{SCALE_DOWN_DISABLED.key}=true")
 
 
 def nodes(plane: ControlPlane) -> dict[str, dict[str, Any]]:
@@ -68,25 +69,25 @@ def test_nodes_that_stay_are_protected_until_it_ends_and_a_kill_leaves_them_to_c
         _dry_run(plane, tmp_path, address)
         log = tmp_path / "steer.log"
         with process(*steering(plane, tmp_path, "--planner", address), log=log) as running:
-            until("the node with pods is protected", lambda: with_annotation(plane, STEERED) == [LARGE])
+            until("the node with pods is protected", lambda: with_annotation(plane, STEERED.key) == [LARGE])
             versions = {name: _owned_time(meta) for name, meta in nodes(plane).items()}
             steady = log.read_text().count('"event": "round"') + 5
             until("more rounds are made", lambda: rounds_since(log, steady))
             assert {name: _owned_time(meta) for name, meta in nodes(plane).items()} == versions
             assert log.read_text().count('"event": "steered"') == 1
-            assert with_annotation(plane, SCALE_DOWN_DISABLED) == [LARGE, ASKED]
+            assert with_annotation(plane, SCALE_DOWN_DISABLED.key) == [LARGE, ASKED]
             running.send_signal(signal.SIGTERM)
             assert running.wait(120) == 0, log.read_text()
-        assert with_annotation(plane, STEERED) == []
-        assert with_annotation(plane, SCALE_DOWN_DISABLED) == [ASKED]
+        assert with_annotation(plane, STEERED.key) == []
+        assert with_annotation(plane, SCALE_DOWN_DISABLED.key) == [ASKED]
         with process(*steering(plane, tmp_path, "--planner", address), log=log) as running:
-            until("it steers again", lambda: with_annotation(plane, STEERED) == [LARGE])
+            until("it steers again", lambda: with_annotation(plane, STEERED.key) == [LARGE])
             running.kill()
             running.wait(60)
-    assert with_annotation(plane, STEERED) == [LARGE]
+    assert with_annotation(plane, STEERED.key) == [LARGE]
     with process(*steering(plane, tmp_path, "--clean"), log=log) as running:
         assert running.wait(120) == 0, log.read_text()
-    assert with_annotation(plane, SCALE_DOWN_DISABLED) == [ASKED]
+    assert with_annotation(plane, SCALE_DOWN_DISABLED.key) == [ASKED]
     assert set(nodes(plane)) == set(NODES)
 
 
@@ -96,7 +97,7 @@ def _dry_run(plane: ControlPlane, folder: Path, address: str) -> None:
         assert running.wait(120) == 0, log.read_text()
     line = next(line for line in map(json.loads, log.read_text().splitlines()) if line["event"] == "steered")
     assert (line["protect"], line["written"], line["dry_run"]) == (1, 0, True)
-    assert with_annotation(plane, STEERED) == []
+    assert with_annotation(plane, STEERED.key) == []
 
 
 def _owned_time(meta: dict[str, Any]) -> list[str]:

@@ -55,6 +55,7 @@ never allow to be drained, which upstream plans anyway, are not counted.
 """
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", RECORDINGS)
 def test_as_many_nodes_go_as_in_any_run_of_the_real_autoscaler_but_for_stated_reasons(name: str, note: Note) -> None:
     fewer = {

@@ -70,6 +70,7 @@ WORSE = {
 """Documents on which a run of upstream serves all our pods and more, or just these with fewer nodes, and why."""
 
 
+@pytest.mark.ci
 def test_no_run_of_the_real_autoscaler_serves_more_pods_or_the_same_with_fewer_nodes_but_for_stated_reasons(
     note: Note,
 ) -> None:
@@ -126,6 +127,7 @@ def test_the_same_choices_are_split_as_the_real_autoscaler_splits_them() -> None
     assert {name: said for name, said in found.items() if said} == {}
 
 
+@pytest.mark.ci
 def test_no_run_of_the_real_price_expander_serves_more_pods_or_the_same_for_less_than_the_cheapest_plan() -> None:
     found = {one.name: list(dearer(one.document, one.mine.growth, one.runs)) for one in whole_plans()}
     assert {name: said for name, said in found.items() if said} == {}

@@ -8,6 +8,7 @@ import pytest
 from tests.parity.gang_documents import RECORDED, bound_by_plan, recorded
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("minor", RECORDED)
 def test_a_plan_serves_of_each_gang_and_of_single_pods_as_many_as_the_scheduler_bound(minor: int) -> None:
     answers = list(recorded(minor))

@@ -11,9 +11,10 @@ from typing import Any, Final, NamedTuple
 from trimtab.actuator.cloud.options import read_options
 from trimtab.actuator.cloud.provider import CloudNodeTemplate, GroupOptions, MachineType, Reservation
 from trimtab.actuator.kube.cluster import TaintView
+from trimtab.clients.kubernetes.signals import clouds, cluster_autoscaler, well_known
 
-TAGS: Final = "k8s.io/cluster-autoscaler/node-template/"
-GPU_LABEL: Final = "k8s.amazonaws.com/accelerator"
+TAGS: Final = cluster_autoscaler.AWS_TEMPLATE.key
+GPU_LABEL: Final = clouds.AWS_ACCELERATOR.key
 GPU_RESOURCE: Final = "nvidia.com/gpu"
 # Source: kubelet, `--max-pods`.
 MAX_PODS: Final = 110
@@ -83,14 +84,14 @@ def group_options(tags: Mapping[str, str]) -> GroupOptions:
 
 
 def _labels(types: Sequence[InstanceType], zones: Sequence[str]) -> dict[str, str]:
-    labels = {"kubernetes.io/os": "linux"}
+    labels = {well_known.OS.key: "linux"}
     uniform = {
-        "kubernetes.io/arch": {node_type.architecture for node_type in types},
-        "node.kubernetes.io/instance-type": {node_type.name for node_type in types},
+        well_known.ARCH.key: {node_type.architecture for node_type in types},
+        well_known.INSTANCE_TYPE.key: {node_type.name for node_type in types},
         GPU_LABEL: {node_type.gpu_name for node_type in types},
-        "topology.kubernetes.io/zone": set(zones),
-        "topology.ebs.csi.aws.com/zone": set(zones),
-        "topology.kubernetes.io/region": {_region(zone) for zone in zones},
+        well_known.ZONE.key: set(zones),
+        clouds.AWS_EBS_ZONE.key: set(zones),
+        well_known.REGION.key: {_region(zone) for zone in zones},
     }
     for label, values in uniform.items():
         if len(values) == 1 and (value := next(iter(values))):

@@ -22,20 +22,21 @@ from trimtab.actuator.cloud.provider import (
 )
 from trimtab.actuator.kube.cluster import TaintView
 from trimtab.clients.kubernetes.kinds.cluster_api import Machine, MachineLabels, MachineStatus
+from trimtab.clients.kubernetes.signals import cluster_autoscaler, ours, well_known
 
 Json = dict[str, Any]
 KINDS: Final = ("MachineDeployment", "MachinePool")
-MIN_SIZE: Final = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size"
-MAX_SIZE: Final = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size"
-OPTIONS: Final = "cluster.x-k8s.io/autoscaling-options-"
-CAPACITY: Final = "capacity.cluster-autoscaler.kubernetes.io/"
-PRICE: Final = "trimtab.dev/price-per-hour"
+MIN_SIZE: Final = cluster_autoscaler.NODE_GROUP_MIN.key
+MAX_SIZE: Final = cluster_autoscaler.NODE_GROUP_MAX.key
+OPTIONS: Final = cluster_autoscaler.GROUP_OPTIONS.key
+CAPACITY: Final = cluster_autoscaler.TEMPLATE_CAPACITY.key
+PRICE: Final = ours.PRICE_PER_HOUR.key
 # What we have done to a group, written in the same patch as its size: uids of machines, tokens of growths.
-DELETED: Final = "trimtab.dev/deleted-machines"
-GROWN: Final = "trimtab.dev/growth-tokens"
+DELETED: Final = ours.DELETED_MACHINES.key
+GROWN: Final = ours.GROWTH_TOKENS.key
 # Its value tells our marks from those of others; the controllers look at the name alone.
 OUR_MARK: Final = "trimtab"
-CLUSTER_LABEL: Final = "cluster.x-k8s.io/cluster-name"
+CLUSTER_LABEL: Final = cluster_autoscaler.CLUSTER_NAME.key
 _AMOUNTS: Final = {"cpu": "cpu", "memory": "memory", "ephemeral-disk": "ephemeral-storage", "maxPods": "pods"}
 _TAINT: Final = re.compile(r"([^=:]+)(?:=([^:]*))?:(NoSchedule|PreferNoSchedule|NoExecute)$")
 DEFAULT_GPU: Final = "nvidia.com/gpu"
@@ -219,7 +220,7 @@ def group_template(group: MachineGroup) -> CloudNodeTemplate | None:
     amounts.setdefault("pods", MAX_PODS)
     if given.get("gpu-count", "0") != "0":
         amounts[given.get("gpu-type", DEFAULT_GPU)] = given["gpu-count"]
-    labels = {"kubernetes.io/os": "linux"}
+    labels = {well_known.OS.key: "linux"}
     for part in _parts(given.get("labels", "")):
         key, equals, value = part.partition("=")
         if not equals:

@@ -17,11 +17,12 @@ from trimtab.actuator.cloud.provider import (
     Reservation,
 )
 from trimtab.actuator.kube.cluster import TaintView
+from trimtab.clients.kubernetes.signals import ours, well_known
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
 from trimtab.k8s.v1 import core_pb2, meta_pb2
 
 # Names the group in templates: of a node that does not exist, only labels and annotations come back.
-GROUP_ANNOTATION: Final = "trimtab.dev/node-group"
+GROUP_ANNOTATION: Final = ours.NODE_GROUP.key
 # Source: CA, `cloudprovider.InstanceErrorClass`.
 OUT_OF_RESOURCES: Final = 1
 OTHER_ERROR: Final = 99
@@ -53,7 +54,7 @@ def node_bytes(template: CloudNodeTemplate, group: str) -> bytes:
     node = core_pb2.Node(
         metadata=meta_pb2.ObjectMeta(
             name=f"template-{group}"[:253],
-            labels=_entries({**template.labels, "kubernetes.io/hostname": f"template-{group}"[:63]}),
+            labels=_entries({**template.labels, well_known.HOSTNAME.key: f"template-{group}"[:63]}),
             annotations=_entries({**template.annotations, GROUP_ANNOTATION: group}),
         ),
         status=core_pb2.NodeStatus(

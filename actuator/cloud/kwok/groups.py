@@ -12,12 +12,13 @@ from trimtab.actuator.cloud.provider import CloudNodeTemplate, GroupOptions
 from trimtab.actuator.kube.objects import StoredNode
 from trimtab.clients.kubernetes.object_files import Object, ObjectFileError, load_files
 from trimtab.clients.kubernetes.registry import BY_KIND
+from trimtab.clients.kubernetes.signals import clouds, ours, well_known
 
 # kwok manages nodes with this label.
 KWOK_LABEL = ("kwok", "on")
-GROUP_LABEL = "trimtab.dev/node-group"
+GROUP_LABEL = ours.NODE_GROUP.key
 # Most instances that the cloud has capacity for; a scale-up beyond it is accepted, but creates no instances.
-CAPACITY_ANNOTATION = "trimtab.dev/kwok-capacity"
+CAPACITY_ANNOTATION = ours.KWOK_CAPACITY.key
 
 
 class KwokGroup(NamedTuple):
@@ -56,10 +57,10 @@ class KwokGroup(NamedTuple):
             **(metadata.get("labels") or {}),
             **self.selector,
             GROUP_LABEL: self.name,
-            "kubernetes.io/hostname": name,
+            well_known.HOSTNAME.key: name,
             KWOK_LABEL[0]: KWOK_LABEL[1],
         }
-        annotations = {**(metadata.get("annotations") or {}), "kwok.x-k8s.io/node": "fake"}
+        annotations = {**(metadata.get("annotations") or {}), clouds.KWOK_NODE.key: "fake"}
         spec: Object = {"providerID": made_provider_id(self.name, name)}
         taints = (self.template.get("spec") or {}).get("taints")
         if taints:

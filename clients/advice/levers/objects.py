@@ -3,10 +3,12 @@
 from collections.abc import Iterator
 from functools import partial
 
-from trimtab.clients.advice.changes import SCALE_DOWN_DISABLED, AdvisedChange, Edit
+from trimtab.clients.advice.changes import AdvisedChange, Edit
 from trimtab.clients.advice.counterfactuals import Outcome
 from trimtab.clients.advice.levers.lever import BasePlan, Lever, joined
 from trimtab.clients.advice.result import Blocker
+from trimtab.clients.kubernetes.signals.cluster_autoscaler import SCALE_DOWN_DISABLED
+from trimtab.clients.kubernetes.signals.karpenter import DO_NOT_DISRUPT
 from trimtab.v1 import reason_pb2
 
 _Node = reason_pb2.UnremovableReason
@@ -52,17 +54,23 @@ def _larger_minimum(
 
 def node_annotations(base: BasePlan) -> Iterator[Lever]:
     """Yield a lever for each node with the annotation against scale-down, and one for all of them."""
-    names = [one.node for one in base.staying(_Node.SCALE_DOWN_DISABLED_ANNOTATION)]
-    single = [_without_annotation(name) for name in names]
+    reasons = (_Node.SCALE_DOWN_DISABLED_ANNOTATION, _Node.DO_NOT_DISRUPT_ANNOTATION)
+    single = [_without_annotation(base, one.node) for reason in reasons for one in base.staying(reason)]
     yield from single
     if len(single) > 1:
         yield joined(Blocker.NODE_ANNOTATION, f"{len(single)} nodes had no annotation against scale-down", single)
 
 
-def _without_annotation(name: str) -> Lever:
-    change = AdvisedChange(
-        f"Node/{name}", ("metadata", "annotations", SCALE_DOWN_DISABLED), "true", None,
-        f"kubectl annotate node {name} {SCALE_DOWN_DISABLED}-",
-    )  # fmt: skip
+def _without_annotation(base: BasePlan, name: str) -> Lever:
+    """Return the lever that removes the annotations that a node has."""
+    node = base.view.nodes[name]
+    present = {SCALE_DOWN_DISABLED.key: node.scale_down_disabled, DO_NOT_DISRUPT.key: node.do_not_disrupt}
+    changes = tuple(
+        AdvisedChange(
+            f"Node/{name}", ("metadata", "annotations", key), "true", None, f"kubectl annotate node {name} {key}-"
+        )
+        for key, is_present in present.items()
+        if is_present
+    )
     condition = f"node {name} had no annotation against scale-down"
-    return Lever(Blocker.NODE_ANNOTATION, condition, Edit(nodes=frozenset({name})), (change,), frozenset({name}))
+    return Lever(Blocker.NODE_ANNOTATION, condition, Edit(nodes=frozenset({name})), changes, frozenset({name}))

@@ -4,11 +4,12 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
-from trimtab.clients.advice.changes import SAFE_TO_EVICT, AdvisedChange, Edit, SpecChange
+from trimtab.clients.advice.changes import AdvisedChange, Edit, SpecChange
 from trimtab.clients.advice.levers.lever import BasePlan, BlockedPod, Lever, joined
 from trimtab.clients.advice.result import Blocker
 from trimtab.clients.advice.workloads import TEMPLATED, WorkloadName
 from trimtab.clients.cluster_view import ShownPod
+from trimtab.clients.kubernetes.signals.cluster_autoscaler import SAFE_TO_EVICT
 from trimtab.v1 import reason_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 
@@ -63,8 +64,8 @@ def evictable_lever(
     edit = Edit(pods=dict.fromkeys(rows, frozenset({SpecChange.EVICTABLE})))
     before = _ANNOTATIONS.get(example.spec.safe_to_evict)
     if isinstance(subject, WorkloadName) and subject.kind in TEMPLATED:
-        annotations = {"template": {"metadata": {"annotations": {SAFE_TO_EVICT: "true"}}}}
-        keys = ("spec", "template", "metadata", "annotations", SAFE_TO_EVICT)
+        annotations = {"template": {"metadata": {"annotations": {SAFE_TO_EVICT.key: "true"}}}}
+        keys = ("spec", "template", "metadata", "annotations", SAFE_TO_EVICT.key)
         changes = [AdvisedChange(subject.object, keys, before, "true", _patch(subject, {"spec": annotations}))]
     else:
         names = sorted(base.view.pod_keys[row] for row in rows)
@@ -76,8 +77,8 @@ def evictable_lever(
 def _annotated(key: str, before: str | None) -> AdvisedChange:
     """Return the change of one pod."""
     namespace, _, name = key.partition("/")
-    command = f"kubectl annotate pod {name} -n {namespace} {SAFE_TO_EVICT}=true --overwrite"
-    return AdvisedChange(f"Pod/{key}", ("metadata", "annotations", SAFE_TO_EVICT), before, "true", command)
+    command = f"kubectl annotate pod {name} -n {namespace} {SAFE_TO_EVICT.key}=true --overwrite"
+    return AdvisedChange(f"Pod/{key}", ("metadata", "annotations", SAFE_TO_EVICT.key), before, "true", command)
 
 
 def _patch(workload: WorkloadName, patch: dict[str, Any]) -> str:

@@ -7,6 +7,7 @@ from trimtab.clients.advice.changes import AdvisedChange, Edit, Keys
 from trimtab.clients.advice.levers.lever import BasePlan, Lever
 from trimtab.clients.advice.result import Blocker
 from trimtab.clients.json_form import json_form
+from trimtab.clients.kubernetes.signals import clouds
 from trimtab.v1 import reason_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 
@@ -14,7 +15,7 @@ _Node = reason_pb2.UnremovableReason
 _Pod = reason_pb2.BlockingPodReason
 THRESHOLDS: Final = (0.6, 0.7, 0.8, 0.9, 1.0)
 """Utilization thresholds that are tried, of those above the one in force."""
-_GPU_LABEL: Final = "cloud.google.com/gke-accelerator"
+_GPU_LABEL: Final = clouds.GKE_ACCELERATOR.key
 _DEFAULTS: Final[dict[str, Any]] = {
     "enabled": True,
     "utilizationThreshold": 0.5,

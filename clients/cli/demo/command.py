@@ -29,6 +29,7 @@ from trimtab.clients.cli.prices import Prices
 from trimtab.clients.cli.sources import read_snapshot
 from trimtab.clients.cluster_generator import ClusterShape, generate, write_list
 from trimtab.clients.kubernetes.object_files import ObjectFileError, load_files
+from trimtab.clients.kubernetes.signals import ours
 from trimtab.v1 import plan_pb2
 
 RECORDING = "openshift-azure.json.gz"
@@ -143,7 +144,7 @@ def generated_chapter(directory: Path) -> Chapter:
     chosen = settings(80)
     # Zones are balanced; similar groups differ only in the label with their name.
     chosen.scale_up.balance_similar_node_groups = True
-    chosen.planner.balance.ignored_labels.append("node.trimtab.dev/group")
+    chosen.planner.balance.ignored_labels.append(ours.GENERATED_GROUP.key)
     files = (target, write_workload(directory / "burst.json"))
     return Chapter("A generated cluster", text, files, DemoSettings("generated", chosen, kill=True, burst=True))
 

@@ -12,10 +12,11 @@ from typing import Any
 import msgspec
 
 from trimtab.clients.kubernetes.selectors import selects
+from trimtab.clients.kubernetes.signals import cluster_autoscaler
 from trimtab.clients.rpc.collection import collection_paused
 
 Object = dict[str, Any]
-HARD_TAINT = "ToBeDeletedByClusterAutoscaler"
+HARD_TAINT = cluster_autoscaler.TO_BE_DELETED.key
 _ENDED = {"Succeeded", "Failed"}
 _OF_NODES = ("DaemonSet ", "Node ")
 

@@ -11,18 +11,19 @@ from typing import Any, NamedTuple
 
 from trimtab.clients.cli.answers.slack import set_of
 from trimtab.clients.cli.plan_formats import Export
+from trimtab.clients.kubernetes.signals import ours
 from trimtab.clients.snapshots.objects.pod_spec_exporter import Json, PodSpecExporter
 from trimtab.clients.snapshots.objects.slack_requests import TOGETHER
 from trimtab.v1 import plan_pb2
 
-LABEL = "trimtab.dev/slack-of"
+LABEL = ours.SLACK_OF.key
 """Names the set of placeholders that a pod stands for."""
 PRIORITY_CLASS = "trimtab-slack"
 PRIORITY = -10
 """Below every pod by default, and the lowest priority for which the Cluster Autoscaler still adds nodes."""
 POD_GROUPS = "scheduling.k8s.io/v1alpha2"
 """Version of PodGroups of Kubernetes 1.36, the first that schedules by them."""
-GANG_LABEL = "trimtab.dev/slack-gang"
+GANG_LABEL = ours.SLACK_GANG.key
 """Label by which the placeholders of a gang are in one domain; the planner sets it."""
 _LONGEST_NAME = 50
 

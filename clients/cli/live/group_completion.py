@@ -33,7 +33,9 @@ def completed(
     priced = LivePrices(prices, cluster) if prices is not None else None
 
     def complete(groups: tuple[NodeGroup, ...], status: actuator_pb2.ActuatorStatus | None) -> tuple[NodeGroup, ...]:
-        found = by_labels(pools.groups(groups, status), status)
+        found = pools.groups(groups, status)
+        if not pools.are_there:
+            found = by_labels(found, status)
         return priced(found, status) if priced is not None else found
 
     return replace(settings, complete_groups=complete, complete_settings=pools.settings)

@@ -51,6 +51,7 @@ from trimtab.clients.rpc.extras import MissingExtraError, require_extra
 from trimtab.clients.simulation.recommendation import as_document, recommend
 from trimtab.clients.simulation.recorded import has_rounds
 from trimtab.clients.simulation.result import KINDS, read_result
+from trimtab.clients.snapshots.objects.build import BuiltSnapshot
 from trimtab.v1 import plan_pb2, reason_pb2, snapshot_pb2
 
 Json = dict[str, Any]
@@ -214,7 +215,7 @@ def _last_answer(options: CommandOptions, history: RecordedHistory) -> PlanAnswe
         snapshot = options.cluster(request, with_notes=False)
     else:
         (path,), count, most = options.files, history.round_count, options.max_input_bytes
-        snapshot = options.completed(lambda: last_cluster(path, count, most), request)
+        snapshot = options.completed(lambda: BuiltSnapshot(last_cluster(path, count, most), []), request)
     judged = {one.node for one in answer.scale_down.unneeded} | {one.node for one in answer.scale_down.unremovable}
     is_of_it = judged == {node.name for node in snapshot.nodes}
     is_new = is_own or not is_of_it or bool(snapshot.node_groups and not history.has_groups)

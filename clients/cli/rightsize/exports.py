@@ -15,6 +15,7 @@ from trimtab.clients.cli.rightsize.machines import POOL_LABEL, MachineChoice, la
 from trimtab.clients.cli.rightsize.sizing import SizedGroup, Sizing, SizingLimits
 from trimtab.clients.kubernetes.quantities import counted_amount
 from trimtab.clients.kubernetes.registry import BY_KIND
+from trimtab.clients.kubernetes.signals import cluster_autoscaler
 from trimtab.clients.snapshots.objects.karpenter.offers import (
     ARCH,
     CAPACITY_TYPE,
@@ -24,7 +25,7 @@ from trimtab.clients.snapshots.objects.karpenter.offers import (
 )
 
 Json = dict[str, Any]
-_SIZES: Final = "cluster.x-k8s.io/cluster-api-autoscaler-node-group"
+_SIZES: Final = cluster_autoscaler.NODE_GROUP_PREFIX.key
 _CAPACITY: Final = "capacity.cluster-autoscaler.kubernetes.io"
 ROOM: Final = 2
 """Written groups may grow to so many times their size, unless --max-nodes says otherwise."""

@@ -14,6 +14,7 @@ from trimtab.clients.cluster_view import ClusterView
 from trimtab.clients.kubernetes.kinds.metadata import ObjectMeta, Quantities
 from trimtab.clients.kubernetes.kinds.nodes import NodeGroup, NodeGroupSpec, NodeSpec, NodeStatus, Taint, TemplateNode
 from trimtab.clients.kubernetes.quantities import counted_amount
+from trimtab.clients.kubernetes.signals import cluster_autoscaler, karpenter, ours, well_known
 from trimtab.clients.snapshots.dominated_groups import labels_read
 from trimtab.clients.snapshots.objects.karpenter.offers import (
     ARCH,
@@ -28,15 +29,15 @@ from trimtab.clients.snapshots.objects.karpenter.offers import (
 from trimtab.v1 import plan_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 
-POOL_LABEL: Final = "trimtab.dev/pool"
-HOST_NAME: Final = "kubernetes.io/hostname"
+POOL_LABEL: Final = ours.RIGHTSIZED_POOL.key
+HOST_NAME: Final = well_known.HOSTNAME.key
 MOST_PROFILES: Final = 12
 _TRANSIENT: Final = (
-    "node.kubernetes.io/",
-    "node.cloudprovider.kubernetes.io/",
-    "ToBeDeletedByClusterAutoscaler",
-    "DeletionCandidateOfClusterAutoscaler",
-    "karpenter.sh/",
+    well_known.NODE_PREFIX.key,
+    well_known.CLOUD_PREFIX.key,
+    cluster_autoscaler.TO_BE_DELETED.key,
+    cluster_autoscaler.DELETION_CANDIDATE.key,
+    karpenter.PREFIX.key,
 )
 _EFFECTS: Final = {
     pb.TaintEffect.NO_SCHEDULE: "NoSchedule",

@@ -188,12 +188,14 @@ func (b *builder) addNodes() error {
 		}
 		b.snapshot.NodeGroups = append(b.snapshot.NodeGroups, row)
 	}
+	leaving := nodesOfDeletedClaims(b.objects.NodeClaims)
 	for _, node := range b.objects.Nodes {
 		row, err := nodeRow(node, b.csiNodes[node.Name], b.dictionary, b.required)
 		if err != nil {
 			return ofObject("Node", node.Name, err)
 		}
 		row.NodeGroup = groupOf[node.Name]
+		row.BeingDeleted = row.BeingDeleted || leaving[node.Name]
 		b.snapshot.Nodes = append(b.snapshot.Nodes, row)
 	}
 	return nil

@@ -160,7 +160,7 @@ func (w *deltaWriter) addPods(rows []int) error {
 		{&out.Namespace, from.namespace, w.strings}, {&out.Spec, from.spec, w.specs},
 		{&out.LabelSet, from.labelSet, w.labelSets}, {&out.Node, from.node, w.strings},
 		{&out.Owner, from.owner, w.strings}, {&out.PinnedNode, from.pinned, w.strings},
-		{&out.PodGroup, from.podGroup, w.strings},
+		{&out.PodGroup, from.podGroup, w.strings}, {&out.NominatedNode, from.nominated, w.strings},
 	} {
 		column, err := mapped(chosen(one.column, rows), one.entries.number)
 		if err != nil {

@@ -29,7 +29,7 @@ var knownFields = map[protoreflect.FullName][]protoreflect.Name{
 	"trimtab.v1.PodTable": {
 		"count", "namespace", "names", "name_lengths", "uids", "uid_lengths", "spec", "label_set", "node", "owner",
 		"created", "deletion", "phase", "flags", "deletion_cost", "pinned_node", "volume_pod", "volume", "number_pod",
-		"number_key", "number", "pod_group",
+		"number_key", "number", "pod_group", "nominated_node",
 	},
 }
 

@@ -13,7 +13,7 @@ import (
 // that is absent has zeros. References are indices.
 type podColumns struct {
 	namespace, spec, labelSet, node, owner, pinned []int32
-	podGroup                                       []int32
+	podGroup, nominated                            []int32
 	deletionCost                                   []int32
 	created, deletion                              []int64
 	phase, flags                                   []byte
@@ -48,7 +48,7 @@ func (in *interner) internPods(table *pb.PodTable, of *internedSnapshot) (*inter
 	}{
 		{&out.interned.namespace, "strings", &of.strings}, {&out.interned.node, "strings", &of.strings},
 		{&out.interned.owner, "strings", &of.strings}, {&out.interned.pinned, "strings", &of.strings},
-		{&out.interned.podGroup, "strings", &of.strings},
+		{&out.interned.podGroup, "strings", &of.strings}, {&out.interned.nominated, "strings", &of.strings},
 		{&out.interned.spec, "pod_specs", &of.specs}, {&out.interned.labelSet, "label_sets", &of.labelSets},
 	} {
 		if *one.column, err = mapped(*one.column, lookup(one.name, one.numbers)); err != nil {
@@ -66,7 +66,7 @@ func readColumns(table *pb.PodTable) (podColumns, error) {
 	out := podColumns{
 		namespace: int32s(table.GetNamespace()), spec: int32s(table.GetSpec()), labelSet: int32s(table.GetLabelSet()),
 		node: int32s(table.GetNode()), owner: int32s(table.GetOwner()), pinned: int32s(table.GetPinnedNode()),
-		podGroup:     int32s(table.GetPodGroup()),
+		podGroup: int32s(table.GetPodGroup()), nominated: int32s(table.GetNominatedNode()),
 		deletionCost: int32s(table.GetDeletionCost()), created: int64s(table.GetCreated()),
 		deletion: int64s(table.GetDeletion()), phase: table.GetPhase(), flags: table.GetFlags(),
 	}
@@ -74,6 +74,7 @@ func readColumns(table *pb.PodTable) (podColumns, error) {
 		fill(&out.namespace, count), fill(&out.spec, count), fill(&out.labelSet, count), fill(&out.node, count),
 		fill(&out.owner, count), fill(&out.pinned, count), fill(&out.deletionCost, count), fill(&out.created, count),
 		fill(&out.deletion, count), fill(&out.phase, count), fill(&out.flags, count), fill(&out.podGroup, count),
+		fill(&out.nominated, count),
 	)
 	if err != nil {
 		return out, err
@@ -176,7 +177,7 @@ func (p *internedPods) isSame(i int, other *internedPods, j int) bool {
 	a, b := &p.interned, &other.interned
 	return a.uids[i] == b.uids[j] && a.spec[i] == b.spec[j] && a.labelSet[i] == b.labelSet[j] &&
 		a.node[i] == b.node[j] && a.owner[i] == b.owner[j] && a.pinned[i] == b.pinned[j] &&
-		a.podGroup[i] == b.podGroup[j] &&
+		a.podGroup[i] == b.podGroup[j] && a.nominated[i] == b.nominated[j] &&
 		a.created[i] == b.created[j] && a.deletion[i] == b.deletion[j] && a.phase[i] == b.phase[j] &&
 		a.flags[i] == b.flags[j] && a.deletionCost[i] == b.deletionCost[j] &&
 		slices.Equal(p.volumes[i], other.volumes[j]) && slices.Equal(p.ownOrder[i], other.ownOrder[j])

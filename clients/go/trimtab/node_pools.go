@@ -13,7 +13,13 @@ type NodePool struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec *NodePoolSpec `json:"spec,omitempty"`
+	Spec   *NodePoolSpec  `json:"spec,omitempty"`
+	Status NodePoolStatus `json:"status,omitempty"`
+}
+
+// NodePoolStatus is `status` of a NodePool.
+type NodePoolStatus struct {
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
 // NodePoolSpec is `spec` of a NodePool.
@@ -85,6 +91,18 @@ type NodeClaimStatus struct {
 	NodeName    string              `json:"nodeName,omitempty"`
 	Capacity    corev1.ResourceList `json:"capacity,omitempty"`
 	Allocatable corev1.ResourceList `json:"allocatable,omitempty"`
+}
+
+// nodesOfDeletedClaims returns the names of the nodes whose NodeClaims are being
+// deleted.
+func nodesOfDeletedClaims(claims []*NodeClaim) map[string]bool {
+	found := map[string]bool{}
+	for _, claim := range claims {
+		if claim.DeletionTimestamp != nil {
+			found[claim.Status.NodeName] = true
+		}
+	}
+	return found
 }
 
 func (p *NodePool) template() NodePoolTemplate {

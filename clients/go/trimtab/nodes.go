@@ -1,6 +1,8 @@
 package trimtab
 
 import (
+	"cmp"
+	"math"
 	"regexp"
 	"sort"
 	"strconv"
@@ -17,7 +19,15 @@ const (
 	scaleDownDisabled   = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
 	steered             = "trimtab.dev/steered"
 	delayDeletionPrefix = "delay-deletion.cluster-autoscaler.kubernetes.io/"
+	csiDrivers          = "capacity.cluster-autoscaler.kubernetes.io/csi-driver"
+	attachable          = "attachable-volumes-"
 )
+
+// inTreeLimits are resources with attach limits that do not name the driver.
+var inTreeLimits = map[string]string{
+	"aws-ebs": "ebs.csi.aws.com", "azure-disk": "disk.csi.azure.com", "cinder": "cinder.csi.openstack.org",
+	"gce-pd": "pd.csi.storage.gke.io",
+}
 
 // sharedRow has the fields that nodes and templates of nodes have in common.
 type sharedRow struct {
@@ -35,7 +45,8 @@ func nodeRow(node *corev1.Node, csiNode *storagev1.CSINode, d *dictionary, requi
 		ProviderId:        node.Spec.ProviderID,
 		Unschedulable:     node.Spec.Unschedulable,
 		CreateTime:        timestamp(&node.CreationTimestamp),
-		ScaleDownDisabled: isProtected(node),
+		BeingDeleted:      node.DeletionTimestamp != nil,
+		ScaleDownDisabled: node.Annotations[scaleDownDisabled] == "true" && !isSteered(node),
 		DoNotDisrupt:      node.Annotations[doNotDisrupt] == "true" && !isSteered(node),
 	}
 	for i, one := range node.Status.Conditions {
@@ -64,10 +75,52 @@ func templateRow(node *corev1.Node, d *dictionary) (*pb.NodeTemplate, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &pb.NodeTemplate{
+	limits, err := statedLimits(node)
+	if err != nil {
+		return nil, err
+	}
+	row := &pb.NodeTemplate{
 		LabelSet: shared.labelSet, Taints: shared.taints, DeclaredFeatures: shared.declaredFeatures,
 		Allocatable: shared.allocatable, Capacity: shared.capacity,
-	}, nil
+	}
+	for _, driver := range sortedKeys(limits) {
+		row.AttachLimits = append(row.AttachLimits, &pb.AttachLimit{Driver: d.string(driver), Count: limits[driver]})
+	}
+	return row, nil
+}
+
+// statedLimits returns the attach limits by CSI driver that a template states:
+// in resources, or in the Cluster Autoscaler's annotation, which wins.
+func statedLimits(node *corev1.Node) (map[string]int32, error) {
+	list := node.Status.Allocatable
+	if len(list) == 0 {
+		list = node.Status.Capacity
+	}
+	found, err := amountsOf(list)
+	if err != nil {
+		return nil, below("status.allocatable", err)
+	}
+	out := map[string]int32{}
+	for name, milli := range found {
+		if kind, ok := strings.CutPrefix(string(name), attachable); ok {
+			driver := cmp.Or(inTreeLimits[kind], strings.TrimPrefix(kind, "csi-"))
+			out[driver] = int32(min(amountOf(name, milli), math.MaxInt32))
+		}
+	}
+	for _, part := range strings.Split(node.Annotations[csiDrivers], ",") {
+		part = strings.TrimSpace(part)
+		if part == "" {
+			continue
+		}
+		driver, text, _ := strings.Cut(part, "=")
+		count, err := strconv.ParseUint(strings.TrimSpace(text), 10, 31)
+		if driver = strings.TrimSpace(driver); driver == "" || err != nil {
+			return nil, badField("metadata.annotations["+csiDrivers+"]", "write DRIVER=COUNT, as ebs.csi.aws.com=25",
+				"%q states no limit", part)
+		}
+		out[driver] = int32(count)
+	}
+	return out, nil
 }
 
 func shareOf(node *corev1.Node, d *dictionary) (sharedRow, error) {
@@ -142,14 +195,6 @@ func nodeAmounts(list corev1.ResourceList, d *dictionary) ([]int64, error) {
 func isSteered(node *corev1.Node) bool {
 	_, is := node.Annotations[steered]
 	return is
-}
-
-// isProtected says whether an operator keeps autoscalers from removing a node.
-func isProtected(node *corev1.Node) bool {
-	if isSteered(node) {
-		return false
-	}
-	return node.Annotations[scaleDownDisabled] == "true" || node.Annotations[doNotDisrupt] == "true"
 }
 
 // resourceNames returns the names of all resources of nodes, sorted.

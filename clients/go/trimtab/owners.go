@@ -174,6 +174,17 @@ func (b *builder) ownerRow(one workload) (*pb.Owner, error) {
 		Selector: b.dictionary.selector(selected), Controller: controllerOf(one.object),
 		Revision: revisionOf(one.object),
 	}
+	if one.kind != "DaemonSet" && one.kind != "Deployment" && one.template != nil {
+		found, err := podRequests(&one.template.Spec, nil)
+		if err != nil {
+			return nil, below("spec.template.spec", err)
+		}
+		for _, amount := range found {
+			row.PodRequests = append(row.PodRequests, &pb.ResourceAmount{
+				Resource: b.dictionary.resource(amount.name), Amount: min(amount.amount, mostRequested),
+			})
+		}
+	}
 	if one.kind == "DaemonSet" && one.template != nil {
 		pod := daemonPod(one.template, row.Namespace, row.Name)
 		if row.PodTemplate, err = b.templatePod(pod); err != nil {

@@ -179,6 +179,7 @@ func (t *specTable) placementRow(pod *corev1.Pod, affinity *corev1.Affinity, own
 	if row.RestartPolicy, known = restartPolicies[spec.RestartPolicy]; !known {
 		return nil, badField("restartPolicy", "use one of Always, OnFailure, Never", "%q is unknown", spec.RestartPolicy)
 	}
+	row.NeverPreempts = spec.PreemptionPolicy != nil && *spec.PreemptionPolicy == corev1.PreemptNever
 	row.ExclusiveDisks = d.strs(own.exclusiveDisks)
 	row.ReadOnlyDisks = d.strs(own.readOnlyDisks)
 	row.NodeFeatures = d.strs(nodeFeatures(spec))
@@ -248,6 +249,7 @@ func (t *specTable) addAffinity(row *pb.PodSpec, affinity *corev1.Affinity) erro
 
 func (t *specTable) addAnnotations(row *pb.PodSpec, annotations map[string]string) {
 	row.SafeToEvict = safeToEvictValues[annotations[safeToEvict]]
+	_, row.RequestsByVpa = annotations["vpaUpdates"]
 	row.IgnoredBySlack = annotations[slackIgnore] == "true"
 	row.CapacityRequest = t.dictionary.string(cmp.Or(annotations[consumedRequest], annotations[oldConsumedRequest]))
 	if value := annotations[enableDSEviction]; value == "true" || value == "false" {

@@ -104,6 +104,7 @@ func (t *podTable) write(table *pb.PodTable) {
 	}))
 	table.PodGroup = unlessZero(t.column(func(i int) int32 { return d.string(groupName(t.pods[i])) }))
 	table.PinnedNode = unlessZero(t.column(func(i int) int32 { return d.string(t.pinned[i]) }))
+	table.NominatedNode = unlessZero(t.column(func(i int) int32 { return d.string(nominatedNode(t.pods[i])) }))
 	table.VolumePod, table.Volume = int32Column(t.volumePod), int32Column(t.volume)
 	table.Created = t.times(func(pod *corev1.Pod) int64 { return unixS(&pod.CreationTimestamp) })
 	table.Deletion = unlessZero(t.times(deletionS))
@@ -113,6 +114,14 @@ func (t *podTable) write(table *pb.PodTable) {
 		table.Phase[i] = byte(phases[pod.Status.Phase])
 		table.Flags[i] = podFlags(pod, metav1.GetControllerOfNoCopy(pod))
 	}
+}
+
+// nominatedNode returns the node that the scheduler keeps for a pod without one.
+func nominatedNode(pod *corev1.Pod) string {
+	if pod.Spec.NodeName != "" {
+		return ""
+	}
+	return pod.Status.NominatedNodeName
 }
 
 func deletionS(pod *corev1.Pod) int64 {

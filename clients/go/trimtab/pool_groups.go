@@ -87,7 +87,7 @@ func withPools(objects Objects) (Objects, *pb.PlanSettings, []string, error) {
 	present := presentOffers(objects.Nodes, objects.NodeClaims)
 	reader := &poolReader{
 		objects: &objects, inferred: objects.Offers == nil, offers: present, ignored: map[string][]string{},
-		settings: &pb.PlanSettings{Replacement: &pb.ReplacementSettings{}},
+		settings: &pb.PlanSettings{Planner: &pb.PlannerSettings{}},
 	}
 	if !reader.inferred {
 		reader.offers = completed(objects.Offers, present, zonesOfPools(objects.NodePools))
@@ -144,6 +144,16 @@ func (r *poolReader) checked(pool *NodePool) checkedPool {
 		r.note("NodePool %s: spec.replicas is %d: its size is fixed, so it does not grow", pool.Name, *pool.Spec.Replicas)
 		read.grows = false
 	}
+	for _, condition := range pool.Status.Conditions {
+		if condition.Type == "Ready" && condition.Status == metav1.ConditionFalse {
+			said := ""
+			if condition.Message != "" {
+				said = ": " + condition.Message
+			}
+			r.note("NodePool %s: its condition Ready is False%s; the pool gets no new nodes", pool.Name, said)
+			read.grows = false
+		}
+	}
 	read.variants = r.variants(pool.Name, rules)
 	return read
 }
@@ -170,9 +180,6 @@ func (r *poolReader) check(pool *NodePool) (*poolRules, error) {
 		return rules, below("spec.limits", err)
 	}
 	if len(limits) > 0 {
-		if r.settings.Planner == nil {
-			r.settings.Planner = &pb.PlannerSettings{}
-		}
 		r.settings.Planner.Limits = append(r.settings.Planner.Limits, limits...)
 	}
 	return rules, nil
@@ -366,7 +373,7 @@ func (r *poolReader) remaining(pool string, have map[string]bool) []*NodeGroup {
 // addDisruption adds what a pool says about disruption. A budget that cannot be
 // read counts as 0 nodes, as in Karpenter.
 func (r *poolReader) addDisruption(pool *NodePool, groups []*NodeGroup) {
-	given, budgets := pool.disruption(), &r.settings.Replacement.Budgets
+	given, budgets := pool.disruption(), &r.settings.Planner.DisruptionBudgets
 	for place := range given.Budgets {
 		budget, err := poolBudget(pool.Name, &given.Budgets[place])
 		if err != nil {
@@ -383,12 +390,6 @@ func (r *poolReader) addDisruption(pool *NodePool, groups []*NodeGroup) {
 		r.note("NodePool %s: %s; its nodes count as not to be disrupted", pool.Name, below("spec.disruption", err))
 		rules = drainRules{never: true}
 	}
-	switch {
-	case rules.never:
-		*budgets = append(*budgets, wholeBudget(pool.Name, "0"))
-	case rules.onlyEmpty:
-		*budgets = append(*budgets, wholeBudget(pool.Name, "0", "Underutilized"))
-	}
 	settings := rules.groupSettings()
 	if settings == nil {
 		return
@@ -402,7 +403,7 @@ func (r *poolReader) addDisruption(pool *NodePool, groups []*NodeGroup) {
 }
 
 func (r *poolReader) addStartupTaints() {
-	keys := []string{unregisteredTaint}
+	var keys []string
 	for _, pool := range r.objects.NodePools {
 		for _, taint := range pool.ofNodes().StartupTaints {
 			if taint.Key != "" {
@@ -410,7 +411,9 @@ func (r *poolReader) addStartupTaints() {
 			}
 		}
 	}
-	scaleUp(r.settings).StartupTaints = &pb.TaintNames{Keys: sortedUnique(keys)}
+	if len(keys) > 0 {
+		scaleUp(r.settings).StartupTaints = &pb.TaintNames{Keys: sortedUnique(keys)}
+	}
 }
 
 func (r *poolReader) addNotes(groups []*NodeGroup) {

@@ -17,10 +17,6 @@ import (
 
 const (
 	defaultPoolBudget = "10%"
-	// unregisteredTaint is on nodes that have just joined.
-	unregisteredTaint = "karpenter.sh/unregistered"
-	// neverS is longer than any cluster waits, within a protobuf duration.
-	neverS = 10 * 365 * 86400
 )
 
 var (
@@ -186,15 +182,14 @@ func drainRulesOf(given NodePoolDisruption) (drainRules, error) {
 // groupSettings returns the settings of a pool's groups; nil = the general ones.
 func (r drainRules) groupSettings() *pb.NodeGroupSettings {
 	found := &pb.NodeGroupSettings{}
-	switch {
-	case r.never:
-		found.UnneededTime = &durationpb.Duration{Seconds: neverS}
-	case r.afterNs != nil:
+	if r.afterNs != nil {
 		found.UnneededTime, found.ConsolidateAfter = milliseconds(*r.afterNs), milliseconds(*r.afterNs)
 	}
-	if r.onlyEmpty || r.never {
-		found.UtilizationThreshold, found.GpuUtilizationThreshold = proto.Float64(0), proto.Float64(0)
-		found.IgnoreDaemonsetsUtilization = proto.Bool(true)
+	switch {
+	case r.never:
+		found.Consolidation = pb.Consolidation_NEVER
+	case r.onlyEmpty:
+		found.Consolidation = pb.Consolidation_WHEN_EMPTY
 	}
 	if r.afterNs == nil && !r.onlyEmpty && !r.never {
 		return nil

@@ -71,6 +71,10 @@ func (s *storage) claimRow(mount mountedClaim, pod *corev1.Pod, d *dictionary) (
 	if mount.ephemeral && controllerUID(claim) != uidOf("Pod", pod) {
 		return missingVolume(key+" (of another owner)", "claim "+key+" exists, but is not of this pod"), nil
 	}
+	if mount.ephemeral && pod.Spec.NodeName != "" && waits(s.classes[classOf(claim)]) {
+		// A pod in its place has a claim of its own, for which a volume is made anew.
+		return s.unboundRow(key, madeAnew(claim), d)
+	}
 	row, err := s.boundOrNot(key, mount, claim, d)
 	if err != nil {
 		return nil, err
@@ -155,7 +159,7 @@ func (s *storage) unboundRow(key string, claim *corev1.PersistentVolumeClaim, d 
 	}
 	row := &pb.Volume{Id: key}
 	s.countByClass(row, claim, d)
-	if class == nil || ptr.Deref(class.VolumeBindingMode, "") != storagev1.VolumeBindingWaitForFirstConsumer {
+	if !waits(class) {
 		row.State, row.Detail = pb.VolumeState_UNBOUND_IMMEDIATE, "claim "+key+" is not bound yet"
 		return row, nil
 	}
@@ -169,6 +173,18 @@ func (s *storage) unboundRow(key string, claim *corev1.PersistentVolumeClaim, d 
 		row.Detail = "no volume of class " + name + " is available for claim " + key + ", and none can be made"
 	}
 	return row, nil
+}
+
+func waits(class *storagev1.StorageClass) bool {
+	return class != nil && ptr.Deref(class.VolumeBindingMode, "") == storagev1.VolumeBindingWaitForFirstConsumer
+}
+
+// madeAnew returns a claim as it is made for the pod in another one's place.
+func madeAnew(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
+	out := claim.DeepCopy()
+	delete(out.Annotations, selectedNode)
+	out.UID, out.DeletionTimestamp, out.Spec.VolumeName = "new", nil, ""
+	return out
 }
 
 func classOf(claim *corev1.PersistentVolumeClaim) string {

@@ -869,6 +869,63 @@ func (TemplateSource_Code) EnumDescriptor() ([]byte, []int) {
 }
 
 // The values; their meaning is that of the message.
+type Consolidation_Code int32
+
+const (
+	// WHENEVER_POSSIBLE.
+	Consolidation_UNSPECIFIED Consolidation_Code = 0
+	// All.
+	Consolidation_WHENEVER_POSSIBLE Consolidation_Code = 1
+	// Nodes without pods that would have to move.
+	Consolidation_WHEN_EMPTY Consolidation_Code = 2
+	// None.
+	Consolidation_NEVER Consolidation_Code = 3
+)
+
+// Enum value maps for Consolidation_Code.
+var (
+	Consolidation_Code_name = map[int32]string{
+		0: "UNSPECIFIED",
+		1: "WHENEVER_POSSIBLE",
+		2: "WHEN_EMPTY",
+		3: "NEVER",
+	}
+	Consolidation_Code_value = map[string]int32{
+		"UNSPECIFIED":       0,
+		"WHENEVER_POSSIBLE": 1,
+		"WHEN_EMPTY":        2,
+		"NEVER":             3,
+	}
+)
+
+func (x Consolidation_Code) Enum() *Consolidation_Code {
+	p := new(Consolidation_Code)
+	*p = x
+	return p
+}
+
+func (x Consolidation_Code) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Consolidation_Code) Descriptor() protoreflect.EnumDescriptor {
+	return file_trimtab_v1_plan_proto_enumTypes[12].Descriptor()
+}
+
+func (Consolidation_Code) Type() protoreflect.EnumType {
+	return &file_trimtab_v1_plan_proto_enumTypes[12]
+}
+
+func (x Consolidation_Code) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Consolidation_Code.Descriptor instead.
+func (Consolidation_Code) EnumDescriptor() ([]byte, []int) {
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{84, 0}
+}
+
+// The values; their meaning is that of the message.
 type SlackStrategy_Code int32
 
 const (
@@ -912,11 +969,11 @@ func (x SlackStrategy_Code) String() string {
 }
 
 func (SlackStrategy_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[12].Descriptor()
+	return file_trimtab_v1_plan_proto_enumTypes[13].Descriptor()
 }
 
 func (SlackStrategy_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[12]
+	return &file_trimtab_v1_plan_proto_enumTypes[13]
 }
 
 func (x SlackStrategy_Code) Number() protoreflect.EnumNumber {
@@ -925,7 +982,7 @@ func (x SlackStrategy_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use SlackStrategy_Code.Descriptor instead.
 func (SlackStrategy_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{86, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{87, 0}
 }
 
 // The values; their meaning is that of the message.
@@ -967,11 +1024,11 @@ func (x CapacityBufferReading_Code) String() string {
 }
 
 func (CapacityBufferReading_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[13].Descriptor()
+	return file_trimtab_v1_plan_proto_enumTypes[14].Descriptor()
 }
 
 func (CapacityBufferReading_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[13]
+	return &file_trimtab_v1_plan_proto_enumTypes[14]
 }
 
 func (x CapacityBufferReading_Code) Number() protoreflect.EnumNumber {
@@ -980,7 +1037,7 @@ func (x CapacityBufferReading_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CapacityBufferReading_Code.Descriptor instead.
 func (CapacityBufferReading_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{89, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{90, 0}
 }
 
 // A decision the planner can take.
@@ -7125,8 +7182,11 @@ type PlannerSettings struct {
 	// unknown, they are awaited for ever. >= 0 s, default 900 s.
 	// `--max-node-provision-time`.
 	MaxNodeProvisionTime *durationpb.Duration `protobuf:"bytes,9,opt,name=max_node_provision_time,json=maxNodeProvisionTime,proto3" json:"max_node_provision_time,omitempty"`
-	unknownFields        protoimpl.UnknownFields
-	sizeCache            protoimpl.SizeCache
+	// How many nodes may be removed or replaced at the same time, in parts of the
+	// cluster; for scale-down and replacement alike. OPTIONAL.
+	DisruptionBudgets []*DisruptionBudget `protobuf:"bytes,10,rep,name=disruption_budgets,json=disruptionBudgets,proto3" json:"disruption_budgets,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *PlannerSettings) Reset() {
@@ -7218,6 +7278,13 @@ func (x *PlannerSettings) GetMaxNodeStartupTime() *durationpb.Duration {
 func (x *PlannerSettings) GetMaxNodeProvisionTime() *durationpb.Duration {
 	if x != nil {
 		return x.MaxNodeProvisionTime
+	}
+	return nil
+}
+
+func (x *PlannerSettings) GetDisruptionBudgets() []*DisruptionBudget {
+	if x != nil {
+		return x.DisruptionBudgets
 	}
 	return nil
 }
@@ -7659,9 +7726,11 @@ type ScaleUpSettings struct {
 	// Topology domains other than host names that node groups could open, such as
 	// zones, count for topology spread constraints with DoNotSchedule: pods spread
 	// over three zones get nodes in all three, even if none has a node yet. Plans
-	// are as legal for kube-scheduler, which counts domains that have nodes. A
-	// plan that does not count new domains is taken if this one leaves pods.
-	// Default true, as Karpenter; upstream counts domains that have nodes.
+	// are as legal for kube-scheduler, which counts domains that have nodes: it may
+	// put all pods on the first node that registers, unless `minDomains` makes it
+	// wait, for which plans have nodes in as many domains in any case. A plan that
+	// does not count new domains is taken if this one leaves pods. Default false,
+	// as upstream; Karpenter counts new domains.
 	SpreadOverNewDomains *bool `protobuf:"varint,15,opt,name=spread_over_new_domains,json=spreadOverNewDomains,proto3,oneof" json:"spread_over_new_domains,omitempty"`
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
@@ -8539,8 +8608,11 @@ type NodeGroupSettings struct {
 	JobPodsUnmovable *bool `protobuf:"varint,6,opt,name=job_pods_unmovable,json=jobPodsUnmovable,proto3,oneof" json:"job_pods_unmovable,omitempty"`
 	// `ReplacementSettings.consolidate_after`.
 	ConsolidateAfter *durationpb.Duration `protobuf:"bytes,7,opt,name=consolidate_after,json=consolidateAfter,proto3" json:"consolidate_after,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Which nodes of the group scale-down and replacement may remove. Default
+	// WHENEVER_POSSIBLE.
+	Consolidation Consolidation_Code `protobuf:"varint,8,opt,name=consolidation,proto3,enum=trimtab.v1.Consolidation_Code" json:"consolidation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *NodeGroupSettings) Reset() {
@@ -8622,6 +8694,51 @@ func (x *NodeGroupSettings) GetConsolidateAfter() *durationpb.Duration {
 	return nil
 }
 
+func (x *NodeGroupSettings) GetConsolidation() Consolidation_Code {
+	if x != nil {
+		return x.Consolidation
+	}
+	return Consolidation_UNSPECIFIED
+}
+
+// Which nodes may be removed because they are not needed, as Karpenter's
+// `consolidationPolicy` and `consolidateAfter`.
+type Consolidation struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Consolidation) Reset() {
+	*x = Consolidation{}
+	mi := &file_trimtab_v1_plan_proto_msgTypes[84]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Consolidation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Consolidation) ProtoMessage() {}
+
+func (x *Consolidation) ProtoReflect() protoreflect.Message {
+	mi := &file_trimtab_v1_plan_proto_msgTypes[84]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Consolidation.ProtoReflect.Descriptor instead.
+func (*Consolidation) Descriptor() ([]byte, []int) {
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{84}
+}
+
 // Resource slack.
 type SlackSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -8661,7 +8778,7 @@ type SlackSettings struct {
 
 func (x *SlackSettings) Reset() {
 	*x = SlackSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[84]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8673,7 +8790,7 @@ func (x *SlackSettings) String() string {
 func (*SlackSettings) ProtoMessage() {}
 
 func (x *SlackSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[84]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8686,7 +8803,7 @@ func (x *SlackSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackSettings.ProtoReflect.Descriptor instead.
 func (*SlackSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{84}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *SlackSettings) GetExtraCapacityMinRate() float64 {
@@ -8770,7 +8887,7 @@ type SlackAmount struct {
 
 func (x *SlackAmount) Reset() {
 	*x = SlackAmount{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[85]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8782,7 +8899,7 @@ func (x *SlackAmount) String() string {
 func (*SlackAmount) ProtoMessage() {}
 
 func (x *SlackAmount) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[85]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8795,7 +8912,7 @@ func (x *SlackAmount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackAmount.ProtoReflect.Descriptor instead.
 func (*SlackAmount) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{85}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *SlackAmount) GetRate() float64 {
@@ -8828,7 +8945,7 @@ type SlackStrategy struct {
 
 func (x *SlackStrategy) Reset() {
 	*x = SlackStrategy{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[86]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8840,7 +8957,7 @@ func (x *SlackStrategy) String() string {
 func (*SlackStrategy) ProtoMessage() {}
 
 func (x *SlackStrategy) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[86]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8853,7 +8970,7 @@ func (x *SlackStrategy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackStrategy.ProtoReflect.Descriptor instead.
 func (*SlackStrategy) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{86}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{87}
 }
 
 // A part of the cluster with separate slack, in addition to that of the whole
@@ -8888,7 +9005,7 @@ type SlackPool struct {
 
 func (x *SlackPool) Reset() {
 	*x = SlackPool{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[87]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8900,7 +9017,7 @@ func (x *SlackPool) String() string {
 func (*SlackPool) ProtoMessage() {}
 
 func (x *SlackPool) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[87]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8913,7 +9030,7 @@ func (x *SlackPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackPool.ProtoReflect.Descriptor instead.
 func (*SlackPool) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{87}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *SlackPool) GetName() string {
@@ -9004,7 +9121,7 @@ type SlackSchedule struct {
 
 func (x *SlackSchedule) Reset() {
 	*x = SlackSchedule{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[88]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9016,7 +9133,7 @@ func (x *SlackSchedule) String() string {
 func (*SlackSchedule) ProtoMessage() {}
 
 func (x *SlackSchedule) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[88]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9029,7 +9146,7 @@ func (x *SlackSchedule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackSchedule.ProtoReflect.Descriptor instead.
 func (*SlackSchedule) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{88}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *SlackSchedule) GetCron() string {
@@ -9083,7 +9200,7 @@ type CapacityBufferReading struct {
 
 func (x *CapacityBufferReading) Reset() {
 	*x = CapacityBufferReading{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[89]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9095,7 +9212,7 @@ func (x *CapacityBufferReading) String() string {
 func (*CapacityBufferReading) ProtoMessage() {}
 
 func (x *CapacityBufferReading) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[89]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9108,7 +9225,7 @@ func (x *CapacityBufferReading) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapacityBufferReading.ProtoReflect.Descriptor instead.
 func (*CapacityBufferReading) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{89}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{90}
 }
 
 // Pods by namespace and labels: both must match. Without any, all pods.
@@ -9124,7 +9241,7 @@ type PodSelector struct {
 
 func (x *PodSelector) Reset() {
 	*x = PodSelector{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[90]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9136,7 +9253,7 @@ func (x *PodSelector) String() string {
 func (*PodSelector) ProtoMessage() {}
 
 func (x *PodSelector) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[90]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9149,7 +9266,7 @@ func (x *PodSelector) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodSelector.ProtoReflect.Descriptor instead.
 func (*PodSelector) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{90}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *PodSelector) GetNamespaces() []string {
@@ -9178,7 +9295,7 @@ type PodCostSettings struct {
 
 func (x *PodCostSettings) Reset() {
 	*x = PodCostSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[91]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9190,7 +9307,7 @@ func (x *PodCostSettings) String() string {
 func (*PodCostSettings) ProtoMessage() {}
 
 func (x *PodCostSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[91]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9203,7 +9320,7 @@ func (x *PodCostSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCostSettings.ProtoReflect.Descriptor instead.
 func (*PodCostSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{91}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *PodCostSettings) GetTargets() []*PodCostTarget {
@@ -9231,7 +9348,7 @@ type PodCostTarget struct {
 
 func (x *PodCostTarget) Reset() {
 	*x = PodCostTarget{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[92]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9243,7 +9360,7 @@ func (x *PodCostTarget) String() string {
 func (*PodCostTarget) ProtoMessage() {}
 
 func (x *PodCostTarget) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[92]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9256,7 +9373,7 @@ func (x *PodCostTarget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCostTarget.ProtoReflect.Descriptor instead.
 func (*PodCostTarget) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{92}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *PodCostTarget) GetNamespaces() []string {
@@ -9314,7 +9431,7 @@ type PodCostTerm struct {
 
 func (x *PodCostTerm) Reset() {
 	*x = PodCostTerm{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[93]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9326,7 +9443,7 @@ func (x *PodCostTerm) String() string {
 func (*PodCostTerm) ProtoMessage() {}
 
 func (x *PodCostTerm) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[93]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9339,7 +9456,7 @@ func (x *PodCostTerm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCostTerm.ProtoReflect.Descriptor instead.
 func (*PodCostTerm) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{93}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *PodCostTerm) GetStrategy() PodCostStrategy_Code {
@@ -10081,7 +10198,7 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\vUNSPECIFIED\x10\x00\x12\t\n" +
 	"\x05FIRST\x10\x01\x12\t\n" +
 	"\x05USUAL\x10\x02\x12\b\n" +
-	"\x04BEST\x10\x03\"\xbf\x05\n" +
+	"\x04BEST\x10\x03\"\x8c\x06\n" +
 	"\x0fPlannerSettings\x12J\n" +
 	"\x1fexpendable_pods_priority_cutoff\x18\x01 \x01(\x05H\x00R\x1cexpendablePodsPriorityCutoff\x88\x01\x01\x12 \n" +
 	"\tgpu_label\x18\x02 \x01(\tH\x01R\bgpuLabel\x88\x01\x01\x12I\n" +
@@ -10091,7 +10208,9 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\x06limits\x18\x06 \x03(\v2\x19.trimtab.v1.ResourceLimitR\x06limits\x125\n" +
 	"\abalance\x18\a \x01(\v2\x1b.trimtab.v1.BalanceSettingsR\abalance\x12L\n" +
 	"\x15max_node_startup_time\x18\b \x01(\v2\x19.google.protobuf.DurationR\x12maxNodeStartupTime\x12P\n" +
-	"\x17max_node_provision_time\x18\t \x01(\v2\x19.google.protobuf.DurationR\x14maxNodeProvisionTimeB\"\n" +
+	"\x17max_node_provision_time\x18\t \x01(\v2\x19.google.protobuf.DurationR\x14maxNodeProvisionTime\x12K\n" +
+	"\x12disruption_budgets\x18\n" +
+	" \x03(\v2\x1c.trimtab.v1.DisruptionBudgetR\x11disruptionBudgetsB\"\n" +
 	" _expendable_pods_priority_cutoffB\f\n" +
 	"\n" +
 	"_gpu_labelB\x1b\n" +
@@ -10245,7 +10364,7 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\x0f_try_list_orderB\f\n" +
 	"\n" +
 	"_max_wavesB\x1a\n" +
-	"\x18_device_utilization_only\"\xc1\x04\n" +
+	"\x18_device_utilization_only\"\x87\x05\n" +
 	"\x11NodeGroupSettings\x128\n" +
 	"\x15utilization_threshold\x18\x01 \x01(\x01H\x00R\x14utilizationThreshold\x88\x01\x01\x12?\n" +
 	"\x19gpu_utilization_threshold\x18\x02 \x01(\x01H\x01R\x17gpuUtilizationThreshold\x88\x01\x01\x12>\n" +
@@ -10253,11 +10372,19 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\funready_time\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\vunreadyTime\x12G\n" +
 	"\x1dignore_daemonsets_utilization\x18\x05 \x01(\bH\x02R\x1bignoreDaemonsetsUtilization\x88\x01\x01\x121\n" +
 	"\x12job_pods_unmovable\x18\x06 \x01(\bH\x03R\x10jobPodsUnmovable\x88\x01\x01\x12F\n" +
-	"\x11consolidate_after\x18\a \x01(\v2\x19.google.protobuf.DurationR\x10consolidateAfterB\x18\n" +
+	"\x11consolidate_after\x18\a \x01(\v2\x19.google.protobuf.DurationR\x10consolidateAfter\x12D\n" +
+	"\rconsolidation\x18\b \x01(\x0e2\x1e.trimtab.v1.Consolidation.CodeR\rconsolidationB\x18\n" +
 	"\x16_utilization_thresholdB\x1c\n" +
 	"\x1a_gpu_utilization_thresholdB \n" +
 	"\x1e_ignore_daemonsets_utilizationB\x15\n" +
-	"\x13_job_pods_unmovable\"\xc0\x05\n" +
+	"\x13_job_pods_unmovable\"Z\n" +
+	"\rConsolidation\"I\n" +
+	"\x04Code\x12\x0f\n" +
+	"\vUNSPECIFIED\x10\x00\x12\x15\n" +
+	"\x11WHENEVER_POSSIBLE\x10\x01\x12\x0e\n" +
+	"\n" +
+	"WHEN_EMPTY\x10\x02\x12\t\n" +
+	"\x05NEVER\x10\x03\"\xc0\x05\n" +
 	"\rSlackSettings\x12:\n" +
 	"\x17extra_capacity_min_rate\x18\x01 \x01(\x01H\x00R\x14extraCapacityMinRate\x88\x01\x01\x12%\n" +
 	"\vgranularity\x18\x02 \x01(\x05H\x01R\vgranularity\x88\x01\x01\x12:\n" +
@@ -10364,8 +10491,8 @@ func file_trimtab_v1_plan_proto_rawDescGZIP() []byte {
 	return file_trimtab_v1_plan_proto_rawDescData
 }
 
-var file_trimtab_v1_plan_proto_enumTypes = make([]protoimpl.EnumInfo, 14)
-var file_trimtab_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 120)
+var file_trimtab_v1_plan_proto_enumTypes = make([]protoimpl.EnumInfo, 15)
+var file_trimtab_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 121)
 var file_trimtab_v1_plan_proto_goTypes = []any{
 	(Decision_Code)(0),                      // 0: trimtab.v1.Decision.Code
 	(Expander_Code)(0),                      // 1: trimtab.v1.Expander.Code
@@ -10379,352 +10506,356 @@ var file_trimtab_v1_plan_proto_goTypes = []any{
 	(Objective_Code)(0),                     // 9: trimtab.v1.Objective.Code
 	(SearchEffort_Code)(0),                  // 10: trimtab.v1.SearchEffort.Code
 	(TemplateSource_Code)(0),                // 11: trimtab.v1.TemplateSource.Code
-	(SlackStrategy_Code)(0),                 // 12: trimtab.v1.SlackStrategy.Code
-	(CapacityBufferReading_Code)(0),         // 13: trimtab.v1.CapacityBufferReading.Code
-	(*Decision)(nil),                        // 14: trimtab.v1.Decision
-	(*PlanRequestPart)(nil),                 // 15: trimtab.v1.PlanRequestPart
-	(*SnapshotPart)(nil),                    // 16: trimtab.v1.SnapshotPart
-	(*PlanRequest)(nil),                     // 17: trimtab.v1.PlanRequest
-	(*PlanResponse)(nil),                    // 18: trimtab.v1.PlanResponse
-	(*Diagnostics)(nil),                     // 19: trimtab.v1.Diagnostics
-	(*DecisionSummary)(nil),                 // 20: trimtab.v1.DecisionSummary
-	(*StageTime)(nil),                       // 21: trimtab.v1.StageTime
-	(*ScaleUpDecision)(nil),                 // 22: trimtab.v1.ScaleUpDecision
-	(*GangResult)(nil),                      // 23: trimtab.v1.GangResult
-	(*ScaleUpSplit)(nil),                    // 24: trimtab.v1.ScaleUpSplit
-	(*NewNode)(nil),                         // 25: trimtab.v1.NewNode
-	(*UnschedulablePod)(nil),                // 26: trimtab.v1.UnschedulablePod
-	(*WaitingPlaceholders)(nil),             // 27: trimtab.v1.WaitingPlaceholders
-	(*SkippedPod)(nil),                      // 28: trimtab.v1.SkippedPod
-	(*ScaleUpOption)(nil),                   // 29: trimtab.v1.ScaleUpOption
-	(*ExpanderScore)(nil),                   // 30: trimtab.v1.ExpanderScore
-	(*Expander)(nil),                        // 31: trimtab.v1.Expander
-	(*CapacityRequestsDecision)(nil),        // 32: trimtab.v1.CapacityRequestsDecision
-	(*CapacityAnswer)(nil),                  // 33: trimtab.v1.CapacityAnswer
-	(*CapacityPlace)(nil),                   // 34: trimtab.v1.CapacityPlace
-	(*CapacityOutcome)(nil),                 // 35: trimtab.v1.CapacityOutcome
-	(*SlackDecision)(nil),                   // 36: trimtab.v1.SlackDecision
-	(*SlackObject)(nil),                     // 37: trimtab.v1.SlackObject
-	(*Placeholder)(nil),                     // 38: trimtab.v1.Placeholder
-	(*PlaceholderKind)(nil),                 // 39: trimtab.v1.PlaceholderKind
-	(*ScaleDownDecision)(nil),               // 40: trimtab.v1.ScaleDownDecision
-	(*NodeBlockers)(nil),                    // 41: trimtab.v1.NodeBlockers
-	(*BlockingPod)(nil),                     // 42: trimtab.v1.BlockingPod
-	(*CandidateOrder)(nil),                  // 43: trimtab.v1.CandidateOrder
-	(*UnneededNode)(nil),                    // 44: trimtab.v1.UnneededNode
-	(*NodeAssumption)(nil),                  // 45: trimtab.v1.NodeAssumption
-	(*UnremovableNode)(nil),                 // 46: trimtab.v1.UnremovableNode
-	(*ReplacementDecision)(nil),             // 47: trimtab.v1.ReplacementDecision
-	(*ReplacementCost)(nil),                 // 48: trimtab.v1.ReplacementCost
-	(*ReplacementWave)(nil),                 // 49: trimtab.v1.ReplacementWave
-	(*ReplacementNode)(nil),                 // 50: trimtab.v1.ReplacementNode
-	(*ReplacedNode)(nil),                    // 51: trimtab.v1.ReplacedNode
-	(*ReplacementOption)(nil),               // 52: trimtab.v1.ReplacementOption
-	(*KeptNode)(nil),                        // 53: trimtab.v1.KeptNode
-	(*PodCostsDecision)(nil),                // 54: trimtab.v1.PodCostsDecision
-	(*PodCostGroup)(nil),                    // 55: trimtab.v1.PodCostGroup
-	(*PodCostShare)(nil),                    // 56: trimtab.v1.PodCostShare
-	(*PodCostStrategy)(nil),                 // 57: trimtab.v1.PodCostStrategy
-	(*PlanState)(nil),                       // 58: trimtab.v1.PlanState
-	(*CapacityRequestsState)(nil),           // 59: trimtab.v1.CapacityRequestsState
-	(*CapacityOrder)(nil),                   // 60: trimtab.v1.CapacityOrder
-	(*ReplacementState)(nil),                // 61: trimtab.v1.ReplacementState
-	(*ScaleUpState)(nil),                    // 62: trimtab.v1.ScaleUpState
-	(*GangOrder)(nil),                       // 63: trimtab.v1.GangOrder
-	(*SlackState)(nil),                      // 64: trimtab.v1.SlackState
-	(*SlackSetState)(nil),                   // 65: trimtab.v1.SlackSetState
-	(*PodCostsState)(nil),                   // 66: trimtab.v1.PodCostsState
-	(*ScaleDownState)(nil),                  // 67: trimtab.v1.ScaleDownState
-	(*UndoneDrains)(nil),                    // 68: trimtab.v1.UndoneDrains
-	(*NodeTimes)(nil),                       // 69: trimtab.v1.NodeTimes
-	(*FailedNodes)(nil),                     // 70: trimtab.v1.FailedNodes
-	(*PlanSettings)(nil),                    // 71: trimtab.v1.PlanSettings
-	(*GangSettings)(nil),                    // 72: trimtab.v1.GangSettings
-	(*CapacityRequestSettings)(nil),         // 73: trimtab.v1.CapacityRequestSettings
-	(*CapacityClass)(nil),                   // 74: trimtab.v1.CapacityClass
-	(*CapacityClassKind)(nil),               // 75: trimtab.v1.CapacityClassKind
-	(*ProvisionedWhen)(nil),                 // 76: trimtab.v1.ProvisionedWhen
-	(*ReplacementSettings)(nil),             // 77: trimtab.v1.ReplacementSettings
-	(*ReplacementChoice)(nil),               // 78: trimtab.v1.ReplacementChoice
-	(*SpotReplacementSettings)(nil),         // 79: trimtab.v1.SpotReplacementSettings
-	(*DisruptionBudget)(nil),                // 80: trimtab.v1.DisruptionBudget
-	(*Objective)(nil),                       // 81: trimtab.v1.Objective
-	(*SearchEffort)(nil),                    // 82: trimtab.v1.SearchEffort
-	(*PlannerSettings)(nil),                 // 83: trimtab.v1.PlannerSettings
-	(*ResourceLimit)(nil),                   // 84: trimtab.v1.ResourceLimit
-	(*Selector)(nil),                        // 85: trimtab.v1.Selector
-	(*SelectorRequirement)(nil),             // 86: trimtab.v1.SelectorRequirement
-	(*BalanceSettings)(nil),                 // 87: trimtab.v1.BalanceSettings
-	(*SimulationSettings)(nil),              // 88: trimtab.v1.SimulationSettings
-	(*ScaleUpSettings)(nil),                 // 89: trimtab.v1.ScaleUpSettings
-	(*TemplateSource)(nil),                  // 90: trimtab.v1.TemplateSource
-	(*TaintNames)(nil),                      // 91: trimtab.v1.TaintNames
-	(*PriorityExpanderSettings)(nil),        // 92: trimtab.v1.PriorityExpanderSettings
-	(*PriorityRank)(nil),                    // 93: trimtab.v1.PriorityRank
-	(*HighestPriorityExpanderSettings)(nil), // 94: trimtab.v1.HighestPriorityExpanderSettings
-	(*CheapestPlanExpanderSettings)(nil),    // 95: trimtab.v1.CheapestPlanExpanderSettings
-	(*ScaleDownSettings)(nil),               // 96: trimtab.v1.ScaleDownSettings
-	(*NodeGroupSettings)(nil),               // 97: trimtab.v1.NodeGroupSettings
-	(*SlackSettings)(nil),                   // 98: trimtab.v1.SlackSettings
-	(*SlackAmount)(nil),                     // 99: trimtab.v1.SlackAmount
-	(*SlackStrategy)(nil),                   // 100: trimtab.v1.SlackStrategy
-	(*SlackPool)(nil),                       // 101: trimtab.v1.SlackPool
-	(*SlackSchedule)(nil),                   // 102: trimtab.v1.SlackSchedule
-	(*CapacityBufferReading)(nil),           // 103: trimtab.v1.CapacityBufferReading
-	(*PodSelector)(nil),                     // 104: trimtab.v1.PodSelector
-	(*PodCostSettings)(nil),                 // 105: trimtab.v1.PodCostSettings
-	(*PodCostTarget)(nil),                   // 106: trimtab.v1.PodCostTarget
-	(*PodCostTerm)(nil),                     // 107: trimtab.v1.PodCostTerm
-	nil,                                     // 108: trimtab.v1.DecisionSummary.CountsEntry
-	nil,                                     // 109: trimtab.v1.ScaleUpDecision.OnExistingEntry
-	nil,                                     // 110: trimtab.v1.ScaleUpDecision.OnUpcomingEntry
-	nil,                                     // 111: trimtab.v1.ScaleUpDecision.ExcludedEntry
-	nil,                                     // 112: trimtab.v1.GangResult.UselessUpcomingEntry
-	nil,                                     // 113: trimtab.v1.UnschedulablePod.ReasonsEntry
-	nil,                                     // 114: trimtab.v1.UnschedulablePod.FailedPredicatesEntry
-	nil,                                     // 115: trimtab.v1.WaitingPlaceholders.ReasonsEntry
-	nil,                                     // 116: trimtab.v1.WaitingPlaceholders.FailedPredicatesEntry
-	nil,                                     // 117: trimtab.v1.CapacityRequestsDecision.GiveBackUpcomingEntry
-	nil,                                     // 118: trimtab.v1.CapacityAnswer.ReasonsEntry
-	nil,                                     // 119: trimtab.v1.CapacityAnswer.FailedPredicatesEntry
-	nil,                                     // 120: trimtab.v1.CapacityAnswer.UselessUpcomingEntry
-	nil,                                     // 121: trimtab.v1.SlackDecision.DesiredEntry
-	nil,                                     // 122: trimtab.v1.SlackDecision.PresentEntry
-	nil,                                     // 123: trimtab.v1.UnneededNode.DestinationsEntry
-	nil,                                     // 124: trimtab.v1.UnremovableNode.PredicateFailureCountsEntry
-	nil,                                     // 125: trimtab.v1.ReplacementDecision.ExcludedEntry
-	nil,                                     // 126: trimtab.v1.ReplacedNode.DestinationsEntry
-	nil,                                     // 127: trimtab.v1.PodCostGroup.CostsEntry
-	nil,                                     // 128: trimtab.v1.SlackSetState.SizeEntry
-	nil,                                     // 129: trimtab.v1.PlanSettings.NodeGroupsEntry
-	nil,                                     // 130: trimtab.v1.Selector.MatchLabelsEntry
-	nil,                                     // 131: trimtab.v1.SlackSettings.ResourcesEntry
-	nil,                                     // 132: trimtab.v1.SlackPool.ResourcesEntry
-	nil,                                     // 133: trimtab.v1.SlackSchedule.ResourcesEntry
-	(*timestamppb.Timestamp)(nil),           // 134: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),             // 135: google.protobuf.Duration
-	(ScaleUpResult_Code)(0),                 // 136: trimtab.v1.ScaleUpResult.Code
-	(GangReason_Code)(0),                    // 137: trimtab.v1.GangReason.Code
-	(SkippedPodReason_Code)(0),              // 138: trimtab.v1.SkippedPodReason.Code
-	(NodeGroupReason_Code)(0),               // 139: trimtab.v1.NodeGroupReason.Code
-	(CapacityRequestsResult_Code)(0),        // 140: trimtab.v1.CapacityRequestsResult.Code
-	(*PodDictionary)(nil),                   // 141: trimtab.v1.PodDictionary
-	(SlackResult_Code)(0),                   // 142: trimtab.v1.SlackResult.Code
-	(ScaleDownResult_Code)(0),               // 143: trimtab.v1.ScaleDownResult.Code
-	(BlockingPodReason_Code)(0),             // 144: trimtab.v1.BlockingPodReason.Code
-	(UnremovableReason_Code)(0),             // 145: trimtab.v1.UnremovableReason.Code
-	(ReplacementResult_Code)(0),             // 146: trimtab.v1.ReplacementResult.Code
-	(ReplacementLimit_Code)(0),              // 147: trimtab.v1.ReplacementLimit.Code
-	(PodCostsResult_Code)(0),                // 148: trimtab.v1.PodCostsResult.Code
-	(PodCostGroupReason_Code)(0),            // 149: trimtab.v1.PodCostGroupReason.Code
-	(LabelOperator_Code)(0),                 // 150: trimtab.v1.LabelOperator.Code
-	(PredicateReason_Code)(0),               // 151: trimtab.v1.PredicateReason.Code
+	(Consolidation_Code)(0),                 // 12: trimtab.v1.Consolidation.Code
+	(SlackStrategy_Code)(0),                 // 13: trimtab.v1.SlackStrategy.Code
+	(CapacityBufferReading_Code)(0),         // 14: trimtab.v1.CapacityBufferReading.Code
+	(*Decision)(nil),                        // 15: trimtab.v1.Decision
+	(*PlanRequestPart)(nil),                 // 16: trimtab.v1.PlanRequestPart
+	(*SnapshotPart)(nil),                    // 17: trimtab.v1.SnapshotPart
+	(*PlanRequest)(nil),                     // 18: trimtab.v1.PlanRequest
+	(*PlanResponse)(nil),                    // 19: trimtab.v1.PlanResponse
+	(*Diagnostics)(nil),                     // 20: trimtab.v1.Diagnostics
+	(*DecisionSummary)(nil),                 // 21: trimtab.v1.DecisionSummary
+	(*StageTime)(nil),                       // 22: trimtab.v1.StageTime
+	(*ScaleUpDecision)(nil),                 // 23: trimtab.v1.ScaleUpDecision
+	(*GangResult)(nil),                      // 24: trimtab.v1.GangResult
+	(*ScaleUpSplit)(nil),                    // 25: trimtab.v1.ScaleUpSplit
+	(*NewNode)(nil),                         // 26: trimtab.v1.NewNode
+	(*UnschedulablePod)(nil),                // 27: trimtab.v1.UnschedulablePod
+	(*WaitingPlaceholders)(nil),             // 28: trimtab.v1.WaitingPlaceholders
+	(*SkippedPod)(nil),                      // 29: trimtab.v1.SkippedPod
+	(*ScaleUpOption)(nil),                   // 30: trimtab.v1.ScaleUpOption
+	(*ExpanderScore)(nil),                   // 31: trimtab.v1.ExpanderScore
+	(*Expander)(nil),                        // 32: trimtab.v1.Expander
+	(*CapacityRequestsDecision)(nil),        // 33: trimtab.v1.CapacityRequestsDecision
+	(*CapacityAnswer)(nil),                  // 34: trimtab.v1.CapacityAnswer
+	(*CapacityPlace)(nil),                   // 35: trimtab.v1.CapacityPlace
+	(*CapacityOutcome)(nil),                 // 36: trimtab.v1.CapacityOutcome
+	(*SlackDecision)(nil),                   // 37: trimtab.v1.SlackDecision
+	(*SlackObject)(nil),                     // 38: trimtab.v1.SlackObject
+	(*Placeholder)(nil),                     // 39: trimtab.v1.Placeholder
+	(*PlaceholderKind)(nil),                 // 40: trimtab.v1.PlaceholderKind
+	(*ScaleDownDecision)(nil),               // 41: trimtab.v1.ScaleDownDecision
+	(*NodeBlockers)(nil),                    // 42: trimtab.v1.NodeBlockers
+	(*BlockingPod)(nil),                     // 43: trimtab.v1.BlockingPod
+	(*CandidateOrder)(nil),                  // 44: trimtab.v1.CandidateOrder
+	(*UnneededNode)(nil),                    // 45: trimtab.v1.UnneededNode
+	(*NodeAssumption)(nil),                  // 46: trimtab.v1.NodeAssumption
+	(*UnremovableNode)(nil),                 // 47: trimtab.v1.UnremovableNode
+	(*ReplacementDecision)(nil),             // 48: trimtab.v1.ReplacementDecision
+	(*ReplacementCost)(nil),                 // 49: trimtab.v1.ReplacementCost
+	(*ReplacementWave)(nil),                 // 50: trimtab.v1.ReplacementWave
+	(*ReplacementNode)(nil),                 // 51: trimtab.v1.ReplacementNode
+	(*ReplacedNode)(nil),                    // 52: trimtab.v1.ReplacedNode
+	(*ReplacementOption)(nil),               // 53: trimtab.v1.ReplacementOption
+	(*KeptNode)(nil),                        // 54: trimtab.v1.KeptNode
+	(*PodCostsDecision)(nil),                // 55: trimtab.v1.PodCostsDecision
+	(*PodCostGroup)(nil),                    // 56: trimtab.v1.PodCostGroup
+	(*PodCostShare)(nil),                    // 57: trimtab.v1.PodCostShare
+	(*PodCostStrategy)(nil),                 // 58: trimtab.v1.PodCostStrategy
+	(*PlanState)(nil),                       // 59: trimtab.v1.PlanState
+	(*CapacityRequestsState)(nil),           // 60: trimtab.v1.CapacityRequestsState
+	(*CapacityOrder)(nil),                   // 61: trimtab.v1.CapacityOrder
+	(*ReplacementState)(nil),                // 62: trimtab.v1.ReplacementState
+	(*ScaleUpState)(nil),                    // 63: trimtab.v1.ScaleUpState
+	(*GangOrder)(nil),                       // 64: trimtab.v1.GangOrder
+	(*SlackState)(nil),                      // 65: trimtab.v1.SlackState
+	(*SlackSetState)(nil),                   // 66: trimtab.v1.SlackSetState
+	(*PodCostsState)(nil),                   // 67: trimtab.v1.PodCostsState
+	(*ScaleDownState)(nil),                  // 68: trimtab.v1.ScaleDownState
+	(*UndoneDrains)(nil),                    // 69: trimtab.v1.UndoneDrains
+	(*NodeTimes)(nil),                       // 70: trimtab.v1.NodeTimes
+	(*FailedNodes)(nil),                     // 71: trimtab.v1.FailedNodes
+	(*PlanSettings)(nil),                    // 72: trimtab.v1.PlanSettings
+	(*GangSettings)(nil),                    // 73: trimtab.v1.GangSettings
+	(*CapacityRequestSettings)(nil),         // 74: trimtab.v1.CapacityRequestSettings
+	(*CapacityClass)(nil),                   // 75: trimtab.v1.CapacityClass
+	(*CapacityClassKind)(nil),               // 76: trimtab.v1.CapacityClassKind
+	(*ProvisionedWhen)(nil),                 // 77: trimtab.v1.ProvisionedWhen
+	(*ReplacementSettings)(nil),             // 78: trimtab.v1.ReplacementSettings
+	(*ReplacementChoice)(nil),               // 79: trimtab.v1.ReplacementChoice
+	(*SpotReplacementSettings)(nil),         // 80: trimtab.v1.SpotReplacementSettings
+	(*DisruptionBudget)(nil),                // 81: trimtab.v1.DisruptionBudget
+	(*Objective)(nil),                       // 82: trimtab.v1.Objective
+	(*SearchEffort)(nil),                    // 83: trimtab.v1.SearchEffort
+	(*PlannerSettings)(nil),                 // 84: trimtab.v1.PlannerSettings
+	(*ResourceLimit)(nil),                   // 85: trimtab.v1.ResourceLimit
+	(*Selector)(nil),                        // 86: trimtab.v1.Selector
+	(*SelectorRequirement)(nil),             // 87: trimtab.v1.SelectorRequirement
+	(*BalanceSettings)(nil),                 // 88: trimtab.v1.BalanceSettings
+	(*SimulationSettings)(nil),              // 89: trimtab.v1.SimulationSettings
+	(*ScaleUpSettings)(nil),                 // 90: trimtab.v1.ScaleUpSettings
+	(*TemplateSource)(nil),                  // 91: trimtab.v1.TemplateSource
+	(*TaintNames)(nil),                      // 92: trimtab.v1.TaintNames
+	(*PriorityExpanderSettings)(nil),        // 93: trimtab.v1.PriorityExpanderSettings
+	(*PriorityRank)(nil),                    // 94: trimtab.v1.PriorityRank
+	(*HighestPriorityExpanderSettings)(nil), // 95: trimtab.v1.HighestPriorityExpanderSettings
+	(*CheapestPlanExpanderSettings)(nil),    // 96: trimtab.v1.CheapestPlanExpanderSettings
+	(*ScaleDownSettings)(nil),               // 97: trimtab.v1.ScaleDownSettings
+	(*NodeGroupSettings)(nil),               // 98: trimtab.v1.NodeGroupSettings
+	(*Consolidation)(nil),                   // 99: trimtab.v1.Consolidation
+	(*SlackSettings)(nil),                   // 100: trimtab.v1.SlackSettings
+	(*SlackAmount)(nil),                     // 101: trimtab.v1.SlackAmount
+	(*SlackStrategy)(nil),                   // 102: trimtab.v1.SlackStrategy
+	(*SlackPool)(nil),                       // 103: trimtab.v1.SlackPool
+	(*SlackSchedule)(nil),                   // 104: trimtab.v1.SlackSchedule
+	(*CapacityBufferReading)(nil),           // 105: trimtab.v1.CapacityBufferReading
+	(*PodSelector)(nil),                     // 106: trimtab.v1.PodSelector
+	(*PodCostSettings)(nil),                 // 107: trimtab.v1.PodCostSettings
+	(*PodCostTarget)(nil),                   // 108: trimtab.v1.PodCostTarget
+	(*PodCostTerm)(nil),                     // 109: trimtab.v1.PodCostTerm
+	nil,                                     // 110: trimtab.v1.DecisionSummary.CountsEntry
+	nil,                                     // 111: trimtab.v1.ScaleUpDecision.OnExistingEntry
+	nil,                                     // 112: trimtab.v1.ScaleUpDecision.OnUpcomingEntry
+	nil,                                     // 113: trimtab.v1.ScaleUpDecision.ExcludedEntry
+	nil,                                     // 114: trimtab.v1.GangResult.UselessUpcomingEntry
+	nil,                                     // 115: trimtab.v1.UnschedulablePod.ReasonsEntry
+	nil,                                     // 116: trimtab.v1.UnschedulablePod.FailedPredicatesEntry
+	nil,                                     // 117: trimtab.v1.WaitingPlaceholders.ReasonsEntry
+	nil,                                     // 118: trimtab.v1.WaitingPlaceholders.FailedPredicatesEntry
+	nil,                                     // 119: trimtab.v1.CapacityRequestsDecision.GiveBackUpcomingEntry
+	nil,                                     // 120: trimtab.v1.CapacityAnswer.ReasonsEntry
+	nil,                                     // 121: trimtab.v1.CapacityAnswer.FailedPredicatesEntry
+	nil,                                     // 122: trimtab.v1.CapacityAnswer.UselessUpcomingEntry
+	nil,                                     // 123: trimtab.v1.SlackDecision.DesiredEntry
+	nil,                                     // 124: trimtab.v1.SlackDecision.PresentEntry
+	nil,                                     // 125: trimtab.v1.UnneededNode.DestinationsEntry
+	nil,                                     // 126: trimtab.v1.UnremovableNode.PredicateFailureCountsEntry
+	nil,                                     // 127: trimtab.v1.ReplacementDecision.ExcludedEntry
+	nil,                                     // 128: trimtab.v1.ReplacedNode.DestinationsEntry
+	nil,                                     // 129: trimtab.v1.PodCostGroup.CostsEntry
+	nil,                                     // 130: trimtab.v1.SlackSetState.SizeEntry
+	nil,                                     // 131: trimtab.v1.PlanSettings.NodeGroupsEntry
+	nil,                                     // 132: trimtab.v1.Selector.MatchLabelsEntry
+	nil,                                     // 133: trimtab.v1.SlackSettings.ResourcesEntry
+	nil,                                     // 134: trimtab.v1.SlackPool.ResourcesEntry
+	nil,                                     // 135: trimtab.v1.SlackSchedule.ResourcesEntry
+	(*timestamppb.Timestamp)(nil),           // 136: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),             // 137: google.protobuf.Duration
+	(ScaleUpResult_Code)(0),                 // 138: trimtab.v1.ScaleUpResult.Code
+	(GangReason_Code)(0),                    // 139: trimtab.v1.GangReason.Code
+	(SkippedPodReason_Code)(0),              // 140: trimtab.v1.SkippedPodReason.Code
+	(NodeGroupReason_Code)(0),               // 141: trimtab.v1.NodeGroupReason.Code
+	(CapacityRequestsResult_Code)(0),        // 142: trimtab.v1.CapacityRequestsResult.Code
+	(*PodDictionary)(nil),                   // 143: trimtab.v1.PodDictionary
+	(SlackResult_Code)(0),                   // 144: trimtab.v1.SlackResult.Code
+	(ScaleDownResult_Code)(0),               // 145: trimtab.v1.ScaleDownResult.Code
+	(BlockingPodReason_Code)(0),             // 146: trimtab.v1.BlockingPodReason.Code
+	(UnremovableReason_Code)(0),             // 147: trimtab.v1.UnremovableReason.Code
+	(ReplacementResult_Code)(0),             // 148: trimtab.v1.ReplacementResult.Code
+	(ReplacementLimit_Code)(0),              // 149: trimtab.v1.ReplacementLimit.Code
+	(PodCostsResult_Code)(0),                // 150: trimtab.v1.PodCostsResult.Code
+	(PodCostGroupReason_Code)(0),            // 151: trimtab.v1.PodCostGroupReason.Code
+	(LabelOperator_Code)(0),                 // 152: trimtab.v1.LabelOperator.Code
+	(PredicateReason_Code)(0),               // 153: trimtab.v1.PredicateReason.Code
 }
 var file_trimtab_v1_plan_proto_depIdxs = []int32{
-	17,  // 0: trimtab.v1.PlanRequestPart.request:type_name -> trimtab.v1.PlanRequest
-	16,  // 1: trimtab.v1.PlanRequestPart.snapshot:type_name -> trimtab.v1.SnapshotPart
+	18,  // 0: trimtab.v1.PlanRequestPart.request:type_name -> trimtab.v1.PlanRequest
+	17,  // 1: trimtab.v1.PlanRequestPart.snapshot:type_name -> trimtab.v1.SnapshotPart
 	0,   // 2: trimtab.v1.PlanRequest.decisions:type_name -> trimtab.v1.Decision.Code
-	134, // 3: trimtab.v1.PlanRequest.now:type_name -> google.protobuf.Timestamp
-	71,  // 4: trimtab.v1.PlanRequest.settings:type_name -> trimtab.v1.PlanSettings
-	58,  // 5: trimtab.v1.PlanRequest.state:type_name -> trimtab.v1.PlanState
-	22,  // 6: trimtab.v1.PlanResponse.scale_up:type_name -> trimtab.v1.ScaleUpDecision
-	36,  // 7: trimtab.v1.PlanResponse.slack:type_name -> trimtab.v1.SlackDecision
-	40,  // 8: trimtab.v1.PlanResponse.scale_down:type_name -> trimtab.v1.ScaleDownDecision
-	54,  // 9: trimtab.v1.PlanResponse.pod_costs:type_name -> trimtab.v1.PodCostsDecision
-	58,  // 10: trimtab.v1.PlanResponse.state:type_name -> trimtab.v1.PlanState
-	19,  // 11: trimtab.v1.PlanResponse.diagnostics:type_name -> trimtab.v1.Diagnostics
-	47,  // 12: trimtab.v1.PlanResponse.replacement:type_name -> trimtab.v1.ReplacementDecision
-	32,  // 13: trimtab.v1.PlanResponse.capacity_requests:type_name -> trimtab.v1.CapacityRequestsDecision
-	21,  // 14: trimtab.v1.Diagnostics.stages:type_name -> trimtab.v1.StageTime
-	20,  // 15: trimtab.v1.Diagnostics.decisions:type_name -> trimtab.v1.DecisionSummary
+	136, // 3: trimtab.v1.PlanRequest.now:type_name -> google.protobuf.Timestamp
+	72,  // 4: trimtab.v1.PlanRequest.settings:type_name -> trimtab.v1.PlanSettings
+	59,  // 5: trimtab.v1.PlanRequest.state:type_name -> trimtab.v1.PlanState
+	23,  // 6: trimtab.v1.PlanResponse.scale_up:type_name -> trimtab.v1.ScaleUpDecision
+	37,  // 7: trimtab.v1.PlanResponse.slack:type_name -> trimtab.v1.SlackDecision
+	41,  // 8: trimtab.v1.PlanResponse.scale_down:type_name -> trimtab.v1.ScaleDownDecision
+	55,  // 9: trimtab.v1.PlanResponse.pod_costs:type_name -> trimtab.v1.PodCostsDecision
+	59,  // 10: trimtab.v1.PlanResponse.state:type_name -> trimtab.v1.PlanState
+	20,  // 11: trimtab.v1.PlanResponse.diagnostics:type_name -> trimtab.v1.Diagnostics
+	48,  // 12: trimtab.v1.PlanResponse.replacement:type_name -> trimtab.v1.ReplacementDecision
+	33,  // 13: trimtab.v1.PlanResponse.capacity_requests:type_name -> trimtab.v1.CapacityRequestsDecision
+	22,  // 14: trimtab.v1.Diagnostics.stages:type_name -> trimtab.v1.StageTime
+	21,  // 15: trimtab.v1.Diagnostics.decisions:type_name -> trimtab.v1.DecisionSummary
 	0,   // 16: trimtab.v1.DecisionSummary.decision:type_name -> trimtab.v1.Decision.Code
-	108, // 17: trimtab.v1.DecisionSummary.counts:type_name -> trimtab.v1.DecisionSummary.CountsEntry
-	135, // 18: trimtab.v1.StageTime.duration:type_name -> google.protobuf.Duration
-	24,  // 19: trimtab.v1.ScaleUpDecision.splits:type_name -> trimtab.v1.ScaleUpSplit
-	26,  // 20: trimtab.v1.ScaleUpDecision.unschedulable:type_name -> trimtab.v1.UnschedulablePod
-	109, // 21: trimtab.v1.ScaleUpDecision.on_existing:type_name -> trimtab.v1.ScaleUpDecision.OnExistingEntry
-	110, // 22: trimtab.v1.ScaleUpDecision.on_upcoming:type_name -> trimtab.v1.ScaleUpDecision.OnUpcomingEntry
-	28,  // 23: trimtab.v1.ScaleUpDecision.skipped:type_name -> trimtab.v1.SkippedPod
-	136, // 24: trimtab.v1.ScaleUpDecision.result:type_name -> trimtab.v1.ScaleUpResult.Code
-	29,  // 25: trimtab.v1.ScaleUpDecision.options:type_name -> trimtab.v1.ScaleUpOption
-	111, // 26: trimtab.v1.ScaleUpDecision.excluded:type_name -> trimtab.v1.ScaleUpDecision.ExcludedEntry
-	27,  // 27: trimtab.v1.ScaleUpDecision.waiting_placeholders:type_name -> trimtab.v1.WaitingPlaceholders
+	110, // 17: trimtab.v1.DecisionSummary.counts:type_name -> trimtab.v1.DecisionSummary.CountsEntry
+	137, // 18: trimtab.v1.StageTime.duration:type_name -> google.protobuf.Duration
+	25,  // 19: trimtab.v1.ScaleUpDecision.splits:type_name -> trimtab.v1.ScaleUpSplit
+	27,  // 20: trimtab.v1.ScaleUpDecision.unschedulable:type_name -> trimtab.v1.UnschedulablePod
+	111, // 21: trimtab.v1.ScaleUpDecision.on_existing:type_name -> trimtab.v1.ScaleUpDecision.OnExistingEntry
+	112, // 22: trimtab.v1.ScaleUpDecision.on_upcoming:type_name -> trimtab.v1.ScaleUpDecision.OnUpcomingEntry
+	29,  // 23: trimtab.v1.ScaleUpDecision.skipped:type_name -> trimtab.v1.SkippedPod
+	138, // 24: trimtab.v1.ScaleUpDecision.result:type_name -> trimtab.v1.ScaleUpResult.Code
+	30,  // 25: trimtab.v1.ScaleUpDecision.options:type_name -> trimtab.v1.ScaleUpOption
+	113, // 26: trimtab.v1.ScaleUpDecision.excluded:type_name -> trimtab.v1.ScaleUpDecision.ExcludedEntry
+	28,  // 27: trimtab.v1.ScaleUpDecision.waiting_placeholders:type_name -> trimtab.v1.WaitingPlaceholders
 	9,   // 28: trimtab.v1.ScaleUpDecision.objective:type_name -> trimtab.v1.Objective.Code
-	23,  // 29: trimtab.v1.ScaleUpDecision.gangs:type_name -> trimtab.v1.GangResult
-	137, // 30: trimtab.v1.GangResult.reason:type_name -> trimtab.v1.GangReason.Code
-	112, // 31: trimtab.v1.GangResult.useless_upcoming:type_name -> trimtab.v1.GangResult.UselessUpcomingEntry
-	25,  // 32: trimtab.v1.ScaleUpSplit.new_nodes:type_name -> trimtab.v1.NewNode
-	113, // 33: trimtab.v1.UnschedulablePod.reasons:type_name -> trimtab.v1.UnschedulablePod.ReasonsEntry
-	114, // 34: trimtab.v1.UnschedulablePod.failed_predicates:type_name -> trimtab.v1.UnschedulablePod.FailedPredicatesEntry
-	115, // 35: trimtab.v1.WaitingPlaceholders.reasons:type_name -> trimtab.v1.WaitingPlaceholders.ReasonsEntry
-	116, // 36: trimtab.v1.WaitingPlaceholders.failed_predicates:type_name -> trimtab.v1.WaitingPlaceholders.FailedPredicatesEntry
-	138, // 37: trimtab.v1.SkippedPod.reason:type_name -> trimtab.v1.SkippedPodReason.Code
-	30,  // 38: trimtab.v1.ScaleUpOption.scores:type_name -> trimtab.v1.ExpanderScore
-	139, // 39: trimtab.v1.ScaleUpOption.reason:type_name -> trimtab.v1.NodeGroupReason.Code
+	24,  // 29: trimtab.v1.ScaleUpDecision.gangs:type_name -> trimtab.v1.GangResult
+	139, // 30: trimtab.v1.GangResult.reason:type_name -> trimtab.v1.GangReason.Code
+	114, // 31: trimtab.v1.GangResult.useless_upcoming:type_name -> trimtab.v1.GangResult.UselessUpcomingEntry
+	26,  // 32: trimtab.v1.ScaleUpSplit.new_nodes:type_name -> trimtab.v1.NewNode
+	115, // 33: trimtab.v1.UnschedulablePod.reasons:type_name -> trimtab.v1.UnschedulablePod.ReasonsEntry
+	116, // 34: trimtab.v1.UnschedulablePod.failed_predicates:type_name -> trimtab.v1.UnschedulablePod.FailedPredicatesEntry
+	117, // 35: trimtab.v1.WaitingPlaceholders.reasons:type_name -> trimtab.v1.WaitingPlaceholders.ReasonsEntry
+	118, // 36: trimtab.v1.WaitingPlaceholders.failed_predicates:type_name -> trimtab.v1.WaitingPlaceholders.FailedPredicatesEntry
+	140, // 37: trimtab.v1.SkippedPod.reason:type_name -> trimtab.v1.SkippedPodReason.Code
+	31,  // 38: trimtab.v1.ScaleUpOption.scores:type_name -> trimtab.v1.ExpanderScore
+	141, // 39: trimtab.v1.ScaleUpOption.reason:type_name -> trimtab.v1.NodeGroupReason.Code
 	1,   // 40: trimtab.v1.ScaleUpOption.decided_by:type_name -> trimtab.v1.Expander.Code
 	1,   // 41: trimtab.v1.ExpanderScore.expander:type_name -> trimtab.v1.Expander.Code
-	140, // 42: trimtab.v1.CapacityRequestsDecision.result:type_name -> trimtab.v1.CapacityRequestsResult.Code
-	33,  // 43: trimtab.v1.CapacityRequestsDecision.requests:type_name -> trimtab.v1.CapacityAnswer
-	24,  // 44: trimtab.v1.CapacityRequestsDecision.splits:type_name -> trimtab.v1.ScaleUpSplit
-	117, // 45: trimtab.v1.CapacityRequestsDecision.give_back_upcoming:type_name -> trimtab.v1.CapacityRequestsDecision.GiveBackUpcomingEntry
+	142, // 42: trimtab.v1.CapacityRequestsDecision.result:type_name -> trimtab.v1.CapacityRequestsResult.Code
+	34,  // 43: trimtab.v1.CapacityRequestsDecision.requests:type_name -> trimtab.v1.CapacityAnswer
+	25,  // 44: trimtab.v1.CapacityRequestsDecision.splits:type_name -> trimtab.v1.ScaleUpSplit
+	119, // 45: trimtab.v1.CapacityRequestsDecision.give_back_upcoming:type_name -> trimtab.v1.CapacityRequestsDecision.GiveBackUpcomingEntry
 	2,   // 46: trimtab.v1.CapacityAnswer.outcome:type_name -> trimtab.v1.CapacityOutcome.Code
-	34,  // 47: trimtab.v1.CapacityAnswer.places:type_name -> trimtab.v1.CapacityPlace
-	118, // 48: trimtab.v1.CapacityAnswer.reasons:type_name -> trimtab.v1.CapacityAnswer.ReasonsEntry
-	119, // 49: trimtab.v1.CapacityAnswer.failed_predicates:type_name -> trimtab.v1.CapacityAnswer.FailedPredicatesEntry
-	120, // 50: trimtab.v1.CapacityAnswer.useless_upcoming:type_name -> trimtab.v1.CapacityAnswer.UselessUpcomingEntry
-	38,  // 51: trimtab.v1.SlackDecision.placeholders:type_name -> trimtab.v1.Placeholder
-	121, // 52: trimtab.v1.SlackDecision.desired:type_name -> trimtab.v1.SlackDecision.DesiredEntry
-	141, // 53: trimtab.v1.SlackDecision.dictionary:type_name -> trimtab.v1.PodDictionary
-	122, // 54: trimtab.v1.SlackDecision.present:type_name -> trimtab.v1.SlackDecision.PresentEntry
-	142, // 55: trimtab.v1.SlackDecision.result:type_name -> trimtab.v1.SlackResult.Code
-	37,  // 56: trimtab.v1.SlackDecision.objects:type_name -> trimtab.v1.SlackObject
+	35,  // 47: trimtab.v1.CapacityAnswer.places:type_name -> trimtab.v1.CapacityPlace
+	120, // 48: trimtab.v1.CapacityAnswer.reasons:type_name -> trimtab.v1.CapacityAnswer.ReasonsEntry
+	121, // 49: trimtab.v1.CapacityAnswer.failed_predicates:type_name -> trimtab.v1.CapacityAnswer.FailedPredicatesEntry
+	122, // 50: trimtab.v1.CapacityAnswer.useless_upcoming:type_name -> trimtab.v1.CapacityAnswer.UselessUpcomingEntry
+	39,  // 51: trimtab.v1.SlackDecision.placeholders:type_name -> trimtab.v1.Placeholder
+	123, // 52: trimtab.v1.SlackDecision.desired:type_name -> trimtab.v1.SlackDecision.DesiredEntry
+	143, // 53: trimtab.v1.SlackDecision.dictionary:type_name -> trimtab.v1.PodDictionary
+	124, // 54: trimtab.v1.SlackDecision.present:type_name -> trimtab.v1.SlackDecision.PresentEntry
+	144, // 55: trimtab.v1.SlackDecision.result:type_name -> trimtab.v1.SlackResult.Code
+	38,  // 56: trimtab.v1.SlackDecision.objects:type_name -> trimtab.v1.SlackObject
 	3,   // 57: trimtab.v1.Placeholder.kind:type_name -> trimtab.v1.PlaceholderKind.Code
-	44,  // 58: trimtab.v1.ScaleDownDecision.unneeded:type_name -> trimtab.v1.UnneededNode
-	46,  // 59: trimtab.v1.ScaleDownDecision.unremovable:type_name -> trimtab.v1.UnremovableNode
-	143, // 60: trimtab.v1.ScaleDownDecision.result:type_name -> trimtab.v1.ScaleDownResult.Code
+	45,  // 58: trimtab.v1.ScaleDownDecision.unneeded:type_name -> trimtab.v1.UnneededNode
+	47,  // 59: trimtab.v1.ScaleDownDecision.unremovable:type_name -> trimtab.v1.UnremovableNode
+	145, // 60: trimtab.v1.ScaleDownDecision.result:type_name -> trimtab.v1.ScaleDownResult.Code
 	4,   // 61: trimtab.v1.ScaleDownDecision.candidate_order:type_name -> trimtab.v1.CandidateOrder.Code
-	41,  // 62: trimtab.v1.ScaleDownDecision.blockers:type_name -> trimtab.v1.NodeBlockers
+	42,  // 62: trimtab.v1.ScaleDownDecision.blockers:type_name -> trimtab.v1.NodeBlockers
 	9,   // 63: trimtab.v1.ScaleDownDecision.objective:type_name -> trimtab.v1.Objective.Code
-	42,  // 64: trimtab.v1.NodeBlockers.pods:type_name -> trimtab.v1.BlockingPod
-	144, // 65: trimtab.v1.BlockingPod.reason:type_name -> trimtab.v1.BlockingPodReason.Code
-	144, // 66: trimtab.v1.BlockingPod.reasons:type_name -> trimtab.v1.BlockingPodReason.Code
-	134, // 67: trimtab.v1.UnneededNode.since:type_name -> google.protobuf.Timestamp
-	123, // 68: trimtab.v1.UnneededNode.destinations:type_name -> trimtab.v1.UnneededNode.DestinationsEntry
-	145, // 69: trimtab.v1.UnneededNode.not_now_reason:type_name -> trimtab.v1.UnremovableReason.Code
-	45,  // 70: trimtab.v1.UnneededNode.assumption:type_name -> trimtab.v1.NodeAssumption
-	145, // 71: trimtab.v1.UnremovableNode.reason:type_name -> trimtab.v1.UnremovableReason.Code
-	144, // 72: trimtab.v1.UnremovableNode.blocking_reason:type_name -> trimtab.v1.BlockingPodReason.Code
-	124, // 73: trimtab.v1.UnremovableNode.predicate_failure_counts:type_name -> trimtab.v1.UnremovableNode.PredicateFailureCountsEntry
-	49,  // 74: trimtab.v1.ReplacementDecision.waves:type_name -> trimtab.v1.ReplacementWave
-	146, // 75: trimtab.v1.ReplacementDecision.result:type_name -> trimtab.v1.ReplacementResult.Code
-	48,  // 76: trimtab.v1.ReplacementDecision.cost:type_name -> trimtab.v1.ReplacementCost
-	52,  // 77: trimtab.v1.ReplacementDecision.frontier:type_name -> trimtab.v1.ReplacementOption
-	53,  // 78: trimtab.v1.ReplacementDecision.kept:type_name -> trimtab.v1.KeptNode
-	125, // 79: trimtab.v1.ReplacementDecision.excluded:type_name -> trimtab.v1.ReplacementDecision.ExcludedEntry
-	50,  // 80: trimtab.v1.ReplacementWave.new_nodes:type_name -> trimtab.v1.ReplacementNode
-	51,  // 81: trimtab.v1.ReplacementWave.leaving:type_name -> trimtab.v1.ReplacedNode
-	126, // 82: trimtab.v1.ReplacedNode.destinations:type_name -> trimtab.v1.ReplacedNode.DestinationsEntry
-	45,  // 83: trimtab.v1.ReplacedNode.assumption:type_name -> trimtab.v1.NodeAssumption
-	135, // 84: trimtab.v1.ReplacementOption.payback_time:type_name -> google.protobuf.Duration
-	147, // 85: trimtab.v1.ReplacementOption.stopped_by:type_name -> trimtab.v1.ReplacementLimit.Code
-	147, // 86: trimtab.v1.KeptNode.reason:type_name -> trimtab.v1.ReplacementLimit.Code
-	145, // 87: trimtab.v1.KeptNode.unremovable:type_name -> trimtab.v1.UnremovableReason.Code
-	144, // 88: trimtab.v1.KeptNode.blocking_reason:type_name -> trimtab.v1.BlockingPodReason.Code
-	55,  // 89: trimtab.v1.PodCostsDecision.groups:type_name -> trimtab.v1.PodCostGroup
-	148, // 90: trimtab.v1.PodCostsDecision.result:type_name -> trimtab.v1.PodCostsResult.Code
-	127, // 91: trimtab.v1.PodCostGroup.costs:type_name -> trimtab.v1.PodCostGroup.CostsEntry
-	149, // 92: trimtab.v1.PodCostGroup.reason:type_name -> trimtab.v1.PodCostGroupReason.Code
-	56,  // 93: trimtab.v1.PodCostGroup.shares:type_name -> trimtab.v1.PodCostShare
+	43,  // 64: trimtab.v1.NodeBlockers.pods:type_name -> trimtab.v1.BlockingPod
+	146, // 65: trimtab.v1.BlockingPod.reason:type_name -> trimtab.v1.BlockingPodReason.Code
+	146, // 66: trimtab.v1.BlockingPod.reasons:type_name -> trimtab.v1.BlockingPodReason.Code
+	136, // 67: trimtab.v1.UnneededNode.since:type_name -> google.protobuf.Timestamp
+	125, // 68: trimtab.v1.UnneededNode.destinations:type_name -> trimtab.v1.UnneededNode.DestinationsEntry
+	147, // 69: trimtab.v1.UnneededNode.not_now_reason:type_name -> trimtab.v1.UnremovableReason.Code
+	46,  // 70: trimtab.v1.UnneededNode.assumption:type_name -> trimtab.v1.NodeAssumption
+	147, // 71: trimtab.v1.UnremovableNode.reason:type_name -> trimtab.v1.UnremovableReason.Code
+	146, // 72: trimtab.v1.UnremovableNode.blocking_reason:type_name -> trimtab.v1.BlockingPodReason.Code
+	126, // 73: trimtab.v1.UnremovableNode.predicate_failure_counts:type_name -> trimtab.v1.UnremovableNode.PredicateFailureCountsEntry
+	50,  // 74: trimtab.v1.ReplacementDecision.waves:type_name -> trimtab.v1.ReplacementWave
+	148, // 75: trimtab.v1.ReplacementDecision.result:type_name -> trimtab.v1.ReplacementResult.Code
+	49,  // 76: trimtab.v1.ReplacementDecision.cost:type_name -> trimtab.v1.ReplacementCost
+	53,  // 77: trimtab.v1.ReplacementDecision.frontier:type_name -> trimtab.v1.ReplacementOption
+	54,  // 78: trimtab.v1.ReplacementDecision.kept:type_name -> trimtab.v1.KeptNode
+	127, // 79: trimtab.v1.ReplacementDecision.excluded:type_name -> trimtab.v1.ReplacementDecision.ExcludedEntry
+	51,  // 80: trimtab.v1.ReplacementWave.new_nodes:type_name -> trimtab.v1.ReplacementNode
+	52,  // 81: trimtab.v1.ReplacementWave.leaving:type_name -> trimtab.v1.ReplacedNode
+	128, // 82: trimtab.v1.ReplacedNode.destinations:type_name -> trimtab.v1.ReplacedNode.DestinationsEntry
+	46,  // 83: trimtab.v1.ReplacedNode.assumption:type_name -> trimtab.v1.NodeAssumption
+	137, // 84: trimtab.v1.ReplacementOption.payback_time:type_name -> google.protobuf.Duration
+	149, // 85: trimtab.v1.ReplacementOption.stopped_by:type_name -> trimtab.v1.ReplacementLimit.Code
+	149, // 86: trimtab.v1.KeptNode.reason:type_name -> trimtab.v1.ReplacementLimit.Code
+	147, // 87: trimtab.v1.KeptNode.unremovable:type_name -> trimtab.v1.UnremovableReason.Code
+	146, // 88: trimtab.v1.KeptNode.blocking_reason:type_name -> trimtab.v1.BlockingPodReason.Code
+	56,  // 89: trimtab.v1.PodCostsDecision.groups:type_name -> trimtab.v1.PodCostGroup
+	150, // 90: trimtab.v1.PodCostsDecision.result:type_name -> trimtab.v1.PodCostsResult.Code
+	129, // 91: trimtab.v1.PodCostGroup.costs:type_name -> trimtab.v1.PodCostGroup.CostsEntry
+	151, // 92: trimtab.v1.PodCostGroup.reason:type_name -> trimtab.v1.PodCostGroupReason.Code
+	57,  // 93: trimtab.v1.PodCostGroup.shares:type_name -> trimtab.v1.PodCostShare
 	5,   // 94: trimtab.v1.PodCostShare.strategy:type_name -> trimtab.v1.PodCostStrategy.Code
-	62,  // 95: trimtab.v1.PlanState.scale_up:type_name -> trimtab.v1.ScaleUpState
-	64,  // 96: trimtab.v1.PlanState.slack:type_name -> trimtab.v1.SlackState
-	67,  // 97: trimtab.v1.PlanState.scale_down:type_name -> trimtab.v1.ScaleDownState
-	66,  // 98: trimtab.v1.PlanState.pod_costs:type_name -> trimtab.v1.PodCostsState
-	61,  // 99: trimtab.v1.PlanState.replacement:type_name -> trimtab.v1.ReplacementState
-	59,  // 100: trimtab.v1.PlanState.capacity_requests:type_name -> trimtab.v1.CapacityRequestsState
-	60,  // 101: trimtab.v1.CapacityRequestsState.orders:type_name -> trimtab.v1.CapacityOrder
-	69,  // 102: trimtab.v1.ReplacementState.planned:type_name -> trimtab.v1.NodeTimes
-	69,  // 103: trimtab.v1.ReplacementState.avoided_groups:type_name -> trimtab.v1.NodeTimes
-	69,  // 104: trimtab.v1.ReplacementState.paid_back:type_name -> trimtab.v1.NodeTimes
-	63,  // 105: trimtab.v1.ScaleUpState.gang_orders:type_name -> trimtab.v1.GangOrder
-	134, // 106: trimtab.v1.GangOrder.order_time:type_name -> google.protobuf.Timestamp
-	65,  // 107: trimtab.v1.SlackState.sets:type_name -> trimtab.v1.SlackSetState
-	128, // 108: trimtab.v1.SlackSetState.size:type_name -> trimtab.v1.SlackSetState.SizeEntry
-	69,  // 109: trimtab.v1.ScaleDownState.unneeded:type_name -> trimtab.v1.NodeTimes
-	70,  // 110: trimtab.v1.ScaleDownState.unremovable:type_name -> trimtab.v1.FailedNodes
-	68,  // 111: trimtab.v1.ScaleDownState.undone_drains:type_name -> trimtab.v1.UndoneDrains
-	69,  // 112: trimtab.v1.ScaleDownState.later_waves:type_name -> trimtab.v1.NodeTimes
-	134, // 113: trimtab.v1.UndoneDrains.drain_time:type_name -> google.protobuf.Timestamp
-	134, // 114: trimtab.v1.UndoneDrains.until_time:type_name -> google.protobuf.Timestamp
-	89,  // 115: trimtab.v1.PlanSettings.scale_up:type_name -> trimtab.v1.ScaleUpSettings
-	96,  // 116: trimtab.v1.PlanSettings.scale_down:type_name -> trimtab.v1.ScaleDownSettings
-	98,  // 117: trimtab.v1.PlanSettings.slack:type_name -> trimtab.v1.SlackSettings
-	105, // 118: trimtab.v1.PlanSettings.pod_costs:type_name -> trimtab.v1.PodCostSettings
-	129, // 119: trimtab.v1.PlanSettings.node_groups:type_name -> trimtab.v1.PlanSettings.NodeGroupsEntry
-	88,  // 120: trimtab.v1.PlanSettings.simulation:type_name -> trimtab.v1.SimulationSettings
-	83,  // 121: trimtab.v1.PlanSettings.planner:type_name -> trimtab.v1.PlannerSettings
+	63,  // 95: trimtab.v1.PlanState.scale_up:type_name -> trimtab.v1.ScaleUpState
+	65,  // 96: trimtab.v1.PlanState.slack:type_name -> trimtab.v1.SlackState
+	68,  // 97: trimtab.v1.PlanState.scale_down:type_name -> trimtab.v1.ScaleDownState
+	67,  // 98: trimtab.v1.PlanState.pod_costs:type_name -> trimtab.v1.PodCostsState
+	62,  // 99: trimtab.v1.PlanState.replacement:type_name -> trimtab.v1.ReplacementState
+	60,  // 100: trimtab.v1.PlanState.capacity_requests:type_name -> trimtab.v1.CapacityRequestsState
+	61,  // 101: trimtab.v1.CapacityRequestsState.orders:type_name -> trimtab.v1.CapacityOrder
+	70,  // 102: trimtab.v1.ReplacementState.planned:type_name -> trimtab.v1.NodeTimes
+	70,  // 103: trimtab.v1.ReplacementState.avoided_groups:type_name -> trimtab.v1.NodeTimes
+	70,  // 104: trimtab.v1.ReplacementState.paid_back:type_name -> trimtab.v1.NodeTimes
+	64,  // 105: trimtab.v1.ScaleUpState.gang_orders:type_name -> trimtab.v1.GangOrder
+	136, // 106: trimtab.v1.GangOrder.order_time:type_name -> google.protobuf.Timestamp
+	66,  // 107: trimtab.v1.SlackState.sets:type_name -> trimtab.v1.SlackSetState
+	130, // 108: trimtab.v1.SlackSetState.size:type_name -> trimtab.v1.SlackSetState.SizeEntry
+	70,  // 109: trimtab.v1.ScaleDownState.unneeded:type_name -> trimtab.v1.NodeTimes
+	71,  // 110: trimtab.v1.ScaleDownState.unremovable:type_name -> trimtab.v1.FailedNodes
+	69,  // 111: trimtab.v1.ScaleDownState.undone_drains:type_name -> trimtab.v1.UndoneDrains
+	70,  // 112: trimtab.v1.ScaleDownState.later_waves:type_name -> trimtab.v1.NodeTimes
+	136, // 113: trimtab.v1.UndoneDrains.drain_time:type_name -> google.protobuf.Timestamp
+	136, // 114: trimtab.v1.UndoneDrains.until_time:type_name -> google.protobuf.Timestamp
+	90,  // 115: trimtab.v1.PlanSettings.scale_up:type_name -> trimtab.v1.ScaleUpSettings
+	97,  // 116: trimtab.v1.PlanSettings.scale_down:type_name -> trimtab.v1.ScaleDownSettings
+	100, // 117: trimtab.v1.PlanSettings.slack:type_name -> trimtab.v1.SlackSettings
+	107, // 118: trimtab.v1.PlanSettings.pod_costs:type_name -> trimtab.v1.PodCostSettings
+	131, // 119: trimtab.v1.PlanSettings.node_groups:type_name -> trimtab.v1.PlanSettings.NodeGroupsEntry
+	89,  // 120: trimtab.v1.PlanSettings.simulation:type_name -> trimtab.v1.SimulationSettings
+	84,  // 121: trimtab.v1.PlanSettings.planner:type_name -> trimtab.v1.PlannerSettings
 	10,  // 122: trimtab.v1.PlanSettings.search_effort:type_name -> trimtab.v1.SearchEffort.Code
-	77,  // 123: trimtab.v1.PlanSettings.replacement:type_name -> trimtab.v1.ReplacementSettings
-	72,  // 124: trimtab.v1.PlanSettings.gangs:type_name -> trimtab.v1.GangSettings
-	73,  // 125: trimtab.v1.PlanSettings.capacity_requests:type_name -> trimtab.v1.CapacityRequestSettings
-	74,  // 126: trimtab.v1.CapacityRequestSettings.classes:type_name -> trimtab.v1.CapacityClass
+	78,  // 123: trimtab.v1.PlanSettings.replacement:type_name -> trimtab.v1.ReplacementSettings
+	73,  // 124: trimtab.v1.PlanSettings.gangs:type_name -> trimtab.v1.GangSettings
+	74,  // 125: trimtab.v1.PlanSettings.capacity_requests:type_name -> trimtab.v1.CapacityRequestSettings
+	75,  // 126: trimtab.v1.CapacityRequestSettings.classes:type_name -> trimtab.v1.CapacityClass
 	7,   // 127: trimtab.v1.CapacityRequestSettings.provisioned_when:type_name -> trimtab.v1.ProvisionedWhen.Code
-	135, // 128: trimtab.v1.CapacityRequestSettings.booking_time:type_name -> google.protobuf.Duration
-	135, // 129: trimtab.v1.CapacityRequestSettings.max_seek_time:type_name -> google.protobuf.Duration
+	137, // 128: trimtab.v1.CapacityRequestSettings.booking_time:type_name -> google.protobuf.Duration
+	137, // 129: trimtab.v1.CapacityRequestSettings.max_seek_time:type_name -> google.protobuf.Duration
 	6,   // 130: trimtab.v1.CapacityClass.kind:type_name -> trimtab.v1.CapacityClassKind.Code
-	135, // 131: trimtab.v1.ReplacementSettings.max_payback_time:type_name -> google.protobuf.Duration
-	135, // 132: trimtab.v1.ReplacementSettings.consolidate_after:type_name -> google.protobuf.Duration
-	80,  // 133: trimtab.v1.ReplacementSettings.budgets:type_name -> trimtab.v1.DisruptionBudget
+	137, // 131: trimtab.v1.ReplacementSettings.max_payback_time:type_name -> google.protobuf.Duration
+	137, // 132: trimtab.v1.ReplacementSettings.consolidate_after:type_name -> google.protobuf.Duration
+	81,  // 133: trimtab.v1.ReplacementSettings.budgets:type_name -> trimtab.v1.DisruptionBudget
 	8,   // 134: trimtab.v1.ReplacementSettings.choice:type_name -> trimtab.v1.ReplacementChoice.Code
-	79,  // 135: trimtab.v1.ReplacementSettings.spot:type_name -> trimtab.v1.SpotReplacementSettings
-	135, // 136: trimtab.v1.ReplacementSettings.avoid_time:type_name -> google.protobuf.Duration
-	135, // 137: trimtab.v1.ReplacementSettings.stable_time:type_name -> google.protobuf.Duration
-	85,  // 138: trimtab.v1.DisruptionBudget.nodes:type_name -> trimtab.v1.Selector
-	135, // 139: trimtab.v1.DisruptionBudget.duration:type_name -> google.protobuf.Duration
-	135, // 140: trimtab.v1.PlannerSettings.recent_eviction_ttl:type_name -> google.protobuf.Duration
-	84,  // 141: trimtab.v1.PlannerSettings.limits:type_name -> trimtab.v1.ResourceLimit
-	87,  // 142: trimtab.v1.PlannerSettings.balance:type_name -> trimtab.v1.BalanceSettings
-	135, // 143: trimtab.v1.PlannerSettings.max_node_startup_time:type_name -> google.protobuf.Duration
-	135, // 144: trimtab.v1.PlannerSettings.max_node_provision_time:type_name -> google.protobuf.Duration
-	85,  // 145: trimtab.v1.ResourceLimit.nodes:type_name -> trimtab.v1.Selector
-	130, // 146: trimtab.v1.Selector.match_labels:type_name -> trimtab.v1.Selector.MatchLabelsEntry
-	86,  // 147: trimtab.v1.Selector.match_expressions:type_name -> trimtab.v1.SelectorRequirement
-	150, // 148: trimtab.v1.SelectorRequirement.operator:type_name -> trimtab.v1.LabelOperator.Code
-	1,   // 149: trimtab.v1.ScaleUpSettings.expanders:type_name -> trimtab.v1.Expander.Code
-	92,  // 150: trimtab.v1.ScaleUpSettings.priority:type_name -> trimtab.v1.PriorityExpanderSettings
-	94,  // 151: trimtab.v1.ScaleUpSettings.highest_priority:type_name -> trimtab.v1.HighestPriorityExpanderSettings
-	95,  // 152: trimtab.v1.ScaleUpSettings.cheapest_plan:type_name -> trimtab.v1.CheapestPlanExpanderSettings
-	11,  // 153: trimtab.v1.ScaleUpSettings.template_source:type_name -> trimtab.v1.TemplateSource.Code
-	135, // 154: trimtab.v1.ScaleUpSettings.new_pod_scale_up_delay:type_name -> google.protobuf.Duration
-	91,  // 155: trimtab.v1.ScaleUpSettings.startup_taints:type_name -> trimtab.v1.TaintNames
-	91,  // 156: trimtab.v1.ScaleUpSettings.status_taints:type_name -> trimtab.v1.TaintNames
-	93,  // 157: trimtab.v1.PriorityExpanderSettings.ranks:type_name -> trimtab.v1.PriorityRank
-	135, // 158: trimtab.v1.ScaleDownSettings.unneeded_time:type_name -> google.protobuf.Duration
-	135, // 159: trimtab.v1.ScaleDownSettings.unready_time:type_name -> google.protobuf.Duration
-	135, // 160: trimtab.v1.ScaleDownSettings.unremovable_node_recheck_timeout:type_name -> google.protobuf.Duration
-	135, // 161: trimtab.v1.ScaleDownSettings.blocking_system_pod_disruption_timeout:type_name -> google.protobuf.Duration
-	4,   // 162: trimtab.v1.ScaleDownSettings.candidate_orders:type_name -> trimtab.v1.CandidateOrder.Code
-	135, // 163: trimtab.v1.ScaleDownSettings.delay_after_add:type_name -> google.protobuf.Duration
-	135, // 164: trimtab.v1.ScaleDownSettings.delay_after_delete:type_name -> google.protobuf.Duration
-	135, // 165: trimtab.v1.ScaleDownSettings.delay_after_failure:type_name -> google.protobuf.Duration
-	9,   // 166: trimtab.v1.ScaleDownSettings.objective:type_name -> trimtab.v1.Objective.Code
-	135, // 167: trimtab.v1.NodeGroupSettings.unneeded_time:type_name -> google.protobuf.Duration
-	135, // 168: trimtab.v1.NodeGroupSettings.unready_time:type_name -> google.protobuf.Duration
-	135, // 169: trimtab.v1.NodeGroupSettings.consolidate_after:type_name -> google.protobuf.Duration
-	12,  // 170: trimtab.v1.SlackSettings.strategy:type_name -> trimtab.v1.SlackStrategy.Code
-	131, // 171: trimtab.v1.SlackSettings.resources:type_name -> trimtab.v1.SlackSettings.ResourcesEntry
-	101, // 172: trimtab.v1.SlackSettings.pools:type_name -> trimtab.v1.SlackPool
-	102, // 173: trimtab.v1.SlackSettings.schedules:type_name -> trimtab.v1.SlackSchedule
-	104, // 174: trimtab.v1.SlackSettings.ignored_pods:type_name -> trimtab.v1.PodSelector
-	13,  // 175: trimtab.v1.SlackSettings.capacity_buffer_reading:type_name -> trimtab.v1.CapacityBufferReading.Code
-	85,  // 176: trimtab.v1.SlackPool.nodes:type_name -> trimtab.v1.Selector
-	132, // 177: trimtab.v1.SlackPool.resources:type_name -> trimtab.v1.SlackPool.ResourcesEntry
-	12,  // 178: trimtab.v1.SlackPool.strategy:type_name -> trimtab.v1.SlackStrategy.Code
-	102, // 179: trimtab.v1.SlackPool.schedules:type_name -> trimtab.v1.SlackSchedule
-	135, // 180: trimtab.v1.SlackSchedule.duration:type_name -> google.protobuf.Duration
-	133, // 181: trimtab.v1.SlackSchedule.resources:type_name -> trimtab.v1.SlackSchedule.ResourcesEntry
-	85,  // 182: trimtab.v1.PodSelector.labels:type_name -> trimtab.v1.Selector
-	106, // 183: trimtab.v1.PodCostSettings.targets:type_name -> trimtab.v1.PodCostTarget
-	85,  // 184: trimtab.v1.PodCostTarget.selector:type_name -> trimtab.v1.Selector
-	107, // 185: trimtab.v1.PodCostTarget.strategies:type_name -> trimtab.v1.PodCostTerm
-	5,   // 186: trimtab.v1.PodCostTerm.strategy:type_name -> trimtab.v1.PodCostStrategy.Code
-	139, // 187: trimtab.v1.ScaleUpDecision.ExcludedEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
-	139, // 188: trimtab.v1.UnschedulablePod.ReasonsEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
-	151, // 189: trimtab.v1.UnschedulablePod.FailedPredicatesEntry.value:type_name -> trimtab.v1.PredicateReason.Code
-	139, // 190: trimtab.v1.WaitingPlaceholders.ReasonsEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
-	151, // 191: trimtab.v1.WaitingPlaceholders.FailedPredicatesEntry.value:type_name -> trimtab.v1.PredicateReason.Code
-	139, // 192: trimtab.v1.CapacityAnswer.ReasonsEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
-	151, // 193: trimtab.v1.CapacityAnswer.FailedPredicatesEntry.value:type_name -> trimtab.v1.PredicateReason.Code
-	139, // 194: trimtab.v1.ReplacementDecision.ExcludedEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
-	97,  // 195: trimtab.v1.PlanSettings.NodeGroupsEntry.value:type_name -> trimtab.v1.NodeGroupSettings
-	99,  // 196: trimtab.v1.SlackSettings.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
-	99,  // 197: trimtab.v1.SlackPool.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
-	99,  // 198: trimtab.v1.SlackSchedule.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
-	199, // [199:199] is the sub-list for method output_type
-	199, // [199:199] is the sub-list for method input_type
-	199, // [199:199] is the sub-list for extension type_name
-	199, // [199:199] is the sub-list for extension extendee
-	0,   // [0:199] is the sub-list for field type_name
+	80,  // 135: trimtab.v1.ReplacementSettings.spot:type_name -> trimtab.v1.SpotReplacementSettings
+	137, // 136: trimtab.v1.ReplacementSettings.avoid_time:type_name -> google.protobuf.Duration
+	137, // 137: trimtab.v1.ReplacementSettings.stable_time:type_name -> google.protobuf.Duration
+	86,  // 138: trimtab.v1.DisruptionBudget.nodes:type_name -> trimtab.v1.Selector
+	137, // 139: trimtab.v1.DisruptionBudget.duration:type_name -> google.protobuf.Duration
+	137, // 140: trimtab.v1.PlannerSettings.recent_eviction_ttl:type_name -> google.protobuf.Duration
+	85,  // 141: trimtab.v1.PlannerSettings.limits:type_name -> trimtab.v1.ResourceLimit
+	88,  // 142: trimtab.v1.PlannerSettings.balance:type_name -> trimtab.v1.BalanceSettings
+	137, // 143: trimtab.v1.PlannerSettings.max_node_startup_time:type_name -> google.protobuf.Duration
+	137, // 144: trimtab.v1.PlannerSettings.max_node_provision_time:type_name -> google.protobuf.Duration
+	81,  // 145: trimtab.v1.PlannerSettings.disruption_budgets:type_name -> trimtab.v1.DisruptionBudget
+	86,  // 146: trimtab.v1.ResourceLimit.nodes:type_name -> trimtab.v1.Selector
+	132, // 147: trimtab.v1.Selector.match_labels:type_name -> trimtab.v1.Selector.MatchLabelsEntry
+	87,  // 148: trimtab.v1.Selector.match_expressions:type_name -> trimtab.v1.SelectorRequirement
+	152, // 149: trimtab.v1.SelectorRequirement.operator:type_name -> trimtab.v1.LabelOperator.Code
+	1,   // 150: trimtab.v1.ScaleUpSettings.expanders:type_name -> trimtab.v1.Expander.Code
+	93,  // 151: trimtab.v1.ScaleUpSettings.priority:type_name -> trimtab.v1.PriorityExpanderSettings
+	95,  // 152: trimtab.v1.ScaleUpSettings.highest_priority:type_name -> trimtab.v1.HighestPriorityExpanderSettings
+	96,  // 153: trimtab.v1.ScaleUpSettings.cheapest_plan:type_name -> trimtab.v1.CheapestPlanExpanderSettings
+	11,  // 154: trimtab.v1.ScaleUpSettings.template_source:type_name -> trimtab.v1.TemplateSource.Code
+	137, // 155: trimtab.v1.ScaleUpSettings.new_pod_scale_up_delay:type_name -> google.protobuf.Duration
+	92,  // 156: trimtab.v1.ScaleUpSettings.startup_taints:type_name -> trimtab.v1.TaintNames
+	92,  // 157: trimtab.v1.ScaleUpSettings.status_taints:type_name -> trimtab.v1.TaintNames
+	94,  // 158: trimtab.v1.PriorityExpanderSettings.ranks:type_name -> trimtab.v1.PriorityRank
+	137, // 159: trimtab.v1.ScaleDownSettings.unneeded_time:type_name -> google.protobuf.Duration
+	137, // 160: trimtab.v1.ScaleDownSettings.unready_time:type_name -> google.protobuf.Duration
+	137, // 161: trimtab.v1.ScaleDownSettings.unremovable_node_recheck_timeout:type_name -> google.protobuf.Duration
+	137, // 162: trimtab.v1.ScaleDownSettings.blocking_system_pod_disruption_timeout:type_name -> google.protobuf.Duration
+	4,   // 163: trimtab.v1.ScaleDownSettings.candidate_orders:type_name -> trimtab.v1.CandidateOrder.Code
+	137, // 164: trimtab.v1.ScaleDownSettings.delay_after_add:type_name -> google.protobuf.Duration
+	137, // 165: trimtab.v1.ScaleDownSettings.delay_after_delete:type_name -> google.protobuf.Duration
+	137, // 166: trimtab.v1.ScaleDownSettings.delay_after_failure:type_name -> google.protobuf.Duration
+	9,   // 167: trimtab.v1.ScaleDownSettings.objective:type_name -> trimtab.v1.Objective.Code
+	137, // 168: trimtab.v1.NodeGroupSettings.unneeded_time:type_name -> google.protobuf.Duration
+	137, // 169: trimtab.v1.NodeGroupSettings.unready_time:type_name -> google.protobuf.Duration
+	137, // 170: trimtab.v1.NodeGroupSettings.consolidate_after:type_name -> google.protobuf.Duration
+	12,  // 171: trimtab.v1.NodeGroupSettings.consolidation:type_name -> trimtab.v1.Consolidation.Code
+	13,  // 172: trimtab.v1.SlackSettings.strategy:type_name -> trimtab.v1.SlackStrategy.Code
+	133, // 173: trimtab.v1.SlackSettings.resources:type_name -> trimtab.v1.SlackSettings.ResourcesEntry
+	103, // 174: trimtab.v1.SlackSettings.pools:type_name -> trimtab.v1.SlackPool
+	104, // 175: trimtab.v1.SlackSettings.schedules:type_name -> trimtab.v1.SlackSchedule
+	106, // 176: trimtab.v1.SlackSettings.ignored_pods:type_name -> trimtab.v1.PodSelector
+	14,  // 177: trimtab.v1.SlackSettings.capacity_buffer_reading:type_name -> trimtab.v1.CapacityBufferReading.Code
+	86,  // 178: trimtab.v1.SlackPool.nodes:type_name -> trimtab.v1.Selector
+	134, // 179: trimtab.v1.SlackPool.resources:type_name -> trimtab.v1.SlackPool.ResourcesEntry
+	13,  // 180: trimtab.v1.SlackPool.strategy:type_name -> trimtab.v1.SlackStrategy.Code
+	104, // 181: trimtab.v1.SlackPool.schedules:type_name -> trimtab.v1.SlackSchedule
+	137, // 182: trimtab.v1.SlackSchedule.duration:type_name -> google.protobuf.Duration
+	135, // 183: trimtab.v1.SlackSchedule.resources:type_name -> trimtab.v1.SlackSchedule.ResourcesEntry
+	86,  // 184: trimtab.v1.PodSelector.labels:type_name -> trimtab.v1.Selector
+	108, // 185: trimtab.v1.PodCostSettings.targets:type_name -> trimtab.v1.PodCostTarget
+	86,  // 186: trimtab.v1.PodCostTarget.selector:type_name -> trimtab.v1.Selector
+	109, // 187: trimtab.v1.PodCostTarget.strategies:type_name -> trimtab.v1.PodCostTerm
+	5,   // 188: trimtab.v1.PodCostTerm.strategy:type_name -> trimtab.v1.PodCostStrategy.Code
+	141, // 189: trimtab.v1.ScaleUpDecision.ExcludedEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
+	141, // 190: trimtab.v1.UnschedulablePod.ReasonsEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
+	153, // 191: trimtab.v1.UnschedulablePod.FailedPredicatesEntry.value:type_name -> trimtab.v1.PredicateReason.Code
+	141, // 192: trimtab.v1.WaitingPlaceholders.ReasonsEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
+	153, // 193: trimtab.v1.WaitingPlaceholders.FailedPredicatesEntry.value:type_name -> trimtab.v1.PredicateReason.Code
+	141, // 194: trimtab.v1.CapacityAnswer.ReasonsEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
+	153, // 195: trimtab.v1.CapacityAnswer.FailedPredicatesEntry.value:type_name -> trimtab.v1.PredicateReason.Code
+	141, // 196: trimtab.v1.ReplacementDecision.ExcludedEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
+	98,  // 197: trimtab.v1.PlanSettings.NodeGroupsEntry.value:type_name -> trimtab.v1.NodeGroupSettings
+	101, // 198: trimtab.v1.SlackSettings.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
+	101, // 199: trimtab.v1.SlackPool.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
+	101, // 200: trimtab.v1.SlackSchedule.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
+	201, // [201:201] is the sub-list for method output_type
+	201, // [201:201] is the sub-list for method input_type
+	201, // [201:201] is the sub-list for extension type_name
+	201, // [201:201] is the sub-list for extension extendee
+	0,   // [0:201] is the sub-list for field type_name
 }
 
 func init() { file_trimtab_v1_plan_proto_init() }
@@ -10756,18 +10887,18 @@ func file_trimtab_v1_plan_proto_init() {
 	file_trimtab_v1_plan_proto_msgTypes[81].OneofWrappers = []any{}
 	file_trimtab_v1_plan_proto_msgTypes[82].OneofWrappers = []any{}
 	file_trimtab_v1_plan_proto_msgTypes[83].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[84].OneofWrappers = []any{}
 	file_trimtab_v1_plan_proto_msgTypes[85].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[87].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[86].OneofWrappers = []any{}
 	file_trimtab_v1_plan_proto_msgTypes[88].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[93].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[89].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[94].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_trimtab_v1_plan_proto_rawDesc), len(file_trimtab_v1_plan_proto_rawDesc)),
-			NumEnums:      14,
-			NumMessages:   120,
+			NumEnums:      15,
+			NumMessages:   121,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -329,6 +329,16 @@ const (
 	// Removable, but only in a later wave: disruption budgets do not allow
 	// evicting its pods together with those of the nodes that go before.
 	UnremovableReason_LATER_WAVE UnremovableReason_Code = 26
+	// A budget for nodes (`PlannerSettings.disruption_budgets`, Karpenter's
+	// `disruption.budgets`) lets no node go now, or no further one.
+	UnremovableReason_DISRUPTION_BUDGET UnremovableReason_Code = 27
+	// Its pool consolidates only nodes without pods to move
+	// (`Consolidation.WHEN_EMPTY`).
+	UnremovableReason_NOT_EMPTY UnremovableReason_Code = 28
+	// Its pool is not consolidated (`Consolidation.NEVER`).
+	UnremovableReason_NOT_CONSOLIDATED UnremovableReason_Code = 29
+	// The node's annotation `karpenter.sh/do-not-disrupt` is true.
+	UnremovableReason_DO_NOT_DISRUPT_ANNOTATION UnremovableReason_Code = 30
 )
 
 // Enum value maps for UnremovableReason_Code.
@@ -361,6 +371,10 @@ var (
 		24: "NEEDED_FOR_SLACK",
 		25: "CLUSTER_UNHEALTHY",
 		26: "LATER_WAVE",
+		27: "DISRUPTION_BUDGET",
+		28: "NOT_EMPTY",
+		29: "NOT_CONSOLIDATED",
+		30: "DO_NOT_DISRUPT_ANNOTATION",
 	}
 	UnremovableReason_Code_value = map[string]int32{
 		"UNSPECIFIED":                           0,
@@ -390,6 +404,10 @@ var (
 		"NEEDED_FOR_SLACK":                      24,
 		"CLUSTER_UNHEALTHY":                     25,
 		"LATER_WAVE":                            26,
+		"DISRUPTION_BUDGET":                     27,
+		"NOT_EMPTY":                             28,
+		"NOT_CONSOLIDATED":                      29,
+		"DO_NOT_DISRUPT_ANNOTATION":             30,
 	}
 )
 
@@ -453,6 +471,9 @@ const (
 	// More than one PodDisruptionBudget matches the pod: the eviction API
 	// refuses every eviction of it.
 	BlockingPodReason_SEVERAL_BUDGETS BlockingPodReason_Code = 13
+	// The annotation `karpenter.sh/do-not-disrupt` of the pod, on a node of
+	// Karpenter.
+	BlockingPodReason_DO_NOT_DISRUPT BlockingPodReason_Code = 14
 	// The pod belongs to a gang that runs: fewer than its minimum would run
 	// without it, and the gang cannot be moved as a whole.
 	BlockingPodReason_GANG BlockingPodReason_Code = 60
@@ -475,6 +496,7 @@ var (
 		11: "WAITING_FOR_COMPLETION",
 		12: "NO_PLACE",
 		13: "SEVERAL_BUDGETS",
+		14: "DO_NOT_DISRUPT",
 		60: "GANG",
 	}
 	BlockingPodReason_Code_value = map[string]int32{
@@ -492,6 +514,7 @@ var (
 		"WAITING_FOR_COMPLETION":       11,
 		"NO_PLACE":                     12,
 		"SEVERAL_BUDGETS":              13,
+		"DO_NOT_DISRUPT":               14,
 		"GANG":                         60,
 	}
 )
@@ -1284,6 +1307,9 @@ const (
 	// fewer pods of the gang exist than its minimum; `ScaleUpDecision.gangs`
 	// says which.
 	SkippedPodReason_HELD_WITH_GANG SkippedPodReason_Code = 60
+	// The minimum of its gang runs or gets places, and
+	// `GangSettings.serve_optional_members` is false.
+	SkippedPodReason_BEYOND_GANG_MINIMUM SkippedPodReason_Code = 61
 	// It names a ProvisioningRequest that holds room for it, or for which room is
 	// sought.
 	SkippedPodReason_CAPACITY_REQUESTED SkippedPodReason_Code = 80
@@ -1299,6 +1325,7 @@ var (
 		4:  "OTHER_SCHEDULER",
 		5:  "UNSUPPORTED_CONSTRAINT",
 		60: "HELD_WITH_GANG",
+		61: "BEYOND_GANG_MINIMUM",
 		80: "CAPACITY_REQUESTED",
 	}
 	SkippedPodReason_Code_value = map[string]int32{
@@ -1309,6 +1336,7 @@ var (
 		"OTHER_SCHEDULER":        4,
 		"UNSUPPORTED_CONSTRAINT": 5,
 		"HELD_WITH_GANG":         60,
+		"BEYOND_GANG_MINIMUM":    61,
 		"CAPACITY_REQUESTED":     80,
 	}
 )
@@ -2857,8 +2885,8 @@ const file_trimtab_v1_reason_proto_rawDesc = "" +
 	"\fPOOL_INVALID\x10\n" +
 	"\x12\x14\n" +
 	"\x10TOO_MANY_DEVICES\x10\v\x12\x10\n" +
-	"\fSEARCH_ENDED\x10\f\"\xe2\x05\n" +
-	"\x11UnremovableReason\"\xcc\x05\n" +
+	"\fSEARCH_ENDED\x10\f\"\xbd\x06\n" +
+	"\x11UnremovableReason\"\xa7\x06\n" +
 	"\x04Code\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\"\n" +
 	"\x1eSCALE_DOWN_DISABLED_ANNOTATION\x10\x01\x12\x1f\n" +
@@ -2888,8 +2916,12 @@ const file_trimtab_v1_reason_proto_rawDesc = "" +
 	"\x10NEEDED_FOR_SLACK\x10\x18\x12\x15\n" +
 	"\x11CLUSTER_UNHEALTHY\x10\x19\x12\x0e\n" +
 	"\n" +
-	"LATER_WAVE\x10\x1a\"\xf9\x02\n" +
-	"\x11BlockingPodReason\"\xe3\x02\n" +
+	"LATER_WAVE\x10\x1a\x12\x15\n" +
+	"\x11DISRUPTION_BUDGET\x10\x1b\x12\r\n" +
+	"\tNOT_EMPTY\x10\x1c\x12\x14\n" +
+	"\x10NOT_CONSOLIDATED\x10\x1d\x12\x1d\n" +
+	"\x19DO_NOT_DISRUPT_ANNOTATION\x10\x1e\"\x8d\x03\n" +
+	"\x11BlockingPodReason\"\xf7\x02\n" +
 	"\x04Code\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14CONTROLLER_NOT_FOUND\x10\x01\x12\x18\n" +
@@ -2905,7 +2937,8 @@ const file_trimtab_v1_reason_proto_rawDesc = "" +
 	"\x12\x1a\n" +
 	"\x16WAITING_FOR_COMPLETION\x10\v\x12\f\n" +
 	"\bNO_PLACE\x10\f\x12\x13\n" +
-	"\x0fSEVERAL_BUDGETS\x10\r\x12\b\n" +
+	"\x0fSEVERAL_BUDGETS\x10\r\x12\x12\n" +
+	"\x0eDO_NOT_DISRUPT\x10\x0e\x12\b\n" +
 	"\x04GANG\x10<\"\xb1\x02\n" +
 	"\x0fScaleDownResult\"\x9d\x02\n" +
 	"\x04Code\x12\x0f\n" +
@@ -3021,8 +3054,8 @@ const file_trimtab_v1_reason_proto_rawDesc = "" +
 	"\x10PRIORITY_INVALID\x10\v\x12\x16\n" +
 	"\x12NODE_GROUP_INVALID\x10\f\x12\x11\n" +
 	"\rNOT_EVALUATED\x10\r\x12\x13\n" +
-	"\x0fGANG_INCOMPLETE\x10<\"\xbe\x01\n" +
-	"\x10SkippedPodReason\"\xa9\x01\n" +
+	"\x0fGANG_INCOMPLETE\x10<\"\xd7\x01\n" +
+	"\x10SkippedPodReason\"\xc2\x01\n" +
 	"\x04Code\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\x0e\n" +
 	"\n" +
@@ -3031,7 +3064,8 @@ const file_trimtab_v1_reason_proto_rawDesc = "" +
 	"\tTOO_YOUNG\x10\x03\x12\x13\n" +
 	"\x0fOTHER_SCHEDULER\x10\x04\x12\x1a\n" +
 	"\x16UNSUPPORTED_CONSTRAINT\x10\x05\x12\x12\n" +
-	"\x0eHELD_WITH_GANG\x10<\x12\x16\n" +
+	"\x0eHELD_WITH_GANG\x10<\x12\x17\n" +
+	"\x13BEYOND_GANG_MINIMUM\x10=\x12\x16\n" +
 	"\x12CAPACITY_REQUESTED\x10P\"\xcb\x02\n" +
 	"\x12PodCostGroupReason\"\xb4\x02\n" +
 	"\x04Code\x12\x0f\n" +

@@ -1207,7 +1207,14 @@ type PodTable struct {
 	// int32[P]: string index of the name of its group, in its own namespace; 0 =
 	// in none. OPTIONAL: empty = 0 for all. `pod_groups` has the group, or the pod
 	// waits until it does (`spec.schedulingGroup.podGroupName`).
-	PodGroup      []byte `protobuf:"bytes,22,opt,name=pod_group,json=podGroup,proto3" json:"pod_group,omitempty"`
+	PodGroup []byte `protobuf:"bytes,22,opt,name=pod_group,json=podGroup,proto3" json:"pod_group,omitempty"`
+	// int32[P]: string index of the name of the node for which the scheduler has
+	// nominated a pod that is on no node (`status.nominatedNodeName`), as it does
+	// when the pod preempts others; 0 = none. OPTIONAL: empty = 0 for all. Plans
+	// hold the pod's room there if it fits once pods of lower priority and
+	// terminating ones are gone; otherwise, and if the node is not in the
+	// snapshot, it is pending as any other.
+	NominatedNode []byte `protobuf:"bytes,23,opt,name=nominated_node,json=nominatedNode,proto3" json:"nominated_node,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1396,6 +1403,13 @@ func (x *PodTable) GetPodGroup() []byte {
 	return nil
 }
 
+func (x *PodTable) GetNominatedNode() []byte {
+	if x != nil {
+		return x.NominatedNode
+	}
+	return nil
+}
+
 // Life-cycle phase of a pod.
 type PodPhase struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1514,8 +1528,14 @@ type PodSpec struct {
 	// ProvisioningRequest of the pod's namespace whose room the pod takes, as a
 	// string index. OPTIONAL: 0 = none.
 	CapacityRequest int32 `protobuf:"varint,80,opt,name=capacity_request,json=capacityRequest,proto3" json:"capacity_request,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// `spec.preemptionPolicy` is "Never": expendable pods do not give way to the
+	// pod.
+	NeverPreempts bool `protobuf:"varint,26,opt,name=never_preempts,json=neverPreempts,proto3" json:"never_preempts,omitempty"`
+	// A VerticalPodAutoscaler has set the requests (annotation `vpaUpdates`), and
+	// will set those of the pod in its place: `Owner.pod_requests` does not count.
+	RequestsByVpa bool `protobuf:"varint,27,opt,name=requests_by_vpa,json=requestsByVpa,proto3" json:"requests_by_vpa,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PodSpec) Reset() {
@@ -1728,6 +1748,20 @@ func (x *PodSpec) GetCapacityRequest() int32 {
 		return x.CapacityRequest
 	}
 	return 0
+}
+
+func (x *PodSpec) GetNeverPreempts() bool {
+	if x != nil {
+		return x.NeverPreempts
+	}
+	return false
+}
+
+func (x *PodSpec) GetRequestsByVpa() bool {
+	if x != nil {
+		return x.RequestsByVpa
+	}
+	return false
 }
 
 // A claim of a pod.
@@ -3019,8 +3053,7 @@ type Node struct {
 	// pod is refused for a missing driver.
 	VolumeDrivers *VolumeDrivers `protobuf:"bytes,16,opt,name=volume_drivers,json=volumeDrivers,proto3" json:"volume_drivers,omitempty"`
 	// Annotation `karpenter.sh/do-not-disrupt` = true, unless `trimtab steer` has
-	// written it: replacement leaves the node alone. Trimtab's clients set
-	// `scale_down_disabled` for it as well.
+	// written it: scale-down and replacement leave the node alone.
 	DoNotDisrupt bool `protobuf:"varint,17,opt,name=do_not_disrupt,json=doNotDisrupt,proto3" json:"do_not_disrupt,omitempty"`
 	// Somebody is deleting the node: `metadata.deletionTimestamp` is set, of the
 	// node or of its NodeClaim. It counts as a deletion in progress, as nodes do
@@ -3689,7 +3722,12 @@ type Owner struct {
 	// kinds. Decides on which new nodes the DaemonSet runs, and what it takes
 	// there, before it has any pod. OPTIONAL: absent = not known; the newest pod
 	// of the DaemonSet then counts as its template.
-	PodTemplate   *TemplatePod `protobuf:"bytes,11,opt,name=pod_template,json=podTemplate,proto3" json:"pod_template,omitempty"`
+	PodTemplate *TemplatePod `protobuf:"bytes,11,opt,name=pod_template,json=podTemplate,proto3" json:"pod_template,omitempty"`
+	// Requests of a pod that its template makes, as `PodSpec.requests`. Only of
+	// kinds whose pods are made anew in another place: not of DaemonSets. Where
+	// they are larger than those of a pod that runs, as after a resize in place,
+	// plans count them wherever the pod moves. OPTIONAL: empty = not known.
+	PodRequests   []*ResourceAmount `protobuf:"bytes,12,rep,name=pod_requests,json=podRequests,proto3" json:"pod_requests,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3797,6 +3835,13 @@ func (x *Owner) GetRevision() int64 {
 func (x *Owner) GetPodTemplate() *TemplatePod {
 	if x != nil {
 		return x.PodTemplate
+	}
+	return nil
+}
+
+func (x *Owner) GetPodRequests() []*ResourceAmount {
+	if x != nil {
+		return x.PodRequests
 	}
 	return nil
 }
@@ -7148,7 +7193,7 @@ const file_trimtab_v1_snapshot_proto_rawDesc = "" +
 	"\tresources\x18\x02 \x03(\tR\tresources\x124\n" +
 	"\n" +
 	"label_sets\x18\x03 \x01(\v2\x15.trimtab.v1.LabelSetsR\tlabelSets\x120\n" +
-	"\tpod_specs\x18\x04 \x03(\v2\x13.trimtab.v1.PodSpecR\bpodSpecs\"\xd9\x04\n" +
+	"\tpod_specs\x18\x04 \x03(\v2\x13.trimtab.v1.PodSpecR\bpodSpecs\"\x80\x05\n" +
 	"\bPodTable\x12\x14\n" +
 	"\x05count\x18\x01 \x01(\x05R\x05count\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\fR\tnamespace\x12\x14\n" +
@@ -7177,7 +7222,8 @@ const file_trimtab_v1_snapshot_proto_rawDesc = "" +
 	"\n" +
 	"number_key\x18\x14 \x01(\fR\tnumberKey\x12\x16\n" +
 	"\x06number\x18\x15 \x01(\fR\x06number\x12\x1b\n" +
-	"\tpod_group\x18\x16 \x01(\fR\bpodGroup\"X\n" +
+	"\tpod_group\x18\x16 \x01(\fR\bpodGroup\x12%\n" +
+	"\x0enominated_node\x18\x17 \x01(\fR\rnominatedNode\"X\n" +
 	"\bPodPhase\"L\n" +
 	"\x04Code\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\v\n" +
@@ -7185,7 +7231,7 @@ const file_trimtab_v1_snapshot_proto_rawDesc = "" +
 	"\aRUNNING\x10\x02\x12\r\n" +
 	"\tSUCCEEDED\x10\x03\x12\n" +
 	"\n" +
-	"\x06FAILED\x10\x04\"\x9c\f\n" +
+	"\x06FAILED\x10\x04\"\xeb\f\n" +
 	"\aPodSpec\x126\n" +
 	"\brequests\x18\x01 \x03(\v2\x1a.trimtab.v1.ResourceAmountR\brequests\x12:\n" +
 	"\rnode_selector\x18\x02 \x03(\v2\x15.trimtab.v1.LabelPairR\fnodeSelector\x12=\n" +
@@ -7214,7 +7260,9 @@ const file_trimtab_v1_snapshot_proto_rawDesc = "" +
 	"\rnode_features\x18\x17 \x03(\x05R\fnodeFeatures\x12,\n" +
 	"\x06claims\x18\x18 \x03(\v2\x14.trimtab.v1.PodClaimR\x06claims\x12[\n" +
 	"\x18extended_device_requests\x18\x19 \x03(\v2!.trimtab.v1.ExtendedDeviceRequestR\x16extendedDeviceRequests\x12)\n" +
-	"\x10capacity_request\x18P \x01(\x05R\x0fcapacityRequestB\x1d\n" +
+	"\x10capacity_request\x18P \x01(\x05R\x0fcapacityRequest\x12%\n" +
+	"\x0enever_preempts\x18\x1a \x01(\bR\rneverPreempts\x12&\n" +
+	"\x0frequests_by_vpa\x18\x1b \x01(\bR\rrequestsByVpaB\x1d\n" +
 	"\x1b_termination_grace_period_sB\x1c\n" +
 	"\x1a_topology_spread_timeout_sB\x15\n" +
 	"\x13_enable_ds_evictionB\x13\n" +
@@ -7402,7 +7450,7 @@ const file_trimtab_v1_snapshot_proto_rawDesc = "" +
 	"\aHEALTHY\x10\x01\x12\r\n" +
 	"\tUNHEALTHY\x10\x02\x12\x0e\n" +
 	"\n" +
-	"BACKED_OFF\x10\x03\"\xcb\x03\n" +
+	"BACKED_OFF\x10\x03\"\x8a\x04\n" +
 	"\x05Owner\x12\x10\n" +
 	"\x03uid\x18\x01 \x01(\tR\x03uid\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x12\n" +
@@ -7418,7 +7466,8 @@ const file_trimtab_v1_snapshot_proto_rawDesc = "" +
 	"controller\x12\x1f\n" +
 	"\brevision\x18\n" +
 	" \x01(\x03H\x02R\brevision\x88\x01\x01\x12:\n" +
-	"\fpod_template\x18\v \x01(\v2\x17.trimtab.v1.TemplatePodR\vpodTemplateB\x13\n" +
+	"\fpod_template\x18\v \x01(\v2\x17.trimtab.v1.TemplatePodR\vpodTemplate\x12=\n" +
+	"\fpod_requests\x18\f \x03(\v2\x1a.trimtab.v1.ResourceAmountR\vpodRequestsB\x13\n" +
 	"\x11_desired_replicasB\x13\n" +
 	"\x11_current_replicasB\v\n" +
 	"\t_revision\"\xb2\x04\n" +
@@ -7896,53 +7945,54 @@ var file_trimtab_v1_snapshot_proto_depIdxs = []int32{
 	84,  // 60: trimtab.v1.NodeGroup.last_failure_time:type_name -> google.protobuf.Timestamp
 	26,  // 61: trimtab.v1.Owner.selector:type_name -> trimtab.v1.LabelSelector
 	42,  // 62: trimtab.v1.Owner.pod_template:type_name -> trimtab.v1.TemplatePod
-	8,   // 63: trimtab.v1.PodGroup.policy:type_name -> trimtab.v1.PodGroupPolicy.Code
-	9,   // 64: trimtab.v1.PodGroup.disruption_mode:type_name -> trimtab.v1.PodGroupDisruptionMode.Code
-	84,  // 65: trimtab.v1.PodGroup.create_time:type_name -> google.protobuf.Timestamp
-	42,  // 66: trimtab.v1.PodGroup.pod_template:type_name -> trimtab.v1.TemplatePod
-	26,  // 67: trimtab.v1.PodDisruptionBudget.selector:type_name -> trimtab.v1.LabelSelector
-	51,  // 68: trimtab.v1.PodDisruptionBudget.status:type_name -> trimtab.v1.PodDisruptionBudgetStatus
-	54,  // 69: trimtab.v1.ActuationStatus.deletions:type_name -> trimtab.v1.DeletionInProgress
-	55,  // 70: trimtab.v1.ActuationStatus.recent_evictions:type_name -> trimtab.v1.RecentEviction
-	84,  // 71: trimtab.v1.DeletionInProgress.start_time:type_name -> google.protobuf.Timestamp
-	84,  // 72: trimtab.v1.RecentEviction.evict_time:type_name -> google.protobuf.Timestamp
-	14,  // 73: trimtab.v1.SlackRequests.dictionary:type_name -> trimtab.v1.PodDictionary
-	57,  // 74: trimtab.v1.SlackRequests.requests:type_name -> trimtab.v1.SlackRequest
-	22,  // 75: trimtab.v1.SlackRequest.limits:type_name -> trimtab.v1.ResourceAmount
-	59,  // 76: trimtab.v1.Devices.contents:type_name -> trimtab.v1.DeviceContent
-	67,  // 77: trimtab.v1.Devices.device_sets:type_name -> trimtab.v1.DeviceSet
-	68,  // 78: trimtab.v1.Devices.counter_sets:type_name -> trimtab.v1.CounterSets
-	27,  // 79: trimtab.v1.Devices.node_selectors:type_name -> trimtab.v1.NodeSelector
-	69,  // 80: trimtab.v1.Devices.slices:type_name -> trimtab.v1.ResourceSliceTable
-	70,  // 81: trimtab.v1.Devices.classes:type_name -> trimtab.v1.DeviceClass
-	71,  // 82: trimtab.v1.Devices.claim_specs:type_name -> trimtab.v1.DeviceClaimSpec
-	77,  // 83: trimtab.v1.Devices.claims:type_name -> trimtab.v1.ResourceClaimTable
-	78,  // 84: trimtab.v1.Devices.taint_rules:type_name -> trimtab.v1.DeviceTaintRule
-	79,  // 85: trimtab.v1.Devices.templates:type_name -> trimtab.v1.TemplateSlices
-	60,  // 86: trimtab.v1.DeviceContent.attributes:type_name -> trimtab.v1.DeviceAttribute
-	62,  // 87: trimtab.v1.DeviceContent.capacities:type_name -> trimtab.v1.DeviceCapacity
-	64,  // 88: trimtab.v1.DeviceContent.consumed_counters:type_name -> trimtab.v1.CounterSet
-	66,  // 89: trimtab.v1.DeviceContent.taints:type_name -> trimtab.v1.DeviceTaint
-	61,  // 90: trimtab.v1.DeviceAttribute.list_value:type_name -> trimtab.v1.DeviceAttributeList
-	63,  // 91: trimtab.v1.DeviceCapacity.valid_range:type_name -> trimtab.v1.CapacityRange
-	65,  // 92: trimtab.v1.CounterSet.counters:type_name -> trimtab.v1.NamedQuantity
-	64,  // 93: trimtab.v1.CounterSets.sets:type_name -> trimtab.v1.CounterSet
-	72,  // 94: trimtab.v1.DeviceClaimSpec.requests:type_name -> trimtab.v1.DeviceRequest
-	76,  // 95: trimtab.v1.DeviceClaimSpec.constraints:type_name -> trimtab.v1.DeviceConstraint
-	73,  // 96: trimtab.v1.DeviceRequest.alternatives:type_name -> trimtab.v1.DeviceSubRequest
-	10,  // 97: trimtab.v1.DeviceSubRequest.mode:type_name -> trimtab.v1.DeviceAllocationMode.Code
-	75,  // 98: trimtab.v1.DeviceSubRequest.tolerations:type_name -> trimtab.v1.DeviceToleration
-	65,  // 99: trimtab.v1.DeviceSubRequest.capacities:type_name -> trimtab.v1.NamedQuantity
-	66,  // 100: trimtab.v1.DeviceTaintRule.taint:type_name -> trimtab.v1.DeviceTaint
-	80,  // 101: trimtab.v1.TemplateSlices.slices:type_name -> trimtab.v1.TemplateSlice
-	14,  // 102: trimtab.v1.CapacityRequests.dictionary:type_name -> trimtab.v1.PodDictionary
-	82,  // 103: trimtab.v1.CapacityRequests.requests:type_name -> trimtab.v1.CapacityRequest
-	83,  // 104: trimtab.v1.CapacityRequest.pod_sets:type_name -> trimtab.v1.CapacityPodSet
-	105, // [105:105] is the sub-list for method output_type
-	105, // [105:105] is the sub-list for method input_type
-	105, // [105:105] is the sub-list for extension type_name
-	105, // [105:105] is the sub-list for extension extendee
-	0,   // [0:105] is the sub-list for field type_name
+	22,  // 63: trimtab.v1.Owner.pod_requests:type_name -> trimtab.v1.ResourceAmount
+	8,   // 64: trimtab.v1.PodGroup.policy:type_name -> trimtab.v1.PodGroupPolicy.Code
+	9,   // 65: trimtab.v1.PodGroup.disruption_mode:type_name -> trimtab.v1.PodGroupDisruptionMode.Code
+	84,  // 66: trimtab.v1.PodGroup.create_time:type_name -> google.protobuf.Timestamp
+	42,  // 67: trimtab.v1.PodGroup.pod_template:type_name -> trimtab.v1.TemplatePod
+	26,  // 68: trimtab.v1.PodDisruptionBudget.selector:type_name -> trimtab.v1.LabelSelector
+	51,  // 69: trimtab.v1.PodDisruptionBudget.status:type_name -> trimtab.v1.PodDisruptionBudgetStatus
+	54,  // 70: trimtab.v1.ActuationStatus.deletions:type_name -> trimtab.v1.DeletionInProgress
+	55,  // 71: trimtab.v1.ActuationStatus.recent_evictions:type_name -> trimtab.v1.RecentEviction
+	84,  // 72: trimtab.v1.DeletionInProgress.start_time:type_name -> google.protobuf.Timestamp
+	84,  // 73: trimtab.v1.RecentEviction.evict_time:type_name -> google.protobuf.Timestamp
+	14,  // 74: trimtab.v1.SlackRequests.dictionary:type_name -> trimtab.v1.PodDictionary
+	57,  // 75: trimtab.v1.SlackRequests.requests:type_name -> trimtab.v1.SlackRequest
+	22,  // 76: trimtab.v1.SlackRequest.limits:type_name -> trimtab.v1.ResourceAmount
+	59,  // 77: trimtab.v1.Devices.contents:type_name -> trimtab.v1.DeviceContent
+	67,  // 78: trimtab.v1.Devices.device_sets:type_name -> trimtab.v1.DeviceSet
+	68,  // 79: trimtab.v1.Devices.counter_sets:type_name -> trimtab.v1.CounterSets
+	27,  // 80: trimtab.v1.Devices.node_selectors:type_name -> trimtab.v1.NodeSelector
+	69,  // 81: trimtab.v1.Devices.slices:type_name -> trimtab.v1.ResourceSliceTable
+	70,  // 82: trimtab.v1.Devices.classes:type_name -> trimtab.v1.DeviceClass
+	71,  // 83: trimtab.v1.Devices.claim_specs:type_name -> trimtab.v1.DeviceClaimSpec
+	77,  // 84: trimtab.v1.Devices.claims:type_name -> trimtab.v1.ResourceClaimTable
+	78,  // 85: trimtab.v1.Devices.taint_rules:type_name -> trimtab.v1.DeviceTaintRule
+	79,  // 86: trimtab.v1.Devices.templates:type_name -> trimtab.v1.TemplateSlices
+	60,  // 87: trimtab.v1.DeviceContent.attributes:type_name -> trimtab.v1.DeviceAttribute
+	62,  // 88: trimtab.v1.DeviceContent.capacities:type_name -> trimtab.v1.DeviceCapacity
+	64,  // 89: trimtab.v1.DeviceContent.consumed_counters:type_name -> trimtab.v1.CounterSet
+	66,  // 90: trimtab.v1.DeviceContent.taints:type_name -> trimtab.v1.DeviceTaint
+	61,  // 91: trimtab.v1.DeviceAttribute.list_value:type_name -> trimtab.v1.DeviceAttributeList
+	63,  // 92: trimtab.v1.DeviceCapacity.valid_range:type_name -> trimtab.v1.CapacityRange
+	65,  // 93: trimtab.v1.CounterSet.counters:type_name -> trimtab.v1.NamedQuantity
+	64,  // 94: trimtab.v1.CounterSets.sets:type_name -> trimtab.v1.CounterSet
+	72,  // 95: trimtab.v1.DeviceClaimSpec.requests:type_name -> trimtab.v1.DeviceRequest
+	76,  // 96: trimtab.v1.DeviceClaimSpec.constraints:type_name -> trimtab.v1.DeviceConstraint
+	73,  // 97: trimtab.v1.DeviceRequest.alternatives:type_name -> trimtab.v1.DeviceSubRequest
+	10,  // 98: trimtab.v1.DeviceSubRequest.mode:type_name -> trimtab.v1.DeviceAllocationMode.Code
+	75,  // 99: trimtab.v1.DeviceSubRequest.tolerations:type_name -> trimtab.v1.DeviceToleration
+	65,  // 100: trimtab.v1.DeviceSubRequest.capacities:type_name -> trimtab.v1.NamedQuantity
+	66,  // 101: trimtab.v1.DeviceTaintRule.taint:type_name -> trimtab.v1.DeviceTaint
+	80,  // 102: trimtab.v1.TemplateSlices.slices:type_name -> trimtab.v1.TemplateSlice
+	14,  // 103: trimtab.v1.CapacityRequests.dictionary:type_name -> trimtab.v1.PodDictionary
+	82,  // 104: trimtab.v1.CapacityRequests.requests:type_name -> trimtab.v1.CapacityRequest
+	83,  // 105: trimtab.v1.CapacityRequest.pod_sets:type_name -> trimtab.v1.CapacityPodSet
+	106, // [106:106] is the sub-list for method output_type
+	106, // [106:106] is the sub-list for method input_type
+	106, // [106:106] is the sub-list for extension type_name
+	106, // [106:106] is the sub-list for extension extendee
+	0,   // [0:106] is the sub-list for field type_name
 }
 
 func init() { file_trimtab_v1_snapshot_proto_init() }

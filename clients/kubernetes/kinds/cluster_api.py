@@ -6,14 +6,16 @@ from typing import Final
 
 from msgspec import Struct, field
 
-DELETE_MACHINE: Final = "cluster.x-k8s.io/delete-machine"
+from trimtab.clients.kubernetes.signals import cluster_autoscaler
+
+DELETE_MACHINE: Final = cluster_autoscaler.DELETE_MACHINE.key
 
 
 class MachineLabels(Struct, gc=False):
     """The labels that name the group of a Machine."""
 
-    deployment: str = field(default="", name="cluster.x-k8s.io/deployment-name")
-    pool: str = field(default="", name="cluster.x-k8s.io/pool-name")
+    deployment: str = field(default="", name=cluster_autoscaler.DEPLOYMENT_NAME.key)
+    pool: str = field(default="", name=cluster_autoscaler.POOL_NAME.key)
 
 
 class MachineAnnotations(Struct, gc=False):

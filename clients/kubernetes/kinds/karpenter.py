@@ -63,11 +63,26 @@ class NodePoolSpec(Struct, rename="camel", gc=False):
     replicas: Int | None = None
 
 
+class PoolCondition(Struct, gc=False):
+    """A condition of a NodePool."""
+
+    type: str | None = None
+    status: str | None = None
+    message: str | None = None
+
+
+class NodePoolStatus(Struct, gc=False):
+    """`status` of a NodePool."""
+
+    conditions: list[PoolCondition] | None = None
+
+
 class NodePool(Struct, gc=False):
     """A NodePool: nodes of any offering that its requirements allow."""
 
     metadata: ObjectMeta | None = None
     spec: NodePoolSpec | None = None
+    status: NodePoolStatus | None = None
 
 
 class NodeClaimStatus(Struct, rename="camel", gc=False):

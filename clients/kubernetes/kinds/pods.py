@@ -14,32 +14,30 @@ from trimtab.clients.kubernetes.kinds.metadata import (
     Quantities,
     Time,
 )
+from trimtab.clients.kubernetes.signals import cluster_autoscaler, gangs, karpenter, ours, well_known
 
 
 class PodAnnotations(Struct, gc=False, omit_defaults=True):
     """The annotations of a pod that are read; all others are skipped."""
 
-    safe_to_evict: str | None = field(default=None, name="cluster-autoscaler.kubernetes.io/safe-to-evict")
-    safe_to_evict_local_volumes: str | None = field(
-        default=None, name="cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
-    )
-    enable_ds_eviction: str | None = field(default=None, name="cluster-autoscaler.kubernetes.io/enable-ds-eviction")
-    daemonset_pod: str | None = field(default=None, name="cluster-autoscaler.kubernetes.io/daemonset-pod")
-    deletion_cost: str | None = field(default=None, name="controller.kubernetes.io/pod-deletion-cost")
-    mirror: str | None = field(default=None, name="kubernetes.io/config.mirror")
-    scale_up_delay: str | None = field(default=None, name="cluster-autoscaler.kubernetes.io/pod-scale-up-delay")
-    topology_spread_timeout: str | None = field(default=None, name="zalando.org/topology-spread-timeout")
-    slack: str | None = field(default=None, name="trimtab.dev/slack")
-    slack_ignore: str | None = field(default=None, name="trimtab.dev/slack-ignore")
-    do_not_disrupt: str | None = field(default=None, name="karpenter.sh/do-not-disrupt")
-    disruption_cost: str | None = field(default=None, name="karpenter.sh/disruption-cost")
-    volcano_group: str | None = field(default=None, name="scheduling.k8s.io/group-name")
-    kueue_total: str | None = field(default=None, name="kueue.x-k8s.io/pod-group-total-count")
-    autoscaling_cost: str | None = field(default=None, name="node-autoscaling.kubernetes.io/disruption-cost")
-    capacity_request: str | None = field(default=None, name="autoscaling.x-k8s.io/consume-provisioning-request")
-    old_capacity_request: str | None = field(
-        default=None, name="cluster-autoscaler.kubernetes.io/consume-provisioning-request"
-    )
+    safe_to_evict: str | None = field(default=None, name=cluster_autoscaler.SAFE_TO_EVICT.key)
+    safe_to_evict_local_volumes: str | None = field(default=None, name=cluster_autoscaler.SAFE_TO_EVICT_VOLUMES.key)
+    enable_ds_eviction: str | None = field(default=None, name=cluster_autoscaler.DS_EVICTION.key)
+    daemonset_pod: str | None = field(default=None, name=cluster_autoscaler.DAEMONSET_POD.key)
+    deletion_cost: str | None = field(default=None, name=well_known.POD_DELETION_COST.key)
+    mirror: str | None = field(default=None, name=well_known.MIRROR.key)
+    scale_up_delay: str | None = field(default=None, name=cluster_autoscaler.POD_SCALE_UP_DELAY.key)
+    topology_spread_timeout: str | None = field(default=None, name=cluster_autoscaler.SPREAD_TIMEOUT.key)
+    slack: str | None = field(default=None, name=ours.SLACK.key)
+    slack_ignore: str | None = field(default=None, name=ours.SLACK_IGNORE.key)
+    do_not_disrupt: str | None = field(default=None, name=karpenter.DO_NOT_DISRUPT.key)
+    disruption_cost: str | None = field(default=None, name=karpenter.DISRUPTION_COST.key)
+    volcano_group: str | None = field(default=None, name=gangs.VOLCANO_GROUP.key)
+    kueue_total: str | None = field(default=None, name=gangs.KUEUE_TOTAL.key)
+    autoscaling_cost: str | None = field(default=None, name=well_known.AUTOSCALING_DISRUPTION_COST.key)
+    vpa_updates: str | None = field(default=None, name=well_known.VPA_UPDATES.key)
+    capacity_request: str | None = field(default=None, name=cluster_autoscaler.CONSUME_REQUEST.key)
+    old_capacity_request: str | None = field(default=None, name=cluster_autoscaler.OLD_CONSUME_REQUEST.key)
 
 
 class PodMeta(Struct, rename="camel", gc=False, omit_defaults=True):
@@ -276,6 +274,7 @@ class PodSpec(Struct, rename="camel", gc=False, omit_defaults=True):
     host_users: bool | None = None
     priority: Int | None = None
     priority_class_name: str | None = None
+    preemption_policy: str | None = None
     scheduler_name: str | None = None
     restart_policy: str | None = None
     termination_grace_period_seconds: Int | None = None
@@ -341,6 +340,7 @@ class PodStatus(Struct, rename="camel", gc=False, omit_defaults=True):
     container_statuses: list[ContainerStatus] | None = None
     init_container_statuses: list[ContainerStatus] | None = None
     start_time: Time | None = None
+    nominated_node_name: str | None = None
     resource_claim_statuses: list[ResourceClaimMade] | None = None
 
 

@@ -10,8 +10,8 @@ from trimtab.clients.kubernetes.signals.signal import (
     Signal,
     SignalValues,
     annotation,
+    exactly,
     label,
-    matches,
     taint,
 )
 
@@ -20,7 +20,7 @@ _RULES: Final = "Cluster Autoscaler, simulator/drainability"
 _REQUESTS: Final = "Cluster Autoscaler, provisioningrequest"
 _STARTUP: Final = "the node is not ready: no room, upcoming while it may still be starting; new nodes do not have it"
 _CLUSTER_API: Final = "Cluster Autoscaler, cloudprovider/clusterapi"
-_DURATION: Final = SignalValues("a Go duration, such as `10m`", matches(r"[+-]?([0-9.]+(ns|us|µs|ms|s|m|h))+|0"))
+_DURATION: Final = SignalValues("a Go duration, such as `10m`; others with a note")
 
 # Taints of nodes
 TO_BE_DELETED: Final = taint(
@@ -67,8 +67,8 @@ DELAY_DELETION: Final = annotation(
 SAFE_TO_EVICT: Final = annotation(
     "cluster-autoscaler.kubernetes.io/safe-to-evict",
     "Pod",
-    TRUE_OR_FALSE,
-    "`true`: the pod may be evicted whatever other rules say; `false`: its node stays in scale-down and replacement",
+    exactly("true", "false", "on-completion"),
+    "`true`: the pod may be evicted whatever other rules say; `false`: its node stays; `on-completion`: until it ends",
     _RULES,
 )
 SAFE_TO_EVICT_VOLUMES: Final = annotation(
@@ -163,6 +163,13 @@ GROUP_OPTIONS: Final = annotation(
     "MachineDeployment, MachinePool",
     ANY,
     "options of the group's scale-down",
+    _CLUSTER_API,
+)
+CSI_DRIVERS: Final = annotation(
+    "capacity.cluster-autoscaler.kubernetes.io/csi-driver",
+    "NodeGroup, spec.template",
+    SignalValues("`DRIVER=COUNT`, several with commas"),
+    "how many volumes of each CSI driver a new node of the group attaches",
     _CLUSTER_API,
 )
 TEMPLATE_CAPACITY: Final = annotation(

@@ -10,6 +10,7 @@ from trimtab.clients.kubernetes.signals.signal import (
     Signal,
     SignalValues,
     annotation,
+    condition,
     exactly,
     finalizer,
     label,
@@ -68,6 +69,14 @@ TERMINATION: Final = finalizer(
     "Karpenter, termination",
 )
 PREFIX: Final = label("karpenter.sh/", "Node", ANY, "labels of Karpenter that right-sizing does not copy", _LABELS)
+
+POOL_READY: Final = condition(
+    "Ready",
+    "NodePool",
+    exactly("True", "False", "Unknown"),
+    "`False`: the pool gets no new nodes",
+    "Karpenter, provisioner",
+)
 
 AWS_PREFIX: Final = label("karpenter.k8s.aws/", "NodePool", ANY, OF_MACHINES, _LABELS)
 AWS_INSTANCE: Final = label("karpenter.k8s.aws/instance-", "NodePool", ANY, OF_MACHINES, _LABELS)

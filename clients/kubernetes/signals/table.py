@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from trimtab.clients.kubernetes.signals import clouds, cluster_autoscaler, gangs, karpenter, own, well_known
+from trimtab.clients.kubernetes.signals import clouds, cluster_autoscaler, gangs, karpenter, ours, well_known
 from trimtab.clients.kubernetes.signals.signal import LEAVING, TAINT, Signal
 
 SECTIONS: Final[tuple[tuple[str, tuple[Signal, ...]], ...]] = (
@@ -12,9 +12,17 @@ SECTIONS: Final[tuple[tuple[str, tuple[Signal, ...]], ...]] = (
     ("Karpenter", karpenter.SIGNALS),
     ("Clouds", clouds.SIGNALS),
     ("Kueue and Volcano", gangs.SIGNALS),
-    ("Trimtab", own.SIGNALS),
+    ("Trimtab", ours.SIGNALS),
 )
 SIGNALS: Final = tuple(row for _, rows in SECTIONS for row in rows)
+SPOT_LABELS: Final = {
+    karpenter.CAPACITY_TYPE.key: "spot",
+    clouds.EKS_CAPACITY_TYPE.key: "SPOT",
+    clouds.GKE_SPOT.key: "true",
+    clouds.GKE_PREEMPTIBLE.key: "true",
+    clouds.AZURE_PRIORITY.key: "spot",
+}
+"""Label and value of a node that may be interrupted."""
 _LEAVING_TAINTS: Final = [row for row in SIGNALS if row.kind == TAINT and row.effect == LEAVING]
 _LEAVING_KEYS: Final = frozenset(row.key for row in _LEAVING_TAINTS if not row.is_prefix)
 _LEAVING_PREFIXES: Final = tuple(row.key for row in _LEAVING_TAINTS if row.is_prefix)

@@ -242,6 +242,29 @@ SPEC_UNSCHEDULABLE: Final = field_of(
 SCHEDULING_GATES: Final = field_of(
     "spec.schedulingGates", "Pod", PRESENT, "the pod does not wait for room yet", "Kubernetes, SchedulingGates"
 )
+NOMINATED_NODE: Final = field_of(
+    "status.nominatedNodeName",
+    "Pod",
+    SignalValues("the name of a node"),
+    "the node holds room for the pod and stays, if the pod fits once pods of lower priority and terminating ones are "
+    "gone; else it waits as any other",
+    "Kubernetes, scheduler",
+)
+PREEMPTION_POLICY: Final = field_of(
+    "spec.preemptionPolicy",
+    "Pod",
+    exactly("Never", "PreemptLowerPriority"),
+    "`Never`: expendable pods do not give way to it",
+    "Kubernetes, scheduler",
+)
+VPA_UPDATES: Final = annotation(
+    "vpaUpdates",
+    "Pod",
+    PRESENT,
+    "a VerticalPodAutoscaler sets the requests of the pod, and of the one in its place: those of the controller's "
+    "template do not count",
+    "Kubernetes, Vertical Pod Autoscaler",
+)
 POD_SCHEDULED: Final = condition(
     "PodScheduled",
     "Pod",

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from trimtab.clients.kubernetes.object_files import Object
+from trimtab.clients.kubernetes.signals import well_known
 from trimtab.clients.simulation.cluster.objects import controller_of, desired_replicas, made_uid
 from trimtab.clients.simulation.cluster.pod_groups import SchedulingTurn, fitting_kind, place
 from trimtab.clients.simulation.cluster.pods import RECREATED_KINDS, SimulatedPod, format_time
@@ -22,7 +23,7 @@ from trimtab.clients.simulation.cluster.volumes import csi_node
 
 # Letters of generated name suffixes; they cannot form words.
 SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
-HOSTNAME_LABEL = "kubernetes.io/hostname"
+HOSTNAME_LABEL = well_known.HOSTNAME.key
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,13 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from trimtab.clients.kubernetes.object_files import Object
 from trimtab.clients.kubernetes.selectors import selects_node
+from trimtab.clients.kubernetes.signals import well_known
 from trimtab.clients.simulation.cluster.objects import labels_of, made_uid
 from trimtab.clients.simulation.cluster.pods import SimulatedPod
 from trimtab.clients.simulation.cluster.scheduler import NodeInfo
 
-ZONE: Final = "topology.kubernetes.io/zone"
-BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
+ZONE: Final = well_known.ZONE.key
+BIND_COMPLETED: Final = well_known.BIND_COMPLETED.key
 IMMEDIATE: Final = "Immediate"
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from trimtab.clients.kubernetes.selectors import selects
+from trimtab.clients.kubernetes.signals import well_known
 from trimtab.clients.simulation.cluster.pods import SimulatedPod
 
-HOSTNAME: Final = "kubernetes.io/hostname"
-ZONE: Final = "topology.kubernetes.io/zone"
+HOSTNAME: Final = well_known.HOSTNAME.key
+ZONE: Final = well_known.ZONE.key
 _SPREAD_KINDS: Final = frozenset({"ReplicaSet", "ReplicationController", "StatefulSet"})
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"

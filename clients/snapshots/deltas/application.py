@@ -15,7 +15,7 @@ from trimtab.clients.snapshots.deltas.renumbering import NewIndices, renumber
 from trimtab.v1 import snapshot_pb2 as pb
 
 _INT32: Final = "<i4"
-_STRINGS: Final = ("namespace", "node", "owner", "pinned_node", "pod_group")
+_STRINGS: Final = ("namespace", "node", "owner", "pinned_node", "pod_group", "nominated_node")
 _PLAIN: Final = {"created": "<i8", "deletion": "<i8", "phase": "u1", "flags": "u1", "deletion_cost": _INT32}
 
 
@@ -144,8 +144,8 @@ class _AppendedIndices:
         own = type(row)()
         own.CopyFrom(row)
         renumber(own, self._numbers)
-        if isinstance(own, pb.PodSpec):
-            for request in own.requests:
+        if isinstance(own, (pb.PodSpec, pb.Owner)):
+            for request in own.requests if isinstance(own, pb.PodSpec) else own.pod_requests:
                 request.resource = self._resources[request.resource]
         if isinstance(own, pb.Node):
             self._put_amounts_in_order(own)

@@ -171,6 +171,7 @@ class _Reading:
                 self._references("owner", strings),
                 self._references("pinned_node", strings),
                 self._references("pod_group", strings),
+                self._references("nominated_node", strings),
                 self._plain("created", "<i8"),
                 self._plain("deletion", "<i8"),
                 self._plain("phase", "u1"),

@@ -14,7 +14,7 @@ from trimtab.clients.snapshots.deltas.pod_columns import Int64
 from trimtab.clients.snapshots.deltas.renumbering import NewIndices, renumber
 from trimtab.v1 import snapshot_pb2 as pb
 
-_STRINGS = ("namespace", "node", "owner", "pinned_node", "pod_group")
+_STRINGS = ("namespace", "node", "owner", "pinned_node", "pod_group", "nominated_node")
 _PLAIN = {
     "name_lengths": "<i4",
     "uid_lengths": "<i4",

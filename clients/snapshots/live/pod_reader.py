@@ -1,9 +1,9 @@
 """Convert encoded pods to rows: the parts that the pods of one workload share are converted once.
 
 Some fields of a row are copied from the pod (names, times, labels, the node, names of claims, the claims of devices
-that were made for it, the one node that a pod is pinned to, its deletion cost, numbers in annotations). They are
-removed from the message, or replaced by placeholders. The rest of the message is the key of a cached row, into which
-the fields are copied.
+that were made for it, the nodes that it is pinned to and nominated for, its deletion cost, numbers in annotations).
+They are removed from the message, or replaced by placeholders. The rest of the message is the key of a cached row, into
+which the fields are copied.
 `trimtab.clients.snapshots.objects.pod_rows` alone decides what a row contains, as for files; a property test compares
 the two.
 """
@@ -15,6 +15,7 @@ from google.protobuf.message import DecodeError
 
 from trimtab.clients.kubernetes.envelope import parsed
 from trimtab.clients.kubernetes.kinds.pods import Pod, PodAnnotations
+from trimtab.clients.kubernetes.signals import well_known
 from trimtab.clients.snapshots.live.objects import json_names, to_struct
 from trimtab.clients.snapshots.objects.annotated_numbers import (
     DISRUPTION_COSTS,
@@ -35,7 +36,7 @@ MOST_KEPT = 50_000
 PLACEHOLDER = "\x00"
 """Replaces names; no name in Kubernetes contains it."""
 _NODE_NAME = "metadata.name"
-_COST = meta_pb2.StringEntry(key="controller.kubernetes.io/pod-deletion-cost").SerializeToString()
+_COST = meta_pb2.StringEntry(key=well_known.POD_DELETION_COST.key).SerializeToString()
 _DO_NOT_DISRUPT = meta_pb2.StringEntry(key=DO_NOT_DISRUPT).SerializeToString()
 _ANNOTATIONS = tuple(meta_pb2.StringEntry(key=name).SerializeToString() for name in json_names(PodAnnotations))
 """First bytes of the encoded annotations that are read: their key comes first."""
@@ -101,6 +102,7 @@ class PodRowBuilder:
             meta.namespace,
         )
         pod.ClearField("metadata")
+        nominated = "" if node else pod.status.nominated_node_name
         made = _take_own_status(pod.status)
         key = (pod.SerializeToString(), namespace, volumes.kept, owners, annotations)
         shared = self._rows.get(key)
@@ -126,6 +128,7 @@ class PodRowBuilder:
                 mounts if mounts is NOTHING else _with_claims(mounts, volumes.claims, name),
                 _made(shared.claims, made) if made else shared.claims,
                 shared.group or self._kueue.get(labels, ""),
+                strings.setdefault(nominated, nominated),
                 shared.spec_key,
                 shared.pod,
                 numbers,
@@ -261,6 +264,7 @@ def _take_own_status(status: core_pb2.PodStatus) -> dict[str, str] | None:
     """Remove what differs in each pod; return the names of the claims that were made for it, by name within the pod."""
     made = None
     status.ClearField("start_time")
+    status.ClearField("nominated_node_name")
     if status.resource_claim_statuses:
         made = {one.name: one.resource_claim_name for one in status.resource_claim_statuses}
         status.ClearField("resource_claim_statuses")

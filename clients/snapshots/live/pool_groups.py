@@ -6,7 +6,7 @@ from typing import Protocol
 from trimtab.clients.kubernetes.kinds.nodes import NodeGroup
 from trimtab.clients.snapshots.live.watched_objects import WatchedObjects
 from trimtab.clients.snapshots.objects.karpenter.offers import MachineOffer
-from trimtab.clients.snapshots.objects.karpenter.pool_settings import with_pool_settings
+from trimtab.clients.snapshots.objects.karpenter.pool_settings import has_pools, with_pool_settings
 from trimtab.clients.snapshots.objects.karpenter.pools import KarpenterObjects, PoolGroups, pool_groups
 from trimtab.v1 import actuator_pb2, plan_pb2
 
@@ -52,9 +52,11 @@ class LivePoolGroups:
                 self._warn(text)
         return (*declared, *found.groups)
 
+    @property
+    def are_there(self) -> bool:
+        """Whether the cluster had NodePools in the last call: they say which nodes may come, and no label does."""
+        return has_pools(self._settings)
+
     def settings(self, given: plan_pb2.PlanSettings) -> plan_pb2.PlanSettings:
-        """Return settings completed by what the pools of the last call ask; their budgets ask for no replacement."""
-        merged = with_pool_settings(given, self._settings)
-        if not given.HasField("replacement"):
-            merged.ClearField("replacement")
-        return merged
+        """Return settings completed by what the pools of the last call ask."""
+        return with_pool_settings(given, self._settings)

@@ -12,13 +12,14 @@ import msgspec
 
 from trimtab.clients.kubernetes.kinds.pods import Pod, PodAnnotations, PodMeta
 from trimtab.clients.kubernetes.object_errors import FieldError
+from trimtab.clients.kubernetes.signals import karpenter, well_known
 from trimtab.clients.snapshots.objects.times import go_duration_ns, usable_s
 
 Numbers = tuple[tuple[str, float], ...]
 """(key of the annotation, its number or NaN), sorted by key."""
-DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
+DO_NOT_DISRUPT: Final = karpenter.DO_NOT_DISRUPT.key
 """Its number: Unix seconds until when the pod is not to be disrupted, NaN = always."""
-DISRUPTION_COSTS: Final = ("karpenter.sh/disruption-cost", "node-autoscaling.kubernetes.io/disruption-cost")
+DISRUPTION_COSTS: Final = (karpenter.DISRUPTION_COST.key, well_known.AUTOSCALING_DISRUPTION_COST.key)
 """Read from every pod, whatever the caller asks for."""
 _LONGEST = 64
 _SECOND_NS = 1_000_000_000

@@ -20,6 +20,7 @@ from trimtab.clients.kubernetes.kinds.nodes import CSINode, Node
 from trimtab.clients.kubernetes.kinds.pods import Pod
 from trimtab.clients.kubernetes.object_errors import FieldError, ObjectError
 from trimtab.clients.kubernetes.registry import BY_KIND, CONTROLLERS
+from trimtab.clients.kubernetes.signals.well_known import NAMESPACE_NAME
 from trimtab.clients.rpc.collection import collection_paused
 from trimtab.clients.snapshots.objects.absent import absent_notes
 from trimtab.clients.snapshots.objects.admission import pod_of_template
@@ -33,7 +34,6 @@ from trimtab.clients.snapshots.objects.karpenter.offers import MachineOffer
 from trimtab.clients.snapshots.objects.karpenter.pools import KarpenterObjects, nodes_of_deleted_claims, pool_groups
 from trimtab.clients.snapshots.objects.kubelet_versions import minor_of_kubelets
 from trimtab.clients.snapshots.objects.migration import Migration
-from trimtab.clients.snapshots.objects.misplaced_annotations import misplaced_annotation_notes
 from trimtab.clients.snapshots.objects.node_groups import Membership, group_row, shared_node_error, size_notes
 from trimtab.clients.snapshots.objects.nodes import node_notes, node_row, resource_names, unreported_note
 from trimtab.clients.snapshots.objects.not_read import not_read_notes
@@ -51,6 +51,7 @@ from trimtab.clients.snapshots.objects.pod_rows import PodRow, pod_row, successo
 from trimtab.clients.snapshots.objects.pod_specs import PodSpecTable, PriorityClasses
 from trimtab.clients.snapshots.objects.pods import PodColumnsBuilder
 from trimtab.clients.snapshots.objects.slack_requests import slack_requests
+from trimtab.clients.snapshots.objects.value_notes import value_notes
 from trimtab.clients.snapshots.objects.volumes import Storage
 from trimtab.v1 import plan_pb2
 from trimtab.v1 import snapshot_pb2 as pb
@@ -59,7 +60,6 @@ from trimtab.words import counted
 Progress = Callable[[int, int], None]
 """Called with (done, total), in one unit of work for the whole call; the last call has done == total."""
 
-NAME_LABEL = "kubernetes.io/metadata.name"
 _SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 _STEP = 4096
 
@@ -207,7 +207,7 @@ class _Builder:
             self._snapshot.capacity_requests.CopyFrom(requests)
 
     def _note_absent_kinds(self) -> None:
-        self._notes += [*absent_notes(self._objects, self._snapshot), *misplaced_annotation_notes(self._objects)]
+        self._notes += [*absent_notes(self._objects, self._snapshot), *value_notes(self._objects)]
 
     def _of(self, kind: str) -> list[Any]:
         return self._sorted.get(kind, [])
@@ -284,10 +284,10 @@ class _Builder:
         leaving = nodes_of_deleted_claims(self._of("NodeClaim"))
         for name, node in nodes.items():
             with self._naming("Node", node):
-                row = node_row(node, limits.get(name), self._dictionary, self._required_drivers)
-            row.node_group = group_of.get(name, "")
-            row.being_deleted |= name in leaving
-            self._snapshot.nodes.append(row)
+                found = node_row(node, limits.get(name), self._dictionary, self._required_drivers)
+            found.node_group = group_of.get(name, "")
+            found.being_deleted |= name in leaving
+            self._snapshot.nodes.append(found)
         self._notes.extend(node_notes(nodes.values(), self._snapshot.nodes))
         self._note_unreported(nodes)
 
@@ -357,7 +357,7 @@ class _Builder:
     def _namespaces(self) -> None:
         for one in self._of("Namespace"):
             name = one.metadata.name
-            labels = {NAME_LABEL: name} | (one.metadata.labels or {})
+            labels = {NAMESPACE_NAME.key: name} | (one.metadata.labels or {})
             self._snapshot.namespaces.append(pb.Namespace(name=name, label_set=self._dictionary.label_set(labels)))
 
 

@@ -15,10 +15,11 @@ from typing import NamedTuple
 from trimtab.clients.kubernetes.kinds.nodes import CSINode
 from trimtab.clients.kubernetes.kinds.storage import VolumeSpec
 from trimtab.clients.kubernetes.selectors import IN, NODE_NAME_FIELD, NOT_IN, Requirements, Terms
+from trimtab.clients.kubernetes.signals import clouds, well_known
 
-ANNOTATION = "storage.alpha.kubernetes.io/migrated-plugins"
-ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
-OLD_ZONE, OLD_REGION = "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region"
+ANNOTATION = well_known.MIGRATED_PLUGINS.key
+ZONE, REGION = well_known.ZONE.key, well_known.REGION.key
+OLD_ZONE, OLD_REGION = well_known.OLD_ZONE.key, well_known.OLD_REGION.key
 SEVERAL = "__"
 """Separator of the zones in a label that names several."""
 
@@ -33,9 +34,9 @@ DRIVERS = {
 """The driver of each plugin that the scheduler treats as migrated."""
 PLUGINS = {driver: plugin for plugin, driver in DRIVERS.items()}
 _ZONE_KEYS = {
-    EBS: "topology.ebs.csi.aws.com/zone",
-    GCE_PD: "topology.gke.io/zone",
-    CINDER: "topology.cinder.csi.openstack.org/zone",
+    EBS: clouds.AWS_EBS_ZONE.key,
+    GCE_PD: clouds.GKE_ZONE.key,
+    CINDER: clouds.CINDER_ZONE.key,
 }
 """The label by which a driver names zones; volumes of other drivers keep their terms."""
 _EBS_ID = re.compile(r"aws://[^/]*/+vol-[^/]*/*\Z")

@@ -4,14 +4,17 @@ Source: core/v1; kube-scheduler nodevolumelimits (a driver without `allocatable.
 eligibility (annotations).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from trimtab.clients.kubernetes.kinds.metadata import ObjectMeta, Quantities
 from trimtab.clients.kubernetes.kinds.nodes import CSINode, Node, NodeSpec, NodeStatus
-from trimtab.clients.kubernetes.object_errors import below
+from trimtab.clients.kubernetes.object_errors import FieldError, below
 from trimtab.clients.kubernetes.pod_requests import amounts
 from trimtab.clients.kubernetes.quantities import MOST_OF_A_NODE, amount_of
-from trimtab.clients.snapshots.objects.annotated_numbers import DO_NOT_DISRUPT
+from trimtab.clients.kubernetes.signals.cluster_autoscaler import CSI_DRIVERS, DELAY_DELETION, SCALE_DOWN_DISABLED
+from trimtab.clients.kubernetes.signals.karpenter import DO_NOT_DISRUPT
+from trimtab.clients.kubernetes.signals.ours import STEERED
+from trimtab.clients.kubernetes.signals.well_known import NODE_READY
 from trimtab.clients.snapshots.objects.csi_drivers import NO_DRIVERS, volume_drivers
 from trimtab.clients.snapshots.objects.dictionary import Dictionary
 from trimtab.clients.snapshots.objects.placement_rules import taints
@@ -19,12 +22,14 @@ from trimtab.clients.snapshots.objects.times import timestamp
 from trimtab.v1 import snapshot_pb2 as pb
 from trimtab.words import counted
 
-SCALE_DOWN_DISABLED = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
-STEERED = "trimtab.dev/steered"
-"""Marks a node that `trimtab steer` protects: the annotation named by its value comes from a plan, not from an
-operator, and must not influence the next plan."""
-DELAY_DELETION_PREFIX = "delay-deletion.cluster-autoscaler.kubernetes.io/"
 _HAVE = ("has", "have")
+IN_TREE_LIMITS = {
+    "aws-ebs": "ebs.csi.aws.com",
+    "azure-disk": "disk.csi.azure.com",
+    "cinder": "cinder.csi.openstack.org",
+    "gce-pd": "pd.csi.storage.gke.io",
+}
+"""Resources with attach limits that do not name the driver."""
 
 
 def node_row(
@@ -38,7 +43,8 @@ def node_row(
     """
     meta, spec, status = node.metadata or ObjectMeta(), node.spec or NodeSpec(), node.status or NodeStatus()
     annotations = meta.annotations or {}
-    conditions = [one for one in status.conditions or () if one.type == "Ready"]
+    is_steered = STEERED.key in annotations
+    conditions = [one for one in status.conditions or () if one.type == NODE_READY.key]
     row = pb.Node(
         name=meta.name or "",
         provider_id=spec.provider_id or "",
@@ -46,9 +52,9 @@ def node_row(
         ready=any(one.status == "True" for one in conditions),
         ready_transition_time=timestamp(conditions[-1].last_transition_time) if conditions else None,
         create_time=timestamp(meta.creation_timestamp),
-        scale_down_disabled=_is_protected(annotations),
-        do_not_disrupt=annotations.get(DO_NOT_DISRUPT) == "true" and STEERED not in annotations,
-        deletion_delayed=any(key.startswith(DELAY_DELETION_PREFIX) for key in annotations),
+        scale_down_disabled=annotations.get(SCALE_DOWN_DISABLED.key) == "true" and not is_steered,
+        do_not_disrupt=annotations.get(DO_NOT_DISRUPT.key) == "true" and not is_steered,
+        deletion_delayed=any(key.startswith(DELAY_DELETION.key) for key in annotations),
         being_deleted=meta.deletion_timestamp is not None,
         attach_limits=_attach_limits(csi_node, dictionary),
         volume_drivers=volume_drivers(csi_node, required, dictionary),
@@ -57,18 +63,36 @@ def node_row(
     return row
 
 
-def _is_protected(annotations: Mapping[str, str]) -> bool:
-    """Return whether an operator keeps autoscalers from removing a node."""
-    if STEERED in annotations:
-        return False
-    return "true" in (annotations.get(SCALE_DOWN_DISABLED), annotations.get(DO_NOT_DISRUPT))
-
-
 def template_row(node: Node, dictionary: Dictionary) -> pb.NodeTemplate:
     """Return the row of a new node of a group. Errors: as `node_row`."""
     row = pb.NodeTemplate()
     _add_shared(row, node, dictionary)
+    limits = _stated_limits(node)
+    row.attach_limits.extend(
+        pb.AttachLimit(driver=dictionary.string(driver), count=count) for driver, count in sorted(limits.items())
+    )
     return row
+
+
+def _stated_limits(node: Node) -> dict[str, int]:
+    """Return the attach limits by CSI driver that a template states: in resources, or in the Cluster Autoscaler's
+    annotation, which wins. Errors: FieldError."""
+    meta, status = node.metadata or ObjectMeta(), node.status or NodeStatus()
+    found: dict[str, int] = {}
+    with below("status.allocatable"):
+        for name, nano in amounts(status.allocatable or status.capacity).items():
+            if name.startswith("attachable-volumes-"):
+                kind = name.removeprefix("attachable-volumes-")
+                driver = IN_TREE_LIMITS.get(kind) or kind.removeprefix("csi-")
+                found[driver] = min(amount_of(name, nano), 2**31 - 1)
+    text = (meta.annotations or {}).get(CSI_DRIVERS.key, "")
+    for part in filter(None, map(str.strip, text.split(","))):
+        driver, _, count = map(str.strip, part.partition("="))
+        if not driver or not (count.isascii() and count.isdigit()) or int(count) >= 2**31:
+            path, remedy = f"metadata.annotations[{CSI_DRIVERS.key}]", "write DRIVER=COUNT, as ebs.csi.aws.com=25"
+            raise FieldError(path, f"{part!r} states no limit", remedy)
+        found[driver] = int(count)
+    return found
 
 
 def _add_shared(row: pb.Node | pb.NodeTemplate, node: Node, dictionary: Dictionary) -> None:
@@ -109,7 +133,7 @@ def unreported_note(nodes: Iterable[Node]) -> list[str]:
         for node in nodes
         if node.status is not None
         and (node.status.allocatable or node.status.capacity)
-        and not any(one.type == "Ready" for one in node.status.conditions or ())
+        and not any(one.type == NODE_READY.key for one in node.status.conditions or ())
     ]
     if not silent:
         return []

@@ -21,8 +21,11 @@ from trimtab.clients.kubernetes.kinds.controllers import (
 from trimtab.clients.kubernetes.kinds.metadata import LabelSelector, ObjectMeta, OwnerReference
 from trimtab.clients.kubernetes.kinds.pods import Pod, PodMeta
 from trimtab.clients.kubernetes.object_errors import FieldError, below
+from trimtab.clients.kubernetes.pod_requests import pod_requests
+from trimtab.clients.kubernetes.quantities import MOST_REQUESTED
 from trimtab.clients.kubernetes.registry import CONTROLLERS
 from trimtab.clients.kubernetes.selectors import Requirements, label_selector
+from trimtab.clients.kubernetes.signals import well_known
 from trimtab.clients.snapshots.objects.admission import daemon_pod
 from trimtab.clients.snapshots.objects.devices.pod_claims import claimant
 from trimtab.clients.snapshots.objects.dictionary import Dictionary
@@ -30,7 +33,7 @@ from trimtab.clients.snapshots.objects.mounts import mounts_of
 from trimtab.clients.snapshots.objects.pod_specs import PodSpecTable, spec_key
 from trimtab.v1 import snapshot_pb2 as pb
 
-REVISION_ANNOTATION = "deployment.kubernetes.io/revision"
+REVISION_ANNOTATION = well_known.DEPLOYMENT_REVISION.key
 _REVISION = re.compile(r"[0-9]{1,18}", re.ASCII)
 
 Controller = ReplicaSet | StatefulSet | ReplicationController | Deployment | Job | DaemonSet
@@ -101,7 +104,21 @@ def owner_row(kind: str, controller: Controller, dictionary: Dictionary) -> pb.O
         selector=dictionary.selector(_selector(controller)),
         controller=_controller(meta, namespace),
         revision=_revision(meta),
+        pod_requests=_template_requests(controller, dictionary),
     )
+
+
+def _template_requests(controller: Controller, dictionary: Dictionary) -> list[pb.ResourceAmount]:
+    """Return the requests of a pod that a controller makes in another one's place. Errors: FieldError."""
+    template = controller.spec.template if controller.spec else None
+    if isinstance(controller, (DaemonSet, Deployment)) or template is None or template.spec is None:
+        return []
+    with below("spec.template.spec"):
+        found = pod_requests(template.spec)
+    return [
+        pb.ResourceAmount(resource=dictionary.resource(name), amount=min(amount, MOST_REQUESTED))
+        for name, amount in found
+    ]
 
 
 def pod_template(daemon_set: DaemonSet, dictionary: Dictionary, specs: PodSpecTable) -> pb.TemplatePod | None:

@@ -31,6 +31,7 @@ from trimtab.clients.kubernetes.kinds.pod_groups import (
 from trimtab.clients.kubernetes.kinds.pods import Pod, PodMeta, PodSpec
 from trimtab.clients.kubernetes.object_errors import FieldError, below
 from trimtab.clients.kubernetes.registry import VOLCANO_POD_GROUP
+from trimtab.clients.kubernetes.signals import gangs
 from trimtab.clients.snapshots.objects.owners import WORKLOADS, replicas
 from trimtab.clients.snapshots.objects.slack_annotation import slack_annotation
 from trimtab.clients.snapshots.objects.times import timestamp
@@ -39,7 +40,7 @@ from trimtab.v1 import snapshot_pb2 as pb
 Key = tuple[str, str]
 """Namespace, and name of the group."""
 WORKLOAD, VOLCANO, KUEUE = "workload:", "volcano:", "kueue:"
-KUEUE_LABEL: Final = "kueue.x-k8s.io/pod-group-name"
+KUEUE_LABEL: Final = gangs.KUEUE_GROUP.key
 _COUNT = re.compile(r"[0-9]{1,9}", re.ASCII)
 _WHOLE = ("PodGroup", "all")
 _MOST: Final = 2**31 - 1

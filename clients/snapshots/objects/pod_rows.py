@@ -44,6 +44,7 @@ class PodRow(NamedTuple):
     """The content of a pod in a snapshot; "" and 0 mean absent, times are Unix seconds.
 
     node : name of its node; owner : key of its controller; pinned_node : the only node that its affinity allows;
+    nominated_node : of a pod without a node, the one that the scheduler keeps for it
     created_s, deletion_s : metadata's times; deletion_cost : of its annotation
     phase : `PodPhase.Code`; flags : as in `PodTable.flags`
     numbers : of the annotations about disruption, and of those that the caller asks for
@@ -68,6 +69,7 @@ class PodRow(NamedTuple):
     mounts: Mounts
     claims: tuple[PodClaimEntry, ...]
     group: str
+    nominated_node: str
     spec_key: bytes
     pod: Pod
     numbers: Numbers = ()
@@ -101,6 +103,7 @@ def pod_row(pod: Pod, numbers: Sequence[str] = ()) -> PodRow:
     controller = controller_of(meta.owner_references) if meta.owner_references else None
     flags = (FLAG_READY if _is_ready(status) else 0) | (FLAG_UNSCHEDULABLE if _is_unschedulable(status) else 0)
     flags |= FLAG_MIRROR if is_mirror_pod(pod, controller) else 0
+    node = (pod.spec.node_name if pod.spec else None) or ""
     flags |= FLAG_DAEMON if is_daemon_pod(pod, controller) else 0
     if controller is not None:
         flags |= FLAG_OTHER_KIND if is_of_other_kind(controller) else 0
@@ -111,7 +114,7 @@ def pod_row(pod: Pod, numbers: Sequence[str] = ()) -> PodRow:
         name,
         meta.uid or made_uid("Pod", namespace, name),
         tuple(sorted(meta.labels.items())) if meta.labels else (),
-        (pod.spec.node_name if pod.spec else None) or "",
+        node,
         owner_uid(controller, namespace) if controller else "",
         pinned,
         unix_s(meta.creation_timestamp),
@@ -122,6 +125,7 @@ def pod_row(pod: Pod, numbers: Sequence[str] = ()) -> PodRow:
         mounts,
         entries_of(pod),
         group_name(pod),
+        "" if node else status.nominated_node_name or "",
         key,
         pod,
         _numbers(meta, status, numbers) if meta.annotations else (),

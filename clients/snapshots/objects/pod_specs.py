@@ -22,6 +22,7 @@ from trimtab.clients.kubernetes.object_errors import FieldError, below
 from trimtab.clients.kubernetes.pod_requests import is_resize_infeasible, pod_requests
 from trimtab.clients.kubernetes.quantities import MOST_REQUESTED
 from trimtab.clients.kubernetes.selectors import node_selector_terms
+from trimtab.clients.kubernetes.signals import cluster_autoscaler
 from trimtab.clients.snapshots.objects.devices.extended_resources import extended_requests
 from trimtab.clients.snapshots.objects.devices.pod_claims import (
     NO_CLAIMS,
@@ -92,7 +93,7 @@ def spec_key(pod: Pod, mounts: Mounts) -> tuple[bytes, str]:
         mounts[:3],
         (
             kept.safe_to_evict, kept.enable_ds_eviction, kept.topology_spread_timeout, kept.scale_up_delay,
-            kept.slack_ignore, consumed_request(kept),
+            kept.slack_ignore, consumed_request(kept), kept.vpa_updates is not None,
         ),
         resized, is_infeasible,
     )  # fmt: skip
@@ -100,7 +101,7 @@ def spec_key(pod: Pod, mounts: Mounts) -> tuple[bytes, str]:
 
 
 _NO_SPEC = PodSpec()
-_NOTHING_BESIDE = (NOTHING[:3], (None,) * 5 + ("",), None, False)
+_NOTHING_BESIDE = (NOTHING[:3], (None,) * 5 + ("", False), None, False)
 
 
 def _own_key(spec: PodSpec) -> tuple[bytes, str]:
@@ -110,7 +111,7 @@ def _own_key(spec: PodSpec) -> tuple[bytes, str]:
         (
             spec.containers, spec.init_containers, spec.resources, spec.overhead, spec.node_selector, affinity,
             spec.tolerations, spec.topology_spread_constraints, spec.host_network, spec.priority,
-            spec.priority_class_name, spec.scheduler_name, spec.restart_policy,
+            spec.priority_class_name, spec.preemption_policy == "Never", spec.scheduler_name, spec.restart_policy,
             spec.termination_grace_period_seconds, spec.host_users,
         )
     )  # fmt: skip
@@ -158,6 +159,7 @@ class PodSpecTable:
                 host_ports=host_ports(spec, dictionary),
                 topology_spread=spread_constraints(spec.topology_spread_constraints, dictionary),
                 priority=self._priority(spec),
+                never_preempts=spec.preemption_policy == "Never",
                 restart_policy=_restart_policy(spec.restart_policy),
                 local_storage=mounts.local_storage,
                 claims=map(pod_claim, claims),
@@ -207,12 +209,13 @@ class PodSpecTable:
     def _add_annotations(self, row: pb.PodSpec, pod: Pod) -> None:
         annotations = (pod.metadata and pod.metadata.annotations) or _NO_ANNOTATIONS
         row.safe_to_evict = _SAFE_TO_EVICT.get(annotations.safe_to_evict or "", pb.SafeToEvict.UNSPECIFIED)
+        row.requests_by_vpa = annotations.vpa_updates is not None
         row.ignored_by_slack = annotations.slack_ignore == "true"
         row.capacity_request = self.dictionary.string(consumed_request(annotations))
         if annotations.enable_ds_eviction in ("true", "false"):
             row.enable_ds_eviction = annotations.enable_ds_eviction == "true"
         if annotations.topology_spread_timeout is not None:
-            timeout_ns = self._duration_ns(annotations.topology_spread_timeout, "zalando.org/topology-spread-timeout")
+            timeout_ns = self._duration_ns(annotations.topology_spread_timeout, cluster_autoscaler.SPREAD_TIMEOUT.key)
             if timeout_ns is not None:
                 row.topology_spread_timeout_s = timeout_ns // _SECOND_NS
         if annotations.scale_up_delay is not None:

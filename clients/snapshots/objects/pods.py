@@ -53,7 +53,7 @@ class PodColumnsBuilder:
             index = self._specs.index(row.spec_key, row.pod, row.mounts, f"{row.namespace}/{row.name}", claimant)
         self._spec.append(index)
         if row.mounts is not NOTHING and (row.mounts.claims or row.mounts.disks):
-            self._add_mounts(row.mounts, Mounter(row.namespace, row.uid))
+            self._add_mounts(row.mounts, Mounter(row.namespace, row.uid, bool(row.node)))
         if row.group:
             self.members.setdefault((row.namespace, row.group), []).append(member_of(row.pod, row.phase))
         self._rows.append(row)
@@ -88,6 +88,7 @@ class PodColumnsBuilder:
         table.deletion_cost = _unless_zero(_bytes(array("i", columns.deletion_cost)))
         table.pod_group = _unless_zero(_indices(columns.group, dictionary.string))
         table.pinned_node = _unless_zero(_indices(columns.pinned_node, dictionary.string))
+        table.nominated_node = _unless_zero(_indices(columns.nominated_node, dictionary.string))
         table.volume_pod, table.volume = _bytes(self._volume_pod), _bytes(self._volume)
         table.created = _bytes(array("q", columns.created_s))
         table.deletion = _unless_zero(_bytes(array("q", columns.deletion_s)))

@@ -2,7 +2,9 @@
 
 from typing import Any, Final
 
-ANNOTATION: Final = "trimtab.dev/slack"
+from trimtab.clients.kubernetes.signals import ours
+
+ANNOTATION: Final = ours.SLACK.key
 
 
 def slack_annotation(one: Any) -> str | None:

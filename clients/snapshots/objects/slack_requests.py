@@ -13,6 +13,7 @@ from trimtab.clients.kubernetes.kinds.policies import CapacityBuffer, CapacityBu
 from trimtab.clients.kubernetes.object_errors import FieldError
 from trimtab.clients.kubernetes.pod_requests import amounts
 from trimtab.clients.kubernetes.quantities import MILLI, NANO
+from trimtab.clients.kubernetes.signals import cluster_autoscaler, ours
 from trimtab.clients.snapshots.objects.admission import pod_of_template
 from trimtab.clients.snapshots.objects.devices.pod_claims import NO_CLAIMS, ClaimObjects
 from trimtab.clients.snapshots.objects.dictionary import Dictionary
@@ -23,11 +24,11 @@ from trimtab.clients.snapshots.objects.pod_specs import PodSpecTable, PriorityCl
 from trimtab.clients.snapshots.objects.slack_annotation import slack_annotation
 from trimtab.v1 import snapshot_pb2 as pb
 
-TOGETHER: Final = "trimtab.dev/slack-together"
+TOGETHER: Final = ours.SLACK_TOGETHER.key
 """Annotation of workloads and CapacityBuffers whose room is for all their pods or none."""
-TOPOLOGY_KEY: Final = "trimtab.dev/slack-topology-key"
+TOPOLOGY_KEY: Final = ours.SLACK_TOPOLOGY_KEY.key
 """Label of which the nodes of such room have the same value."""
-ACTIVE: Final = "buffer.x-k8s.io/active-capacity"
+ACTIVE: Final = cluster_autoscaler.ACTIVE_CAPACITY.key
 """The strategy of CapacityBuffers that are served; it is the default."""
 _MOST: Final = 2**31 - 1
 Sorted = Mapping[str, Sequence[Any]]

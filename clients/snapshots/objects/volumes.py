@@ -12,6 +12,8 @@ volumerestrictions, nodevolumelimits; csi-translation-lib.
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from trimtab.clients.kubernetes.kinds.metadata import ObjectMeta
 from trimtab.clients.kubernetes.kinds.storage import (
     ClaimSpec,
@@ -32,6 +34,7 @@ from trimtab.clients.kubernetes.selectors import (
     node_selector_terms,
     topology_terms,
 )
+from trimtab.clients.kubernetes.signals import well_known
 from trimtab.clients.snapshots.objects import migration
 from trimtab.clients.snapshots.objects.csi_drivers import NO_DRIVERS, driver_requirement
 from trimtab.clients.snapshots.objects.dictionary import Dictionary
@@ -39,9 +42,9 @@ from trimtab.clients.snapshots.objects.migration import NO_MIGRATION, Migration
 from trimtab.clients.snapshots.objects.mounts import Claim, Disk, ebs_handle, gce_handle
 from trimtab.v1 import snapshot_pb2 as pb
 
-BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
-SELECTED_NODE = "volume.kubernetes.io/selected-node"
-CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
+BIND_COMPLETED = well_known.BIND_COMPLETED.key
+SELECTED_NODE = well_known.SELECTED_NODE.key
+CLASS_ANNOTATION = well_known.OLD_STORAGE_CLASS.key
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 UNCOUNTED_PLUGINS = frozenset(
     {"kubernetes.io/azure-file", "kubernetes.io/portworx-volume", "kubernetes.io/vsphere-volume"}
@@ -64,10 +67,11 @@ class Storage(NamedTuple):
 
 
 class Mounter(NamedTuple):
-    """The pod that mounts. `namespace`, `uid` : its own."""
+    """The pod that mounts. `namespace`, `uid` : its own; `is_placed` : it is on a node."""
 
     namespace: str
     uid: str
+    is_placed: bool = False
 
 
 def claim_row(claim: Claim, pod: Mounter, storage: Storage, dictionary: Dictionary) -> pb.Volume:
@@ -80,6 +84,10 @@ def claim_row(claim: Claim, pod: Mounter, storage: Storage, dictionary: Dictiona
     meta, spec = found.metadata or ObjectMeta(), found.spec or ClaimSpec()
     if claim.ephemeral and _controller_uid(meta) != pod.uid:
         return _missing(f"{key} (of another owner)", f"claim {key} exists, but is not of this pod")
+    storage_class = storage.classes.get(_class_of(found))
+    if claim.ephemeral and pod.is_placed and storage_class is not None and _waits(storage_class):
+        # A pod in its place has a claim of its own, for which a volume is made anew.
+        return _unbound_row(key, _made_anew(found), storage, dictionary)
     row = _bound_row(key, claim, found, storage, dictionary) if spec.volume_name else None
     if row is None:
         row = _unbound_row(key, found, storage, dictionary)
@@ -156,7 +164,7 @@ def _unbound_row(key: str, claim: PersistentVolumeClaim, storage: Storage, dicti
         return _missing(key, f"storage class {name} of claim {key} does not exist")
     row = pb.Volume(id=key)
     _count_by_class(row, claim, storage, dictionary)
-    if storage_class is None or storage_class.volume_binding_mode != "WaitForFirstConsumer":
+    if storage_class is None or not _waits(storage_class):
         row.state, row.detail = pb.VolumeState.UNBOUND_IMMEDIATE, f"claim {key} is not bound yet"
         return row
     row.state = pb.VolumeState.WAIT_FOR_FIRST_CONSUMER
@@ -165,6 +173,18 @@ def _unbound_row(key: str, claim: PersistentVolumeClaim, storage: Storage, dicti
         row.node_affinity.CopyFrom(dictionary.node_selector(terms) or pb.NodeSelector())
         row.detail = "" if terms else f"no volume of class {name} is available for claim {key}, and none can be made"
     return row
+
+
+def _waits(storage_class: StorageClass) -> bool:
+    return storage_class.volume_binding_mode == "WaitForFirstConsumer"
+
+
+def _made_anew(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
+    """Return a claim as it is made for the pod in another one's place."""
+    meta = replace(claim.metadata or ObjectMeta(), uid="new", deletion_timestamp=None)
+    others = {key: value for key, value in (meta.annotations or {}).items() if key != SELECTED_NODE}
+    spec = replace(claim.spec or ClaimSpec(), volume_name=None)
+    return PersistentVolumeClaim(replace(meta, annotations=others), spec)
 
 
 def _class_of(claim: PersistentVolumeClaim) -> str:
@@ -190,7 +210,7 @@ def _attached(meta: ObjectMeta, spec: VolumeSpec) -> Disk:
         return Disk("ebs.csi.aws.com", ebs_handle(spec.aws_elastic_block_store.volume_id or ""))
     if spec.gce_persistent_disk is not None:
         labels = meta.labels or {}
-        zone = labels.get("topology.kubernetes.io/zone") or labels.get("failure-domain.beta.kubernetes.io/zone") or ""
+        zone = labels.get(well_known.ZONE.key) or labels.get(well_known.OLD_ZONE.key) or ""
         return Disk("pd.csi.storage.gke.io", gce_handle(spec.gce_persistent_disk.pd_name or "", zone))
     if spec.azure_disk is not None:
         return Disk("disk.csi.azure.com", spec.azure_disk.disk_uri or "")

@@ -7,18 +7,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+from trimtab.planner.model.settings.node_budgets import NodeDisruptionBudget, node_budgets
 from trimtab.planner.model.settings.reading import SECOND_NS, SettingsError, count, duration_ns, flag, number
 from trimtab.planner.model.settings.scale_up import Readiness, resolve_readiness
-from trimtab.planner.model.values import LabelRequirement, Selector
+from trimtab.planner.model.settings.selectors import selector
+from trimtab.planner.model.values import Selector
 from trimtab.v1 import plan_pb2 as pb
-from trimtab.v1.snapshot_pb2 import LabelOperator
 
 NODES: Final = "nodes"
 """The resource name of a limit on the number of nodes."""
 _PATH: Final = "planner"
 _BALANCE_PATH: Final = f"{_PATH}.balance"
-_WITH_VALUES: Final = (LabelOperator.IN, LabelOperator.NOT_IN)
-_OPERATORS: Final = (*_WITH_VALUES, LabelOperator.EXISTS, LabelOperator.DOES_NOT_EXIST)
 
 
 @dataclass(frozen=True)
@@ -89,6 +88,8 @@ class PlannerSettings:
     """Which node groups are similar."""
     gangs: GangSettings = field(default_factory=GangSettings)
     """Pod groups that are scheduled together."""
+    disruption_budgets: tuple[NodeDisruptionBudget, ...] = ()
+    """How many nodes may be removed or replaced at the same time. Karpenter's `disruption.budgets`."""
 
 
 def resolve_planner(message: pb.PlanSettings) -> PlannerSettings:
@@ -108,6 +109,7 @@ def resolve_planner(message: pb.PlanSettings) -> PlannerSettings:
         readiness=resolve_readiness(message),
         similarity=_similarity(given.balance),
         gangs=_gangs(message.gangs),
+        disruption_budgets=node_budgets(given.disruption_budgets, f"{_PATH}.disruption_budgets"),
     )
 
 
@@ -163,25 +165,3 @@ def _limit(given: pb.ResourceLimit, path: str) -> ResourceLimit:
     if minimum is not None and maximum is not None and minimum > maximum:
         raise SettingsError(f"{path}.minimum", f"{minimum} is above the maximum {maximum}")
     return ResourceLimit(given.resource, minimum, maximum, added, selector(given.nodes, f"{path}.nodes"))
-
-
-def selector(given: pb.Selector, path: str) -> Selector:
-    """Return a selector's requirements, sorted; () selects everything. Raises SettingsError."""
-    for label in given.match_labels:
-        if not label:
-            raise SettingsError(f"{path}.match_labels", "a label's key is empty")
-    labels = sorted(given.match_labels.items())
-    rows = [LabelRequirement(key, LabelOperator.IN, (value,)) for key, value in labels]
-    rows += [_requirement(one, f"{path}.match_expressions[{i}]") for i, one in enumerate(given.match_expressions)]
-    return tuple(rows)
-
-
-def _requirement(given: pb.SelectorRequirement, path: str) -> LabelRequirement:
-    if not given.key:
-        raise SettingsError(f"{path}.key", "empty; name the label")
-    operator = given.operator
-    if operator not in _OPERATORS:
-        raise SettingsError(f"{path}.operator", f"{operator} cannot be used; use IN, NOT_IN, EXISTS or DOES_NOT_EXIST")
-    if (operator in _WITH_VALUES) != bool(given.values):
-        raise SettingsError(f"{path}.values", "give values with IN and NOT_IN, and none with EXISTS and DOES_NOT_EXIST")
-    return LabelRequirement(given.key, operator, tuple(given.values))

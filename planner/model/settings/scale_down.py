@@ -31,6 +31,8 @@ class GroupScaleDownSettings:
     """The same for an unready node. `--scale-down-unready-time`."""
     ignore_daemonsets_utilization: bool = False
     """Leave DaemonSet pods out of utilization. `--ignore-daemonsets-utilization`."""
+    consolidation: int = pb.Consolidation.WHENEVER_POSSIBLE
+    """`Consolidation.Code`: which nodes may go. Karpenter's `consolidationPolicy`; upstream removes any."""
     job_pods_unmovable: bool = False
     """Pods of Jobs keep their nodes. Off, as upstream; the Zalando fork always does this."""
 
@@ -187,7 +189,16 @@ def _group_settings(given: Message, default: GroupScaleDownSettings, path: str) 
             given, "ignore_daemonsets_utilization", default.ignore_daemonsets_utilization
         ),
         job_pods_unmovable=flag(given, "job_pods_unmovable", default.job_pods_unmovable),
+        consolidation=_consolidation(given, default.consolidation, path),
     )
+
+
+def _consolidation(given: Message, default: int, path: str) -> int:
+    """Return which nodes of a group may go; only groups have the field."""
+    code = given.consolidation if isinstance(given, pb.NodeGroupSettings) else default
+    if code not in pb.Consolidation.Code.values():
+        raise SettingsError(f"{path}.consolidation", f"{code} is not a way to consolidate; see Consolidation")
+    return code or default
 
 
 def _waves(given: pb.ScaleDownSettings, search: SearchBudgets, path: str) -> int:

@@ -8,13 +8,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+from trimtab.clients.kubernetes.signals import clouds, cluster_autoscaler
 from trimtab.planner.model.settings.reading import SECOND_NS, SettingsError, count, duration_ns, flag
 from trimtab.planner.model.settings.search import USUAL, SearchBudgets, resolve_search
 from trimtab.v1 import plan_pb2 as pb
 
 DEFAULT_EXPANDERS: Final = (pb.Expander.LEAST_WASTE, pb.Expander.RANDOM)
-DEFAULT_GPU_LABEL: Final = "cloud.google.com/gke-accelerator"
-DEFAULT_PRIORITY_LABEL: Final = "zalando.org/scaling-priority"
+DEFAULT_GPU_LABEL: Final = clouds.GKE_ACCELERATOR.key
+DEFAULT_PRIORITY_LABEL: Final = cluster_autoscaler.SCALING_PRIORITY.key
 _PATH: Final = "scale_up"
 _NOT_IN_RE2: Final = re.compile(
     r"""(?x)
@@ -90,9 +91,10 @@ class ScaleUpSettings:
     """Schedulers whose pods are served, besides the default scheduler."""
     max_new_nodes: int = 1000
     """Most nodes that one plan adds. `--max-nodes-per-scaleup`."""
-    spread_over_new_domains: bool = True
-    """Zones (any topology domains but host names) that node groups could open count for topology spread, as the writer
-    of a spread means it and as Karpenter does; upstream and kube-scheduler count those that have nodes."""
+    spread_over_new_domains: bool = False
+    """Zones (any topology domains but host names) that node groups could open count for topology spread, as Karpenter
+    does. Off, as kube-scheduler counts those that have nodes: the first node to register may take all pods, and the
+    others of the plan stay empty. With `minDomains` it waits, and plans have as many zones in any case."""
     max_evaluated_groups: int = 0
     """Compute options for at most this many node groups; 0 = no limit, because an option costs little."""
     search: SearchBudgets = USUAL

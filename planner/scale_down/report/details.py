@@ -47,6 +47,7 @@ def why_waiting(
         int(Reason.NEEDED_FOR_SLACK): _why_slack(context, slack_dependent),
         int(Reason.CLUSTER_UNHEALTHY): context.unhealthy,
         int(Reason.LATER_WAVE): LATER,
+        int(Reason.DISRUPTION_BUDGET): "waits until its pool's disruption budget lets a further node go",
     }
     rows = list(zip(nodes.tolist(), removal.not_now.tolist(), strict=True))
     delayed = context.request.snapshot.nodes.deletion_delayed

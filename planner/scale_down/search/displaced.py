@@ -17,7 +17,6 @@ from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.simulation.state import SimulationState
 from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32, Int64
 from trimtab.planner.snapshot.texts import pod_keys
-from trimtab.v1.plan_pb2 import Decision
 
 
 def pods_of_leaving_nodes(context: ScaleDownContext) -> Int32:
@@ -37,14 +36,13 @@ def record_placed(context: ScaleDownContext, simulation: Simulation, problem: Dr
 
 
 def promised_nodes(context: ScaleDownContext) -> Bool:
-    """Return the nodes on which a scale-up of this round places pending pods, and those that start for some: they stay.
-    bool[N]; O(P)."""
+    """Return the nodes that hold room for pending pods: those that this round places there, those that the scheduler
+    has nominated for them, and those that start for some. They stay. bool[N]; O(P)."""
     this = context.request.round
     promised = starting_for_pods(this, context.nodes.leaving)
-    if Decision.SCALE_UP in this.decided:
-        pods = context.request.snapshot.pods
-        at = this.simulation.state.pod_node[: len(pods.node)][pods.node == NO_NODE]
-        promised[at[(at >= 0) & (at < len(promised))]] = True
+    pods = context.request.snapshot.pods
+    at = this.simulation.state.pod_node[: len(pods.node)][pods.node == NO_NODE]
+    promised[at[(at >= 0) & (at < len(promised))]] = True
     return promised
 
 

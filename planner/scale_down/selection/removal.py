@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from trimtab.planner.facts.node_budgets import beyond
 from trimtab.planner.model.settings import ScaleDownSettings
 from trimtab.planner.round.round import Round
 from trimtab.planner.scale_down.balance import level, uneven
@@ -75,6 +76,7 @@ def select(context: ScaleDownContext, unneeded: UnneededNodes, since_ns: Int64) 
         _mark(not_now, np.diff(unneeded.bounds) > 0, Reason.NEEDED_FOR_SLACK)
     # A group that waits for one of its nodes is no longer complete.
     _mark(not_now, ~_whole_groups(context, unneeded, not_now == 0), Reason.ATOMIC_SCALE_DOWN_FAILED)
+    _keep_budgets(context, unneeded, since_ns, not_now)
     left = room_left(context)
     if context.unhealthy:
         _mark(not_now, not_now == 0, Reason.CLUSTER_UNHEALTHY)
@@ -88,6 +90,16 @@ def select(context: ScaleDownContext, unneeded: UnneededNodes, since_ns: Int64) 
         goes = np.isin(unneeded.nodes, np.array(chosen.empty + chosen.drain, np.int32))
     _mark(not_now, ~goes, Reason.NOT_UNNEEDED_OTHER_REASON)
     return Removal(not_now, tuple(sorted(chosen.empty)), tuple(sorted(chosen.drain)), left)
+
+
+def _keep_budgets(context: ScaleDownContext, unneeded: UnneededNodes, since_ns: Int64, not_now: UInt8) -> None:
+    """Mark the nodes that no budget for nodes lets go now, in place: the first to go take what is left."""
+    if not context.nodes.budgets:
+        return
+    order = np.lexsort((unneeded.nodes, since_ns, unneeded.risky))
+    order = unneeded.nodes[order[not_now[order] == 0]]
+    kept = beyond(context.nodes.budgets, order, len(context.nodes.leaving))
+    _mark(not_now, kept[unneeded.nodes], Reason.DISRUPTION_BUDGET)
 
 
 def of_no_use(this: Round, nodes: Int32) -> Bool:

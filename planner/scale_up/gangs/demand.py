@@ -50,9 +50,11 @@ def turns_of_room(gangs: Sequence[Gang], left: Int32) -> list[Turn]:
     return [Turn(at, gang.pending[np.isin(gang.pending, left)]) for at, gang in enumerate(gangs) if gang.is_room]
 
 
-def pods_in_gangs(gangs: Sequence[Gang]) -> PodsInGangs:
-    """Return the pods that the scheduler holds."""
-    return PodsInGangs(_pods(gang for gang in gangs if gang.held), NOBODY)
+def pods_in_gangs(gangs: Sequence[Gang], *, serve_optional: bool) -> PodsInGangs:
+    """Return the pods that the scheduler holds, and those beyond a minimum that runs. serve_optional : nodes are added
+    for these, too."""
+    optional = () if serve_optional else (gang for gang in gangs if not (gang.held or gang.need or gang.is_room))
+    return PodsInGangs(_pods(gang for gang in gangs if gang.held), NOBODY, _pods(optional))
 
 
 def turns(snapshot: Snapshot, simulation: Simulation, gangs: Sequence[Gang], pending: Int32) -> list[Turn]:

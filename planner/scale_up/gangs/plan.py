@@ -41,7 +41,8 @@ def plan_with_gangs(
 ) -> ScaleUpPlan:
     """Return the best plan, with its moves in the simulation. gangs : those with pending pods; start : mark before
     anything is placed. Raises MoveLogFullError."""
-    context = context._replace(gangs=pods_in_gangs(gangs))
+    serve_optional = context.request.round.settings.gangs.serve_optional
+    context = context._replace(gangs=pods_in_gangs(gangs, serve_optional=serve_optional))
     domains = GangDomains(context, len(simulation.state.node_state))
     together = [gang for gang in gangs if gang.is_bound_together]
     if not any(_needs_turn(context, gang) for gang in together) and not _exceeds_room(context, simulation):

@@ -173,7 +173,9 @@ class TurnDraft(Draft):
             return NOBODY
         left = self._without_place(members)
         left = left[~np.isin(left, self.adds_no_node)]
-        if not gang.topology_key and self.request.round.settings.gangs.serve_optional:
+        if not self.request.round.settings.gangs.serve_optional:
+            return NOBODY
+        if not gang.topology_key:
             return left
         self._not_served.append(left)
         return NOBODY

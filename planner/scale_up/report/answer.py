@@ -13,6 +13,7 @@ from trimtab.planner.model.values import NodeGroupInfo
 from trimtab.planner.model.wire import entry, tag
 from trimtab.planner.new_nodes.planned_nodes import PlannedNodes
 from trimtab.planner.new_nodes.sentences import GrowthInPlan, why_pending
+from trimtab.planner.placement.waiting import unplaced
 from trimtab.planner.round.decision import Decided, Summary
 from trimtab.planner.scale_up.context import ScaleUpRequest
 from trimtab.planner.scale_up.estimate import GroupChoice
@@ -23,12 +24,14 @@ from trimtab.planner.scale_up.report.gangs import NO_GANGS, add_gangs, gang_note
 from trimtab.planner.scale_up.report.placeholders import add_waiting_placeholders, placeholder_notes
 from trimtab.planner.scale_up.report.sentences import growth_in_plan, reasons_of
 from trimtab.planner.scale_up.report.splits import add_splits
+from trimtab.planner.scale_up.report.spread import spread_notes
+from trimtab.planner.scale_up.report.volumes import attach_notes
 from trimtab.planner.scale_up.state import remember
 from trimtab.planner.snapshot.caches import ContentKey
-from trimtab.planner.snapshot.columns import NO_NODE, Int64
+from trimtab.planner.snapshot.columns import NO_NODE, Int32, Int64
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1 import reason_pb2
-from trimtab.v1.reason_pb2 import NodeGroupReason
+from trimtab.v1.reason_pb2 import NodeGroupReason, SkippedPodReason
 from trimtab.words import counted
 
 Outcome = reason_pb2.ScaleUpResult
@@ -67,7 +70,7 @@ def conclude(plan: ScaleUpPlan) -> Decided:
     more = (_unschedulable(plan, left),)
     incomplete = [f"scale-up: {_INCOMPLETE}"] if decision.incomplete else []
     of_parts = (*placeholder_notes(decision), *gang_notes(decision), *_balance_notes(decision, plan))
-    notes = (*plan.context.notes, *incomplete, *of_parts)
+    notes = (*plan.context.notes, *incomplete, *of_parts, *spread_notes(plan), *attach_notes(plan))
     return Decided(decision, _state(plan), notes, more=more, summary=summary)
 
 
@@ -138,8 +141,20 @@ def _add_skipped(decision: pb.ScaleUpDecision, plan: ScaleUpPlan) -> None:
     # A pod that is too young is placed if there is room.
     left = plan.progress.state.pod_node[pending.skipped] == NO_NODE
     names, reasons = plan.names_of(pending.skipped[left]), pending.skipped_reason[left].tolist()
-    for name, reason in sorted(zip(names, reasons, strict=True)):
+    optional = plan.names_of(_beyond_minimum(plan))
+    reasons += [SkippedPodReason.BEYOND_GANG_MINIMUM] * len(optional)
+    for name, reason in sorted(zip([*names, *optional], reasons, strict=True)):
         decision.skipped.add(pod=name, reason=reason)
+
+
+def _beyond_minimum(plan: ScaleUpPlan) -> Int32:
+    """Return the pods of gangs that get places for their minimum, for which nothing was tried. int32."""
+    if plan.gangs is None or plan.context.request.round.settings.gangs.serve_optional:
+        return np.zeros(0, np.int32)
+    pending = plan.unplaced.pending
+    left = unplaced(plan.progress.state, pending.pods[pending.may_add])
+    tried = np.concatenate([plan.refusals.pods, plan.gangs.refusals.pods])
+    return left[np.isin(left, plan.context.request.snapshot.pods.group_pod) & ~np.isin(left, tried)]
 
 
 @dataclass(frozen=True)

@@ -4451,6 +4451,7 @@ class PlannerSettings(_message.Message):
     BALANCE_FIELD_NUMBER: _builtins.int
     MAX_NODE_STARTUP_TIME_FIELD_NUMBER: _builtins.int
     MAX_NODE_PROVISION_TIME_FIELD_NUMBER: _builtins.int
+    DISRUPTION_BUDGETS_FIELD_NUMBER: _builtins.int
     expendable_pods_priority_cutoff: _builtins.int
     """Pods with lower priority neither keep a node nor need a place. Default
     -10. `--expendable-pods-priority-cutoff`.
@@ -4506,6 +4507,12 @@ class PlannerSettings(_message.Message):
         `--max-node-provision-time`.
         """
 
+    @_builtins.property
+    def disruption_budgets(self) -> _containers.RepeatedCompositeFieldContainer[Global___DisruptionBudget]:
+        """How many nodes may be removed or replaced at the same time, in parts of the
+        cluster; for scale-down and replacement alike. OPTIONAL.
+        """
+
     def __init__(
         self,
         *,
@@ -4518,10 +4525,11 @@ class PlannerSettings(_message.Message):
         balance: Global___BalanceSettings | None = ...,
         max_node_startup_time: _duration_pb2.Duration | None = ...,
         max_node_provision_time: _duration_pb2.Duration | None = ...,
+        disruption_budgets: _abc.Iterable[Global___DisruptionBudget] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_expendable_pods_priority_cutoff", b"_expendable_pods_priority_cutoff", "_gpu_label", b"_gpu_label", "_reserve_for_pending_pods", b"_reserve_for_pending_pods", "_reserve_for_unmarked_pods", b"_reserve_for_unmarked_pods", "balance", b"balance", "expendable_pods_priority_cutoff", b"expendable_pods_priority_cutoff", "gpu_label", b"gpu_label", "max_node_provision_time", b"max_node_provision_time", "max_node_startup_time", b"max_node_startup_time", "recent_eviction_ttl", b"recent_eviction_ttl", "reserve_for_pending_pods", b"reserve_for_pending_pods", "reserve_for_unmarked_pods", b"reserve_for_unmarked_pods"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_expendable_pods_priority_cutoff", b"_expendable_pods_priority_cutoff", "_gpu_label", b"_gpu_label", "_reserve_for_pending_pods", b"_reserve_for_pending_pods", "_reserve_for_unmarked_pods", b"_reserve_for_unmarked_pods", "balance", b"balance", "expendable_pods_priority_cutoff", b"expendable_pods_priority_cutoff", "gpu_label", b"gpu_label", "limits", b"limits", "max_node_provision_time", b"max_node_provision_time", "max_node_startup_time", b"max_node_startup_time", "recent_eviction_ttl", b"recent_eviction_ttl", "reserve_for_pending_pods", b"reserve_for_pending_pods", "reserve_for_unmarked_pods", b"reserve_for_unmarked_pods"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_expendable_pods_priority_cutoff", b"_expendable_pods_priority_cutoff", "_gpu_label", b"_gpu_label", "_reserve_for_pending_pods", b"_reserve_for_pending_pods", "_reserve_for_unmarked_pods", b"_reserve_for_unmarked_pods", "balance", b"balance", "disruption_budgets", b"disruption_budgets", "expendable_pods_priority_cutoff", b"expendable_pods_priority_cutoff", "gpu_label", b"gpu_label", "limits", b"limits", "max_node_provision_time", b"max_node_provision_time", "max_node_startup_time", b"max_node_startup_time", "recent_eviction_ttl", b"recent_eviction_ttl", "reserve_for_pending_pods", b"reserve_for_pending_pods", "reserve_for_unmarked_pods", b"reserve_for_unmarked_pods"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__expendable_pods_priority_cutoff: _TypeAlias = _typing.Literal["expendable_pods_priority_cutoff"]  # noqa: Y015
     _WhichOneofArgType__expendable_pods_priority_cutoff: _TypeAlias = _typing.Literal["_expendable_pods_priority_cutoff", b"_expendable_pods_priority_cutoff"]  # noqa: Y015
@@ -4867,9 +4875,11 @@ class ScaleUpSettings(_message.Message):
     """Topology domains other than host names that node groups could open, such as
     zones, count for topology spread constraints with DoNotSchedule: pods spread
     over three zones get nodes in all three, even if none has a node yet. Plans
-    are as legal for kube-scheduler, which counts domains that have nodes. A
-    plan that does not count new domains is taken if this one leaves pods.
-    Default true, as Karpenter; upstream counts domains that have nodes.
+    are as legal for kube-scheduler, which counts domains that have nodes: it may
+    put all pods on the first node that registers, unless `minDomains` makes it
+    wait, for which plans have nodes in as many domains in any case. A plan that
+    does not count new domains is taken if this one leaves pods. Default false,
+    as upstream; Karpenter counts new domains.
     """
     @_builtins.property
     def expanders(self) -> _containers.RepeatedScalarFieldContainer[Global___Expander.Code.ValueType]:
@@ -5553,6 +5563,7 @@ class NodeGroupSettings(_message.Message):
     IGNORE_DAEMONSETS_UTILIZATION_FIELD_NUMBER: _builtins.int
     JOB_PODS_UNMOVABLE_FIELD_NUMBER: _builtins.int
     CONSOLIDATE_AFTER_FIELD_NUMBER: _builtins.int
+    CONSOLIDATION_FIELD_NUMBER: _builtins.int
     utilization_threshold: _builtins.float
     """`ScaleDownSettings.utilization_threshold`."""
     gpu_utilization_threshold: _builtins.float
@@ -5561,6 +5572,10 @@ class NodeGroupSettings(_message.Message):
     """`ScaleDownSettings.ignore_daemonsets_utilization`."""
     job_pods_unmovable: _builtins.bool
     """`ScaleDownSettings.job_pods_unmovable`."""
+    consolidation: Global___Consolidation.Code.ValueType
+    """Which nodes of the group scale-down and replacement may remove. Default
+    WHENEVER_POSSIBLE.
+    """
     @_builtins.property
     def unneeded_time(self) -> _duration_pb2.Duration:
         """`ScaleDownSettings.unneeded_time`."""
@@ -5583,10 +5598,11 @@ class NodeGroupSettings(_message.Message):
         ignore_daemonsets_utilization: _builtins.bool | None = ...,
         job_pods_unmovable: _builtins.bool | None = ...,
         consolidate_after: _duration_pb2.Duration | None = ...,
+        consolidation: Global___Consolidation.Code.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_gpu_utilization_threshold", b"_gpu_utilization_threshold", "_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization", "_job_pods_unmovable", b"_job_pods_unmovable", "_utilization_threshold", b"_utilization_threshold", "consolidate_after", b"consolidate_after", "gpu_utilization_threshold", b"gpu_utilization_threshold", "ignore_daemonsets_utilization", b"ignore_daemonsets_utilization", "job_pods_unmovable", b"job_pods_unmovable", "unneeded_time", b"unneeded_time", "unready_time", b"unready_time", "utilization_threshold", b"utilization_threshold"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_gpu_utilization_threshold", b"_gpu_utilization_threshold", "_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization", "_job_pods_unmovable", b"_job_pods_unmovable", "_utilization_threshold", b"_utilization_threshold", "consolidate_after", b"consolidate_after", "gpu_utilization_threshold", b"gpu_utilization_threshold", "ignore_daemonsets_utilization", b"ignore_daemonsets_utilization", "job_pods_unmovable", b"job_pods_unmovable", "unneeded_time", b"unneeded_time", "unready_time", b"unready_time", "utilization_threshold", b"utilization_threshold"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_gpu_utilization_threshold", b"_gpu_utilization_threshold", "_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization", "_job_pods_unmovable", b"_job_pods_unmovable", "_utilization_threshold", b"_utilization_threshold", "consolidate_after", b"consolidate_after", "consolidation", b"consolidation", "gpu_utilization_threshold", b"gpu_utilization_threshold", "ignore_daemonsets_utilization", b"ignore_daemonsets_utilization", "job_pods_unmovable", b"job_pods_unmovable", "unneeded_time", b"unneeded_time", "unready_time", b"unready_time", "utilization_threshold", b"utilization_threshold"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__gpu_utilization_threshold: _TypeAlias = _typing.Literal["gpu_utilization_threshold"]  # noqa: Y015
     _WhichOneofArgType__gpu_utilization_threshold: _TypeAlias = _typing.Literal["_gpu_utilization_threshold", b"_gpu_utilization_threshold"]  # noqa: Y015
@@ -5606,6 +5622,52 @@ class NodeGroupSettings(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__utilization_threshold) -> _WhichOneofReturnType__utilization_threshold | None: ...
 
 Global___NodeGroupSettings: _TypeAlias = NodeGroupSettings  # noqa: Y015
+
+@_typing.final
+class Consolidation(_message.Message):
+    """Which nodes may be removed because they are not needed, as Karpenter's
+    `consolidationPolicy` and `consolidateAfter`.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Code:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _CodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[Consolidation._Code.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        UNSPECIFIED: Consolidation._Code.ValueType  # 0
+        """WHENEVER_POSSIBLE."""
+        WHENEVER_POSSIBLE: Consolidation._Code.ValueType  # 1
+        """All."""
+        WHEN_EMPTY: Consolidation._Code.ValueType  # 2
+        """Nodes without pods that would have to move."""
+        NEVER: Consolidation._Code.ValueType  # 3
+        """None."""
+
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
+        """The values; their meaning is that of the message."""
+
+    UNSPECIFIED: Consolidation.Code.ValueType  # 0
+    """WHENEVER_POSSIBLE."""
+    WHENEVER_POSSIBLE: Consolidation.Code.ValueType  # 1
+    """All."""
+    WHEN_EMPTY: Consolidation.Code.ValueType  # 2
+    """Nodes without pods that would have to move."""
+    NEVER: Consolidation.Code.ValueType  # 3
+    """None."""
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Consolidation: _TypeAlias = Consolidation  # noqa: Y015
 
 @_typing.final
 class SlackSettings(_message.Message):

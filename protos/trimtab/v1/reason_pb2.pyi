@@ -377,6 +377,18 @@ class UnremovableReason(_message.Message):
         """Removable, but only in a later wave: disruption budgets do not allow
         evicting its pods together with those of the nodes that go before.
         """
+        DISRUPTION_BUDGET: UnremovableReason._Code.ValueType  # 27
+        """A budget for nodes (`PlannerSettings.disruption_budgets`, Karpenter's
+        `disruption.budgets`) lets no node go now, or no further one.
+        """
+        NOT_EMPTY: UnremovableReason._Code.ValueType  # 28
+        """Its pool consolidates only nodes without pods to move
+        (`Consolidation.WHEN_EMPTY`).
+        """
+        NOT_CONSOLIDATED: UnremovableReason._Code.ValueType  # 29
+        """Its pool is not consolidated (`Consolidation.NEVER`)."""
+        DO_NOT_DISRUPT_ANNOTATION: UnremovableReason._Code.ValueType  # 30
+        """The node's annotation `karpenter.sh/do-not-disrupt` is true."""
 
     class Code(_Code, metaclass=_CodeEnumTypeWrapper):
         """The values; their meaning is that of the message."""
@@ -455,6 +467,18 @@ class UnremovableReason(_message.Message):
     """Removable, but only in a later wave: disruption budgets do not allow
     evicting its pods together with those of the nodes that go before.
     """
+    DISRUPTION_BUDGET: UnremovableReason.Code.ValueType  # 27
+    """A budget for nodes (`PlannerSettings.disruption_budgets`, Karpenter's
+    `disruption.budgets`) lets no node go now, or no further one.
+    """
+    NOT_EMPTY: UnremovableReason.Code.ValueType  # 28
+    """Its pool consolidates only nodes without pods to move
+    (`Consolidation.WHEN_EMPTY`).
+    """
+    NOT_CONSOLIDATED: UnremovableReason.Code.ValueType  # 29
+    """Its pool is not consolidated (`Consolidation.NEVER`)."""
+    DO_NOT_DISRUPT_ANNOTATION: UnremovableReason.Code.ValueType  # 30
+    """The node's annotation `karpenter.sh/do-not-disrupt` is true."""
 
     def __init__(
         self,
@@ -511,6 +535,10 @@ class BlockingPodReason(_message.Message):
         """More than one PodDisruptionBudget matches the pod: the eviction API
         refuses every eviction of it.
         """
+        DO_NOT_DISRUPT: BlockingPodReason._Code.ValueType  # 14
+        """The annotation `karpenter.sh/do-not-disrupt` of the pod, on a node of
+        Karpenter.
+        """
         GANG: BlockingPodReason._Code.ValueType  # 60
         """The pod belongs to a gang that runs: fewer than its minimum would run
         without it, and the gang cannot be moved as a whole.
@@ -548,6 +576,10 @@ class BlockingPodReason(_message.Message):
     SEVERAL_BUDGETS: BlockingPodReason.Code.ValueType  # 13
     """More than one PodDisruptionBudget matches the pod: the eviction API
     refuses every eviction of it.
+    """
+    DO_NOT_DISRUPT: BlockingPodReason.Code.ValueType  # 14
+    """The annotation `karpenter.sh/do-not-disrupt` of the pod, on a node of
+    Karpenter.
     """
     GANG: BlockingPodReason.Code.ValueType  # 60
     """The pod belongs to a gang that runs: fewer than its minimum would run
@@ -1266,6 +1298,10 @@ class SkippedPodReason(_message.Message):
         fewer pods of the gang exist than its minimum; `ScaleUpDecision.gangs`
         says which.
         """
+        BEYOND_GANG_MINIMUM: SkippedPodReason._Code.ValueType  # 61
+        """The minimum of its gang runs or gets places, and
+        `GangSettings.serve_optional_members` is false.
+        """
         CAPACITY_REQUESTED: SkippedPodReason._Code.ValueType  # 80
         """It names a ProvisioningRequest that holds room for it, or for which room is
         sought.
@@ -1290,6 +1326,10 @@ class SkippedPodReason(_message.Message):
     """The scheduler holds it: its pod group does not exist or cannot be read, or
     fewer pods of the gang exist than its minimum; `ScaleUpDecision.gangs`
     says which.
+    """
+    BEYOND_GANG_MINIMUM: SkippedPodReason.Code.ValueType  # 61
+    """The minimum of its gang runs or gets places, and
+    `GangSettings.serve_optional_members` is false.
     """
     CAPACITY_REQUESTED: SkippedPodReason.Code.ValueType  # 80
     """It names a ProvisioningRequest that holds room for it, or for which room is

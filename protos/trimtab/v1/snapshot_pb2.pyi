@@ -354,6 +354,7 @@ class PodTable(_message.Message):
     NUMBER_KEY_FIELD_NUMBER: _builtins.int
     NUMBER_FIELD_NUMBER: _builtins.int
     POD_GROUP_FIELD_NUMBER: _builtins.int
+    NOMINATED_NODE_FIELD_NUMBER: _builtins.int
     count: _builtins.int
     """Number of pods P, 0 to 5,000,000. REQUIRED."""
     namespace: _builtins.bytes
@@ -442,6 +443,14 @@ class PodTable(_message.Message):
     in none. OPTIONAL: empty = 0 for all. `pod_groups` has the group, or the pod
     waits until it does (`spec.schedulingGroup.podGroupName`).
     """
+    nominated_node: _builtins.bytes
+    """int32[P]: string index of the name of the node for which the scheduler has
+    nominated a pod that is on no node (`status.nominatedNodeName`), as it does
+    when the pod preempts others; 0 = none. OPTIONAL: empty = 0 for all. Plans
+    hold the pod's room there if it fits once pods of lower priority and
+    terminating ones are gone; otherwise, and if the node is not in the
+    snapshot, it is pending as any other.
+    """
     def __init__(
         self,
         *,
@@ -467,10 +476,11 @@ class PodTable(_message.Message):
         number_key: _builtins.bytes = ...,
         number: _builtins.bytes = ...,
         pod_group: _builtins.bytes = ...,
+        nominated_node: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "created", b"created", "deletion", b"deletion", "deletion_cost", b"deletion_cost", "flags", b"flags", "label_set", b"label_set", "name_lengths", b"name_lengths", "names", b"names", "namespace", b"namespace", "node", b"node", "number", b"number", "number_key", b"number_key", "number_pod", b"number_pod", "owner", b"owner", "phase", b"phase", "pinned_node", b"pinned_node", "pod_group", b"pod_group", "spec", b"spec", "uid_lengths", b"uid_lengths", "uids", b"uids", "volume", b"volume", "volume_pod", b"volume_pod"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "created", b"created", "deletion", b"deletion", "deletion_cost", b"deletion_cost", "flags", b"flags", "label_set", b"label_set", "name_lengths", b"name_lengths", "names", b"names", "namespace", b"namespace", "node", b"node", "nominated_node", b"nominated_node", "number", b"number", "number_key", b"number_key", "number_pod", b"number_pod", "owner", b"owner", "phase", b"phase", "pinned_node", b"pinned_node", "pod_group", b"pod_group", "spec", b"spec", "uid_lengths", b"uid_lengths", "uids", b"uids", "volume", b"volume", "volume_pod", b"volume_pod"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -558,6 +568,8 @@ class PodSpec(_message.Message):
     CLAIMS_FIELD_NUMBER: _builtins.int
     EXTENDED_DEVICE_REQUESTS_FIELD_NUMBER: _builtins.int
     CAPACITY_REQUEST_FIELD_NUMBER: _builtins.int
+    NEVER_PREEMPTS_FIELD_NUMBER: _builtins.int
+    REQUESTS_BY_VPA_FIELD_NUMBER: _builtins.int
     priority: _builtins.int
     """Priority. OPTIONAL: 0 is the default priority."""
     scheduler_name: _builtins.int
@@ -594,6 +606,14 @@ class PodSpec(_message.Message):
     """Annotation `autoscaling.x-k8s.io/consume-provisioning-request`: name of the
     ProvisioningRequest of the pod's namespace whose room the pod takes, as a
     string index. OPTIONAL: 0 = none.
+    """
+    never_preempts: _builtins.bool
+    """`spec.preemptionPolicy` is "Never": expendable pods do not give way to the
+    pod.
+    """
+    requests_by_vpa: _builtins.bool
+    """A VerticalPodAutoscaler has set the requests (annotation `vpaUpdates`), and
+    will set those of the pod in its place: `Owner.pod_requests` does not count.
     """
     @_builtins.property
     def requests(self) -> _containers.RepeatedCompositeFieldContainer[Global___ResourceAmount]:
@@ -709,10 +729,12 @@ class PodSpec(_message.Message):
         claims: _abc.Iterable[Global___PodClaim] | None = ...,
         extended_device_requests: _abc.Iterable[Global___ExtendedDeviceRequest] | None = ...,
         capacity_request: _builtins.int = ...,
+        never_preempts: _builtins.bool = ...,
+        requests_by_vpa: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_enable_ds_eviction", b"_enable_ds_eviction", "_scale_up_delay_s", b"_scale_up_delay_s", "_termination_grace_period_s", b"_termination_grace_period_s", "_topology_spread_timeout_s", b"_topology_spread_timeout_s", "enable_ds_eviction", b"enable_ds_eviction", "node_affinity", b"node_affinity", "scale_up_delay_s", b"scale_up_delay_s", "termination_grace_period_s", b"termination_grace_period_s", "topology_spread_timeout_s", b"topology_spread_timeout_s"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_enable_ds_eviction", b"_enable_ds_eviction", "_scale_up_delay_s", b"_scale_up_delay_s", "_termination_grace_period_s", b"_termination_grace_period_s", "_topology_spread_timeout_s", b"_topology_spread_timeout_s", "capacity_request", b"capacity_request", "claims", b"claims", "enable_ds_eviction", b"enable_ds_eviction", "exclusive_disks", b"exclusive_disks", "extended_device_requests", b"extended_device_requests", "host_ports", b"host_ports", "ignored_by_slack", b"ignored_by_slack", "local_storage", b"local_storage", "node_affinity", b"node_affinity", "node_features", b"node_features", "node_selector", b"node_selector", "pod_affinity", b"pod_affinity", "pod_anti_affinity", b"pod_anti_affinity", "preferred_pod_anti_affinity", b"preferred_pod_anti_affinity", "priority", b"priority", "read_only_disks", b"read_only_disks", "requests", b"requests", "restart_policy", b"restart_policy", "safe_to_evict", b"safe_to_evict", "scale_up_delay_s", b"scale_up_delay_s", "scheduler_name", b"scheduler_name", "termination_grace_period_s", b"termination_grace_period_s", "tolerations", b"tolerations", "topology_spread", b"topology_spread", "topology_spread_timeout_s", b"topology_spread_timeout_s", "unsupported", b"unsupported"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_enable_ds_eviction", b"_enable_ds_eviction", "_scale_up_delay_s", b"_scale_up_delay_s", "_termination_grace_period_s", b"_termination_grace_period_s", "_topology_spread_timeout_s", b"_topology_spread_timeout_s", "capacity_request", b"capacity_request", "claims", b"claims", "enable_ds_eviction", b"enable_ds_eviction", "exclusive_disks", b"exclusive_disks", "extended_device_requests", b"extended_device_requests", "host_ports", b"host_ports", "ignored_by_slack", b"ignored_by_slack", "local_storage", b"local_storage", "never_preempts", b"never_preempts", "node_affinity", b"node_affinity", "node_features", b"node_features", "node_selector", b"node_selector", "pod_affinity", b"pod_affinity", "pod_anti_affinity", b"pod_anti_affinity", "preferred_pod_anti_affinity", b"preferred_pod_anti_affinity", "priority", b"priority", "read_only_disks", b"read_only_disks", "requests", b"requests", "requests_by_vpa", b"requests_by_vpa", "restart_policy", b"restart_policy", "safe_to_evict", b"safe_to_evict", "scale_up_delay_s", b"scale_up_delay_s", "scheduler_name", b"scheduler_name", "termination_grace_period_s", b"termination_grace_period_s", "tolerations", b"tolerations", "topology_spread", b"topology_spread", "topology_spread_timeout_s", b"topology_spread_timeout_s", "unsupported", b"unsupported"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__enable_ds_eviction: _TypeAlias = _typing.Literal["enable_ds_eviction"]  # noqa: Y015
     _WhichOneofArgType__enable_ds_eviction: _TypeAlias = _typing.Literal["_enable_ds_eviction", b"_enable_ds_eviction"]  # noqa: Y015
@@ -1613,8 +1635,7 @@ class Node(_message.Message):
     """
     do_not_disrupt: _builtins.bool
     """Annotation `karpenter.sh/do-not-disrupt` = true, unless `trimtab steer` has
-    written it: replacement leaves the node alone. Trimtab's clients set
-    `scale_down_disabled` for it as well.
+    written it: scale-down and replacement leave the node alone.
     """
     being_deleted: _builtins.bool
     """Somebody is deleting the node: `metadata.deletionTimestamp` is set, of the
@@ -1998,6 +2019,7 @@ class Owner(_message.Message):
     CONTROLLER_FIELD_NUMBER: _builtins.int
     REVISION_FIELD_NUMBER: _builtins.int
     POD_TEMPLATE_FIELD_NUMBER: _builtins.int
+    POD_REQUESTS_FIELD_NUMBER: _builtins.int
     uid: _builtins.str
     """`metadata.uid`. REQUIRED, unique."""
     kind: _builtins.str
@@ -2035,6 +2057,14 @@ class Owner(_message.Message):
         of the DaemonSet then counts as its template.
         """
 
+    @_builtins.property
+    def pod_requests(self) -> _containers.RepeatedCompositeFieldContainer[Global___ResourceAmount]:
+        """Requests of a pod that its template makes, as `PodSpec.requests`. Only of
+        kinds whose pods are made anew in another place: not of DaemonSets. Where
+        they are larger than those of a pod that runs, as after a resize in place,
+        plans count them wherever the pod moves. OPTIONAL: empty = not known.
+        """
+
     def __init__(
         self,
         *,
@@ -2049,10 +2079,11 @@ class Owner(_message.Message):
         controller: _builtins.str = ...,
         revision: _builtins.int | None = ...,
         pod_template: Global___TemplatePod | None = ...,
+        pod_requests: _abc.Iterable[Global___ResourceAmount] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_current_replicas", b"_current_replicas", "_desired_replicas", b"_desired_replicas", "_revision", b"_revision", "current_replicas", b"current_replicas", "desired_replicas", b"desired_replicas", "pod_template", b"pod_template", "revision", b"revision", "selector", b"selector"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_current_replicas", b"_current_replicas", "_desired_replicas", b"_desired_replicas", "_revision", b"_revision", "api_version", b"api_version", "controller", b"controller", "current_replicas", b"current_replicas", "desired_replicas", b"desired_replicas", "kind", b"kind", "name", b"name", "namespace", b"namespace", "pod_template", b"pod_template", "revision", b"revision", "selector", b"selector", "uid", b"uid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_current_replicas", b"_current_replicas", "_desired_replicas", b"_desired_replicas", "_revision", b"_revision", "api_version", b"api_version", "controller", b"controller", "current_replicas", b"current_replicas", "desired_replicas", b"desired_replicas", "kind", b"kind", "name", b"name", "namespace", b"namespace", "pod_requests", b"pod_requests", "pod_template", b"pod_template", "revision", b"revision", "selector", b"selector", "uid", b"uid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__current_replicas: _TypeAlias = _typing.Literal["current_replicas"]  # noqa: Y015
     _WhichOneofArgType__current_replicas: _TypeAlias = _typing.Literal["_current_replicas", b"_current_replicas"]  # noqa: Y015

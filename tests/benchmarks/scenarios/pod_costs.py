@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tests.benchmarks.registry import Stages, scenario
-from trimtab.planner.pod_costs.answer import in_order, write_ranked
+from trimtab.planner.pod_costs.answer import Written, in_order, write_ranked
 from trimtab.planner.pod_costs.decision import written_groups
 from trimtab.planner.pod_costs.members import group_pods
 from trimtab.planner.pod_costs.ranking import rank_target
@@ -166,7 +166,7 @@ def prepare_change() -> Changing:
     created[: 30 * EACH] += 1
     message.pods.created = created.tobytes()
     base = CachedSnapshot(made.cluster)
-    written_groups(round_over(base), made.settings)
+    _written(round_over(base), made.settings)
     return Changing(share(made.cluster, canonicalize(message)), made.settings, base)
 
 
@@ -175,12 +175,16 @@ def round_over(kept: CachedSnapshot) -> Round:
     return Round(kept.snapshot, lambda *_: None, NOW_NS, work=Work(cache=kept))  # type: ignore[arg-type, return-value]
 
 
+def _written(this: Round, settings: PodCostSettings) -> list[Written]:
+    return written_groups(this, settings, group_pods(this.snapshot, settings.targets, this.work.cache))
+
+
 def run_change(made: Changing, stages: Stages) -> pb.PodCostsDecision:
     """Rank what has changed; the message of all groups is made as before."""
     kept = CachedSnapshot(made.cluster, made.base)
     this = round_over(kept)
     with stages.stage("total"):
-        written = written_groups(this, made.settings)
+        written = _written(this, made.settings)
     with stages.stage("parse"):
         return merged(in_order(this, written))
 

@@ -12,7 +12,8 @@ from tests.benchmarks.registry import Stages, scenario
 from trimtab.clients.kubernetes.connection import ApiRequest
 from trimtab.clients.kubernetes.kinds.metadata import ObjectMeta
 from trimtab.clients.kubernetes.kinds.nodes import Node
-from trimtab.clients.snapshots.objects.nodes import SCALE_DOWN_DISABLED, STEERED
+from trimtab.clients.kubernetes.signals.cluster_autoscaler import SCALE_DOWN_DISABLED
+from trimtab.clients.kubernetes.signals.ours import STEERED
 from trimtab.clients.steering.marks import writes
 from trimtab.clients.steering.plan import nodes_to_keep
 from trimtab.clients.steering.rounds import marks_of
@@ -58,7 +59,7 @@ def loop(made: Steered, writer: MarkWriter, stages: Stages, name: str) -> int:
     nodes, before = made.nodes(), made.writes
     with stages.stage(name):
         marks = marks_of(nodes)
-        wanted = writer.unseen(writes(marks, nodes_to_keep(made.answer), SCALE_DOWN_DISABLED), marks)
+        wanted = writer.unseen(writes(marks, nodes_to_keep(made.answer), SCALE_DOWN_DISABLED.key), marks)
         writer.write(wanted, marks, lambda: True, WITHIN_S)
     return made.writes - before
 
@@ -76,7 +77,7 @@ def verify(made: Steered, found: dict[str, Any]) -> None:
     """All nodes that stay are protected after the first loop, no others, and the next has nothing to do."""
     stay = nodes_to_keep(made.answer)
     assert found == {"first": len(stay), "steady": 0}
-    assert {name for name, marks in made.annotations.items() if STEERED in marks} == stay
+    assert {name for name, marks in made.annotations.items() if STEERED.key in marks} == stay
     assert 0 < len(stay) < len(made.names)
 
 

@@ -204,6 +204,7 @@ def test_nothing_to_cancel_is_invalid(service: Service) -> None:
     assert refusal(lambda: service.client.cancel_replacement(map(str, range(101)))).metadata["field"] == "request_ids"
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("lives", [2, pytest.param(8, marks=pytest.mark.nightly)])
 def test_a_process_that_is_killed_repeatedly_replaces_each_node_once(tmp_path: Path, lives: int) -> None:
     (tmp_path / "cluster.json").write_text(json.dumps(listed(*wasteful_cluster())))

@@ -56,6 +56,7 @@ def code_of(call: Callable[[], object]) -> grpc.StatusCode:
     return refused.value.code()
 
 
+@pytest.mark.ci
 def test_an_autoscaler_without_a_certificate_may_have_options_chosen_and_nothing_else(
     ca: OwnCa, tmp_path: Path
 ) -> None:

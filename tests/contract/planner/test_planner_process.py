@@ -51,6 +51,7 @@ def test_a_planner_serves_measures_logs_and_ends_in_order(tmp_path: Path) -> Non
     assert not (tmp_path / "address").exists()
 
 
+@pytest.mark.ci
 def test_limits_come_from_the_environment_too(tmp_path: Path) -> None:
     environment = {"TRIMTAB_PLANNER_MAX_SNAPSHOT_BYTES": "12345"}
     with (

@@ -135,6 +135,7 @@ def test_if_calls_are_spread_a_whole_snapshot_repairs_each_delta_with_equal_answ
     assert {one.planner for one in balancer.plans} == set(replicas)
 
 
+@pytest.mark.ci
 def test_the_loop_names_its_cluster_too(replicas: Mapping[str, str]) -> None:
     whole, nothing = (
         SnapshotUpdate(small_cluster(), None),

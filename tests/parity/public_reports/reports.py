@@ -81,7 +81,7 @@ def _run(arguments: tuple[str, ...]) -> tuple[str, str]:
 
 def _output(report: Report, form: str) -> tuple[str, str]:
     """Return what the command prints, and its notes."""
-    found = sorted(path for path in INPUTS.glob(f"{report.name}.*") if ".settings." not in path.name)
+    found = sorted(INPUTS.glob(f"{report.name}.json")) or sorted(INPUTS.glob(f"{report.name}.yaml"))
     file, settings = found[0], INPUTS / f"{report.name}.settings.yaml"
     options = [str(INPUTS / one[1:]) if one.startswith("@") else one for one in report.options]
     command, *rest = report.command

@@ -75,6 +75,7 @@ class Reader:
         created, deletion = int64(table.created, count), int64(table.deletion, count)
         flags, cost = table.flags or bytes(count), int32(table.deletion_cost, count)
         pinned, group = int32(table.pinned_node, count), int32(table.pod_group, count)
+        nominated = int32(table.nominated_node, count)
         mounts: list[set[MountedVolume]] = [set() for _ in range(count)]
         for pod, volume in zip(int32(table.volume_pod), int32(table.volume), strict=True):
             mounts[pod].add(self._volume(self._m.volumes[volume]))
@@ -100,6 +101,7 @@ class Reader:
                 tuple(sorted(mounts[i], key=lambda volume: volume.id)),
                 tuple(sorted(numbers[i])),
                 self._text[group[i]],
+                self._text[nominated[i]],
             )
             for i in range(count)
         ]
@@ -170,7 +172,9 @@ class Reader:
         if m.kind == "DaemonSet" and m.HasField("pod_template"):
             spec = self._spec(self._m.pod_specs[m.pod_template.spec])
             template = TemplatePod(m.pod_template.namespace, spec, self._labels(m.pod_template.label_set))
-        return Owner(m.uid, m.kind, m.name, m.namespace, *counts, m.api_version, selector, *above, template)
+        amounts = {self._m.resources[one.resource]: one.amount for one in m.pod_requests if one.amount}
+        asked = tuple(sorted(amounts.items()))
+        return Owner(m.uid, m.kind, m.name, m.namespace, *counts, m.api_version, selector, *above, template, asked)
 
     def _pod_group(self, m: pb.PodGroup) -> PodGroup:
         if m.problem:
@@ -282,6 +286,8 @@ class Reader:
             # Claims of random clusters have no spec.
             claims=tuple(PodClaim(one.name, one.shared_claim, None, one.problem) for one in m.claims),
             capacity_request=t[m.capacity_request],
+            never_preempts=m.never_preempts,
+            requests_by_vpa=m.requests_by_vpa,
         )
 
     def _spread(self, m: pb.PodSpec) -> tuple[SpreadConstraint, ...]:

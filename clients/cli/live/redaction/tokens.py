@@ -7,12 +7,14 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 
+from trimtab.clients.kubernetes.signals import cluster_autoscaler
+
 # fmt: off
 KEPT = frozenset((
     "", "0", "A", "a", "default", "kube-system", "kube-public", "kube-node-lease", "default-scheduler", "metadata.name",
     "TCP", "UDP", "SCTP", "0.0.0.0", "::", "true", "false", "amd64", "arm64", "linux", "windows",
     "cpu", "memory", "pods", "ephemeral-storage", "gpu", "cloud.google.com", "gke-accelerator",
-    "ToBeDeletedByClusterAutoscaler", "DeletionCandidateOfClusterAutoscaler",
+    cluster_autoscaler.TO_BE_DELETED.key, cluster_autoscaler.DELETION_CANDIDATE.key,
     "ReplicaSet", "StatefulSet", "Deployment", "DaemonSet", "ReplicationController", "Job", "v1", "apps", "batch",
     "PodGroup", "PodGroup.scheduling.volcano.sh", "Workload", "Pod", "deviceclass.resource.kubernetes.io",
     # Domains of keys; the part after a domain is replaced, except in the keys below.

@@ -13,11 +13,12 @@ from trimtab.clients.kubernetes.kinds.devices import (
     ResourceClaimStatus,
 )
 from trimtab.clients.kubernetes.kinds.metadata import NodeSelector, ObjectMeta
+from trimtab.clients.kubernetes.signals import well_known
 from trimtab.clients.snapshots.objects.devices.pod_claims import MOST_RESULTS, claim_owner
 
 ALLOCATED, DELETED, BINDING_FAILED = 1, 2, 4
 ADMIN_ACCESS, SHARE = 1, 2
-POD_CLAIM_NAME: Final = "resource.kubernetes.io/pod-claim-name"
+POD_CLAIM_NAME: Final = well_known.POD_CLAIM_NAME.key
 """Annotation of a claim that was made from a template: its name within the pod."""
 _NODE_NAME: Final = "metadata.name"
 _NONE: Final = ResourceClaimStatus()

@@ -9,9 +9,10 @@ from typing import Final, NamedTuple
 from trimtab.clients.kubernetes.kinds.pods import Container, PodSpec
 from trimtab.clients.kubernetes.pod_requests import amounts
 from trimtab.clients.kubernetes.quantities import NANO
+from trimtab.clients.kubernetes.signals import well_known
 from trimtab.v1 import snapshot_pb2 as pb
 
-IMPLICIT: Final = "deviceclass.resource.kubernetes.io/"
+IMPLICIT: Final = well_known.IMPLICIT_RESOURCE.key
 """Prefix of the extended resource that every class provides."""
 
 

@@ -17,39 +17,41 @@ from trimtab.clients.kubernetes.kinds.metadata import ObjectMeta, Quantities
 from trimtab.clients.kubernetes.kinds.nodes import Node, NodeStatus
 from trimtab.clients.kubernetes.object_errors import FieldError
 from trimtab.clients.kubernetes.quantities import counted_amount
+from trimtab.clients.kubernetes.signals import clouds, karpenter, well_known
+from trimtab.clients.kubernetes.signals.table import SPOT_LABELS
 
-POOL: Final = "karpenter.sh/nodepool"
-CAPACITY_TYPE: Final = "karpenter.sh/capacity-type"
-INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
-ZONE: Final = "topology.kubernetes.io/zone"
-ARCH, SYSTEM = "kubernetes.io/arch", "kubernetes.io/os"
+POOL: Final = karpenter.NODE_POOL.key
+CAPACITY_TYPE: Final = karpenter.CAPACITY_TYPE.key
+INSTANCE_TYPE: Final = well_known.INSTANCE_TYPE.key
+ZONE: Final = well_known.ZONE.key
+ARCH, SYSTEM = well_known.ARCH.key, well_known.OS.key
 ON_DEMAND, SPOT, RESERVED = "on-demand", "spot", "reserved"
 CAPACITY_TYPES: Final = (ON_DEMAND, SPOT, RESERVED)
-_CONTROL_PLANE: Final = {"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"}
+_CONTROL_PLANE: Final = {well_known.CONTROL_PLANE.key, well_known.MASTER.key}
 _OF_MACHINES: Final = (
-    "topology.kubernetes.io/",
-    "topology.k8s.aws/",
-    "failure-domain.beta.kubernetes.io/",
-    "karpenter.k8s.aws/instance-",
-    "karpenter.azure.com/sku-",
-    "karpenter.k8s.gcp/instance-",
+    well_known.TOPOLOGY_PREFIX.key,
+    clouds.AWS_TOPOLOGY.key,
+    well_known.OLD_TOPOLOGY_PREFIX.key,
+    karpenter.AWS_INSTANCE.key,
+    karpenter.AZURE_SKU.key,
+    karpenter.GCP_INSTANCE.key,
 )
 """What the keys of labels begin with that say what a machine is and where it runs."""
 _OLD_NAMES: Final = {
-    "beta.kubernetes.io/instance-type": INSTANCE_TYPE,
-    "failure-domain.beta.kubernetes.io/zone": ZONE,
-    "beta.kubernetes.io/arch": ARCH,
-    "beta.kubernetes.io/os": SYSTEM,
+    well_known.OLD_INSTANCE_TYPE.key: INSTANCE_TYPE,
+    well_known.OLD_ZONE.key: ZONE,
+    well_known.OLD_ARCH.key: ARCH,
+    well_known.OLD_OS.key: SYSTEM,
 }
 _PROVIDERS: Final = (
-    "karpenter.k8s.aws/",
-    "karpenter.azure.com/",
-    "karpenter.k8s.gcp/",
-    "topology.k8s.aws/",
-    "topology.kubernetes.io/",
-    "node.kubernetes.io/",
-    "kubernetes.io/",
-    "eks.amazonaws.com/",
+    karpenter.AWS_PREFIX.key,
+    karpenter.AZURE_PREFIX.key,
+    karpenter.GCP_PREFIX.key,
+    clouds.AWS_TOPOLOGY.key,
+    well_known.TOPOLOGY_PREFIX.key,
+    well_known.NODE_PREFIX.key,
+    well_known.OWN_PREFIX.key,
+    clouds.EKS_PREFIX.key,
 )
 _AWS_TYPE: Final = re.compile(r"(?P<category>[a-z]+)(?P<generation>\d+)[a-z0-9-]*\.[a-z0-9-]+\Z")
 _AZURE_TYPE: Final = re.compile(r"Standard_(?P<letters>[A-Z]+)\d+(?P<rest>[-A-Za-z0-9_]*)\Z")
@@ -154,12 +156,12 @@ def labels_of(
     if aws is not None:
         family, _, size = key.instance_type.partition(".")
         found |= {
-            "karpenter.k8s.aws/instance-family": family,
-            "karpenter.k8s.aws/instance-size": size,
-            "karpenter.k8s.aws/instance-category": aws["category"],
-            "karpenter.k8s.aws/instance-generation": aws["generation"],
-            "karpenter.k8s.aws/instance-cpu": f"{cpu_milli // 1000}" if cpu_milli else "",
-            "karpenter.k8s.aws/instance-memory": f"{memory_mib}" if memory_mib else "",
+            karpenter.AWS_FAMILY.key: family,
+            karpenter.AWS_SIZE.key: size,
+            karpenter.AWS_CATEGORY.key: aws["category"],
+            karpenter.AWS_GENERATION.key: aws["generation"],
+            karpenter.AWS_CPU.key: f"{cpu_milli // 1000}" if cpu_milli else "",
+            karpenter.AWS_MEMORY.key: f"{memory_mib}" if memory_mib else "",
         }
     found |= dict(more or {})
     found |= {old: found[new] for old, new in _OLD_NAMES.items() if new in found}
@@ -206,12 +208,7 @@ def _value(labels: Mapping[str, str], key: str) -> str:
 
 def _usual_type(labels: Mapping[str, str]) -> str:
     """Return the capacity type by other labels than Karpenter's."""
-    is_spot = (
-        labels.get("eks.amazonaws.com/capacityType") == "SPOT"
-        or labels.get("cloud.google.com/gke-spot") == "true"
-        or labels.get("cloud.google.com/gke-preemptible") == "true"
-        or labels.get("kubernetes.azure.com/scalesetpriority") == "spot"
-    )
+    is_spot = any(labels.get(key) == value for key, value in SPOT_LABELS.items())
     return SPOT if is_spot else ON_DEMAND
 
 

@@ -4,17 +4,15 @@ go.
 Decides how each is expressed:
 - `limits` : a limit on the pool's nodes, for all decisions that add nodes
 - `weight` : ranks of the expander PRIORITY, if weights differ; money decides among pools of one rank
-- `disruption.budgets` : budgets of the decision REPLACEMENT; without any, Karpenter's default of 10 % of the pool
-- `consolidateAfter` : the unneeded time of the pool's groups, and their `consolidate_after` for REPLACEMENT; `Never`
-  and `WhenEmpty` keep nodes from being drained
+- `disruption.budgets` : budgets for nodes, of all decisions; without any, Karpenter's default of 10 % of the pool
+- `consolidateAfter` : the unneeded time of the pool's groups, and their `consolidate_after` for REPLACEMENT
+- `consolidateAfter: Never` and `consolidationPolicy: WhenEmpty` : the groups' `consolidation`
 Errors are FieldError with the path below the object; the caller names the object. Source: Karpenter, pkg/apis/v1.
 """
 
 import re
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
-
-from google.protobuf.duration_pb2 import Duration
 
 from trimtab.clients.kubernetes.kinds.karpenter import NodePool, NodePoolSpec, PoolBudget, PoolDisruption
 from trimtab.clients.kubernetes.kinds.metadata import Quantities
@@ -28,8 +26,6 @@ from trimtab.v1 import plan_pb2
 REASONS: Final = ("Underutilized", "Empty", "Drifted")
 DEFAULT_BUDGET: Final = "10%"
 NEVER: Final = "Never"
-NEVER_S: Final = 10 * 365 * 86400
-"""Longer than any cluster waits, within what a protobuf duration takes."""
 _SHARE: Final = re.compile(r"(?:\d|[1-9]\d|100)%\Z|\d{1,9}\Z", re.ASCII)
 _MACROS: Final = ("@annually", "@yearly", "@monthly", "@weekly", "@daily", "@midnight", "@hourly")
 _CRON_RANGES: Final = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 7))
@@ -92,9 +88,9 @@ def budget_of(name: str, budget: PoolBudget) -> plan_pb2.DisruptionBudget:
     return found
 
 
-def closed_budget(name: str, reasons: Sequence[str] = ()) -> plan_pb2.DisruptionBudget:
-    """Return a budget that lets no node of a pool be disrupted, for some reasons or all."""
-    return _whole_budget(name, "0", reasons)
+def closed_budget(name: str) -> plan_pb2.DisruptionBudget:
+    """Return a budget that lets no node of a pool be disrupted."""
+    return _whole_budget(name, "0", ())
 
 
 def default_budget(name: str) -> plan_pb2.DisruptionBudget:
@@ -144,14 +140,11 @@ def drain_rules(disruption: PoolDisruption | None) -> DrainRules:
 def group_settings(rules: DrainRules) -> plan_pb2.NodeGroupSettings | None:
     """Return the settings of a pool's groups; None = the general ones."""
     found = plan_pb2.NodeGroupSettings()
-    if rules.never:
-        found.unneeded_time.CopyFrom(Duration(seconds=NEVER_S))
-    elif rules.after_s is not None:
+    if rules.after_s is not None:
         found.unneeded_time.FromMilliseconds(round(rules.after_s * 1000))
         found.consolidate_after.CopyFrom(found.unneeded_time)
-    if rules.only_empty or rules.never:
-        found.utilization_threshold = found.gpu_utilization_threshold = 0.0
-        found.ignore_daemonsets_utilization = True
+    if rules.never or rules.only_empty:
+        found.consolidation = plan_pb2.Consolidation.NEVER if rules.never else plan_pb2.Consolidation.WHEN_EMPTY
     return found if found.ListFields() else None
 
 
@@ -174,6 +167,11 @@ def add_ranks(settings: plan_pb2.PlanSettings, weight_of: Mapping[str, int]) -> 
     for weight, names in sorted(by_weight.items(), reverse=True):
         patterns = [f"^{re.escape(name)}/" for name in names]
         settings.scale_up.priority.ranks.add(rank=weight, patterns=patterns)
+
+
+def has_pools(settings: plan_pb2.PlanSettings | None) -> bool:
+    """Return whether settings are those of NodePools: each has a budget, its own or Karpenter's default."""
+    return settings is not None and bool(settings.planner.disruption_budgets)
 
 
 def with_pool_settings(settings: plan_pb2.PlanSettings, pools: plan_pb2.PlanSettings) -> plan_pb2.PlanSettings:

@@ -33,6 +33,7 @@ from trimtab.clients.kubernetes.kinds.nodes import (
 )
 from trimtab.clients.kubernetes.kinds.policies import ObjectCondition
 from trimtab.clients.kubernetes.object_errors import FieldError, below
+from trimtab.clients.kubernetes.signals.karpenter import POOL_READY
 from trimtab.clients.snapshots.dominated_groups import ROOM
 from trimtab.clients.snapshots.objects.karpenter.min_values import too_few_values, with_min_values
 from trimtab.clients.snapshots.objects.karpenter.offers import (
@@ -163,6 +164,11 @@ class _PoolReader:
                 f"NodePool {name}: spec.replicas is {spec.replicas}: its size is fixed, so it does not grow"
             )
             grows = False
+        for condition in (pool.status and pool.status.conditions) or ():
+            if condition.type == POOL_READY.key and condition.status == "False":
+                said = f": {condition.message}" if condition.message else ""
+                self._notes.append(f"NodePool {name}: its condition Ready is False{said}; the pool gets no new nodes")
+                grows = False
         is_deleted = pool.metadata is not None and pool.metadata.deletion_timestamp is not None
         return _CheckedPool(name, template, of_claims, rules, grows and not is_deleted, self._variants(name, rules))
 
@@ -275,7 +281,7 @@ class _PoolReader:
         """Add what a pool says about disruption. A budget that cannot be read counts as 0 nodes, as in Karpenter."""
         name = _name(pool)
         disruption = (pool.spec and pool.spec.disruption) or PoolDisruption()
-        budgets = self._settings.replacement.budgets
+        budgets = self._settings.planner.disruption_budgets
         for place, budget in enumerate(disruption.budgets or ()):
             try:
                 with below(f"spec.disruption.budgets[{place}]"):
@@ -291,8 +297,6 @@ class _PoolReader:
         except FieldError as error:
             self._notes.append(f"NodePool {name}: {error}; its nodes count as not to be disrupted")
             rules = drain_rules(PoolDisruption(consolidate_after="Never"))
-        if rules.never or rules.only_empty:
-            budgets.append(closed_budget(name, () if rules.never else ("Underutilized",)))
         settings = group_settings(rules)
         if settings is not None:
             for group in groups:
@@ -301,7 +305,8 @@ class _PoolReader:
     def _add_startup_taints(self, pools: Sequence[NodePool]) -> None:
         templates = [pool.spec.template.spec for pool in pools if pool.spec and pool.spec.template]
         keys = {taint.key for spec in templates if spec is not None for taint in spec.startup_taints or ()}
-        self._settings.scale_up.startup_taints.keys.extend(sorted(filter(None, keys)))
+        if any(keys):
+            self._settings.scale_up.startup_taints.keys.extend(sorted(filter(None, keys)))
 
     def _add_notes(self, pools: Sequence[NodePool], groups: Sequence[NodeGroup]) -> None:
         growing = sum(1 for group in groups if group.spec and group.spec.template)

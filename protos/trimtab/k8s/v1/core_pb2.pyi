@@ -143,6 +143,7 @@ class PodSpec(_message.Message):
     PRIORITY_CLASS_NAME_FIELD_NUMBER: _builtins.int
     PRIORITY_FIELD_NUMBER: _builtins.int
     RUNTIME_CLASS_NAME_FIELD_NUMBER: _builtins.int
+    PREEMPTION_POLICY_FIELD_NUMBER: _builtins.int
     OVERHEAD_FIELD_NUMBER: _builtins.int
     TOPOLOGY_SPREAD_CONSTRAINTS_FIELD_NUMBER: _builtins.int
     HOST_USERS_FIELD_NUMBER: _builtins.int
@@ -167,6 +168,10 @@ class PodSpec(_message.Message):
     """Priority."""
     runtime_class_name: _builtins.str
     """Runtime class."""
+    preemption_policy: _builtins.str
+    """Whether it preempts pods of lower priority: "Never" or
+    "PreemptLowerPriority".
+    """
     host_users: _builtins.bool
     """false = the pod has a user namespace of its own."""
     @_builtins.property
@@ -238,6 +243,7 @@ class PodSpec(_message.Message):
         priority_class_name: _builtins.str = ...,
         priority: _builtins.int | None = ...,
         runtime_class_name: _builtins.str | None = ...,
+        preemption_policy: _builtins.str | None = ...,
         overhead: _abc.Iterable[_meta_pb2.QuantityEntry] | None = ...,
         topology_spread_constraints: _abc.Iterable[Global___TopologySpreadConstraint] | None = ...,
         host_users: _builtins.bool | None = ...,
@@ -247,12 +253,14 @@ class PodSpec(_message.Message):
         workload_ref: Global___WorkloadReference | None = ...,
         scheduling_group: Global___PodSchedulingGroup | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_host_users", b"_host_users", "_priority", b"_priority", "_runtime_class_name", b"_runtime_class_name", "_termination_grace_period_seconds", b"_termination_grace_period_seconds", "affinity", b"affinity", "host_users", b"host_users", "priority", b"priority", "resources", b"resources", "runtime_class_name", b"runtime_class_name", "scheduling_group", b"scheduling_group", "termination_grace_period_seconds", b"termination_grace_period_seconds", "workload_ref", b"workload_ref"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_host_users", b"_host_users", "_preemption_policy", b"_preemption_policy", "_priority", b"_priority", "_runtime_class_name", b"_runtime_class_name", "_termination_grace_period_seconds", b"_termination_grace_period_seconds", "affinity", b"affinity", "host_users", b"host_users", "preemption_policy", b"preemption_policy", "priority", b"priority", "resources", b"resources", "runtime_class_name", b"runtime_class_name", "scheduling_group", b"scheduling_group", "termination_grace_period_seconds", b"termination_grace_period_seconds", "workload_ref", b"workload_ref"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_host_users", b"_host_users", "_priority", b"_priority", "_runtime_class_name", b"_runtime_class_name", "_termination_grace_period_seconds", b"_termination_grace_period_seconds", "affinity", b"affinity", "containers", b"containers", "host_network", b"host_network", "host_users", b"host_users", "init_containers", b"init_containers", "node_name", b"node_name", "node_selector", b"node_selector", "overhead", b"overhead", "priority", b"priority", "priority_class_name", b"priority_class_name", "resource_claims", b"resource_claims", "resources", b"resources", "restart_policy", b"restart_policy", "runtime_class_name", b"runtime_class_name", "scheduler_name", b"scheduler_name", "scheduling_gates", b"scheduling_gates", "scheduling_group", b"scheduling_group", "termination_grace_period_seconds", b"termination_grace_period_seconds", "tolerations", b"tolerations", "topology_spread_constraints", b"topology_spread_constraints", "volumes", b"volumes", "workload_ref", b"workload_ref"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_host_users", b"_host_users", "_preemption_policy", b"_preemption_policy", "_priority", b"_priority", "_runtime_class_name", b"_runtime_class_name", "_termination_grace_period_seconds", b"_termination_grace_period_seconds", "affinity", b"affinity", "containers", b"containers", "host_network", b"host_network", "host_users", b"host_users", "init_containers", b"init_containers", "node_name", b"node_name", "node_selector", b"node_selector", "overhead", b"overhead", "preemption_policy", b"preemption_policy", "priority", b"priority", "priority_class_name", b"priority_class_name", "resource_claims", b"resource_claims", "resources", b"resources", "restart_policy", b"restart_policy", "runtime_class_name", b"runtime_class_name", "scheduler_name", b"scheduler_name", "scheduling_gates", b"scheduling_gates", "scheduling_group", b"scheduling_group", "termination_grace_period_seconds", b"termination_grace_period_seconds", "tolerations", b"tolerations", "topology_spread_constraints", b"topology_spread_constraints", "volumes", b"volumes", "workload_ref", b"workload_ref"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__host_users: _TypeAlias = _typing.Literal["host_users"]  # noqa: Y015
     _WhichOneofArgType__host_users: _TypeAlias = _typing.Literal["_host_users", b"_host_users"]  # noqa: Y015
+    _WhichOneofReturnType__preemption_policy: _TypeAlias = _typing.Literal["preemption_policy"]  # noqa: Y015
+    _WhichOneofArgType__preemption_policy: _TypeAlias = _typing.Literal["_preemption_policy", b"_preemption_policy"]  # noqa: Y015
     _WhichOneofReturnType__priority: _TypeAlias = _typing.Literal["priority"]  # noqa: Y015
     _WhichOneofArgType__priority: _TypeAlias = _typing.Literal["_priority", b"_priority"]  # noqa: Y015
     _WhichOneofReturnType__runtime_class_name: _TypeAlias = _typing.Literal["runtime_class_name"]  # noqa: Y015
@@ -261,6 +269,8 @@ class PodSpec(_message.Message):
     _WhichOneofArgType__termination_grace_period_seconds: _TypeAlias = _typing.Literal["_termination_grace_period_seconds", b"_termination_grace_period_seconds"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__host_users) -> _WhichOneofReturnType__host_users | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__preemption_policy) -> _WhichOneofReturnType__preemption_policy | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__priority) -> _WhichOneofReturnType__priority | None: ...
     @_typing.overload
@@ -290,6 +300,7 @@ class RawPodSpec(_message.Message):
     PRIORITY_CLASS_NAME_FIELD_NUMBER: _builtins.int
     PRIORITY_FIELD_NUMBER: _builtins.int
     RUNTIME_CLASS_NAME_FIELD_NUMBER: _builtins.int
+    PREEMPTION_POLICY_FIELD_NUMBER: _builtins.int
     OVERHEAD_FIELD_NUMBER: _builtins.int
     TOPOLOGY_SPREAD_CONSTRAINTS_FIELD_NUMBER: _builtins.int
     HOST_USERS_FIELD_NUMBER: _builtins.int
@@ -314,6 +325,10 @@ class RawPodSpec(_message.Message):
     """Priority."""
     runtime_class_name: _builtins.str
     """Runtime class."""
+    preemption_policy: _builtins.str
+    """Whether it preempts pods of lower priority: "Never" or
+    "PreemptLowerPriority".
+    """
     host_users: _builtins.bool
     """false = the pod has a user namespace of its own."""
     @_builtins.property
@@ -385,6 +400,7 @@ class RawPodSpec(_message.Message):
         priority_class_name: _builtins.str = ...,
         priority: _builtins.int | None = ...,
         runtime_class_name: _builtins.str | None = ...,
+        preemption_policy: _builtins.str | None = ...,
         overhead: _abc.Iterable[_meta_pb2.QuantityEntry] | None = ...,
         topology_spread_constraints: _abc.Iterable[Global___TopologySpreadConstraint] | None = ...,
         host_users: _builtins.bool | None = ...,
@@ -394,12 +410,14 @@ class RawPodSpec(_message.Message):
         workload_ref: Global___WorkloadReference | None = ...,
         scheduling_group: Global___PodSchedulingGroup | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_host_users", b"_host_users", "_priority", b"_priority", "_runtime_class_name", b"_runtime_class_name", "_termination_grace_period_seconds", b"_termination_grace_period_seconds", "affinity", b"affinity", "host_users", b"host_users", "priority", b"priority", "resources", b"resources", "runtime_class_name", b"runtime_class_name", "scheduling_group", b"scheduling_group", "termination_grace_period_seconds", b"termination_grace_period_seconds", "workload_ref", b"workload_ref"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_host_users", b"_host_users", "_preemption_policy", b"_preemption_policy", "_priority", b"_priority", "_runtime_class_name", b"_runtime_class_name", "_termination_grace_period_seconds", b"_termination_grace_period_seconds", "affinity", b"affinity", "host_users", b"host_users", "preemption_policy", b"preemption_policy", "priority", b"priority", "resources", b"resources", "runtime_class_name", b"runtime_class_name", "scheduling_group", b"scheduling_group", "termination_grace_period_seconds", b"termination_grace_period_seconds", "workload_ref", b"workload_ref"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_host_users", b"_host_users", "_priority", b"_priority", "_runtime_class_name", b"_runtime_class_name", "_termination_grace_period_seconds", b"_termination_grace_period_seconds", "affinity", b"affinity", "containers", b"containers", "host_network", b"host_network", "host_users", b"host_users", "init_containers", b"init_containers", "node_name", b"node_name", "node_selector", b"node_selector", "overhead", b"overhead", "priority", b"priority", "priority_class_name", b"priority_class_name", "resource_claims", b"resource_claims", "resources", b"resources", "restart_policy", b"restart_policy", "runtime_class_name", b"runtime_class_name", "scheduler_name", b"scheduler_name", "scheduling_gates", b"scheduling_gates", "scheduling_group", b"scheduling_group", "termination_grace_period_seconds", b"termination_grace_period_seconds", "tolerations", b"tolerations", "topology_spread_constraints", b"topology_spread_constraints", "volumes", b"volumes", "workload_ref", b"workload_ref"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_host_users", b"_host_users", "_preemption_policy", b"_preemption_policy", "_priority", b"_priority", "_runtime_class_name", b"_runtime_class_name", "_termination_grace_period_seconds", b"_termination_grace_period_seconds", "affinity", b"affinity", "containers", b"containers", "host_network", b"host_network", "host_users", b"host_users", "init_containers", b"init_containers", "node_name", b"node_name", "node_selector", b"node_selector", "overhead", b"overhead", "preemption_policy", b"preemption_policy", "priority", b"priority", "priority_class_name", b"priority_class_name", "resource_claims", b"resource_claims", "resources", b"resources", "restart_policy", b"restart_policy", "runtime_class_name", b"runtime_class_name", "scheduler_name", b"scheduler_name", "scheduling_gates", b"scheduling_gates", "scheduling_group", b"scheduling_group", "termination_grace_period_seconds", b"termination_grace_period_seconds", "tolerations", b"tolerations", "topology_spread_constraints", b"topology_spread_constraints", "volumes", b"volumes", "workload_ref", b"workload_ref"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__host_users: _TypeAlias = _typing.Literal["host_users"]  # noqa: Y015
     _WhichOneofArgType__host_users: _TypeAlias = _typing.Literal["_host_users", b"_host_users"]  # noqa: Y015
+    _WhichOneofReturnType__preemption_policy: _TypeAlias = _typing.Literal["preemption_policy"]  # noqa: Y015
+    _WhichOneofArgType__preemption_policy: _TypeAlias = _typing.Literal["_preemption_policy", b"_preemption_policy"]  # noqa: Y015
     _WhichOneofReturnType__priority: _TypeAlias = _typing.Literal["priority"]  # noqa: Y015
     _WhichOneofArgType__priority: _TypeAlias = _typing.Literal["_priority", b"_priority"]  # noqa: Y015
     _WhichOneofReturnType__runtime_class_name: _TypeAlias = _typing.Literal["runtime_class_name"]  # noqa: Y015
@@ -408,6 +426,8 @@ class RawPodSpec(_message.Message):
     _WhichOneofArgType__termination_grace_period_seconds: _TypeAlias = _typing.Literal["_termination_grace_period_seconds", b"_termination_grace_period_seconds"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__host_users) -> _WhichOneofReturnType__host_users | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__preemption_policy) -> _WhichOneofReturnType__preemption_policy | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__priority) -> _WhichOneofReturnType__priority | None: ...
     @_typing.overload

@@ -30,6 +30,7 @@ def assert_holds(planner: PlannerAccess, case: AdvisedCase, report: AdviceReport
         assert advice.node_count == len(going) - len(report.base_nodes)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "seed", [*SAMPLE, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in ALL)]
 )  # fmt: skip

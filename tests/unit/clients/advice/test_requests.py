@@ -150,6 +150,7 @@ def use_of(case: AdvisedCase, share: float) -> dict[str, dict[str, ContainerUse]
     return found
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("seed", [5, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(6, 100))])
 def test_lowered_requests_free_the_promised_nodes_once_they_are_set(planner: PlannerAccess, seed: int) -> None:
     case = generated(seed)
@@ -161,6 +162,7 @@ def test_lowered_requests_free_the_promised_nodes_once_they_are_set(planner: Pla
             assert going == set(report.base_nodes) - set(advice.staying) | set(advice.nodes), advice.sentence
 
 
+@pytest.mark.ci
 def test_a_generated_cluster_has_such_advice(planner: PlannerAccess) -> None:
     case = generated(5)
     report = case.advice(planner, 60, requests_above_use(use_of(case, 0.2)))

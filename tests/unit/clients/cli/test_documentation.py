@@ -151,7 +151,12 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("one", checked_by(Way.RUN), ids=of_page)
+def tiered(every: list[Command]) -> list[Any]:
+    """Return commands as cases: those on the cluster of 300 nodes take seconds each."""
+    return [pytest.param(one, marks=pytest.mark.ci if "cluster.json.gz" in one.line else ()) for one in every]
+
+
+@pytest.mark.parametrize("one", tiered(checked_by(Way.RUN)), ids=of_page)
 def test_the_command_runs_and_prints_the_sample(
     trimtab: Run, directory: Path, monkeypatch: pytest.MonkeyPatch, one: Command
 ) -> None:

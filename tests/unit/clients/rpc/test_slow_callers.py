@@ -206,6 +206,7 @@ class Slow(actuator_pb2_grpc.ActuatorServicer):
         return actuator_pb2.GetStatusResponse()
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(("connections", "calls_each"), [(5, 500), pytest.param(1, 4000, marks=pytest.mark.nightly)])
 def test_every_one_of_thousands_of_calls_is_answered_or_refused_with_a_reason(
     connections: int, calls_each: int, monkeypatch: pytest.MonkeyPatch

@@ -40,6 +40,7 @@ def test_every_example_is_tried() -> None:
     assert {path.stem for path in EXAMPLES.glob("*.yaml")} == SHORT.keys()
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", ["spot", "priorities", "volumes", "simkube", "requests"])
 def test_an_example_shows_what_it_is_for(name: str) -> None:
     simulation = ran(name)

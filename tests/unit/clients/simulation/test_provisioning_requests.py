@@ -184,6 +184,7 @@ def test_each_job_of_a_batch_has_a_request_and_only_those_provisioned_start() ->
     assert {one["answered"] - one["since"] >= 900 for one in entries if not one["provisioned"]} == {True}
 
 
+@pytest.mark.ci
 def test_rounds_without_anything_new_would_have_changed_nothing_for_requests() -> None:
     batch = {**BATCH, "perHour": 10, "lifetime": "4m", "provisioningRequest": {"validUntil": "10m"}}
     shorter = scenario(duration="40m", timing={"interval": "20s"}, batches=[batch])
@@ -198,6 +199,7 @@ def test_rounds_without_anything_new_would_have_changed_nothing_for_requests() -
     assert skipping == every
 
 
+@pytest.mark.ci
 def test_the_same_seed_gives_the_same_bytes_and_another_one_does_not() -> None:
     first, second, other = (
         encoded(result_of(one, "x"))

@@ -101,6 +101,7 @@ def test_an_evicted_pod_of_a_job_begins_its_lifetime_again() -> None:
     assert simulation.pod_count() == 0
 
 
+@pytest.mark.ci
 def test_the_same_seed_gives_the_same_bytes_and_another_one_others() -> None:
     first, second, other = (
         encoded(result_of(ClusterSimulation(small(), seed=seed).run(), "defaults")) for seed in (5, 5, 6)
@@ -147,6 +148,7 @@ def with_slack(rate: float) -> plan_pb2.PlanSettings:
 NIGHTLY = pytest.mark.nightly
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("scenario", "settings"),
     [

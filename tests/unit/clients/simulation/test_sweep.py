@@ -32,6 +32,7 @@ def alone() -> list[bytes]:
     return [encoded(one) for one in sweep(runs(4))]
 
 
+@pytest.mark.ci
 def test_one_process_and_two_give_the_same_bytes(alone: list[bytes]) -> None:
     assert [encoded(one) for one in sweep(runs(4), processes=2)] == alone
     assert len(set(alone)) == 4
@@ -82,6 +83,7 @@ def test_an_interrupted_sweep_continues_where_it_stopped(
     assert [encoded(one) for one in again] == alone[:3]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("is_cut_off", [True, False], ids=["cut off", "of another version"])
 def test_a_file_of_a_sweep_that_cannot_be_used_is_made_again(tmp_path: Path, *, is_cut_off: bool) -> None:
     (whole,) = sweep(runs(1), directory=tmp_path)

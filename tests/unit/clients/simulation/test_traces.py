@@ -155,6 +155,7 @@ def test_a_real_trace_is_simulated_with_the_sizes_that_it_has() -> None:
     assert simulation.pending == []
 
 
+@pytest.mark.ci
 def test_pods_without_owner_come_and_go(tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text(yaml.safe_dump({"nodeGroups": [GROUP]}))
     scenario, trace = read_scenario(tmp_path / "s.yaml", EXAMPLES / "simkube" / "bare-pods.sktrace")

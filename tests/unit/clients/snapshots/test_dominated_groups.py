@@ -73,6 +73,7 @@ _PODS = st.lists(
 )  # fmt: skip
 
 
+@pytest.mark.ci
 @settings(max_examples=15, deadline=None)
 @given(groups=_GROUPS, pods=_PODS)
 def test_the_cheapest_plan_costs_the_same_without_them(groups: list[Group], pods: list[tuple[str, str, str]]) -> None:

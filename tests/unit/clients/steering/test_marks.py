@@ -5,10 +5,12 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.clients.snapshots.objects.nodes import SCALE_DOWN_DISABLED, STEERED
-from trimtab.clients.steering.marks import KARPENTER, NodeMarks, Write, clean, ours, writes
+from trimtab.clients.kubernetes.signals.cluster_autoscaler import SCALE_DOWN_DISABLED
+from trimtab.clients.kubernetes.signals.karpenter import DO_NOT_DISRUPT
+from trimtab.clients.kubernetes.signals.ours import STEERED
+from trimtab.clients.steering.marks import NodeMarks, Write, clean, ours, writes
 
-KEY = SCALE_DOWN_DISABLED
+KEY = SCALE_DOWN_DISABLED.key
 NAMES = [f"n{i}" for i in range(6)]
 
 
@@ -43,8 +45,8 @@ def written(cluster: Cluster, made: list[Write]) -> Cluster:
 
 nodes = st.builds(
     Owned,
-    foreign=st.sampled_from([{}, {}, {}, {KEY: "true"}, {KEY: "false"}, {KARPENTER: "true"}]),
-    applied=st.sampled_from([{}, ours(KEY), ours(KARPENTER)]),
+    foreign=st.sampled_from([{}, {}, {}, {KEY: "true"}, {KEY: "false"}, {DO_NOT_DISRUPT.key: "true"}]),
+    applied=st.sampled_from([{}, ours(KEY), ours(DO_NOT_DISRUPT.key)]),
     leaving=st.sampled_from([False, False, False, True]),
 )
 clusters = st.dictionaries(st.sampled_from(NAMES), nodes, max_size=6)
@@ -86,7 +88,7 @@ def test_nodes_are_closed_before_others_are_opened_each_at_most_once(cluster: Cl
 @given(clusters)
 def test_cleaning_removes_all_annotations_of_trimtab_and_nothing_else(cluster: Cluster) -> None:
     after = written(cluster, clean(seen(cluster)))
-    assert all(STEERED not in node.marks for node in after.values())
+    assert all(STEERED.key not in node.marks for node in after.values())
     assert {name: node.foreign for name, node in after.items()} == {name: one.foreign for name, one in cluster.items()}
     assert clean(seen(after)) == []
 
@@ -102,4 +104,6 @@ def test_where_somebody_has_changed_our_annotation_the_mark_goes() -> None:
 
 
 def test_another_autoscaler_gets_its_own_annotation_in_place_of_the_old_one() -> None:
-    assert writes([NodeMarks("n", "u", ours(KEY))], {"n"}, KARPENTER) == [Write("n", "u", ours(KARPENTER))]
+    assert writes([NodeMarks("n", "u", ours(KEY))], {"n"}, DO_NOT_DISRUPT.key) == [
+        Write("n", "u", ours(DO_NOT_DISRUPT.key))
+    ]

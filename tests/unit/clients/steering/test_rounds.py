@@ -10,18 +10,19 @@ from tests.builders.json_api import JsonApiServer
 from tests.builders.reference_loop import FakePlanner, plan_of
 from trimtab.clients.kubernetes.kinds.metadata import ObjectMeta
 from trimtab.clients.kubernetes.kinds.nodes import Node, NodeGroup
+from trimtab.clients.kubernetes.signals.cluster_autoscaler import SCALE_DOWN_DISABLED
+from trimtab.clients.kubernetes.signals.ours import STEERED
 from trimtab.clients.reference_loop.planner_session import PlannerSession
 from trimtab.clients.reference_loop.rounds import RoundSettings
 from trimtab.clients.snapshots.live.cluster import Observation
 from trimtab.clients.snapshots.live.snapshot_update import SnapshotUpdate
-from trimtab.clients.snapshots.objects.nodes import SCALE_DOWN_DISABLED, STEERED
 from trimtab.clients.steering.marks import ours
 from trimtab.clients.steering.rounds import SteeringRounds, SteerSettings, take_all_off
 from trimtab.clients.steering.writer import MarkWriter
 from trimtab.v1 import actuator_pb2, plan_pb2, snapshot_pb2
 from trimtab.v1.reason_pb2 import UnremovableReason
 
-KEY = SCALE_DOWN_DISABLED
+KEY = SCALE_DOWN_DISABLED.key
 
 
 class NodesOfServer:
@@ -83,7 +84,7 @@ def rounds(server: JsonApiServer, planner: FakePlanner, dry_run: bool = False) -
 
 def marked(server: JsonApiServer) -> list[str]:
     found = (one["metadata"] for path, one in server.objects.items() if "/nodes/" in path)
-    return sorted(meta["name"] for meta in found if STEERED in meta.get("annotations", {}))
+    return sorted(meta["name"] for meta in found if STEERED.key in meta.get("annotations", {}))
 
 
 def test_nodes_that_stay_are_protected_and_a_steady_loop_writes_nothing(server: JsonApiServer) -> None:

@@ -8,11 +8,12 @@ import pytest
 from tests.builders.clouds import Clock
 from tests.builders.json_api import Fault, JsonApiServer
 from trimtab.clients.kubernetes.errors import ApiError
-from trimtab.clients.snapshots.objects.nodes import SCALE_DOWN_DISABLED, STEERED
+from trimtab.clients.kubernetes.signals.cluster_autoscaler import SCALE_DOWN_DISABLED
+from trimtab.clients.kubernetes.signals.ours import STEERED
 from trimtab.clients.steering.marks import NodeMarks, Write, ours, writes
 from trimtab.clients.steering.writer import UNSEEN_S, MarkWriter
 
-KEY = SCALE_DOWN_DISABLED
+KEY = SCALE_DOWN_DISABLED.key
 
 
 @pytest.fixture
@@ -106,4 +107,4 @@ def test_a_later_node_of_the_same_name_is_left_alone(server: JsonApiServer) -> N
     server.put("/api/v1/nodes", {"metadata": {"name": "n0", "uid": "another"}})
     result = MarkWriter(server.http(), 10).write(writes(before, {"n0"}, KEY), before, always, 60.0)
     assert list(result.failed) == ["n0"]
-    assert STEERED not in annotations(server, "n0")
+    assert STEERED.key not in annotations(server, "n0")

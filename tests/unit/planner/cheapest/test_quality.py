@@ -47,6 +47,7 @@ def test_plans_of_random_problems_cost_little_more_than_the_bound() -> None:
     assert max(ratios) <= 1.10, max(ratios)
 
 
+@pytest.mark.ci
 def test_decisions_about_clusters_of_these_problems_cost_little_more_than_the_bound() -> None:
     ratios = []
     for seed, price in list(BOUNDS.items())[DECIDED]:
@@ -77,6 +78,7 @@ def test_kept_bounds_do_not_exceed_the_relaxation_with_whole_nodes(seed: int) ->
     assert max(bound(asked, asked.pods, whole) for whole in (False, True)) >= BOUNDS[seed] * (1 - 1e-3)
 
 
+@pytest.mark.ci
 def test_all_pods_of_the_shape_of_karpenters_benchmark_are_placed() -> None:
     asked = karpenter_problem(1000, 40) if ALL else karpenter_problem(300, 30)
     plan = cheapest_plan(asked)

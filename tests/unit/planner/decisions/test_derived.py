@@ -51,6 +51,7 @@ SMALL = Cluster(
 SHAPE = ClusterShape(nodes=12, pods=150, spread_share=0.2, anti_affinity_share=0.2, budget_share=0.5, pending_pods=4)
 SET: dict[str, int] = {
     "pods.pinned": 1,
+    "pods.nominated": 1,
     "pods.created_s": NOW_S - 60,
     "pods.deletion_s": NOW_S - 5,
     "pods.phase": PodPhase.SUCCEEDED,
@@ -212,7 +213,7 @@ def test_a_delta_keeps_what_it_does_not_touch() -> None:
     work = Work(cache=base)
     plan(base.snapshot, ask(1.0, daemons=True, spread_timeout=False), None, work)
     known = set(base.values_of_same(base.snapshot))
-    simulation, membership, columns = SimulationKey("", ""), MembershipKey(), DrainColumnsKey()
+    simulation, membership, columns = SimulationKey("", "", -10), MembershipKey(), DrainColumnsKey()
     rating, use, by_node = RatingsKey(), NodeUseKey(), PodsByNodeKey()
     assert {simulation, by_node, PodDigestsKey(), membership, columns, rating, use} <= known
     lost = {field: known - set(base.values_of_same(with_one_change(base.snapshot, field))) for field in CHANGING}

@@ -178,6 +178,7 @@ def test_only_groups_that_a_delta_touches_are_ranked_again(asked: list[str], cha
     assert answer == decide(CachedSnapshot(canonicalize(after)))
 
 
+@pytest.mark.ci
 @given(st.lists(st.tuples(PODS, st.booleans()), min_size=2, max_size=4))
 @examples(60)
 def test_a_chain_of_deltas_follows_the_nodes_that_go_as_whole_snapshots_do(steps: list[Any]) -> None:

@@ -24,7 +24,7 @@ ROUNDING = 1e-9
 def left_and_price(message: snapshot_pb2.ClusterSnapshot, snapshot: Snapshot, effort: str) -> tuple[int, float]:
     """Return how many pods a plan leaves, and its price. The certificate is asked for everything but an order of
     arrival: it does not find one for all such pods."""
-    settings = settings_of({"searchEffort": effort})
+    settings = settings_of({"searchEffort": effort, "spreadOverNewDomains": True})
     request = plan_pb2.PlanRequest(decisions=[plan_pb2.Decision.SCALE_UP], settings=settings)
     request.now.seconds = NOW_S
     found = plan(snapshot, request, None, Work()).scale_up

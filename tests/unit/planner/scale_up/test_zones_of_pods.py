@@ -44,7 +44,7 @@ def without_zones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(draft, "bound_by_zones", lambda state: state.local_class > 2)
 
 
-SETTINGS = {"expanders": ["CHEAPEST_PLAN"], "searchEffort": "FIRST"}
+SETTINGS = {"expanders": ["CHEAPEST_PLAN"], "searchEffort": "FIRST", "spreadOverNewDomains": True}
 
 
 def test_pods_that_spread_by_others_labels_fill_the_nodes_of_pods_that_keep_apart(

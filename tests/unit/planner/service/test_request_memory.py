@@ -68,6 +68,7 @@ def pods_of(count: int) -> pb.ClusterSnapshot:
     return message
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("make", [budgets_over_pods, nodes_with_many_resources, selectors_of_many_keys])
 def test_a_small_request_that_would_take_much_memory_is_refused_before_it_does(
     make: Callable[[], pb.ClusterSnapshot],

@@ -97,6 +97,7 @@ for one in gc.get_objects():
 """
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("quick", [pytest.param(False, id="full", marks=NIGHTLY), pytest.param(True, id="quick")])
 def test_the_second_process_compiles_exactly_what_requests_call(quick: bool) -> None:
     answering, answer = "from trimtab.planner.service.warm_up import answer_requests", f"answer_requests({quick})"
@@ -138,6 +139,7 @@ assert not children()
 """
 
 
+@pytest.mark.ci
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="the system does not list processes as files")
 @pytest.mark.skipif(cores() < 2, reason="with one core no second process is started")
 @pytest.mark.parametrize(
@@ -168,6 +170,7 @@ def test_a_second_process_is_started_only_to_compile_and_never_stays(tmp_path: P
         assert run(COLD, str(tmp_path), how).split() == []
 
 
+@pytest.mark.ci
 def test_kernels_are_compiled_ahead_where_they_can_be_kept(tmp_path: Path) -> None:
     program = "from trimtab.planner.__main__ import main; main()"
     place = os.environ.get("NUMBA_CACHE_DIR")

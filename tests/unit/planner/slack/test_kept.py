@@ -91,6 +91,7 @@ def written(answer: pb.PlanResponse) -> bytes:
     return answer.SerializeToString(deterministic=True)
 
 
+@pytest.mark.ci
 @given(st.integers(0, 2**32))
 @examples(15, 8)
 def test_loops_with_everything_kept_answer_as_with_nothing_kept(seed: int) -> None:

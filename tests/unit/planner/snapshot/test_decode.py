@@ -40,11 +40,10 @@ def numbers_of(s: Snapshot) -> dict[int, list[tuple[str, float]]]:
 
 def rows_of(s: Snapshot) -> dict[str, list[Any]]:
     """Return a snapshot's columns as rows like those of the naive twin."""
-    d = s.dangling
-    node_names, group_ids = list(s.nodes.name), [group.id for group in s.groups]
-    nodes = texts_of(s.pods.node, node_names, d.node)
+    d, node_names, group_ids = s.dangling, list(s.nodes.name), [group.id for group in s.groups]
     owners = texts_of(s.pods.owner, [owner.uid for owner in s.owners], d.owner)
-    pinned = texts_of(s.pods.pinned, node_names, d.pinned)
+    to_nodes = ("node", "pinned", "nominated")
+    nodes, pinned, nominated = (texts_of(getattr(s.pods, one), node_names, getattr(d, one)) for one in to_nodes)
     mounts, numbers = mounts_of(s), numbers_of(s)
     groups_of_pods = dict(zip(s.pods.group_pod.tolist(), s.pods.group_name.tolist(), strict=True))
     pods = [
@@ -61,6 +60,7 @@ def rows_of(s: Snapshot) -> dict[str, list[Any]]:
             tuple(sorted(mounts.get(i, []), key=lambda volume: volume.id)),
             tuple(sorted(numbers.get(i, []))),
             s.strings[groups_of_pods[i]] if i in groups_of_pods else "",
+            nominated[i],
         )
         for i in range(len(s.pods.spec))
     ]
@@ -128,7 +128,7 @@ def node_rows(s: Snapshot, nodes: NodeColumns, groups: list[str]) -> list[Any]:
             bool(nodes.deletion_delayed[i]),
             bool(nodes.do_not_disrupt[i]),
             bool(nodes.being_deleted[i]),
-            *nodes.traits[i],
+            *nodes.traits[i][:-1],
         )
         for i in range(len(nodes.name))
     ]
@@ -232,14 +232,15 @@ def test_a_difference_of_equal_snapshots_is_found_although_they_number_different
 
 def test_a_pod_whose_node_comes_back_is_on_it_again() -> None:
     whole = Cluster(
-        pods={("default", "p"): PodRow(node="n1", owner="o1", pinned="n1")},
+        pods={("default", "p"): PodRow(node="n1", owner="o1", pinned="n1", nominated="n1")},
         nodes={"n1": NodeRow(group="g1")},
         groups={"g1": Group()},
         owners={"o1": Owner("o1", "Job", "x", "default", 1, 1, "")},
     )
     bare = replace(whole, nodes={}, groups={}, owners={})
     without = apply_delta(canonicalize(write(whole)), write_delta(whole, bare))
-    assert (without.pods.node[0], without.pods.owner[0], without.pods.pinned[0]) == (-2, -2, -2)
+    assert (without.pods.node[0], without.pods.owner[0]) == (-2, -2)
+    assert (without.pods.pinned[0], without.pods.nominated[0]) == (-2, -2)
     assert_equal(apply_delta(without, write_delta(bare, whole)), canonicalize(write(whole)))
 
 

@@ -168,6 +168,7 @@ def test_a_loop_that_only_advises_writes_its_own_status_and_counts_what_it_would
     }  # fmt: skip
 
 
+@pytest.mark.ci
 def test_replacements_are_decided_in_a_dry_run_only_if_asked_for(
     tmp_path: Path, deciding: tuple[str, Deciding]
 ) -> None:
@@ -194,6 +195,7 @@ def test_the_groups_of_node_pools_are_the_offerings_of_a_file_with_their_prices(
     assert (prices["default/m5.large/z1/on-demand"], prices["default/m5.xlarge/z1/on-demand"]) == (0.107, 0.214)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("options", "groups"),
     [

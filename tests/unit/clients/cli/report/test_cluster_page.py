@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.builders import karpenter as kp
 from tests.builders import kubernetes as k8s
 from tests.builders.cli import Run, listed
@@ -60,6 +62,7 @@ def test_a_cluster_shows_what_could_be_saved_and_what_blocks_it_by_money(trimtab
     assert "0.70 511" in page.text
 
 
+@pytest.mark.ci
 def test_a_report_decides_as_a_plan_does_on_pods_that_wait(trimtab: Run, tmp_path: Path) -> None:
     """Alone, scale-down would remove the node that the waiting pods need, and would say nothing of the others."""
     web, kind = k8s.replica_set("web", replicas=4), {"pool": "a"}

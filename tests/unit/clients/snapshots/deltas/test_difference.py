@@ -30,6 +30,7 @@ COLUMNS = {
     "node": INT32,
     "owner": INT32,
     "pinned_node": INT32,
+    "nominated_node": INT32,
     "pod_group": INT32,
     "created": "<i8",
     "deletion": "<i8",

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from trimtab.clients.snapshots.deltas.pod_columns import InternedDictionaries, PodTableColumns, PodTableReader
 from trimtab.v1 import snapshot_pb2 as pb
 
-REFERENCES = ("namespace", "spec", "label_set", "node", "owner", "pinned_node", "pod_group")
+REFERENCES = ("namespace", "spec", "label_set", "node", "owner", "pinned_node", "pod_group", "nominated_node")
 PLAIN = {"created": "<i8", "deletion": "<i8", "phase": "u1", "flags": "u1", "deletion_cost": "<i4"}
 PODS = 3
 INDICES = st.lists(st.integers(-1, 2), min_size=PODS, max_size=PODS)

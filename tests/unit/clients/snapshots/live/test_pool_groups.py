@@ -95,13 +95,12 @@ def test_pools_and_claims_are_followed_and_deltas_have_their_groups(karpenter: F
     assert len(noted) == len(set(noted))
 
 
-def test_budgets_of_pools_complete_settings_that_ask_for_replacement_and_no_others(karpenter: FakeApiServer) -> None:
+def test_budgets_and_limits_of_pools_complete_settings(karpenter: FakeApiServer) -> None:
     with cluster_of(karpenter) as cluster:
         assert cluster.wait_until_listed(LIMIT_S)
         pools = LivePoolGroups(cluster, lambda _: None)
         pools.groups((), None)
-        plain, replacing = plan_pb2.PlanSettings(), plan_pb2.PlanSettings()
-        replacing.replacement.SetInParent()
+        plain = plan_pb2.PlanSettings()
         assert not pools.settings(plain).HasField("replacement")
-        assert [one.max_nodes for one in pools.settings(replacing).replacement.budgets] == ["1"]
+        assert [one.max_nodes for one in pools.settings(plain).planner.disruption_budgets] == ["1"]
         assert [one.maximum for one in pools.settings(plain).planner.limits] == [10_000]

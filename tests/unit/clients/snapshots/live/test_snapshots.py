@@ -86,7 +86,33 @@ def some_pods(seed: int, count: int = 60) -> list[Json]:
                 created=f"2026-01-01T00:00:{i % 60:02}Z",
             )
         )
-    return built
+    return [preempting(one, i) for i, one in enumerate(built)]
+
+
+def preempting(pod: Json, number: int) -> Json:
+    """Return the pod, nominated for a node or kept from preempting others by its number."""
+    pod["status"] |= {"nominatedNodeName": "n1"} if number % 3 == 0 else {}
+    pod["spec"] |= {"preemptionPolicy": "Never"} if number % 4 == 0 else {}
+    return pod
+
+
+def nominated(node: str) -> Json:
+    """Return a pod that waits, nominated for a node."""
+    found = k8s.pod("waits")
+    found["status"]["nominatedNodeName"] = node
+    return found
+
+
+def test_a_nomination_alone_changes_the_row_of_its_pod() -> None:
+    store = filled([*CLUSTER, nominated("n1"), k8s.pod("other", node="n1")])
+    maker = SnapshotMaker(store)
+    maker.next_update([], None)
+    store.put("Pod", [raw(nominated("n2"))])
+    delta = maker.next_update([], None).delta
+    assert delta is not None
+    pods, strings = delta.changed.pods, delta.changed.strings
+    assert pods.count == 1
+    assert strings[int.from_bytes(pods.nominated_node[:4], "little")] == "n2"
 
 
 def resized(pod: Json, cpu: str) -> Json:

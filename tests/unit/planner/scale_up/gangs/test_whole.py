@@ -109,6 +109,18 @@ def test_without_optional_pods_a_gang_gets_nodes_for_its_minimum_only() -> None:
     settings = {"gangs": {"serveOptionalMembers": False}}
     found = plan_gangs([GangRow("g", 4)], members("g", 8, "2"), grows("a", most=3), settings=settings)
     assert found.growth == {"a": 2}
+    assert sorted(found.skipped.values()) == ["BEYOND_GANG_MINIMUM"] * 4
+    assert not found.decision.unschedulable
+
+
+def test_without_optional_pods_a_gang_whose_minimum_runs_gets_no_nodes() -> None:
+    running = members("g", 2, "1", node="n", phase="Running")
+    waiting = [member(f"x{i}", "g", "2") for i in range(3)]
+    for optional, growth in ((True, {"a": 2}), (False, {})):
+        settings = {"gangs": {"serveOptionalMembers": optional}}
+        found = plan_gangs([GangRow("g", 2)], running, waiting, node("n", cpu="2"), grows("a"), settings=settings)
+        assert found.growth == growth
+        assert set(found.skipped.values()) == (set() if optional else {"BEYOND_GANG_MINIMUM"})
 
 
 def test_running_pods_count_for_the_minimum() -> None:

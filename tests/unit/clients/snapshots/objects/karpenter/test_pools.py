@@ -85,6 +85,16 @@ def test_a_claim_that_is_being_deleted_or_not_launched_is_not_on_its_way() -> No
     assert {group.target_size for group in found.node_groups} == {0}
 
 
+@pytest.mark.parametrize(("status", "grows"), [("True", True), ("Unknown", True), ("False", False)])
+def test_a_pool_that_is_not_ready_gets_no_new_nodes(status: str, *, grows: bool) -> None:
+    conditions = [{"type": "Ready", "status": status, "message": "NodeClass is gone"}]
+    found = built({**kp.node_pool("web"), "status": {"conditions": conditions}}, offers=OFFERS)
+    assert bool(found.snapshot.node_groups) is grows
+    assert (
+        "NodePool web: its condition Ready is False: NodeClass is gone; the pool gets no new nodes" in found.notes
+    ) is (not grows)
+
+
 def test_a_node_is_being_deleted_if_its_object_or_its_claim_is() -> None:
     claims = [kp.node_claim(f"c{i}", node=f"n{i}") for i in (1, 2)]
     nodes = [kp.pool_node(f"n{i}") for i in (1, 2, 3)]
@@ -161,37 +171,34 @@ def test_equal_weights_leave_the_choice_to_money() -> None:
 
 
 def test_a_pool_without_budgets_has_that_of_karpenter() -> None:
-    (budget,) = asked(kp.node_pool("web")).replacement.budgets
+    (budget,) = asked(kp.node_pool("web")).planner.disruption_budgets
     assert (budget.max_nodes, dict(budget.nodes.match_labels)) == ("10%", {kp.POOL: "web"})
 
 
 def test_budgets_keep_reasons_and_schedule() -> None:
     given = {"nodes": "0", "reasons": ["Underutilized"], "schedule": "0 9 * * mon-fri", "duration": "8h30m"}
-    (budget,) = asked(kp.node_pool(disruption={"budgets": [given]})).replacement.budgets
+    (budget,) = asked(kp.node_pool(disruption={"budgets": [given]})).planner.disruption_budgets
     assert (budget.max_nodes, list(budget.reasons), budget.schedule) == ("0", ["Underutilized"], "0 9 * * mon-fri")
     assert budget.duration.seconds == 8 * 3600 + 1800
 
 
 @pytest.mark.parametrize(
-    ("disruption", "unneeded_s", "only_empty", "closed"),
+    ("disruption", "unneeded_s", "consolidation"),
     [
-        ({"consolidateAfter": "1m30s", "consolidationPolicy": "WhenEmptyOrUnderutilized"}, 90, False, None),
-        ({"consolidateAfter": "0s", "consolidationPolicy": "WhenEmpty"}, 0, True, ["Underutilized"]),
-        ({"consolidateAfter": "Never"}, 10 * 365 * 86400, True, []),
+        ({"consolidateAfter": "1m30s", "consolidationPolicy": "WhenEmptyOrUnderutilized"}, 90, "UNSPECIFIED"),
+        ({"consolidateAfter": "0s", "consolidationPolicy": "WhenEmpty"}, 0, "WHEN_EMPTY"),
+        ({"consolidateAfter": "Never"}, None, "NEVER"),
     ],
 )
-def test_when_nodes_of_a_pool_may_go(
-    disruption: Json, unneeded_s: int, *, only_empty: bool, closed: list[str] | None
-) -> None:
+def test_when_nodes_of_a_pool_may_go(disruption: Json, unneeded_s: int | None, consolidation: str) -> None:
     settings = asked(kp.node_pool(disruption=disruption))
     of_group = settings.node_groups["default/m5.large/z1/on-demand"]
-    assert of_group.unneeded_time.seconds == unneeded_s
-    assert of_group.HasField("consolidate_after") is (unneeded_s < 1000)
-    assert of_group.consolidate_after.seconds in (unneeded_s, 0)
-    assert not settings.replacement.HasField("consolidate_after")
-    assert of_group.HasField("utilization_threshold") is only_empty
-    zero = [list(one.reasons) for one in settings.replacement.budgets if one.max_nodes == "0"]
-    assert zero == ([closed] if closed is not None else [])
+    for field in ("unneeded_time", "consolidate_after"):
+        assert of_group.HasField(field) is (unneeded_s is not None)
+        assert getattr(of_group, field).seconds == (unneeded_s or 0)
+    assert not settings.HasField("replacement")
+    assert of_group.consolidation == plan_pb2.Consolidation.Code.Value(consolidation)
+    assert [one.max_nodes for one in settings.planner.disruption_budgets] == ["10%"]
 
 
 def test_each_pool_has_its_own_consolidate_after_unless_the_settings_have_one_for_all() -> None:
@@ -255,7 +262,7 @@ def test_a_budget_that_cannot_be_read_counts_as_no_node(budget: Json, said: str)
     found = built(kp.node_pool("p", disruption={"budgets": [budget]}), offers=OFFERS)
     assert any(note.startswith(f"NodePool p: spec.disruption.budgets[0].{said}") for note in found.notes), found.notes
     assert found.settings is not None
-    assert [one.max_nodes for one in found.settings.replacement.budgets] == ["0"]
+    assert [one.max_nodes for one in found.settings.planner.disruption_budgets] == ["0"]
 
 
 def test_a_pool_with_too_few_values_for_a_requirement_gets_no_new_nodes_which_is_said() -> None:
@@ -374,7 +381,8 @@ def test_the_order_of_objects_and_offerings_changes_nothing() -> None:
 @pytest.mark.parametrize("key", ["karpenter.sh/do-not-disrupt", "cluster-autoscaler.kubernetes.io/scale-down-disabled"])
 def test_a_node_that_its_operator_protects_stays(key: str) -> None:
     def protected(**annotations: str) -> bool:
-        return built(k8s.node("n1", annotations={key: "true", **annotations})).snapshot.nodes[0].scale_down_disabled
+        (node,) = built(k8s.node("n1", annotations={key: "true", **annotations})).snapshot.nodes
+        return node.do_not_disrupt if key.startswith("karpenter") else node.scale_down_disabled
 
     assert protected()
     assert not protected(**{"trimtab.dev/steered": key})

@@ -1,0 +1,46 @@
+"""Room beside expendable pods: in plans these give way to others, except to pods that never preempt.
+
+Contract: a pod that never preempts is refused by a node with expendable pods on which it would not fit beside all pods
+that run there now. Others that are placed there in a plan are not counted: next time, they run. Amounts : int64.
+"""
+
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import Final
+
+import numpy as np
+
+from trimtab.planner.classes.scheduling_specs import SchedulingSpec
+from trimtab.planner.predicates.resources import PODS, is_counted
+from trimtab.planner.predicates.static import StaticNodes, StaticPredicate
+from trimtab.planner.snapshot.columns import Bool
+from trimtab.v1.reason_pb2 import PredicateReason
+
+Amounts = tuple[tuple[str, int], ...]
+
+
+def _asked(spec: SchedulingSpec) -> Amounts | None:
+    """Return what a pod asks for that never preempts, None = it preempts."""
+    if not spec.never_preempts:
+        return None
+    return (*((name, amount) for name, amount in spec.requests if amount > 0 and is_counted(name)), (PODS, 1))
+
+
+def _excluded(values: Sequence[Amounts | None], nodes: StaticNodes) -> Bool:
+    """Return which node classes have too little room : bool[values, K]."""
+    rooms = [None if one.beside_expendable is None else dict(one.beside_expendable) for one in nodes.classes.traits]
+    lacking = [
+        [asked is not None and room is not None and any(room.get(name, 0) < amount for name, amount in asked)
+         for room in rooms]
+        for asked in values
+    ]  # fmt: skip
+    return np.array(lacking, np.bool_).reshape(len(values), len(rooms))
+
+
+EXPENDABLE_PODS: Final = StaticPredicate(
+    PredicateReason.INSUFFICIENT_RESOURCES,
+    _excluded,
+    of_spec=_asked,
+    never=None,
+    of_traits=attrgetter("beside_expendable"),
+)

@@ -25,7 +25,7 @@ def absent_notes(objects: Objects, snapshot: pb.ClusterSnapshot) -> list[str]:
         if controller is not None and controller.kind in _REPLICATED and controller.kind not in objects.given:
             missed[controller.kind] += 1
         elif controller is not None and is_of_other_kind(controller):
-            unknown[controller.kind] += 1
+            unknown[controller.kind or ""] += 1
     notes = [
         f"{counted(count, 'pod', _HAVE)} a {kind} as controller, which counts as not found, because the "
         f"input has no {kind}; "

@@ -62,6 +62,7 @@ class SpecChange(Enum):
     EVICTABLE = "the annotation safe-to-evict is true"
     PREFERRED_ANTI_AFFINITY = "required anti-affinity is preferred, with weight 100"
     SOFT_SPREAD = "spread constraints are ScheduleAnyway"
+    DISRUPTABLE = "the pod has no annotation against disruption"
     TAINTED_DOMAINS_LEFT_OUT = "spread constraints have nodeTaintsPolicy Honor"
 
 

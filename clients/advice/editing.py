@@ -8,6 +8,7 @@ from google.protobuf import json_format
 
 from trimtab.clients.advice.changes import Edit, Keys, PodChange, RequestChange, SpecChange
 from trimtab.clients.json_form import json_form
+from trimtab.clients.kubernetes.signals.karpenter import DO_NOT_DISRUPT
 from trimtab.clients.snapshots.deltas import Interner
 from trimtab.clients.snapshots.deltas.writing import DeltaWriter
 from trimtab.v1 import plan_pb2
@@ -54,6 +55,7 @@ class SnapshotEditor:
             node.scale_down_disabled = node.do_not_disrupt = False
         if rows:
             _change_specs(delta.changed, [edit.pods[row] for row in rows])
+            _let_be_disrupted(delta.changed, [SpecChange.DISRUPTABLE in edit.pods[row] for row in rows])
         for row, limit in edit.budgets.items():
             if limit is None:
                 budget = self._snapshot.pod_disruption_budgets[row]
@@ -98,6 +100,18 @@ def _change_specs(changed: pb.ClusterSnapshot, changes: list[frozenset[PodChange
             _change_requests(changed, changed.pod_specs[-1], wanted)
         after.append(known[spec, wanted])
     changed.pods.spec = np.array(after, "<i4").tobytes()
+
+
+def _let_be_disrupted(changed: pb.ClusterSnapshot, wanted: list[bool]) -> None:
+    """End the annotations against disruption of some pods of a delta, in place: they hold until 1970. wanted : by row
+    of its pod table."""
+    if not any(wanted):
+        return
+    key = np.frombuffer(changed.pods.number_key, "<i4")
+    number = np.frombuffer(changed.pods.number, "<f8").copy()
+    mine = np.array([changed.strings[at] == DO_NOT_DISRUPT.key for at in key.tolist()], bool)
+    number[mine & np.array(wanted, bool)[np.frombuffer(changed.pods.number_pod, "<i4")]] = 0.0
+    changed.pods.number = number.tobytes()
 
 
 def _change_spec(spec: pb.PodSpec, changes: frozenset[PodChange]) -> None:

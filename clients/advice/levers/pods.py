@@ -10,6 +10,7 @@ from trimtab.clients.advice.result import Blocker
 from trimtab.clients.advice.workloads import TEMPLATED, WorkloadName
 from trimtab.clients.cluster_view import ShownPod
 from trimtab.clients.kubernetes.signals.cluster_autoscaler import SAFE_TO_EVICT
+from trimtab.clients.kubernetes.signals.karpenter import DO_NOT_DISRUPT
 from trimtab.v1 import reason_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 
@@ -84,6 +85,26 @@ def _annotated(key: str, before: str | None) -> AdvisedChange:
 def _patch(workload: WorkloadName, patch: dict[str, Any]) -> str:
     text = json.dumps(patch, separators=(",", ":"))
     return f"kubectl patch {workload.kind.lower()} {workload.name} -n {workload.namespace} --type merge -p '{text}'"
+
+
+def disruptable(base: BasePlan) -> Iterator[Lever]:
+    """Yield a lever for each workload, and each pod without one, that Karpenter's annotation keeps where it is."""
+    found: dict[WorkloadName | str, list[BlockedPod]] = {}
+    for one in base.blocked_by(_Pod.DO_NOT_DISRUPT):
+        if one.alone:
+            found.setdefault(base.workloads.of(one.pod.row) or one.pod.key, []).append(one)
+    for subject, pods in sorted(found.items(), key=lambda pair: str(pair[0])):
+        changes = []
+        for key in sorted(one.pod.key for one in pods):
+            namespace, _, name = key.partition("/")
+            command = f"kubectl annotate pod {name} -n {namespace} {DO_NOT_DISRUPT.key}-"
+            changes.append(
+                AdvisedChange(f"Pod/{key}", ("metadata", "annotations", DO_NOT_DISRUPT.key), "true", None, command)
+            )
+        edit = Edit(pods={one.pod.row: frozenset({SpecChange.DISRUPTABLE}) for one in pods})
+        what = str(subject) if isinstance(subject, WorkloadName) else f"pod {subject}"
+        kept = frozenset(one.node for one in pods)
+        yield Lever(Blocker.DO_NOT_DISRUPT, f"{what} could be disrupted", edit, tuple(changes), kept)
 
 
 def placement(base: BasePlan) -> Iterator[Lever]:

@@ -30,7 +30,18 @@ REPORTS = (
         says=("consolidationPolicy: WhenEmpty",),
         says_not=("threshold",),
     ),
-    Report("karpenter-when-empty", command=("advise",), says_not=("threshold", "utilizationThreshold")),
+    Report(
+        "karpenter-when-empty",
+        command=("advise",),
+        says=("kubectl patch nodepool default", '"consolidationPolicy":"WhenEmptyOrUnderutilized"'),
+        says_not=("threshold", "utilizationThreshold"),
+    ),
+    Report("karpenter-budget-of-no-node", command=("advise",), says=("kubectl edit nodepool default",)),
+    Report(
+        "karpenter-do-not-disrupt-pod",
+        command=("advise",),
+        says=("kubectl annotate pod a-abc-0 -n shop karpenter.sh/do-not-disrupt-",),
+    ),
     Report(
         "karpenter-no-offering-matches",
         options=("--offers", "@karpenter-no-offering-matches.offers.csv"),

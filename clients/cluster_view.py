@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.clients.kubernetes.selectors import Requirement, matches
+from trimtab.clients.kubernetes.selectors import NODE_NAME_FIELD, Requirement, matches
 from trimtab.v1 import snapshot_pb2 as pb
 
 Int32 = NDArray[np.int32]
@@ -304,6 +304,54 @@ class ClusterView:
     def selects(self, selector: pb.LabelSelector, labels: Mapping[str, str]) -> bool:
         """Whether all requirements of a label selector hold for some labels."""
         return matches(tuple(self._requirement(one) for one in selector.requirements), labels)
+
+    def pods_like(self, pod: ShownPod, selector: pb.LabelSelector, keys: Sequence[int] = ()) -> NDArray[np.int64]:
+        """Return the rows of a pod's namespace that a selector takes, with the pod's values of some label keys (string
+        indices); pods that have ended or are being deleted do not count. O(pods + label sets)."""
+        pods = self.snapshot.pods
+        namespaces, sets = _int32(pods.namespace, pods.count), self._columns.label_set
+        counts = (namespaces == namespaces[pod.row]) & ~np.isin(np.frombuffer(pods.phase, np.uint8), _ENDED)
+        if pods.deletion:
+            counts &= np.frombuffer(pods.deletion, "<i8") == 0
+        same = {key: pod.labels[key] for key in map(self.text, keys) if key in pod.labels}
+        alike = [
+            one
+            for one in np.unique(sets[counts]).tolist()
+            if same.items() <= (labels := self.labels(one)).items() and self.selects(selector, labels)
+        ]
+        return np.flatnonzero(counts & np.isin(sets, alike))
+
+    def is_wanted(self, spec: pb.PodSpec, node: str) -> bool:
+        """Whether the node selector and the required node affinity of a pod allow a node."""
+        labels = self.labels(self.nodes[node].label_set)
+        if any(labels.get(self.text(pair.key)) != self.text(pair.value) for pair in spec.node_selector):
+            return False
+        if not spec.HasField("node_affinity"):
+            return True
+        return any(
+            (term.match_expressions or term.match_fields)
+            and matches(tuple(map(self._requirement, term.match_expressions)), labels)
+            and matches(tuple(map(self._requirement, term.match_fields)), {NODE_NAME_FIELD: node})
+            for term in spec.node_affinity.terms
+        )
+
+    def refused_taints(self, spec: pb.PodSpec, node: str) -> list[pb.Taint]:
+        """Return the taints of a node against which a pod has no toleration; soft ones do not count."""
+        hard = [taint for taint in self.nodes[node].taints if taint.effect != pb.TaintEffect.PREFER_NO_SCHEDULE]
+        return [taint for taint in hard if not any(self._tolerates(one, taint) for one in spec.tolerations)]
+
+    def _tolerates(self, toleration: pb.Toleration, taint: pb.Taint) -> bool:
+        """Whether a toleration covers a taint, by key, effect and operator."""
+        if toleration.effect not in (pb.TaintEffect.UNSPECIFIED, taint.effect):
+            return False
+        key = self.text(toleration.key)
+        if key and key != self.text(taint.key):
+            return False
+        if toleration.operator == pb.TolerationOperator.EXISTS:
+            return True
+        if toleration.operator in (pb.TolerationOperator.LT, pb.TolerationOperator.GT):
+            return False
+        return bool(key) and self.text(toleration.value) == self.text(taint.value)
 
     def _requirement(self, requirement: pb.LabelRequirement) -> Requirement:
         return self.text(requirement.key), requirement.operator, tuple(self.text(value) for value in requirement.values)

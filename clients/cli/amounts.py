@@ -2,6 +2,10 @@
 
 from collections.abc import Sequence
 
+from trimtab.words import counted
+
+__all__ = ["amount", "byte_count", "counted", "duration", "named_amount", "percent", "shown_of", "some"]
+
 _BYTES = {"memory", "ephemeral-storage"}
 
 
@@ -62,9 +66,3 @@ def some(names: Sequence[str], most: int = 3) -> str:
 def shown_of(shown: int, total: int) -> str:
     """Return how many of how many rows are shown, for a title; "" if all are."""
     return f": {shown} of {total:,} (--verbose shows all)" if shown < total else ""
-
-
-def counted(count: int, noun: str) -> str:
-    """Return "1 node", "2 nodes", "3 classes"."""
-    plural = f"{noun}es" if noun.endswith("s") else f"{noun}s"
-    return f"{count:,} {noun if count == 1 else plural}"

@@ -7,6 +7,7 @@ general one if the snapshot shows no details. Never decides.
 from collections.abc import Callable, Collection, Sequence
 
 from trimtab.clients.cli.amounts import amount, named_amount
+from trimtab.clients.cli.spread_causes import spread_cause
 from trimtab.clients.cluster_view import ClusterView, ShownPod
 from trimtab.predicate_texts import PREDICATE_TEXTS
 from trimtab.v1 import reason_pb2
@@ -36,7 +37,7 @@ def cause(view: ClusterView, pod: ShownPod, node: str, reason: int, insufficient
         Reason.INSUFFICIENT_RESOURCES: lambda: _resources(view, pod, node, insufficient),
         Reason.TOO_MANY_PODS: lambda: _pod_count(view, pod, node),
         Reason.HOST_PORT_CONFLICT: lambda: _ports(view, pod, node),
-        Reason.TOPOLOGY_SPREAD_VIOLATED: lambda: _spread(view, pod, node),
+        Reason.TOPOLOGY_SPREAD_VIOLATED: lambda: spread_cause(view, pod, view.labels(view.nodes[node].label_set)),
         Reason.POD_AFFINITY_NOT_MATCHED: lambda: _near(view, pod.spec.pod_affinity, "wants to share"),
         Reason.POD_ANTI_AFFINITY_VIOLATED: lambda: _near(view, pod.spec.pod_anti_affinity, "must not share"),
         Reason.VOLUME_NOT_BINDABLE: lambda: _volumes(view, pod),
@@ -55,24 +56,9 @@ def taint_text(view: ClusterView, taint: pb.Taint) -> str:
     return f"{view.text(taint.key)}{'=' + value if value else ''}:{_EFFECTS.get(taint.effect, '?')}"
 
 
-def _tolerates(view: ClusterView, toleration: pb.Toleration, taint: pb.Taint) -> bool:
-    """Whether a toleration covers a taint, by key, effect and operator."""
-    if toleration.effect not in (pb.TaintEffect.UNSPECIFIED, taint.effect):
-        return False
-    key = view.text(toleration.key)
-    if key and key != view.text(taint.key):
-        return False
-    if toleration.operator == pb.TolerationOperator.EXISTS:
-        return True
-    if toleration.operator in (pb.TolerationOperator.LT, pb.TolerationOperator.GT):
-        return False
-    return bool(key) and view.text(toleration.value) == view.text(taint.value)
-
-
 def _taints(view: ClusterView, pod: ShownPod, node: str) -> str:
     """Describe the taints that no toleration covers."""
-    hard = [taint for taint in view.nodes[node].taints if taint.effect != pb.TaintEffect.PREFER_NO_SCHEDULE]
-    refused = [taint for taint in hard if not any(_tolerates(view, one, taint) for one in pod.spec.tolerations)]
+    refused = view.refused_taints(pod.spec, node)
     names = ", ".join(taint_text(view, taint) for taint in refused)
     return f"no toleration for the taint{'s' if len(refused) > 1 else ''} {names}" if refused else ""
 
@@ -138,18 +124,6 @@ def _ports(view: ClusterView, pod: ShownPod, node: str) -> str:
 def _selector(view: ClusterView, selector: pb.LabelSelector) -> str:
     """A label selector as kubectl writes it."""
     return " and ".join(_requirement(view, one) for one in selector.requirements) or "any labels"
-
-
-def _spread(view: ClusterView, pod: ShownPod, node: str) -> str:
-    """The constraints, one of which would be violated; a node without the label belongs to no domain."""
-    labels = view.labels(view.nodes[node].label_set)
-    clauses = []
-    for one in pod.spec.topology_spread:
-        key = view.text(one.topology_key)
-        if key not in labels:
-            return f"it is to be spread over {key}, a label that the node lacks"
-        clauses.append(f"over {key} by at most {one.max_skew}")
-    return f"its kind may differ {' and '.join(clauses)}, and one more here is too many" if clauses else ""
 
 
 def _near(view: ClusterView, terms: Sequence[pb.PodAffinityTerm], verb: str) -> str:

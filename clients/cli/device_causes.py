@@ -32,11 +32,13 @@ def device_cause(refusals: Iterable[planner_pb2.DeviceRefusal], pool_words: str 
     """Return why claims get no devices, "" = that is not known. pool_words : what stands before the name of a pool."""
     texts: dict[str, list[str]] = {}
     for one in refusals:
-        claim = f"claim {one.claim}" if one.claim else "its extended resources"
-        what = f"{claim}, request {one.request}" if one.request else claim
+        claim = f"claim {one.claim}, " if one.claim else "" if one.request or one.detail else "its extended resources, "
+        what = f"{claim}request {one.request}" if one.request else claim.removesuffix(", ")
         reason = one.detail or _TEXTS.get(one.reason, "")
+        reason += " (a device lacks this attribute or capacity)" if "no such key" in reason else ""
         texts.setdefault(what, []).append(f"{reason} {pool_words} {one.pool}" if one.pool else reason)
-    return "; ".join(f"{what}: {', '.join(dict.fromkeys(reasons))}" for what, reasons in texts.items())
+    causes = {what: ", ".join(dict.fromkeys(reasons)) for what, reasons in texts.items()}
+    return "; ".join(f"{what}: {reasons}" if what else reasons for what, reasons in causes.items())
 
 
 def device_causes(nodes: Sequence[planner_pb2.NodeFit]) -> list[tuple[str, list[str]]]:

@@ -18,6 +18,7 @@ from trimtab.clients.cli.message_fields import checked
 from trimtab.clients.documents.bounded_input import DamagedInputError, InputSizeError, open_input, read_bounded
 from trimtab.clients.documents.loading import DocumentError, NotADocumentError, load_document
 from trimtab.v1 import plan_pb2, snapshot_pb2
+from trimtab.words import counted
 
 MessageType = TypeVar("MessageType", bound=Message)
 LARGEST_DOCUMENT_BYTES = 1 << 28
@@ -66,8 +67,8 @@ def check_state(path: Path | None, state: plan_pb2.PlanState, snapshot: snapshot
     if path is not None and named and named.isdisjoint(node.name for node in snapshot.nodes):
         example = min(named)
         raise UsageError(
-            f"state file {path}: the input has none of its {len(named)} nodes, such as {example}: it is the state "
-            "of another cluster; omit --state"
+            f"state file {path}: the input has none of its {counted(len(named), 'node')}, such as {example}: it is the "
+            "state of another cluster; omit --state"
         )
 
 

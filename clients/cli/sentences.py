@@ -54,7 +54,7 @@ POD_SENTENCES = {
     _Pod.UNSPECIFIED: "",
     _Pod.CONTROLLER_NOT_FOUND: "has a controller that is not in the input",
     _Pod.MIN_REPLICAS_REACHED: "has a controller with fewer replicas than minReplicaCount",
-    _Pod.NOT_REPLICATED: "has no controller that would create it again",
+    _Pod.NOT_REPLICATED: "has no controller that is known to create it again",
     _Pod.LOCAL_STORAGE_REQUESTED: "keeps data on the node (emptyDir or hostPath)",
     _Pod.NOT_SAFE_TO_EVICT_ANNOTATION: "is annotated safe-to-evict: false",
     _Pod.UNMOVABLE_KUBE_SYSTEM_POD: "is a kube-system pod without a PodDisruptionBudget",
@@ -171,7 +171,7 @@ EXPANDER_NAMES = {
     _Expander.HIGHEST_PRIORITY: "priority by label",
     _Expander.BALANCED: "smallest of its kind",
     _Expander.CHEAPEST_PLAN: "cheapest plan",
-    _Expander.RANDOM: "chosen at random",
+    _Expander.RANDOM: "the tie-break",
 }
 
 

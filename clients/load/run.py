@@ -7,6 +7,7 @@ from typing import Final, NamedTuple, Protocol
 
 from trimtab.clients.kubernetes.errors import KubernetesError
 from trimtab.clients.load.bursts import LoadSettings, MeasuredBurst, PodTimes
+from trimtab.words import counted
 
 LOOK_S: Final = 2.0
 """Pause between two observations."""
@@ -80,7 +81,7 @@ def _look(cluster: Loaded, burst: MeasuredBurst, length_s: float, around: Around
         pods, nodes = cluster.pods(), cluster.node_count()
         burst.see(pods, nodes)
         waiting = sum(pod.bound_s is None for pod in pods)
-        now = f"{what}: {len(pods)} pods, {waiting} of them wait; {nodes} nodes"
+        now = f"{what}: {counted(len(pods), 'pod')}, {waiting} of them wait; {counted(nodes, 'node')}"
         if now != said:
             around.say(now)
             said = now

@@ -9,6 +9,7 @@ from typing import Final
 from trimtab.clients.reference_loop.replacing import in_progress
 from trimtab.clients.reference_loop.rounds import REFUSED_REPLACEMENT, RoundResult
 from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2
+from trimtab.words import counted
 
 MOST_NAMES: Final = 5
 
@@ -17,13 +18,13 @@ def round_text(done: RoundResult) -> str:
     """Return the line of a round."""
     happened = [*_growth(done), *_removal(done), *_replacement(done), *_waiting(done.answer)]
     nodes = done.answer.diagnostics.node_count
-    return "; ".join([_counted(nodes, "node"), *(happened or ["nothing to do"]), *done.notes])
+    return "; ".join([counted(nodes, "node"), *(happened or ["nothing to do"]), *done.notes])
 
 
 def _growth(done: RoundResult) -> Iterator[str]:
     """Yield a clause for each node group that grows, should grow, or was refused."""
     for split in done.answer.scale_up.splits:
-        size = f"from {split.current_size:,} to {split.new_size:,} for {_counted(len(split.pods), 'pod')}"
+        size = f"from {split.current_size:,} to {split.new_size:,} for {counted(len(split.pods), 'pod')}"
         group = split.node_group
         if group in done.grown:
             yield f"{group} grows {size}"
@@ -48,7 +49,7 @@ def _removal(done: RoundResult) -> Iterator[str]:
         yield f"{_some(proposed)} should go{_drains(proposed, drained)}"
     later = len(decision.unneeded) - len(planned)
     if later > 0:
-        yield f"{_counted(later, 'node')} can go later"
+        yield f"{counted(later, 'node')} can go later"
     if decision.result == reason_pb2.ScaleDownResult.SCALE_DOWN_CLUSTER_UNHEALTHY:
         yield "too many nodes are unready for scale-down"
 
@@ -67,17 +68,17 @@ def _replacement(done: RoundResult) -> Iterator[str]:
         leaving = sum(len(wave.leaving) for wave in waves)
         new = sum(len(wave.new_nodes) for wave in waves)
         saving = sum(wave.saving_per_hour for wave in waves)
-        yield f"{_counted(leaving, 'node')} could be replaced by {new:,}, which saves {saving:.2f} an hour"
+        yield f"{counted(leaving, 'node')} could be replaced by {new:,}, which saves {saving:.2f} an hour"
 
 
 def _waiting(answer: plan_pb2.PlanResponse) -> Iterator[str]:
     """Yield how many pods and placeholders wait in vain."""
     count = len(answer.scale_up.unschedulable)
     if count:
-        yield f"{_counted(count, 'pod')} {'stays' if count == 1 else 'stay'} pending"
+        yield f"{counted(count, 'pod')} {'stays' if count == 1 else 'stay'} pending"
     lacking = sum(not one.node for one in answer.slack.placeholders)
     if lacking:
-        yield f"room for {_counted(lacking, 'placeholder')} is missing"
+        yield f"room for {counted(lacking, 'placeholder')} is missing"
 
 
 def _drains(nodes: Sequence[str], drained: set[str]) -> str:
@@ -90,7 +91,3 @@ def _drains(nodes: Sequence[str], drained: set[str]) -> str:
 def _some(names: Sequence[str]) -> str:
     more = f" and {len(names) - MOST_NAMES:,} more nodes" if len(names) > MOST_NAMES else ""
     return f"{', '.join(names[:MOST_NAMES])}{more}"
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -27,6 +27,7 @@ from trimtab.planner.snapshot.checks import MAX_TOTAL
 from trimtab.v1 import option_choice_pb2 as pb
 from trimtab.v1.plan_pb2 import Expander, PlanSettings
 from trimtab.v1.reason_pb2 import NodeGroupReason
+from trimtab.words import counted
 
 _UNKNOWN: Final = "sizes, prices and health are unknown; only the autoscaler's data is used"
 Int64 = NDArray[np.int64]
@@ -130,7 +131,7 @@ def _add_options(asked: pb.OptionChoice, options: list[ca.Option], reader: PodRe
             memory_bytes=_total("memory", reader, counts),
         )
     if reader.unreadable:
-        asked.notes.append(f"{reader.unreadable} pods cannot be read; they count as requesting nothing")
+        asked.notes.append(f"{counted(reader.unreadable, 'pod')} cannot be read: without requests here")
     if Expander.CHEAPEST_PLAN in asked.settings.scale_up.expanders:
         _add_pods(asked, reader, shape_of, pods_of)
 

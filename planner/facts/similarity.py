@@ -186,6 +186,13 @@ class Similarity:
                     of_key.setdefault(key, []).append(int(kinds[row]))
         return kinds
 
+    def difference(self, group: int, other: int) -> str:
+        """Return in one clause what keeps two groups from being similar, "" = they are."""
+        one, its = self._samples[group], self._samples[other]
+        if one is None or its is None:
+            return "a label to compare is missing, there is no template, or a group grows as a whole"
+        return "" if are_similar(one, its, self._settings) else _difference(one, its, self._settings)
+
     def _are_similar(self, row: int, other: int) -> bool:
         one, its = self._samples[row], self._samples[other]
         return one is not None and its is not None and are_similar(one, its, self._settings)
@@ -201,6 +208,34 @@ def are_similar(one: Sample, other: Sample, ratios: SimilaritySettings) -> bool:
         and _all_within(one.allocatable, other.allocatable, ratios.allocatable_ratio)
         and _all_within(one.free, other.free, ratios.free_ratio)
     )
+
+
+def _difference(one: Sample, other: Sample, ratios: SimilaritySettings) -> str:
+    if len(one.same) != len(_PARTS):
+        return "the labels to compare differ"
+    for name, mine, its in zip(_PARTS, one.same, other.same, strict=True):
+        if mine != its and (differing := sorted({str(part[0]) for part in _pairs(mine) ^ _pairs(its)})):
+            return f"{name} {', '.join(differing[:3])} {'differ' if len(differing) > 1 else 'differs'}"
+    amounts = (
+        ("capacity", (_MEMORY,), (one.memory,), (other.memory,), ratios.memory_ratio),
+        ("allocatable", one.same[1], one.allocatable, other.allocatable, ratios.allocatable_ratio),
+        ("free", one.same[2], one.free, other.free, ratios.free_ratio),
+    )
+    for name, resources, mine_, its_, ratio in amounts:
+        for resource, amount, its_amount in zip(resources, mine_, its_, strict=True):  # type: ignore[call-overload]
+            if not _within(amount, its_amount, ratio):
+                more = " after DaemonSets" if name == "free" else ""
+                return f"{name} {resource}{more} differs by more than {100 * ratio:g} %"
+    return "they differ"
+
+
+_PARTS: Final = ("capacity", "allocatable", "free", "label", "taint")
+"""What `Sample.same` holds of a whole node."""
+
+
+def _pairs(part: object) -> set[tuple[object, ...]]:
+    """Return the parts as tuples that begin with their names."""
+    return {one if isinstance(one, tuple) else (one,) for one in part}  # type: ignore[attr-defined]
 
 
 def _keys(one: Sample | None) -> list[object]:

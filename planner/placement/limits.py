@@ -99,10 +99,10 @@ class Limits:
         return next((self._limits[q] for q in np.flatnonzero(by_limit[:, group] < needed).tolist()), None)
 
     def binding_resources(self) -> dict[int, str]:
-        """Return the resource whose limit keeps a group from growing, by group."""
+        """Return the resource whose limit keeps a group from growing, by group, and of which nodes if not of all."""
         groups = np.flatnonzero(self.reasons == NodeGroupReason.RESOURCE_LIMIT_REACHED).tolist()
         limits = {group: self.binding(group) for group in groups}
-        return {group: limit.resource for group, limit in limits.items() if limit is not None}
+        return {group: _limit_text(limit) for group, limit in limits.items() if limit is not None}
 
     def closed(self, groups: Bool, reason: int = NodeGroupReason.NOT_CHOSEN) -> "Limits":
         """Return limits within which these groups, bool[G], get no node, for a reason; see `reopened`."""
@@ -220,3 +220,12 @@ def _offered(snapshot: Snapshot, resource: str) -> Int64:
         return np.zeros(len(snapshot.nodes.name), np.int64)
     offered: Int64 = snapshot.nodes.capacity[:, snapshot.resources.index(resource)]
     return offered
+
+
+def _limit_text(limit: ResourceLimit) -> str:
+    """Return the resource of a limit, with the labels of the nodes that it is for: "cpu of nodes with pool=spot"."""
+    labels = [f"{one.key}={'|'.join(one.values)}" if one.values else one.key for one in limit.nodes]
+    if not labels:
+        return limit.resource
+    what = "nodes" if limit.resource == "nodes" else f"{limit.resource} of nodes"
+    return f"{what} with {', '.join(labels)}"

@@ -26,6 +26,7 @@ from trimtab.planner.snapshot.columns import Bool
 from trimtab.planner.snapshot.references import take_or
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1 import reason_pb2
+from trimtab.words import counted
 
 Outcome = reason_pb2.PodCostsResult
 _NOTHING: Final = np.zeros(0, np.uint8)
@@ -126,12 +127,11 @@ def _notes(this: Round, settings: PodCostSettings, gone: int) -> tuple[str, ...]
     lost = int(np.count_nonzero(active(this.snapshot.pods)[rows]))
     notes = []
     if settings.targets and lost:
-        notes.append(f"{lost} pods whose controllers the snapshot does not list get no deletion cost")
+        notes.append(f"{counted(lost, 'pod')} of controllers that the snapshot does not list: no deletion cost")
     if gone:
-        pods = "1 pod gets" if gone == 1 else f"{gone} pods get"
         notes.append(
-            f"{pods} no deletion cost: controllers remove pods that are on no node, pending or not ready before they "
-            "look at costs"
+            f"{counted(gone, 'pod', ('gets', 'get'))} no deletion cost: controllers remove pods that are on no node, "
+            "pending or not ready before they look at costs"
         )
     return tuple(notes)
 

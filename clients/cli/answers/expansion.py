@@ -47,6 +47,8 @@ def lost_because(option: plan_pb2.ScaleUpOption) -> str:
     """Return in one clause why an option was not chosen."""
     if option.reason != reason_pb2.NodeGroupReason.NOT_CHOSEN:
         return NODE_GROUP_SENTENCES[option.reason]
+    if option.decided_by == _Expander.RANDOM:
+        return "not drawn" if _is_drawn(option) else "equally good; lost the tie-break"
     return f"worse by {_with_score(option, option.decided_by)}"
 
 
@@ -90,8 +92,15 @@ def _last(option: plan_pb2.ScaleUpOption) -> int:
     return option.scores[-1].expander if option.scores else _Expander.UNSPECIFIED
 
 
+def _is_drawn(option: plan_pb2.ScaleUpOption) -> bool:
+    """Return whether RANDOM is the only expander: nothing was compared."""
+    return [one.expander for one in option.scores] == [_Expander.RANDOM]
+
+
 def _with_score(option: plan_pb2.ScaleUpOption, expander: int) -> str:
     """Return an expander with its score for the option."""
+    if expander == _Expander.RANDOM:
+        return "drawn by the request's seed" if _is_drawn(option) else "equally good; won the tie-break by the seed"
     name = EXPANDER_NAMES[_Expander.Code.ValueType(expander)]
     score = next((one.score for one in option.scores if one.expander == expander), None)
     meaning = _SCORES.get(expander)

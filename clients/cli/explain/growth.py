@@ -5,7 +5,7 @@ The reason for each group is then a predicate, the group's state, or that limit;
 would help.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,6 +23,7 @@ from trimtab.clients.cli.explain.new_devices import device_causes_on_new_nodes
 from trimtab.clients.cli.output import as_document
 from trimtab.clients.cli.planners import PlannerAccess
 from trimtab.clients.cli.sentences import NODE_GROUP_SENTENCES, SKIPPED_SENTENCES
+from trimtab.clients.cli.spread_causes import domains_cause
 from trimtab.clients.cluster_view import ClusterView, ShownPod
 from trimtab.predicate_texts import PREDICATE_TEXTS
 from trimtab.prices import HOURS_A_MONTH
@@ -202,12 +203,22 @@ def _why(explanation: GrowthExplanation, new_nodes: ClusterView, group: str) -> 
         return NODE_GROUP_SENTENCES[_Reason.Code.ValueType(explanation.reasons[group])]
     text = ""
     if group in new_nodes.nodes and failed == _Predicate.INSUFFICIENT_RESOURCES:
-        text = _lacking(new_nodes, explanation.pod, group)
+        text = _lacking(explanation, new_nodes, group)
     elif group in new_nodes.nodes and failed in _SHOWN:
         text = cause(new_nodes, explanation.pod, group, failed)
+    elif failed == _Predicate.TOPOLOGY_SPREAD_VIOLATED:
+        text = domains_cause(explanation.view, explanation.pod)
     elif group in explanation.device_causes:
-        text = f"on a new node: {explanation.device_causes[group]}"
+        text = f"on a new node: {_of_templates(explanation.pod, explanation.device_causes[group])}"
     return text or f"on a new node: {PREDICATE_TEXTS[failed].clause}"
+
+
+def _of_templates(pod: ShownPod, text: str) -> str:
+    """Return a text on claims where those that are made from a template, and may not exist yet, are named as such."""
+    for claim in pod.spec.claims:
+        if not claim.shared_claim:
+            text = text.replace(f"ResourceClaim {claim.name},", f"claim {claim.name} from its template,")
+    return text
 
 
 def _is_filled(explanation: GrowthExplanation, group: str) -> bool:
@@ -223,14 +234,27 @@ _FILLED: Mapping[int, str] = {
 }
 
 
-def _lacking(new_nodes: ClusterView, pod: ShownPod, group: str) -> str:
-    """Return the resources that even an empty new node lacks; "" if only the pods on it are in the way."""
-    has, wanted = new_nodes.allocatable(group), new_nodes.requests(pod)
+def _lacking(explanation: GrowthExplanation, new_nodes: ClusterView, group: str) -> str:
+    """Return the resources that even a new node without other pods lacks; "" if there are none."""
+    has, wanted = new_nodes.allocatable(group), new_nodes.requests(explanation.pod)
+    of_daemon_sets = _daemon_sets(explanation.view, new_nodes, group)
     return "; ".join(
         f"wants {named_amount(name, value)}, a new node has {amount(name, has.get(name, 0))}"
+        + (f", of which DaemonSets take {amount(name, taken)}" if taken else "")
         for name, value in wanted.items()
-        if value > has.get(name, 0)
+        if value > has.get(name, 0) - (taken := of_daemon_sets.get(name, 0))
     )
+
+
+def _daemon_sets(view: ClusterView, new_nodes: ClusterView, group: str) -> Counter[str]:
+    """Return what the pods of DaemonSets request on a new node of a group."""
+    taken = Counter[str]()
+    for owner in view.snapshot.owners:
+        if owner.HasField("pod_template"):
+            spec = view.snapshot.pod_specs[owner.pod_template.spec]
+            if new_nodes.is_wanted(spec, group) and not new_nodes.refused_taints(spec, group):
+                taken.update({view.snapshot.resources[one.resource]: one.amount for one in spec.requests})
+    return taken
 
 
 _SHOWN = (_Predicate.TAINT_NOT_TOLERATED, _Predicate.NODE_AFFINITY_NOT_MATCHED)

@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from trimtab.clients.kubernetes.kinds.metadata import Int, ObjectMeta, Quantities
 from trimtab.clients.kubernetes.kinds.nodes import Taint
+from trimtab.clients.kubernetes.kinds.policies import ObjectCondition
 
 
 class PoolRequirement(Struct, rename="camel", gc=False):
@@ -90,6 +91,7 @@ class NodeClaimStatus(Struct, rename="camel", gc=False):
     node_name: str | None = None
     capacity: Quantities | None = None
     allocatable: Quantities | None = None
+    conditions: list[ObjectCondition] | None = None
 
 
 class NodeClaim(Struct, gc=False):

@@ -44,6 +44,7 @@ class PodMeta(Struct, rename="camel", gc=False, omit_defaults=True):
     """`metadata` of a pod."""
 
     name: str | None = None
+    generate_name: str | None = None
     namespace: str | None = None
     uid: str | None = None
     labels: dict[str, str] | None = None

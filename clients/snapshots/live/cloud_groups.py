@@ -90,8 +90,8 @@ def undeclared_groups(groups: Sequence[NodeGroup], status: actuator_pb2.Actuator
     """Return notes on groups with instances whose nodes are not known."""
     declared = {(group.metadata.name if group.metadata else None) or "" for group in groups}
     return [
-        f"node group {one.id} is the actuator's, but no NodeGroup of that name was given, so none of its "
-        f"{one.instance_count} nodes can be removed; declare it with --node-groups"
+        f"node group {one.id} is the actuator's, but no NodeGroup of that name was given, so no node of its "
+        f"{one.instance_count} can be removed; declare it with --node-groups"
         for one in (status.node_groups if status is not None else ())
         if one.instance_count and not one.instances and one.id not in declared
     ]

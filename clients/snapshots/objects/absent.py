@@ -1,32 +1,43 @@
 """Notes about kinds that are missing from an input although its pods refer to them, which would change answers, and
-about kinds that are not read. Decides nothing. A kind that is given, even without objects, is not missing. That there
-are no controllers at all is noted by the planner, for every caller.
+about controllers of other kinds. Decides nothing. A kind that is given, even without objects, is not missing. That
+there are no controllers at all is noted by the planner, for every caller.
 """
 
 from collections import Counter
 
 from trimtab.clients.kubernetes.registry import BY_KIND
-from trimtab.clients.snapshots.objects.objects import Objects, kind_problem
-from trimtab.clients.snapshots.objects.owners import controller_of
+from trimtab.clients.snapshots.objects.objects import Objects
+from trimtab.clients.snapshots.objects.owners import controller_of, is_of_other_kind
 from trimtab.v1 import snapshot_pb2 as pb
+from trimtab.words import counted
 
+_HAVE = ("has", "have")
 _REPLICATED = ("Job", "ReplicaSet", "ReplicationController", "StatefulSet")
 """Kinds of controllers that must be known before their pods may be drained."""
 
 
 def absent_notes(objects: Objects, snapshot: pb.ClusterSnapshot) -> list[str]:
     """Return a note for each kind that is missing. O(pods + spec rows)."""
-    missed: Counter[str] = Counter()
+    missed, unknown = Counter[str](), Counter[str]()
     for pod in objects.of("Pod"):
         references = pod.metadata.owner_references
         controller = controller_of(references) if references else None
         if controller is not None and controller.kind in _REPLICATED and controller.kind not in objects.given:
             missed[controller.kind] += 1
+        elif controller is not None and is_of_other_kind(controller):
+            unknown[controller.kind or ""] += 1
     notes = [
-        f"{count} pods have a {kind} as controller, which counts as not found, because the input has no {kind}; "
+        f"{counted(count, 'pod', _HAVE)} a {kind} as controller, which counts as not found, because the "
+        f"input has no {kind}; "
         f"add `kubectl get {BY_KIND[kind].plural} -A`"
         for kind, count in sorted(missed.items())
         if snapshot.owners
+    ]
+    notes += [
+        f"{counted(count, 'pod', _HAVE)} a controller of kind {kind}, which the Cluster Autoscaler does "
+        "not know to create pods again, so they keep their nodes; "
+        'annotate them `cluster-autoscaler.kubernetes.io/safe-to-evict: "true"` if it does'
+        for kind, count in sorted(unknown.items())
     ]
     if "Namespace" not in objects.given and any(map(_selects_namespaces, snapshot.pod_specs)):
         notes.append(
@@ -34,14 +45,6 @@ def absent_notes(objects: Objects, snapshot: pb.ClusterSnapshot) -> list[str]:
             "Namespace; add `kubectl get namespaces`"
         )
     return notes
-
-
-def skipped_notes(objects: Objects) -> list[str]:
-    """Return a note for each kind of objects that is not read."""
-    return [
-        f"skipped {count} of {kind}" + ("" if kind_problem(*kind.split(" ", 1)) else ": not needed")
-        for kind, count in sorted(objects.skipped.items())
-    ]
 
 
 def _selects_namespaces(spec: pb.PodSpec) -> bool:

@@ -22,7 +22,7 @@ from trimtab.clients.kubernetes.object_errors import FieldError, ObjectError
 from trimtab.clients.kubernetes.registry import BY_KIND, CONTROLLERS
 from trimtab.clients.kubernetes.signals.well_known import NAMESPACE_NAME
 from trimtab.clients.rpc.collection import collection_paused
-from trimtab.clients.snapshots.objects.absent import absent_notes, skipped_notes
+from trimtab.clients.snapshots.objects.absent import absent_notes
 from trimtab.clients.snapshots.objects.admission import pod_of_template
 from trimtab.clients.snapshots.objects.attachments import unmounted_attachments
 from trimtab.clients.snapshots.objects.budgets import budget_row
@@ -37,6 +37,7 @@ from trimtab.clients.snapshots.objects.kubelet_versions import minor_of_kubelets
 from trimtab.clients.snapshots.objects.migration import Migration
 from trimtab.clients.snapshots.objects.node_groups import Membership, group_row, shared_node_error, size_notes
 from trimtab.clients.snapshots.objects.nodes import node_notes, node_row, resource_names, unreported_note
+from trimtab.clients.snapshots.objects.not_read import not_read_notes
 from trimtab.clients.snapshots.objects.object_names import FREELY_NAMED, first_refused
 from trimtab.clients.snapshots.objects.objects import Objects, by_key, name_of
 from trimtab.clients.snapshots.objects.owners import owner_row, pod_template, template_row
@@ -55,6 +56,7 @@ from trimtab.clients.snapshots.objects.value_notes import value_notes
 from trimtab.clients.snapshots.objects.volumes import Storage
 from trimtab.v1 import plan_pb2
 from trimtab.v1 import snapshot_pb2 as pb
+from trimtab.words import counted
 
 Progress = Callable[[int, int], None]
 """Called with (done, total), in one unit of work for the whole call; the last call has done == total."""
@@ -156,7 +158,7 @@ class _Builder:
         self._objects = objects
         self._sorted = {kind: _sorted_unique(objects, kind) for kind in objects.by_kind}
         self._snapshot = pb.ClusterSnapshot()
-        self._notes = [*objects.notes, *skipped_notes(objects)]
+        self._notes = [*objects.notes, *not_read_notes(objects)]
         templates = [group.spec.template for group in self._of("NodeGroup") if group.spec and group.spec.template]
         self._dictionary = Dictionary(sorted(resource_names([*self._of("Node"), *templates])))
         self._priorities = priority_classes(self._of("PriorityClass"))
@@ -207,7 +209,7 @@ class _Builder:
             self._snapshot.capacity_requests.CopyFrom(requests)
 
     def _note_absent_kinds(self) -> None:
-        self._notes.extend([*absent_notes(self._objects, self._snapshot), *value_notes(self._objects)])
+        self._notes += [*absent_notes(self._objects, self._snapshot), *value_notes(self._objects)]
 
     def _of(self, kind: str) -> list[Any]:
         return self._sorted.get(kind, [])
@@ -321,7 +323,9 @@ class _Builder:
         absent = sorted(set((group.spec and group.spec.nodes) or ()) - nodes.keys())
         if absent:
             shown = ", ".join(absent[:3]) + (", …" if len(absent) > 3 else "")
-            self._notes.append(f"NodeGroup {group.metadata.name} names {len(absent)} nodes not in the input: {shown}")
+            self._notes.append(
+                f"NodeGroup {group.metadata.name} names {counted(len(absent), 'node')} not in the input: {shown}"
+            )
 
     def _owners(self, wanted: set[str]) -> None:
         """Add the rows of controllers that own a pod of the input, or want replicas and may have owned one before, and
@@ -479,7 +483,9 @@ def _check_names(objects: Objects, kind: str, items: list[Any]) -> None:
 def _sorted_unique(objects: Objects, kind: str) -> list[Any]:
     """Return the objects of a kind sorted by (namespace, name). Errors: ObjectError for no name or a duplicate."""
     items = objects.of(kind)
-    for one in items:
+    for at, one in enumerate(items):
+        if kind == "Pod" and one.metadata is not None and not one.metadata.name and one.metadata.generate_name:
+            one.metadata.name = f"{one.metadata.generate_name}{at}"
         if one.metadata is None or not one.metadata.name:
             error = FieldError("metadata.name", "it is missing", "give every object a name")
             raise objects.error(kind, one, error)

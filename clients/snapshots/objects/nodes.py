@@ -21,7 +21,9 @@ from trimtab.clients.snapshots.objects.dictionary import Dictionary
 from trimtab.clients.snapshots.objects.placement_rules import taints
 from trimtab.clients.snapshots.objects.times import timestamp
 from trimtab.v1 import snapshot_pb2 as pb
+from trimtab.words import counted
 
+_HAVE = ("has", "have")
 IN_TREE_LIMITS = {
     "aws-ebs": "ebs.csi.aws.com",
     "azure-disk": "disk.csi.azure.com",
@@ -127,7 +129,7 @@ def node_notes(nodes: Iterable[Node], rows: Iterable[pb.Node]) -> list[str]:
             notes.extend(_cut_notes(node))
     if silent:
         shown = ", ".join(silent[:3]) + (", …" if len(silent) > 3 else "")
-        notes.append(f"{len(silent)} nodes have no status.allocatable, so nothing fits them: {shown}")
+        notes.append(f"{counted(len(silent), 'node', _HAVE)} no status.allocatable, so nothing fits there: {shown}")
     return notes
 
 
@@ -144,8 +146,8 @@ def unreported_note(nodes: Iterable[Node]) -> list[str]:
         return []
     shown = ", ".join(silent[:3]) + (", …" if len(silent) > 3 else "")
     return [
-        f"{len(silent)} nodes have no condition Ready in status.conditions, so they count as not ready, and no pod is "
-        f"placed on them: {shown}; give whole nodes, as `kubectl get nodes -o json` prints them"
+        f"{counted(len(silent), 'node', _HAVE)} no condition Ready in status.conditions, so it counts as not ready, "
+        f"and no pod is placed there: {shown}; give whole nodes, as `kubectl get nodes -o json` prints them"
     ]
 
 

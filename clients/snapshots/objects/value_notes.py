@@ -18,6 +18,7 @@ from trimtab.clients.kubernetes.signals.cluster_autoscaler import SAFE_TO_EVICT
 from trimtab.clients.kubernetes.signals.karpenter import DO_NOT_DISRUPT, NODE_POOL
 from trimtab.clients.kubernetes.signals.signal import ANNOTATION, LABEL, Signal
 from trimtab.clients.kubernetes.signals.table import SIGNALS
+from trimtab.clients.snapshots.objects.misplaced_annotations import misplaced_annotation_notes
 from trimtab.clients.snapshots.objects.objects import Objects
 
 MOST_NAMED: Final = 3
@@ -51,7 +52,7 @@ def value_notes(objects: Objects) -> list[str]:
             for text in _of_pod(annotations):
                 found[text].append(_pod_name(pod))
     notes = [f"{_few(names)}: {text}" for text, names in sorted(found.items())]
-    return [*notes, *_without_karpenter(nodes, pods)]
+    return [*notes, *_without_karpenter(nodes, pods), *misplaced_annotation_notes(objects)]
 
 
 def _of_node(node: Node) -> Iterator[str]:

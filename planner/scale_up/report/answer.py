@@ -1,7 +1,8 @@
 """Builds the message from the result of the loop; groups and pods by name."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -31,6 +32,7 @@ from trimtab.planner.snapshot.columns import NO_NODE, Int32, Int64
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1 import reason_pb2
 from trimtab.v1.reason_pb2 import NodeGroupReason, SkippedPodReason
+from trimtab.words import counted
 
 Outcome = reason_pb2.ScaleUpResult
 _INCOMPLETE: Final = "new nodes kept requiring others until the plan reached its bound: a later plan may help more pods"
@@ -67,11 +69,28 @@ def conclude(plan: ScaleUpPlan) -> Decided:
     summary = summary_of(decision, len(left) + with_gangs)
     more = (_unschedulable(plan, left),)
     incomplete = [f"scale-up: {_INCOMPLETE}"] if decision.incomplete else []
-    notes = (
-        *plan.context.notes, *incomplete, *placeholder_notes(decision), *gang_notes(decision), *spread_notes(plan),
-        *attach_notes(plan),
-    )  # fmt: skip
+    of_parts = (*placeholder_notes(decision), *gang_notes(decision), *_balance_notes(decision, plan))
+    notes = (*plan.context.notes, *incomplete, *of_parts, *spread_notes(plan), *attach_notes(plan))
     return Decided(decision, _state(plan), notes, more=more, summary=summary)
+
+
+def _balance_notes(decision: pb.ScaleUpDecision, plan: ScaleUpPlan) -> Iterator[str]:
+    """Yield why a group that grows is not balanced with others that would have served its pods as well."""
+    if not plan.context.request.settings.balance_similar:
+        return
+    rows = {group.id: row for row, group in enumerate(plan.progress.groups)}
+    chosen = {one.choice: one.node_group for one in decision.options if one.chosen}
+    growing = {split.node_group for split in decision.splits}
+    apart = defaultdict[tuple[str, str], list[str]](list)
+    for one in decision.options:
+        grown = chosen.get(one.choice)
+        if grown is None or one.node_group in growing or one.decided_by != pb.Expander.RANDOM:
+            continue
+        if why := plan.context.similarity.difference(rows[grown], rows[one.node_group]):
+            apart[grown, why].append(one.node_group)
+    for (grown, why), others in sorted(apart.items()):
+        more = f" and {len(others) - 3} more" if len(others) > 3 else ""
+        yield f"scale-up: {grown} is not balanced with {', '.join(others[:3])}{more}, as they are not similar: {why}"
 
 
 def summary_of(decision: pb.ScaleUpDecision, unschedulable_count: int) -> Summary:
@@ -214,7 +233,7 @@ def _add_options(decision: pb.ScaleUpDecision, plan: ScaleUpPlan) -> None:
     decision.not_evaluated = int((history.reasons == NodeGroupReason.NOT_EVALUATED).sum())
     if decision.not_evaluated:
         why = "others were more promising, or time or the bound ran out"
-        decision.detail = f"{decision.not_evaluated} node groups were not evaluated: {why}"
+        decision.detail = f"{counted(decision.not_evaluated, 'node group', ('was', 'were'))} not evaluated: {why}"
     decision.incomplete = not plan.is_complete
     if decision.incomplete:
         decision.detail = "; ".join(filter(None, (decision.detail, _INCOMPLETE)))

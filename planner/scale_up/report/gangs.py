@@ -11,6 +11,7 @@ from trimtab.planner.scale_up.gang_outcome import GangOutcome, Rejection
 from trimtab.planner.scale_up.plan import ScaleUpPlan
 from trimtab.planner.snapshot.columns import NO_NODE, Bool, Snapshot
 from trimtab.v1 import plan_pb2 as pb
+from trimtab.words import counted
 
 NO_GANGS: Final[Mapping[int, str]] = MappingProxyType({})
 _NO_REJECTION: Final = Rejection(-1, Reason.UNSPECIFIED)
@@ -65,7 +66,7 @@ def _result(plan: ScaleUpPlan, outcome: GangOutcome, at: int, gang: Gang) -> pb.
     result.node_groups.extend(rejection.node_groups)
     result.domain = outcome.domains[at]
     if not rejection.reason and len(on) < count:
-        result.detail = f"{count - len(on)} pods beyond its minimum have no place"
+        result.detail = f"{counted(count - len(on), 'pod')} beyond its minimum without a place"
     return result
 
 

@@ -42,6 +42,7 @@ from trimtab.clients.snapshots.objects.devices.slices import (
 from trimtab.clients.snapshots.objects.dictionary import Dictionary, int32_column
 from trimtab.clients.snapshots.objects.times import unix_s
 from trimtab.v1 import snapshot_pb2 as pb
+from trimtab.words import counted
 
 T = TypeVar("T")
 DEVICE_KINDS: Final = ("DeviceClass", "ResourceSlice", "DeviceTaintRule", "ResourceClaimTemplate", "ResourceClaim")
@@ -195,7 +196,7 @@ class _Notes:
         for kind, texts in self._texts.items():
             found += texts[:_MOST_NOTES]
             if len(texts) > _MOST_NOTES:
-                found.append(f"and {len(texts) - _MOST_NOTES} more notes on {kind} objects")
+                found.append(f"and {counted(len(texts) - _MOST_NOTES, 'more note')} on {kind} objects")
         return found
 
 

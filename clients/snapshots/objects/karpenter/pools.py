@@ -9,7 +9,7 @@ Source: Karpenter, pkg/controllers/provisioning/scheduling (labels and requireme
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, product
 from typing import Any, Final, NamedTuple
 
@@ -31,6 +31,7 @@ from trimtab.clients.kubernetes.kinds.nodes import (
     Taint,
     TemplateNode,
 )
+from trimtab.clients.kubernetes.kinds.policies import ObjectCondition
 from trimtab.clients.kubernetes.object_errors import FieldError, below
 from trimtab.clients.kubernetes.signals.karpenter import POOL_READY
 from trimtab.clients.snapshots.dominated_groups import ROOM
@@ -59,6 +60,7 @@ from trimtab.clients.snapshots.objects.karpenter.pool_settings import (
 from trimtab.clients.snapshots.objects.karpenter.requirements import PoolRules, rules_of
 from trimtab.clients.snapshots.objects.node_groups import Membership
 from trimtab.v1 import plan_pb2
+from trimtab.words import counted
 
 MOST_VARIANTS: Final = 16
 """Most groups of one pool and offering that differ in labels for which the pool allows several values."""
@@ -81,6 +83,10 @@ class PoolGroups(NamedTuple):
     groups: list[NodeGroup]
     settings: plan_pb2.PlanSettings
     notes: list[str]
+
+
+_NOT_YET: Final = (None, "", "AwaitingReconciliation")
+"""Reasons of `Launched` while nobody has tried to launch a machine."""
 
 
 class _CheckedPool(NamedTuple):
@@ -306,7 +312,8 @@ class _PoolReader:
         growing = sum(1 for group in groups if group.spec and group.spec.template)
         source = "that nodes and NodeClaims have now; --offers FILE gives all" if self._is_inferred else "of the file"
         self._notes.append(
-            f"{len(pools)} NodePools with {len(self._offers)} offerings {source}: {growing} node groups that may grow"
+            f"{counted(len(pools), 'NodePool')} with {counted(len(self._offers), 'offering')} {source}: "
+            f"{counted(growing, 'node group')} that may grow"
         )
         for key, names in sorted(self._ignored.items()):
             self._notes.append(
@@ -315,7 +322,10 @@ class _PoolReader:
             )
         absent = Counter(pool for (pool, _, _), nodes in self._members.items() for _ in nodes)
         for name, count in sorted(absent.items()):
-            self._notes.append(f"NodePool {name}: it is not in the input, so its {count} nodes are in no node group")
+            self._notes.append(
+                f"NodePool {name}: it is not in the input, so {counted(count, 'node', ('is', 'are'))} in no node group"
+            )
+        self._notes.extend(launch_notes(self._given.claims))
         ended = [_name(pool) for pool in pools if _is_bounded_in_time(pool)]
         if ended:
             self._notes.append(
@@ -353,9 +363,32 @@ def _claims_without_node(given: KarpenterObjects) -> dict[tuple[str, OfferKey], 
         labels = (claim.metadata and claim.metadata.labels) or {}
         node = claim.status.node_name if claim.status is not None else None
         is_leaving = claim.metadata is not None and claim.metadata.deletion_timestamp is not None
+        failed = _launch_condition(claim)
+        is_leaving |= failed is not None and failed.status == "False"
         if POOL in labels and CAPACITY_TYPE in labels and node not in nodes and not is_leaving:
             found[labels[POOL], key_of(labels)] += 1
     return found
+
+
+def _launch_condition(claim: NodeClaim) -> ObjectCondition | None:
+    """Return the condition of a launch that failed; None = it has not."""
+    conditions = (claim.status.conditions if claim.status is not None else None) or ()
+    launched = next((one for one in conditions if one.type == "Launched"), None)
+    has_failed = launched is not None and launched.status != "True" and launched.reason not in _NOT_YET
+    return launched if has_failed else None
+
+
+def launch_notes(claims: Iterable[NodeClaim]) -> Iterator[str]:
+    """Yield a note for each NodeClaim whose launch failed."""
+    for claim in claims:
+        failed = _launch_condition(claim)
+        if failed is not None:
+            is_over = failed.status == "False"
+            why = ": ".join(filter(None, (failed.reason, failed.message)))
+            yield (
+                f"NodeClaim {_name(claim)}: its launch failed ({why or 'no reason is given'}); its node is "
+                + ("not awaited" if is_over else "awaited until Karpenter deletes the claim")
+            )
 
 
 def nodes_of_deleted_claims(claims: Iterable[NodeClaim]) -> set[str]:

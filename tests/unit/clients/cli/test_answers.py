@@ -157,7 +157,7 @@ def test_fit_without_waiting_pods_prints_nothing(trimtab: Run, tmp_path: Path) -
         pytest.param("pod/default/web-0", ["runs on n1", "It fits"], id="runs"),
         pytest.param("node/n1", ["It goes now", "default/web-0 → n2"], id="goes"),
         pytest.param("node/n2", ["It stays", "NOT_UNDERUTILIZED", "utilization is 75 %"], id="used too much"),
-        pytest.param("node/n3", ["It stays", "default/bare", "has no controller that would"], id="blocked"),
+        pytest.param("node/n3", ["It stays", "default/bare", "has no controller that is known"], id="blocked"),
     ],
 )  # fmt: skip
 def test_explanations_are_sentences(

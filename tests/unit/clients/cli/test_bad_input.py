@@ -173,7 +173,7 @@ def test_nodes_without_conditions_are_noted(trimtab: Run, tmp_path: Path) -> Non
     del nodes[0]["status"]["conditions"]
     nodes[1]["status"]["conditions"] = []
     err = trimtab("plan", listed(tmp_path, *nodes), "--group-by", "none").err
-    assert "note: 2 nodes have no condition Ready in status.conditions, so they count as not ready" in err
+    assert "note: 2 nodes have no condition Ready in status.conditions, so it counts as not ready" in err
 
 
 @pytest.mark.parametrize("pod", ["web-0", "default/", "/web-0", "a/b/c"])

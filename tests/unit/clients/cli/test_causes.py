@@ -74,13 +74,6 @@ SSD = {"disk": "ssd"}
             id="too little cpu",
         ),
         pytest.param(
-            k8s.node("n1", zone="a"),
-            k8s.pod(spread=[k8s.spread(k8s.labelled(app="web"))]),
-            Reason.TOPOLOGY_SPREAD_VIOLATED,
-            "its kind may differ over topology.kubernetes.io/zone by at most 1, and one more here is too many",
-            id="spread",
-        ),
-        pytest.param(
             k8s.node("n1"),
             k8s.pod(spread=[k8s.spread(k8s.labelled(app="web"))]),
             Reason.TOPOLOGY_SPREAD_VIOLATED,
@@ -187,3 +180,17 @@ def test_a_pod_with_claims_is_explained_by_claim_request_and_pool_once_for_alike
             "nodes": ["n3"],
         },
     ]
+
+
+def test_topology_spread_names_the_domain_with_the_fewest_pods_and_what_lowers_it() -> None:
+    rule = k8s.spread(k8s.labelled(app="web"))
+    view = view_of(
+        k8s.node("n1", zone="a"),
+        k8s.node("n2", zone="b", taints=["x:NoSchedule"]),
+        k8s.pod("p0", node="n1", labels={"app": "web"}),
+        k8s.pod("p1", labels={"app": "web"}, spread=[rule]),
+    )
+    assert cause(view, pod_of(view, "default/p1"), "n1", Reason.TOPOLOGY_SPREAD_VIOLATED) == (
+        "spread over topology.kubernetes.io/zone by at most 1: 2 pods would be in a, 0 in b (b has only nodes with "
+        "taints that it does not tolerate, which count unless nodeTaintsPolicy is Honor)"
+    )

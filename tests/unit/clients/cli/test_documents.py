@@ -144,7 +144,7 @@ def test_a_state_belongs_to_a_cluster_that_has_one_of_its_nodes() -> None:
     check_state(path, some_state(), snapshot_of(node("n1"), node("n2")))
     check_state(None, plan_pb2.PlanState(), snapshot_of(node("n2")))
     with pytest.raises(
-        UsageError, match=r"state.json: the input has none of its 1 nodes, such as n1: it is the state of"
+        UsageError, match=r"state.json: the input has none of its 1 node, such as n1: it is the state of"
     ):
         check_state(path, some_state(), snapshot_of(node("n2")))
 

@@ -35,7 +35,7 @@ def test_an_explained_node_names_every_pod_that_must_not_be_evicted(trimtab: Run
         "It stays: a pod must not be evicted (BLOCKED_BY_POD).\n"
         "Its utilization is 10 %.\n"
         "3 pods of it must not be evicted:\n"
-        "  Pod default/bare has no controller that would create it again (NOT_REPLICATED).\n"
+        "  Pod default/bare has no controller that is known to create it again (NOT_REPLICATED).\n"
         "  Pod default/db-0 has a PodDisruptionBudget that does not allow its eviction (NOT_ENOUGH_PDB).\n"
         "  Budget default/db: no eviction allowed (1 of 1 pods healthy, 1 required).\n"
         "  Pod default/keeps keeps data on the node (emptyDir or hostPath) (LOCAL_STORAGE_REQUESTED).\n"
@@ -148,4 +148,4 @@ def test_an_input_without_any_controller_is_noted_once(trimtab: Run, tmp_path: P
         assert said.count("1 pod has a controller, but the snapshot lists no controllers") == 1, command
         assert "counts as not found, because the input has no ReplicaSet" not in said
     some = listed(tmp_path, k8s.node("n1"), k8s.stateful_set("db"), k8s.pod("web-0", node="n1", owner=web))
-    assert "1 pods have a ReplicaSet as controller" in trimtab("plan", some, *NOW).err
+    assert "1 pod has a ReplicaSet as controller" in trimtab("plan", some, *NOW).err

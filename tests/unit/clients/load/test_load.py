@@ -78,9 +78,9 @@ def test_bursts_come_and_go_one_after_the_other_and_are_measured() -> None:
     assert cluster.now_s == 100 + 2 * (6 + 4)
     # Reported once each: unchanged values are not repeated.
     assert said[:3] == [
-        "burst 1 of 2: 4 pods, 2 of them wait; 1 nodes",
+        "burst 1 of 2: 4 pods, 2 of them wait; 1 node",
         "burst 1 of 2: 4 pods, 0 of them wait; 2 nodes",
-        "quiet after burst 1: 0 pods, 0 of them wait; 1 nodes",
+        "quiet after burst 1: 0 pods, 0 of them wait; 1 node",
     ]
     assert len(said) == 6
 

@@ -398,7 +398,7 @@ def test_pods_that_are_removed_before_costs_count_are_as_good_as_gone(state: Jso
 def test_a_pod_whose_controller_is_not_listed_is_noted() -> None:
     answer = decide([*nodes(), pod("p", node="a1", owner=WEB)], BALANCE)
     assert not answer.pod_costs.groups
-    assert "1 pods whose controllers" in " ".join(answer.diagnostics.notes)
+    assert "1 pod of controllers that the snapshot does not list" in " ".join(answer.diagnostics.notes)
 
 
 @pytest.mark.parametrize("size", [1, 150, 400])

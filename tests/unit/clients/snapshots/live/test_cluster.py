@@ -176,14 +176,14 @@ def test_odd_objects_are_reported_once_as_for_files(cluster: LiveCluster, server
     notes = cluster.next_update(absent).notes
     assert [note.split(";")[0] for note in notes] == [
         "Pod default/huge and those like it: spec.containers request 9223372036854775807 of cpu",
-        "NodeGroup a names 1 nodes not in the input: gone",
-        "1 nodes have no status.allocatable, so nothing fits them: silent",
+        "NodeGroup a names 1 node not in the input: gone",
+        "1 node has no status.allocatable, so nothing fits there: silent",
     ]
     assert cluster.next_update(absent).notes == []
     other = silent | {"metadata": silent["metadata"] | {"name": "other"}}
     put(server, other)
     until(lambda: ("", "other") in cluster.store.objects["Node"])
-    assert cluster.next_update(absent).notes == ["1 nodes have no status.allocatable, so nothing fits them: other"]
+    assert cluster.next_update(absent).notes == ["1 node has no status.allocatable, so nothing fits there: other"]
 
 
 def test_of_very_many_notes_some_are_shown(cluster: LiveCluster, server: FakeApiServer) -> None:

@@ -176,7 +176,7 @@ def test_a_node_of_two_groups_is_refused_with_both_names() -> None:
 
 
 def test_a_group_that_names_an_absent_node_is_noted() -> None:
-    assert notes(node_group(nodes=["gone"])) == ["NodeGroup g1 names 1 nodes not in the input: gone"]
+    assert notes(node_group(nodes=["gone"])) == ["NodeGroup g1 names 1 node not in the input: gone"]
 
 
 def test_an_unknown_field_of_a_group_is_refused_by_name() -> None:
@@ -198,7 +198,7 @@ def test_unknown_fields_of_kubernetes_own_kinds_are_left_alone_in_a_template_too
 def test_a_node_that_has_reported_nothing_yet_has_nothing_and_is_noted(status: Any) -> None:
     silent = node("n1") | {"status": status}
     assert list(build(silent, node("n2")).nodes[0].allocatable) == []
-    assert notes(silent, node("n2")) == ["1 nodes have no status.allocatable, so nothing fits them: n1"]
+    assert notes(silent, node("n2")) == ["1 node has no status.allocatable, so nothing fits there: n1"]
 
 
 def test_a_node_that_tells_its_capacity_alone_has_all_of_it() -> None:

@@ -68,7 +68,7 @@ def test_kinds_that_are_not_needed_are_noted(tmp_path: Path) -> None:
     other_node = {"apiVersion": "config.openshift.io/v1", "kind": "Node", "metadata": {"name": "cluster"}}
     file.write_bytes(dumped(listed(service, service, other_node, pod())))
     assert read_files([file]).notes == [
-        "skipped 1 of config.openshift.io/v1 Node: not needed",
+        "skipped 1 of config.openshift.io/v1 Node: not read",
         "skipped 2 of v1 Service: not needed",
     ]
 

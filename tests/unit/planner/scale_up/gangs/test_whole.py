@@ -102,7 +102,7 @@ def test_pods_beyond_the_minimum_come_as_far_as_limits_allow() -> None:
     found = plan_gangs([GangRow("g", 4)], members("g", 8, "2"), grows("a", most=3))
     assert (found.growth, reasons(found)) == ({"a": 3}, {"g": ""})
     (gang,) = found.decision.gangs
-    assert (gang.placed_count, gang.detail) == (6, "2 pods beyond its minimum have no place")
+    assert (gang.placed_count, gang.detail) == (6, "2 pods beyond its minimum without a place")
 
 
 def test_without_optional_pods_a_gang_gets_nodes_for_its_minimum_only() -> None:
@@ -159,7 +159,7 @@ def test_a_group_of_1_37_waits_if_a_pod_has_another_priority_or_scheduling_gates
     found = plan_gangs(groups, pods, grows("a"))
     assert reasons(found) == {"p": "SEVERAL_PRIORITIES", "q": "MEMBER_GATED", "old": ""}
     assert [one.detail for one in found.decision.gangs if one.detail] == [
-        "1 pods beyond its minimum have no place",
+        "1 pod beyond its minimum without a place",
         "PodGroup/default/p has priority 5, and some of its pods have 0: none is scheduled",
         "PodGroup/default/q: a pod of it has scheduling gates: its 3 pods wait until it has none",
     ]

@@ -357,7 +357,7 @@ def test_pools_of_a_fixed_size_or_being_deleted_do_not_grow() -> None:
 def test_nodes_of_a_pool_that_is_not_there_are_in_no_group() -> None:
     found = built(kp.node_pool("a"), kp.pool_node("n1", "gone"), offers=OFFERS)
     assert found.snapshot.nodes[0].node_group == ""
-    assert "NodePool gone: it is not in the input, so its 1 nodes are in no node group" in found.notes
+    assert "NodePool gone: it is not in the input, so 1 node is in no node group" in found.notes
 
 
 def test_the_ages_at_which_karpenter_replaces_nodes_are_noted() -> None:

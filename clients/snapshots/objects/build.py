@@ -40,7 +40,7 @@ from trimtab.clients.snapshots.objects.nodes import node_notes, node_row, resour
 from trimtab.clients.snapshots.objects.not_read import not_read_notes
 from trimtab.clients.snapshots.objects.object_names import FREELY_NAMED, first_refused
 from trimtab.clients.snapshots.objects.objects import Objects, by_key, name_of
-from trimtab.clients.snapshots.objects.owners import owner_row, pod_template, template_row
+from trimtab.clients.snapshots.objects.owners import is_listed, owner_row, pod_template, template_row
 from trimtab.clients.snapshots.objects.pod_groups import (
     GROUP_KINDS,
     GroupMember,
@@ -461,13 +461,6 @@ class _WatchedBuilder(_Builder):
                 owner=row.owner or None,
                 evict_time=time,
             )
-
-
-def is_listed(row: pb.Owner, owners: Set[str]) -> bool:
-    """Return whether a snapshot lists a controller: its uid is in `owners`, which own pods, or it may come to own some
-    on the nodes that are there or on new ones.
-    """
-    return row.uid in owners or row.HasField("pod_template") or (row.kind != "Deployment" and row.desired_replicas > 0)
 
 
 def _check_names(objects: Objects, kind: str, items: list[Any]) -> None:

@@ -7,7 +7,7 @@ Autoscaler drainability rule replicacount and planner.filterOutRecreatedPods.
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from typing import Final
 
 from trimtab.clients.kubernetes.kinds.controllers import (
@@ -178,3 +178,10 @@ def replicas(controller: Controller) -> tuple[int | None, int | None]:
     wanted = controller.spec.replicas if controller.spec else None
     present = controller.status.replicas if controller.status else None
     return 1 if wanted is None else wanted, present
+
+
+def is_listed(row: pb.Owner, owners: Set[str]) -> bool:
+    """Return whether a snapshot lists a controller: its uid is in `owners`, which own pods, or it may come to own some
+    on the nodes that are there or on new ones.
+    """
+    return row.uid in owners or row.HasField("pod_template") or (row.kind != "Deployment" and row.desired_replicas > 0)

@@ -48,11 +48,11 @@ def test_a_decision_that_fails_is_shown_beside_the_others(
     monkeypatch.setattr("trimtab.planner.scale_down.decision.decide_scale_down", fail)
     asked = ("plan", cluster, "--now", NOW, "--decision", "scale-up", "--decision", "scale-down")
     shown = trimtab(*asked)
-    assert shown.code == 0
+    assert shown.code == 1
     assert "Scale-down failed: an error of the planner (IndexError)" in shown.out
     assert "nodes can go" not in shown.out
     assert "decision_failed" in shown.err
-    answer = trimtab(*asked, "-o", "json").document()
+    answer = json.loads(trimtab(*asked, "-o", "json").out)
     assert answer["scaleDown"]["result"] == "SCALE_DOWN_ERROR"
     assert [one["failed"] for one in answer["diagnostics"]["decisions"]] == [False, True]
 

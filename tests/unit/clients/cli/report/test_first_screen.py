@@ -20,7 +20,7 @@ from trimtab.clients.cluster_generator import ClusterShape, generate, write_list
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-pytestmark = [needs_chromium, pytest.mark.ci]
+pytestmark = [*needs_chromium, pytest.mark.ci]
 NODES = 120
 LARGE_NODES, MOST_BYTES = 5000, 1_000_000
 

@@ -22,7 +22,7 @@ from trimtab.clients.simulation.simulation import ClusterSimulation
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-pytestmark = [needs_chromium, pytest.mark.ci]
+pytestmark = [*needs_chromium, pytest.mark.ci]
 LONG = "general-purpose-spot-instances-of-the-data-platform-team-eu-central-1"
 CLOSE_ALL = """
 for (const one of document.querySelectorAll("details[open]")) one.open = false;

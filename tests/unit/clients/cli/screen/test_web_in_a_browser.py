@@ -20,7 +20,7 @@ from trimtab.v1 import plan_pb2
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-pytestmark = [needs_chromium, pytest.mark.ci]
+pytestmark = [*needs_chromium, pytest.mark.ci]
 HOSTILE = '<img src=x onerror="document.title=1"><script>document.title=2</script>'
 PHONE, DESKTOP = (390, 740), (1280, 900)
 

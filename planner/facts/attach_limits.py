@@ -1,7 +1,8 @@
 """Attach limits of new nodes, and of nodes on which a CSI driver is not registered yet, as plans see them.
 
-They are those that the node group's template states, or else the least that one of the group's nodes has. Without any,
-the driver counts as without limit, as for the scheduler. Pure; O(N).
+They are those that the node group's template states, or else the most that one of the group's nodes has: volumes that
+are attached without a pod lower that of their own node alone. Without any, the driver counts as without limit, as for
+the scheduler. Pure; O(N).
 Source: KEP-5030, in which the Cluster Autoscaler takes the limits of a new node from a node of its group.
 """
 
@@ -20,7 +21,7 @@ def limits_by_group(snapshot: Snapshot) -> list[Limits]:
     for node in [at for at, one in enumerate(traits) if one.attach_limits and groups[at] >= 0]:
         limits = found[groups[node]]
         for driver, count in traits[node].attach_limits:
-            limits[driver] = min(count, limits.get(driver, count))
+            limits[driver] = max(count, limits.get(driver, count))
     for limits, one in zip(found, snapshot.groups, strict=True):
         if one.template >= 0:
             limits.update(snapshot.templates.traits[one.template].attach_limits)
@@ -33,6 +34,11 @@ def with_limits(traits: NodeTraits, limits: Limits) -> NodeTraits:
     if limits.keys() <= known.keys():
         return traits
     return traits._replace(attach_limits=tuple(sorted((limits | known).items())))
+
+
+def of_new_node(traits: NodeTraits, limits: Limits) -> NodeTraits:
+    """Return the traits of a new node that is modelled on a node with these, in whose group these limits are known."""
+    return traits._replace(attach_limits=tuple(sorted((dict(traits.attach_limits) | limits).items())))
 
 
 def planned_traits(snapshot: Snapshot) -> Sequence[NodeTraits]:

@@ -20,7 +20,7 @@ from trimtab.planner.classes.label_columns import LookedAt, label_matrix
 from trimtab.planner.classes.node_classes import NodeSignature
 from trimtab.planner.classes.node_requirements import NodeRows
 from trimtab.planner.classes.scheduling_specs import NODE_REQUIREMENT, TOLERATIONS, NodeRequirement, scheduling_specs
-from trimtab.planner.facts.attach_limits import Limits, limits_by_group, with_limits
+from trimtab.planner.facts.attach_limits import Limits, limits_by_group, of_new_node
 from trimtab.planner.facts.daemon_pods import SYSTEM_NODE_CRITICAL, DaemonPods, daemon_pods
 from trimtab.planner.facts.label_index import label_sets_of
 from trimtab.planner.facts.transient_taints import lasting
@@ -220,7 +220,7 @@ def _template(
     table, row = (snapshot.nodes, node) if node >= 0 else (snapshot.templates, snapshot.groups[group].template)
     given = template_of(snapshot, table, row)
     taints = lasting(given.taints, settings.readiness) if model.taints is None else model.taints
-    traits = with_limits(given.traits, examples.limits[group])
+    traits = of_new_node(given.traits, examples.limits[group])
     found = given._replace(unschedulable=False, taints=taints, traits=traits)
     if model.left_out:
         found = found._replace(labels=tuple(pair for pair in found.labels if pair[0] not in model.left_out))

@@ -3,7 +3,7 @@
 Attachments count as for the scheduler, also those that are being removed: of a volume that exists and is of a CSI
 driver, each volume once. Pods that have ended mount nothing. A node offers that much less in a whole plan: of a volume
 whose pod the plan moves away nothing changes, and a pod that comes for a volume which is attached already counts it
-again. The second is what the scheduler does too.
+again, as for the scheduler of 1.36.
 Source: kube-scheduler 1.36 nodevolumelimits (Filter, getNodeVolumeAttachmentInfo).
 """
 

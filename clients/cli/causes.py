@@ -4,7 +4,7 @@ Each function takes a pod and a node for which the planner has already answered,
 general one if the snapshot shows no details. Never decides.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from trimtab.clients.cli.amounts import amount, named_amount
 from trimtab.clients.cli.spread_causes import spread_cause
@@ -40,7 +40,8 @@ def cause(view: ClusterView, pod: ShownPod, node: str, reason: int, insufficient
         Reason.TOPOLOGY_SPREAD_VIOLATED: lambda: spread_cause(view, pod, view.labels(view.nodes[node].label_set)),
         Reason.POD_AFFINITY_NOT_MATCHED: lambda: _near(view, pod.spec.pod_affinity, "wants to share"),
         Reason.POD_ANTI_AFFINITY_VIOLATED: lambda: _near(view, pod.spec.pod_anti_affinity, "must not share"),
-        Reason.VOLUME_NOT_BINDABLE: lambda: _volumes(view, pod),
+        Reason.VOLUME_NOT_BINDABLE: lambda: _volumes(view, pod, node),
+        Reason.VOLUME_ZONE_MISMATCH: lambda: _zones(view, pod, node),
         Reason.CSI_DRIVER_MISSING: lambda: _drivers(view, pod, node),
         Reason.NODE_FEATURE_NOT_DECLARED: lambda: _features(view, pod, node),
         Reason.UNSUPPORTED_CONSTRAINT: lambda: _unsupported(pod),
@@ -134,9 +135,42 @@ def _near(view: ClusterView, terms: Sequence[pb.PodAffinityTerm], verb: str) -> 
     return "; ".join(texts)
 
 
-def _volumes(view: ClusterView, pod: ShownPod) -> str:
-    """Describe what is known about its unusable claims."""
-    return "; ".join(f"claim {volume.id}: {volume.detail}" for volume in view.volumes(pod) if volume.detail)
+def _volumes(view: ClusterView, pod: ShownPod, node: str) -> str:
+    """Describe what is known about its unusable claims, and where volumes are that the node cannot reach."""
+    volumes, labels = view.volumes(pod), view.labels(view.nodes[node].label_set)
+    texts = [f"claim {volume.id}: {volume.detail}" for volume in volumes if volume.detail]
+    for volume in volumes if not texts else ():
+        terms = volume.node_affinity.terms if volume.HasField("node_affinity") else ()
+        if terms and not any(all(_holds(view, one, labels) for one in term.match_expressions) for term in terms):
+            place = "the volume of" if volume.state == pb.VolumeState.BOUND else "the storage class of"
+            texts.append(f"{place} claim {volume.id} is for {' or '.join(_term(view, term) for term in terms)}")
+    return "; ".join(texts)
+
+
+def _holds(view: ClusterView, requirement: pb.LabelRequirement, labels: Mapping[str, str]) -> bool:
+    """Return whether labels meet a requirement; those that compare numbers count as met."""
+    key, values = view.text(requirement.key), {view.text(value) for value in requirement.values}
+    match requirement.operator:
+        case pb.LabelOperator.IN:
+            return labels.get(key) in values
+        case pb.LabelOperator.NOT_IN:
+            return labels.get(key) not in values
+        case pb.LabelOperator.EXISTS:
+            return key in labels
+        case pb.LabelOperator.DOES_NOT_EXIST:
+            return key not in labels
+    return True
+
+
+def _zones(view: ClusterView, pod: ShownPod, node: str) -> str:
+    """Name the volumes whose zone labels the node does not share."""
+    labels = view.labels(view.nodes[node].label_set)
+    return "; ".join(
+        f"the volume of claim {volume.id} is in {view.text(pair.value).replace('__', ' or ')} ({view.text(pair.key)})"
+        for volume in view.volumes(pod)
+        for pair in volume.zone_labels
+        if labels.get(view.text(pair.key)) not in view.text(pair.value).split("__")
+    )
 
 
 def _drivers(view: ClusterView, pod: ShownPod, node: str) -> str:

@@ -159,7 +159,7 @@ def _print_pod(
 ) -> None:
     """Print the explanation of a pod; if it waits, also what scale-up does for it."""
     pod, view = explanation.pod, explanation.view
-    growth = None if pod.node else explain_growth(planner, view, pod, request)
+    growth = None if pod.node else explain_growth(planner, view, pod, request, explanation.fits)
     if output is not Format.TABLE:
         document = pod_document(explanation)
         print_document(document | {"scaleUp": growth_document(growth)} if growth else document, output)

@@ -6,7 +6,7 @@ would help.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,7 +32,7 @@ from trimtab.v1 import snapshot_pb2 as pb
 
 _Reason = reason_pb2.NodeGroupReason
 _Predicate = reason_pb2.PredicateReason
-_FIRST = (plan_pb2.Decision.SLACK, plan_pb2.Decision.SCALE_UP)
+_FIRST = (plan_pb2.Decision.CAPACITY_REQUESTS, plan_pb2.Decision.SLACK, plan_pb2.Decision.SCALE_UP)
 """The decisions that determine where waiting pods go; later ones do not change that."""
 
 
@@ -40,7 +40,8 @@ _FIRST = (plan_pb2.Decision.SLACK, plan_pb2.Decision.SCALE_UP)
 class GrowthExplanation:
     """How scale-up serves one pod. `reasons` and `predicates` by node group, as in `UnschedulablePod`; `helping` are
     the groups whose new node would take it. `view` : the snapshot; `decision` : the planner's; `device_causes` : why
-    claims get no devices on a new node, by node group.
+    claims get no devices on a new node, by node group; `held` : what holds the room of existing nodes that the pod
+    would fit, by node.
     """
 
     view: ClusterView
@@ -50,6 +51,7 @@ class GrowthExplanation:
     predicates: Mapping[str, int]
     helping: tuple[str, ...]
     device_causes: Mapping[str, str] = field(default_factory=dict)
+    held: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def split(self) -> plan_pb2.ScaleUpSplit | None:
@@ -63,14 +65,15 @@ class GrowthExplanation:
 
 
 def explain_growth(
-    planner: PlannerAccess, view: ClusterView, pod: ShownPod, request: plan_pb2.PlanRequest
+    planner: PlannerAccess, view: ClusterView, pod: ShownPod, request: plan_pb2.PlanRequest, fits: Collection[str] = ()
 ) -> GrowthExplanation:
-    """Ask the planner what scale-up does for a waiting pod."""
+    """Ask the planner what scale-up does for a waiting pod. fits : existing nodes with room for it where none is held."""
     wanted = plan_pb2.PlanRequest()
     wanted.CopyFrom(request)
     decisions = default_decisions(request.settings, view.snapshot)
     wanted.decisions.extend(one for one in decisions if one in _FIRST)
-    decision = planner.plan(view.snapshot, wanted).scale_up
+    answer = planner.plan(view.snapshot, wanted)
+    decision = answer.scale_up
     refusals, helping = _refusals(decision, pod), list[str]()
     if any(pod.key in one.pods for one in decision.splits):
         wanted.settings.planner.limits.add(resource="nodes", maximum_added=0)
@@ -79,7 +82,23 @@ def explain_growth(
     predicates = refusals.failed_predicates
     lacking = [group for group, failed in sorted(predicates.items()) if failed in OF_DEVICES]
     causes = device_causes_on_new_nodes(planner, view, pod, lacking, request)
-    return GrowthExplanation(view, pod, decision, refusals.reasons, predicates, tuple(sorted(helping)), causes)
+    return GrowthExplanation(
+        view, pod, decision, refusals.reasons, predicates, tuple(sorted(helping)), causes, _held(answer, fits)
+    )
+
+
+def _held(answer: plan_pb2.PlanResponse, nodes: Collection[str]) -> dict[str, str]:
+    """Return what holds room on some nodes, which kubectl shows as free: bookings of ProvisioningRequests, slack."""
+    found: dict[str, list[str]] = {}
+    for one in answer.capacity_requests.requests:
+        for place in one.places:
+            if place.node in nodes:
+                text = f"ProvisioningRequest {one.namespace}/{one.name} ({counted(place.pod_count, 'pod')})"
+                found.setdefault(place.node, []).append(text)
+    slack = Counter(one.node for one in answer.slack.placeholders if one.node in nodes)
+    for node, count in slack.items():
+        found.setdefault(node, []).append(f"slack ({counted(count, 'placeholder')})")
+    return {node: " and ".join(texts) for node, texts in sorted(found.items())}
 
 
 def _refusals(decision: plan_pb2.ScaleUpDecision, pod: ShownPod) -> plan_pb2.UnschedulablePod:
@@ -100,6 +119,7 @@ def growth_document(explanation: GrowthExplanation) -> dict[str, Any]:
         "split": as_document(split) if split else None,
         "helping": list(explanation.helping),
         "gang": as_document(gang) if gang else None,
+        "heldRoom": dict(explanation.held),
         "nodeGroups": [
             {
                 "nodeGroup": group,
@@ -144,7 +164,15 @@ def growth_lines(explanation: GrowthExplanation) -> Iterator[str]:
         yield "[red]No node group helps it[/red]: the input has none."
     else:
         yield f"Scale-up does not mention it{': ' + escape(decision.detail) if decision.detail else ''}."
+    yield from _held_lines(explanation)
     yield from refusal_lines(explanation)
+
+
+def _held_lines(explanation: GrowthExplanation) -> Iterator[str]:
+    """Yield what holds room that the pod would fit, unless it gets a place on an existing node."""
+    if explanation.pod.key not in explanation.decision.on_existing:
+        for node, holder in explanation.held.items():
+            yield f"  Room on [cyan]{escape(node)}[/cyan], which kubectl shows as free, is held for {escape(holder)}."
 
 
 def refusal_lines(explanation: GrowthExplanation) -> Iterator[str]:

@@ -257,7 +257,7 @@ def _check_version(api_version: str, kind: str, file: str, objects: Objects) -> 
         return
     if api_version.startswith(f"{OUR_GROUP}/"):
         raise _not_kubernetes(file, problem)
-    note = f"{problem}; it is read as the newest of them"
+    note = f"{problem}; it is read as the newest of them: fields that only this version has do not count"
     if note not in objects.notes:
         objects.notes.append(note)
 

@@ -194,3 +194,23 @@ def test_topology_spread_names_the_domain_with_the_fewest_pods_and_what_lowers_i
         "spread over topology.kubernetes.io/zone by at most 1: 2 pods would be in a, 0 in b (b has only nodes with "
         "taints that it does not tolerate, which count unless nodeTaintsPolicy is Honor)"
     )
+
+
+def test_a_volume_that_a_node_cannot_reach_is_named_with_its_place() -> None:
+    only_b = {"matchExpressions": [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["zone-b"]}]}
+    volume = k8s.persistent_volume("pv-1", affinity=[only_b])
+    claim = k8s.persistent_volume_claim("data", volume="pv-1")
+    nodes = k8s.node("n1", zone="zone-a"), k8s.node("n2", zone="zone-b")
+    view = view_of(*nodes, volume, claim, k8s.pod(claims=["data"]))
+    pod = pod_of(view, "default/p1")
+    told = "the volume of claim default/data is for topology.kubernetes.io/zone in (zone-b)"
+    assert cause(view, pod, "n1", Reason.VOLUME_NOT_BINDABLE) == told
+    assert "for topology" not in cause(view, pod, "n2", Reason.VOLUME_NOT_BINDABLE)
+
+
+def test_a_volume_in_another_zone_is_named_with_its_zones() -> None:
+    volume = k8s.persistent_volume("pv-1", labels={"topology.kubernetes.io/zone": "zone-b__zone-c"})
+    claim = k8s.persistent_volume_claim("data", volume="pv-1")
+    view = view_of(k8s.node("n1", zone="zone-a"), volume, claim, k8s.pod(claims=["data"]))
+    told = "the volume of claim default/data is in zone-b or zone-c (topology.kubernetes.io/zone)"
+    assert cause(view, pod_of(view, "default/p1"), "n1", Reason.VOLUME_ZONE_MISMATCH) == told

@@ -67,7 +67,7 @@ class GrowthExplanation:
 def explain_growth(
     planner: PlannerAccess, view: ClusterView, pod: ShownPod, request: plan_pb2.PlanRequest, fits: Collection[str] = ()
 ) -> GrowthExplanation:
-    """Ask the planner what scale-up does for a waiting pod. fits : existing nodes with room for it where none is held."""
+    """Ask the planner what scale-up does for a waiting pod. fits : existing nodes with room for it, if none is held."""
     wanted = plan_pb2.PlanRequest()
     wanted.CopyFrom(request)
     decisions = default_decisions(request.settings, view.snapshot)

@@ -11,6 +11,7 @@ from trimtab.planner.model.execution import UNLIMITED, RequestLimits
 from trimtab.planner.simulation.build import Simulation, SimulationSettings, build_simulation
 from trimtab.planner.simulation.fresh import to_keep
 from trimtab.planner.simulation.growth import NO_GROWTH, Growth, GrowthNeed, GrowthRows, growth_rows
+from trimtab.planner.simulation.successors import NO_TEMPLATES, TemplateRequestsKey, template_requests
 from trimtab.planner.simulation.virtual import with_virtual
 from trimtab.planner.simulation.virtual_rows import NOTHING_VIRTUAL, GroupTemplate, VirtualRows
 from trimtab.planner.snapshot.caches import SnapshotCache, SnapshotKey
@@ -22,11 +23,12 @@ from trimtab.v1 import plan_pb2 as pb
 @dataclass(frozen=True)
 class SimulationKey(SnapshotKey[Simulation]):
     """The simulation without virtual pods. nodes, kinds : identify the virtual nodes and the kinds of virtual pods;
-    expendable_below : as in `SimulationSettings`."""
+    expendable_below : as in `SimulationSettings`; templates : digest of what controllers' templates request."""
 
     nodes: str
     kinds: str
     expendable_below: int | None
+    templates: str = ""
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,10 @@ def simulate(
     depends only on the snapshot, the virtual nodes and the kinds of pods is built once and copied. nodes_key :
     identifies the virtual nodes; equal keys imply equal nodes. expendable_below : as in `SimulationSettings`.
     """
-    settings = simulation_settings(request.settings)._replace(expendable_below=expendable_below)
+    templates = NO_TEMPLATES
+    if expendable_below is not None:
+        templates = cache.get(TemplateRequestsKey(), snapshot, template_requests)
+    settings = simulation_settings(request.settings)._replace(expendable_below=expendable_below, templates=templates)
     if settings.depends_on_time:
         return build_simulation(snapshot, virtual, request.now.seconds, settings, limits)
     rest = VirtualRows(nodes=virtual.nodes, kinds=virtual.kinds)
@@ -60,7 +65,8 @@ def simulate(
             depend_on_everything(view)
         return to_keep(build_simulation(view, rest, settings=settings, limits=limits))._replace(snapshot=snapshot)
 
-    kept = cache.get(SimulationKey(nodes_key, virtual.kinds.key, expendable_below), snapshot, build)
+    key = SimulationKey(nodes_key, virtual.kinds.key, expendable_below, templates.digest)
+    kept = cache.get(key, snapshot, build)
     return with_virtual(kept._replace(snapshot=snapshot), virtual.pods, limits=limits, kinds=virtual.kinds)
 
 

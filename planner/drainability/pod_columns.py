@@ -167,8 +167,10 @@ def _owner_columns(owners: tuple[Owner, ...]) -> tuple[UInt8, Int64]:
 
 def _undisrupted_until_s(snapshot: Snapshot) -> Int64:
     """Return until when pods on nodes of Karpenter must not be disrupted; elsewhere the annotation has no effect."""
-    of_karpenter = take_or(pools_of_nodes(snapshot) != NO_POOL, snapshot.pods.node, False)
-    return np.where(of_karpenter, undisrupted_until_s(snapshot), 0)
+    until = undisrupted_until_s(snapshot)
+    if not until.any():
+        return until
+    return np.where(take_or(pools_of_nodes(snapshot) != NO_POOL, snapshot.pods.node, False), until, 0)
 
 
 def _in_namespace(snapshot: Snapshot, namespace: str) -> Bool:

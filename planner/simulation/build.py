@@ -24,7 +24,7 @@ from trimtab.planner.simulation.inputs import Inputs, PodInput, joined
 from trimtab.planner.simulation.kernels import fill
 from trimtab.planner.simulation.log import log_for
 from trimtab.planner.simulation.state import CLOSED, OPEN, SimulationState, VirtualNodeColumns
-from trimtab.planner.simulation.successors import with_successors
+from trimtab.planner.simulation.successors import NO_TEMPLATES, TemplateRequests, with_successors
 from trimtab.planner.simulation.virtual_rows import NOTHING_VIRTUAL, VirtualRows
 from trimtab.planner.simulation.yielding import expendable, hold_nominated, running, traits_in_plans
 from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32, Int64, Snapshot, UInt8
@@ -35,12 +35,14 @@ class SimulationSettings(NamedTuple):
     `zalando.org/topology-spread-timeout`. Off by default: it needs a scheduler that does the same;
     compare_tolerations : the operators Lt and Gt of tolerations compare numbers, else such tolerations cover nothing.
     Off by default, as kube-scheduler's feature gate TaintTolerationComparisonOperators; expendable_below : who holds
-    room is as in plans (`trimtab.planner.simulation.yielding`), with this cutoff; None = as the cluster runs.
+    room is as in plans (`trimtab.planner.simulation.yielding`), with this cutoff; None = as the cluster runs;
+    templates : what pods request in another place, in plans.
     """
 
     honor_spread_timeout: bool = False
     compare_tolerations: bool = False
     expendable_below: int | None = None
+    templates: TemplateRequests = NO_TEMPLATES
 
     @property
     def depends_on_time(self) -> bool:
@@ -95,7 +97,7 @@ def build_empty(
     if settings.expendable_below is not None:
         traits = traits_in_plans(snapshot, settings.expendable_below)
         given = given._replace(nodes=given.nodes._replace(traits=traits + given.nodes.traits[len(traits) :]))
-        given = with_successors(given, snapshot)
+        given = with_successors(given, snapshot, settings.templates)
     limits.check()
     specs = scheduling_specs(given.pods.specs, spec_parts(STATIC), settings.compare_tolerations, looks_at)
     node_count = len(given.nodes.name)

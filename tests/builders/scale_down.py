@@ -14,6 +14,7 @@ from trimtab.planner.round.work import Work
 from trimtab.planner.scale_down.context import ScaleDownRequest
 from trimtab.planner.scale_down.decision import decide_scale_down
 from trimtab.planner.simulation.build import SimulationSettings, build_simulation
+from trimtab.planner.simulation.successors import template_requests
 from trimtab.planner.simulation.virtual_rows import NO_KINDS, VirtualRows
 from trimtab.planner.snapshot.columns import Snapshot
 from trimtab.planner.snapshot.decode import canonicalize
@@ -82,7 +83,7 @@ def scale_down_request(
 ) -> ScaleDownRequest:
     """Return a request for a snapshot in its own round."""
     general = resolve_planner(settings)
-    simulated = SimulationSettings(expendable_below=general.expendable_priority)
+    simulated = SimulationSettings(expendable_below=general.expendable_priority, templates=template_requests(snapshot))
     this = Round(
         snapshot,
         lambda pods, _=NO_KINDS: build_simulation(snapshot, VirtualRows(pods), settings=simulated),

@@ -74,7 +74,7 @@ def _exceeds_room(context: ScaleUpContext, simulation: Simulation) -> bool:
     request = resources.request[simulation.state.pod_class[pending.pods[pending.may_add]]]
     request = request[:, : free.shape[1]]
     # Pods that no node is large enough for have no part in it.
-    largest = np.concatenate([free[here], template, np.zeros_like(free[:1])]).max(axis=0)
+    largest = np.concatenate([free[here], template]).max(axis=0, initial=0)
     asked = request[(request <= largest).all(axis=1)].sum(axis=0, dtype=np.float64)
     return bool((asked > room * (1 + _ROUNDING)).any())
 

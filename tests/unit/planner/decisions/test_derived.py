@@ -26,6 +26,7 @@ from trimtab.planner.scale_down.cached_plan import ChangingPodsKey
 from trimtab.planner.scale_down.decision import SCALE_DOWN
 from trimtab.planner.service.version_cache import CachedSnapshot
 from trimtab.planner.simulation.build import Simulation
+from trimtab.planner.simulation.successors import TemplateRequestsKey
 from trimtab.planner.snapshot.caches import SnapshotKey
 from trimtab.planner.snapshot.columns import FLAG_DAEMON, Snapshot, Text
 from trimtab.planner.snapshot.decode import canonicalize
@@ -219,7 +220,7 @@ def test_a_delta_keeps_what_it_does_not_touch() -> None:
     lost = {field: known - set(base.values_of_same(with_one_change(base.snapshot, field))) for field in CHANGING}
     assert lost["pods.uid"] == {PodDigestsKey()}
     assert lost["pods.deletion_cost"] == {rating}
-    assert lost["owners"] == {columns, ChangingPodsKey()}
+    assert lost["owners"] == {columns, ChangingPodsKey(), TemplateRequestsKey()}
     assert lost["pods.node"] == {simulation, by_node, use}
     assert lost["nodes.unschedulable"] == {simulation}
     assert membership in lost["pods.flags"]

@@ -150,7 +150,10 @@ assert not children()
         *(pytest.param(one, marks=NIGHTLY) for one in ("killed", "quick", "quick, killed", "quick, fails")),
     ],
 )
-def test_a_second_process_is_started_only_to_compile_and_never_stays(tmp_path: Path, how: str) -> None:
+def test_a_second_process_is_started_only_to_compile_and_never_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))  # where nothing is compiled yet
     (tmp_path / "tiny.py").write_text(
         "from trimtab.planner.compiled.decorators import kernel\n\n\n"
         "@kernel\ndef tiny(x: int) -> int:\n    return x + 1\n"

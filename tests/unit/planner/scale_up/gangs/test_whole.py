@@ -29,6 +29,11 @@ def test_a_gang_that_cannot_be_whole_gets_no_node_and_no_place() -> None:
     assert {one.detail for one in found.decision.unschedulable} == {f"its gang default/g waits: {gang.detail}"}
 
 
+def test_a_gang_in_a_cluster_without_any_node_waits() -> None:
+    found = plan_gangs([GangRow("g", 2)], members("g", 2, "2"))
+    assert (found.growth, found.result) == ({}, "NO_OPTIONS")
+
+
 def test_free_room_and_new_nodes_of_several_groups_make_a_gang_whole_together() -> None:
     found = plan_gangs([GangRow("g", 8)], members("g", 8, "2"), grows("a", most=2), grows("b", most=1), node("n"))
     assert found.growth == {"a": 2, "b": 1}

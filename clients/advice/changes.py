@@ -4,6 +4,7 @@ An `Edit` says the same as its `AdvisedChange`s: whoever applies the lines to se
 with the edit. Edits of different blockers can be combined.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -116,6 +117,12 @@ class Edit:
             tuple(sorted(self.nodes)),
             tuple(sorted(self.unhealthy)),
         )
+
+
+def patch_command(resource: str, name: str, patch: Mapping[str, Any], namespace: str = "") -> str:
+    """Return the command that merges a patch into an object. namespace : "" = it has none."""
+    place = f" -n {namespace}" if namespace else ""
+    return f"kubectl patch {resource} {name}{place} --type merge -p '{json.dumps(patch, separators=(',', ':'))}'"
 
 
 def _text(value: object) -> str:

@@ -1,11 +1,10 @@
 """Blockers that a change to a PodDisruptionBudget lifts."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from trimtab.clients.advice.changes import AdvisedChange, Edit
+from trimtab.clients.advice.changes import AdvisedChange, Edit, patch_command
 from trimtab.clients.advice.counterfactuals import Outcome
 from trimtab.clients.advice.editing import allow_unavailable
 from trimtab.clients.advice.levers.lever import BasePlan, Lever, joined
@@ -160,7 +159,7 @@ def _number(value: str) -> int | str | None:
 def _patch(name: str, patch: dict[str, Any]) -> str:
     """Return the command that merges a patch into a budget. name : as "namespace/name"."""
     namespace, _, own = name.partition("/")
-    return f"kubectl patch pdb {own} -n {namespace} --type merge -p '{json.dumps(patch, separators=(',', ':'))}'"
+    return patch_command("pdb", own, patch, namespace)
 
 
 def several_budgets(base: BasePlan) -> Iterator[Lever]:

@@ -1,10 +1,9 @@
 """Blockers that a change to a NodePool of Karpenter lifts: its consolidation policy, and its budgets for nodes."""
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
-from trimtab.clients.advice.changes import AdvisedChange, Edit, Keys
+from trimtab.clients.advice.changes import AdvisedChange, Edit, Keys, patch_command
 from trimtab.clients.advice.levers.lever import BasePlan, Lever
 from trimtab.clients.advice.result import Blocker
 from trimtab.clients.kubernetes.signals.karpenter import NODE_POOL
@@ -26,7 +25,13 @@ def consolidation(base: BasePlan) -> Iterator[Lever]:
             settings: dict[Keys, Any] = {
                 ("nodeGroups", name, "consolidation"): "WHENEVER_POSSIBLE" for name in sorted(groups)
             }
-            change = AdvisedChange(f"NodePool/{pool}", keys, before, after, _patch(pool, {keys[-1]: after}))
+            change = AdvisedChange(
+                f"NodePool/{pool}",
+                keys,
+                before,
+                after,
+                patch_command("nodepool", pool, {"spec": {"disruption": {keys[-1]: after}}}),
+            )
             condition = f"NodePool {pool} had {keys[-1]}: {after}"
             yield Lever(Blocker.CONSOLIDATION, condition, Edit(settings=settings), (change,), frozenset(nodes))
 
@@ -58,8 +63,3 @@ def _by_pool(base: BasePlan, reason: int) -> dict[str, list[str]]:
 
 def _is_of(budget: plan_pb2.DisruptionBudget, pool: str) -> bool:
     return budget.nodes.match_labels.get(NODE_POOL.key) == pool
-
-
-def _patch(pool: str, disruption: dict[str, str]) -> str:
-    text = json.dumps({"spec": {"disruption": disruption}}, separators=(",", ":"))
-    return f"kubectl patch nodepool {pool} --type merge -p '{text}'"

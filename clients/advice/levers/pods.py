@@ -1,10 +1,9 @@
 """Blockers that a change to pods lifts, made in the template of their workload where it has one."""
 
-import json
 from collections.abc import Iterator
 from typing import Any, Final
 
-from trimtab.clients.advice.changes import AdvisedChange, Edit, SpecChange
+from trimtab.clients.advice.changes import AdvisedChange, Edit, SpecChange, patch_command
 from trimtab.clients.advice.levers.lever import BasePlan, BlockedPod, Lever, joined
 from trimtab.clients.advice.result import Blocker
 from trimtab.clients.advice.workloads import TEMPLATED, WorkloadName
@@ -83,8 +82,7 @@ def _annotated(key: str, before: str | None) -> AdvisedChange:
 
 
 def _patch(workload: WorkloadName, patch: dict[str, Any]) -> str:
-    text = json.dumps(patch, separators=(",", ":"))
-    return f"kubectl patch {workload.kind.lower()} {workload.name} -n {workload.namespace} --type merge -p '{text}'"
+    return patch_command(workload.kind.lower(), workload.name, patch, workload.namespace)
 
 
 def disruptable(base: BasePlan) -> Iterator[Lever]:

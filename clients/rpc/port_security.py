@@ -8,6 +8,7 @@ import ipaddress
 import os
 import socket
 import ssl
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,8 @@ from trimtab.clients.rpc.certificates import CertificateFiles, Pem, Reloaded
 CIPHERS_VARIABLE: Final = "GRPC_SSL_CIPHER_SUITES"
 PLAINTEXT_OPTION: Final = "--allow-plaintext-on-network"
 ANONYMOUS_OPTION: Final = "--allow-anonymous-on-network"
+# How long a handshake may take from its question for the configuration to its reference to it: microseconds.
+SETTLE_S: Final = 0.05
 
 
 class ExposedPortError(ValueError):
@@ -81,6 +84,9 @@ class PortSecurity:
             latest = kept.get()
             if latest is given[0]:
                 return None
+            # gRPC frees the configuration that this one replaces, also if another connection, which has passed here,
+            # has yet to take its reference to it: the process died. No connection passes during this call.
+            time.sleep(SETTLE_S)
             given[0] = latest
             return latest
 

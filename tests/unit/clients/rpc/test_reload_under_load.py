@@ -2,6 +2,8 @@
 
 import secrets
 import shutil
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
@@ -12,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.builders.tls import OwnCa
+from tests.builders.tls import OwnCa, make_ca
 from tests.builders.waiting import LIMIT_S
 from trimtab.clients.actuator_client import ActuatorClient
 from trimtab.clients.kubernetes.token_review import open_review
@@ -150,6 +152,50 @@ def test_a_servers_files_that_are_written_one_after_the_other_fail_no_call(ca: O
             ca.issue("server")
             running.until_more(CALLERS)
     assert set(running.answers) == {"OK"}
+
+
+SERVER_OF_STORM = """
+import pathlib, socket, sys, threading, time
+from tests.builders.tls import OwnCa
+from trimtab.clients.rpc.server import ServerSettings, Shell
+
+folder, (first, second) = pathlib.Path(sys.argv[1]), (pathlib.Path(path) for path in sys.argv[2:])
+stopped = threading.Event()
+
+def connect(port):
+    while not stopped.is_set():
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+        except OSError:
+            pass
+
+with Shell("test", [], ServerSettings(security=OwnCa(folder).port())) as shell:
+    port = int(shell.address.rpartition(":")[2])
+    threads = [threading.Thread(target=connect, args=(port,)) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    until = time.monotonic() + 15
+    while time.monotonic() < until:
+        first, second = second, first
+        for name in ("server.crt", "server.key", "ca.crt"):
+            (folder / "next").write_bytes((first / name).read_bytes())
+            (folder / "next").replace(folder / name)
+        time.sleep(0.001)
+    stopped.set()
+    for thread in threads:
+        thread.join()
+"""
+
+
+@pytest.mark.ci
+def test_no_server_dies_when_certificates_change_while_many_connect(tmp_path: Path) -> None:
+    """gRPC frees the replaced configuration while other handshakes use it (`PortSecurity.server_credentials`)."""
+    folders = [tmp_path / name for name in ("used", "first", "second")]
+    for folder in folders:
+        make_ca(folder)
+    command = [sys.executable, "-c", SERVER_OF_STORM, *map(str, folders)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=LIMIT_S)
+    assert done.returncode == 0, done.stderr
 
 
 def test_files_that_change_while_they_are_read_are_read_again(tmp_path: Path) -> None:

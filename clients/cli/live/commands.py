@@ -35,8 +35,8 @@ from trimtab.clients.cli.options import (
 )
 from trimtab.clients.cli.output import Format
 from trimtab.clients.load.bursts import LoadSettings
-from trimtab.clients.rpc.extras import require_extra
-from trimtab.clients.rpc.options import AnonymousOption, LogFormatOption, LogLevelOption, PlaintextOption, PolicyOption
+from trimtab.common.rpc.extras import require_extra
+from trimtab.common.rpc.options import AnonymousOption, LogFormatOption, LogLevelOption, PlaintextOption, PolicyOption
 
 app = typer.Typer()
 LOAD = LoadSettings()

@@ -253,9 +253,8 @@ def test_as_text_a_round_is_a_line_in_words_unless_nothing_has_changed(
     assert lines[1:] == [
         f"waiting for the planner at {deciding[0]} …",
         f"the planner at {deciding[0]} is ready",
-        "the input has no NodeGroup objects, so nodes are grouped by node.kubernetes.io/instance-type and "
-        "topology.kubernetes.io/zone into 1 group with minimum 0 and room to grow. --group-by LABEL,… chooses other "
-        "labels, --group-by none makes no groups",
+        "the input has no NodeGroup objects, so nodes are grouped by node pool, instance type and zone into 1 group "
+        "with minimum 0 and room to grow. --group-by LABEL,… chooses other labels, --group-by none makes no groups",
         "1 node; nothing to do",
         "stopped",
     ]

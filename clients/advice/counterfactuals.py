@@ -14,7 +14,7 @@ from trimtab.clients.advice.changes import Edit
 from trimtab.clients.advice.editing import SnapshotEditor, edited_settings
 from trimtab.clients.advice.result import saving_of
 from trimtab.clients.cluster_view import ClusterView
-from trimtab.clients.rpc.errors import Reason, TrimtabError
+from trimtab.common.rpc.errors import Reason, TrimtabError
 from trimtab.v1 import plan_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 

@@ -46,10 +46,10 @@ from trimtab.clients.cli.plan_formats import PlanFormat
 from trimtab.clients.cli.price_lists.clouds import PricedCloud
 from trimtab.clients.cli.rightsize.formats import Level, RightsizeFormat
 from trimtab.clients.decisions import NAMES
-from trimtab.clients.documents.bounded_input import MAX_INPUT_BYTES
-from trimtab.clients.rpc.entry import end_without_reader
-from trimtab.clients.rpc.extras import require_extra
-from trimtab.clients.rpc.options import VersionOption
+from trimtab.common.documents.bounded_input import MAX_INPUT_BYTES
+from trimtab.common.rpc.entry import end_without_reader
+from trimtab.common.rpc.extras import require_extra
+from trimtab.common.rpc.options import VersionOption
 
 
 class _Commands(TyperGroup):

@@ -15,8 +15,8 @@ from trimtab.clients.cli.amounts import counted
 from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.output import note
 from trimtab.clients.cluster_view import ClusterView
-from trimtab.clients.kubernetes.kinds.nodes import Node, NodeGroup
-from trimtab.clients.kubernetes.signals import clouds, karpenter, well_known
+from trimtab.common.kubernetes.kinds.nodes import Node, NodeGroup
+from trimtab.common.kubernetes.signals import clouds, karpenter, well_known
 from trimtab.v1 import actuator_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 

@@ -13,9 +13,9 @@ from typing import Any, Final
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 
 from trimtab.clients.cli.failures import UsageError
-from trimtab.clients.kubernetes.object_errors import FieldError
-from trimtab.clients.kubernetes.quantities import counted_amount
-from trimtab.clients.snapshots.objects.times import go_duration_ns
+from trimtab.common.kubernetes.object_errors import FieldError
+from trimtab.common.kubernetes.quantities import counted_amount
+from trimtab.common.objects.times import go_duration_ns
 
 _INTEGERS: Final = (
     FieldDescriptor.CPPTYPE_INT32,

@@ -35,7 +35,7 @@ from trimtab.clients.cli.options import (
 )
 from trimtab.clients.cli.output import Format
 from trimtab.clients.load.bursts import LoadSettings
-from trimtab.clients.rpc.options import AnonymousOption, LogFormatOption, LogLevelOption, PlaintextOption, PolicyOption
+from trimtab.common.rpc.options import AnonymousOption, LogFormatOption, LogLevelOption, PlaintextOption, PolicyOption
 
 app = typer.Typer()
 LOAD = LoadSettings()

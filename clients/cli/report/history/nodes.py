@@ -11,7 +11,7 @@ from typing import NamedTuple
 from trimtab.clients.cli.label_groups import ZONE, label_group, label_value
 from trimtab.clients.cli.prices import PricedMachine, Prices, machine_of, machines_of, one_price, price_of
 from trimtab.clients.cluster_view import ClusterView
-from trimtab.clients.kubernetes.names import HARD_TAINT_KEY
+from trimtab.common.kubernetes.names import HARD_TAINT_KEY
 from trimtab.v1 import snapshot_pb2 as pb
 
 

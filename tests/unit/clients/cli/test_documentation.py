@@ -26,15 +26,15 @@ from tests.builders.planner_process import running
 from trimtab.actuator.service.command import app as actuator
 from trimtab.clients.cli.commands import app as trimtab_commands
 from trimtab.clients.cli.documents import read_settings
-from trimtab.clients.kubernetes.registry import EXPORTED_KINDS, WATCHED
 from trimtab.clients.planner_client import PlannerClient
-from trimtab.clients.rpc.access_policy import read_policy
-from trimtab.clients.rpc.retries import RetryPolicy
 from trimtab.clients.simulation.policies.line_protocol import read_answer
 from trimtab.clients.simulation.scenario import Scenario
 from trimtab.clients.simulation.scenario_values import ScenarioError
 from trimtab.clients.simulation.traces.arrivals import FIELDS, read_arrivals
-from trimtab.clients.snapshots.objects import build_snapshot, read_objects
+from trimtab.common.kubernetes.registry import EXPORTED_KINDS, WATCHED
+from trimtab.common.objects import build_snapshot, read_objects
+from trimtab.common.rpc.access_policy import read_policy
+from trimtab.common.rpc.retries import RetryPolicy
 from trimtab.planner.command import app as planner
 
 ROOT = Path(__file__).parents[4]

@@ -19,8 +19,8 @@ from tests.builders.api_server import FakeApiServer
 from tests.builders.kubernetes_protobuf import encoded
 from tests.builders.live_commands import kubeconfig
 from tests.builders.waiting import LIMIT_S
-from trimtab.clients.kubernetes.registry import BY_KIND, WATCHED
-from trimtab.clients.rpc.errors import ServiceError, to_status
+from trimtab.common.kubernetes.registry import BY_KIND, WATCHED
+from trimtab.common.rpc.errors import ServiceError, to_status
 from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc, reason_pb2, snapshot_pb2
 
 LABELS = {"node.kubernetes.io/instance-type": "m5.large", "topology.kubernetes.io/zone": "z", "pool": "general"}

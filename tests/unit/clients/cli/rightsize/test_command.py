@@ -11,7 +11,7 @@ from tests.builders import kubernetes as k8s
 from tests.builders.cli import Run, listed
 from trimtab.clients.cli.planners import open_planner
 from trimtab.clients.cli.rightsize.empty_cluster import empty_cluster
-from trimtab.clients.snapshots.objects import build_snapshot, decode_objects
+from trimtab.common.objects import build_snapshot, decode_objects
 from trimtab.v1 import plan_pb2
 
 Json = dict[str, Any]

@@ -2,7 +2,7 @@
 samples show what the commands print, and examples in Python and YAML are accepted.
 """
 
-import os
+import io
 import re
 import subprocess
 import sys
@@ -19,17 +19,16 @@ import yaml
 
 from tests.builders.actuator_service import Service
 from tests.builders.capacity_buffers import template
-from tests.builders.cli import Run
+from tests.builders.cli import Outcome, Run
 from tests.builders.documentation import Command, blocks, commands, inline_commands, target, text_of, words
 from tests.builders.kubernetes import snapshot_of
-from tests.builders.planner_process import running
+from tests.builders.planner_service import make_shell
 from trimtab.actuator.service.command import app as actuator
 from trimtab.clients.cli.commands import app as trimtab_commands
 from trimtab.clients.cli.documents import read_settings
+from trimtab.clients.cluster_generator.__main__ import main as generator
 from trimtab.clients.kubernetes.registry import EXPORTED_KINDS, WATCHED
-from trimtab.clients.planner_client import PlannerClient
 from trimtab.clients.rpc.access_policy import read_policy
-from trimtab.clients.rpc.retries import RetryPolicy
 from trimtab.clients.simulation.policies.line_protocol import read_answer
 from trimtab.clients.simulation.scenario import Scenario
 from trimtab.clients.simulation.scenario_values import ScenarioError
@@ -131,18 +130,15 @@ def test_every_fenced_block_has_a_language_that_is_checked_here_or_is_the_pictur
     assert [(block.page, "PLANNER" in block.text) for block in blocks("")] == [("README.md", True)]
 
 
-@pytest.fixture(scope="module")
-def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a directory with the clusters, prices and settings that the pages write."""
-    path = tmp_path_factory.mktemp("documentation")
+def prepared(path: Path) -> Path:
+    """Write the clusters, prices and settings that the pages write, and return the directory."""
+    path.mkdir()
     (path / "clients").symlink_to(ROOT / "clients")
-    interpreter = path / "bin"
-    interpreter.mkdir()
-    (interpreter / "python").symlink_to(sys.executable)
-    variables = os.environ | {"PYTHONPATH": str(ROOT / "protos"), "PYTHON": sys.executable}
     for one in checked_by(Way.PREPARED):
-        line = re.sub(r"^python ", '"$PYTHON" ', one.line)
-        subprocess.run(["bash", "-c", line], cwd=path, env=variables, check=True, capture_output=True)
+        if one.line.startswith("python "):
+            generate_cluster(path, words(one.line)[0][3:])
+        else:
+            subprocess.run(["bash", "-c", one.line], cwd=path, check=True)
     (settings,) = [block.text for block in blocks("yaml") if block.page == "docs/slack.md"]
     (path / "settings.yaml").write_text(settings, encoding="utf-8")
     offered = [block.text for block in blocks("yaml") if block.page == "docs/replacement.md"]
@@ -151,25 +147,77 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def tiered(every: list[Command]) -> list[Any]:
-    """Return commands as cases: those on the cluster of 300 nodes take seconds each."""
-    return [pytest.param(one, marks=pytest.mark.ci if "cluster.json.gz" in one.line else ()) for one in every]
+def generate_cluster(path: Path, arguments: list[str]) -> None:
+    """Run the generator in this process."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(path)
+        patch.setattr(sys, "argv", ["cluster_generator", *arguments])
+        generator()
 
 
-@pytest.mark.parametrize("one", tiered(checked_by(Way.RUN)), ids=of_page)
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return prepared(tmp_path_factory.mktemp("documentation") / "small")
+
+
+@pytest.fixture(scope="module")
+def larger(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return such a directory with five times as many nodes in the cluster of the pages."""
+    path = prepared(tmp_path_factory.mktemp("documentation") / "large")
+    generate_cluster(path, ["cluster.json.gz", "--nodes", "300", "--pods", "6000", "--seed", "2"])
+    return path
+
+
+def run(trimtab: Run, directory: Path, monkeypatch: pytest.MonkeyPatch, line: str) -> Outcome:
+    """Run a command line of a page where its files are."""
+    monkeypatch.chdir(directory)
+    monkeypatch.setenv("COLUMNS", "100")
+    if "--state last.json" in line:
+        (directory / "last.json").write_text(trimtab("plan", "cluster.json.gz", "-o", "json").out, encoding="utf-8")
+    outcome = trimtab(*words(line)[0][1:])
+    assert outcome.code == 0, outcome.err
+    if "kubectl apply" in line:
+        assert all(document["kind"] for document in yaml.safe_load_all(outcome.out))
+    return outcome
+
+
+@pytest.mark.parametrize("one", checked_by(Way.RUN), ids=of_page)
 def test_the_command_runs_and_prints_the_sample(
     trimtab: Run, directory: Path, monkeypatch: pytest.MonkeyPatch, one: Command
 ) -> None:
-    monkeypatch.chdir(directory)
-    monkeypatch.setenv("COLUMNS", "100")
-    if "--state last.json" in one.line:
-        (directory / "last.json").write_text(trimtab("plan", "cluster.json.gz", "-o", "json").out, encoding="utf-8")
-    outcome = trimtab(*words(one.line)[0][1:])
-    assert outcome.code == 0, outcome.err
+    outcome = run(trimtab, directory, monkeypatch, one.line)
     if one.output:
         assert lines(outcome.out) == lines(one.output), f"paste again: {of_page(one)}"
-    if "kubectl apply" in one.line:
-        assert all(document["kind"] for document in yaml.safe_load_all(outcome.out))
+
+
+# Those in the text, without those that a block of the pages has, too.
+IN_THE_TEXT = sorted(
+    {one.line for one in inline_commands("trimtab") if "cluster.json.gz" in one.line}
+    - {one.line for one in checked_by(Way.RUN)}
+)
+
+
+@pytest.mark.parametrize("line", IN_THE_TEXT)
+def test_the_commands_in_the_text_about_the_sample_run(
+    trimtab: Run, directory: Path, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    assert run(trimtab, directory, monkeypatch, line).out
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize(
+    "line",
+    # Workloads and nodes of the small cluster are not in the larger one.
+    [
+        line
+        for line in sorted({*IN_THE_TEXT, *(one.line for one in checked_by(Way.RUN))})
+        if "cluster.json.gz" in line and "explain" not in line
+    ],
+)
+def test_the_commands_about_the_sample_run_on_a_cluster_five_times_as_large(
+    trimtab: Run, larger: Path, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    assert run(trimtab, larger, monkeypatch, line).out
 
 
 def test_each_sample_of_a_page_is_the_output_of_a_command_that_runs_here() -> None:
@@ -178,16 +226,16 @@ def test_each_sample_of_a_page_is_the_output_of_a_command_that_runs_here() -> No
 
 
 @pytest.mark.parametrize("one", checked_by(Way.PIPED), ids=of_page)
-def test_a_plan_of_what_kubectl_prints_needs_one_pipe(directory: Path, one: Command) -> None:
+def test_a_plan_of_what_kubectl_prints_needs_one_pipe(
+    trimtab: Run, directory: Path, monkeypatch: pytest.MonkeyPatch, one: Command
+) -> None:
     arguments = ["-" if word == "cluster.json" else word for word in words(one.line)[-1][1:]]
+    monkeypatch.chdir(directory)
     with RECORDED.open("rb") as listed:
-        done = subprocess.run(
-            [sys.executable, "-m", "trimtab.clients.cli", *arguments],
-            stdin=listed, capture_output=True, text=True, cwd=directory, check=False,
-            env=os.environ | {"PYTHONPATH": str(ROOT / "protos")},
-        )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert ("of 6 nodes can go" in done.stdout) or "slack" in arguments
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(listed))
+        outcome = trimtab(*arguments)
+    assert outcome.code == 0, outcome.err
+    assert ("of 6 nodes can go" in outcome.out) or "slack" in arguments
 
 
 def programs() -> dict[str, Any]:
@@ -268,18 +316,6 @@ def options_of(command: Any) -> Iterator[str]:
     yield from ("--help", "--install-completion", "--show-completion")
     for parameter in command.params:
         yield from parameter.opts
-
-
-@pytest.mark.parametrize(
-    "command", sorted({one.line for one in inline_commands("trimtab") if "cluster.json.gz" in one.line})
-)
-def test_the_commands_in_the_text_about_the_sample_run(
-    trimtab: Run, directory: Path, monkeypatch: pytest.MonkeyPatch, command: str
-) -> None:
-    monkeypatch.chdir(directory)
-    outcome = trimtab(*command.split()[1:])
-    assert outcome.code == 0, outcome.err
-    assert outcome.out
 
 
 @pytest.mark.parametrize("one", checked_by(Way.CI), ids=of_page)
@@ -430,25 +466,23 @@ def test_readmes_node_group_is_one_and_its_dry_run_reads_it(tmp_path: Path) -> N
 
 
 def test_the_python_examples_print_plans_nodes_and_advice(
-    directory: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    directory: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(directory)
     first, second, third = [one.text for one in blocks("python") if one.page == "docs/python.md"][:3]
     exec(compile(first, "python.md", "exec"), {})
     printed = capsys.readouterr().out.splitlines()
-    assert printed[0].startswith("Plan: 161 of 300 nodes can go (54 %), saving 77.77 of 142.26 an hour")
+    assert printed[0].startswith("Plan: 26 of 60 nodes can go (43 %), saving 12.13 of 28.53 an hour")
     assert any(line.startswith("If nodes used up to") for line in printed)
     assert "127.0.0.1:8085" in second
     assert "127.0.0.1:8085" in third
-    with running(tmp_path, "--metrics-address=") as (_, address):
-        with PlannerClient(address, RetryPolicy(total_s=240)) as client:
-            client.wait_until_serving(240)
-        exec(compile(second.replace("127.0.0.1:8085", address), "python.md", "exec"), {})
-        assert capsys.readouterr().out.startswith("Plan: 170 of 300 nodes can go")
-        exec(compile(third.replace("127.0.0.1:8085", address), "python.md", "exec"), {})
+    with make_shell() as shell:
+        capsys.readouterr()
+        exec(compile(second.replace("127.0.0.1:8085", shell.address), "python.md", "exec"), {})
+        assert "Plan: 28 of 60 nodes can go" in capsys.readouterr().out
+        exec(compile(third.replace("127.0.0.1:8085", shell.address), "python.md", "exec"), {})
     printed = capsys.readouterr().out.splitlines()
-    assert len(printed) > 100
-    assert all(re.match(r"[a-z]+-[a-c]-\d+ \d", line) for line in printed)
+    assert sum(re.match(r"[a-z]+-[a-c]-\d+ \d", line) is not None for line in printed) == 26
 
 
 def test_the_example_of_orders_deletes_a_node(capsys: pytest.CaptureFixture[str]) -> None:
@@ -467,7 +501,7 @@ def test_the_example_of_recordings_reads_what_it_wrote(
     (example,) = [block.text for block in blocks("python") if "RecordingWriter" in block.text]
     exec(compile(example, "python.md", "exec"), {})
     *_, snapshot = capsys.readouterr().out.splitlines()
-    assert re.fullmatch(r"snapshot [1-9]\d\d+", snapshot)
+    assert snapshot == "snapshot 60"
 
 
 def test_the_traces_on_their_page_are_read(tmp_path: Path) -> None:

@@ -150,7 +150,7 @@ def test_the_simulator_is_the_one_of_the_package_of_simulations() -> None:
 
 @pytest.mark.nightly
 def test_a_script_with_these_names_passes_mypy_strict(tmp_path: Path) -> None:
-    pytest.importorskip("mypy")
+    pytest.importorskip("mypy", reason="needs mypy: pip install -e '.[dev]'")
     script = tmp_path / "script.py"
     script.write_text(
         "import trimtab\n\n"

@@ -65,7 +65,7 @@ def test_an_interrupt_while_the_code_is_loaded_is_reported_in_one_line(program: 
     assert done.returncode == 128 + signal.SIGINT
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, as Linux has it")
 def test_a_full_disk_under_the_output_is_reported_in_one_line() -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(

@@ -95,14 +95,6 @@ def test_no_prices_within_the_margin_undo_a_plan(seed: int) -> None:
 
 @given(SEEDS, st.randoms(use_true_random=False))
 @examples(60, 8)
-def test_the_order_of_objects_changes_nothing(seed: int, random: Random) -> None:
-    objects = made(seed)[0].objects()
-    mixed = random.sample(objects, len(objects))
-    assert bytes_of(plan(mixed)) == bytes_of(plan(objects)) == bytes_of(plan(objects))
-
-
-@given(SEEDS, st.randoms(use_true_random=False))
-@examples(60, 8)
 def test_other_names_of_nodes_lead_to_the_same_price(seed: int, random: Random) -> None:
     cluster, _ = made(seed)
     order = random.sample(range(len(cluster.nodes)), len(cluster.nodes))

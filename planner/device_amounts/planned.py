@@ -37,15 +37,9 @@ from trimtab.planner.device_amounts.cluster_devices import (
     template_slices,
 )
 from trimtab.planner.device_amounts.columns import Column, DeviceTotals, columns_of, used_devices
-from trimtab.planner.device_amounts.competing_claims import (
-    ClaimUse,
-    CompetingClaims,
-    Uses,
-    competing_claims,
-    competitions,
-)
-from trimtab.planner.device_amounts.competition import Competition, KnownShares
+from trimtab.planner.device_amounts.competing_claims import ClaimUse, CompetingClaims, competitions
 from trimtab.planner.device_amounts.groups import EligibleByAsk, ask_groups
+from trimtab.planner.device_amounts.layouts import Competition, KnownLayouts
 from trimtab.planner.device_amounts.node_pools import NodePoolReader, NodePools, pool_indexes
 from trimtab.planner.device_amounts.published import PublishedDevices, published_devices, with_columns
 from trimtab.planner.device_amounts.reached_devices import NONE_LEFT, ReachedDevices
@@ -92,7 +86,7 @@ class _Facts:
     group_of : number of the group of each ask; requested : the columns of each ask that can be counted; problem_of :
     why none can be allocated, by ask; totals : devices of nodes; devices, classes, features : of the allocator,
     without claims; declared_kinds : a new node of each profile that a node group declares; bundles : counts of these;
-    shares : what is known of each competition.
+    layouts : what is known of each competition.
     """
 
     inputs: _FactInputs
@@ -109,7 +103,7 @@ class _Facts:
     features: DeviceFeatures
     declared_kinds: Mapping[int, NodeOfKind]
     bundles: BundleCounter
-    shares: dict[Competition, KnownShares]
+    layouts: dict[Competition, KnownLayouts]
 
     @cached_property
     def allocator(self) -> DeviceAllocator:
@@ -403,11 +397,11 @@ class _Planner:
             uses.append(ClaimUse(asks, counts, wanted.bundle))
         found = competitions(uses, facts.group_of, facts.requested, self._bundles)
 
-        def make(one: Competition) -> KnownShares:
-            return KnownShares(one, facts.eligible, facts.pools, facts.features.version)
-
+        for one in found:
+            if one not in facts.layouts:
+                facts.layouts[one] = KnownLayouts(one, facts.eligible, facts.pools, facts.features.version)
         new = [partial(self._new_node, facts, profile) for profile in range(len(facts.pools.profiles))] if found else []
-        return competing_claims(found, facts.shares, make, new)
+        return CompetingClaims([facts.layouts[one] for one in found], new)
 
     def _new_node(self, facts: _Facts, profile: int) -> NodeOfKind:
         """Return a node of a profile, or one that will be."""
@@ -480,7 +474,7 @@ class _Planner:
         `amounts`."""
         if not (self._bundles or self._competing.names):
             return
-        uses, first = Uses(), len(facts.columns)
+        first = len(facts.columns)
         for node, used in asking(sorted(used_on(self._devices, facts.pools).items()), every=1):
             number = int(facts.pools.profile[node])
             profile, kind = facts.pools.profiles[number], self._node(facts, node)
@@ -488,7 +482,7 @@ class _Planner:
                 if amounts[node, at]:
                     amounts[node, at] = facts.bundles.count(bundle, profile, kind, used)
             if self._competing.names:
-                left = self._competing.left(number, kind, used, uses)
+                left = self._competing.left(number, kind, used)
                 amounts[node, first + len(self._bundles) :][: len(left)] = left
 
     def _templates(self, rows: Int64, expected: Sequence[int]) -> Int64:

@@ -18,8 +18,7 @@ from trimtab.planner.device_amounts.asks import Ask
 from trimtab.planner.device_amounts.bundles import Bundle, NodeOfKind, relative_use
 from trimtab.planner.device_amounts.groups import EligibleByAsk, parts_of
 from trimtab.planner.device_amounts.node_pools import NodePools, Profile
-from trimtab.planner.devices.counters import SEPARATE_POOLS_VERSION
-from trimtab.planner.devices.model import AllocatedDevice, AllocatedState, DevicesAllocated, PoolId
+from trimtab.planner.devices.model import AllocatedDevice, AllocatedState, DevicesAllocated, PoolId, behavior_of
 
 MOST_KINDS: Final = 6
 """More kinds that compete for the same devices are not planned with."""
@@ -325,7 +324,7 @@ class KnownLayouts:
         else:
             consuming = {pool.driver for pool in pools if self._pools.tables[pool.table].consumes_counters}
             # Up to 1.36, counters of pools with one name are mixed up.
-            is_mixed_up = len(consuming) > 1 and self._version < SEPARATE_POOLS_VERSION
+            is_mixed_up = len(consuming) > 1 and not behavior_of(self._version).separates_pools
             parts = [] if is_mixed_up else self._parts_of(pools)
         if not any(part.kinds for part in parts):
             return None

@@ -23,9 +23,9 @@ from trimtab.actuator.kube.cluster import ClusterError, RefusedError
 from trimtab.actuator.store.journal import Journal
 from trimtab.actuator.tracker.replacement_states import FINAL_STAGES, LeavingState, NewNodeState, WaveStage
 from trimtab.actuator.tracker.tracker import Tracker
-from trimtab.clients.rpc.errors import ServiceError
 from trimtab.clients.simulation.cluster.faults import Fault
 from trimtab.clients.simulation.cluster.pods import SimulatedPod
+from trimtab.common.rpc.errors import ServiceError
 from trimtab.v1 import actuator_pb2, plan_pb2
 
 FAULTS = {

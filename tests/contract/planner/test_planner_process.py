@@ -14,8 +14,8 @@ from tests.builders.metrics import check_page
 from tests.builders.planner_process import running
 from tests.builders.waiting import LIMIT_S
 from trimtab.clients.planner_client import PlannerClient
-from trimtab.clients.rpc.client import connect
-from trimtab.clients.rpc.retries import RetryPolicy
+from trimtab.common.rpc.client import connect
+from trimtab.common.rpc.retries import RetryPolicy
 from trimtab.planner.service.warm_up import NOW_S, small_cluster
 from trimtab.v1 import plan_pb2
 

@@ -14,8 +14,8 @@ from tests.builders.call_balancer import CallBalancer, Forwarded, by_cluster, in
 from trimtab.clients.cli.demo.services import planner
 from trimtab.clients.planner_client import PlannerClient
 from trimtab.clients.reference_loop.planner_session import GrpcLink, PlannerSession
-from trimtab.clients.rpc.retries import RetryPolicy
-from trimtab.clients.snapshots.live.snapshot_update import SnapshotUpdate
+from trimtab.common.rpc.retries import RetryPolicy
+from trimtab.common.watched.snapshot_update import SnapshotUpdate
 from trimtab.planner.service.warm_up import NOW_S, small_cluster
 from trimtab.v1 import plan_pb2, snapshot_pb2
 

@@ -11,7 +11,7 @@ from tests.builders import kubernetes as k8s
 from tests.builders.cli import Run, listed
 from tests.builders.planner_process import running
 from trimtab.clients.planner_client import PlannerClient
-from trimtab.clients.rpc.client import RetryPolicy
+from trimtab.common.rpc.client import RetryPolicy
 
 ROOT = Path(__file__).parents[4]
 RECORDINGS = ROOT / "clients/data/recordings"

@@ -11,7 +11,7 @@ import pytest
 
 from tests.builders import kubernetes as k8s
 from tests.builders.cli import Run, listed
-from trimtab.clients.rpc.server import Registration, Shell
+from trimtab.common.rpc.server import Registration, Shell
 from trimtab.v1 import actuator_pb2_grpc
 
 COMMANDS = [

@@ -16,8 +16,8 @@ from tests.builders.cli import Run, listed, runner
 from tests.builders.planner_process import running
 from tests.builders.replacement import WEB, group, web
 from trimtab.clients.planner_client import PlannerClient
-from trimtab.clients.rpc.client import RetryPolicy
-from trimtab.clients.snapshots.objects import read_files
+from trimtab.common.objects import read_files
+from trimtab.common.rpc.client import RetryPolicy
 
 NOW = "2026-03-01T00:00:00Z"
 QUICK = {"scaleDown": {"unneededTime": "0s"}}

@@ -14,7 +14,7 @@ from tests.builders.random_clusters import changes, clusters
 from tests.builders.rows import NodeRow, PodRow
 from tests.builders.snapshots import Cluster, write, write_delta
 from trimtab.clients.cluster_generator import ClusterShape, generate, write_list
-from trimtab.clients.snapshots.objects import read_files
+from trimtab.common.objects import read_files
 from trimtab.planner.decisions.fit import check_fit
 from trimtab.planner.decisions.plan import plan, plan_in_parts
 from trimtab.planner.decisions.simulations import SimulationKey

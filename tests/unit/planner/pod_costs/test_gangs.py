@@ -14,7 +14,7 @@ from tests.builders.kubernetes import Json, node, pod, replica_set
 from tests.builders.pod_costs import S, at, costs, groups, target, term
 from tests.certificates.gangs import torn_by_costs
 from tests.reference.pod_costs import gangs as naive
-from trimtab.clients.snapshots.deltas import Interner, difference
+from trimtab.common.deltas import Interner, difference
 from trimtab.planner.decisions.plan import plan
 from trimtab.planner.round.work import Work
 from trimtab.planner.service.version_cache import CachedSnapshot

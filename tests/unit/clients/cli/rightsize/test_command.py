@@ -11,7 +11,7 @@ from tests.builders import kubernetes as k8s
 from tests.builders.cli import Run, listed
 from trimtab.clients.cli.planners import open_planner
 from trimtab.clients.cli.rightsize.empty_cluster import empty_cluster
-from trimtab.clients.snapshots.objects import build_snapshot, decode_objects
+from trimtab.common.objects import build_snapshot, decode_objects
 from trimtab.v1 import plan_pb2
 
 Json = dict[str, Any]
@@ -181,3 +181,14 @@ def test_nodes_without_a_price_are_counted_and_nothing_is_said_of_savings(trimta
     shown = trimtab("rightsize", bare, "--offers", CATALOG, *NOW).out
     assert "1 node without a price in the list; --prices or --rates gives it." in shown
     assert answer(trimtab, bare, "--rates", "cpu=0.1")["now"]["pricePerHour"] == 0.4
+
+
+def test_no_saving_is_claimed_while_a_pod_has_no_place(trimtab: Run, tmp_path: Path) -> None:
+    huge = k8s.pod("huge", cpu="7", node="n0", spec={"nodeSelector": {"disk": "none-has-it"}})
+    node = k8s.node("n0", cpu="8", labels={"node.kubernetes.io/instance-type": "m5.2xlarge"})
+    file = listed(tmp_path, node, huge, k8s.pod("p", node="n0", cpu="1"))
+    shown = trimtab("rightsize", file, "--offers", CATALOG, *NOW).out
+    assert "1 pod without a place" in shown
+    assert "These groups were planned again: every other pod found its place." in shown
+    assert "; now 1 node for" not in shown
+    assert "%" not in next(line for line in shown.splitlines() if line.strip().startswith("any *"))

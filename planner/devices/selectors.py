@@ -14,14 +14,11 @@ from trimtab.planner.devices.cel.program import Program
 from trimtab.planner.devices.cel.syntax import ExpressionSyntaxError
 from trimtab.planner.devices.cel.types import BOOL, STRING, ExpressionTypeError, type_of
 from trimtab.planner.devices.cel.values import EvaluationError, Quantity, parse_semver
-from trimtab.planner.devices.model import SCALAR_KINDS, AttributeKind, DeviceContent
+from trimtab.planner.devices.model import SCALAR_KINDS, AttributeKind, DeviceContent, behavior_of
 from trimtab.planner.model.execution import reserve_memory
 
 LONGEST = 10 * 1024
 """Bytes of an expression (`CELSelectorExpressionMaxLength`)."""
-
-LISTS_VERSION = 37
-"""From here on attributes may be lists; before, one is an error."""
 
 _ANSWER_BYTES = 300
 
@@ -62,7 +59,7 @@ class DeviceSelectors:
     """
 
     def __init__(self, version: int) -> None:
-        self._lists = version >= LISTS_VERSION
+        self._lists = behavior_of(version).has_list_attributes
         # The type of attributes: "any" has no elements, "dyn" may.
         attribute = "dyn" if self._lists else "any"
         self._fields = {

@@ -40,7 +40,7 @@ def test_an_explained_node_names_every_pod_that_must_not_be_evicted(trimtab: Run
         "  Budget default/db: no eviction allowed (1 of 1 pods healthy, 1 required).\n"
         "  Pod default/keeps keeps data on the node (emptyDir or hostPath) (LOCAL_STORAGE_REQUESTED).\n"
         "\n"
-        "Of its other pods, 1 can be evicted:\n"
+        "Its other pods: 1 can be evicted.\n"
         "  default/web-0 can be evicted\n"
     ), out
     document = trimtab("explain", cluster, "node/n1", *NOW, "-o", "json").document()

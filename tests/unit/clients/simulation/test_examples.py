@@ -20,7 +20,7 @@ EXAMPLES = Path(str(files("trimtab.clients.simulation.examples")))
 SHORT = {
     "shop": 1800.0,
     "prices": 3600.0,
-    "spot": 3600.0,
+    "spot": 5400.0,
     "priorities": 3600.0,
     "volumes": 7200.0,
     "simkube": 1200.0,

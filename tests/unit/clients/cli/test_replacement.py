@@ -84,7 +84,7 @@ def lines(text: str) -> list[str]:
 def test_a_plan_shows_money_waves_plans_from_careful_to_bold_and_what_keeps_nodes(
     trimtab: Run, cluster: Path, options: tuple[Any, ...]
 ) -> None:
-    outcome = trimtab("plan", cluster, *options, "--no-advice")
+    outcome = trimtab("plan", "--no-advice", cluster, *options, "--no-advice")
     assert outcome.code == 0, outcome.err
     assert lines(outcome.out) == lines(TABLE)
 
@@ -92,9 +92,9 @@ def test_a_plan_shows_money_waves_plans_from_careful_to_bold_and_what_keeps_node
 def test_settings_of_replacement_ask_for_it_and_a_decision_does(
     trimtab: Run, cluster: Path, options: tuple[Any, ...]
 ) -> None:
-    by_settings = trimtab("plan", cluster, *options, "-o", "json").document()
+    by_settings = trimtab("plan", "--no-advice", cluster, *options, "-o", "json").document()
     assert {"scaleUp", "scaleDown", "replacement"} <= set(by_settings)
-    alone = trimtab("plan", cluster, *NOW, "--decision", "replacement", "-o", "json").document()
+    alone = trimtab("plan", "--no-advice", cluster, *NOW, "--decision", "replacement", "-o", "json").document()
     assert "scaleDown" not in alone
     decision = alone["replacement"]
     assert decision["result"] == "REPLACEMENT_PLANNED"
@@ -103,19 +103,19 @@ def test_settings_of_replacement_ask_for_it_and_a_decision_does(
 
 
 def test_without_scale_down_the_money_has_no_line_for_it(trimtab: Run, cluster: Path) -> None:
-    out = " ".join(trimtab("plan", cluster, *NOW, "--decision", "replacement").out.split())
+    out = " ".join(trimtab("plan", "--no-advice", cluster, *NOW, "--decision", "replacement").out.split())
     assert "Now 4.60 an hour (3,358 a month); with replacement 1.40 (1,022); no cluster" in out
 
 
 def test_a_plan_without_it_says_how_to_ask_only_where_node_groups_have_different_prices(
     trimtab: Run, cluster: Path, tmp_path: Path
 ) -> None:
-    assert f"Note: {HINT}" in trimtab("plan", cluster, *NOW).out
-    assert HINT not in trimtab("plan", cluster, *NOW, *BOTH).out
+    assert f"Note: {HINT}" in trimtab("plan", "--no-advice", cluster, *NOW).out
+    assert HINT not in trimtab("plan", "--no-advice", cluster, *NOW, *BOTH).out
     one = listed(tmp_path, WEB, *group("a", "4", "16Gi", 0.2, ["x"]), web("p", "x"), name="one.json")
-    assert HINT not in trimtab("plan", one, *NOW).out
+    assert HINT not in trimtab("plan", "--no-advice", one, *NOW).out
     unpriced = [*group("a", "4", "16Gi", None, ["x"]), *group("b", "4", "16Gi", None)]
-    assert HINT not in trimtab("plan", listed(tmp_path, *unpriced, name="none.json"), *NOW).out
+    assert HINT not in trimtab("plan", "--no-advice", listed(tmp_path, *unpriced, name="none.json"), *NOW).out
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_a_plan_without_waves_says_why_in_words(
     path = tmp_path / "settings.yaml"
     path.write_text(settings)
     file = listed(tmp_path, WEB, *objects, web("p", "x", "3"))
-    out = trimtab("plan", file, *NOW, "--settings", path, "--decision", "replacement").out
+    out = trimtab("plan", "--no-advice", file, *NOW, "--settings", path, "--decision", "replacement").out
     assert text in " ".join(out.split())
 
 
@@ -168,7 +168,7 @@ def test_nodes_without_a_price_are_counted(trimtab: Run, tmp_path: Path) -> None
     groups = [*group("large", "16", "64Gi", 1.0, ["l0"]), *group("small", "4", "16Gi", 0.2)]
     unpriced = group("unknown", "2", "8Gi", None, ["u0"])
     file = listed(tmp_path, WEB, *groups, *unpriced, web("p", "l0"), web("u", "u0"))
-    out = trimtab("plan", file, *NOW, "--decision", "replacement").out
+    out = trimtab("plan", "--no-advice", file, *NOW, "--decision", "replacement").out
     assert "1 node is of no node group with a price: it stays, and is in no sum." in out
 
 

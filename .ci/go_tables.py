@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable
 
 from trimtab.clients.required_features import OF_SNAPSHOTS, RESTRICTING
-from trimtab.clients.snapshots.deltas.renumbering import LABEL_SET_MESSAGES, SPEC_MESSAGES, STRING_FIELDS
+from trimtab.common.deltas.renumbering import LABEL_SET_MESSAGES, SPEC_MESSAGES, STRING_FIELDS
 
 
 def table(name: str, comment: str, entries: Iterable[str], kind: str) -> str:

@@ -1,6 +1,6 @@
 """`trimtab-actuator`, also `python -m trimtab.actuator`."""
 
-from trimtab.clients.rpc.entry import run_command
+from trimtab.common.rpc.entry import run_command
 
 
 def main() -> None:

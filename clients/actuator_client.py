@@ -11,9 +11,9 @@ from typing import Self, TypeVar
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from trimtab.clients.followed_status import FollowedStatus
-from trimtab.clients.rpc.channel_security import ChannelSecurity
-from trimtab.clients.rpc.client import connect, invoke, stream, wait_until_serving
-from trimtab.clients.rpc.retries import RetryPolicy
+from trimtab.common.rpc.channel_security import ChannelSecurity
+from trimtab.common.rpc.client import connect, invoke, stream, wait_until_serving
+from trimtab.common.rpc.retries import RetryPolicy
 from trimtab.v1 import actuator_pb2, actuator_pb2_grpc, plan_pb2
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.clients.kubernetes.selectors import NODE_NAME_FIELD, Requirement, matches
+from trimtab.common.kubernetes.selectors import NODE_NAME_FIELD, Requirement, matches
 from trimtab.v1 import snapshot_pb2 as pb
 
 Int32 = NDArray[np.int32]

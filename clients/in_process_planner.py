@@ -7,7 +7,7 @@ as with the service.
 from collections.abc import Callable
 
 from trimtab.clients.reference_loop.planner_session import PlannerLink
-from trimtab.clients.rpc.errors import ServiceError, TrimtabError
+from trimtab.common.rpc.errors import ServiceError, TrimtabError
 from trimtab.v1 import plan_pb2, planner_pb2
 from trimtab.v1.option_choice_pb2 import OptionAnswer, OptionChoice
 

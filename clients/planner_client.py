@@ -15,11 +15,11 @@ from typing import Final, NamedTuple, Protocol, Self, TypeVar, cast
 import grpc
 
 from trimtab.clients.required_features import require_features
-from trimtab.clients.rpc.channel_security import ChannelSecurity
-from trimtab.clients.rpc.client import about_cluster, connect, invoke, new_session, stream, wait_until_serving
-from trimtab.clients.rpc.errors import Reason, TrimtabError
-from trimtab.clients.rpc.retries import RetryPolicy
-from trimtab.clients.snapshots.deltas import InternedSnapshot, Interner, difference
+from trimtab.common.deltas import InternedSnapshot, Interner, difference
+from trimtab.common.rpc.channel_security import ChannelSecurity
+from trimtab.common.rpc.client import about_cluster, connect, invoke, new_session, stream, wait_until_serving
+from trimtab.common.rpc.errors import Reason, TrimtabError
+from trimtab.common.rpc.retries import RetryPolicy
 from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc, snapshot_pb2
 
 T = TypeVar("T")

@@ -1,6 +1,6 @@
 """`trimtab-planner`, also `python -m trimtab.planner`."""
 
-from trimtab.clients.rpc.entry import run_command
+from trimtab.common.rpc.entry import run_command
 
 
 def main() -> None:

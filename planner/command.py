@@ -2,7 +2,7 @@
 
 import typer
 
-from trimtab.clients.rpc.options import ServerOptions, add_command
+from trimtab.common.rpc.options import ServerOptions, add_command
 from trimtab.planner.process import run
 from trimtab.planner.service.settings import ExpanderOptions, PlannerOptions, StartOptions
 

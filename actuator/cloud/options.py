@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from trimtab.actuator.cloud.provider import GroupOptions
-from trimtab.clients.kubernetes.signals import ours
+from trimtab.common.kubernetes.signals import ours
 
 ANNOTATION_PREFIX: Final = ours.GROUP_OPTIONS.key
 _UNITS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3}

@@ -22,7 +22,7 @@ from enum import Enum
 from typing import NamedTuple, Protocol
 
 from trimtab.actuator.kube.cluster import TaintView
-from trimtab.clients.kubernetes.signals import clouds
+from trimtab.common.kubernetes.signals import clouds
 
 # Label of the GPU's type, as NVIDIA's feature discovery writes it; for clouds that have none of their own.
 GPU_LABEL = clouds.NVIDIA_PRODUCT.key

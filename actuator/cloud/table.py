@@ -17,7 +17,7 @@ from trimtab.actuator.cloud.kwok.settings import KwokOptions
 from trimtab.actuator.cloud.wiring import Entry, MachineOptions, SimulationOptions
 from trimtab.actuator.kube.settings import KubeOptions
 from trimtab.actuator.settings import SettingError
-from trimtab.clients.rpc.extras import require_extra
+from trimtab.common.rpc.extras import require_extra
 
 
 class Cloud(NamedTuple):

@@ -14,8 +14,8 @@ import typer
 
 from trimtab.actuator.cloud.provider import CloudProvider
 from trimtab.actuator.kube.cluster import ClusterApi
-from trimtab.clients.kubernetes.registry import PermissionRule
-from trimtab.clients.rpc.server import Registration
+from trimtab.common.kubernetes.registry import PermissionRule
+from trimtab.common.rpc.server import Registration
 
 if TYPE_CHECKING:
     # It needs the extra `kubernetes`, which not every cloud does.

@@ -9,7 +9,7 @@ import structlog
 
 from trimtab.actuator.kube.cluster import ClusterApi, hard_taint
 from trimtab.actuator.tracker.events import EventRecorder, TaintRestored
-from trimtab.clients.kubernetes.names import HARD_TAINT_KEY
+from trimtab.common.kubernetes.names import HARD_TAINT_KEY
 
 log = structlog.get_logger("drain")
 

@@ -1,7 +1,7 @@
 """Calls of the actuator to an API server, with the errors of `Cluster`.
 
 Decides which error of `trimtab.actuator.kube.cluster` an answer becomes, and which calls are safe to retry. Never
-decides what is called; connections, bytes, pages and retries are in `trimtab.clients.kubernetes`. Durations in seconds.
+decides what is called; connections, bytes, pages and retries are in `trimtab.common.kubernetes`. Durations in seconds.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,10 +23,10 @@ from trimtab.actuator.kube.cluster import (
     RefusedError,
     TooManyRequestsError,
 )
-from trimtab.clients.kubernetes import errors
-from trimtab.clients.kubernetes.api import Api, Json, json_object
-from trimtab.clients.kubernetes.connection import ApiRequest, ConnectionSettings, connect_cluster
-from trimtab.clients.kubernetes.json_envelope import decode
+from trimtab.common.kubernetes import errors
+from trimtab.common.kubernetes.api import Api, Json, json_object
+from trimtab.common.kubernetes.connection import ApiRequest, ConnectionSettings, connect_cluster
+from trimtab.common.kubernetes.json_envelope import decode
 
 # Asks for the objects' metadata only.
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
@@ -109,7 +109,7 @@ class KubeApi:
 def connect(kubeconfig: Path | None = None, context: str = "", timeout_s: float = 10.0) -> KubeApi:
     """Create a connection from the kubeconfig, or inside a pod from the service account; no call is made.
 
-    Raises `trimtab.clients.kubernetes.errors.ConfigurationError`.
+    Raises `trimtab.common.kubernetes.errors.ConfigurationError`.
     """
     settings = ConnectionSettings(kubeconfig, context, connect_timeout_s=timeout_s, user_agent="trimtab-actuator")
     return KubeApi(Api(connect_cluster(settings)), timeout_s)

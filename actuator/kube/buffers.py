@@ -10,9 +10,9 @@ from typing import Any, Final
 from trimtab.actuator.kube.api import KubeApi
 from trimtab.actuator.kube.cluster import KnownBuffer
 from trimtab.actuator.kube.served_kind import ServedKind
-from trimtab.clients.kubernetes.kinds.metadata import ObjectMeta
-from trimtab.clients.kubernetes.kinds.policies import CapacityBufferRequest, CapacityBufferSpec
-from trimtab.clients.kubernetes.registry import BY_KIND
+from trimtab.common.kubernetes.kinds.metadata import ObjectMeta
+from trimtab.common.kubernetes.kinds.policies import CapacityBufferRequest, CapacityBufferSpec
+from trimtab.common.kubernetes.registry import BY_KIND
 
 _APPLIED: Final = {"fieldManager": "trimtab-capacity-buffers"}
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 from trimtab.actuator.kube.api import KubeApi
 from trimtab.actuator.kube.cluster import KnownCapacityRequest, conditions_in
 from trimtab.actuator.kube.served_kind import ServedKind
-from trimtab.clients.kubernetes.registry import BY_KIND
+from trimtab.common.kubernetes.registry import BY_KIND
 
 _APPLIED: Final = {"fieldManager": "trimtab-capacity-requests", "force": "true"}
 

@@ -3,7 +3,7 @@
 Decides the interface and its errors; the simulated cluster and the client of a live one implement it. All methods are
 thread-safe, and may run twice: each is idempotent. Times are Unix milliseconds, durations seconds.
 
-The errors of `trimtab.clients.kubernetes.errors` describe a request to an API server: its status, its reason, or that
+The errors of `trimtab.common.kubernetes.errors` describe a request to an API server: its status, its reason, or that
 there was no answer. Those of this module say what that means for one object: it is gone, it has changed, a budget
 refuses for now, the cluster refuses for good. The tracker decides by these, and a simulated cluster, which has no
 requests, raises them too. `trimtab.actuator.kube.api` makes them of the errors of requests.
@@ -12,8 +12,8 @@ requests, raises them too. `trimtab.actuator.kube.api` makes them of the errors 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from trimtab.clients.kubernetes.names import HARD_TAINT_KEY, POD_COST_ANNOTATION
-from trimtab.clients.kubernetes.signals import cluster_autoscaler, ours, well_known
+from trimtab.common.kubernetes.names import HARD_TAINT_KEY, POD_COST_ANNOTATION
+from trimtab.common.kubernetes.signals import cluster_autoscaler, ours, well_known
 
 NO_SCHEDULE = "NoSchedule"
 PREFER_NO_SCHEDULE = "PreferNoSchedule"

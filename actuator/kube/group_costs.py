@@ -7,10 +7,10 @@ from typing import Final
 
 from trimtab.actuator.kube.api import Call, KubeApi
 from trimtab.actuator.kube.cluster import GroupCost, GroupCostStatus, KnownGroupCost, NotFoundError
-from trimtab.clients.kubernetes.api import Json
-from trimtab.clients.kubernetes.kinds.policies import PodGroupCost
-from trimtab.clients.kubernetes.registry import BY_KIND
-from trimtab.clients.kubernetes.signals import well_known
+from trimtab.common.kubernetes.api import Json
+from trimtab.common.kubernetes.kinds.policies import PodGroupCost
+from trimtab.common.kubernetes.registry import BY_KIND
+from trimtab.common.kubernetes.signals import well_known
 
 GROUP_COST: Final = BY_KIND["PodGroupCost"]
 APPLY_PATCH: Final = "application/apply-patch+yaml"

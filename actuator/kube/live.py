@@ -32,13 +32,13 @@ from trimtab.actuator.kube.cluster import (
 from trimtab.actuator.kube.group_costs import APPLY_PATCH, FIELD_MANAGER
 from trimtab.actuator.kube.objects import CostedPod, StoredNode, StoredPod, node_view, pod_cost, pod_view
 from trimtab.actuator.kube.settings import KubeSettings
-from trimtab.clients.kubernetes.api import JSON_PATCH, Json
-from trimtab.clients.kubernetes.json_envelope import ObjectList
-from trimtab.clients.kubernetes.kinds.nodes import Taint
-from trimtab.clients.kubernetes.names import HARD_TAINT_KEY, RULE, is_subdomain
-from trimtab.clients.kubernetes.registry import BY_KIND
-from trimtab.clients.kubernetes.signals import ours
-from trimtab.clients.rpc.retries import attempts, with_retries
+from trimtab.common.kubernetes.api import JSON_PATCH, Json
+from trimtab.common.kubernetes.json_envelope import ObjectList
+from trimtab.common.kubernetes.kinds.nodes import Taint
+from trimtab.common.kubernetes.names import HARD_TAINT_KEY, RULE, is_subdomain
+from trimtab.common.kubernetes.registry import BY_KIND
+from trimtab.common.kubernetes.signals import ours
+from trimtab.common.rpc.retries import attempts, with_retries
 
 NODES, PODS = BY_KIND["Node"], BY_KIND["Pod"]
 # Reads from the server's cache, where pods are indexed by node; without it, older servers read every pod from etcd.

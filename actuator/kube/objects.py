@@ -1,6 +1,6 @@
 """Nodes and pods as the API server writes them, to values of the actuator.
 
-The structs are those of `trimtab.clients.kubernetes.kinds`; what is added to them is needed for changes alone. Times
+The structs are those of `trimtab.common.kubernetes.kinds`; what is added to them is needed for changes alone. Times
 become Unix milliseconds.
 """
 
@@ -21,9 +21,9 @@ from trimtab.actuator.kube.cluster import (
     instance_type,
     node_quantities,
 )
-from trimtab.clients.kubernetes.kinds.metadata import OwnerReference, VersionedMeta
-from trimtab.clients.kubernetes.kinds.nodes import Node, NodeSpec, NodeStatus
-from trimtab.clients.kubernetes.kinds.pods import Pod, PodAnnotations, PodMeta, PodSpec
+from trimtab.common.kubernetes.kinds.metadata import OwnerReference, VersionedMeta
+from trimtab.common.kubernetes.kinds.nodes import Node, NodeSpec, NodeStatus
+from trimtab.common.kubernetes.kinds.pods import Pod, PodAnnotations, PodMeta, PodSpec
 
 DEFAULT_GRACE_S = 30
 

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 from trimtab.actuator.kube.api import Call, KubeApi
 from trimtab.actuator.kube.cluster import NotServedError
 from trimtab.actuator.kube.group_costs import APPLY_PATCH
-from trimtab.clients.kubernetes.registry import Resource
+from trimtab.common.kubernetes.registry import Resource
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from trimtab.clients.kubernetes.lease import LeaseSettings
+from trimtab.common.kubernetes.lease import LeaseSettings
 
 
 @dataclass(frozen=True)

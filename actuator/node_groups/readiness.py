@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from trimtab.actuator.kube.cluster import NodeView
-from trimtab.clients.kubernetes.signals import cluster_autoscaler, karpenter, well_known
+from trimtab.common.kubernetes.signals import cluster_autoscaler, karpenter, well_known
 
 _KEYS: Final = frozenset(
     row.key

@@ -24,7 +24,7 @@ from trimtab.actuator.runner.event_processor import EventProcessor
 from trimtab.actuator.tracker.events import NodeTypesSeen
 from trimtab.actuator.tracker.states import SeenType
 from trimtab.actuator.tracker.tracker import Tracker
-from trimtab.clients.kubernetes.names import HARD_TAINT_KEY
+from trimtab.common.kubernetes.names import HARD_TAINT_KEY
 
 log = structlog.get_logger("groups")
 

@@ -15,7 +15,7 @@ from trimtab.actuator.cloud.provider import MachineType
 from trimtab.actuator.kube.cluster import NodeQuantities, NodeView, is_extended
 from trimtab.actuator.node_types.estimate import least, nominal_of
 from trimtab.actuator.tracker.states import NodeAmounts, SeenType
-from trimtab.clients.kubernetes.quantities import counted_amount
+from trimtab.common.kubernetes.quantities import counted_amount
 
 # Nodes of one instance type differ by some KiB.
 _NOISE_SHARE: Final = 0.01

@@ -12,7 +12,7 @@ from trimtab.actuator.cloud.provider import CloudNodeTemplate
 from trimtab.actuator.kube.cluster import is_extended
 from trimtab.actuator.node_types.estimate import Estimator, least
 from trimtab.actuator.tracker.states import NodeAmounts, SeenType
-from trimtab.clients.kubernetes.quantities import counted_amount
+from trimtab.common.kubernetes.quantities import counted_amount
 
 _KIB: Final = 1 << 10
 _IN_BYTES: Final = ("memory", "ephemeral-storage")

@@ -12,7 +12,7 @@ from trimtab.actuator.tracker import events as e
 from trimtab.actuator.tracker.replacement_rollback import is_over
 from trimtab.actuator.tracker.replacement_states import LeavingState, NewNodeState, TrackedReplacement, WaveStage
 from trimtab.actuator.tracker.tracker import Tracker
-from trimtab.clients.kubernetes.names import SOFT_TAINT_KEY
+from trimtab.common.kubernetes.names import SOFT_TAINT_KEY
 
 
 class Rollback:

@@ -47,7 +47,7 @@ from trimtab.actuator.tracker.replacements import TOLERANCE, Assessment, assess,
 from trimtab.actuator.tracker.states import GroupGrowth, NodeAnswer, Reason, TrackerData
 from trimtab.actuator.tracker.tracker import Tracker
 from trimtab.actuator.tracker.transitions import ImpossibleEventError
-from trimtab.clients.kubernetes.names import SOFT_TAINT_KEY
+from trimtab.common.kubernetes.names import SOFT_TAINT_KEY
 
 log = structlog.get_logger("replacements")
 

@@ -13,7 +13,7 @@ from trimtab.actuator.drain.pods import pods_to_move
 from trimtab.actuator.kube.cluster import ClusterApi, NodeView, NotFoundError
 from trimtab.actuator.runner.tasks import TaskContext
 from trimtab.actuator.tracker.admission import AdmissionFacts, GroupSizeFacts, NodeFacts, NodeRequest
-from trimtab.clients.kubernetes.names import HARD_TAINT_KEY
+from trimtab.common.kubernetes.names import HARD_TAINT_KEY
 
 log = structlog.get_logger("groups")
 

@@ -27,7 +27,7 @@ from trimtab.actuator.tracker import events as e
 from trimtab.actuator.tracker import instructions as i
 from trimtab.actuator.tracker.events import EventRecorder
 from trimtab.actuator.tracker.states import GroupGrowth, GrowthAnswer, GrowthReason, Reason
-from trimtab.clients.kubernetes.names import HARD_TAINT_KEY
+from trimtab.common.kubernetes.names import HARD_TAINT_KEY
 
 log = structlog.get_logger("runner")
 

@@ -35,7 +35,7 @@ from trimtab.actuator.store.records import Store
 from trimtab.actuator.tracker.events import TaintRestored
 from trimtab.actuator.tracker.states import State
 from trimtab.actuator.tracker.tracker import Tracker
-from trimtab.clients.kubernetes.names import HARD_TAINT_KEY
+from trimtab.common.kubernetes.names import HARD_TAINT_KEY
 
 log = structlog.get_logger("actuator")
 

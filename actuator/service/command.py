@@ -5,7 +5,7 @@ import typer
 from trimtab.actuator.cloud.table import option_classes
 from trimtab.actuator.service.options import StateOptions, WorkOptions
 from trimtab.actuator.service.process import run
-from trimtab.clients.rpc.options import ServerOptions, add_command
+from trimtab.common.rpc.options import ServerOptions, add_command
 
 app = typer.Typer(
     add_completion=False,

@@ -26,7 +26,7 @@ from trimtab.actuator.tracker.admission import (
 from trimtab.actuator.tracker.events import CancelRequested, Event, SetAccepted
 from trimtab.actuator.tracker.states import NodeAnswer, State
 from trimtab.actuator.tracker.tracker import Tracker
-from trimtab.clients.rpc.errors import Reason, ServiceError
+from trimtab.common.rpc.errors import Reason, ServiceError
 from trimtab.v1 import actuator_pb2
 
 log = structlog.get_logger("deletions")

@@ -20,9 +20,9 @@ from trimtab.actuator.service.leading import Leadership
 from trimtab.actuator.service.options import StateOptions
 from trimtab.actuator.settings import SettingError
 from trimtab.actuator.store.records import Store
-from trimtab.clients.kubernetes.lease import Lease
-from trimtab.clients.kubernetes.registry import User, rules_of
-from trimtab.clients.rpc.server import Registration
+from trimtab.common.kubernetes.lease import Lease
+from trimtab.common.kubernetes.registry import User, rules_of
+from trimtab.common.rpc.server import Registration
 
 # A request for the cloud's node groups may list all nodes: a tenth of a second for several thousand.
 GROUPS_MAX_AGE_S = 5.0
@@ -78,7 +78,7 @@ def _open_live(
     # They need the extra `kubernetes`, which the cloud has asked for.
     from trimtab.actuator.kube.api import connect
     from trimtab.actuator.kube.live import KubeCluster
-    from trimtab.clients.kubernetes.permissions import require
+    from trimtab.common.kubernetes.permissions import require
 
     api = connect(kube.kubeconfig, kube.context, kube.call_timeout())
     stack.callback(api.close)

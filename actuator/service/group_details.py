@@ -11,7 +11,7 @@ from typing import NamedTuple
 import structlog
 
 from trimtab.actuator.cloud.provider import CloudError, CloudNodeTemplate, CloudProvider, GroupOptions
-from trimtab.clients.kubernetes.pod_requests import amounts
+from trimtab.common.kubernetes.pod_requests import amounts
 from trimtab.v1 import actuator_pb2
 
 log = structlog.get_logger("groups")

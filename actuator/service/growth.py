@@ -14,7 +14,7 @@ from trimtab.actuator.tracker.events import Event, GrowthRequested
 from trimtab.actuator.tracker.groups import LOWERING
 from trimtab.actuator.tracker.states import GroupGrowth, GrowthAnswer, GrowthRecord
 from trimtab.actuator.tracker.tracker import Tracker
-from trimtab.clients.rpc.errors import Reason, ServiceError
+from trimtab.common.rpc.errors import Reason, ServiceError
 from trimtab.v1 import actuator_pb2
 
 

@@ -15,7 +15,7 @@ from trimtab.actuator.cloud.provider import CloudError
 from trimtab.actuator.kube.cluster import ClusterError, NotLeaderError
 from trimtab.actuator.runner.event_processor import EventProcessor
 from trimtab.actuator.store.records import Store, StoreConflictError, StoreError
-from trimtab.clients.kubernetes.lease import Lease
+from trimtab.common.kubernetes.lease import Lease
 
 log = structlog.get_logger("leading")
 

@@ -29,14 +29,14 @@ from trimtab.actuator.service.settings import ActuatorSettings
 from trimtab.actuator.settings import SettingError
 from trimtab.actuator.store.records import StoreError
 from trimtab.actuator.store.sql import SqlStore, sqlite_url, store_file
-from trimtab.clients.documents.output import visible
-from trimtab.clients.kubernetes.errors import KubernetesError
-from trimtab.clients.kubernetes.token_review import open_review
-from trimtab.clients.rpc.access import Access
-from trimtab.clients.rpc.extras import MissingExtraError
-from trimtab.clients.rpc.options import ServerOptions
-from trimtab.clients.rpc.server import Registration, Shell, serve
-from trimtab.clients.rpc.telemetry import configure_logging, start_telemetry
+from trimtab.common.documents.output import visible
+from trimtab.common.kubernetes.errors import KubernetesError
+from trimtab.common.kubernetes.token_review import open_review
+from trimtab.common.rpc.access import Access
+from trimtab.common.rpc.extras import MissingExtraError
+from trimtab.common.rpc.options import ServerOptions
+from trimtab.common.rpc.server import Registration, Shell, serve
+from trimtab.common.rpc.telemetry import configure_logging, start_telemetry
 from trimtab.v1.actuator_pb2_grpc import add_ActuatorServicer_to_server
 
 _REPORTED = (

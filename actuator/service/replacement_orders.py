@@ -37,8 +37,8 @@ from trimtab.actuator.tracker.replacement_states import (
 from trimtab.actuator.tracker.replacements import TOLERANCE
 from trimtab.actuator.tracker.states import Reason, TrackerData
 from trimtab.actuator.tracker.tracker import Tracker
-from trimtab.clients.rpc.errors import Reason as ErrorReason
-from trimtab.clients.rpc.errors import ServiceError
+from trimtab.common.rpc.errors import Reason as ErrorReason
+from trimtab.common.rpc.errors import ServiceError
 from trimtab.v1 import actuator_pb2, reason_pb2
 
 log = structlog.get_logger("replacements")

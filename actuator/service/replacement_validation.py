@@ -17,7 +17,7 @@ from trimtab.actuator.service.validation import (
     check_time,
 )
 from trimtab.actuator.tracker.replacement_states import DepartingNode, WantedNode
-from trimtab.clients.rpc.errors import invalid_request
+from trimtab.common.rpc.errors import invalid_request
 from trimtab.prices import is_price
 from trimtab.v1 import actuator_pb2, plan_pb2
 

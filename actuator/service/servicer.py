@@ -32,8 +32,8 @@ from trimtab.actuator.service.validation import buffer_states, capacity_answers,
 from trimtab.actuator.service.watching import Place, SendBudget, SharedStatus, WatcherPlaces
 from trimtab.actuator.store.records import StoreError
 from trimtab.actuator.tracker.replacements import participants
-from trimtab.clients.rpc.callers import current_caller
-from trimtab.clients.rpc.errors import Reason, ServiceError, invalid_request, not_ready
+from trimtab.common.rpc.callers import current_caller
+from trimtab.common.rpc.errors import Reason, ServiceError, invalid_request, not_ready
 from trimtab.v1 import actuator_pb2, actuator_pb2_grpc
 
 log = structlog.get_logger("actuator")

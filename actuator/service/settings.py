@@ -7,7 +7,7 @@ from trimtab.actuator.node_groups.settings import GroupSettings
 from trimtab.actuator.settings import WorkSettings
 from trimtab.actuator.tracker.admission import DeletionLimits
 from trimtab.actuator.tracker.states import Retention
-from trimtab.clients.rpc.access_policy import DeletionRules
+from trimtab.common.rpc.access_policy import DeletionRules
 
 # Upstream's defaults are 10 and 1; the planner checks all drains of a plan together, so 10 may run at a time. After
 # five minutes the cluster has changed too much for a plan.

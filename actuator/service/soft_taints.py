@@ -19,7 +19,7 @@ from trimtab.actuator.kube.cluster import (
     TaintView,
 )
 from trimtab.actuator.service.settings import SoftTaintSettings
-from trimtab.clients.kubernetes.names import HARD_TAINT_KEY, SOFT_TAINT_KEY
+from trimtab.common.kubernetes.names import HARD_TAINT_KEY, SOFT_TAINT_KEY
 
 log = structlog.get_logger("soft_taints")
 

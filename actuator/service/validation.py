@@ -16,8 +16,8 @@ from trimtab.actuator.service.pod_cost_progress import CostOrders, GroupOrder
 from trimtab.actuator.tracker.admission import NodeRequest
 from trimtab.actuator.tracker.groups import RESERVED
 from trimtab.actuator.tracker.states import GroupGrowth, TrackerData
-from trimtab.clients.kubernetes.names import RULE, is_label, is_subdomain
-from trimtab.clients.rpc.errors import Reason, ServiceError, invalid_request
+from trimtab.common.kubernetes.names import RULE, is_label, is_subdomain
+from trimtab.common.rpc.errors import Reason, ServiceError, invalid_request
 from trimtab.v1 import actuator_pb2, plan_pb2
 
 MAX_REQUEST_ID_BYTES = 128

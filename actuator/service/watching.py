@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from trimtab.actuator.service.status import EncodedStatus, StatusParts
-from trimtab.clients.rpc.errors import ServiceError, overloaded
+from trimtab.common.rpc.errors import ServiceError, overloaded
 
 # Bytes being sent to watchers at a time: three statuses with 100,000 evictions.
 MAX_BYTES_SENT = 64 << 20

@@ -18,8 +18,8 @@ from sqlalchemy import event as sa_event
 
 from trimtab.actuator.store.postgresql import bound_waits
 from trimtab.actuator.store.records import History, Record, StoreConflictError, StoreError
-from trimtab.clients.documents.private_files import create_private, keep_others_out
-from trimtab.clients.rpc.extras import MissingExtraError, require_extra
+from trimtab.common.documents.private_files import create_private, keep_others_out
+from trimtab.common.rpc.extras import MissingExtraError, require_extra
 
 APPLICATION = "trimtab-actuator"
 LAYOUT = "2"

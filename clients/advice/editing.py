@@ -8,9 +8,9 @@ from google.protobuf import json_format
 
 from trimtab.clients.advice.changes import Edit, Keys, PodChange, RequestChange, SpecChange
 from trimtab.clients.json_form import json_form
-from trimtab.clients.kubernetes.signals.karpenter import DO_NOT_DISRUPT
-from trimtab.clients.snapshots.deltas import Interner
-from trimtab.clients.snapshots.deltas.writing import DeltaWriter
+from trimtab.common.deltas import Interner
+from trimtab.common.deltas.writing import DeltaWriter
+from trimtab.common.kubernetes.signals.karpenter import DO_NOT_DISRUPT
 from trimtab.v1 import plan_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 

@@ -6,8 +6,8 @@ stdout; progress, notes and errors go to stderr. Exit codes: 0 done, 1 failed, 2
 
 import gc
 
-from trimtab.clients.rpc.collection import collection_paused
-from trimtab.clients.rpc.entry import run_command
+from trimtab.common.rpc.collection import collection_paused
+from trimtab.common.rpc.entry import run_command
 
 __all__ = ["kubectl_plugin", "main"]
 

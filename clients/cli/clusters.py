@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trimtab.clients.cli.failures import UsageError
-from trimtab.clients.documents.bounded_input import STANDARD_INPUT
+from trimtab.common.documents.bounded_input import STANDARD_INPUT
 
 
 @dataclass(frozen=True)

@@ -46,10 +46,10 @@ from trimtab.clients.cli.plan_formats import PlanFormat
 from trimtab.clients.cli.price_lists.clouds import PricedCloud
 from trimtab.clients.cli.rightsize.formats import Level, RightsizeFormat
 from trimtab.clients.decisions import NAMES
-from trimtab.clients.documents.bounded_input import MAX_INPUT_BYTES
-from trimtab.clients.rpc.entry import end_without_reader
-from trimtab.clients.rpc.extras import require_extra
-from trimtab.clients.rpc.options import VersionOption
+from trimtab.common.documents.bounded_input import MAX_INPUT_BYTES
+from trimtab.common.rpc.entry import end_without_reader
+from trimtab.common.rpc.extras import require_extra
+from trimtab.common.rpc.options import VersionOption
 
 
 class _Commands(TyperGroup):
@@ -321,7 +321,6 @@ def certificates(
     renew: Annotated[bool, typer.Option("--renew", help="issue new certificates from the existing CA")] = False,
 ) -> None:
     """Create a CA and certificates for planner, actuator, loop and the Cluster Autoscaler, with their Secrets."""
-    require_extra("certificates", "trimtab certificates")
     from trimtab.clients.cli.certificates.command import certificates as run
 
     run(directory, namespace, days, tuple(name or ()), renew=renew)

@@ -1,5 +1,5 @@
 """How the commands connect to planner and actuator: the options before the command's name. They apply to every
-connection of the process, because they go into its environment, where `trimtab.clients.rpc.client.connect` finds
+connection of the process, because they go into its environment, where `trimtab.common.rpc.client.connect` finds
 them. Unusable files are reported before anything else is done.
 """
 
@@ -23,7 +23,7 @@ def use(
     variables = {name: str(value) for name, value in given.items() if value}
     if not variables:
         return
-    from trimtab.clients.rpc.channel_security import ChannelSecurity
+    from trimtab.common.rpc.channel_security import ChannelSecurity
 
     for option, file in (("ca", tls_ca), ("cert", tls_cert), ("key", tls_key)):
         _check_readable(f"--tls-{option}", file)
@@ -50,7 +50,7 @@ def _check_readable(option: str, file: Path | None) -> None:
 
 def forget() -> None:
     """Connect in plain text from now on, whatever the environment: for our own services on loopback."""
-    from trimtab.clients.rpc.channel_security import VARIABLES
+    from trimtab.common.rpc.channel_security import VARIABLES
 
     for name in VARIABLES:
         os.environ.pop(name, None)

@@ -15,8 +15,8 @@ from google.protobuf.message import Message
 
 from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.message_fields import checked
-from trimtab.clients.documents.bounded_input import DamagedInputError, InputSizeError, open_input, read_bounded
-from trimtab.clients.documents.loading import DocumentError, NotADocumentError, load_document
+from trimtab.common.documents.bounded_input import DamagedInputError, InputSizeError, open_input, read_bounded
+from trimtab.common.documents.loading import DocumentError, NotADocumentError, load_document
 from trimtab.v1 import plan_pb2, snapshot_pb2
 from trimtab.words import counted
 

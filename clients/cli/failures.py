@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final
 
-from trimtab.clients.documents.output import visible
-from trimtab.clients.kubernetes.object_errors import InvalidInputError as UnreadableError
-from trimtab.clients.rpc.addresses import AddressError
-from trimtab.clients.rpc.errors import ServiceError, TrimtabError
-from trimtab.clients.rpc.extras import MissingExtraError
+from trimtab.common.documents.output import visible
+from trimtab.common.kubernetes.object_errors import InvalidInputError as UnreadableError
+from trimtab.common.rpc.addresses import AddressError
+from trimtab.common.rpc.errors import ServiceError, TrimtabError
+from trimtab.common.rpc.extras import MissingExtraError
 
 BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130
 

@@ -13,7 +13,7 @@ from trimtab.clients.cli.output import Format, print_document, stdout_console
 from trimtab.clients.cli.plan import CommandOptions
 from trimtab.clients.cli.planners import open_planner
 from trimtab.clients.cluster_view import ClusterView
-from trimtab.clients.documents.output import escaped
+from trimtab.common.documents.output import escaped
 from trimtab.v1 import planner_pb2, reason_pb2
 
 _NAMES = {value: name for name, value in reason_pb2.PredicateReason.Code.items()}

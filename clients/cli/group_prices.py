@@ -10,9 +10,9 @@ from typing import Any, Protocol
 import msgspec
 
 from trimtab.clients.cli.prices import PricedMachine, Prices, machine_of, machines_of, note_without, one_price
-from trimtab.clients.kubernetes.kinds.nodes import Node, NodeGroup
-from trimtab.clients.snapshots.live.cloud_groups import cloud_groups, group_of_instance
-from trimtab.clients.snapshots.objects.node_groups import Membership
+from trimtab.common.kubernetes.kinds.nodes import Node, NodeGroup
+from trimtab.common.objects.node_groups import Membership
+from trimtab.common.watched.cloud_groups import cloud_groups, group_of_instance
 from trimtab.v1 import actuator_pb2
 
 Json = dict[str, Any]
@@ -49,7 +49,7 @@ def object_prices(objects: Iterable[Json], prices: Prices) -> dict[str, float]:
 
 
 class NodesSeen(Protocol):
-    """A live cluster, as `trimtab.clients.snapshots.live.LiveCluster` is one."""
+    """A live cluster, as `trimtab.clients.live.LiveCluster` is one."""
 
     def nodes(self) -> list[Node]:
         """Return all nodes as they are now."""

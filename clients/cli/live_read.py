@@ -9,10 +9,9 @@ from trimtab.clients.cli.failures import FailedError
 from trimtab.clients.cli.live.sources import ClusterSource, cluster_failures
 from trimtab.clients.cli.output import note, stderr_console
 from trimtab.clients.cli.sources import note_some
-from trimtab.clients.rpc.extras import require_extra
-from trimtab.clients.snapshots.live.watched_objects import BUFFERS, DEVICES, GROUPS_OF_PODS, POOLS
-from trimtab.clients.snapshots.objects.build import BuiltSnapshot
-from trimtab.clients.snapshots.objects.karpenter.offers import MachineOffer
+from trimtab.common.objects.build import BuiltSnapshot
+from trimtab.common.objects.karpenter.offers import MachineOffer
+from trimtab.common.watched.watched_objects import BUFFERS, DEVICES, GROUPS_OF_PODS, POOLS
 
 _PURPOSES = {
     **dict.fromkeys(BUFFERS, "they only ask for slack or capacity"),
@@ -33,8 +32,7 @@ def read_live(
 
     Errors: UsageError, FailedError.
     """
-    require_extra("kubernetes", "--context")
-    from trimtab.clients.snapshots.live.single_read import read_once
+    from trimtab.clients.live.single_read import read_once
 
     source = ClusterSource(cluster.kubeconfig, cluster.context, cluster.files)
     groups = source.groups()

@@ -26,9 +26,9 @@ from trimtab.clients.cli.csv_rows import csv_rows
 from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.output import note
 from trimtab.clients.cli.prices import PricedMachine, Prices
-from trimtab.clients.documents.bounded_input import UnreadableTextError, read_text
-from trimtab.clients.documents.loading import DocumentError, load_document
-from trimtab.clients.snapshots.objects.karpenter.offers import (
+from trimtab.common.documents.bounded_input import UnreadableTextError, read_text
+from trimtab.common.documents.loading import DocumentError, load_document
+from trimtab.common.objects.karpenter.offers import (
     ARCH,
     CAPACITY_TYPES,
     ON_DEMAND,

@@ -19,8 +19,8 @@ from rich.padding import Padding
 from rich.segment import Segment
 from rich.text import Text
 
-from trimtab.clients.documents.output import escaped, is_visible, visible
 from trimtab.clients.json_form import json_form
+from trimtab.common.documents.output import escaped, is_visible, visible
 
 PIPED_WIDTH = 120
 

@@ -25,10 +25,10 @@ from trimtab.clients.cli.rates import read_rates
 from trimtab.clients.cli.sources import read_snapshot
 from trimtab.clients.cli.usage import ClusterUsage, read_usage
 from trimtab.clients.cluster_view import ClusterView
-from trimtab.clients.documents.bounded_input import MAX_INPUT_BYTES
-from trimtab.clients.snapshots.dominated_groups import leave_out_dominated
-from trimtab.clients.snapshots.objects.build import BuiltSnapshot
-from trimtab.clients.snapshots.objects.karpenter.pool_settings import has_pools, with_pool_settings
+from trimtab.common.documents.bounded_input import MAX_INPUT_BYTES
+from trimtab.common.objects.build import BuiltSnapshot
+from trimtab.common.objects.dominated_groups import leave_out_dominated
+from trimtab.common.objects.karpenter.pool_settings import has_pools, with_pool_settings
 from trimtab.v1 import plan_pb2, snapshot_pb2
 
 MOST_GROUPS = 1200

@@ -14,10 +14,10 @@ from trimtab.clients.decisions import failed_fields
 from trimtab.clients.json_form import setting_problem
 from trimtab.clients.reference_loop.planner_session import GrpcLink, PlannerLink
 from trimtab.clients.required_features import require_features
-from trimtab.clients.rpc.client import connect, is_served
-from trimtab.clients.rpc.collection import collection_rare
-from trimtab.clients.rpc.errors import Reason, ServiceError, TrimtabError
-from trimtab.clients.rpc.extras import require_extra
+from trimtab.common.rpc.client import connect, is_served
+from trimtab.common.rpc.collection import collection_rare
+from trimtab.common.rpc.errors import Reason, ServiceError, TrimtabError
+from trimtab.common.rpc.extras import require_extra
 from trimtab.v1 import plan_pb2, planner_pb2, snapshot_pb2
 
 CACHE_BYTES = 1 << 30
@@ -174,7 +174,7 @@ class _InProcess:
         require_extra("planner", "deciding in this process, without --planner HOST:PORT,")
         from opentelemetry.metrics import NoOpMeterProvider
 
-        from trimtab.clients.rpc.telemetry import configure_logging, terminal_format
+        from trimtab.common.rpc.telemetry import configure_logging, terminal_format
 
         # The service logs each decision; a command prints the decision itself, but not why one failed.
         if not (is_quiet() and structlog.is_configured()):

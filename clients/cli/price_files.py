@@ -27,8 +27,8 @@ from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.output import note
 from trimtab.clients.cli.prices import ON_DEMAND, SPOT, PricedMachine, Prices
 from trimtab.clients.cli.rates import Rates
-from trimtab.clients.documents.bounded_input import UnreadableTextError, read_text
-from trimtab.clients.documents.loading import DocumentError, compose_document, line_of
+from trimtab.common.documents.bounded_input import UnreadableTextError, read_text
+from trimtab.common.documents.loading import DocumentError, compose_document, line_of
 from trimtab.prices import is_price
 
 SUBJECTS: Final = ("type", "group", "label")

@@ -13,7 +13,7 @@ from trimtab.clients.cli.label_groups import INSTANCE_TYPE, ZONE, label_value
 from trimtab.clients.cli.output import note
 from trimtab.clients.cli.rates import Rates
 from trimtab.clients.cluster_view import ClusterView
-from trimtab.clients.kubernetes.signals.table import SPOT_LABELS
+from trimtab.common.kubernetes.signals.table import SPOT_LABELS
 from trimtab.v1 import snapshot_pb2 as pb
 
 ON_DEMAND, SPOT = "on-demand", "spot"

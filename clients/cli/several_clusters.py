@@ -23,8 +23,8 @@ from trimtab.clients.cli.output import Format, as_document, note, print_document
 from trimtab.clients.cli.plan import CommandOptions
 from trimtab.clients.cli.planners import PlannerAccess, open_planner
 from trimtab.clients.cluster_view import ClusterView
-from trimtab.clients.kubernetes.object_errors import InvalidInputError
-from trimtab.clients.rpc.errors import ServiceError, TrimtabError
+from trimtab.common.kubernetes.object_errors import InvalidInputError
+from trimtab.common.rpc.errors import ServiceError, TrimtabError
 from trimtab.prices import HOURS_A_MONTH
 from trimtab.v1 import plan_pb2
 

@@ -7,10 +7,10 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.output import note, stderr_console
-from trimtab.clients.documents.bounded_input import MAX_INPUT_BYTES, STANDARD_INPUT
-from trimtab.clients.kubernetes.registry import EXPORTED_KINDS
-from trimtab.clients.snapshots.objects.build import BuiltSnapshot
-from trimtab.clients.snapshots.objects.karpenter.offers import MachineOffer
+from trimtab.common.documents.bounded_input import MAX_INPUT_BYTES, STANDARD_INPUT
+from trimtab.common.kubernetes.registry import EXPORTED_KINDS
+from trimtab.common.objects.build import BuiltSnapshot
+from trimtab.common.objects.karpenter.offers import MachineOffer
 
 MOST_NOTES = 20
 _EXPORT = f"kubectl get {EXPORTED_KINDS} -A -o json > cluster.json"
@@ -32,7 +32,7 @@ def read_snapshot(
     an input without a Node is an error even if it has a NodeGroup; offers : machines that NodePools may have, None =
     those of the nodes.
     """
-    from trimtab.clients.snapshots.objects import read_files
+    from trimtab.common.objects import read_files
 
     if not paths:
         raise UsageError(f"no FILE is given; make one with: {_EXPORT}; or read a live cluster with --context NAME")

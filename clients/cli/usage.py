@@ -20,8 +20,8 @@ from trimtab.clients.cli.amounts import byte_count, counted, percent, some
 from trimtab.clients.cli.failures import FailedError, UsageError
 from trimtab.clients.cli.output import note
 from trimtab.clients.cluster_view import ClusterView
-from trimtab.clients.documents.bounded_input import UnreadableTextError, read_text
-from trimtab.clients.kubernetes.quantities import milli_units, quantity, whole_units
+from trimtab.common.documents.bounded_input import UnreadableTextError, read_text
+from trimtab.common.kubernetes.quantities import milli_units, quantity, whole_units
 
 RANGE: Final = "7d"
 QUERIES: Final[Mapping[str, str]] = {

@@ -9,7 +9,7 @@ from trimtab.clients.cluster_generator import identity
 from trimtab.clients.cluster_generator.layout import SyntheticCluster
 from trimtab.clients.cluster_generator.pod_templates import pod_labels, pod_spec
 from trimtab.clients.cluster_generator.workloads import Workload
-from trimtab.clients.kubernetes.registry import CONTROLLERS
+from trimtab.common.kubernetes.registry import CONTROLLERS
 
 Object = dict[str, Any]
 _CREATED = "2025-12-24T08:00:00Z"

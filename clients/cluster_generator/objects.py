@@ -23,7 +23,7 @@ from trimtab.clients.cluster_generator.shape import (
     RESERVED_MEMORY_BYTES,
     GeneratedPool,
 )
-from trimtab.clients.kubernetes.signals import cluster_autoscaler, ours, well_known
+from trimtab.common.kubernetes.signals import cluster_autoscaler, ours, well_known
 
 Object = dict[str, Any]
 EPOCH = "2026-01-01T00:00:00Z"

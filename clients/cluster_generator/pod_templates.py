@@ -5,7 +5,7 @@ from typing import Any
 from trimtab.clients.cluster_generator.layout import zone_name
 from trimtab.clients.cluster_generator.shape import MIB, POOLS
 from trimtab.clients.cluster_generator.workloads import Workload
-from trimtab.clients.kubernetes.signals import ours, well_known
+from trimtab.common.kubernetes.signals import ours, well_known
 
 Object = dict[str, Any]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from trimtab.clients.kubernetes.signals import well_known
+from trimtab.common.kubernetes.signals import well_known
 
 Json = dict[str, Any]
 LABEL: Final = well_known.MANAGED_BY.key

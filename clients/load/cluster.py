@@ -7,14 +7,14 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from trimtab.clients.kubernetes.api import Api
-from trimtab.clients.kubernetes.connection import ApiRequest
-from trimtab.clients.kubernetes.errors import ApiError
-from trimtab.clients.kubernetes.json_envelope import ObjectList, decode
-from trimtab.clients.kubernetes.kinds.metadata import ObjectMeta
-from trimtab.clients.kubernetes.kinds.nodes import NodeCondition
-from trimtab.clients.kubernetes.registry import BY_KIND
 from trimtab.clients.load.bursts import LABEL, VALUE, LoadSettings, PodTimes, deployment, namespace
+from trimtab.common.kubernetes.api import Api
+from trimtab.common.kubernetes.connection import ApiRequest
+from trimtab.common.kubernetes.errors import ApiError
+from trimtab.common.kubernetes.json_envelope import ObjectList, decode
+from trimtab.common.kubernetes.kinds.metadata import ObjectMeta
+from trimtab.common.kubernetes.kinds.nodes import NodeCondition
+from trimtab.common.kubernetes.registry import BY_KIND
 
 NAMESPACES: Final = BY_KIND["Namespace"]
 METADATA_LIST: Final = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"

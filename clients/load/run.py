@@ -5,8 +5,8 @@ clock and pauses are given. Cleans up in any case. Durations in seconds.
 from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 
-from trimtab.clients.kubernetes.errors import KubernetesError
 from trimtab.clients.load.bursts import LoadSettings, MeasuredBurst, PodTimes
+from trimtab.common.kubernetes.errors import KubernetesError
 from trimtab.words import counted
 
 LOOK_S: Final = 2.0

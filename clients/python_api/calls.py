@@ -21,7 +21,7 @@ from trimtab.clients.cli.planners import PlannerAccess, open_planner
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.clients.python_api.failures import named_errors
 from trimtab.clients.python_api.plan import PlanResult
-from trimtab.clients.snapshots.objects.build import BuiltSnapshot
+from trimtab.common.objects.build import BuiltSnapshot
 from trimtab.v1 import plan_pb2, snapshot_pb2
 
 Cluster = str | PathLike[str] | snapshot_pb2.ClusterSnapshot

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from trimtab.clients.cli.failures import FailedError, UsageError
-from trimtab.clients.kubernetes.object_errors import InvalidInputError
-from trimtab.clients.rpc.addresses import AddressError
-from trimtab.clients.rpc.errors import ServiceError, TrimtabError
+from trimtab.common.kubernetes.object_errors import InvalidInputError
+from trimtab.common.rpc.addresses import AddressError
+from trimtab.common.rpc.errors import ServiceError, TrimtabError
 
 _AT_FAULT = ("INVALID_ARGUMENT", "UNIMPLEMENTED", "FAILED_PRECONDITION", "NOT_FOUND")
 

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import structlog
 
-from trimtab.clients.kubernetes.errors import KubernetesError
-from trimtab.clients.kubernetes.registry import BY_KIND
+from trimtab.common.kubernetes.errors import KubernetesError
+from trimtab.common.kubernetes.registry import BY_KIND
 from trimtab.v1 import actuator_pb2, reason_pb2
 
 if TYPE_CHECKING:  # It needs an extra, which simulations do without.
-    from trimtab.clients.kubernetes.api import Api
+    from trimtab.common.kubernetes.api import Api
 
 log = structlog.get_logger("events")
 _EVENT = BY_KIND["Event"]

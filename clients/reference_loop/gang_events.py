@@ -12,9 +12,9 @@ from typing import Final, NamedTuple
 
 from opentelemetry.metrics import CallbackOptions, Histogram, Meter, Observation
 
-from trimtab.clients.kubernetes.registry import VOLCANO_POD_GROUP
 from trimtab.clients.reference_loop.events import NORMAL, WARNING, ClusterEvent, Subject
 from trimtab.clients.reference_loop.rounds import RoundResult
+from trimtab.common.kubernetes.registry import VOLCANO_POD_GROUP
 from trimtab.v1 import plan_pb2, reason_pb2
 
 WAITS, GETS_NODES, WHOLE, USELESS = "GangWaits", "GangGetsNodes", "GangWhole", "NodesUselessForGang"

@@ -6,9 +6,9 @@ Otherwise each is 503 with the reason. A loop that has not finished a round for 
 import time
 from collections.abc import Callable
 
-from trimtab.clients.rpc.addresses import split_address
-from trimtab.clients.rpc.http_port import HttpAnswer, HttpRequest, Page, plain, serve_http
-from trimtab.clients.rpc.port_security import PortSecurity
+from trimtab.common.rpc.addresses import split_address
+from trimtab.common.rpc.http_port import HttpAnswer, HttpRequest, Page, plain, serve_http
+from trimtab.common.rpc.port_security import PortSecurity
 
 
 class Health:

@@ -18,11 +18,11 @@ import structlog
 import zstandard
 from google.protobuf.message import DecodeError
 
-from trimtab.clients.documents.output import write_whole
-from trimtab.clients.kubernetes.api import Api, Json
-from trimtab.clients.kubernetes.errors import ApiError, KubernetesError
-from trimtab.clients.kubernetes.registry import BY_KIND
 from trimtab.clients.reference_loop.loop_clock import shift
+from trimtab.common.documents.output import write_whole
+from trimtab.common.kubernetes.api import Api, Json
+from trimtab.common.kubernetes.errors import ApiError, KubernetesError
+from trimtab.common.kubernetes.registry import BY_KIND
 from trimtab.v1 import plan_pb2
 
 log = structlog.get_logger("loop")

@@ -12,8 +12,6 @@ from typing import NamedTuple, Protocol
 import structlog
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from trimtab.clients.kubernetes.errors import KubernetesError, MissingPermissionError
-from trimtab.clients.kubernetes.lease import Lease
 from trimtab.clients.reference_loop.advisory import Advisory
 from trimtab.clients.reference_loop.events import EventWriter, StatusEvents
 from trimtab.clients.reference_loop.gang_events import GangEvents
@@ -25,8 +23,10 @@ from trimtab.clients.reference_loop.request_events import RequestEvents
 from trimtab.clients.reference_loop.round_text import round_text
 from trimtab.clients.reference_loop.rounds import RoundResult, RoundRunner
 from trimtab.clients.reference_loop.status_map import StatusMap
-from trimtab.clients.rpc.errors import TrimtabError
-from trimtab.clients.rpc.retries import Backoff, RetryPolicy, with_retries
+from trimtab.common.kubernetes.errors import KubernetesError, MissingPermissionError
+from trimtab.common.kubernetes.lease import Lease
+from trimtab.common.rpc.errors import TrimtabError
+from trimtab.common.rpc.retries import Backoff, RetryPolicy, with_retries
 from trimtab.v1 import plan_pb2
 
 log = structlog.get_logger("loop")

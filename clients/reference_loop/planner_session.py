@@ -12,8 +12,8 @@ import grpc
 
 from trimtab.clients.reference_loop.loop_clock import shift
 from trimtab.clients.required_features import require_features
-from trimtab.clients.rpc.channel_security import ChannelSecurity
-from trimtab.clients.rpc.client import (
+from trimtab.common.rpc.channel_security import ChannelSecurity
+from trimtab.common.rpc.client import (
     about_cluster,
     call_once,
     connect,
@@ -22,9 +22,9 @@ from trimtab.clients.rpc.client import (
     is_unavailable,
     new_session,
 )
-from trimtab.clients.rpc.errors import Reason, TrimtabError
-from trimtab.clients.rpc.retries import RetryPolicy, attempts, with_retries
-from trimtab.clients.snapshots.live.snapshot_update import SnapshotUpdate
+from trimtab.common.rpc.errors import Reason, TrimtabError
+from trimtab.common.rpc.retries import RetryPolicy, attempts, with_retries
+from trimtab.common.watched.snapshot_update import SnapshotUpdate
 from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc, snapshot_pb2
 
 PIECE_BYTES = 1 << 20

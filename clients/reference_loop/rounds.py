@@ -16,7 +16,6 @@ from opentelemetry import trace
 from opentelemetry.context import Context
 
 from trimtab.clients.decisions import failed_fields
-from trimtab.clients.kubernetes.kinds.nodes import NodeGroup
 from trimtab.clients.reference_loop.capacity import ToldRequests, all_splits
 from trimtab.clients.reference_loop.lowering import target_reductions
 from trimtab.clients.reference_loop.planner_session import PlannerSession
@@ -27,8 +26,9 @@ from trimtab.clients.reference_loop.replacing import (
     may_start,
     replacement_order,
 )
-from trimtab.clients.snapshots.live.cloud_groups import known_prices, with_cloud_settings
-from trimtab.clients.snapshots.live.snapshot_update import Observation, SnapshotUpdate
+from trimtab.common.kubernetes.kinds.nodes import NodeGroup
+from trimtab.common.watched.cloud_groups import known_prices, with_cloud_settings
+from trimtab.common.watched.snapshot_update import Observation, SnapshotUpdate
 from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2
 
 _tracer = trace.get_tracer("trimtab.loop")
@@ -38,7 +38,7 @@ Decision = plan_pb2.Decision
 
 
 class LoopCluster(Protocol):
-    """The cluster as a round sees it: `trimtab.clients.snapshots.live.LiveCluster`."""
+    """The cluster as a round sees it: `trimtab.clients.live.LiveCluster`."""
 
     def next_update(self, groups: list[NodeGroup], status: actuator_pb2.ActuatorStatus | None = None) -> Observation:
         """Return the changes since the last call, or the whole cluster."""

@@ -10,14 +10,14 @@ from typing import Any
 
 import yaml
 
-from trimtab.clients.kubernetes.api import Api
-from trimtab.clients.kubernetes.registry import BY_KIND
-from trimtab.clients.kubernetes.signals import ours
 from trimtab.clients.reference_loop.advisory import Advisory
 from trimtab.clients.reference_loop.costs import costs
 from trimtab.clients.reference_loop.lowering import useless_upcoming
 from trimtab.clients.reference_loop.replacing import in_progress, is_over
 from trimtab.clients.reference_loop.rounds import RoundResult
+from trimtab.common.kubernetes.api import Api
+from trimtab.common.kubernetes.registry import BY_KIND
+from trimtab.common.kubernetes.signals import ours
 from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2, snapshot_pb2
 
 KEY = "status"

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from importlib.metadata import version
 from typing import Any, Final, cast
 
-from trimtab.clients.rpc.extras import require_extra
 from trimtab.clients.simulation.scenario_values import ScenarioError
+from trimtab.common.rpc.extras import require_extra
 
 TIMEOUT_S: Final = 15.0
 """Maximum time for a scheduler to answer."""

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from trimtab.actuator.kube.cluster import PodView, TooManyRequestsError
-from trimtab.clients.kubernetes.names import HARD_TAINT_KEY
 from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
 from trimtab.clients.simulation.cluster.database import JournalEntry
+from trimtab.common.kubernetes.names import HARD_TAINT_KEY
 
 MOST_DRAINS: Final = 2000
 

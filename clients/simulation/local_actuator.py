@@ -22,10 +22,10 @@ from trimtab.actuator.store.memory import MemoryStore
 from trimtab.actuator.tracker.events import Event, NodesCounted, TimeNoted
 from trimtab.actuator.tracker.tracker import Tracker
 from trimtab.clients.reference_loop.replacing import in_progress
-from trimtab.clients.rpc.errors import ServiceError, TrimtabError
 from trimtab.clients.simulation.cloud.provider import MemoryCloud
 from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
 from trimtab.clients.simulation.virtual_time import VirtualTime
+from trimtab.common.rpc.errors import ServiceError, TrimtabError
 from trimtab.v1 import actuator_pb2, plan_pb2
 
 T = TypeVar("T")

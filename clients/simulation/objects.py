@@ -4,13 +4,13 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from trimtab.clients.kubernetes.kinds.pod_groups import OF_1_36, OF_1_37
-from trimtab.clients.kubernetes.signals import cluster_autoscaler, ours
 from trimtab.clients.simulation.cluster.objects import made_uid
 from trimtab.clients.simulation.scenario import BudgetModel, NodeGroupModel, PodModel, WorkloadModel
 from trimtab.clients.simulation.scenario_requests import JobRequestModel
 from trimtab.clients.simulation.scenario_storage import StorageClassModel
 from trimtab.clients.simulation.scheduling.rules import ZONE
+from trimtab.common.kubernetes.kinds.pod_groups import OF_1_36, OF_1_37
+from trimtab.common.kubernetes.signals import cluster_autoscaler, ours
 
 Json = dict[str, Any]
 GROUP_LABEL = ours.NODE_GROUP.key

@@ -9,8 +9,6 @@ from typing import Any
 
 import msgspec
 
-from trimtab.clients.kubernetes.kinds.nodes import NodeGroup
-from trimtab.clients.kubernetes.registry import CONTROLLERS, STRUCTS, WATCHED
 from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
 from trimtab.clients.simulation.cluster.controllers import write_owner_status
 from trimtab.clients.simulation.cluster.database import JournalEntry
@@ -18,12 +16,14 @@ from trimtab.clients.simulation.cluster.disruption import BudgetStatus, write_st
 from trimtab.clients.simulation.cluster.objects import condition_reason
 from trimtab.clients.simulation.cluster.pods import SimulatedPod, parse_time_ms
 from trimtab.clients.simulation.cluster.state import ClusterState
-from trimtab.clients.snapshots.live.actuation import read_status
-from trimtab.clients.snapshots.live.cloud_groups import cloud_groups, group_of_instance
-from trimtab.clients.snapshots.live.snapshot_update import Observation
-from trimtab.clients.snapshots.live.snapshots import SnapshotMaker
-from trimtab.clients.snapshots.live.watched_objects import WatchedObjects
-from trimtab.clients.snapshots.objects.pod_rows import FLAG_READY, FLAG_UNSCHEDULABLE, PodRow, phase_code, pod_row
+from trimtab.common.kubernetes.kinds.nodes import NodeGroup
+from trimtab.common.kubernetes.registry import CONTROLLERS, STRUCTS, WATCHED
+from trimtab.common.objects.pod_rows import FLAG_READY, FLAG_UNSCHEDULABLE, PodRow, phase_code, pod_row
+from trimtab.common.watched.actuation import read_status
+from trimtab.common.watched.cloud_groups import cloud_groups, group_of_instance
+from trimtab.common.watched.snapshot_maker import SnapshotMaker
+from trimtab.common.watched.snapshot_update import Observation
+from trimtab.common.watched.watched_objects import WatchedObjects
 from trimtab.v1 import actuator_pb2
 
 Watcher = Callable[[Mapping[str, Any], list[JournalEntry]], None]

@@ -17,15 +17,15 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from trimtab.clients.kubernetes.names import DAEMON_ANNOTATION, MIRROR_ANNOTATION
-from trimtab.clients.kubernetes.signals import cluster_autoscaler, well_known
-from trimtab.clients.recording import RecordingError, RecordingReader
 from trimtab.clients.simulation.cluster.pods import format_time
 from trimtab.clients.simulation.recorded import OwnerSize, RecordedCluster, RecordedPod, RecordedPodGroup
 from trimtab.clients.simulation.scenario_values import ScenarioError
 from trimtab.clients.simulation.snapshot_objects import budgets, groups, namespace_of, nodes, owner, pod_group_of
-from trimtab.clients.snapshots.objects.pod_rows import FLAG_DAEMON, FLAG_GATED, FLAG_MIRROR
-from trimtab.clients.snapshots.objects.pod_spec_exporter import PodSpecExporter
+from trimtab.common.kubernetes.names import DAEMON_ANNOTATION, MIRROR_ANNOTATION
+from trimtab.common.kubernetes.signals import cluster_autoscaler, well_known
+from trimtab.common.objects.pod_rows import FLAG_DAEMON, FLAG_GATED, FLAG_MIRROR
+from trimtab.common.objects.pod_spec_exporter import PodSpecExporter
+from trimtab.common.recording import RecordingError, RecordingReader
 from trimtab.v1 import snapshot_pb2 as pb
 
 Json = dict[str, Any]

@@ -9,13 +9,13 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-from trimtab.clients.documents.bounded_input import DamagedInputError, InputSizeError, read_bounded
-from trimtab.clients.documents.output import write_whole
-from trimtab.clients.documents.strict_json import RepeatedKeyError, load_json
 from trimtab.clients.json_form import json_form
 from trimtab.clients.simulation.measurements import Measurements
 from trimtab.clients.simulation.scenario_values import ScenarioError
 from trimtab.clients.simulation.simulation import ClusterSimulation
+from trimtab.common.documents.bounded_input import DamagedInputError, InputSizeError, read_bounded
+from trimtab.common.documents.output import write_whole
+from trimtab.common.documents.strict_json import RepeatedKeyError, load_json
 
 KIND: Final = "SimulationResult"
 COMPARISON: Final = "SimulationComparison"

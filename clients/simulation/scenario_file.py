@@ -9,8 +9,6 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from trimtab.clients.documents.bounded_input import UnreadableTextError, read_text
-from trimtab.clients.documents.loading import DocumentError, compose_document, line_of, load_document
 from trimtab.clients.simulation.recorded import (
     AFTER_S,
     RecordedCluster,
@@ -25,6 +23,8 @@ from trimtab.clients.simulation.scenario_values import ScenarioError
 from trimtab.clients.simulation.traces.arrivals import Arrival, read_arrivals
 from trimtab.clients.simulation.traces.simkube import is_simkube, read_simkube
 from trimtab.clients.simulation.traces.traced_objects import TracedObjects
+from trimtab.common.documents.bounded_input import UnreadableTextError, read_text
+from trimtab.common.documents.loading import DocumentError, compose_document, line_of, load_document
 
 Trace = tuple[Arrival, ...] | RecordedCluster | TracedObjects
 """Arrivals besides the workloads of the scenario."""

@@ -9,11 +9,11 @@ from typing import Annotated, Any, Final
 from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
-from trimtab.clients.kubernetes.names import RULE, is_label, is_subdomain
-from trimtab.clients.kubernetes.object_errors import FieldError, InvalidInputError, ObjectError
-from trimtab.clients.kubernetes.quantities import parse_quantity
-from trimtab.clients.snapshots.objects import build_snapshot, decode_objects
-from trimtab.clients.snapshots.objects.times import go_duration_ns
+from trimtab.common.kubernetes.names import RULE, is_label, is_subdomain
+from trimtab.common.kubernetes.object_errors import FieldError, InvalidInputError, ObjectError
+from trimtab.common.kubernetes.quantities import parse_quantity
+from trimtab.common.objects import build_snapshot, decode_objects
+from trimtab.common.objects.times import go_duration_ns
 from trimtab.prices import MOST_PER_HOUR
 
 Json = dict[str, Any]

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 from pydantic.alias_generators import to_camel
 
-from trimtab.clients.documents.loading import DocumentError, load_document
 from trimtab.clients.json_form import json_form
 from trimtab.clients.simulation.scenario_values import ScenarioError
+from trimtab.common.documents.loading import DocumentError, load_document
 from trimtab.v1 import plan_pb2
 
 Json = dict[str, Any]

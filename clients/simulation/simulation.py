@@ -22,8 +22,6 @@ from trimtab.actuator.settings import DrainSettings, WorkSettings
 from trimtab.actuator.tracker.admission import DeletionLimits
 from trimtab.clients.decisions import NAMES
 from trimtab.clients.in_process_planner import InProcessLink, WithoutIdleGrowth
-from trimtab.clients.kubernetes.kinds.nodes import NodeGroup
-from trimtab.clients.kubernetes.object_files import ObjectFileError
 from trimtab.clients.reference_loop.planner_session import PlannerLink, PlannerSession
 from trimtab.clients.reference_loop.rounds import RoundRecorder, RoundRunner, RoundSettings
 from trimtab.clients.simulation.cluster.database import JournalEntry
@@ -45,6 +43,8 @@ from trimtab.clients.simulation.traces.arrivals import Arrival
 from trimtab.clients.simulation.traces.traced_objects import TracedObjects
 from trimtab.clients.simulation.virtual_time import VirtualTime
 from trimtab.clients.simulation.workloads import Workloads
+from trimtab.common.kubernetes.kinds.nodes import NodeGroup
+from trimtab.common.kubernetes.object_files import ObjectFileError
 from trimtab.v1 import plan_pb2
 
 SAMPLES: Final = 288

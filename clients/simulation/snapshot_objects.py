@@ -9,11 +9,11 @@ from typing import Any, Final
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from trimtab.clients.kubernetes.names import HARD_TAINT_KEY, SOFT_TAINT_KEY
-from trimtab.clients.kubernetes.signals.cluster_autoscaler import SCALE_DOWN_DISABLED
 from trimtab.clients.simulation.cluster.pods import format_time
-from trimtab.clients.snapshots.objects.annotated_numbers import DO_NOT_DISRUPT
-from trimtab.clients.snapshots.objects.pod_spec_exporter import PodSpecExporter
+from trimtab.common.kubernetes.names import HARD_TAINT_KEY, SOFT_TAINT_KEY
+from trimtab.common.kubernetes.signals.cluster_autoscaler import SCALE_DOWN_DISABLED
+from trimtab.common.objects.annotated_numbers import DO_NOT_DISRUPT
+from trimtab.common.objects.pod_spec_exporter import PodSpecExporter
 from trimtab.v1 import snapshot_pb2 as pb
 
 Json = dict[str, Any]

@@ -14,10 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from trimtab.clients.documents.output import write_whole
-from trimtab.clients.documents.strict_json import load_json
 from trimtab.clients.json_form import setting_problem
-from trimtab.clients.rpc.errors import TrimtabError
 from trimtab.clients.simulation.dask_cluster import dask_pool
 from trimtab.clients.simulation.policies.external import ExternalPolicy
 from trimtab.clients.simulation.result import Json, encoded, problem_of, result_of
@@ -25,6 +22,9 @@ from trimtab.clients.simulation.scenario import Scenario
 from trimtab.clients.simulation.scenario_file import Trace
 from trimtab.clients.simulation.scenario_values import ScenarioError
 from trimtab.clients.simulation.simulation import ClusterSimulation, SimulationRunOptions
+from trimtab.common.documents.output import write_whole
+from trimtab.common.documents.strict_json import load_json
+from trimtab.common.rpc.errors import TrimtabError
 from trimtab.v1 import plan_pb2
 
 

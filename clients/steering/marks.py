@@ -7,9 +7,9 @@ one that is left behind deletes nothing.
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
-from trimtab.clients.kubernetes.signals.cluster_autoscaler import SCALE_DOWN_DISABLED
-from trimtab.clients.kubernetes.signals.karpenter import DO_NOT_DISRUPT
-from trimtab.clients.kubernetes.signals.ours import STEERED
+from trimtab.common.kubernetes.signals.cluster_autoscaler import SCALE_DOWN_DISABLED
+from trimtab.common.kubernetes.signals.karpenter import DO_NOT_DISRUPT
+from trimtab.common.kubernetes.signals.ours import STEERED
 
 PROTECTED: Final = "true"
 KEYS: Final[Mapping[str, str]] = {"cluster-autoscaler": SCALE_DOWN_DISABLED.key, "karpenter": DO_NOT_DISRUPT.key}

@@ -12,20 +12,20 @@ from typing import Protocol
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from trimtab.clients.actuator_client import ActuatorClient
-from trimtab.clients.kubernetes.kinds.nodes import Node
-from trimtab.clients.kubernetes.signals.cluster_autoscaler import DELETION_CANDIDATE, TO_BE_DELETED
-from trimtab.clients.kubernetes.signals.table import marks_leaving
 from trimtab.clients.reference_loop.planner_session import PlannerSession
 from trimtab.clients.reference_loop.rounds import LoopCluster, RoundResult, RoundRunner, RoundSettings
 from trimtab.clients.steering.marks import NodeMarks, clean, writes
 from trimtab.clients.steering.plan import nodes_to_keep, nodes_to_release, unneeded_s
 from trimtab.clients.steering.stalled import Patience, StalledNodes, checks_at_once, hold, rechecked_later
 from trimtab.clients.steering.writer import MarkWriter, report
+from trimtab.common.kubernetes.kinds.nodes import Node
+from trimtab.common.kubernetes.signals.cluster_autoscaler import DELETION_CANDIDATE, TO_BE_DELETED
+from trimtab.common.kubernetes.signals.table import marks_leaving
 from trimtab.v1 import actuator_pb2
 
 
 class SteeredCluster(LoopCluster, Protocol):
-    """The cluster as these rounds see it: `trimtab.clients.snapshots.live.LiveCluster`."""
+    """The cluster as these rounds see it: `trimtab.clients.live.LiveCluster`."""
 
     def nodes(self) -> list[Node]:
         """Return all nodes."""

@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 import numpy as np
 import structlog
 
-from trimtab.clients.kubernetes.signals.ours import STEERED
 from trimtab.clients.steering.marks import NodeMarks
+from trimtab.common.kubernetes.signals.ours import STEERED
 from trimtab.v1 import plan_pb2
 from trimtab.v1.reason_pb2 import UnremovableReason
 

@@ -10,10 +10,10 @@ from typing import Final, NamedTuple, Protocol
 import msgspec
 import structlog
 
-from trimtab.clients.kubernetes.connection import ApiRequest
-from trimtab.clients.kubernetes.errors import ApiError
-from trimtab.clients.kubernetes.registry import BY_KIND
 from trimtab.clients.steering.marks import NodeMarks, Write
+from trimtab.common.kubernetes.connection import ApiRequest
+from trimtab.common.kubernetes.errors import ApiError
+from trimtab.common.kubernetes.registry import BY_KIND
 
 log = structlog.get_logger("steer")
 _NODE = BY_KIND["Node"]
@@ -27,7 +27,7 @@ _LEFT_ALONE: Final = (404, 409, 422)
 
 
 class Server(Protocol):
-    """An API server: `trimtab.clients.kubernetes.api.Api`."""
+    """An API server: `trimtab.common.kubernetes.api.Api`."""
 
     def read(self, request: ApiRequest) -> bytes:
         """Send a request, once, and return the answer."""

@@ -28,6 +28,8 @@ class Ask(NamedTuple):
     selectors: tuple[str | None, ...] = ()
     tolerations: tuple[DeviceToleration, ...] = ()
     capacity: tuple[tuple[str, int], ...] | None = None
+    beside_plugins: str = ""
+    """The extended resource for which they are, where other nodes have it from a device plugin."""
 
     @property
     def request(self) -> DeviceSubRequest:

@@ -4,20 +4,18 @@ A competition has a resource for each kind, of which a node that is closed to th
 each way in which nodes are shared: pods request their shares of it. Nodes that are shared in other ways have plenty.
 """
 
-from collections.abc import Callable, Container, Iterable, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
 from trimtab.planner.device_amounts.asks import Ask
 from trimtab.planner.device_amounts.bundles import Bundle, NodeOfKind, bundle_resource
-from trimtab.planner.device_amounts.competition import (
+from trimtab.planner.device_amounts.layouts import (
     MOST_KINDS,
     PLENTY,
+    ClaimKind,
     Competition,
-    Kind,
-    KnownShares,
-    NodeShares,
+    KnownLayouts,
     SharesLeft,
 )
 from trimtab.planner.devices.model import AllocatedDevice, ClaimRequest, DeviceClaim
@@ -28,12 +26,13 @@ MOST_USES: Final = 400
 
 
 class ClaimUse(NamedTuple):
-    """What pods of one spec claim. asks : all of them; counts : devices by ask, if each is given away whole and only
-    their number counts, else None; bundle : the claims as one, () = they are not all the pod's own."""
+    """What pods of one spec claim."""
 
     asks: tuple[Ask, ...]
     counts: Mapping[Ask, int] | None
+    """Devices by ask, if each is given away whole and only their number counts."""
     bundle: Bundle
+    """The claims as one, () = they are not all the pod's own."""
 
 
 def competitions(
@@ -45,14 +44,13 @@ def competitions(
     made = []
     for numbers, members in _components(list(uses), group_of):
         asks = [ask for use in members for ask in use.counts or () if group_of[ask] in numbers]
-        kinds = [Kind(ask, _single(ask)) for ask in dict.fromkeys(asks)]
+        kinds = [ClaimKind(ask, _single(ask), ask in counted) for ask in dict.fromkeys(asks)]
         bundles = dict.fromkeys(use.bundle for use in members if use.counts is None and use.bundle)
-        every = [*kinds, *(Kind(None, bundle) for bundle in bundles)]
+        every = [*kinds, *(ClaimKind(None, bundle, False) for bundle in bundles)]
         chosen = every if len(every) <= MOST_KINDS else kinds
-        is_planned = any(kind.ask not in counted for kind in chosen) and members[0].bundle not in alone
+        is_planned = not all(kind.is_counted for kind in chosen) and members[0].bundle not in alone
         if is_planned and len(chosen) <= MOST_KINDS:
-            known = sum(1 << at for at, kind in enumerate(chosen) if kind.ask in counted)
-            made.append(Competition(tuple(chosen), known))
+            made.append(tuple(chosen))
     return made
 
 
@@ -87,26 +85,33 @@ def _digest(value: object) -> str:
     return blake2b(repr(value).encode(), digest_size=6).hexdigest()
 
 
-@dataclass
+class _LayoutColumn(NamedTuple):
+    """A resource: of a kind, or of all that are shared in one way."""
+
+    competition: int
+    kind: int
+    """-1 = of all."""
+    shares: tuple[int, ...] = ()
+
+
 class CompetingClaims:
-    """The columns of competitions. shares : of each by profile; names : of the columns."""
+    """The columns of competitions. names : of the columns."""
 
-    known: Sequence[KnownShares]
-    shares: Sequence[Sequence[NodeShares | None]]
-    names: tuple[str, ...] = ()
-    _columns: dict[str, tuple[int, int, tuple[int, ...]]] = field(default_factory=dict)
-    """By name: number of the competition, kind or -1, shares by kind."""
-    _place: dict[Ask | Bundle, tuple[int, int]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        for number, one in enumerate(self.known):
-            competition = one.competition
-            for at, kind in enumerate(competition.kinds):
-                self._place[kind.bundle if kind.ask is None else kind.ask] = number, at
-                if not competition.counted >> at & 1:
-                    self._columns[_name_of(kind)] = number, at, ()
-            for shares in sorted({found.shares for found in self.shares[number] if found is not None}):
-                self._columns[f"{DEVICE_RESOURCE}{_digest((competition.kinds, shares))}"] = number, -1, shares
+    def __init__(self, known: Sequence[KnownLayouts], new_nodes: Sequence[Callable[[], NodeOfKind]]) -> None:
+        """known : of each competition; new_nodes : makes one of each profile."""
+        self._known = known
+        self._layouts = [[one.of(profile, new) for profile, new in enumerate(new_nodes)] for one in known]
+        self._columns: dict[str, _LayoutColumn] = {}
+        self._place: dict[Ask | Bundle, tuple[int, int]] = {}
+        self._seen: list[set[object]] = [set() for _ in known]
+        for number, competition in enumerate(one.competition for one in known):
+            for at, kind in enumerate(competition):
+                self._place[kind.claims if kind.device_filter is None else kind.device_filter] = number, at
+                if not kind.is_counted:
+                    self._columns[_name_of(kind)] = _LayoutColumn(number, at)
+            for shares in sorted({layout.shares for layout in self._layouts[number] if layout is not None}):
+                name = f"{DEVICE_RESOURCE}{_digest((competition, shares))}"
+                self._columns[name] = _LayoutColumn(number, -1, shares)
         self.names = tuple(self._columns)
 
     def has(self, one: Ask | Bundle) -> bool:
@@ -118,73 +123,47 @@ class CompetingClaims:
         found: dict[str, int] = {}
         for one, amount in amounts.items():
             number, kind = self._place.get(one, (-1, -1))
-            for name, (of, own, shares) in self._columns.items():
-                if of == number:
-                    each = int(own == kind) if own >= 0 else shares[kind]
+            for name, column in self._columns.items():
+                if column.competition == number:
+                    each = int(column.kind == kind) if column.kind >= 0 else column.shares[kind]
                     if each:
                         found[name] = found.get(name, 0) + each * amount
         return found
 
     def full(self, profile: int) -> list[int]:
         """Return the amounts of a node of which nothing is in use, by column."""
-        return self._row(profile, [None if of[profile] is None else _full(of[profile]) for of in self.shares])
+        layouts = [of[profile] for of in self._layouts]
+        return self._row(profile, [None if layout is None else layout.full for layout in layouts])
 
-    def left(self, profile: int, node: NodeOfKind, used: Sequence[AllocatedDevice], uses: "Uses") -> list[int]:
+    def left(self, profile: int, node: NodeOfKind, used: Sequence[AllocatedDevice]) -> list[int]:
         """Return the amounts of a node, by column. used : of its own pools."""
-        found = []
-        for number, known in enumerate(self.known):
-            shares = self.shares[number][profile]
-            found.append(None if shares is None else uses.left(number, known, profile, node, used))
+        found: list[SharesLeft | None] = []
+        for known, layouts, seen in zip(self._known, self._layouts, self._seen, strict=True):
+            if known.is_searched:
+                seen.add(known.key(profile, node, used))
+            if layouts[profile] is None:
+                found.append(None)
+            elif len(seen) > MOST_USES:
+                found.append(SharesLeft(0, 0))
+            else:
+                found.append(known.left(profile, node, used))
         return self._row(profile, found)
 
     def _row(self, profile: int, left: Sequence[SharesLeft | None]) -> list[int]:
         row = []
-        for number, own, shares in self._columns.values():
-            found, of = left[number], self.shares[number][profile]
-            if found is None or of is None:
-                row.append(PLENTY if own < 0 else 0)
-            elif own < 0:
-                row.append(found.sum if shares == of.shares else PLENTY)
+        for number, kind, shares in self._columns.values():
+            found, layout = left[number], self._layouts[number][profile]
+            if found is None or layout is None:
+                row.append(PLENTY if kind < 0 else 0)
+            elif kind < 0:
+                row.append(found.sum if shares == layout.shares else PLENTY)
             else:
-                row.append(found.sum // of.shares[own] if found.open >> own & 1 and of.shares[own] else 0)
+                share = layout.shares[kind]
+                row.append(found.sum // share if found.open >> kind & 1 and share else 0)
         return row
 
 
-class Uses:
-    """Bounds how many different uses are looked at by searches, in the order of the nodes."""
-
-    def __init__(self) -> None:
-        self._seen: dict[int, set[object]] = {}
-
-    def left(
-        self, number: int, known: KnownShares, profile: int, node: NodeOfKind, used: Sequence[AllocatedDevice]
-    ) -> SharesLeft:
-        """Return what is left on a node. number : of the competition."""
-        if not known.competition.is_of_asks:
-            seen = self._seen.setdefault(number, set())
-            seen.add(known.key(profile, node, used))
-            if len(seen) > MOST_USES:
-                return SharesLeft(PLENTY, known.competition.counted)
-        return known.left(profile, node, used)
-
-
-def _full(shares: NodeShares | None) -> SharesLeft | None:
-    return None if shares is None else shares.full
-
-
-def _name_of(kind: Kind) -> str:
-    if kind.ask is None:
-        return bundle_resource(kind.bundle)
-    return f"{DEVICE_RESOURCE}{kind.ask.device_class}-{_digest(kind.ask)}"
-
-
-def competing_claims(
-    found: Sequence[Competition],
-    cache: MutableMapping[Competition, KnownShares],
-    make: Callable[[Competition], KnownShares],
-    new_nodes: Sequence[Callable[[], NodeOfKind]],
-) -> CompetingClaims:
-    """Return the columns of competitions. cache : of what is known of each; new_nodes : makes one of each profile."""
-    known = [cache[one] if one in cache else cache.setdefault(one, make(one)) for one in found]
-    shares = [[one.of(profile, new) for profile, new in enumerate(new_nodes)] for one in known]
-    return CompetingClaims(known, shares)
+def _name_of(kind: ClaimKind) -> str:
+    if kind.device_filter is None:
+        return bundle_resource(kind.claims)
+    return f"{DEVICE_RESOURCE}{kind.device_filter.device_class}-{_digest(kind.device_filter)}"

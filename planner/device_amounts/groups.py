@@ -102,6 +102,14 @@ def _linked(table: DeviceTable) -> list[int]:
     return found
 
 
+def parts_of(table: DeviceTable) -> list[list[int]]:
+    """Return the positions of devices by the counters that they share, directly or through others; a device without
+    counters is alone. In the order of their first devices."""
+    linked = [[at for at in range(len(table.names)) if bits >> at & 1] for bits in _linked(table)]
+    known = {at for of in linked for at in of}
+    return sorted([*linked, *([at] for at in range(len(table.names)) if at not in known)])
+
+
 def ask_groups(asks: Iterable[Ask], pools: NodePools, eligible: EligibleByAsk) -> list[AskGroup]:
     """Return the groups, in the order of their first asks."""
     listed = list(dict.fromkeys(asks))

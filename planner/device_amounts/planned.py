@@ -30,24 +30,18 @@ from trimtab.planner.device_amounts.bundles import (
 )
 from trimtab.planner.device_amounts.cluster_devices import (
     classes_of,
-    delegated_resources,
+    extended_resources,
     features_of,
     node_of,
     slices_of,
     template_slices,
 )
 from trimtab.planner.device_amounts.columns import Column, DeviceTotals, columns_of, used_devices
-from trimtab.planner.device_amounts.competing_claims import (
-    ClaimUse,
-    CompetingClaims,
-    Uses,
-    competing_claims,
-    competitions,
-)
-from trimtab.planner.device_amounts.competition import Competition, KnownShares
+from trimtab.planner.device_amounts.competing_claims import ClaimUse, CompetingClaims, competitions
 from trimtab.planner.device_amounts.groups import EligibleByAsk, ask_groups
+from trimtab.planner.device_amounts.layouts import Competition, KnownLayouts
 from trimtab.planner.device_amounts.node_pools import NodePoolReader, NodePools, pool_indexes
-from trimtab.planner.device_amounts.published import PublishedDevices, published_devices, with_columns
+from trimtab.planner.device_amounts.published import PublishedDevices, add_plugins, published_devices, with_columns
 from trimtab.planner.device_amounts.reached_devices import NONE_LEFT, ReachedDevices
 from trimtab.planner.device_amounts.shared_claims import OwnSpecs, with_own_claims
 from trimtab.planner.device_amounts.specs_in_rows import SPECS_OF, distinct_specs, has_claims, mapped, other_specs
@@ -92,7 +86,7 @@ class _Facts:
     group_of : number of the group of each ask; requested : the columns of each ask that can be counted; problem_of :
     why none can be allocated, by ask; totals : devices of nodes; devices, classes, features : of the allocator,
     without claims; declared_kinds : a new node of each profile that a node group declares; bundles : counts of these;
-    shares : what is known of each competition.
+    layouts : what is known of each competition.
     """
 
     inputs: _FactInputs
@@ -109,7 +103,7 @@ class _Facts:
     features: DeviceFeatures
     declared_kinds: Mapping[int, NodeOfKind]
     bundles: BundleCounter
-    shares: dict[Competition, KnownShares]
+    layouts: dict[Competition, KnownLayouts]
 
     @cached_property
     def allocator(self) -> DeviceAllocator:
@@ -160,7 +154,7 @@ class _Planner:
         self._claims = CountedClaims(self._classes, self._features)
         self._specs: dict[PodRequirements, PodRequirements] = {}
         self._wanted: dict[tuple[int, int], tuple[PodRequirements, _Wanted]] = {}
-        self._delegated = delegated_resources(sent)
+        self._extended = extended_resources(sent)
         self._bundles: tuple[Bundle, ...] = ()
         self._competing = CompetingClaims((), ())
         self._reached: tuple[str, ...] = ()
@@ -186,7 +180,7 @@ class _Planner:
         ready, capacity = self._nodes(facts, rows)
         amounts = self._amounts(facts, rows, specs, spec_of, ready.missing)
         resources = FIRST_RESOURCES + tuple(sorted({*sent.resources, *names} - set(FIRST_RESOURCES)))
-        templates = self._templates(rows, ready.expected)
+        templates = rows[ready.of_templates(sent)]
         replaced: dict[str, Any] = {
             table: tuple([self._row(row, specs_of(row), facts) for row in asking(getattr(sent, table))])
             for table, specs_of in SPECS_OF.items()
@@ -201,6 +195,8 @@ class _Planner:
             templates=with_columns(sent, sent.templates, resources, names, templates, templates),
             **replaced,
         )
+        columns = dict(zip(names, rows.T, strict=True))
+        add_plugins(snapshot, facts.requested, columns, (facts.pools.profile, ready.of_templates(sent)))
         if self._before is not None:
             snapshot = share(self._before.snapshot, snapshot)
         return PlannedDevices(snapshot, sent, names, facts, bool(own.leader_of or self._reached))
@@ -285,9 +281,18 @@ class _Planner:
         for claim in spec.claims:
             if isinstance(claim.spec, DeviceClaim) and claim.together != FOLLOWS:
                 yield from self._claims.read(claim.spec).asks
+        yield from self._extended_asks(spec)
+
+    def _extended_asks(self, spec: PodRequirements) -> Counter[Ask]:
+        """Return how many devices extended resources take, where they do."""
+        found: Counter[Ask] = Counter()
         for one in spec.extended_device_requests:
-            if one.resource in self._delegated:
-                yield Ask(self._delegated[one.resource])
+            if one.resource in self._extended.everywhere:
+                found[Ask(self._extended.everywhere[one.resource])] += one.devices
+            elif one.resource in self._extended.beside_plugins:
+                name = self._extended.beside_plugins[one.resource]
+                found[Ask(name, beside_plugins=one.resource)] += one.devices
+        return found
 
     def _spec(self, spec: PodRequirements, facts: _Facts) -> PodRequirements:
         """Return a spec that requests resources in place of the claims that count."""
@@ -306,6 +311,9 @@ class _Planner:
         wanted, gone = self._want(spec), self._delegated_by(spec)
         counts, bundle = wanted.counts, wanted.bundle
         competing = self._competing
+        if counts is not None:
+            # Where devices of an extended resource cannot be counted, the nodes with a plugin count alone.
+            counts = {ask: count for ask, count in counts.items() if not ask.beside_plugins or ask in facts.requested}
         leader = self._own.leader_of.get(spec)
         if leader is not None and self._spec(leader, facts).unsupported:
             return spec._replace(unsupported=(*spec.unsupported, NOT_COUNTED))
@@ -329,7 +337,7 @@ class _Planner:
 
     def _delegated_by(self, spec: PodRequirements) -> set[str]:
         """Return the extended resources of a spec that devices satisfy: no node has an amount of them."""
-        return {one.resource for one in spec.extended_device_requests if one.resource in self._delegated}
+        return {one.resource for one in spec.extended_device_requests if one.resource in self._extended.everywhere}
 
     def _counts(self, spec: PodRequirements) -> dict[Ask, int] | None:
         """Return how many devices of each ask the pods of a spec take, None if they ask for more than a number."""
@@ -344,16 +352,13 @@ class _Planner:
                 if not demand.is_counting:
                     return None
                 counts.update(dict(demand.counts))
-        for one in spec.extended_device_requests:
-            if one.resource in self._delegated:
-                counts[Ask(self._delegated[one.resource])] += one.devices
-        return counts
+        return counts + self._extended_asks(spec)
 
     def _bundle(self, spec: PodRequirements) -> Bundle:
         """Return the claims of a pod as one, () = not all are its own."""
         own = [claim.spec for claim in spec.claims if not claim.shared or claim.together == LEADS]
         claims = tuple([one for one in own if isinstance(one, DeviceClaim)])
-        delegated = any(one.resource in self._delegated for one in spec.extended_device_requests)
+        delegated = any(one.resource in self._extended.everywhere for one in spec.extended_device_requests)
         # Those that have devices already, or find some wherever they are reached, ask for nothing.
         asking = [one for one in spec.claims if one.spec is not None or one.shared or one.problem]
         return () if delegated or len(claims) < len(asking) else claims
@@ -403,11 +408,11 @@ class _Planner:
             uses.append(ClaimUse(asks, counts, wanted.bundle))
         found = competitions(uses, facts.group_of, facts.requested, self._bundles)
 
-        def make(one: Competition) -> KnownShares:
-            return KnownShares(one, facts.eligible, facts.pools, facts.features.version)
-
+        for one in found:
+            if one not in facts.layouts:
+                facts.layouts[one] = KnownLayouts(one, facts.eligible, facts.pools, facts.features.version)
         new = [partial(self._new_node, facts, profile) for profile in range(len(facts.pools.profiles))] if found else []
-        return competing_claims(found, facts.shares, make, new)
+        return CompetingClaims([facts.layouts[one] for one in found], new)
 
     def _new_node(self, facts: _Facts, profile: int) -> NodeOfKind:
         """Return a node of a profile, or one that will be."""
@@ -480,7 +485,7 @@ class _Planner:
         `amounts`."""
         if not (self._bundles or self._competing.names):
             return
-        uses, first = Uses(), len(facts.columns)
+        first = len(facts.columns)
         for node, used in asking(sorted(used_on(self._devices, facts.pools).items()), every=1):
             number = int(facts.pools.profile[node])
             profile, kind = facts.pools.profiles[number], self._node(facts, node)
@@ -488,13 +493,5 @@ class _Planner:
                 if amounts[node, at]:
                     amounts[node, at] = facts.bundles.count(bundle, profile, kind, used)
             if self._competing.names:
-                left = self._competing.left(number, kind, used, uses)
+                left = self._competing.left(number, kind, used)
                 amounts[node, first + len(self._bundles) :][: len(left)] = left
-
-    def _templates(self, rows: Int64, expected: Sequence[int]) -> Int64:
-        """Return the devices of new nodes, by row of the templates : int64[T, columns]."""
-        out = np.zeros((len(self._sent.templates.label_set), rows.shape[1]), np.int64)
-        for group, profile in zip(self._sent.groups, expected, strict=True):
-            if group.template >= 0:
-                out[group.template] = rows[profile]
-        return out

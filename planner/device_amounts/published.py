@@ -9,8 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from trimtab.planner.device_amounts.asks import Ask
+from trimtab.planner.device_amounts.columns import resource_of
+from trimtab.planner.device_amounts.layouts import PLENTY
 from trimtab.planner.device_amounts.node_pools import NodePools, expected_drivers
-from trimtab.planner.snapshot.columns import Bool, Int64, NodeColumns, Snapshot
+from trimtab.planner.snapshot.columns import Bool, Int32, Int64, NodeColumns, Snapshot
 
 
 class PublishedDevices(NamedTuple):
@@ -19,6 +22,14 @@ class PublishedDevices(NamedTuple):
 
     missing: Bool
     expected: tuple[int, ...]
+
+    def of_templates(self, sent: Snapshot) -> Int64:
+        """Return the profile of new nodes by row of the templates : int64[T]."""
+        found = np.zeros(len(sent.templates.label_set), np.int64)
+        for group, profile in zip(sent.groups, self.expected, strict=True):
+            if group.template >= 0:
+                found[group.template] = profile
+        return found
 
 
 def published_devices(sent: Snapshot, pools: NodePools, declared: Mapping[str, int]) -> PublishedDevices:
@@ -65,3 +76,27 @@ def with_columns(
         out[:, new] = more
         found.append(out)
     return nodes._replace(allocatable=found[0], capacity=found[1])
+
+
+def add_plugins(
+    snapshot: Snapshot,
+    requested: Mapping[Ask, tuple[str, ...]],
+    columns: Mapping[str, Int64],
+    profiles: tuple[Int32 | Int64, Int64],
+) -> None:
+    """Write what nodes and templates have of extended resources that some have from a device plugin and others by
+    devices: each has as much as it can serve, and those with a plugin have plenty of the devices. requested : the
+    columns of each ask; columns : amounts of each profile; profiles : of the nodes and of the templates.
+    """
+    place = {name: at for at, name in enumerate(snapshot.resources)}
+    for ask, names in requested.items():
+        if not ask.beside_plugins:
+            continue
+        resource = place[ask.beside_plugins]
+        for nodes, of in zip((snapshot.nodes, snapshot.templates), profiles, strict=True):
+            by_plugin = nodes.allocatable[:, resource] > 0
+            devices = columns[resource_of(ask)][of]
+            for amounts in (nodes.allocatable, nodes.capacity):
+                amounts[~by_plugin, resource] = devices[~by_plugin]
+                for name in names:
+                    amounts[by_plugin & (columns[name][of] == 0), place[name]] = PLENTY

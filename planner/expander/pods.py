@@ -1,7 +1,7 @@
 """The resource requests of the pods in a request, with each distinct pod parsed once. The autoscaler sends the same
 pod, in the same encoding, with every option that serves it, and often repeats all pods of one option in the next; pods
 of one workload differ only in their metadata and the names of their volumes. What a pod requests is defined in
-`trimtab.clients.snapshots.objects`. An unreadable pod counts as one without requests.
+`trimtab.common.objects`. An unreadable pod counts as one without requests.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,9 +11,9 @@ import numpy as np
 from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
-from trimtab.clients.kubernetes.kinds.pods import Container, PodSpec, Resources
-from trimtab.clients.kubernetes.object_errors import FieldError
-from trimtab.clients.kubernetes.pod_requests import pod_requests
+from trimtab.common.kubernetes.kinds.pods import Container, PodSpec, Resources
+from trimtab.common.kubernetes.object_errors import FieldError
+from trimtab.common.kubernetes.pod_requests import pod_requests
 from trimtab.k8s.v1 import core_pb2, meta_pb2
 from trimtab.planner.model.execution import RequestLimits
 from trimtab.planner.snapshot.checks import MAX_AMOUNT

@@ -13,10 +13,10 @@ import numpy as np
 from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
-from trimtab.clients.kubernetes.object_errors import FieldError
-from trimtab.clients.kubernetes.pod_requests import amounts
-from trimtab.clients.kubernetes.quantities import amount_of
 from trimtab.clusterautoscaler import expander_pb2 as ca
+from trimtab.common.kubernetes.object_errors import FieldError
+from trimtab.common.kubernetes.pod_requests import amounts
+from trimtab.common.kubernetes.quantities import amount_of
 from trimtab.k8s.v1 import core_pb2, meta_pb2
 from trimtab.planner.expander.clusters import ClusterPlan
 from trimtab.planner.expander.pods import PodReader, bounded

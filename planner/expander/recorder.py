@@ -8,7 +8,7 @@ from pathlib import Path
 
 import structlog
 
-from trimtab.clients.recording import RecordingWriter
+from trimtab.common.recording import RecordingWriter
 from trimtab.v1 import option_choice_pb2 as pb
 from trimtab.v1.recording_pb2 import RecordingHeader
 

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from trimtab.clients.kubernetes.signals.karpenter import DO_NOT_DISRUPT, NODE_POOL
+from trimtab.common.kubernetes.signals.karpenter import DO_NOT_DISRUPT, NODE_POOL
 from trimtab.planner.snapshot.columns import Int32, Int64, Snapshot
 from trimtab.planner.snapshot.lookup import string_index
 

@@ -14,9 +14,9 @@ from typing import Final
 
 import numpy as np
 
-from trimtab.clients.kubernetes.signals.cluster_autoscaler import TO_BE_DELETED
-from trimtab.clients.kubernetes.signals.karpenter import UNREGISTERED
-from trimtab.clients.kubernetes.signals.table import marks_leaving
+from trimtab.common.kubernetes.signals.cluster_autoscaler import TO_BE_DELETED
+from trimtab.common.kubernetes.signals.karpenter import UNREGISTERED
+from trimtab.common.kubernetes.signals.table import marks_leaving
 from trimtab.planner.model.settings import SECOND_NS
 from trimtab.planner.model.values import TaintSpec
 from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64, Snapshot

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from trimtab.clients.kubernetes.signals import well_known
+from trimtab.common.kubernetes.signals import well_known
 from trimtab.planner.facts.label_index import LabelIndex
 from trimtab.planner.facts.transient_taints import marks_not_ready
 from trimtab.planner.model.settings import Readiness

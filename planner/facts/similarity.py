@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from trimtab.clients.kubernetes.signals import clouds, well_known
+from trimtab.common.kubernetes.signals import clouds, well_known
 from trimtab.planner.model.settings import SimilaritySettings
 from trimtab.planner.model.values import TaintSpec
 from trimtab.planner.snapshot.columns import Int32, Int64

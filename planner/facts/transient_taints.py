@@ -7,8 +7,8 @@ Source: Cluster Autoscaler, utils/taints (NodeConditionTaints, SanitizeTaints, T
 from collections.abc import Iterable
 from typing import Final
 
-from trimtab.clients.kubernetes.signals import cluster_autoscaler, karpenter, well_known
-from trimtab.clients.kubernetes.signals.table import marks_leaving
+from trimtab.common.kubernetes.signals import cluster_autoscaler, karpenter, well_known
+from trimtab.common.kubernetes.signals.table import marks_leaving
 from trimtab.planner.model.settings import Readiness, TaintNames
 from trimtab.planner.model.values import TaintSpec
 

@@ -7,7 +7,7 @@ resources in base units, durations in seconds. Enumerations are those of `trimta
 from collections.abc import Hashable
 from typing import Final, NamedTuple
 
-from trimtab.clients.kubernetes.signals import ours, well_known
+from trimtab.common.kubernetes.signals import ours, well_known
 
 
 class LabelRequirement(NamedTuple):

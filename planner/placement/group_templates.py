@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from trimtab.clients.kubernetes.signals import well_known
+from trimtab.common.kubernetes.signals import well_known
 from trimtab.planner.classes.label_columns import LookedAt, label_matrix
 from trimtab.planner.classes.node_classes import NodeSignature
 from trimtab.planner.classes.node_requirements import NodeRows

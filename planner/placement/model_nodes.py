@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from trimtab.clients.kubernetes.signals.cluster_autoscaler import TO_BE_DELETED
+from trimtab.common.kubernetes.signals.cluster_autoscaler import TO_BE_DELETED
 from trimtab.planner.facts.readiness import is_ready
 from trimtab.planner.facts.transient_taints import lasting
 from trimtab.planner.model.settings import SECOND_NS, ScaleUpSettings

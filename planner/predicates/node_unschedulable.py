@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from trimtab.clients.kubernetes.signals import well_known
+from trimtab.common.kubernetes.signals import well_known
 from trimtab.planner.classes.scheduling_specs import TOLERATIONS
 from trimtab.planner.model.values import TaintSpec, TolerationSpec
 from trimtab.planner.predicates.static import StaticNodes, StaticPredicate

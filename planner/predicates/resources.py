@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from trimtab.clients.kubernetes.signals import well_known
+from trimtab.common.kubernetes.signals import well_known
 from trimtab.planner.classes.pod_classes import PodClasses
 from trimtab.planner.classes.scheduling_specs import SchedulingSpecs
 from trimtab.planner.model.values import is_device_resource

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from trimtab.clients.kubernetes.signals import well_known
+from trimtab.common.kubernetes.signals import well_known
 from trimtab.planner.classes.label_columns import label_entries
 from trimtab.planner.model.execution import UNLIMITED, RequestLimits
 from trimtab.planner.snapshot.columns import Int32, LabelSets, UInt8

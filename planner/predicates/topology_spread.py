@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from trimtab.clients.kubernetes.signals.cluster_autoscaler import TO_BE_DELETED
+from trimtab.common.kubernetes.signals.cluster_autoscaler import TO_BE_DELETED
 from trimtab.planner.classes.node_classes import NodeClasses
 from trimtab.planner.classes.pod_classes import PodClasses, classes_by_spec
 from trimtab.planner.classes.pod_matching import PodMatching

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from trimtab.clients.kubernetes.signals import well_known
+from trimtab.common.kubernetes.signals import well_known
 from trimtab.planner.classes.node_classes import NodeSignature
 from trimtab.planner.classes.node_requirements import note_terms
 from trimtab.planner.model.values import LabelRequirement, MountedVolume, NodeAffinityTerm

@@ -6,8 +6,8 @@ from typing import Final
 
 import numpy as np
 
-from trimtab.clients.kubernetes.signals.karpenter import DISRUPTION_COST
-from trimtab.clients.kubernetes.signals.well_known import AUTOSCALING_DISRUPTION_COST
+from trimtab.common.kubernetes.signals.karpenter import DISRUPTION_COST
+from trimtab.common.kubernetes.signals.well_known import AUTOSCALING_DISRUPTION_COST
 from trimtab.planner.facts.node_pools import undisrupted_until_s
 from trimtab.planner.facts.nodes import eviction_rating
 from trimtab.planner.model.settings import SECOND_NS

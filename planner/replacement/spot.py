@@ -5,7 +5,7 @@ instance types.
 
 import numpy as np
 
-from trimtab.clients.kubernetes.signals.table import SPOT_LABELS
+from trimtab.common.kubernetes.signals.table import SPOT_LABELS
 from trimtab.planner.facts.label_index import LabelIndex
 from trimtab.planner.model.values import LabelRequirement
 from trimtab.planner.placement.group_bounds import fresh_amounts

@@ -12,7 +12,7 @@ import os
 import sys
 import threading
 
-from trimtab.clients.rpc.collection import collection_rare
+from trimtab.common.rpc.collection import collection_rare
 from trimtab.planner.compiled.decorators import compile_recorded, record_calls
 
 

@@ -4,8 +4,8 @@ metadata. `protos/README.md` lists them with the remedies for the caller.
 
 import grpc
 
-from trimtab.clients.rpc import errors
-from trimtab.clients.rpc.errors import Reason, ServiceError
+from trimtab.common.rpc import errors
+from trimtab.common.rpc.errors import Reason, ServiceError
 from trimtab.planner.decisions.requests import DecisionUnavailableError, FeatureUnknownError, RequestError
 from trimtab.planner.model.settings import SettingsError
 from trimtab.planner.snapshot.checks import WHOLE_TABLE, SnapshotError, SnapshotMalformedError

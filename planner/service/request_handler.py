@@ -10,7 +10,7 @@ from typing import NamedTuple
 import structlog
 from opentelemetry.metrics import Meter
 
-from trimtab.clients.rpc.errors import ServiceError
+from trimtab.common.rpc.errors import ServiceError
 from trimtab.planner.decisions.balance_scale_up import balance_scale_up
 from trimtab.planner.decisions.fit import check_fit
 from trimtab.planner.decisions.plan import Planned, plan_in_parts

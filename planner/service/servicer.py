@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import grpc
 
-from trimtab.clients.rpc import callers as transport
-from trimtab.clients.rpc.access import Access
-from trimtab.clients.rpc.callers import current_caller
+from trimtab.common.rpc import callers as transport
+from trimtab.common.rpc.access import Access
+from trimtab.common.rpc.callers import current_caller
 from trimtab.planner.decisions.requests import FEATURES
 from trimtab.planner.decisions.table import TABLE, codes
 from trimtab.planner.predicates.order import PLUGINS

@@ -6,7 +6,7 @@ bytes, which are bounded. Raises ServiceError.
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from trimtab.clients.rpc.errors import invalid_request
+from trimtab.common.rpc.errors import invalid_request
 from trimtab.planner.service.failures import snapshot_too_large, stream_invalid
 from trimtab.v1 import plan_pb2 as pb
 

@@ -18,8 +18,8 @@ from typing import Final
 import numpy as np
 from opentelemetry.metrics import NoOpMeterProvider
 
-from trimtab.clients.kubernetes.signals import well_known
-from trimtab.clients.rpc.collection import collection_rare
+from trimtab.common.kubernetes.signals import well_known
+from trimtab.common.rpc.collection import collection_rare
 from trimtab.planner.capacity_requests.settings import ATOMIC_SCALE_UP
 from trimtab.planner.compiled.kernel_cache import when_cold
 from trimtab.planner.decisions.table import TABLE, codes

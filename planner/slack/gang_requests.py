@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
-from trimtab.clients.kubernetes.signals import ours
+from trimtab.common.kubernetes.signals import ours
 from trimtab.planner.facts.gang_members import members_by_group, template_of
 from trimtab.planner.model.values import AffinityTerm, LabelRequirement, PodGroup, SlackRequest
 from trimtab.planner.simulation.virtual_rows import VirtualPod

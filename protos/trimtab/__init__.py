@@ -67,7 +67,7 @@ if not TYPE_CHECKING:  # a type checker knows all names, and that there are no o
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from importlib import import_module
 
-        from trimtab.clients.rpc.extras import require_extra
+        from trimtab.common.rpc.extras import require_extra
 
         for extra in _EXTRAS.get(name, ("cli",)):
             require_extra(extra, f"trimtab.{name}")

@@ -12,7 +12,7 @@ from pathlib import Path
 import trimtab.clients.cluster_generator
 from tests.benchmarks.tiles import tiled
 from trimtab.clients.cluster_generator import ClusterShape, generate, write_list
-from trimtab.clients.snapshots.objects import read_files
+from trimtab.common.objects import read_files
 from trimtab.v1 import snapshot_pb2
 
 LARGE = ClusterShape(nodes=5_000, pods=150_000)

@@ -18,10 +18,10 @@ from trimtab.actuator.store.sql import SqlStore, sqlite_url
 from trimtab.actuator.tracker import events as e
 from trimtab.actuator.tracker.states import NodeAnswer, PodRef, Retention
 from trimtab.clients.actuator_client import ActuatorClient
-from trimtab.clients.rpc.server import Registration, Shell
 from trimtab.clients.simulation.cloud.provider import MemoryCloud
 from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
 from trimtab.clients.simulation.virtual_time import VirtualTime
+from trimtab.common.rpc.server import Registration, Shell
 from trimtab.v1 import actuator_pb2
 from trimtab.v1.actuator_pb2_grpc import add_ActuatorServicer_to_server
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from trimtab.clients.kubernetes.names import object_at
+from trimtab.common.kubernetes.names import object_at
 
 
 def absent(path: str) -> tuple[int, dict[str, Any]]:

@@ -22,12 +22,12 @@ from trimtab.actuator.store.memory import MemoryStore
 from trimtab.actuator.store.records import History, Record, Store
 from trimtab.actuator.tracker.admission import DeletionLimits, digest_of
 from trimtab.actuator.tracker.states import Retention
-from trimtab.clients.kubernetes.names import HARD_TAINT_KEY
 from trimtab.clients.simulation.cloud.provider import MemoryCloud
 from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
 from trimtab.clients.simulation.cluster.controllers import Delays
 from trimtab.clients.simulation.cluster.faults import Faults
 from trimtab.clients.simulation.virtual_time import VirtualTime
+from trimtab.common.kubernetes.names import HARD_TAINT_KEY
 from trimtab.v1 import actuator_pb2, plan_pb2
 
 START_S = 1_800_000_000.0

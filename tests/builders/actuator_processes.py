@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.builders.waiting import LIMIT_S
 from trimtab.clients.actuator_client import ActuatorClient
-from trimtab.clients.rpc.retries import RetryPolicy
+from trimtab.common.rpc.retries import RetryPolicy
 
 QUICK = (
     "--delay-after-taint=0", "--drain-poll=0.03", "--eviction-retry=0.05", "--delete-poll=0.03", "--pod-start=0.15",

@@ -17,13 +17,13 @@ from trimtab.actuator.store.memory import MemoryStore
 from trimtab.actuator.store.records import Store
 from trimtab.actuator.tracker.admission import DeletionLimits
 from trimtab.clients.actuator_client import ActuatorClient
-from trimtab.clients.rpc.errors import TrimtabError
-from trimtab.clients.rpc.retries import RetryPolicy
-from trimtab.clients.rpc.server import Registration, Shell
 from trimtab.clients.simulation.cloud.embedded import EmbeddedClusterServicer
 from trimtab.clients.simulation.cloud.provider import MemoryCloud
 from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
 from trimtab.clients.simulation.cluster.controllers import Delays
+from trimtab.common.rpc.errors import TrimtabError
+from trimtab.common.rpc.retries import RetryPolicy
+from trimtab.common.rpc.server import Registration, Shell
 from trimtab.v1 import actuator_pb2, actuator_pb2_grpc, reason_pb2
 from trimtab.v1.actuator_pb2_grpc import add_ActuatorServicer_to_server
 

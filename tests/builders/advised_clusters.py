@@ -16,7 +16,7 @@ from trimtab.clients.cli.documents import settings_of
 from trimtab.clients.cli.planners import PlannerAccess
 from trimtab.clients.cluster_generator import ClusterShape, generate, objects
 from trimtab.clients.cluster_view import ClusterView
-from trimtab.clients.snapshots.objects import build_snapshot, decode_objects
+from trimtab.common.objects import build_snapshot, decode_objects
 from trimtab.v1 import plan_pb2, snapshot_pb2
 
 Json = dict[str, Any]

@@ -22,7 +22,7 @@ from google.protobuf.message import Message
 from tests.builders.absent import absent
 from tests.builders.kubernetes_protobuf import frame_bytes, wrap
 from tests.builders.waiting import LIMIT_S
-from trimtab.clients.kubernetes.registry import WATCHED
+from trimtab.common.kubernetes.registry import WATCHED
 from trimtab.k8s.v1 import meta_pb2
 
 Json = dict[str, Any]

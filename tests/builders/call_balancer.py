@@ -10,8 +10,8 @@ from typing import Any, Final, NamedTuple, Self
 
 import grpc
 
-from trimtab.clients.rpc.callers import CLUSTER_KEY, SESSION_KEY
-from trimtab.clients.rpc.client import connect
+from trimtab.common.rpc.callers import CLUSTER_KEY, SESSION_KEY
+from trimtab.common.rpc.client import connect
 from trimtab.v1 import plan_pb2
 
 FORWARDED: Final = (CLUSTER_KEY, SESSION_KEY)

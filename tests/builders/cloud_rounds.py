@@ -7,7 +7,6 @@ from tests.builders.actuator import SETTINGS, START_S
 from tests.builders.kubernetes import Json
 from trimtab.actuator.cloud.provider import CloudProvider
 from trimtab.clients.in_process_planner import InProcessLink
-from trimtab.clients.kubernetes.object_files import Object
 from trimtab.clients.reference_loop.planner_session import PlannerSession
 from trimtab.clients.reference_loop.rounds import RoundResult, RoundRunner, RoundSettings
 from trimtab.clients.simulation.cloud.provider import MemoryCloud
@@ -17,6 +16,7 @@ from trimtab.clients.simulation.cluster.pods import SimulatedPod
 from trimtab.clients.simulation.local_actuator import LocalActuator
 from trimtab.clients.simulation.observed_cluster import ObservedCluster
 from trimtab.clients.simulation.virtual_time import VirtualTime
+from trimtab.common.kubernetes.object_files import Object
 from trimtab.v1 import plan_pb2
 
 

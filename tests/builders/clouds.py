@@ -32,15 +32,15 @@ from trimtab.actuator.service.external.servicer import external_registration
 from trimtab.actuator.service.settings import ActuatorSettings
 from trimtab.actuator.settings import DeleteSettings, GrowSettings, WorkSettings
 from trimtab.actuator.store.memory import MemoryStore
-from trimtab.clients.rpc.channel_security import ChannelSecurity
-from trimtab.clients.rpc.client import connect
-from trimtab.clients.rpc.port_security import PortSecurity
-from trimtab.clients.rpc.retries import attempts
-from trimtab.clients.rpc.server import ServerSettings, Shell
 from trimtab.clients.simulation.cloud.provider import MemoryCloud
 from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
 from trimtab.clients.simulation.cluster.controllers import Delays
 from trimtab.clients.simulation.cluster.faults import Fault
+from trimtab.common.rpc.channel_security import ChannelSecurity
+from trimtab.common.rpc.client import connect
+from trimtab.common.rpc.port_security import PortSecurity
+from trimtab.common.rpc.retries import attempts
+from trimtab.common.rpc.server import ServerSettings, Shell
 
 START_S = 1_800_000_000.0
 

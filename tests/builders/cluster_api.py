@@ -15,7 +15,7 @@ from trimtab.actuator.cloud.provider import (
     InstanceState,
     NodeGroupView,
 )
-from trimtab.clients.kubernetes.kinds.cluster_api import DELETE_MACHINE
+from trimtab.common.kubernetes.kinds.cluster_api import DELETE_MACHINE
 
 Json = dict[str, Any]
 BASE = "/apis/cluster.x-k8s.io/v1beta1/namespaces/default"

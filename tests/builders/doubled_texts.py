@@ -6,7 +6,7 @@ from random import Random
 import numpy as np
 
 from tests.builders.contract_columns import columns
-from trimtab.clients.snapshots.deltas.renumbering import NewIndices, renumber
+from trimtab.common.deltas.renumbering import NewIndices, renumber
 from trimtab.v1 import snapshot_pb2 as pb
 
 ROWS = (

@@ -19,7 +19,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
-from trimtab.clients.rpc.entry import CIPHERS_VARIABLE, TLS_1_3_ALONE
+from trimtab.common.rpc.entry import CIPHERS_VARIABLE, TLS_1_3_ALONE
 
 COMMANDS = (
     "trimtab.clients.cli.commands",

@@ -13,9 +13,9 @@ import msgspec
 
 from tests.builders.random_node_pools import offers_json, random_offers, random_pool_objects
 from tests.builders.random_objects import random_objects
-from trimtab.clients.snapshots.objects import build_snapshot, decode_objects
-from trimtab.clients.snapshots.objects.build import BuiltSnapshot
-from trimtab.clients.snapshots.objects.karpenter.offers import MachineOffer
+from trimtab.common.objects import build_snapshot, decode_objects
+from trimtab.common.objects.build import BuiltSnapshot
+from trimtab.common.objects.karpenter.offers import MachineOffer
 from trimtab.v1 import snapshot_pb2 as pb
 
 MODULE: Final = Path(__file__).parents[2] / "clients/go"

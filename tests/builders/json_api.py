@@ -21,8 +21,8 @@ import urllib3
 from tests.builders.absent import absent
 from tests.builders.waiting import LIMIT_S
 from trimtab.actuator.kube.api import KubeApi
-from trimtab.clients.kubernetes.api import Api
-from trimtab.clients.kubernetes.connection import Connection, ConnectionSettings
+from trimtab.common.kubernetes.api import Api
+from trimtab.common.kubernetes.connection import Connection, ConnectionSettings
 
 Json = dict[str, Any]
 

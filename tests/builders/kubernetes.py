@@ -416,7 +416,7 @@ def snapshot_of(*objects: Json | Sequence[Json], numbers: Sequence[str] = (), ac
     """Build the `ClusterSnapshot` of these objects (lists are flattened); annotations `numbers` hold numbers;
     actuation : an `ActuationStatus`, None = none.
     """
-    from trimtab.clients.snapshots.objects import build_snapshot, decode_objects
+    from trimtab.common.objects import build_snapshot, decode_objects
 
     flat: list[Json] = []
     for obj in objects:

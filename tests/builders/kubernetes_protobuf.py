@@ -7,8 +7,8 @@ from typing import Any
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
-from trimtab.clients.kubernetes.envelope import MAGIC
-from trimtab.clients.kubernetes.registry import WATCHED
+from trimtab.common.kubernetes.envelope import MAGIC
+from trimtab.common.kubernetes.registry import WATCHED
 from trimtab.k8s.v1 import meta_pb2
 
 INLINED = ("volume_source", "persistent_volume_source")

@@ -9,12 +9,12 @@ from tests.builders import kubernetes as k8s
 from tests.builders.api_server import FakeApiServer
 from tests.builders.kubernetes_protobuf import encoded
 from tests.builders.waiting import LIMIT_S
-from trimtab.clients.kubernetes.api import Api
-from trimtab.clients.kubernetes.connection import Connection
-from trimtab.clients.kubernetes.registry import WATCHED
-from trimtab.clients.snapshots.live.cluster import LiveCluster
-from trimtab.clients.snapshots.live.reflector import ReflectorSettings
-from trimtab.clients.snapshots.live.relist_backoff import RelistBackoffSettings
+from trimtab.clients.live.cluster import LiveCluster
+from trimtab.clients.live.reflector import ReflectorSettings
+from trimtab.clients.live.relist_backoff import RelistBackoffSettings
+from trimtab.common.kubernetes.api import Api
+from trimtab.common.kubernetes.connection import Connection
+from trimtab.common.kubernetes.registry import WATCHED
 
 QUICK = ReflectorSettings(page_limit=3, watch_timeout_s=30, backoff=RelistBackoffSettings(0.01, 0.05))
 

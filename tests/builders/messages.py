@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from trimtab.clients.recording import RecordingWriter
+from trimtab.common.recording import RecordingWriter
 from trimtab.planner.snapshot.columns import Snapshot
 from trimtab.planner.snapshot.decode import canonicalize, parse_snapshot
 from trimtab.v1.recording_pb2 import RecordingHeader

@@ -7,11 +7,11 @@ import pytest
 
 from tests.builders.contract_page import errors
 from tests.builders.waiting import LIMIT_S
-from trimtab.clients.rpc.client import invoke
-from trimtab.clients.rpc.errors import TrimtabError
-from trimtab.clients.rpc.retries import RetryPolicy
-from trimtab.clients.rpc.server import Registration, Shell
-from trimtab.clients.rpc.telemetry import start_telemetry
+from trimtab.common.rpc.client import invoke
+from trimtab.common.rpc.errors import TrimtabError
+from trimtab.common.rpc.retries import RetryPolicy
+from trimtab.common.rpc.server import Registration, Shell
+from trimtab.common.rpc.telemetry import start_telemetry
 from trimtab.planner.process import SERVICE
 from trimtab.planner.service.request_handler import RequestHandler
 from trimtab.planner.service.servicer import PlannerServicer

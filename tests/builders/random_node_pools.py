@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.builders import karpenter as kp
 from tests.builders.random_pod_specs import CREATED, Draw
-from trimtab.clients.snapshots.objects.karpenter.offers import MachineOffer, OfferKey
+from trimtab.common.objects.karpenter.offers import MachineOffer, OfferKey
 
 Json = dict[str, Any]
 POOLS = ("default", "web.a-b", "gone")

@@ -9,12 +9,12 @@ import grpc
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from tests.builders.waiting import LIMIT_S
-from trimtab.clients.kubernetes.kinds.nodes import NodeGroup
 from trimtab.clients.reference_loop.loop import Loop
 from trimtab.clients.reference_loop.planner_session import PlannerSession
 from trimtab.clients.reference_loop.rounds import RoundResult, RoundRunner, RoundSettings
-from trimtab.clients.rpc.errors import Reason, TrimtabError
-from trimtab.clients.snapshots.live.snapshot_update import Observation, SnapshotUpdate
+from trimtab.common.kubernetes.kinds.nodes import NodeGroup
+from trimtab.common.rpc.errors import Reason, TrimtabError
+from trimtab.common.watched.snapshot_update import Observation, SnapshotUpdate
 from trimtab.v1 import actuator_pb2, plan_pb2, planner_pb2, reason_pb2, snapshot_pb2
 
 

@@ -1,7 +1,7 @@
 """Node groups without nodes, of which others may take the place."""
 
 from tests.builders import kubernetes as k8s
-from trimtab.clients.snapshots.objects import build_snapshot, decode_objects
+from trimtab.common.objects import build_snapshot, decode_objects
 from trimtab.v1 import snapshot_pb2
 
 

@@ -6,7 +6,7 @@ from tests.builders.actuator import Stage, place
 from tests.builders.kubernetes import Json, daemon_set, node, node_group, pdb, pods_of, replica_set
 from trimtab.actuator.tracker.admission import digest_of
 from trimtab.actuator.tracker.replacement_states import WaveStage
-from trimtab.clients.kubernetes.names import SOFT_TAINT_KEY
+from trimtab.common.kubernetes.names import SOFT_TAINT_KEY
 from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2
 
 BIG = ("big-0", "big-1", "big-2")

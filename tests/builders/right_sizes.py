@@ -10,8 +10,8 @@ from trimtab.clients.cli.planners import PlannerAccess
 from trimtab.clients.cli.rightsize.empty_cluster import empty_cluster
 from trimtab.clients.cli.rightsize.machines import MachineChoice, Profile
 from trimtab.clients.cli.rightsize.sizing import Sizer, Sizing, SizingLimits
-from trimtab.clients.snapshots.objects import build_snapshot, decode_objects
-from trimtab.clients.snapshots.objects.karpenter.offers import MachineOffer, OfferKey, labels_of
+from trimtab.common.objects import build_snapshot, decode_objects
+from trimtab.common.objects.karpenter.offers import MachineOffer, OfferKey, labels_of
 
 GIB = 1 << 30
 NOW = Timestamp(seconds=1_800_000_000)

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from trimtab.clients.cli.certificates.authority import Authority, Issued
-from trimtab.clients.rpc.channel_security import ChannelSecurity
-from trimtab.clients.rpc.port_security import PortSecurity
+from trimtab.common.rpc.channel_security import ChannelSecurity
+from trimtab.common.rpc.port_security import PortSecurity
 
 HOSTS = ("localhost", "127.0.0.1")
 

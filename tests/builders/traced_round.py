@@ -43,10 +43,10 @@ def make_a_round() -> list[dict[str, Any]]:
     from trimtab.clients.actuator_client import ActuatorClient
     from trimtab.clients.reference_loop.planner_session import GrpcLink, PlannerSession
     from trimtab.clients.reference_loop.rounds import RoundRunner, RoundSettings
-    from trimtab.clients.rpc.server import Registration, Shell
-    from trimtab.clients.rpc.telemetry import Telemetry
     from trimtab.clients.simulation.cloud.provider import MemoryCloud
     from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
+    from trimtab.common.rpc.server import Registration, Shell
+    from trimtab.common.rpc.telemetry import Telemetry
     from trimtab.v1.actuator_pb2_grpc import add_ActuatorServicer_to_server
 
     cluster = SimulatedCluster(small_cluster(), None, DELAYS)

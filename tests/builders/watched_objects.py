@@ -4,12 +4,12 @@ import json
 from typing import Any
 
 from tests.builders.kubernetes_protobuf import encoded
-from trimtab.clients.kubernetes.kinds.nodes import NodeGroup
-from trimtab.clients.kubernetes.registry import WATCHED, registered_kind
-from trimtab.clients.snapshots.live.snapshots import SnapshotMaker
-from trimtab.clients.snapshots.live.watched_objects import WatchedObjects
-from trimtab.clients.snapshots.objects import build_snapshot, decode_objects
-from trimtab.clients.snapshots.objects.build import Actuation
+from trimtab.common.kubernetes.kinds.nodes import NodeGroup
+from trimtab.common.kubernetes.registry import WATCHED, registered_kind
+from trimtab.common.objects import build_snapshot, decode_objects
+from trimtab.common.objects.build import Actuation
+from trimtab.common.watched.snapshot_maker import SnapshotMaker
+from trimtab.common.watched.watched_objects import WatchedObjects
 
 Json = dict[str, Any]
 

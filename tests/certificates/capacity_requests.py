@@ -13,7 +13,7 @@ from tests.certificates.cluster import Pod
 from tests.certificates.growth_limits import Limits
 from tests.certificates.new_nodes import is_ready
 from tests.certificates.scheduling import BY_OTHERS, PREDICATES, Placement
-from trimtab.clients.snapshots.deltas.renumbering import NewIndices, renumber
+from trimtab.common.deltas.renumbering import NewIndices, renumber
 from trimtab.v1 import plan_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 

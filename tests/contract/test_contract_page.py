@@ -9,8 +9,8 @@ import pytest
 
 from tests.builders.contract_page import PAGE, errors, table
 from trimtab.clients import planner_client
-from trimtab.clients.rpc.errors import Reason
-from trimtab.clients.rpc.server import ServerSettings
+from trimtab.common.rpc.errors import Reason
+from trimtab.common.rpc.server import ServerSettings
 from trimtab.planner import process
 from trimtab.planner.decisions import requests
 from trimtab.planner.service import streams
@@ -19,7 +19,7 @@ from trimtab.planner.snapshot import checks
 from trimtab.v1 import reason_pb2
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = ("planner", "actuator", "clients/rpc")
+SOURCES = ("planner", "actuator", "common/rpc")
 
 
 def test_each_reason_has_exactly_one_row_that_says_when_it_is_sent_and_what_to_do() -> None:

@@ -61,7 +61,7 @@ def from_source(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def crowded(tmp_path: Path) -> Path:
     """Return a working directory whose folders are named as parts of the project are."""
-    for name in ("planner", "actuator", "clients", "protos", "tests"):
+    for name in ("planner", "actuator", "clients", "common", "protos", "tests"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text(FOREIGN)
         (tmp_path / name / "__main__.py").write_text(FOREIGN)
@@ -76,7 +76,7 @@ def test_the_wheel_has_one_import_root(installed: Path) -> None:
 def test_the_wheel_has_every_module_and_data_file_of_the_repository(installed: Path) -> None:
     expected = {
         Path(*(() if folder == "protos/trimtab" else (folder,)), path.relative_to(ROOT / folder))
-        for folder in ("planner", "actuator", "clients", "protos/trimtab")
+        for folder in ("planner", "actuator", "clients", "common", "protos/trimtab")
         for path in (ROOT / folder).rglob("*")
         if path.is_file() and not {"__pycache__", "go"} & set(path.relative_to(ROOT).parts)
     }
@@ -166,7 +166,7 @@ def test_a_plain_installation_in_a_clean_environment_has_the_client_and_no_compi
         pytest.param(
             (
                 "-c",
-                "from trimtab.clients.snapshots.objects import read_files;"
+                "from trimtab.common.objects import read_files;"
                 "from trimtab.clients.planner_client import PlannerClient",
             ),
             id="the client",

@@ -13,8 +13,8 @@ from typing import Any, Protocol, TypeVar
 
 from tests.e2e.control_plane.control_plane import ControlPlane
 from trimtab.clients.actuator_client import ActuatorClient
-from trimtab.clients.rpc.errors import TrimtabError
-from trimtab.clients.rpc.retries import RetryPolicy
+from trimtab.common.rpc.errors import TrimtabError
+from trimtab.common.rpc.retries import RetryPolicy
 from trimtab.v1 import actuator_pb2
 
 Json = dict[str, Any]

@@ -16,8 +16,8 @@ from tests.e2e.control_plane.control_plane import ControlPlane
 from trimtab.actuator.cloud.clusterapi.objects import CAPACITY, MAX_SIZE, MIN_SIZE
 from trimtab.actuator.kube.api import Call, KubeApi
 from trimtab.actuator.kube.cluster import ConflictError, NotFoundError
-from trimtab.clients.kubernetes.api import MERGE_PATCH
-from trimtab.clients.kubernetes.kinds.cluster_api import DELETE_MACHINE
+from trimtab.common.kubernetes.api import MERGE_PATCH
+from trimtab.common.kubernetes.kinds.cluster_api import DELETE_MACHINE
 
 Json = dict[str, Any]
 GROUP_OF = {"machinesets": "cluster.x-k8s.io/set-name", "machinepools": "cluster.x-k8s.io/pool-name"}

@@ -24,7 +24,7 @@ from tests.e2e.fork_server import ForkedProcess, ForkServer
 from trimtab.actuator.kube.api import Call, KubeApi
 from trimtab.actuator.kube.cluster import ConflictError, NotFoundError
 from trimtab.clients.actuator_client import ActuatorClient
-from trimtab.clients.rpc.errors import TrimtabError
+from trimtab.common.rpc.errors import TrimtabError
 from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2
 
 DRAINED, STUCK, EMPTY, STAYING = (1, 2, 3), 4, 5, (6, 7)

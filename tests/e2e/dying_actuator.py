@@ -20,8 +20,8 @@ from trimtab.actuator.__main__ import main
 from trimtab.actuator.store.journal import Journal
 from trimtab.actuator.store.records import Record
 from trimtab.actuator.store.sql import SqlStore
-from trimtab.clients.kubernetes.api import Api
-from trimtab.clients.kubernetes.connection import ApiRequest
+from trimtab.common.kubernetes.api import Api
+from trimtab.common.kubernetes.connection import ApiRequest
 
 # Everything that a child needs is imported before the fork.
 PRELOADED = (trimtab.actuator.cloud.kwok.cloud, kubernetes.config)

@@ -11,8 +11,8 @@ from google.protobuf import json_format
 from tests.e2e.actuator_process import listed
 from tests.e2e.control_plane.control_plane import ControlPlane
 from trimtab.clients.cli.planners import PlannerAccess
-from trimtab.clients.kubernetes.registry import EXPORTED_KINDS
-from trimtab.clients.snapshots.objects import build_snapshot, decode_objects
+from trimtab.common.kubernetes.registry import EXPORTED_KINDS
+from trimtab.common.objects import build_snapshot, decode_objects
 from trimtab.v1 import plan_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from trimtab.clients.reference_loop.planner_session import GrpcLink
-from trimtab.clients.rpc.channel_security import ChannelSecurity
+from trimtab.common.rpc.channel_security import ChannelSecurity
 
 
 @contextmanager

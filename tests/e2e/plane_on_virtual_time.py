@@ -23,10 +23,7 @@ from trimtab.actuator.cloud.kwok.settings import KwokSettings
 from trimtab.actuator.kube.api import Call, KubeApi, connect
 from trimtab.actuator.kube.live import KubeCluster
 from trimtab.clients.cli.planners import open_link
-from trimtab.clients.kubernetes.api import Api
-from trimtab.clients.kubernetes.connection import ConnectionSettings, connect_cluster
-from trimtab.clients.kubernetes.quantities import counted_amount
-from trimtab.clients.kubernetes.selectors import selects
+from trimtab.clients.live.cluster import LiveCluster
 from trimtab.clients.reference_loop.planner_session import PlannerSession
 from trimtab.clients.reference_loop.rounds import RoundResult, RoundRunner, RoundSettings
 from trimtab.clients.simulation import ClusterSimulation
@@ -35,9 +32,12 @@ from trimtab.clients.simulation.local_actuator import LocalActuator
 from trimtab.clients.simulation.objects import budget, controller, node_group
 from trimtab.clients.simulation.scenario import Scenario
 from trimtab.clients.simulation.virtual_time import VirtualTime
-from trimtab.clients.snapshots.live.cluster import LiveCluster
-from trimtab.clients.snapshots.objects import decode_objects
-from trimtab.clients.snapshots.objects.pod_rows import FLAG_READY, FLAG_UNSCHEDULABLE
+from trimtab.common.kubernetes.api import Api
+from trimtab.common.kubernetes.connection import ConnectionSettings, connect_cluster
+from trimtab.common.kubernetes.quantities import counted_amount
+from trimtab.common.kubernetes.selectors import selects
+from trimtab.common.objects import decode_objects
+from trimtab.common.objects.pod_rows import FLAG_READY, FLAG_UNSCHEDULABLE
 from trimtab.v1 import plan_pb2
 
 Json = dict[str, Any]

@@ -14,12 +14,12 @@ from tests.e2e.actuator_process import command, running, serving, until
 from tests.e2e.control_plane.control_plane import ControlPlane
 from trimtab.clients.actuator_client import ActuatorClient
 from trimtab.clients.cli.planners import open_link
-from trimtab.clients.kubernetes.api import Api
-from trimtab.clients.kubernetes.connection import ConnectionSettings, connect_cluster
+from trimtab.clients.live.cluster import LiveCluster
 from trimtab.clients.reference_loop.planner_session import PlannerSession
 from trimtab.clients.reference_loop.rounds import RoundResult, RoundRunner, RoundSettings
-from trimtab.clients.snapshots.live.cluster import LiveCluster
-from trimtab.clients.snapshots.objects import decode_objects
+from trimtab.common.kubernetes.api import Api
+from trimtab.common.kubernetes.connection import ConnectionSettings, connect_cluster
+from trimtab.common.objects import decode_objects
 
 SLOW_S = 120.0
 

@@ -14,7 +14,7 @@ from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries
 from tests.e2e.stages import write_stages
 from tests.e2e.two_actuators import TO_DRAIN, check, fill, leads, shared_store, start, to_drain, wait_for_the_end
 from trimtab.clients.actuator_client import ActuatorClient
-from trimtab.clients.rpc.errors import TrimtabError
+from trimtab.common.rpc.errors import TrimtabError
 
 pytestmark = pytest.mark.e2e
 

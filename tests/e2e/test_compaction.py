@@ -12,10 +12,10 @@ import pytest
 
 from tests.e2e.actuator_process import apply, until
 from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries
-from trimtab.clients.kubernetes.api import Api
-from trimtab.clients.kubernetes.connection import ConnectionSettings, connect_cluster
-from trimtab.clients.kubernetes.registry import WATCHED
-from trimtab.clients.snapshots.live.reflector import Reflector, ReflectorSettings
+from trimtab.clients.live.reflector import Reflector, ReflectorSettings
+from trimtab.common.kubernetes.api import Api
+from trimtab.common.kubernetes.connection import ConnectionSettings, connect_cluster
+from trimtab.common.kubernetes.registry import WATCHED
 
 pytestmark = pytest.mark.e2e
 

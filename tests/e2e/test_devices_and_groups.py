@@ -14,14 +14,14 @@ from tests.builders import pod_group_objects as gangs
 from tests.e2e import workloads
 from tests.e2e.actuator_process import apply, listed, until
 from tests.e2e.control_plane.control_plane import DEVICE_GATES, GANG_GATES, SERVED, ControlPlane, cached_binaries
-from trimtab.clients.kubernetes.api import Api
-from trimtab.clients.kubernetes.connection import ConnectionSettings, connect_cluster
-from trimtab.clients.kubernetes.registry import EXPORTED_KINDS
-from trimtab.clients.recording import RecordingReader, RecordingWriter
-from trimtab.clients.snapshots.deltas import Application
-from trimtab.clients.snapshots.live.cluster import LiveCluster
-from trimtab.clients.snapshots.live.single_read import read_once
-from trimtab.clients.snapshots.objects import build_snapshot, read_objects
+from trimtab.clients.live.cluster import LiveCluster
+from trimtab.clients.live.single_read import read_once
+from trimtab.common.deltas import Application
+from trimtab.common.kubernetes.api import Api
+from trimtab.common.kubernetes.connection import ConnectionSettings, connect_cluster
+from trimtab.common.kubernetes.registry import EXPORTED_KINDS
+from trimtab.common.objects import build_snapshot, read_objects
+from trimtab.common.recording import RecordingReader, RecordingWriter
 from trimtab.v1 import recording_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 

@@ -13,11 +13,11 @@ from tests.e2e import workloads
 from tests.e2e.actuator_process import command, listed, running, serving, until
 from tests.e2e.control_plane.control_plane import ControlPlane
 from trimtab.actuator.cloud.kwok.groups import CAPACITY_ANNOTATION
-from trimtab.clients.kubernetes.names import HARD_TAINT_KEY
-from trimtab.clients.rpc.channel_security import ChannelSecurity
-from trimtab.clients.rpc.client import connect
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2_grpc as pb_grpc
+from trimtab.common.kubernetes.names import HARD_TAINT_KEY
+from trimtab.common.rpc.channel_security import ChannelSecurity
+from trimtab.common.rpc.client import connect
 
 pytestmark = pytest.mark.e2e
 

@@ -18,8 +18,8 @@ from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries
 from trimtab.clients.cli.plan import CommandOptions
 from trimtab.clients.cli.top.command import TopOptions, _feed
 from trimtab.clients.cli.top.feed import Picture
-from trimtab.clients.kubernetes.registry import EXPORTED_KINDS
-from trimtab.clients.snapshots.live.single_read import list_rules
+from trimtab.clients.live.single_read import list_rules
+from trimtab.common.kubernetes.registry import EXPORTED_KINDS
 
 pytestmark = pytest.mark.e2e
 

@@ -13,9 +13,9 @@ from tests.builders import kubernetes as k8s
 from tests.e2e.control_plane.control_plane import ControlPlane, free_ports
 from tests.e2e.loop_processes import planner_at, process, until
 from tests.e2e.workloads import kwok_node, workload
-from trimtab.clients.kubernetes.signals.cluster_autoscaler import SCALE_DOWN_DISABLED
-from trimtab.clients.kubernetes.signals.ours import STEERED
 from trimtab.clients.steering.writer import FIELD_MANAGER
+from trimtab.common.kubernetes.signals.cluster_autoscaler import SCALE_DOWN_DISABLED
+from trimtab.common.kubernetes.signals.ours import STEERED
 
 pytestmark = pytest.mark.e2e
 

@@ -10,12 +10,12 @@ from tests.builders.tls import OwnCa, make_ca
 from tests.e2e.actuator_process import until
 from tests.e2e.control_plane.control_plane import ControlPlane
 from trimtab.clients.actuator_client import ActuatorClient
-from trimtab.clients.kubernetes.token_review import GRANTED_S, REFUSED_S, TokenReviewer, open_reviewer
-from trimtab.clients.rpc.access import Access
-from trimtab.clients.rpc.access_policy import read_policy
-from trimtab.clients.rpc.errors import TrimtabError
-from trimtab.clients.rpc.retries import RetryPolicy
-from trimtab.clients.rpc.server import Registration, ServerSettings, Shell
+from trimtab.common.kubernetes.token_review import GRANTED_S, REFUSED_S, TokenReviewer, open_reviewer
+from trimtab.common.rpc.access import Access
+from trimtab.common.rpc.access_policy import read_policy
+from trimtab.common.rpc.errors import TrimtabError
+from trimtab.common.rpc.retries import RetryPolicy
+from trimtab.common.rpc.server import Registration, ServerSettings, Shell
 from trimtab.v1 import actuator_pb2, actuator_pb2_grpc
 
 pytestmark = pytest.mark.e2e

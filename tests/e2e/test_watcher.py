@@ -14,14 +14,14 @@ from tests.builders import kubernetes as k8s
 from tests.builders.expanded_snapshot import Tables, applied, expand
 from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries
 from tests.e2e.workloads import kwok_node, workload
-from trimtab.clients.kubernetes.api import Api
-from trimtab.clients.kubernetes.connection import ConnectionSettings, connect_cluster
-from trimtab.clients.kubernetes.errors import KubernetesError, MissingPermissionError
-from trimtab.clients.kubernetes.object_errors import InvalidInputError
-from trimtab.clients.kubernetes.registry import WATCHED
-from trimtab.clients.snapshots.live.cluster import LiveCluster
-from trimtab.clients.snapshots.live.reflector import ReflectorSettings
-from trimtab.clients.snapshots.objects import build_snapshot, decode_objects
+from trimtab.clients.live.cluster import LiveCluster
+from trimtab.clients.live.reflector import ReflectorSettings
+from trimtab.common.kubernetes.api import Api
+from trimtab.common.kubernetes.connection import ConnectionSettings, connect_cluster
+from trimtab.common.kubernetes.errors import KubernetesError, MissingPermissionError
+from trimtab.common.kubernetes.object_errors import InvalidInputError
+from trimtab.common.kubernetes.registry import WATCHED
+from trimtab.common.objects import build_snapshot, decode_objects
 from trimtab.v1 import snapshot_pb2 as pb
 
 pytestmark = pytest.mark.e2e

@@ -18,9 +18,9 @@ from tests.builders.kubernetes import node_group, snapshot_of
 from trimtab.actuator.cloud.provider import NodeGroupView
 from trimtab.actuator.service.external.orders import ExternalOrders
 from trimtab.actuator.service.external.servicer import MAX_ANSWER_BYTES, ExternalServicer
-from trimtab.clients.rpc.errors import ServiceError
 from trimtab.clusterautoscaler import expander_pb2
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
+from trimtab.common.rpc.errors import ServiceError
 from trimtab.planner.expander.clusters import LastPlans
 from trimtab.planner.expander.servicer import ExpanderServicer
 from trimtab.planner.service.request_memory import RequestMemory

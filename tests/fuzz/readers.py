@@ -12,9 +12,9 @@ from google.protobuf.message import DecodeError, Message
 
 from tests.fuzz.external_calls import best_options_seeds, calls_type, external_seeds, read_best_options, read_calls
 from tests.fuzz.targets import BASE, DELTA, SNAPSHOT, asking, check_state, planned
-from trimtab.clients.rpc.access_policy import read_policy
-from trimtab.clients.rpc.errors import ServiceError
 from trimtab.clusterautoscaler import expander_pb2
+from trimtab.common.rpc.access_policy import read_policy
+from trimtab.common.rpc.errors import ServiceError
 from trimtab.planner.decisions.requests import DecisionUnavailableError, RequestError, check_decisions, check_request
 from trimtab.planner.decisions.table import TABLE
 from trimtab.planner.expander.clusters import ClusterPlan

@@ -16,7 +16,7 @@ from opentelemetry.metrics import NoOpMeterProvider
 from tests.fuzz.external_calls import best_options_seeds, external_seeds, read_best_options, read_calls
 from tests.fuzz.mutations import damaged, with_extremes
 from tests.fuzz.shapes import SHAPES
-from trimtab.clients.rpc.errors import ServiceError
+from trimtab.common.rpc.errors import ServiceError
 from trimtab.planner.decisions.table import TABLE, codes
 from trimtab.planner.placement.hints import PodGroups, group_pods
 from trimtab.planner.scale_down.state import recall

@@ -18,7 +18,7 @@ from google.protobuf.json_format import ParseDict
 from tests.builders.scale_down import scale_down_request
 from tests.certificates.scale_down import offences
 from tests.parity.eviction_api import refused
-from trimtab.clients.snapshots.objects import build_snapshot, decode_objects
+from trimtab.common.objects import build_snapshot, decode_objects
 from trimtab.planner.scale_down.decision import decide_scale_down
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2, reason_pb2

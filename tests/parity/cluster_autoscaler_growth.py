@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from google.protobuf.json_format import ParseDict
 
 from tests.certificates.scale_up import offences
-from trimtab.clients.snapshots.objects import build_snapshot, decode_objects
+from trimtab.common.objects import build_snapshot, decode_objects
 from trimtab.planner.decisions.plan import plan
 from trimtab.planner.round.work import Work
 from trimtab.planner.snapshot.decode import canonicalize

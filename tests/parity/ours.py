@@ -13,7 +13,7 @@ import numpy as np
 
 from tests.builders.messages import decode_snapshot
 from tests.parity.agreement import Verdict
-from trimtab.clients.snapshots.objects import InvalidInputError, build_snapshot, decode_objects
+from trimtab.common.objects import InvalidInputError, build_snapshot, decode_objects
 from trimtab.planner.decisions.fit import check_fit
 from trimtab.planner.decisions.simulations import simulation_settings
 from trimtab.planner.predicates.topologies import HOSTNAME

@@ -25,11 +25,11 @@ from trimtab.actuator.service.app import Actuator
 from trimtab.actuator.service.external.servicer import SERVICE as PROVIDER
 from trimtab.actuator.service.external.servicer import external_registration
 from trimtab.actuator.store.memory import MemoryStore
-from trimtab.clients.rpc.client import connect
-from trimtab.clients.rpc.server import Registration, ServerSettings, Shell
 from trimtab.clusterautoscaler import expander_pb2 as ca
 from trimtab.clusterautoscaler import expander_pb2_grpc
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
+from trimtab.common.rpc.client import connect
+from trimtab.common.rpc.server import Registration, ServerSettings, Shell
 from trimtab.k8s.v1 import core_pb2
 from trimtab.planner.expander.clusters import LastPlans
 from trimtab.planner.expander.servicer import SERVICE as EXPANDER

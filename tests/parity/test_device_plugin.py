@@ -11,7 +11,7 @@ import yaml
 from tests.builders import device_objects as dra
 from tests.builders import kubernetes as k8s
 from tests.builders import pod_group_objects as groups
-from trimtab.clients.kubernetes.quantities import NANO
+from trimtab.common.kubernetes.quantities import NANO
 from trimtab.planner.decisions.fit import check_fit
 from trimtab.planner.device_amounts.cluster_allocator import ClusterAllocator
 from trimtab.planner.device_amounts.cluster_devices import allocated_devices

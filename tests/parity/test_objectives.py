@@ -10,7 +10,7 @@ from tests.builders.scale_down import scale_down_request
 from tests.parity.cluster_autoscaler_answers import UNLIMITED, recorded, settings_of
 from tests.parity.cluster_autoscaler_growth import ours, price
 from tests.parity.cluster_autoscaler_growth import recorded as recorded_growth
-from trimtab.clients.snapshots.objects import build_snapshot, decode_objects
+from trimtab.common.objects import build_snapshot, decode_objects
 from trimtab.planner.scale_down.decision import decide_scale_down
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2

@@ -16,7 +16,7 @@ from tests.builders.notes import Note
 from tests.builders.scale_down import NOW_S, scale_down_request
 from tests.parity.cluster_autoscaler_answers import UNLIMITED, lasting, recorded, settings_of
 from trimtab.clients.cluster_generator import ClusterShape, generate, write_list
-from trimtab.clients.snapshots.objects import build_snapshot, decode_objects, read_files
+from trimtab.common.objects import build_snapshot, decode_objects, read_files
 from trimtab.planner.scale_down.decision import decide_scale_down
 from trimtab.planner.scale_down.search import drain_sets, portfolio
 from trimtab.planner.snapshot.decode import canonicalize

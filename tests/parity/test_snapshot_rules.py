@@ -10,7 +10,7 @@ from tests.parity.agreement import disagreement
 from tests.parity.known_differences import KNOWN
 from tests.parity.recordings import NASTY, SETS, Recorded, nasty, objects, recorded, refusals, valid_part
 from tests.parity.snapshot_rules import RuledCluster
-from trimtab.clients.snapshots.objects import build_snapshot, decode_objects
+from trimtab.common.objects import build_snapshot, decode_objects
 
 EVERY = 1 if ALL else 10
 """One document of so many, of each set: all of them are for the planner, which is quicker."""

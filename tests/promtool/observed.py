@@ -33,7 +33,7 @@ from tests.soak.callers import Answers, call_until
 from tests.soak.planner_calls import PlannerCalls
 from trimtab.clients.cli.demo.services import actuator, planner
 from trimtab.clients.cluster_generator import ClusterShape, generate, write_list
-from trimtab.clients.snapshots.objects import read_files
+from trimtab.common.objects import read_files
 
 NODES, PODS = 60, 900
 EVERY_S = 5

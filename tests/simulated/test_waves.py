@@ -7,8 +7,8 @@ import pytest
 
 from tests.builders.after_burst import after_burst, patient
 from trimtab.clients.cli.simulate.command import built_in
-from trimtab.clients.kubernetes.names import SOFT_TAINT_KEY
 from trimtab.clients.simulation import ClusterSimulation
+from trimtab.common.kubernetes.names import SOFT_TAINT_KEY
 from trimtab.v1 import plan_pb2
 
 SMALL = after_burst(10, disruptions=3, nodes=9, duration="20m")

@@ -18,7 +18,7 @@ from tests.soak.growth import Sample, ends, grown, sample
 from tests.soak.planner_calls import PlannerCalls
 from trimtab.clients.cli.demo.services import actuator, planner
 from trimtab.clients.cluster_generator import ClusterShape, generate, write_list
-from trimtab.clients.snapshots.objects import read_files
+from trimtab.common.objects import read_files
 
 PLANNED = ClusterShape(nodes=500, pods=10_000)
 ACTED_ON = ClusterShape(nodes=60, pods=900)

@@ -8,8 +8,8 @@ from typing import Any, Final
 from tests.fuzz.mutations import damaged
 from tests.soak.callers import break_connection
 from trimtab.clients.actuator_client import ActuatorClient
-from trimtab.clients.rpc.client import connect
-from trimtab.clients.rpc.retries import RetryPolicy
+from trimtab.common.rpc.client import connect
+from trimtab.common.rpc.retries import RetryPolicy
 from trimtab.v1 import actuator_pb2, plan_pb2
 
 TIMEOUT_S: Final = 120.0

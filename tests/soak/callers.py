@@ -12,8 +12,8 @@ from typing import Final, Protocol
 
 import grpc
 
-from trimtab.clients.rpc.addresses import split_address
-from trimtab.clients.rpc.errors import TrimtabError
+from trimtab.common.rpc.addresses import split_address
+from trimtab.common.rpc.errors import TrimtabError
 
 PAUSE_S: Final = 0.1
 """Pause between two calls of a caller, which leaves time for others."""

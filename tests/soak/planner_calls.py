@@ -10,8 +10,8 @@ import grpc
 from tests.fuzz.mutations import damaged, flipped
 from tests.soak.callers import break_connection
 from trimtab.clients.planner_client import PlannerClient
-from trimtab.clients.rpc.client import connect
-from trimtab.clients.rpc.retries import RetryPolicy
+from trimtab.common.rpc.client import connect
+from trimtab.common.rpc.retries import RetryPolicy
 from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc, snapshot_pb2
 
 NOW_S: Final = 1_770_000_000

@@ -14,10 +14,10 @@ from tests.builders.kubernetes import Json, pod
 from trimtab.actuator.cloud.externalgrpc.cloud import ExternalCloud
 from trimtab.actuator.kube.cluster import TaintView
 from trimtab.actuator.service.external.orders import ExternalOrders, NodeToDelete
-from trimtab.clients.kubernetes.names import HARD_TAINT_KEY
-from trimtab.clients.rpc.errors import ServiceError
 from trimtab.clients.simulation.cluster.pods import SimulatedPod
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
+from trimtab.common.kubernetes.names import HARD_TAINT_KEY
+from trimtab.common.rpc.errors import ServiceError
 
 NAME, PROVIDER_ID = "n6", "test://n6"
 ORDER = NodeToDelete(NAME, PROVIDER_ID)

@@ -16,10 +16,10 @@ from trimtab.actuator.service.external.orders import ExternalOrders, NodeToDelet
 from trimtab.actuator.service.external.servicer import ExternalServicer
 from trimtab.actuator.tracker.events import Event, TimeNoted
 from trimtab.actuator.tracker.states import HOUR_MS, Retention
-from trimtab.clients.kubernetes.names import HARD_TAINT_KEY
-from trimtab.clients.rpc.access_policy import DeletionRules
-from trimtab.clients.rpc.errors import ServiceError
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
+from trimtab.common.kubernetes.names import HARD_TAINT_KEY
+from trimtab.common.rpc.access_policy import DeletionRules
+from trimtab.common.rpc.errors import ServiceError
 from trimtab.v1 import actuator_pb2, plan_pb2
 
 NODES = [f"n{number}" for number in range(14)]

@@ -28,8 +28,8 @@ from trimtab.actuator.node_groups.activity_watcher import ActivityWatcher
 from trimtab.actuator.node_groups.reconciler import NodeGroupReconciler
 from trimtab.actuator.node_groups.settings import GroupSettings
 from trimtab.actuator.settings import DeleteSettings
-from trimtab.clients.rpc.errors import ServiceError
-from trimtab.clients.rpc.retries import attempts
+from trimtab.common.rpc.errors import ServiceError
+from trimtab.common.rpc.retries import attempts
 from trimtab.v1 import actuator_pb2, plan_pb2
 
 WANTED_SIZE, PROVISION_S, STEP_S, END_S, SLOW_S, POLL_S = 6, 100.0, 30.0, 420.0, 45.0, 5.0

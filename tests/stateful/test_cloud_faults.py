@@ -32,8 +32,8 @@ from trimtab.actuator.cloud.externalgrpc.cloud import ExternalCloud
 from trimtab.actuator.cloud.provider import CloudError, CloudProvider, InstanceState
 from trimtab.actuator.kube.cluster import ClusterError
 from trimtab.actuator.node_groups.activity_watcher import ActivityWatcher
-from trimtab.clients.rpc.errors import ServiceError
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
+from trimtab.common.rpc.errors import ServiceError
 
 DELETED, LOST = ("n0", "n1"), "n3"
 WANTED_SIZE = 8

@@ -11,8 +11,8 @@ import pytest
 from tests.builders.actuator import DELAYS, SETTINGS, START_S, Crash, Stage, small_cluster
 from tests.builders.tiers import ALL_DEATHS
 from trimtab.actuator.cloud.provider import CloudError, CloudRefusedError
-from trimtab.clients.rpc.errors import ServiceError
 from trimtab.clients.simulation.cluster.faults import Fault
+from trimtab.common.rpc.errors import ServiceError
 from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2, snapshot_pb2
 
 GROWTH = actuator_pb2.ScaleUpRequest(

@@ -18,9 +18,9 @@ from tests.stateful.replaced_loops import ReplacedCluster, leaving_of
 from trimtab.clients.in_process_planner import InProcessLink
 from trimtab.clients.reference_loop.planner_session import PlannerSession
 from trimtab.clients.reference_loop.replacing import note_outcomes
-from trimtab.clients.snapshots.deltas.difference import difference
-from trimtab.clients.snapshots.deltas.interning import InternedSnapshot, Interner
-from trimtab.clients.snapshots.live.snapshot_update import SnapshotUpdate
+from trimtab.common.deltas.difference import difference
+from trimtab.common.deltas.interning import InternedSnapshot, Interner
+from trimtab.common.watched.snapshot_update import SnapshotUpdate
 from trimtab.v1 import actuator_pb2, plan_pb2, snapshot_pb2
 
 LOOPS = 10

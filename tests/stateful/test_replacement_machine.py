@@ -21,8 +21,8 @@ from tests.stateful.stage_machines import StageMachine
 from trimtab.actuator.cloud.provider import CloudError, CloudRefusedError
 from trimtab.actuator.kube.cluster import ClusterError, RefusedError
 from trimtab.actuator.tracker.replacement_states import FINAL_STAGES, LeavingState, NewNodeState, WaveStage
-from trimtab.clients.rpc.errors import ServiceError
 from trimtab.clients.simulation.cluster.faults import Fault
+from trimtab.common.rpc.errors import ServiceError
 from trimtab.v1 import actuator_pb2
 
 FAULTS = {

@@ -25,9 +25,9 @@ from trimtab.actuator.kube.cluster import (
     TooManyRequestsError,
 )
 from trimtab.actuator.kube.live import KubeCluster
-from trimtab.clients.kubernetes.api import Api
-from trimtab.clients.kubernetes.connection import ApiRequest
 from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
+from trimtab.common.kubernetes.api import Api
+from trimtab.common.kubernetes.connection import ApiRequest
 
 Json = dict[str, Any]
 # Small, so that lists have several pages.

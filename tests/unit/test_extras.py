@@ -17,9 +17,9 @@ import pytest
 
 from tests.builders import kubernetes as k8s
 from tests.builders.forked import Programs, programs
-from trimtab.clients.recording import RecordingWriter
-from trimtab.clients.rpc.extras import EXTRAS
-from trimtab.clients.snapshots.objects import build_snapshot, decode_objects
+from trimtab.common.objects import build_snapshot, decode_objects
+from trimtab.common.recording import RecordingWriter
+from trimtab.common.rpc.extras import EXTRAS
 from trimtab.v1 import plan_pb2
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -84,7 +84,7 @@ def test_the_client_and_the_readers_of_files_need_no_extra_and_load_no_compiler(
     program = """
 import sys
 import trimtab.clients.actuator_client, trimtab.clients.planner_client
-import trimtab.clients.snapshots.objects, trimtab.clients.recording
+import trimtab.common.objects, trimtab.common.recording
 assert not {"numba", "llvmlite", "sqlalchemy", "typer"} & set(sys.modules)
 """
     environment = environment_with(tmp_path / "site")
@@ -156,6 +156,11 @@ def test_a_command_that_needs_no_live_cluster_runs(
         pytest.param("trimtab.clients.cli run --planner 127.0.0.1:9", "kubernetes", id="run"),
         pytest.param("trimtab.clients.cli load", "kubernetes", id="load"),
         pytest.param("trimtab.clients.cli record {new}", "kubernetes", id="record"),
+        pytest.param("trimtab.clients.cli status", "kubernetes", id="status"),
+        pytest.param("trimtab.clients.cli steer --planner 127.0.0.1:9", "kubernetes", id="steer"),
+        pytest.param("trimtab.clients.cli top", "kubernetes", id="top of a live cluster"),
+        pytest.param("trimtab.clients.cli plan --context c", "kubernetes", id="plan of a live cluster"),
+        pytest.param("trimtab.clients.cli certificates {state}", "certificates", id="certificates"),
         pytest.param("trimtab.planner --token-audience a", "kubernetes", id="tokens for the planner"),
         pytest.param("trimtab.clients.cli report {cluster} -o {new}", "report", id="report"),
         pytest.param("trimtab.clients.cli simulate {scenario} --dask tcp://127.0.0.1:9", "dask", id="dask"),
@@ -181,7 +186,7 @@ def test_a_command_names_the_extra_that_it_needs_in_one_line(
 def test_a_program_with_traces_of_its_own_can_call(environment: dict[str, str]) -> None:
     program = (
         "import grpc; from opentelemetry import trace; from opentelemetry.sdk.trace import TracerProvider;"
-        "from trimtab.clients.rpc.client import traced; trace.set_tracer_provider(TracerProvider());"
+        "from trimtab.common.rpc.client import traced; trace.set_tracer_provider(TracerProvider());"
         "channel = grpc.insecure_channel('127.0.0.1:9'); assert traced(channel) is channel"
     )
     done = subprocess.run(

@@ -21,7 +21,7 @@ from botocore.exceptions import (
 from botocore.parsers import ResponseParserError
 
 from trimtab.actuator.cloud.provider import CloudError, CloudRefusedError
-from trimtab.clients.rpc.retries import RetryPolicy, attempts, with_retries
+from trimtab.common.rpc.retries import RetryPolicy, attempts, with_retries
 
 # Errors with status 400 that pass. Source: AWS, "Common errors" of Auto Scaling and EC2.
 _PASSING: Final = frozenset(

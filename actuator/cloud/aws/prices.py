@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from trimtab.clients.documents.bounded_input import UnreadableTextError, read_text
-from trimtab.clients.documents.loading import DocumentError, load_document
+from trimtab.common.documents.bounded_input import UnreadableTextError, read_text
+from trimtab.common.documents.loading import DocumentError, load_document
 from trimtab.prices import MOST_PER_HOUR, is_price
 
 # What a price of a product must be of, as far as the product says so. Source: AWS, Price List of AmazonEC2.

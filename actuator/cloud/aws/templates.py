@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from trimtab.actuator.cloud.options import read_options
 from trimtab.actuator.cloud.provider import CloudNodeTemplate, GroupOptions, MachineType, Reservation
 from trimtab.actuator.kube.cluster import TaintView
-from trimtab.clients.kubernetes.signals import clouds, cluster_autoscaler, well_known
+from trimtab.common.kubernetes.signals import clouds, cluster_autoscaler, well_known
 
 TAGS: Final = cluster_autoscaler.AWS_TEMPLATE.key
 GPU_LABEL: Final = clouds.AWS_ACCELERATOR.key

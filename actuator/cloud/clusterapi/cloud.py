@@ -50,10 +50,10 @@ from trimtab.actuator.cloud.wiring import LiveCloud, LiveWiring, Opening
 from trimtab.actuator.kube.api import Call, KubeApi, connect
 from trimtab.actuator.kube.cluster import ClusterError, ConflictError, InvalidError, NotServedError, RefusedError
 from trimtab.actuator.kube.settings import KubeOptions
-from trimtab.clients.kubernetes.kinds.cluster_api import DELETE_MACHINE, Machine
-from trimtab.clients.kubernetes.permissions import require
-from trimtab.clients.kubernetes.registry import BY_KIND, User, rules_of
-from trimtab.clients.rpc.retries import attempts, with_retries
+from trimtab.common.kubernetes.kinds.cluster_api import DELETE_MACHINE, Machine
+from trimtab.common.kubernetes.permissions import require
+from trimtab.common.kubernetes.registry import BY_KIND, User, rules_of
+from trimtab.common.rpc.retries import attempts, with_retries
 
 log = structlog.get_logger("clusterapi")
 

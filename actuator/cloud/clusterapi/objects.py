@@ -21,8 +21,8 @@ from trimtab.actuator.cloud.provider import (
     Reservation,
 )
 from trimtab.actuator.kube.cluster import TaintView
-from trimtab.clients.kubernetes.kinds.cluster_api import Machine, MachineLabels, MachineStatus
-from trimtab.clients.kubernetes.signals import cluster_autoscaler, ours, well_known
+from trimtab.common.kubernetes.kinds.cluster_api import Machine, MachineLabels, MachineStatus
+from trimtab.common.kubernetes.signals import cluster_autoscaler, ours, well_known
 
 Json = dict[str, Any]
 KINDS: Final = ("MachineDeployment", "MachinePool")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from trimtab.clients.kubernetes.names import RULE, is_label
+from trimtab.common.kubernetes.names import RULE, is_label
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ import grpc
 import structlog
 
 from trimtab.actuator.cloud.provider import CloudError, CloudFailedError, CloudRefusedError
-from trimtab.clients.rpc.retries import ONCE, RetryPolicy, attempts, with_retries
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2_grpc as pb_grpc
+from trimtab.common.rpc.retries import ONCE, RetryPolicy, attempts, with_retries
 
 log = structlog.get_logger("externalgrpc")
 

@@ -17,8 +17,8 @@ from trimtab.actuator.cloud.provider import (
     Reservation,
 )
 from trimtab.actuator.kube.cluster import TaintView
-from trimtab.clients.kubernetes.signals import ours, well_known
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
+from trimtab.common.kubernetes.signals import ours, well_known
 from trimtab.k8s.v1 import core_pb2, meta_pb2
 
 # Names the group in templates: of a node that does not exist, only labels and annotations come back.

@@ -7,8 +7,8 @@ from typing import Annotated
 import grpc
 import typer
 
-from trimtab.clients.rpc.channel_security import ChannelSecurity
-from trimtab.clients.rpc.client import connect
+from trimtab.common.rpc.channel_security import ChannelSecurity
+from trimtab.common.rpc.client import connect
 
 
 @dataclass(frozen=True)

@@ -39,8 +39,8 @@ from trimtab.actuator.kube.objects import StoredNode
 from trimtab.actuator.kube.settings import KubeOptions
 from trimtab.actuator.settings import SettingError
 from trimtab.actuator.steady_time import SteadyTime
-from trimtab.clients.kubernetes.api import MERGE_PATCH
-from trimtab.clients.kubernetes.registry import BY_KIND, User, rules_of
+from trimtab.common.kubernetes.api import MERGE_PATCH
+from trimtab.common.kubernetes.registry import BY_KIND, User, rules_of
 
 log = structlog.get_logger("kwok")
 

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from trimtab.actuator.cloud.group_objects import options_of, price_of, template_of
 from trimtab.actuator.cloud.provider import CloudNodeTemplate, GroupOptions
 from trimtab.actuator.kube.objects import StoredNode
-from trimtab.clients.kubernetes.object_files import Object, ObjectFileError, load_files
-from trimtab.clients.kubernetes.registry import BY_KIND
-from trimtab.clients.kubernetes.signals import clouds, ours, well_known
+from trimtab.common.kubernetes.object_files import Object, ObjectFileError, load_files
+from trimtab.common.kubernetes.registry import BY_KIND
+from trimtab.common.kubernetes.signals import clouds, ours, well_known
 
 # kwok manages nodes with this label.
 KWOK_LABEL = ("kwok", "on")

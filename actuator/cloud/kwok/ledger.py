@@ -11,9 +11,9 @@ import msgspec
 
 from trimtab.actuator.kube.api import Call, KubeApi
 from trimtab.actuator.kube.cluster import ClusterError, ConflictError, NotFoundError
-from trimtab.clients.kubernetes.json_envelope import decoder
-from trimtab.clients.kubernetes.registry import BY_KIND
-from trimtab.clients.rpc.retries import attempts, with_retries
+from trimtab.common.kubernetes.json_envelope import decoder
+from trimtab.common.kubernetes.registry import BY_KIND
+from trimtab.common.rpc.retries import attempts, with_retries
 
 T = TypeVar("T")
 

@@ -25,8 +25,8 @@ from trimtab.actuator.tracker.events import Event, GrowthRequested, InstancesAcc
 from trimtab.actuator.tracker.groups import EXTERNAL
 from trimtab.actuator.tracker.states import FINAL_STATES, Deletion, GroupGrowth, GrowthReason, State
 from trimtab.actuator.tracker.tracker import Tracker
-from trimtab.clients.kubernetes.names import HARD_TAINT_KEY
-from trimtab.clients.rpc.errors import Reason, ServiceError, invalid_request
+from trimtab.common.kubernetes.names import HARD_TAINT_KEY
+from trimtab.common.rpc.errors import Reason, ServiceError, invalid_request
 
 # The Cluster Autoscaler waits 5 s by default (`grpc_timeout`).
 ANSWER_S: Final = 4.0

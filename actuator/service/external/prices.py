@@ -6,8 +6,8 @@ currency.
 from collections.abc import Iterable, Mapping
 
 from trimtab.actuator.cloud.provider import CloudNodeTemplate
-from trimtab.clients.kubernetes.pod_requests import requests_of_mapping
-from trimtab.clients.kubernetes.quantities import counted_amount
+from trimtab.common.kubernetes.pod_requests import requests_of_mapping
+from trimtab.common.kubernetes.quantities import counted_amount
 from trimtab.k8s.v1 import core_pb2
 
 

@@ -28,10 +28,10 @@ from trimtab.actuator.service.external.deletion_room import DeletionRoom
 from trimtab.actuator.service.external.orders import ExternalOrders, NodeToDelete
 from trimtab.actuator.service.external.prices import pod_price
 from trimtab.actuator.service.servicer import backend_errors
-from trimtab.clients.rpc.errors import Reason, ServiceError, invalid_request
-from trimtab.clients.rpc.server import Registration
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2_grpc as pb_grpc
+from trimtab.common.rpc.errors import Reason, ServiceError, invalid_request
+from trimtab.common.rpc.server import Registration
 from trimtab.k8s.v1 import core_pb2
 
 log = structlog.get_logger("externalgrpc")

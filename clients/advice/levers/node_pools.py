@@ -6,7 +6,7 @@ from typing import Any
 from trimtab.clients.advice.changes import AdvisedChange, Edit, Keys, patch_command
 from trimtab.clients.advice.levers.lever import BasePlan, Lever
 from trimtab.clients.advice.result import Blocker
-from trimtab.clients.kubernetes.signals.karpenter import NODE_POOL
+from trimtab.common.kubernetes.signals.karpenter import NODE_POOL
 from trimtab.v1 import plan_pb2, reason_pb2
 
 _Node = reason_pb2.UnremovableReason

@@ -7,8 +7,8 @@ from trimtab.clients.advice.changes import AdvisedChange, Edit
 from trimtab.clients.advice.counterfactuals import Outcome
 from trimtab.clients.advice.levers.lever import BasePlan, Lever, joined
 from trimtab.clients.advice.result import Blocker
-from trimtab.clients.kubernetes.signals.cluster_autoscaler import SCALE_DOWN_DISABLED
-from trimtab.clients.kubernetes.signals.karpenter import DO_NOT_DISRUPT
+from trimtab.common.kubernetes.signals.cluster_autoscaler import SCALE_DOWN_DISABLED
+from trimtab.common.kubernetes.signals.karpenter import DO_NOT_DISRUPT
 from trimtab.v1 import reason_pb2
 
 _Node = reason_pb2.UnremovableReason

@@ -8,8 +8,8 @@ from trimtab.clients.advice.levers.lever import BasePlan, BlockedPod, Lever, joi
 from trimtab.clients.advice.result import Blocker
 from trimtab.clients.advice.workloads import TEMPLATED, WorkloadName
 from trimtab.clients.cluster_view import ShownPod
-from trimtab.clients.kubernetes.signals.cluster_autoscaler import SAFE_TO_EVICT
-from trimtab.clients.kubernetes.signals.karpenter import DO_NOT_DISRUPT
+from trimtab.common.kubernetes.signals.cluster_autoscaler import SAFE_TO_EVICT
+from trimtab.common.kubernetes.signals.karpenter import DO_NOT_DISRUPT
 from trimtab.v1 import reason_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 

@@ -7,7 +7,7 @@ from trimtab.clients.advice.changes import AdvisedChange, Edit, Keys
 from trimtab.clients.advice.levers.lever import BasePlan, Lever
 from trimtab.clients.advice.result import Blocker
 from trimtab.clients.json_form import json_form
-from trimtab.clients.kubernetes.signals import clouds
+from trimtab.common.kubernetes.signals import clouds
 from trimtab.v1 import reason_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 

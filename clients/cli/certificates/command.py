@@ -15,8 +15,8 @@ from trimtab.clients.cli.certificates.authority import Authority, Issued
 from trimtab.clients.cli.certificates.parts import PARTS, Component
 from trimtab.clients.cli.failures import FailedError, UsageError
 from trimtab.clients.cli.output import note
-from trimtab.clients.documents.output import write_whole
-from trimtab.clients.kubernetes.names import RULE, is_label, is_subdomain
+from trimtab.common.documents.output import write_whole
+from trimtab.common.kubernetes.names import RULE, is_label, is_subdomain
 
 _PRIVATE, _PUBLIC = 0o600, 0o644
 

@@ -28,8 +28,8 @@ from trimtab.clients.cli.price_files import read_prices
 from trimtab.clients.cli.prices import Prices
 from trimtab.clients.cli.sources import read_snapshot
 from trimtab.clients.cluster_generator import ClusterShape, generate, write_list
-from trimtab.clients.kubernetes.object_files import ObjectFileError, load_files
-from trimtab.clients.kubernetes.signals import ours
+from trimtab.common.kubernetes.object_files import ObjectFileError, load_files
+from trimtab.common.kubernetes.signals import ours
 from trimtab.v1 import plan_pb2
 
 RECORDING = "openshift-azure.json.gz"

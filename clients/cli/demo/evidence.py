@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from trimtab.clients.kubernetes.selectors import selects
-from trimtab.clients.kubernetes.signals import cluster_autoscaler
-from trimtab.clients.rpc.collection import collection_paused
+from trimtab.common.kubernetes.selectors import selects
+from trimtab.common.kubernetes.signals import cluster_autoscaler
+from trimtab.common.rpc.collection import collection_paused
 
 Object = dict[str, Any]
 HARD_TAINT = cluster_autoscaler.TO_BE_DELETED.key

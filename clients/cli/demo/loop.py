@@ -23,12 +23,12 @@ from trimtab.clients.cli.planners import PlannerAccess
 from trimtab.clients.cli.prices import Prices
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.clients.reference_loop.rounds import deletion_order
-from trimtab.clients.snapshots.live.actuation import read_status
-from trimtab.clients.snapshots.live.pod_history import PodHistory
-from trimtab.clients.snapshots.objects import Objects
-from trimtab.clients.snapshots.objects.build import Prebuilt, build_watched_snapshot
-from trimtab.clients.snapshots.objects.decode import add_text
-from trimtab.clients.snapshots.objects.pod_rows import pod_row
+from trimtab.common.objects import Objects
+from trimtab.common.objects.build import Prebuilt, build_watched_snapshot
+from trimtab.common.objects.decode import add_text
+from trimtab.common.objects.pod_rows import pod_row
+from trimtab.common.watched.actuation import read_status
+from trimtab.common.watched.pod_history import PodHistory
 from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2, snapshot_pb2
 
 CHAPTER_TIMEOUT_S = 240.0

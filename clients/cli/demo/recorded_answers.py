@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from trimtab.clients.cli.demo.evidence import Object
-from trimtab.clients.rpc.collection import collection_paused
+from trimtab.common.rpc.collection import collection_paused
 
 FILE = "cluster_autoscaler_answers.json"
 

@@ -18,8 +18,8 @@ from pathlib import Path
 from types import FrameType
 
 from trimtab.clients.cli.failures import FailedError
-from trimtab.clients.rpc.client import connect, wait_until_serving
-from trimtab.clients.rpc.errors import TrimtabError
+from trimtab.common.rpc.client import connect, wait_until_serving
+from trimtab.common.rpc.errors import TrimtabError
 
 START_TIMEOUT_S = 300.0
 """The planner compiles its kernels on its first start; a slow or busy machine needs minutes."""

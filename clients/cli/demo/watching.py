@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from trimtab.clients.actuator_client import ActuatorClient
 from trimtab.clients.cli.demo.evidence import Witness, picture
 from trimtab.clients.cli.demo.services import ActuatorProcess
-from trimtab.clients.rpc.errors import ServiceError, TrimtabError
+from trimtab.common.rpc.errors import ServiceError, TrimtabError
 from trimtab.v1 import actuator_pb2
 
 INTERVAL_S = 1.0

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 from trimtab.clients.cli.answers.slack import set_of
 from trimtab.clients.cli.plan_formats import Export
-from trimtab.clients.kubernetes.signals import ours
-from trimtab.clients.snapshots.objects.pod_spec_exporter import Json, PodSpecExporter
-from trimtab.clients.snapshots.objects.slack_requests import TOGETHER
+from trimtab.common.kubernetes.signals import ours
+from trimtab.common.objects.pod_spec_exporter import Json, PodSpecExporter
+from trimtab.common.objects.slack_requests import TOGETHER
 from trimtab.v1 import plan_pb2
 
 LABEL = ours.SLACK_OF.key

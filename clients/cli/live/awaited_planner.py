@@ -10,7 +10,7 @@ import grpc
 import structlog
 
 from trimtab.clients.reference_loop.health import Health
-from trimtab.clients.rpc.errors import TrimtabError
+from trimtab.common.rpc.errors import TrimtabError
 
 LONGEST_S: Final = 180.0
 """Afterwards the loop begins, whose rounds fail and say why."""

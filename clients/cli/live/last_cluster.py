@@ -10,8 +10,8 @@ from trimtab.clients.cli.output import stdout_console
 from trimtab.clients.cli.prices import Prices
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.clients.reference_loop.rounds import RoundRecorder
-from trimtab.clients.snapshots.deltas.application import Application
-from trimtab.clients.snapshots.live.snapshot_update import SnapshotUpdate
+from trimtab.common.deltas.application import Application
+from trimtab.common.watched.snapshot_update import SnapshotUpdate
 from trimtab.v1 import plan_pb2, snapshot_pb2
 
 MOST_DELTAS: Final = 100

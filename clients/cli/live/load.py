@@ -12,13 +12,13 @@ from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.live.sources import ClusterSource, cluster_failures
 from trimtab.clients.cli.live.stopping import Stopping
 from trimtab.clients.cli.output import Format, print_document, stderr_console, stdout_console
-from trimtab.clients.kubernetes.names import RULE, is_label
-from trimtab.clients.kubernetes.object_errors import FieldError
-from trimtab.clients.kubernetes.quantities import parse_quantity
 from trimtab.clients.load.bursts import LoadSettings, MeasuredBurst
 from trimtab.clients.load.cluster import LoadedCluster
 from trimtab.clients.load.run import Around, run
-from trimtab.clients.snapshots.objects.times import go_duration_ns
+from trimtab.common.kubernetes.names import RULE, is_label
+from trimtab.common.kubernetes.object_errors import FieldError
+from trimtab.common.kubernetes.quantities import parse_quantity
+from trimtab.common.objects.times import go_duration_ns
 
 
 @dataclass(frozen=True)

@@ -22,12 +22,12 @@ from trimtab.clients.cli.live.stopping import Stopping
 from trimtab.clients.cli.offer_files import given_offers
 from trimtab.clients.cli.output import note, stderr_console
 from trimtab.clients.cli.planners import open_link
+from trimtab.clients.live.cluster import LiveCluster
 from trimtab.clients.reference_loop.planner_session import PlannerSession
 from trimtab.clients.reference_loop.rounds import RoundRunner, RoundSettings
-from trimtab.clients.rpc.errors import TrimtabError
-from trimtab.clients.rpc.telemetry import configure_logging, terminal_format
-from trimtab.clients.snapshots.live.cluster import LiveCluster
-from trimtab.clients.snapshots.objects.karpenter.offers import MachineOffer
+from trimtab.common.objects.karpenter.offers import MachineOffer
+from trimtab.common.rpc.errors import TrimtabError
+from trimtab.common.rpc.telemetry import configure_logging, terminal_format
 from trimtab.v1 import plan_pb2
 
 LIST_TIMEOUT_S = 600.0

@@ -5,8 +5,8 @@ from typing import IO, NamedTuple
 
 from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.output import note
-from trimtab.clients.recording import MAX_FRAME_BYTES, RecordingError, RecordingReader
-from trimtab.clients.snapshots.live.snapshot_update import SnapshotUpdate
+from trimtab.common.recording import MAX_FRAME_BYTES, RecordingError, RecordingReader
+from trimtab.common.watched.snapshot_update import SnapshotUpdate
 from trimtab.v1 import plan_pb2
 from trimtab.v1.option_choice_pb2 import OptionChoice
 

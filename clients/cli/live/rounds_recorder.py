@@ -7,8 +7,8 @@ from types import TracebackType
 from typing import Self
 
 from trimtab.clients.cli.failures import FailedError
-from trimtab.clients.recording import RecordingWriter
-from trimtab.clients.snapshots.live.snapshot_update import SnapshotUpdate
+from trimtab.common.recording import RecordingWriter
+from trimtab.common.watched.snapshot_update import SnapshotUpdate
 from trimtab.v1 import plan_pb2, recording_pb2
 
 

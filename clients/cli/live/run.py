@@ -25,9 +25,7 @@ from trimtab.clients.cli.planners import NamedSettingsLink
 from trimtab.clients.cli.price_files import read_prices
 from trimtab.clients.cli.prices import Prices
 from trimtab.clients.cli.screen.web import LastRound, WebPort
-from trimtab.clients.kubernetes.api import Api
-from trimtab.clients.kubernetes.lease import Lease, LeaseSettings
-from trimtab.clients.kubernetes.registry import PermissionRule, User, rules_of
+from trimtab.clients.live.cluster import LiveCluster
 from trimtab.clients.reference_loop.advisory import Advisory
 from trimtab.clients.reference_loop.events import EventWriter, StatusEvents, Subject
 from trimtab.clients.reference_loop.gang_events import GangEvents
@@ -39,13 +37,15 @@ from trimtab.clients.reference_loop.planner_session import GrpcLink, PlannerSess
 from trimtab.clients.reference_loop.request_events import RequestEvents
 from trimtab.clients.reference_loop.rounds import RoundRecorder, RoundRunner, RoundSettings
 from trimtab.clients.reference_loop.status_map import StatusMap
-from trimtab.clients.rpc.access import Review, open_access
-from trimtab.clients.rpc.channel_security import ChannelSecurity
-from trimtab.clients.rpc.port_security import PortSecurity
-from trimtab.clients.rpc.retries import ONCE
-from trimtab.clients.rpc.telemetry import LogFormat, Telemetry, configure_logging, start_telemetry, terminal_format
-from trimtab.clients.snapshots.live.cluster import LiveCluster
-from trimtab.clients.snapshots.objects.karpenter.offers import MachineOffer
+from trimtab.common.kubernetes.api import Api
+from trimtab.common.kubernetes.lease import Lease, LeaseSettings
+from trimtab.common.kubernetes.registry import PermissionRule, User, rules_of
+from trimtab.common.objects.karpenter.offers import MachineOffer
+from trimtab.common.rpc.access import Review, open_access
+from trimtab.common.rpc.channel_security import ChannelSecurity
+from trimtab.common.rpc.port_security import PortSecurity
+from trimtab.common.rpc.retries import ONCE
+from trimtab.common.rpc.telemetry import LogFormat, Telemetry, configure_logging, start_telemetry, terminal_format
 from trimtab.v1 import plan_pb2
 
 log = structlog.get_logger("loop")

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from trimtab.clients.cli.documents import read_settings
 from trimtab.clients.cli.failures import FailedError, UsageError
-from trimtab.clients.kubernetes.api import Api
-from trimtab.clients.kubernetes.connection import ConnectionSettings, connect_cluster
-from trimtab.clients.kubernetes.errors import ConfigurationError, KubernetesError
-from trimtab.clients.kubernetes.kinds.nodes import NodeGroup
-from trimtab.clients.snapshots.objects.files import read_objects
+from trimtab.common.kubernetes.api import Api
+from trimtab.common.kubernetes.connection import ConnectionSettings, connect_cluster
+from trimtab.common.kubernetes.errors import ConfigurationError, KubernetesError
+from trimtab.common.kubernetes.kinds.nodes import NodeGroup
+from trimtab.common.objects.files import read_objects
 from trimtab.v1 import plan_pb2
 
 

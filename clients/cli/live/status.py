@@ -26,13 +26,13 @@ from trimtab.clients.cli.failures import FailedError, UsageError
 from trimtab.clients.cli.live.sources import ClusterSource, cluster_failures
 from trimtab.clients.cli.output import Format, as_document, note, print_document, stdout_console
 from trimtab.clients.cli.sentences import RESULT_SENTENCES
-from trimtab.clients.documents.loading import DocumentError, load_document
-from trimtab.clients.documents.output import escaped
-from trimtab.clients.kubernetes.api import Api
-from trimtab.clients.kubernetes.errors import ApiError, ConfigurationError, KubernetesError
-from trimtab.clients.kubernetes.registry import BY_KIND
 from trimtab.clients.reference_loop.status_map import KEY
-from trimtab.clients.rpc.errors import TrimtabError
+from trimtab.common.documents.loading import DocumentError, load_document
+from trimtab.common.documents.output import escaped
+from trimtab.common.kubernetes.api import Api
+from trimtab.common.kubernetes.errors import ApiError, ConfigurationError, KubernetesError
+from trimtab.common.kubernetes.registry import BY_KIND
+from trimtab.common.rpc.errors import TrimtabError
 from trimtab.v1 import actuator_pb2, reason_pb2, snapshot_pb2
 
 MOST_EVICTIONS: Final = 10

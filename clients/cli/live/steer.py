@@ -17,22 +17,22 @@ from trimtab.clients.cli.live.run import wait_until_listed
 from trimtab.clients.cli.live.sources import ClusterSource, cluster_failures
 from trimtab.clients.cli.live.stopping import Stopping
 from trimtab.clients.cli.offer_files import given_offers
-from trimtab.clients.kubernetes.api import Api
-from trimtab.clients.kubernetes.errors import KubernetesError
-from trimtab.clients.kubernetes.lease import Lease, LeaseSettings
-from trimtab.clients.kubernetes.registry import WATCHED, PermissionRule, User, rules_of
+from trimtab.clients.live.cluster import LiveCluster
 from trimtab.clients.reference_loop.health import Health
 from trimtab.clients.reference_loop.kept_state import StateConfigMap, StateFile, StateKeeper
 from trimtab.clients.reference_loop.loop import Loop, LoopServices, LoopSettings
 from trimtab.clients.reference_loop.planner_session import GrpcLink, PlannerSession
 from trimtab.clients.reference_loop.rounds import RoundSettings
-from trimtab.clients.rpc.retries import ONCE
-from trimtab.clients.rpc.telemetry import LogFormat, configure_logging, terminal_format
-from trimtab.clients.snapshots.live.cluster import LiveCluster
 from trimtab.clients.steering.marks import KEYS
 from trimtab.clients.steering.plan import settings_to_steer
 from trimtab.clients.steering.rounds import PodCostsOnly, SteeringRounds, SteerSettings, take_all_off
 from trimtab.clients.steering.writer import MarkWriter
+from trimtab.common.kubernetes.api import Api
+from trimtab.common.kubernetes.errors import KubernetesError
+from trimtab.common.kubernetes.lease import Lease, LeaseSettings
+from trimtab.common.kubernetes.registry import WATCHED, PermissionRule, User, rules_of
+from trimtab.common.rpc.retries import ONCE
+from trimtab.common.rpc.telemetry import LogFormat, configure_logging, terminal_format
 from trimtab.v1 import plan_pb2
 
 log = structlog.get_logger("steer")

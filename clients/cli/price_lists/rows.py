@@ -14,7 +14,7 @@ from trimtab.clients.cli.amounts import counted
 from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.output import note
 from trimtab.clients.cli.prices import ON_DEMAND
-from trimtab.clients.documents.bounded_input import UnreadableTextError, read_text
+from trimtab.common.documents.bounded_input import UnreadableTextError, read_text
 from trimtab.prices import is_price
 
 Json = dict[str, Any]

@@ -38,20 +38,20 @@ from trimtab.clients.cli.sentences import NODE_GROUP_SENTENCES, NODE_SENTENCES, 
 from trimtab.clients.cli.several_clusters import plan_each, refuse_failed
 from trimtab.clients.cli.simulate.table import MAIN_FIGURES, MOST_COLUMNS, figures, lines, subject
 from trimtab.clients.cluster_view import ClusterView
-from trimtab.clients.documents.bounded_input import (
+from trimtab.clients.simulation.recommendation import as_document, recommend
+from trimtab.clients.simulation.recorded import has_rounds
+from trimtab.clients.simulation.result import KINDS, read_result
+from trimtab.common.documents.bounded_input import (
     STANDARD_INPUT,
     DamagedInputError,
     InputSizeError,
     open_input,
     read_bounded,
 )
-from trimtab.clients.documents.output import write_whole
-from trimtab.clients.rpc.errors import ServiceError, TrimtabError
-from trimtab.clients.rpc.extras import MissingExtraError, require_extra
-from trimtab.clients.simulation.recommendation import as_document, recommend
-from trimtab.clients.simulation.recorded import has_rounds
-from trimtab.clients.simulation.result import KINDS, read_result
-from trimtab.clients.snapshots.objects.build import BuiltSnapshot
+from trimtab.common.documents.output import write_whole
+from trimtab.common.objects.build import BuiltSnapshot
+from trimtab.common.rpc.errors import ServiceError, TrimtabError
+from trimtab.common.rpc.extras import MissingExtraError, require_extra
 from trimtab.v1 import plan_pb2, reason_pb2, snapshot_pb2
 
 Json = dict[str, Any]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-from trimtab.clients.documents.output import visible, visible_texts
+from trimtab.common.documents.output import visible, visible_texts
 
 COLORS = ("#0a58ca", "#d1690e", "#2a7f3f", "#8b3fb0", "#b3261e", "#00798c", "#7a6a00", "#5b5f97")
 OTHER = "#57606a"

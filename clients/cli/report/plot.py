@@ -8,7 +8,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final
 
-from trimtab.clients.documents.output import visible_texts
+from trimtab.common.documents.output import visible_texts
 
 Json = dict[str, Any]
 LONG: Final = 1000

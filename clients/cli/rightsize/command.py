@@ -32,7 +32,7 @@ from trimtab.clients.cli.rightsize.machines import (
 from trimtab.clients.cli.rightsize.report import Comparison, NowCosts, document, lines
 from trimtab.clients.cli.rightsize.sizing import Sizer, Sizing, SizingLimits
 from trimtab.clients.cluster_view import ClusterView
-from trimtab.clients.snapshots.objects.karpenter.offers import (
+from trimtab.common.objects.karpenter.offers import (
     ARCH,
     CAPACITY_TYPES,
     ON_DEMAND,

@@ -11,11 +11,11 @@ import numpy as np
 
 from trimtab.clients.cli.label_groups import label_group
 from trimtab.clients.cluster_view import ClusterView
-from trimtab.clients.kubernetes.kinds.nodes import NodeGroup
-from trimtab.clients.snapshots.deltas.application import Application
-from trimtab.clients.snapshots.objects import build_snapshot
-from trimtab.clients.snapshots.objects.objects import Objects
-from trimtab.clients.snapshots.objects.pod_rows import FLAG_DAEMON, FLAG_MIRROR, FLAG_READY, FLAG_UNSCHEDULABLE
+from trimtab.common.deltas.application import Application
+from trimtab.common.kubernetes.kinds.nodes import NodeGroup
+from trimtab.common.objects import build_snapshot
+from trimtab.common.objects.objects import Objects
+from trimtab.common.objects.pod_rows import FLAG_DAEMON, FLAG_MIRROR, FLAG_READY, FLAG_UNSCHEDULABLE
 from trimtab.v1 import snapshot_pb2 as pb
 
 _ENDED: Final = (pb.PodPhase.SUCCEEDED, pb.PodPhase.FAILED)

@@ -13,10 +13,10 @@ import msgspec
 from trimtab.clients.cli.rightsize.formats import PoolExport
 from trimtab.clients.cli.rightsize.machines import POOL_LABEL, MachineChoice, label_text
 from trimtab.clients.cli.rightsize.sizing import SizedGroup, Sizing, SizingLimits
-from trimtab.clients.kubernetes.quantities import counted_amount
-from trimtab.clients.kubernetes.registry import BY_KIND
-from trimtab.clients.kubernetes.signals import cluster_autoscaler
-from trimtab.clients.snapshots.objects.karpenter.offers import (
+from trimtab.common.kubernetes.quantities import counted_amount
+from trimtab.common.kubernetes.registry import BY_KIND
+from trimtab.common.kubernetes.signals import cluster_autoscaler
+from trimtab.common.objects.karpenter.offers import (
     ARCH,
     CAPACITY_TYPE,
     INSTANCE_TYPE,

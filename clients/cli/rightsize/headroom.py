@@ -5,9 +5,9 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from trimtab.clients.cli.failures import UsageError
-from trimtab.clients.kubernetes.kinds.metadata import Quantities
-from trimtab.clients.kubernetes.object_errors import FieldError
-from trimtab.clients.kubernetes.quantities import NANO, quantity
+from trimtab.common.kubernetes.kinds.metadata import Quantities
+from trimtab.common.kubernetes.object_errors import FieldError
+from trimtab.common.kubernetes.quantities import NANO, quantity
 
 _BOTH: Final = ("cpu", "memory")
 _WRITE: Final = "write 10%, or cpu=10%,memory=2Gi"

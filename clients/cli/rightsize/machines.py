@@ -11,12 +11,12 @@ from typing import Final, NamedTuple
 
 from trimtab.clients.cli.rightsize.formats import Level
 from trimtab.clients.cluster_view import ClusterView
-from trimtab.clients.kubernetes.kinds.metadata import ObjectMeta, Quantities
-from trimtab.clients.kubernetes.kinds.nodes import NodeGroup, NodeGroupSpec, NodeSpec, NodeStatus, Taint, TemplateNode
-from trimtab.clients.kubernetes.quantities import counted_amount
-from trimtab.clients.kubernetes.signals import cluster_autoscaler, karpenter, ours, well_known
-from trimtab.clients.snapshots.dominated_groups import labels_read
-from trimtab.clients.snapshots.objects.karpenter.offers import (
+from trimtab.common.kubernetes.kinds.metadata import ObjectMeta, Quantities
+from trimtab.common.kubernetes.kinds.nodes import NodeGroup, NodeGroupSpec, NodeSpec, NodeStatus, Taint, TemplateNode
+from trimtab.common.kubernetes.quantities import counted_amount
+from trimtab.common.kubernetes.signals import cluster_autoscaler, karpenter, ours, well_known
+from trimtab.common.objects.dominated_groups import labels_read
+from trimtab.common.objects.karpenter.offers import (
     ARCH,
     INSTANCE_TYPE,
     ZONE,

@@ -19,9 +19,9 @@ from trimtab.clients.cli.rightsize.few_pods import Bin, least_bins
 from trimtab.clients.cli.rightsize.headroom import Headroom
 from trimtab.clients.cli.rightsize.machines import POOL_LABEL, MachineChoice
 from trimtab.clients.cli.sentences import SKIPPED_SENTENCES
-from trimtab.clients.kubernetes.kinds.nodes import NodeGroup
-from trimtab.clients.kubernetes.quantities import counted_amounts
-from trimtab.clients.snapshots.dominated_groups import leave_out_dominated
+from trimtab.common.kubernetes.kinds.nodes import NodeGroup
+from trimtab.common.kubernetes.quantities import counted_amounts
+from trimtab.common.objects.dominated_groups import leave_out_dominated
 from trimtab.v1 import plan_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 

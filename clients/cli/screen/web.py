@@ -23,13 +23,13 @@ from rich.text import Text
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.screen.build import explained_node, screen_of
 from trimtab.clients.cli.screen.document import screen_document
-from trimtab.clients.documents.output import visible, visible_texts
 from trimtab.clients.reference_loop.rounds import RoundResult
-from trimtab.clients.rpc.access import Access
-from trimtab.clients.rpc.addresses import split_address
-from trimtab.clients.rpc.http_port import HttpAnswer, HttpRequest, plain, serve_http
-from trimtab.clients.rpc.port_security import PortSecurity, is_loopback
-from trimtab.clients.rpc.rights import Right
+from trimtab.common.documents.output import visible, visible_texts
+from trimtab.common.rpc.access import Access
+from trimtab.common.rpc.addresses import split_address
+from trimtab.common.rpc.http_port import HttpAnswer, HttpRequest, plain, serve_http
+from trimtab.common.rpc.port_security import PortSecurity, is_loopback
+from trimtab.common.rpc.rights import Right
 from trimtab.v1 import actuator_pb2
 
 audit = structlog.get_logger("audit")

@@ -22,7 +22,6 @@ from trimtab.clients.cli.output import Format, note, print_document, print_lines
 from trimtab.clients.cli.price_files import read_prices
 from trimtab.clients.cli.prices import Prices, machine_of
 from trimtab.clients.cli.simulate.table import comparison, recommendation_lines
-from trimtab.clients.documents.loading import load_document
 from trimtab.clients.simulation.recommendation import Limit, Recommendation, as_document, read_limits, recommend
 from trimtab.clients.simulation.recorded import RecordedCluster
 from trimtab.clients.simulation.result import COMPARISON, VERSION, write_result
@@ -31,6 +30,7 @@ from trimtab.clients.simulation.scenario_file import Trace, read_input, schema
 from trimtab.clients.simulation.settings_grid import NamedSettings, grid, read_axis
 from trimtab.clients.simulation.sweep import Run, sweep
 from trimtab.clients.simulation.traces.traced_objects import TracedObjects
+from trimtab.common.documents.loading import load_document
 from trimtab.v1 import plan_pb2
 
 BUILT_IN = ("upstream",)

@@ -30,7 +30,7 @@ from trimtab.clients.cli.top.rows import (
     largest_groups,
     rows_of,
 )
-from trimtab.clients.documents.output import visible
+from trimtab.common.documents.output import visible
 
 _VIEWS: Final = tuple(TopView)
 LOW: Final = 12

@@ -31,16 +31,16 @@ from trimtab.clients.cli.top.recorded_feed import RecordedFeed, read_recording
 from trimtab.clients.cli.top.snapshot_text import plain_lines
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.clients.decisions import FIELDS
-from trimtab.clients.documents.bounded_input import STANDARD_INPUT
-from trimtab.clients.kubernetes.errors import KubernetesError
-from trimtab.clients.recording import is_recording
+from trimtab.clients.live.cluster import LiveCluster
 from trimtab.clients.reference_loop.kept_state import StateConfigMap, StateKeeper
 from trimtab.clients.reference_loop.planner_session import PlannerSession
 from trimtab.clients.reference_loop.rounds import RoundRunner, RoundSettings
-from trimtab.clients.rpc.extras import require_extra
-from trimtab.clients.rpc.retries import ONCE
-from trimtab.clients.rpc.telemetry import configure_logging, terminal_format
-from trimtab.clients.snapshots.live.cluster import LiveCluster
+from trimtab.common.documents.bounded_input import STANDARD_INPUT
+from trimtab.common.kubernetes.errors import KubernetesError
+from trimtab.common.recording import is_recording
+from trimtab.common.rpc.extras import require_extra
+from trimtab.common.rpc.retries import ONCE
+from trimtab.common.rpc.telemetry import configure_logging, terminal_format
 from trimtab.v1 import plan_pb2
 
 LIST_TIMEOUT_S: Final = 600.0
@@ -160,7 +160,6 @@ def _picture(given: CommandOptions) -> Picture:
 @contextmanager
 def _live_feed(options: TopOptions) -> Iterator[LiveFeed]:
     """Connect to the cluster, list it, and prepare rounds. Errors: UsageError, FailedError, KubernetesError."""
-    require_extra("kubernetes", "trimtab top of a live cluster")
     given = options.input
     if len(given.contexts) > 1:
         raise UsageError("trimtab top shows one cluster; give --context once")

@@ -9,7 +9,7 @@ from trimtab.clients.cli.amounts import counted, duration
 from trimtab.clients.cli.answers.costs import money
 from trimtab.clients.cli.screen.model import GroupLine, GrowthLine, NodeLine, PendingLine, RemovalLine
 from trimtab.clients.cli.top.rows import Row
-from trimtab.clients.documents.output import visible
+from trimtab.common.documents.output import visible
 
 MOST_PODS: Final = 200
 HELP: Final = [

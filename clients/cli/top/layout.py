@@ -19,7 +19,7 @@ from trimtab.clients.cli.screen.model import (
     RemovalLine,
 )
 from trimtab.clients.cli.top.rows import UNGROUPED, Row, Selection, TopView, largest_groups
-from trimtab.clients.documents.output import visible
+from trimtab.common.documents.output import visible
 from trimtab.prices import HOURS_A_MONTH
 
 WIDE: Final = 100

@@ -18,10 +18,10 @@ from trimtab.clients.cli.live.last_cluster import LastCluster
 from trimtab.clients.cli.output import notes_collected
 from trimtab.clients.cli.prices import Prices
 from trimtab.clients.cli.top.feed import Picture, PictureSink
-from trimtab.clients.kubernetes.errors import KubernetesError, MissingPermissionError
 from trimtab.clients.reference_loop.rounds import RoundRunner
-from trimtab.clients.rpc.errors import TrimtabError
-from trimtab.clients.rpc.retries import Backoff, RetryPolicy, with_retries
+from trimtab.common.kubernetes.errors import KubernetesError, MissingPermissionError
+from trimtab.common.rpc.errors import TrimtabError
+from trimtab.common.rpc.retries import Backoff, RetryPolicy, with_retries
 
 _UNTIL_IT_WORKS: Final = RetryPolicy(math.inf, math.inf, Backoff(1.0, 30.0))
 

@@ -20,8 +20,8 @@ from trimtab.clients.cli.output import note, notes_collected
 from trimtab.clients.cli.prices import Prices, apply_prices
 from trimtab.clients.cli.top.feed import Picture, PictureSink
 from trimtab.clients.cluster_view import ClusterView
-from trimtab.clients.documents.bounded_input import MAX_INPUT_BYTES, open_input
-from trimtab.clients.snapshots.deltas import Application
+from trimtab.common.deltas import Application
+from trimtab.common.documents.bounded_input import MAX_INPUT_BYTES, open_input
 from trimtab.v1 import plan_pb2, snapshot_pb2
 from trimtab.v1.option_choice_pb2 import OptionChoice
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from trimtab.clients.cli.screen.model import ClusterScreen
 from trimtab.clients.cli.top.layout import head_lines, row_line, text_of, title_line
 from trimtab.clients.cli.top.rows import Selection, TopView, rows_of
-from trimtab.clients.documents.output import visible
+from trimtab.common.documents.output import visible
 
 _TITLES = {
     TopView.NODES: "Nodes",

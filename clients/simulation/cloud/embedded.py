@@ -6,8 +6,8 @@ import grpc
 import msgspec
 
 from trimtab.actuator.kube.cluster import NotFoundError
-from trimtab.clients.rpc.errors import Reason, ServiceError, invalid_request
 from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
+from trimtab.common.rpc.errors import Reason, ServiceError, invalid_request
 from trimtab.v1 import actuator_pb2, actuator_pb2_grpc
 
 PIECE_BYTES = 1 << 20

@@ -9,13 +9,13 @@ from pathlib import Path
 import structlog
 
 from trimtab.actuator.cloud.wiring import MachineOptions, Opening, OwnCluster, SimulationOptions
-from trimtab.clients.kubernetes.object_files import Object, load_files
-from trimtab.clients.rpc.collection import collection_paused
-from trimtab.clients.rpc.server import Registration
 from trimtab.clients.simulation.cloud.embedded import EmbeddedClusterServicer
 from trimtab.clients.simulation.cloud.provider import MemoryCloud
 from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
 from trimtab.clients.simulation.cluster.controllers import Delays
+from trimtab.common.kubernetes.object_files import Object, load_files
+from trimtab.common.rpc.collection import collection_paused
+from trimtab.common.rpc.server import Registration
 from trimtab.v1 import actuator_pb2_grpc
 
 log = structlog.get_logger("actuator")

@@ -19,9 +19,9 @@ from trimtab.actuator.cloud.provider import (
     check_decrease,
     check_size,
 )
-from trimtab.clients.kubernetes.object_files import Object
 from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
 from trimtab.clients.simulation.cluster.state import ClusterState, SimulatedInstance
+from trimtab.common.kubernetes.object_files import Object
 
 
 class MemoryCloud:

@@ -37,8 +37,6 @@ from trimtab.actuator.kube.cluster import (
     instance_type,
     node_quantities,
 )
-from trimtab.clients.kubernetes.names import POD_COST_ANNOTATION
-from trimtab.clients.kubernetes.object_files import Object
 from trimtab.clients.simulation.cluster.controllers import Controllers, Delays, write_owner_status
 from trimtab.clients.simulation.cluster.database import Database, JournalEntry, ObjectStore
 from trimtab.clients.simulation.cluster.faults import Faults
@@ -51,6 +49,8 @@ from trimtab.clients.simulation.cluster.provisioning_requests import (
 )
 from trimtab.clients.simulation.cluster.scheduler import NodeInfo, PodScheduler
 from trimtab.clients.simulation.cluster.state import ClusterState
+from trimtab.common.kubernetes.names import POD_COST_ANNOTATION
+from trimtab.common.kubernetes.object_files import Object
 
 
 class SimulatedCluster:

@@ -10,8 +10,6 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from trimtab.clients.kubernetes.object_files import Object
-from trimtab.clients.kubernetes.signals import well_known
 from trimtab.clients.simulation.cluster.objects import controller_of, desired_replicas, made_uid
 from trimtab.clients.simulation.cluster.pod_groups import SchedulingTurn, fitting_kind, place
 from trimtab.clients.simulation.cluster.pods import RECREATED_KINDS, SimulatedPod, format_time
@@ -20,6 +18,8 @@ from trimtab.clients.simulation.cluster.scheduler import NodeInfo
 from trimtab.clients.simulation.cluster.state import ClusterState, SimulatedInstance, made_provider_id
 from trimtab.clients.simulation.cluster.tallies import OwnerTally
 from trimtab.clients.simulation.cluster.volumes import csi_node
+from trimtab.common.kubernetes.object_files import Object
+from trimtab.common.kubernetes.signals import well_known
 
 # Letters of generated name suffixes; they cannot form words.
 SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from trimtab.actuator.kube.cluster import ClusterError
-from trimtab.clients.documents.private_files import create_private, keep_others_out
+from trimtab.common.documents.private_files import create_private, keep_others_out
 
 
 class JournalEntry(NamedTuple):

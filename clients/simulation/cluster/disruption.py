@@ -7,10 +7,10 @@ Source: Kubernetes, pkg/controller/disruption: `getExpectedPodCount`, `countHeal
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from trimtab.clients.kubernetes.object_files import Object, ObjectFileError
-from trimtab.clients.kubernetes.selectors import selects
 from trimtab.clients.simulation.cluster.pods import PodKey, SimulatedPod
 from trimtab.clients.simulation.cluster.tallies import BudgetTally
+from trimtab.common.kubernetes.object_files import Object, ObjectFileError
+from trimtab.common.kubernetes.selectors import selects
 
 # Desired replicas of an owner by uid, None = unknown.
 Scale = Callable[[str], int | None]

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
-from trimtab.clients.kubernetes.object_files import Object
+from trimtab.common.kubernetes.object_files import Object
 
 
 def controller_of(item: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -16,10 +16,10 @@ Source: kube-scheduler 1.36.3 and 1.37.2, plugins/gangscheduling; schedule_one_p
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
-from trimtab.clients.kubernetes.kinds.pod_groups import is_of_1_36
-from trimtab.clients.kubernetes.object_files import Object
 from trimtab.clients.simulation.cluster.pods import PodKey, SimulatedPod, priority_of
 from trimtab.clients.simulation.cluster.scheduler import NodeInfo, PodScheduler
+from trimtab.common.kubernetes.kinds.pod_groups import is_of_1_36
+from trimtab.common.kubernetes.object_files import Object
 
 API_GROUP: Final = "scheduling.k8s.io/"
 HELD: Final = -1

@@ -12,10 +12,10 @@ from typing import Any, Final
 import msgspec
 
 from trimtab.actuator.kube.cluster import DAEMON_EVICTION_ANNOTATION, PodView, daemon_eviction
-from trimtab.clients.kubernetes.names import DAEMON_ANNOTATION, MIRROR_ANNOTATION
-from trimtab.clients.kubernetes.object_files import Object
-from trimtab.clients.kubernetes.pod_requests import requests_of_mapping
 from trimtab.clients.simulation.cluster.objects import condition, controller_of, labels_of
+from trimtab.common.kubernetes.names import DAEMON_ANNOTATION, MIRROR_ANNOTATION
+from trimtab.common.kubernetes.object_files import Object
+from trimtab.common.kubernetes.pod_requests import requests_of_mapping
 
 PodKey = tuple[str, str]
 MOST_SHAPES = 10_000

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from trimtab.actuator.kube.cluster import KnownCapacityRequest
-from trimtab.clients.kubernetes.object_files import Object
+from trimtab.common.kubernetes.object_files import Object
 
 REQUEST: Final = "ProvisioningRequest"
 

@@ -10,11 +10,11 @@ import re
 from collections import Counter
 from typing import Any, Final
 
-from trimtab.clients.kubernetes.names import POD_COST_ANNOTATION
-from trimtab.clients.kubernetes.object_files import Object
 from trimtab.clients.simulation.cluster.controllers import Controllers
 from trimtab.clients.simulation.cluster.pods import SimulatedPod, parse_time_ms
 from trimtab.clients.simulation.cluster.state import ClusterState
+from trimtab.common.kubernetes.names import POD_COST_ANNOTATION
+from trimtab.common.kubernetes.object_files import Object
 
 _COST: Final = re.compile(r"-?\d{1,10}", re.ASCII)
 

@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
 from trimtab.actuator.kube.cluster import NodeView
-from trimtab.clients.kubernetes.object_files import Object
-from trimtab.clients.kubernetes.quantities import counted_amounts
-from trimtab.clients.kubernetes.selectors import selects_node, tolerates
-from trimtab.clients.kubernetes.signals import well_known
 from trimtab.clients.simulation.cluster.disruption import BudgetIndex
 from trimtab.clients.simulation.cluster.objects import labels_of
 from trimtab.clients.simulation.cluster.pods import SimulatedPod
+from trimtab.common.kubernetes.object_files import Object
+from trimtab.common.kubernetes.quantities import counted_amounts
+from trimtab.common.kubernetes.selectors import selects_node, tolerates
+from trimtab.common.kubernetes.signals import well_known
 
 CORDON_TAINT = {"key": well_known.UNSCHEDULABLE.key, "value": "", "effect": "NoSchedule"}
 NO_POD_LIMIT = 1 << 30

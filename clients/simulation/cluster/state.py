@@ -9,9 +9,6 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from trimtab.clients.kubernetes.object_files import Object, ObjectFileError, check
-from trimtab.clients.kubernetes.registry import CONTROLLERS
-from trimtab.clients.kubernetes.selectors import selects
 from trimtab.clients.simulation.cluster.database import JournalEntry, ObjectStore
 from trimtab.clients.simulation.cluster.disruption import BudgetIndex
 from trimtab.clients.simulation.cluster.objects import condition_reason, desired_replicas, labels_of, made_uid
@@ -20,6 +17,9 @@ from trimtab.clients.simulation.cluster.pods import PodKey, SimulatedPod
 from trimtab.clients.simulation.cluster.scheduler import NodeInfo, PackingScheduler, PodScheduler
 from trimtab.clients.simulation.cluster.tallies import OwnerTallies
 from trimtab.clients.simulation.cluster.volumes import PodVolumes
+from trimtab.common.kubernetes.object_files import Object, ObjectFileError, check
+from trimtab.common.kubernetes.registry import CONTROLLERS
+from trimtab.common.kubernetes.selectors import selects
 
 # Provider ids of deleted machines that are kept, the latest ones.
 MAX_ENDED = 10_000

@@ -13,12 +13,12 @@ from google.protobuf import json_format
 
 from trimtab.actuator.drain.pods import pods_to_move
 from trimtab.actuator.tracker.admission import digest_of
-from trimtab.clients.kubernetes.names import HARD_TAINT_KEY
 from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
 from trimtab.clients.simulation.cluster.pods import format_time
 from trimtab.clients.simulation.cluster.scheduler import NodeInfo
 from trimtab.clients.simulation.policies.line_protocol import PROTOCOL, PolicyAnswer, PolicyProgram
 from trimtab.clients.simulation.scenario_values import ScenarioError
+from trimtab.common.kubernetes.names import HARD_TAINT_KEY
 from trimtab.v1 import plan_pb2, planner_pb2, reason_pb2
 
 DECISIONS: Final = {"scale-up": plan_pb2.Decision.SCALE_UP, "scale-down": plan_pb2.Decision.SCALE_DOWN}

@@ -14,8 +14,8 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any, Final, NamedTuple
 
-from trimtab.clients.documents.strict_json import RepeatedKeyError, load_json
 from trimtab.clients.simulation.scenario_values import ScenarioError
+from trimtab.common.documents.strict_json import RepeatedKeyError, load_json
 
 PROTOCOL: Final = 1
 MOST_SHOWN: Final = 200

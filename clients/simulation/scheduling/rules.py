@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from trimtab.clients.kubernetes.selectors import selects
-from trimtab.clients.kubernetes.signals import well_known
 from trimtab.clients.simulation.cluster.pods import SimulatedPod
+from trimtab.common.kubernetes.selectors import selects
+from trimtab.common.kubernetes.signals import well_known
 
 HOSTNAME: Final = well_known.HOSTNAME.key
 ZONE: Final = well_known.ZONE.key

@@ -19,7 +19,6 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.clients.kubernetes.selectors import preference, selects_node
 from trimtab.clients.simulation.cluster.disruption import BudgetIndex
 from trimtab.clients.simulation.cluster.objects import labels_of
 from trimtab.clients.simulation.cluster.pods import PodKey, SimulatedPod, priority_of
@@ -27,6 +26,7 @@ from trimtab.clients.simulation.cluster.scheduler import NodeInfo, Preemption, V
 from trimtab.clients.simulation.scheduling.columns import Column, Columns
 from trimtab.clients.simulation.scheduling.preemption import Candidate, best_candidate, possible_victims, reprieved
 from trimtab.clients.simulation.scheduling.rules import HOSTNAME, PreferredAffinity, Rules, Spread
+from trimtab.common.kubernetes.selectors import preference, selects_node
 
 Scoring = Literal["LeastAllocated", "MostAllocated"]
 Mask = NDArray[np.bool_]

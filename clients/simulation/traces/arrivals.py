@@ -20,11 +20,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from trimtab.clients.documents.bounded_input import UnreadableTextError, read_text
-from trimtab.clients.documents.strict_json import RepeatedKeyError, load_json
-from trimtab.clients.kubernetes.names import RULE, is_label
-from trimtab.clients.kubernetes.quantities import parse_quantity
 from trimtab.clients.simulation.scenario_values import ScenarioError, check_pod_spec, seconds
+from trimtab.common.documents.bounded_input import UnreadableTextError, read_text
+from trimtab.common.documents.strict_json import RepeatedKeyError, load_json
+from trimtab.common.kubernetes.names import RULE, is_label
+from trimtab.common.kubernetes.quantities import parse_quantity
 
 VERSION: Final = 1
 REQUIRED: Final = ("time", "cpu", "memory")

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from trimtab.clients.kubernetes.signals import clouds, cluster_autoscaler
+from trimtab.common.kubernetes.signals import clouds, cluster_autoscaler
 from trimtab.planner.model.settings.reading import SECOND_NS, SettingsError, count, duration_ns, flag
 from trimtab.planner.model.settings.search import USUAL, SearchBudgets, resolve_search
 from trimtab.v1 import plan_pb2 as pb

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.certificates.scale_up import offences
-from trimtab.clients.kubernetes.quantities import quantity
-from trimtab.clients.snapshots.objects import build_snapshot, decode_objects
+from trimtab.common.kubernetes.quantities import quantity
+from trimtab.common.objects import build_snapshot, decode_objects
 from trimtab.planner.decisions.plan import plan
 from trimtab.planner.round.work import Work
 from trimtab.planner.service.version_cache import CachedSnapshot

@@ -13,7 +13,7 @@ import typer
 from tests.builders import kubernetes as k8s
 from tests.e2e.karpenter.wrong_sizes import WRONG_FAMILY, ZONE, ZONES
 from trimtab.clients.in_process_planner import InProcessLink
-from trimtab.clients.snapshots.objects import build_snapshot, decode_objects
+from trimtab.common.objects import build_snapshot, decode_objects
 from trimtab.v1 import plan_pb2
 
 Json = dict[str, Any]

@@ -8,9 +8,9 @@ import grpc
 from tests.benchmarks.registry import Stages, scenario
 from tests.benchmarks.services import RunningPlanner
 from tests.builders.best_options import a_node, a_pod, sent
-from trimtab.clients.rpc.client import connect
 from trimtab.clusterautoscaler import expander_pb2 as ca
 from trimtab.clusterautoscaler import expander_pb2_grpc
+from trimtab.common.rpc.client import connect
 
 OPTIONS, PODS = 200, 1000
 

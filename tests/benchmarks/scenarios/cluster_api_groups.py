@@ -34,8 +34,8 @@ class Answers:
     def parse(self) -> None:
         """Parse all answers as the cloud does, and do nothing else."""
         # Imported late: other scenarios do without, and their memory is measured.
-        from trimtab.clients.kubernetes.json_envelope import ObjectList, decode
-        from trimtab.clients.kubernetes.kinds.cluster_api import Machine
+        from trimtab.common.kubernetes.json_envelope import ObjectList, decode
+        from trimtab.common.kubernetes.kinds.cluster_api import Machine
 
         for plural, pages in self._pages.items():
             for page in pages:

@@ -14,7 +14,7 @@ from tests.benchmarks.registry import Stages, scenario
 from tests.benchmarks.services import RunningPlanner
 from trimtab.clients.cluster_generator import ClusterShape
 from trimtab.clients.planner_client import PlannerClient
-from trimtab.clients.snapshots.deltas import Interner, difference
+from trimtab.common.deltas import Interner, difference
 from trimtab.v1 import plan_pb2, snapshot_pb2
 
 UPSTREAM_5000 = "the real Cluster Autoscaler, another run, the same machine: 63,000 ms, resources alone"

@@ -17,7 +17,7 @@ from tests.benchmarks.scenarios.scale_down import volume_bound
 from tests.builders.scale_down import scale_down_request
 from tests.certificates.scale_down import offences
 from trimtab.clients.cluster_generator import ClusterShape
-from trimtab.clients.snapshots.objects import read_files
+from trimtab.common.objects import read_files
 from trimtab.planner.model.settings import ScaleDownSettings, resolve_scale_down
 from trimtab.planner.round.decision import Decided
 from trimtab.planner.scale_down.decision import decide_scale_down

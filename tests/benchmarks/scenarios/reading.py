@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tests.benchmarks.clusters import LARGE, objects_file
 from tests.benchmarks.registry import Stages, scenario
-from trimtab.clients.snapshots.objects import BuiltSnapshot, read_files
+from trimtab.common.objects import BuiltSnapshot, read_files
 
 
 def run(path: Path, stages: Stages) -> BuiltSnapshot:

@@ -11,7 +11,7 @@ from random import Random
 from tests.benchmarks.clusters import LARGE, snapshot
 from tests.benchmarks.karpenter.consolidation.clusters import cluster, objects
 from tests.benchmarks.registry import Stages, scenario
-from trimtab.clients.snapshots.objects import build_snapshot, decode_objects
+from trimtab.common.objects import build_snapshot, decode_objects
 from trimtab.planner.decisions.plan import plan
 from trimtab.planner.replacement.last_search import LastSearchKey
 from trimtab.planner.round.work import Work

@@ -9,15 +9,15 @@ import msgspec
 
 from tests.benchmarks.clusters import LARGE, snapshot
 from tests.benchmarks.registry import Stages, scenario
-from trimtab.clients.kubernetes.connection import ApiRequest
-from trimtab.clients.kubernetes.kinds.metadata import ObjectMeta
-from trimtab.clients.kubernetes.kinds.nodes import Node
-from trimtab.clients.kubernetes.signals.cluster_autoscaler import SCALE_DOWN_DISABLED
-from trimtab.clients.kubernetes.signals.ours import STEERED
 from trimtab.clients.steering.marks import writes
 from trimtab.clients.steering.plan import nodes_to_keep
 from trimtab.clients.steering.rounds import marks_of
 from trimtab.clients.steering.writer import MarkWriter
+from trimtab.common.kubernetes.connection import ApiRequest
+from trimtab.common.kubernetes.kinds.metadata import ObjectMeta
+from trimtab.common.kubernetes.kinds.nodes import Node
+from trimtab.common.kubernetes.signals.cluster_autoscaler import SCALE_DOWN_DISABLED
+from trimtab.common.kubernetes.signals.ours import STEERED
 from trimtab.planner.decisions.plan import plan
 from trimtab.planner.round.work import Work
 from trimtab.planner.snapshot.decode import canonicalize

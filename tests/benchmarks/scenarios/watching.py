@@ -7,10 +7,10 @@ from google.protobuf.message import Message
 from tests.benchmarks.registry import Stages, scenario
 from tests.builders import kubernetes as k8s
 from tests.builders.kubernetes_protobuf import encoded, wrap
-from trimtab.clients.kubernetes.envelope import read_page
-from trimtab.clients.rpc.collection import collection_paused
-from trimtab.clients.snapshots.live.snapshots import SnapshotMaker
-from trimtab.clients.snapshots.live.watched_objects import WatchedObjects
+from trimtab.common.kubernetes.envelope import read_page
+from trimtab.common.rpc.collection import collection_paused
+from trimtab.common.watched.snapshot_maker import SnapshotMaker
+from trimtab.common.watched.watched_objects import WatchedObjects
 from trimtab.k8s.v1 import core_pb2, meta_pb2
 from trimtab.v1 import snapshot_pb2
 

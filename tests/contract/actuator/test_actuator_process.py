@@ -21,8 +21,8 @@ from tests.builders.kubernetes import listed, pdb
 from tests.builders.metrics import check_page
 from tests.builders.waiting import LIMIT_S
 from trimtab.clients.actuator_client import ActuatorClient
-from trimtab.clients.rpc.errors import TrimtabError
-from trimtab.clients.rpc.retries import RetryPolicy
+from trimtab.common.rpc.errors import TrimtabError
+from trimtab.common.rpc.retries import RetryPolicy
 from trimtab.v1 import actuator_pb2
 
 DRAINED, EMPTY = ("n0", "n1", "n2", "n3"), ("n6", "n7")

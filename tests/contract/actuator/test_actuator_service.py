@@ -15,8 +15,8 @@ from trimtab.actuator.cloud.provider import CloudError, CloudRefusedError
 from trimtab.actuator.kube.cluster import ClusterError, ForbiddenError, RefusedError, TooManyRequestsError
 from trimtab.actuator.store.records import StoreError
 from trimtab.clients.actuator_client import ActuatorClient
-from trimtab.clients.rpc.errors import Reason
 from trimtab.clients.simulation.cluster.faults import Fault
+from trimtab.common.rpc.errors import Reason
 from trimtab.v1 import actuator_pb2, actuator_pb2_grpc, plan_pb2, reason_pb2
 
 State = actuator_pb2.DeletionState
@@ -367,7 +367,7 @@ def assuming(count: int, digest: str) -> actuator_pb2.StartDeletionRequest:
 def test_a_bad_request_names_what_is_wrong_and_the_next_call_works(service: Service, request_: Any, names: str) -> None:
     method = type(request_).__name__.removesuffix("Request")
     stub = getattr(actuator_pb2_grpc.ActuatorStub(service.client._channel), method)
-    from trimtab.clients.rpc.client import invoke
+    from trimtab.common.rpc.client import invoke
 
     error = refusal(lambda: invoke(lambda: stub(request_), ONCE))
     assert (error.code, error.reason) == (grpc.StatusCode.INVALID_ARGUMENT, Reason.REQUEST_INVALID)

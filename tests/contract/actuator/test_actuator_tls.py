@@ -21,8 +21,8 @@ from tests.builders.waiting import LIMIT_S
 from trimtab.actuator.tracker.admission import digest_of
 from trimtab.actuator.tracker.states import Reason
 from trimtab.clients.actuator_client import ActuatorClient
-from trimtab.clients.rpc.errors import TrimtabError
-from trimtab.clients.rpc.retries import RetryPolicy
+from trimtab.common.rpc.errors import TrimtabError
+from trimtab.common.rpc.retries import RetryPolicy
 from trimtab.v1 import actuator_pb2, plan_pb2
 
 START = [sys.executable, "-m", "trimtab.actuator", "--log-level=warning"]

@@ -23,8 +23,8 @@ from tests.builders.replacements import BIG, NEW, wasteful_cluster, wave
 from tests.builders.waiting import LIMIT_S
 from trimtab.actuator.cloud.provider import CloudError
 from trimtab.clients.actuator_client import ActuatorClient
-from trimtab.clients.rpc.errors import Reason, TrimtabError
 from trimtab.clients.simulation.cluster.faults import Fault
+from trimtab.common.rpc.errors import Reason, TrimtabError
 from trimtab.v1 import actuator_pb2, reason_pb2
 
 Stage, Why = actuator_pb2.ReplacementStage, reason_pb2.ReplacementReason

@@ -12,11 +12,11 @@ import pytest
 from tests.builders.actuator_service import SETTINGS, Service, refusal
 from tests.builders.waiting import LIMIT_S
 from trimtab.actuator.kube.cluster import TooManyRequestsError
-from trimtab.clients.rpc.callers import SESSION_KEY
-from trimtab.clients.rpc.client import connect
-from trimtab.clients.rpc.client import stream as streamed
-from trimtab.clients.rpc.errors import Reason
 from trimtab.clients.simulation.cluster.faults import Fault
+from trimtab.common.rpc.callers import SESSION_KEY
+from trimtab.common.rpc.client import connect
+from trimtab.common.rpc.client import stream as streamed
+from trimtab.common.rpc.errors import Reason
 from trimtab.v1 import actuator_pb2, actuator_pb2_grpc
 
 

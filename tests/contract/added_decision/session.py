@@ -13,9 +13,9 @@ from trimtab.planner.headroom import decision as headroom
 
 from tests.contract.added_decision.command_line import trimtab
 from trimtab.clients.cli.live.redaction import redact_file
-from trimtab.clients.recording import RecordingReader, RecordingWriter
 from trimtab.clients.simulation.scenario import Scenario
-from trimtab.clients.snapshots.objects import read_files
+from trimtab.common.objects import read_files
+from trimtab.common.recording import RecordingReader, RecordingWriter
 from trimtab.planner.decisions.table import TABLE
 from trimtab.planner.service.request_handler import Caller, RequestHandler
 from trimtab.planner.service.warm_up import answer_requests

@@ -19,11 +19,11 @@ from trimtab.actuator.cloud.externalgrpc.cloud import ExternalCloud
 from trimtab.actuator.service.app import Actuator
 from trimtab.actuator.service.external.servicer import external_registration
 from trimtab.actuator.store.memory import MemoryStore
-from trimtab.clients.rpc.channel_security import ChannelSecurity
-from trimtab.clients.rpc.client import connect
-from trimtab.clients.rpc.server import ServerSettings, Shell
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2_grpc as pb_grpc
+from trimtab.common.rpc.channel_security import ChannelSecurity
+from trimtab.common.rpc.client import connect
+from trimtab.common.rpc.server import ServerSettings, Shell
 
 WORDS = "rack 7 is out of power"
 

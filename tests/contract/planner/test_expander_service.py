@@ -12,11 +12,11 @@ from structlog.testing import capture_logs
 from tests.builders.best_options import VERSIONS, Options, a_node, a_pod, sent
 from tests.builders.kubernetes import Json, node_group, snapshot_of
 from tests.builders.waiting import LIMIT_S
-from trimtab.clients.recording import RecordingReader
-from trimtab.clients.rpc.client import connect
-from trimtab.clients.rpc.server import Registration, ServerSettings, Shell
 from trimtab.clusterautoscaler import expander_pb2 as ca
 from trimtab.clusterautoscaler import expander_pb2_grpc
+from trimtab.common.recording import RecordingReader
+from trimtab.common.rpc.client import connect
+from trimtab.common.rpc.server import Registration, ServerSettings, Shell
 from trimtab.planner.expander.clusters import LastPlans
 from trimtab.planner.expander.recorder import ChoiceRecorder
 from trimtab.planner.expander.servicer import SERVICE, ExpanderServicer

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.builders.planner_service import asking, make_shell, parts, refused, send
-from trimtab.clients.rpc.client import connect
-from trimtab.clients.rpc.errors import Reason
+from trimtab.common.rpc.client import connect
+from trimtab.common.rpc.errors import Reason
 from trimtab.planner.service.warm_up import small_cluster
 from trimtab.v1 import planner_pb2_grpc
 

@@ -9,12 +9,12 @@ import pytest
 from tests.builders.waiting import LIMIT_S
 from trimtab.clients.planner_client import PlannerClient
 from trimtab.clients.reference_loop.planner_session import GrpcLink, PlannerSession
-from trimtab.clients.rpc.client import invoke
-from trimtab.clients.rpc.errors import Reason, TrimtabError
-from trimtab.clients.rpc.retries import RetryPolicy
-from trimtab.clients.rpc.server import Registration, ServerSettings, Shell
-from trimtab.clients.rpc.telemetry import start_telemetry
-from trimtab.clients.snapshots.live.snapshot_update import SnapshotUpdate
+from trimtab.common.rpc.client import invoke
+from trimtab.common.rpc.errors import Reason, TrimtabError
+from trimtab.common.rpc.retries import RetryPolicy
+from trimtab.common.rpc.server import Registration, ServerSettings, Shell
+from trimtab.common.rpc.telemetry import start_telemetry
+from trimtab.common.watched.snapshot_update import SnapshotUpdate
 from trimtab.planner.process import MAX_MESSAGE_BYTES, SERVICE
 from trimtab.planner.service.request_handler import RequestHandler
 from trimtab.planner.service.servicer import PlannerServicer

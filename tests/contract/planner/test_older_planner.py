@@ -8,8 +8,8 @@ import pytest
 from tests.builders.planner_service import ONCE, asking, make_shell, refused
 from trimtab.clients.planner_client import PlannerClient
 from trimtab.clients.reference_loop.planner_session import GrpcLink, PlannerSession
-from trimtab.clients.rpc.errors import Reason
-from trimtab.clients.snapshots.live.snapshot_update import SnapshotUpdate
+from trimtab.common.rpc.errors import Reason
+from trimtab.common.watched.snapshot_update import SnapshotUpdate
 from trimtab.planner.decisions import requests
 from trimtab.planner.service.warm_up import small_cluster
 from trimtab.v1 import plan_pb2, snapshot_pb2

@@ -9,12 +9,12 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from tests.builders.tls import OwnCa, make_ca
 from trimtab.clients.planner_client import PlannerClient
-from trimtab.clients.rpc.access import Access
-from trimtab.clients.rpc.access_policy import read_policy
-from trimtab.clients.rpc.errors import Reason, TrimtabError
-from trimtab.clients.rpc.retries import RetryPolicy
-from trimtab.clients.rpc.server import Registration, ServerSettings, Shell
-from trimtab.clients.rpc.telemetry import start_telemetry
+from trimtab.common.rpc.access import Access
+from trimtab.common.rpc.access_policy import read_policy
+from trimtab.common.rpc.errors import Reason, TrimtabError
+from trimtab.common.rpc.retries import RetryPolicy
+from trimtab.common.rpc.server import Registration, ServerSettings, Shell
+from trimtab.common.rpc.telemetry import start_telemetry
 from trimtab.planner.service.request_handler import RequestHandler
 from trimtab.planner.service.servicer import PlannerServicer
 from trimtab.planner.service.settings import PlannerOptions

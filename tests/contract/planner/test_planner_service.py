@@ -18,9 +18,9 @@ from tests.builders.rows import NodeRow, PodRow
 from tests.builders.snapshots import Cluster, write, write_delta
 from tests.builders.waiting import LIMIT_S
 from trimtab.clients.planner_client import PlannerClient
-from trimtab.clients.rpc.client import connect, invoke
-from trimtab.clients.rpc.errors import Reason, TrimtabError
-from trimtab.clients.rpc.telemetry import start_telemetry
+from trimtab.common.rpc.client import connect, invoke
+from trimtab.common.rpc.errors import Reason, TrimtabError
+from trimtab.common.rpc.telemetry import start_telemetry
 from trimtab.planner.decisions.plan import Planned
 from trimtab.planner.service.request_handler import Caller, RequestHandler
 from trimtab.planner.service.streams import MAX_PIECE_BYTES

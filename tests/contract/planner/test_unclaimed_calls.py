@@ -7,7 +7,7 @@ import sys
 import pytest
 from opentelemetry.metrics import NoOpMeterProvider
 
-from trimtab.clients.rpc.server import Registration, Shell
+from trimtab.common.rpc.server import Registration, Shell
 from trimtab.planner.service.request_handler import RequestHandler
 from trimtab.planner.service.servicer import PlannerServicer
 from trimtab.planner.service.settings import PlannerOptions
@@ -17,7 +17,7 @@ BUSY_S = 34
 """Longer than gRPC lets calls wait by default."""
 CALLER = """
 import sys
-from trimtab.clients.rpc.client import connect
+from trimtab.common.rpc.client import connect
 from trimtab.v1 import planner_pb2, planner_pb2_grpc
 stub = planner_pb2_grpc.PlannerStub(connect(sys.argv[1]))
 stub.GetInfo(planner_pb2.GetPlannerInfoRequest())

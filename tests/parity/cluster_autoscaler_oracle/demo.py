@@ -17,7 +17,7 @@ from trimtab.clients.cli.answers.costs import Costs
 from trimtab.clients.cli.demo.command import generated_chapter, recorded_chapter
 from trimtab.clients.cli.demo.recorded_answers import FILE, digest
 from trimtab.clients.cluster_view import ClusterView
-from trimtab.clients.snapshots.objects import read_files
+from trimtab.common.objects import read_files
 
 from .record import ask
 

@@ -20,7 +20,7 @@ from tests.builders.priced_clusters import mixed_pools, shrunk_fleet
 from tests.parity.cluster_autoscaler_answers import ours
 from tests.parity.cluster_autoscaler_oracle.shop_and_batch_clusters import batch, shops
 from tests.parity.eviction_api import exceeds_a_budget, refused
-from trimtab.clients.snapshots.objects import build_snapshot, decode_objects
+from trimtab.common.objects import build_snapshot, decode_objects
 
 from .mixed import NOW
 from .record import ask, generated, mixed

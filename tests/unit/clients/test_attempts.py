@@ -11,18 +11,18 @@ import grpc
 import pytest
 
 from tests.builders.json_api import Fault, JsonApiServer
-from trimtab.clients.kubernetes import api
-from trimtab.clients.kubernetes.connection import ApiRequest
-from trimtab.clients.kubernetes.errors import ApiError
 from trimtab.clients.planner_client import PlannerClient
 from trimtab.clients.reference_loop import planner_session
 from trimtab.clients.reference_loop.health import Health
 from trimtab.clients.reference_loop.loop import Loop, LoopServices, LoopSettings
 from trimtab.clients.reference_loop.planner_session import GrpcLink, PlannerSession
-from trimtab.clients.rpc.errors import TrimtabError, not_ready, overloaded
-from trimtab.clients.rpc.retries import ONCE, Backoff, RetryPolicy, attempts, with_retries
-from trimtab.clients.rpc.server import Registration, Shell
-from trimtab.clients.snapshots.live.snapshot_update import SnapshotUpdate
+from trimtab.common.kubernetes import api
+from trimtab.common.kubernetes.connection import ApiRequest
+from trimtab.common.kubernetes.errors import ApiError
+from trimtab.common.rpc.errors import TrimtabError, not_ready, overloaded
+from trimtab.common.rpc.retries import ONCE, Backoff, RetryPolicy, attempts, with_retries
+from trimtab.common.rpc.server import Registration, Shell
+from trimtab.common.watched.snapshot_update import SnapshotUpdate
 from trimtab.v1 import plan_pb2, planner_pb2_grpc, snapshot_pb2
 
 AT_ONCE = Backoff(0.0, 0.0)

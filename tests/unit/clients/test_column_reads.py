@@ -10,7 +10,7 @@ from tests.benchmarks.tiles import _uids, tiled
 from tests.builders import node, pod, snapshot_of
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.clients.simulation.recorded_rounds import _RoundsReader, _rows
-from trimtab.clients.snapshots.objects.pod_spec_exporter import PodSpecExporter
+from trimtab.common.objects.pod_spec_exporter import PodSpecExporter
 from trimtab.v1 import snapshot_pb2 as pb
 
 

@@ -15,8 +15,8 @@ from trimtab.actuator.cloud.kwok.ledger import NAME as LEDGER
 from trimtab.actuator.cloud.table import CLOUDS
 from trimtab.clients.cli.certificates.parts import PARTS
 from trimtab.clients.cli.documents import read_settings
-from trimtab.clients.kubernetes.registry import PermissionRule, User, rules_of
-from trimtab.clients.rpc.access_policy import AccessPolicy, Right, read_policy
+from trimtab.common.kubernetes.registry import PermissionRule, User, rules_of
+from trimtab.common.rpc.access_policy import AccessPolicy, Right, read_policy
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 MANIFESTS, CHART = DEPLOY / "manifests", DEPLOY / "chart"

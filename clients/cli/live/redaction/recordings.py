@@ -15,7 +15,7 @@ from trimtab.clients.cli.live.redaction.integers import ComparedIntegers
 from trimtab.clients.cli.live.redaction.numbers import FIRST_NOW_S, Replacements
 from trimtab.clients.cli.live.redaction.strings import REDACTED, DeviceNames, texts_of, walk
 from trimtab.clients.cli.live.redaction.tokens import atoms, replaced, tokens_of
-from trimtab.clients.recording import RecordingError, RecordingReader, RecordingWriter
+from trimtab.common.recording import RecordingError, RecordingReader, RecordingWriter
 from trimtab.v1 import plan_pb2, recording_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 

@@ -7,7 +7,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 
-from trimtab.clients.kubernetes.signals import cluster_autoscaler
+from trimtab.common.kubernetes.signals import cluster_autoscaler
 
 # fmt: off
 KEPT = frozenset((

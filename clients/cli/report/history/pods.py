@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.clients.snapshots.deltas.pod_columns import Texts
+from trimtab.common.deltas.pod_columns import Texts
 from trimtab.v1 import snapshot_pb2 as pb
 
 _ENDED = (pb.PodPhase.SUCCEEDED, pb.PodPhase.FAILED)

@@ -19,9 +19,9 @@ from trimtab.clients.cli.report.history.decisions import RecordedDecisions
 from trimtab.clients.cli.report.history.drains import RecordedRemovals
 from trimtab.clients.cli.report.history.nodes import RecordedNodes
 from trimtab.clients.cli.report.history.pods import Pods
-from trimtab.clients.documents.bounded_input import MAX_INPUT_BYTES, open_input
 from trimtab.clients.simulation.slack_use import SlackUse
-from trimtab.clients.snapshots.deltas import Application
+from trimtab.common.deltas import Application
+from trimtab.common.documents.bounded_input import MAX_INPUT_BYTES, open_input
 from trimtab.v1 import plan_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 from trimtab.v1.option_choice_pb2 import OptionChoice

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.benchmarks.karpenter.consolidation.clusters import objects
-from trimtab.clients.snapshots.objects import build_snapshot, decode_objects
+from trimtab.common.objects import build_snapshot, decode_objects
 from trimtab.planner.decisions.plan import plan
 from trimtab.planner.round.work import Work
 from trimtab.planner.service.version_cache import CachedSnapshot

@@ -10,7 +10,7 @@ import pytest
 
 from tests.builders.clouds import WORLDS
 from trimtab.actuator.cloud.table import CLOUDS, Cloud, option_classes
-from trimtab.clients.rpc.extras import EXTRAS, MissingExtraError
+from trimtab.common.rpc.extras import EXTRAS, MissingExtraError
 
 ROOT = Path(__file__).resolve().parents[4]
 NAMES = [cloud.name for cloud in CLOUDS]
@@ -29,7 +29,7 @@ def test_the_extras_of_a_cloud_exist(cloud: Cloud) -> None:
 
 @every_cloud
 def test_a_cloud_whose_extra_is_not_installed_names_it(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trimtab.clients.rpc.extras._is_installed", lambda package: False)
+    monkeypatch.setattr("trimtab.common.rpc.extras._is_installed", lambda package: False)
     if not cloud.extras:
         cloud.load()
         return

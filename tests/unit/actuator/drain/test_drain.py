@@ -14,9 +14,9 @@ from trimtab.actuator.kube.cluster import ClusterError, PodView, RefusedError, T
 from trimtab.actuator.service.options import priority_groups
 from trimtab.actuator.service.settings import ActuatorSettings
 from trimtab.actuator.settings import DrainSettings, PriorityGroup
-from trimtab.clients.kubernetes.names import HARD_TAINT_KEY
 from trimtab.clients.simulation.cluster.faults import Fault
 from trimtab.clients.simulation.cluster.pods import SimulatedPod
+from trimtab.common.kubernetes.names import HARD_TAINT_KEY
 
 NOW_MS = 1_000_000
 

@@ -8,9 +8,9 @@ from tests.builders.actuator import DELAYS, Stage, small_cluster
 from tests.builders.kubernetes import pod, replica_set
 from trimtab.actuator.cloud.provider import CloudError, CloudRefusedError
 from trimtab.actuator.tracker.states import State
-from trimtab.clients.kubernetes.names import HARD_TAINT_KEY
 from trimtab.clients.simulation.cluster.faults import Fault
 from trimtab.clients.simulation.cluster.pods import SimulatedPod
+from trimtab.common.kubernetes.names import HARD_TAINT_KEY
 
 BOTH = pytest.mark.parametrize("drain", [True, False], ids=["drained", "empty"])
 

@@ -28,10 +28,10 @@ from trimtab.actuator.kube.cluster import (
 )
 from trimtab.actuator.kube.live import KubeCluster
 from trimtab.actuator.kube.settings import KubeSettings
-from trimtab.clients.kubernetes.errors import MissingPermissionError
-from trimtab.clients.kubernetes.names import HARD_TAINT_KEY, SOFT_TAINT_KEY
-from trimtab.clients.kubernetes.permissions import require
-from trimtab.clients.kubernetes.registry import User, rules_of
+from trimtab.common.kubernetes.errors import MissingPermissionError
+from trimtab.common.kubernetes.names import HARD_TAINT_KEY, SOFT_TAINT_KEY
+from trimtab.common.kubernetes.permissions import require
+from trimtab.common.kubernetes.registry import User, rules_of
 
 FIVE = CostWrite(5, "2026-01-01T00:00:00Z")
 HARD = TaintView(HARD_TAINT_KEY, "1700000000", NO_SCHEDULE)

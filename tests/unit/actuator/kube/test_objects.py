@@ -7,7 +7,7 @@ import pytest
 from tests.builders.kubernetes import Json
 from trimtab.actuator.kube.cluster import NodeQuantities
 from trimtab.actuator.kube.objects import StoredNode, node_view
-from trimtab.clients.kubernetes.json_envelope import decode
+from trimtab.common.kubernetes.json_envelope import decode
 
 
 def shown(labels: dict[str, str] | None, status: Json) -> tuple[str, NodeQuantities, NodeQuantities]:

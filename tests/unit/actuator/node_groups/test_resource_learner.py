@@ -10,8 +10,8 @@ from trimtab.actuator.cloud.provider import CloudNodeTemplate
 from trimtab.actuator.node_groups.reconciler import LOOK_MS
 from trimtab.actuator.node_groups.resource_learner import AGAIN_MS, OLD_MS
 from trimtab.actuator.service.external.servicer import ExternalServicer
-from trimtab.clients.kubernetes.names import HARD_TAINT_KEY
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
+from trimtab.common.kubernetes.names import HARD_TAINT_KEY
 from trimtab.k8s.v1 import core_pb2
 
 

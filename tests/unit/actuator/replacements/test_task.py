@@ -23,10 +23,10 @@ from trimtab.actuator.cloud.provider import CloudError, CloudRefusedError
 from trimtab.actuator.kube.cluster import ClusterError, RefusedError
 from trimtab.actuator.service.settings import ActuatorSettings
 from trimtab.actuator.tracker.admission import DeletionLimits
-from trimtab.clients.rpc.access_policy import DeletionRules
 from trimtab.clients.simulation.cluster.controllers import Delays
 from trimtab.clients.simulation.cluster.faults import Fault
 from trimtab.clients.simulation.cluster.pods import SimulatedPod
+from trimtab.common.rpc.access_policy import DeletionRules
 from trimtab.v1 import actuator_pb2
 
 NEVER_S = 1e6
@@ -372,7 +372,7 @@ def test_one_replacement_is_in_progress_at_a_time() -> None:
 
 def test_a_new_node_that_was_taken_for_an_unneeded_one_loses_its_soft_taint_before_pods_come() -> None:
     from trimtab.actuator.kube.cluster import PREFER_NO_SCHEDULE, TaintView
-    from trimtab.clients.kubernetes.names import SOFT_TAINT_KEY
+    from trimtab.common.kubernetes.names import SOFT_TAINT_KEY
 
     stage = stage_with()
     started(stage, replacement_request(stage))

@@ -28,10 +28,10 @@ from trimtab.actuator.settings import WorkSettings
 from trimtab.actuator.tracker import events as e
 from trimtab.actuator.tracker.instructions import DeleteInstance, Grow, WriteTaints
 from trimtab.actuator.tracker.states import GroupGrowth
-from trimtab.clients.rpc.channel_security import ChannelSecurity
-from trimtab.clients.rpc.client import connect
-from trimtab.clients.rpc.retries import attempts
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
+from trimtab.common.rpc.channel_security import ChannelSecurity
+from trimtab.common.rpc.client import connect
+from trimtab.common.rpc.retries import attempts
 
 AWS_ATTEMPTS, API_ATTEMPTS = 6, 4
 MANY = 100

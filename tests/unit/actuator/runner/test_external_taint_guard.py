@@ -10,9 +10,9 @@ from tests.builders.kubernetes import pod
 from trimtab.actuator.cloud.provider import CloudError, CloudRefusedError
 from trimtab.actuator.kube.cluster import DELAY_DELETION_PREFIX, ClusterError, hard_taint
 from trimtab.actuator.service.external.orders import ExternalOrders, NodeToDelete
-from trimtab.clients.kubernetes.names import HARD_TAINT_KEY
 from trimtab.clients.simulation.cluster.faults import Fault
 from trimtab.clients.simulation.cluster.pods import SimulatedPod
+from trimtab.common.kubernetes.names import HARD_TAINT_KEY
 
 NODE = NodeToDelete("n6", "test://n6")
 

@@ -18,8 +18,8 @@ from trimtab.actuator.kube.cluster import (
 from trimtab.actuator.service.buffer_status import apply_buffer_status, status_of
 from trimtab.actuator.service.settings import BufferLimits
 from trimtab.actuator.service.validation import MAX_BUFFERS, buffer_states
-from trimtab.clients.rpc.errors import ServiceError
 from trimtab.clients.simulation.cluster.faults import Fault
+from trimtab.common.rpc.errors import ServiceError
 from trimtab.v1 import actuator_pb2, plan_pb2
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -16,8 +16,8 @@ from trimtab.actuator.kube.cluster import (
 from trimtab.actuator.service.capacity_status import apply_capacity_status
 from trimtab.actuator.service.settings import CapacityLimits
 from trimtab.actuator.service.validation import MAX_CAPACITY_REQUESTS, capacity_answers
-from trimtab.clients.rpc.errors import ServiceError
 from trimtab.clients.simulation.cluster.faults import Fault
+from trimtab.common.rpc.errors import ServiceError
 from trimtab.v1 import actuator_pb2, plan_pb2
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -15,7 +15,7 @@ from trimtab.actuator.service.environment import open_environment
 from trimtab.actuator.service.options import StateOptions
 from trimtab.actuator.settings import SettingError
 from trimtab.actuator.store.memory import MemoryStore
-from trimtab.clients.kubernetes.errors import ConfigurationError
+from trimtab.common.kubernetes.errors import ConfigurationError
 
 GROUPS = '{"apiVersion": "trimtab.dev/v1", "kind": "NodeGroup", "metadata": {"name": "g"}, "spec": {"maxSize": 3}}'
 

@@ -18,9 +18,9 @@ from trimtab.actuator.store.journal import Journal
 from trimtab.actuator.store.memory import MemoryStore
 from trimtab.actuator.store.records import StoreConflictError
 from trimtab.actuator.tracker.events import PlannedNode, SetAccepted, SetTainted
-from trimtab.clients.kubernetes.names import HARD_TAINT_KEY
 from trimtab.clients.simulation.cloud.provider import MemoryCloud
 from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
+from trimtab.common.kubernetes.names import HARD_TAINT_KEY
 
 
 class HeldLease:

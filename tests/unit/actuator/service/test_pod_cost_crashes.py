@@ -15,9 +15,9 @@ from trimtab.actuator.kube.cluster import ClusterError
 from trimtab.actuator.service.pod_cost_progress import CostOrders, GroupOrder
 from trimtab.actuator.service.pod_costs import apply_pod_costs
 from trimtab.actuator.service.settings import PodCostLimits
-from trimtab.clients.kubernetes.names import POD_COST_ANNOTATION
 from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
 from trimtab.clients.simulation.cluster.faults import Fault
+from trimtab.common.kubernetes.names import POD_COST_ANNOTATION
 from trimtab.v1 import actuator_pb2
 
 EACH = 3

@@ -17,8 +17,8 @@ from trimtab.actuator.kube.cluster import (
 from trimtab.actuator.service.pod_costs import apply_pod_costs
 from trimtab.actuator.service.settings import PodCostLimits
 from trimtab.actuator.service.validation import MAX_COSTS, cost_orders
-from trimtab.clients.rpc.errors import ServiceError
 from trimtab.clients.simulation.cluster.faults import Fault
+from trimtab.common.rpc.errors import ServiceError
 from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -18,8 +18,8 @@ from trimtab.actuator.kube.cluster import (
 )
 from trimtab.actuator.service.settings import SoftTaintSettings
 from trimtab.actuator.service.soft_taints import SoftTaintResult, apply_soft_taints
-from trimtab.clients.kubernetes.names import SOFT_TAINT_KEY
 from trimtab.clients.simulation.cluster.faults import Fault
+from trimtab.common.kubernetes.names import SOFT_TAINT_KEY
 
 ENOUGH = SoftTaintSettings(max_count=100)
 

@@ -27,8 +27,8 @@ from trimtab.actuator.tracker.events import (
 from trimtab.actuator.tracker.states import NodeAnswer, PodRef, Retention, State
 from trimtab.actuator.tracker.tracker import Tracker
 from trimtab.clients.followed_status import FollowedStatus
-from trimtab.clients.kubernetes.names import HARD_TAINT_KEY
 from trimtab.clients.simulation.cluster.faults import Fault
+from trimtab.common.kubernetes.names import HARD_TAINT_KEY
 from trimtab.v1 import actuator_pb2, plan_pb2, snapshot_pb2
 
 

@@ -17,8 +17,8 @@ from tests.builders.kubernetes import listed
 from trimtab.actuator.store.records import Record, StoreError
 from trimtab.actuator.store.sql import SqlStore, sqlite_url
 from trimtab.clients.actuator_client import ActuatorClient
-from trimtab.clients.rpc.errors import TrimtabError
-from trimtab.clients.rpc.retries import RetryPolicy
+from trimtab.common.rpc.errors import TrimtabError
+from trimtab.common.rpc.retries import RetryPolicy
 from trimtab.v1 import actuator_pb2
 
 ROOT = Path(__file__).parents[4]

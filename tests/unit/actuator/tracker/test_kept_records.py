@@ -11,8 +11,8 @@ from trimtab.actuator.kube.cluster import RefusedError
 from trimtab.actuator.tracker import events as e
 from trimtab.actuator.tracker.states import GroupGrowth, GrowthAnswer, NodeAnswer, Retention
 from trimtab.actuator.tracker.tracker import Tracker
-from trimtab.clients.rpc.errors import ServiceError
 from trimtab.clients.simulation.cluster.faults import Fault
+from trimtab.common.rpc.errors import ServiceError
 from trimtab.v1 import actuator_pb2, plan_pb2
 
 MINUTE_MS = 60_000

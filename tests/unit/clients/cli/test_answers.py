@@ -10,7 +10,7 @@ import yaml
 from tests.builders import kubernetes as k8s
 from tests.builders.cli import Run, listed
 from tests.unit.clients.cli.report.pages import page_of
-from trimtab.clients.snapshots.objects import read_files
+from trimtab.common.objects import read_files
 
 NOW = "2026-03-01T00:00:00Z"
 

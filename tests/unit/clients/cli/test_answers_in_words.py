@@ -19,7 +19,7 @@ from trimtab.clients.cli.answers.table import print_answer
 from trimtab.clients.cli.output import SafeConsole
 from trimtab.clients.cli.planners import PlannerAccess, open_planner
 from trimtab.clients.cluster_view import ClusterView
-from trimtab.clients.snapshots.objects import build_snapshot, decode_objects
+from trimtab.common.objects import build_snapshot, decode_objects
 from trimtab.v1 import plan_pb2, planner_pb2
 
 ROOT = Path(__file__).parents[4]

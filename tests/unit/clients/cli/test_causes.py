@@ -8,7 +8,7 @@ from tests.builders import kubernetes as k8s
 from trimtab.clients.cli.causes import cause
 from trimtab.clients.cli.explain.pods import explain_pod, pod_document, pod_lines
 from trimtab.clients.cluster_view import ClusterView, ShownPod
-from trimtab.clients.snapshots.objects import build_snapshot, decode_objects
+from trimtab.common.objects import build_snapshot, decode_objects
 from trimtab.v1 import planner_pb2, reason_pb2
 
 Reason = reason_pb2.PredicateReason

@@ -124,7 +124,28 @@ def reasons(answer: Any) -> dict[str, str]:
 def test_input_without_node_groups_is_grouped_by_type_and_zone(trimtab: Run, tmp_path: Path) -> None:
     outcome = trimtab("plan", unlabelled_groups(tmp_path), *NOW, "-o", "json")
     assert reasons(outcome.document()) == {"b": "NOT_UNDERUTILIZED", "master": "NOT_AUTOSCALED"}
-    assert f"grouped by {TYPE} and {ZONE} into 2 groups" in outcome.err
+    assert "grouped by node pool, instance type and zone into 2 groups" in outcome.err
+    assert "unlabelled" not in outcome.err
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        "karpenter.sh/nodepool", "eks.amazonaws.com/nodegroup", "alpha.eksctl.io/nodegroup-name", "agentpool",
+        "cloud.google.com/gke-nodepool", "kubernetes.azure.com/agentpool", "worker.gardener.cloud/pool",
+    ],
+)  # fmt: skip
+def test_nodes_of_different_pools_are_in_different_groups(trimtab: Run, tmp_path: Path, label: str) -> None:
+    nodes = [k8s.node(name, labels={TYPE: "large", label: name}, zone="z1") for name in ("a", "b")]
+    outcome = trimtab("plan", listed(tmp_path, *nodes, k8s.node("bare")), *NOW)
+    assert "into 3 groups" in outcome.err
+    assert "Nodes without such labels form the group unlabelled." in outcome.err
+
+
+def test_a_label_that_no_node_has_is_refused_and_a_near_one_named(trimtab: Run, tmp_path: Path) -> None:
+    outcome = trimtab("plan", unlabelled_groups(tmp_path), "--group-by", f"{ZONE},{TYPE}s")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert f"--group-by {TYPE}s: no node has this label; did you mean {TYPE}?" in outcome.err
 
 
 @pytest.mark.parametrize(
@@ -132,7 +153,6 @@ def test_input_without_node_groups_is_grouped_by_type_and_zone(trimtab: Run, tmp
     [
         pytest.param("none", {"a", "b", "c", "master"}, id="no groups"),
         pytest.param(TYPE, {"b", "master"}, id="one label"),
-        pytest.param("no/such-label", {"b", "master"}, id="a label that no node has"),
     ],
 )
 def test_groups_are_made_by_the_requested_labels(trimtab: Run, tmp_path: Path, labels: str, stay: set[str]) -> None:

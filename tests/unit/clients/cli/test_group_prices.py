@@ -12,8 +12,8 @@ from trimtab.clients.cli.demo.command import Chapter, with_prices
 from trimtab.clients.cli.demo.loop import DemoSettings
 from trimtab.clients.cli.group_prices import LivePrices
 from trimtab.clients.cli.prices import ON_DEMAND, PricedMachine, Prices
-from trimtab.clients.kubernetes.kinds.nodes import Node, NodeGroup
-from trimtab.clients.snapshots.live.cloud_groups import known_prices
+from trimtab.common.kubernetes.kinds.nodes import Node, NodeGroup
+from trimtab.common.watched.cloud_groups import known_prices
 from trimtab.v1 import actuator_pb2, plan_pb2
 
 TYPE, ZONE = "node.kubernetes.io/instance-type", "topology.kubernetes.io/zone"

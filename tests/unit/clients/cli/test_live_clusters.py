@@ -12,7 +12,7 @@ from tests.builders import kubernetes as k8s
 from tests.builders.api_server import FakeApiServer, Fault
 from tests.builders.cli import Run, listed
 from tests.builders.kubernetes_protobuf import encoded
-from trimtab.clients.kubernetes.registry import WATCHED
+from trimtab.common.kubernetes.registry import WATCHED
 
 SOME = ["--now", "2026-03-01T00:00:00Z"]
 

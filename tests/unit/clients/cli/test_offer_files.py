@@ -7,7 +7,7 @@ import pytest
 
 from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.offer_files import read_offers
-from trimtab.clients.snapshots.objects.karpenter.offers import MachineOffer, family_of, usual_allocatable
+from trimtab.common.objects.karpenter.offers import MachineOffer, family_of, usual_allocatable
 
 HEAD = "instance_type,cpu,memory_gib,pods,zone,capacity_type,price,currency\n"
 

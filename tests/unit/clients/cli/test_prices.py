@@ -9,7 +9,7 @@ from tests.builders.cli import Run, listed
 from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.price_files import read_prices
 from trimtab.clients.cli.prices import ON_DEMAND, SPOT, PricedMachine, apply_prices, machine_of
-from trimtab.clients.snapshots.objects import build_snapshot, decode_objects
+from trimtab.common.objects import build_snapshot, decode_objects
 from trimtab.v1 import snapshot_pb2
 
 TYPE, ZONE = "node.kubernetes.io/instance-type", "topology.kubernetes.io/zone"

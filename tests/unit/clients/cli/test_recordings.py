@@ -7,9 +7,9 @@ import pytest
 from tests.builders import kubernetes as k8s
 from tests.builders.cli import Run, listed
 from tests.builders.messages import write_snapshot
-from trimtab.clients.recording import RecordingWriter
-from trimtab.clients.snapshots.deltas import Interner, difference
-from trimtab.clients.snapshots.objects import read_files
+from trimtab.common.deltas import Interner, difference
+from trimtab.common.objects import read_files
+from trimtab.common.recording import RecordingWriter
 from trimtab.v1 import snapshot_pb2
 
 NOW = ("--now", "2026-01-31T12:00:00Z")

@@ -23,7 +23,7 @@ from tests.unit.clients.cli.report.pages import page_of
 from trimtab.clients.cli.failures import FailedError
 from trimtab.clients.cli.usage import read_usage
 from trimtab.clients.cluster_view import ClusterView
-from trimtab.clients.snapshots.objects import build_snapshot, decode_objects
+from trimtab.common.objects import build_snapshot, decode_objects
 
 PROGRAMS = os.environ.get("TRIMTAB_PROMETHEUS", "")
 NOW = "2026-03-01T00:00:00Z"

@@ -5,11 +5,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from trimtab.clients.kubernetes.connection import ApiRequest
-from trimtab.clients.kubernetes.errors import ApiError, MalformedAnswerError, UnreachableError
 from trimtab.clients.load.bursts import LoadSettings, MeasuredBurst, PodTimes, deployment
 from trimtab.clients.load.cluster import LoadedCluster
 from trimtab.clients.load.run import Around, InUseError, run
+from trimtab.common.kubernetes.connection import ApiRequest
+from trimtab.common.kubernetes.errors import ApiError, MalformedAnswerError, UnreachableError
 
 Json = dict[str, Any]
 SETTINGS = LoadSettings(burst_count=2, deployment_count=2, replicas=2, length_s=6.0, quiet_s=4.0)

@@ -7,10 +7,10 @@ import pytest
 
 from trimtab.clients.reference_loop import planner_session
 from trimtab.clients.reference_loop.planner_session import GrpcLink, PlannerSession
-from trimtab.clients.rpc.errors import Reason, TrimtabError, overloaded
-from trimtab.clients.rpc.retries import ONCE, attempts
-from trimtab.clients.rpc.server import Registration, Shell
-from trimtab.clients.snapshots.live.snapshot_update import SnapshotUpdate
+from trimtab.common.rpc.errors import Reason, TrimtabError, overloaded
+from trimtab.common.rpc.retries import ONCE, attempts
+from trimtab.common.rpc.server import Registration, Shell
+from trimtab.common.watched.snapshot_update import SnapshotUpdate
 from trimtab.v1 import plan_pb2, planner_pb2_grpc, snapshot_pb2
 
 WHOLE = SnapshotUpdate(snapshot_pb2.ClusterSnapshot(resources=["cpu"]), None)

@@ -6,8 +6,6 @@ import pytest
 import urllib3
 
 from tests.builders.api_server import FakeApiServer, Fault
-from trimtab.clients.kubernetes.api import Api
-from trimtab.clients.kubernetes.connection import Connection
 from trimtab.clients.reference_loop.events import (
     NORMAL,
     SCALE_DOWN,
@@ -19,6 +17,8 @@ from trimtab.clients.reference_loop.events import (
     StatusEvents,
     Subject,
 )
+from trimtab.common.kubernetes.api import Api
+from trimtab.common.kubernetes.connection import Connection
 from trimtab.v1 import actuator_pb2, reason_pb2
 
 State = actuator_pb2.DeletionState

@@ -5,10 +5,10 @@ from typing import Any
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
-from trimtab.clients.kubernetes.registry import VOLCANO_POD_GROUP
 from trimtab.clients.reference_loop.events import NORMAL, WARNING
 from trimtab.clients.reference_loop.gang_events import GETS_NODES, USELESS, WAITS, WHOLE, GangEvents
 from trimtab.clients.reference_loop.rounds import RoundResult
+from trimtab.common.kubernetes.registry import VOLCANO_POD_GROUP
 from trimtab.v1 import plan_pb2, reason_pb2
 
 Reason = reason_pb2.GangReason

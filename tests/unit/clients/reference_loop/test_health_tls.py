@@ -10,7 +10,7 @@ import pytest
 from tests.builders.tls import make_ca
 from tests.builders.waiting import LIMIT_S
 from trimtab.clients.reference_loop.health import Health, HealthServer
-from trimtab.clients.rpc.port_security import ExposedPortError, PortSecurity
+from trimtab.common.rpc.port_security import ExposedPortError, PortSecurity
 
 
 def test_health_is_served_over_tls_1_3_to_callers_without_a_certificate(tmp_path: Path) -> None:

@@ -14,9 +14,6 @@ import urllib3
 from tests.builders.api_server import FakeApiServer, Fault
 from tests.builders.reference_loop import Scripted, run
 from tests.builders.waiting import LIMIT_S
-from trimtab.clients.kubernetes.api import Api
-from trimtab.clients.kubernetes.connection import Connection
-from trimtab.clients.kubernetes.errors import ApiError, KubernetesError
 from trimtab.clients.reference_loop.health import Health
 from trimtab.clients.reference_loop.kept_state import (
     PAUSE_S,
@@ -28,7 +25,10 @@ from trimtab.clients.reference_loop.kept_state import (
 )
 from trimtab.clients.reference_loop.loop import Loop, LoopServices, LoopSettings
 from trimtab.clients.reference_loop.loop_clock import LoopClock
-from trimtab.clients.rpc.retries import Backoff
+from trimtab.common.kubernetes.api import Api
+from trimtab.common.kubernetes.connection import Connection
+from trimtab.common.kubernetes.errors import ApiError, KubernetesError
+from trimtab.common.rpc.retries import Backoff
 from trimtab.v1 import plan_pb2
 
 MAP = "/api/v1/namespaces/here/configmaps/kept"

@@ -11,15 +11,15 @@ import yaml
 from tests.builders.api_server import FakeApiServer
 from tests.builders.reference_loop import Scripted, run, unavailable
 from tests.builders.waiting import LIMIT_S
-from trimtab.clients.kubernetes.api import Api
-from trimtab.clients.kubernetes.connection import Connection
-from trimtab.clients.kubernetes.errors import KubernetesError, MissingPermissionError
 from trimtab.clients.reference_loop.health import Health, HealthServer
 from trimtab.clients.reference_loop.loop import Loop, LoopServices, LoopSettings
 from trimtab.clients.reference_loop.rounds import RoundResult
 from trimtab.clients.reference_loop.status_map import StatusMap
-from trimtab.clients.rpc.errors import TrimtabError
-from trimtab.clients.rpc.retries import Backoff
+from trimtab.common.kubernetes.api import Api
+from trimtab.common.kubernetes.connection import Connection
+from trimtab.common.kubernetes.errors import KubernetesError, MissingPermissionError
+from trimtab.common.rpc.errors import TrimtabError
+from trimtab.common.rpc.retries import Backoff
 
 QUICK = LoopSettings(interval_s=0.01, backoff=Backoff(0.01, 0.02))
 MAP = "/api/v1/namespaces/kube-system/configmaps/trimtab-status"

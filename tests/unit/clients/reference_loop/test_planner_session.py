@@ -4,8 +4,8 @@ import pytest
 
 from tests.builders.reference_loop import FakePlanner, failure, unavailable
 from trimtab.clients.reference_loop.planner_session import PlannerSession
-from trimtab.clients.rpc.errors import Reason, TrimtabError
-from trimtab.clients.snapshots.live.snapshot_update import SnapshotUpdate
+from trimtab.common.rpc.errors import Reason, TrimtabError
+from trimtab.common.watched.snapshot_update import SnapshotUpdate
 from trimtab.v1 import plan_pb2, snapshot_pb2
 
 WHOLE = SnapshotUpdate(snapshot_pb2.ClusterSnapshot(resources=["cpu"]), None)

@@ -4,13 +4,13 @@ import grpc
 import pytest
 
 from tests.builders.reference_loop import Setup, failure, plan_of, unavailable
-from trimtab.clients.kubernetes.kinds.metadata import ObjectMeta
-from trimtab.clients.kubernetes.kinds.nodes import NodeGroup, NodeGroupSpec
 from trimtab.clients.reference_loop.costs import costs
 from trimtab.clients.reference_loop.planner_session import PlannerSession
 from trimtab.clients.reference_loop.rounds import RoundRunner, RoundSettings
-from trimtab.clients.rpc.errors import Reason, TrimtabError
-from trimtab.clients.snapshots.live.snapshot_update import SnapshotUpdate
+from trimtab.common.kubernetes.kinds.metadata import ObjectMeta
+from trimtab.common.kubernetes.kinds.nodes import NodeGroup, NodeGroupSpec
+from trimtab.common.rpc.errors import Reason, TrimtabError
+from trimtab.common.watched.snapshot_update import SnapshotUpdate
 from trimtab.v1 import actuator_pb2, plan_pb2
 
 

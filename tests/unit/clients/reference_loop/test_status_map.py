@@ -7,10 +7,10 @@ import urllib3
 import yaml
 
 from tests.builders.api_server import FakeApiServer
-from trimtab.clients.kubernetes.api import Api
-from trimtab.clients.kubernetes.connection import Connection
 from trimtab.clients.reference_loop.rounds import RoundResult
 from trimtab.clients.reference_loop.status_map import StatusMap
+from trimtab.common.kubernetes.api import Api
+from trimtab.common.kubernetes.connection import Connection
 from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2, snapshot_pb2
 
 PATH = "/api/v1/namespaces/kube-system/configmaps/trimtab-status"

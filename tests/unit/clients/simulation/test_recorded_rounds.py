@@ -10,7 +10,6 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from tests.builders import kubernetes as k8s
 from trimtab.clients.in_process_planner import InProcessLink
-from trimtab.clients.recording import RecordingWriter
 from trimtab.clients.simulation.recorded import OwnerSize, RecordedCluster
 from trimtab.clients.simulation.recorded_rounds import read_rounds
 from trimtab.clients.simulation.result import encoded
@@ -19,8 +18,9 @@ from trimtab.clients.simulation.scenario_file import read_input
 from trimtab.clients.simulation.scenario_values import ScenarioError
 from trimtab.clients.simulation.simulation import ClusterSimulation, SimulationRunOptions
 from trimtab.clients.simulation.sweep import Run, simulate
-from trimtab.clients.snapshots.deltas import Interner, difference
-from trimtab.clients.snapshots.objects import build_snapshot, decode_objects
+from trimtab.common.deltas import Interner, difference
+from trimtab.common.objects import build_snapshot, decode_objects
+from trimtab.common.recording import RecordingWriter
 from trimtab.v1 import plan_pb2, planner_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 

@@ -5,10 +5,10 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.clients.kubernetes.signals.cluster_autoscaler import SCALE_DOWN_DISABLED
-from trimtab.clients.kubernetes.signals.karpenter import DO_NOT_DISRUPT
-from trimtab.clients.kubernetes.signals.ours import STEERED
 from trimtab.clients.steering.marks import NodeMarks, Write, clean, ours, writes
+from trimtab.common.kubernetes.signals.cluster_autoscaler import SCALE_DOWN_DISABLED
+from trimtab.common.kubernetes.signals.karpenter import DO_NOT_DISRUPT
+from trimtab.common.kubernetes.signals.ours import STEERED
 
 KEY = SCALE_DOWN_DISABLED.key
 NAMES = [f"n{i}" for i in range(6)]

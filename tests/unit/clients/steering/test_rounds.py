@@ -8,17 +8,17 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from tests.builders import kubernetes as k8s
 from tests.builders.json_api import JsonApiServer
 from tests.builders.reference_loop import FakePlanner, plan_of
-from trimtab.clients.kubernetes.kinds.metadata import ObjectMeta
-from trimtab.clients.kubernetes.kinds.nodes import Node, NodeGroup
-from trimtab.clients.kubernetes.signals.cluster_autoscaler import SCALE_DOWN_DISABLED
-from trimtab.clients.kubernetes.signals.ours import STEERED
+from trimtab.clients.live.cluster import Observation
 from trimtab.clients.reference_loop.planner_session import PlannerSession
 from trimtab.clients.reference_loop.rounds import RoundSettings
-from trimtab.clients.snapshots.live.cluster import Observation
-from trimtab.clients.snapshots.live.snapshot_update import SnapshotUpdate
 from trimtab.clients.steering.marks import ours
 from trimtab.clients.steering.rounds import SteeringRounds, SteerSettings, take_all_off
 from trimtab.clients.steering.writer import MarkWriter
+from trimtab.common.kubernetes.kinds.metadata import ObjectMeta
+from trimtab.common.kubernetes.kinds.nodes import Node, NodeGroup
+from trimtab.common.kubernetes.signals.cluster_autoscaler import SCALE_DOWN_DISABLED
+from trimtab.common.kubernetes.signals.ours import STEERED
+from trimtab.common.watched.snapshot_update import SnapshotUpdate
 from trimtab.v1 import actuator_pb2, plan_pb2, snapshot_pb2
 from trimtab.v1.reason_pb2 import UnremovableReason
 

@@ -9,18 +9,18 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from tests.builders import kubernetes as k8s
 from tests.builders.json_api import JsonApiServer
 from trimtab.clients.in_process_planner import InProcessLink
-from trimtab.clients.kubernetes.kinds.metadata import ObjectMeta
-from trimtab.clients.kubernetes.kinds.nodes import Node, NodeGroup, NodeSpec, Taint
-from trimtab.clients.kubernetes.signals.cluster_autoscaler import DELETION_CANDIDATE, SCALE_DOWN_DISABLED, TO_BE_DELETED
+from trimtab.clients.live.cluster import Observation
 from trimtab.clients.reference_loop.planner_session import PlannerSession
 from trimtab.clients.reference_loop.rounds import RoundSettings
-from trimtab.clients.snapshots.live.cluster import Observation
-from trimtab.clients.snapshots.live.snapshot_update import SnapshotUpdate
 from trimtab.clients.steering.marks import NodeMarks, ours
 from trimtab.clients.steering.plan import settings_to_steer
 from trimtab.clients.steering.rounds import SteeringRounds, SteerSettings
 from trimtab.clients.steering.stalled import RECHECK_S, Patience, StalledNodes, hold
 from trimtab.clients.steering.writer import MarkWriter
+from trimtab.common.kubernetes.kinds.metadata import ObjectMeta
+from trimtab.common.kubernetes.kinds.nodes import Node, NodeGroup, NodeSpec, Taint
+from trimtab.common.kubernetes.signals.cluster_autoscaler import DELETION_CANDIDATE, SCALE_DOWN_DISABLED, TO_BE_DELETED
+from trimtab.common.watched.snapshot_update import SnapshotUpdate
 from trimtab.v1 import actuator_pb2, plan_pb2
 
 KEY = SCALE_DOWN_DISABLED.key

@@ -7,11 +7,11 @@ import pytest
 
 from tests.builders.clouds import Clock
 from tests.builders.json_api import Fault, JsonApiServer
-from trimtab.clients.kubernetes.errors import ApiError
-from trimtab.clients.kubernetes.signals.cluster_autoscaler import SCALE_DOWN_DISABLED
-from trimtab.clients.kubernetes.signals.ours import STEERED
 from trimtab.clients.steering.marks import NodeMarks, Write, ours, writes
 from trimtab.clients.steering.writer import UNSEEN_S, MarkWriter
+from trimtab.common.kubernetes.errors import ApiError
+from trimtab.common.kubernetes.signals.cluster_autoscaler import SCALE_DOWN_DISABLED
+from trimtab.common.kubernetes.signals.ours import STEERED
 
 KEY = SCALE_DOWN_DISABLED.key
 

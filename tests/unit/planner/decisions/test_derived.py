@@ -10,7 +10,7 @@ from tests.builders.caches import KeptValues, look, not_there
 from tests.builders.rows import NodeRow, PodRow
 from tests.builders.snapshots import Cluster, write
 from trimtab.clients.cluster_generator import ClusterShape, generate, write_list
-from trimtab.clients.snapshots.objects import read_files
+from trimtab.common.objects import read_files
 from trimtab.planner.decisions.plan import plan
 from trimtab.planner.decisions.simulations import SimulationKey
 from trimtab.planner.drainability.facts import DrainColumnsKey, MembershipKey, NodeUseKey, RatingsKey

@@ -17,9 +17,9 @@ from tests.builders.capacity_requests import pod_template
 from tests.builders.capacity_requests import request as capacity_request
 from tests.builders.kubernetes import Json, node, node_group, pod, replica_set, snapshot_of
 from trimtab.clients.planner_client import CHUNK_BYTES
-from trimtab.clients.rpc.client import connect
-from trimtab.clients.rpc.errors import Reason, ServiceError
-from trimtab.clients.rpc.server import Registration, Shell
+from trimtab.common.rpc.client import connect
+from trimtab.common.rpc.errors import Reason, ServiceError
+from trimtab.common.rpc.server import Registration, Shell
 from trimtab.planner.decisions.plan import plan
 from trimtab.planner.decisions.requests import RequestError
 from trimtab.planner.decisions.table import TABLE, Table

@@ -4,9 +4,9 @@ import pytest
 
 from tests.builders.rows import NodeRow
 from tests.builders.snapshots import Cluster, Group, write
-from trimtab.clients.kubernetes.signals import clouds, cluster_autoscaler, karpenter
-from trimtab.clients.kubernetes.signals.signal import LEAVING, TAINT, Signal
-from trimtab.clients.kubernetes.signals.table import SIGNALS
+from trimtab.common.kubernetes.signals import clouds, cluster_autoscaler, karpenter
+from trimtab.common.kubernetes.signals.signal import LEAVING, TAINT, Signal
+from trimtab.common.kubernetes.signals.table import SIGNALS
 from trimtab.planner.facts.nodes import REGISTRATION_NS, being_deleted
 from trimtab.planner.model.values import TaintSpec
 from trimtab.planner.snapshot.decode import canonicalize

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.builders.rows import NodeRow
 from tests.builders.snapshots import Cluster, Group, write
-from trimtab.clients.kubernetes.signals.cluster_autoscaler import TO_BE_DELETED
+from trimtab.common.kubernetes.signals.cluster_autoscaler import TO_BE_DELETED
 from trimtab.planner.facts.nodes import being_deleted
 from trimtab.planner.facts.upcoming import upcoming
 from trimtab.planner.model.settings import Readiness, TaintNames

@@ -17,7 +17,7 @@ from tests.builders.kubernetes import (
     snapshot_of,
 )  # fmt: skip
 from tests.builders.pod_costs import NUMBER, S, at, term
-from trimtab.clients.snapshots.deltas import Interner, difference
+from trimtab.common.deltas import Interner, difference
 from trimtab.planner.decisions.plan import plan
 from trimtab.planner.pod_costs import decision
 from trimtab.planner.pod_costs.strategies import custom

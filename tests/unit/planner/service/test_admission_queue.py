@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.builders.waiting import LIMIT_S
-from trimtab.clients.rpc.errors import Reason, ServiceError
+from trimtab.common.rpc.errors import Reason, ServiceError
 from trimtab.planner.service.admission_queue import AdmissionQueue
 
 

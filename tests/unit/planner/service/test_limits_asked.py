@@ -6,7 +6,7 @@ import pytest
 
 from tests.fuzz.shapes import SHAPES, tainted_slices
 from tests.fuzz.targets import HANDLER
-from trimtab.clients.rpc.errors import Reason, ServiceError
+from trimtab.common.rpc.errors import Reason, ServiceError
 from trimtab.planner.model.execution import UNLIMITED, RequestLimits, asking, check_limits, in_context, within
 from trimtab.planner.service.bounds import Bounds
 from trimtab.planner.service.request_handler import Caller

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from opentelemetry.metrics import NoOpMeterProvider
 
-from trimtab.clients.rpc.errors import Reason, ServiceError
+from trimtab.common.rpc.errors import Reason, ServiceError
 from trimtab.planner.service import measurement
 from trimtab.planner.service.bounds import Bounds
 from trimtab.planner.service.measurement import Instruments, StopWatch

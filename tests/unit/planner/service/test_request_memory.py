@@ -9,7 +9,7 @@ from opentelemetry.metrics import NoOpMeterProvider
 
 from tests.builders.messages import decode_snapshot
 from tests.builders.snapshots import int32
-from trimtab.clients.rpc.errors import Reason, ServiceError
+from trimtab.common.rpc.errors import Reason, ServiceError
 from trimtab.planner.service.bounds import Bounds
 from trimtab.planner.service.request_handler import Caller, RequestHandler
 from trimtab.planner.service.request_memory import RequestMemory

@@ -8,8 +8,8 @@ import pytest
 
 from tests.builders.waiting import LIMIT_S
 from trimtab.clients.planner_client import CHUNK_BYTES
-from trimtab.clients.rpc.client import connect
-from trimtab.clients.rpc.server import Registration, Shell
+from trimtab.common.rpc.client import connect
+from trimtab.common.rpc.server import Registration, Shell
 from trimtab.planner.decisions.plan import Planned
 from trimtab.planner.service.request_handler import Caller
 from trimtab.planner.service.request_memory import RequestMemory

@@ -14,7 +14,7 @@ from opentelemetry.metrics import NoOpMeterProvider
 from tests.builders import device_objects as dra
 from tests.builders import kubernetes as k8s
 from tests.builders.waiting import LIMIT_S
-from trimtab.clients.rpc.errors import ServiceError
+from trimtab.common.rpc.errors import ServiceError
 from trimtab.planner.decisions.plan import plan
 from trimtab.planner.round.work import Work
 from trimtab.planner.service.request_handler import Caller, RequestHandler

@@ -20,8 +20,8 @@ from numba.core.dispatcher import Dispatcher
 from opentelemetry.metrics import NoOpMeterProvider
 from trimtab.v1 import plan_pb2
 from trimtab.clients.cluster_generator import ClusterShape, generate, write_list
-from trimtab.clients.snapshots.objects import read_files
-from trimtab.clients.snapshots.deltas import Interner, difference
+from trimtab.common.objects import read_files
+from trimtab.common.deltas import Interner, difference
 from trimtab.planner.service.request_handler import Caller, RequestHandler
 from trimtab.planner.service.warm_up import NOW_S, warm_up
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 from opentelemetry.metrics import NoOpMeterProvider
 
-from trimtab.clients.rpc.errors import Reason, ServiceError
+from trimtab.common.rpc.errors import Reason, ServiceError
 from trimtab.planner.service.bounds import Bounds
 from trimtab.planner.service.request_handler import Caller, RequestHandler
 from trimtab.planner.service.request_memory import RequestMemory

@@ -11,7 +11,7 @@ from tests.builders import random_rows
 from tests.builders.rows import PodRow
 from tests.builders.slack import cluster, spec
 from tests.builders.snapshots import RESOURCES, Cluster, slack_requests, write
-from trimtab.clients.snapshots.deltas import Interner, application, difference
+from trimtab.common.deltas import Interner, application, difference
 from trimtab.planner.model.values import SlackRequest
 from trimtab.planner.snapshot.checks import SnapshotError
 from trimtab.planner.snapshot.decode import canonicalize

@@ -14,7 +14,7 @@ from tests.builders.random_clusters import changes, clusters
 from tests.builders.rows import NodeRow, PodRow
 from tests.builders.snapshots import Cluster, Group, write, write_delta
 from tests.reference.snapshot.decode import read_rows
-from trimtab.clients.snapshots.deltas import Interner, difference
+from trimtab.common.deltas import Interner, difference
 from trimtab.planner.model.values import Owner, PodRequirements
 from trimtab.planner.snapshot.columns import Dangling, NodeColumns, Snapshot
 from trimtab.planner.snapshot.decode import canonicalize

@@ -13,7 +13,7 @@ from trimtab.actuator.cloud.clusterapi.objects import CAPACITY, MAX_SIZE, MIN_SI
 from trimtab.actuator.cloud.clusterapi.settings import ClusterApiSettings
 from trimtab.actuator.cloud.provider import CloudError, CloudRefusedError, InstanceState, MachineType, Reservation
 from trimtab.actuator.kube.api import Call
-from trimtab.clients.kubernetes.kinds.cluster_api import DELETE_MACHINE
+from trimtab.common.kubernetes.kinds.cluster_api import DELETE_MACHINE
 
 G = KIND + "g"
 

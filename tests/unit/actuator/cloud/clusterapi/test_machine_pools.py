@@ -13,7 +13,7 @@ from tests.builders.json_api import JsonApiServer
 from trimtab.actuator.cloud.clusterapi.cloud import ClusterApiCloud
 from trimtab.actuator.cloud.clusterapi.objects import CAPACITY, DELETED, MAX_SIZE, MIN_SIZE
 from trimtab.actuator.cloud.provider import CloudRefusedError, Instance, InstanceState, NodeGroupView, SizeChangedError
-from trimtab.clients.kubernetes.kinds.cluster_api import DELETE_MACHINE
+from trimtab.common.kubernetes.kinds.cluster_api import DELETE_MACHINE
 
 Json = dict[str, Any]
 G = "MachinePool/default/p"

@@ -9,10 +9,10 @@ from trimtab.actuator.cloud.clusterapi.cloud import ClusterApiCloud
 from trimtab.actuator.cloud.clusterapi.objects import MachineView, machine_view
 from trimtab.actuator.cloud.provider import CloudError, Instance, InstanceError, InstanceState
 from trimtab.actuator.kube.api import KubeApi
-from trimtab.clients.kubernetes.api import Api
-from trimtab.clients.kubernetes.connection import ApiRequest
-from trimtab.clients.kubernetes.json_envelope import ObjectList, decode
-from trimtab.clients.kubernetes.kinds.cluster_api import DELETE_MACHINE, Machine
+from trimtab.common.kubernetes.api import Api
+from trimtab.common.kubernetes.connection import ApiRequest
+from trimtab.common.kubernetes.json_envelope import ObjectList, decode
+from trimtab.common.kubernetes.kinds.cluster_api import DELETE_MACHINE, Machine
 
 Json = dict[str, Any]
 LABELS = {"cluster.x-k8s.io/deployment-name": "g"}

@@ -13,7 +13,7 @@ from trimtab.actuator.cloud.kwok.cloud import KwokCloud
 from trimtab.actuator.cloud.kwok.groups import CAPACITY_ANNOTATION, load_groups, read_group
 from trimtab.actuator.cloud.kwok.settings import KwokSettings
 from trimtab.actuator.cloud.provider import CloudError, CloudRefusedError, InstanceState, SizeChangedError
-from trimtab.clients.kubernetes.object_files import ObjectFileError
+from trimtab.common.kubernetes.object_files import ObjectFileError
 
 START_S = 1_800_000_000.0
 

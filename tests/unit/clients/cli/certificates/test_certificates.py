@@ -9,10 +9,10 @@ from cryptography import x509
 
 from tests.builders.cli import Run
 from trimtab.clients.cli.certificates.parts import PARTS
-from trimtab.clients.rpc.channel_security import ChannelSecurity
-from trimtab.clients.rpc.client import connect
-from trimtab.clients.rpc.port_security import PortSecurity
-from trimtab.clients.rpc.server import Registration, ServerSettings, Shell
+from trimtab.common.rpc.channel_security import ChannelSecurity
+from trimtab.common.rpc.client import connect
+from trimtab.common.rpc.port_security import PortSecurity
+from trimtab.common.rpc.server import Registration, ServerSettings, Shell
 from trimtab.v1 import actuator_pb2, actuator_pb2_grpc
 
 

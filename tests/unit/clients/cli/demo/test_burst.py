@@ -18,8 +18,8 @@ from trimtab.clients.cli.demo.burst import (
     write_workload,
 )
 from trimtab.clients.cli.demo.evidence import ClusterPicture
-from trimtab.clients.kubernetes.object_files import load_files
 from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
+from trimtab.common.kubernetes.object_files import load_files
 
 
 def served(count: int, node: str = "n1") -> ClusterPicture:

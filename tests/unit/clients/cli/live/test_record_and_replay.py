@@ -20,9 +20,9 @@ from trimtab.clients.cli.live.record import RecordOptions, record
 from trimtab.clients.cli.live.replay import compare, replay
 from trimtab.clients.cli.live.sources import ClusterSource
 from trimtab.clients.cli.output import Format
-from trimtab.clients.kubernetes.registry import BY_KIND, WATCHED
-from trimtab.clients.recording import RecordingReader, RecordingWriter
-from trimtab.clients.snapshots.objects import read_files
+from trimtab.common.kubernetes.registry import BY_KIND, WATCHED
+from trimtab.common.objects import read_files
+from trimtab.common.recording import RecordingReader, RecordingWriter
 from trimtab.v1 import plan_pb2
 
 

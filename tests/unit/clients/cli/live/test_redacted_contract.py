@@ -11,7 +11,7 @@ from google.protobuf.message import Message
 
 from trimtab.clients.cli.live.redaction import redact_file
 from trimtab.clients.cli.live.redaction.strings import HARDWARE
-from trimtab.clients.recording import RecordingReader, RecordingWriter
+from trimtab.common.recording import RecordingReader, RecordingWriter
 from trimtab.v1 import plan_pb2, recording_pb2, snapshot_pb2
 
 CONTENTS = (

@@ -11,8 +11,8 @@ from tests.builders import device_objects as dra
 from tests.builders import kubernetes as k8s
 from tests.builders import pod_group_objects as gangs
 from trimtab.clients.cli.live.redaction import redact_file
-from trimtab.clients.recording import RecordingReader, RecordingWriter
-from trimtab.clients.snapshots.objects.devices.extended_resources import IMPLICIT
+from trimtab.common.objects.devices.extended_resources import IMPLICIT
+from trimtab.common.recording import RecordingReader, RecordingWriter
 from trimtab.v1 import plan_pb2, recording_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 

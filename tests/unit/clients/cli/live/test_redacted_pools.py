@@ -5,8 +5,8 @@ from pathlib import Path
 from tests.builders import karpenter as kp
 from tests.builders import kubernetes as k8s
 from trimtab.clients.cli.live.redaction import redact_file
-from trimtab.clients.recording import RecordingReader, RecordingWriter
-from trimtab.clients.snapshots.objects import build_snapshot, decode_objects
+from trimtab.common.objects import build_snapshot, decode_objects
+from trimtab.common.recording import RecordingReader, RecordingWriter
 from trimtab.v1 import plan_pb2
 
 

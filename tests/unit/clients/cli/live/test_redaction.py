@@ -23,10 +23,10 @@ from trimtab.clients.cli.live.replay import _comparable, compare
 from trimtab.clients.cli.live.rounds_reader import Recorded, read_rounds
 from trimtab.clients.cli.live.rounds_recorder import RoundsRecorder
 from trimtab.clients.cli.planners import open_link
-from trimtab.clients.recording import RecordingError, RecordingReader, RecordingWriter
 from trimtab.clients.reference_loop.planner_session import PlannerSession
-from trimtab.clients.snapshots.live.snapshot_update import SnapshotUpdate
-from trimtab.clients.snapshots.objects.files import read_files
+from trimtab.common.objects.files import read_files
+from trimtab.common.recording import RecordingError, RecordingReader, RecordingWriter
+from trimtab.common.watched.snapshot_update import SnapshotUpdate
 from trimtab.planner.model.label_syntax import is_label_key, is_label_value
 from trimtab.v1 import plan_pb2, recording_pb2, snapshot_pb2
 

@@ -7,7 +7,7 @@ import pytest
 from trimtab.clients.cli.failures import FailedError
 from trimtab.clients.cli.live.replay import replay
 from trimtab.clients.cli.output import Format
-from trimtab.clients.recording import RecordingWriter
+from trimtab.common.recording import RecordingWriter
 from trimtab.planner.scale_up.option_choice import choose_option
 from trimtab.v1 import option_choice_pb2 as pb
 from trimtab.v1.plan_pb2 import Expander

@@ -19,8 +19,8 @@ from tests.builders.api_server import FakeApiServer
 from tests.builders.kubernetes_protobuf import encoded
 from tests.builders.live_commands import kubeconfig
 from tests.builders.waiting import LIMIT_S
-from trimtab.clients.kubernetes.registry import BY_KIND, WATCHED
-from trimtab.clients.rpc.errors import ServiceError, to_status
+from trimtab.common.kubernetes.registry import BY_KIND, WATCHED
+from trimtab.common.rpc.errors import ServiceError, to_status
 from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc, reason_pb2, snapshot_pb2
 
 LABELS = {"node.kubernetes.io/instance-type": "m5.large", "topology.kubernetes.io/zone": "z", "pool": "general"}
@@ -253,9 +253,8 @@ def test_as_text_a_round_is_a_line_in_words_unless_nothing_has_changed(
     assert lines[1:] == [
         f"waiting for the planner at {deciding[0]} …",
         f"the planner at {deciding[0]} is ready",
-        "the input has no NodeGroup objects, so nodes are grouped by node.kubernetes.io/instance-type and "
-        "topology.kubernetes.io/zone into 1 group with minimum 0 and room to grow. --group-by LABEL,… chooses other "
-        "labels, --group-by none makes no groups",
+        "the input has no NodeGroup objects, so nodes are grouped by node pool, instance type and zone into 1 group "
+        "with minimum 0 and room to grow. --group-by LABEL,… chooses other labels, --group-by none makes no groups",
         "1 node; nothing to do",
         "stopped",
     ]

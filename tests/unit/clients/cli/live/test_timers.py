@@ -13,17 +13,17 @@ from tests.builders.api_server import FakeApiServer
 from tests.builders.kubernetes_protobuf import encoded
 from tests.builders.waiting import LIMIT_S
 from trimtab.clients.cli.planners import open_link
-from trimtab.clients.kubernetes.api import Api
-from trimtab.clients.kubernetes.connection import Connection
-from trimtab.clients.kubernetes.registry import WATCHED
+from trimtab.clients.live.cluster import LiveCluster
 from trimtab.clients.reference_loop.health import Health
 from trimtab.clients.reference_loop.kept_state import StateConfigMap, StateFile, StateKeeper, StateStorage
 from trimtab.clients.reference_loop.loop import Loop, LoopServices, LoopSettings
 from trimtab.clients.reference_loop.loop_clock import LoopClock
 from trimtab.clients.reference_loop.planner_session import PlannerSession
 from trimtab.clients.reference_loop.rounds import RoundResult, RoundRunner, RoundSettings
-from trimtab.clients.snapshots.live.cluster import LiveCluster
-from trimtab.clients.snapshots.objects import decode_objects
+from trimtab.common.kubernetes.api import Api
+from trimtab.common.kubernetes.connection import Connection
+from trimtab.common.kubernetes.registry import WATCHED
+from trimtab.common.objects import decode_objects
 
 NOW_S = 1_790_000_000.0
 GROUPS = tuple(decode_objects([k8s.node_group("a", 0, 5, selector={"pool": "a"})]).of("NodeGroup"))

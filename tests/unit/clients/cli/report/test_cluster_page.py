@@ -23,7 +23,7 @@ from trimtab.clients.cli.report.page import (
     rendered,
 )
 from trimtab.clients.cli.report.plot import PlotFigure
-from trimtab.clients.documents.output import is_visible, visible
+from trimtab.common.documents.output import is_visible, visible
 
 NOW = "2026-03-01T00:00:00Z"
 

@@ -22,10 +22,10 @@ from trimtab.clients.cli.live.rounds_recorder import RoundsRecorder
 from trimtab.clients.cli.prices import PricedMachine, Prices
 from trimtab.clients.cli.report.history import RecordedHistory, read_history
 from trimtab.clients.cluster_view import ClusterView
-from trimtab.clients.recording import RecordingReader, RecordingWriter
 from trimtab.clients.simulation.simulation import ClusterSimulation
-from trimtab.clients.snapshots.deltas import Application
-from trimtab.clients.snapshots.live.snapshot_update import SnapshotUpdate
+from trimtab.common.deltas import Application
+from trimtab.common.recording import RecordingReader, RecordingWriter
+from trimtab.common.watched.snapshot_update import SnapshotUpdate
 from trimtab.v1 import plan_pb2, snapshot_pb2
 
 Json = dict[str, Any]

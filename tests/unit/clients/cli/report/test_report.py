@@ -18,13 +18,13 @@ from trimtab.clients.cli.live.rounds_reader import Recorded, read_rounds
 from trimtab.clients.cli.live.rounds_recorder import RoundsRecorder
 from trimtab.clients.cli.report.history import read_history
 from trimtab.clients.cli.sentences import NODE_SENTENCES
-from trimtab.clients.recording import RecordingReader, RecordingWriter
 from trimtab.clients.simulation.recommendation import as_document, read_limits, recommend
 from trimtab.clients.simulation.result import encoded, read_result, result_of, write_result
 from trimtab.clients.simulation.scenario import Scenario
 from trimtab.clients.simulation.scenario_values import ScenarioError
 from trimtab.clients.simulation.simulation import ClusterSimulation
-from trimtab.clients.snapshots.live.snapshot_update import SnapshotUpdate
+from trimtab.common.recording import RecordingReader, RecordingWriter
+from trimtab.common.watched.snapshot_update import SnapshotUpdate
 from trimtab.v1 import plan_pb2
 
 NOW = "2026-03-01T00:00:00Z"

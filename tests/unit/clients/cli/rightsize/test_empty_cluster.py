@@ -6,7 +6,7 @@ from tests.builders import kubernetes as k8s
 from trimtab.clients.cli.rightsize.empty_cluster import EmptyCluster, empty_cluster
 from trimtab.clients.cli.rightsize.machines import Profile, profiles_of
 from trimtab.clients.cluster_view import ClusterView
-from trimtab.clients.snapshots.objects import build_snapshot, decode_objects
+from trimtab.common.objects import build_snapshot, decode_objects
 
 Json = dict[str, Any]
 MASTER = {"node-role.kubernetes.io/control-plane": ""}

@@ -16,10 +16,10 @@ from tests.builders.screens import NOW_S, planned, renamed, status_of
 from tests.builders.tls import make_ca
 from tests.builders.waiting import LIMIT_S
 from trimtab.clients.cli.screen.web import LastRound, WebPort
-from trimtab.clients.documents.output import is_visible
 from trimtab.clients.reference_loop.rounds import RoundResult
-from trimtab.clients.rpc.access import open_access
-from trimtab.clients.rpc.port_security import ExposedPortError, PortSecurity
+from trimtab.common.documents.output import is_visible
+from trimtab.common.rpc.access import open_access
+from trimtab.common.rpc.port_security import ExposedPortError, PortSecurity
 from trimtab.v1 import plan_pb2
 
 POLICY = """

@@ -14,7 +14,7 @@ from tests.unit.clients.cli.report.browsers import CHROMIUM, LIMIT_MS, needs_chr
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.screen.web import LastRound, WebPort
 from trimtab.clients.reference_loop.rounds import RoundResult
-from trimtab.clients.rpc.port_security import PortSecurity
+from trimtab.common.rpc.port_security import PortSecurity
 from trimtab.v1 import plan_pb2
 
 if TYPE_CHECKING:

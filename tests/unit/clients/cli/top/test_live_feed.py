@@ -24,11 +24,11 @@ from trimtab.clients.cli.top.app import TopApp
 from trimtab.clients.cli.top.command import TopOptions, _feed
 from trimtab.clients.cli.top.live_feed import LiveCalls, LiveFeed
 from trimtab.clients.in_process_planner import InProcessLink
-from trimtab.clients.kubernetes.registry import WATCHED
 from trimtab.clients.reference_loop.planner_session import PlannerSession
 from trimtab.clients.reference_loop.rounds import RoundRunner, RoundSettings
-from trimtab.clients.rpc.errors import Reason, TrimtabError
-from trimtab.clients.snapshots.live.snapshot_update import Observation, SnapshotUpdate
+from trimtab.common.kubernetes.registry import WATCHED
+from trimtab.common.rpc.errors import Reason, TrimtabError
+from trimtab.common.watched.snapshot_update import Observation, SnapshotUpdate
 from trimtab.v1 import actuator_pb2
 
 

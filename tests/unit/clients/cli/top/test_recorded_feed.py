@@ -17,7 +17,7 @@ from trimtab.clients.cli.top import recorded_feed
 from trimtab.clients.cli.top.app import TopApp
 from trimtab.clients.cli.top.feed import Picture
 from trimtab.clients.cli.top.recorded_feed import RecordedClusters, RecordedFeed, read_recording
-from trimtab.clients.snapshots.deltas import Application
+from trimtab.common.deltas import Application
 from trimtab.v1 import plan_pb2, snapshot_pb2
 
 

@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.builders.kubernetes import pod, replica_set
-from trimtab.clients.kubernetes.names import POD_COST_ANNOTATION
 from trimtab.clients.simulation.cluster.pods import SimulatedPod, format_time
 from trimtab.clients.simulation.cluster.replicas import _order
+from trimtab.common.kubernetes.names import POD_COST_ANNOTATION
 
 NOW_MS = int(datetime(2026, 3, 2, tzinfo=UTC).timestamp() * 1000)
 OWNER = replica_set("web", 3)

@@ -23,7 +23,7 @@ from tests.builders.kubernetes import (
 from tests.builders.simulations import Simulation
 from trimtab.actuator.cloud.provider import CloudRefusedError, InstanceState, SizeChangedError
 from trimtab.actuator.kube.cluster import NotFoundError, RefusedError, TaintView, TooManyRequestsError
-from trimtab.clients.kubernetes.object_files import ObjectFileError
+from trimtab.common.kubernetes.object_files import ObjectFileError
 
 
 def instance(node_name: str) -> str:

@@ -16,7 +16,7 @@ from tests.builders.examples import examples
 from tests.builders.kubernetes import Json, node, node_group, pdb, pod, replica_set
 from tests.builders.scale_down import Outcome, plan, plan_message
 from tests.reference.scale_down.list_order import ListedNode, free_in_list_order
-from trimtab.clients.snapshots.objects import build_snapshot, decode_objects
+from trimtab.common.objects import build_snapshot, decode_objects
 
 DOCUMENTS = Path(__file__).parents[4] / "parity" / "data" / "decisions"
 CPU_MILLI = 2000

@@ -1,1 +1,0 @@
-"""From Kubernetes objects and live clusters to snapshots of the contract, and from one snapshot to the next."""

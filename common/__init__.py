@@ -1,0 +1,1 @@
+"""The floor that planner, actuator and clients share: documents, calls, Kubernetes objects, and snapshots of them."""

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.parity.cluster_autoscaler_oracle.shop_and_batch_clusters import AGENT, HOST, ZONE, WorkCluster, batch, shops
+from tests.builders.shop_and_batch_clusters import AGENT, HOST, ZONE, WorkCluster, batch, shops
 
 SEEDS = range(40)
 both = pytest.mark.parametrize("make", [shops, batch])

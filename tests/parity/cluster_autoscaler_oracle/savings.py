@@ -17,8 +17,8 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from tests.builders.priced_clusters import mixed_pools, shrunk_fleet
+from tests.builders.shop_and_batch_clusters import batch, shops
 from tests.parity.cluster_autoscaler_answers import ours
-from tests.parity.cluster_autoscaler_oracle.shop_and_batch_clusters import batch, shops
 from tests.parity.eviction_api import exceeds_a_budget, refused
 from trimtab.common.objects import build_snapshot, decode_objects
 

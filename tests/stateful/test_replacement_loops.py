@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from tests.builders.examples import examples
 from tests.builders.kubernetes import Json
-from tests.builders.replaced_loops import ReplacedCluster, leaving_of
 from tests.certificates.replacement import offences
+from tests.stateful.replaced_loops import ReplacedCluster, leaving_of
 from trimtab.clients.in_process_planner import InProcessLink
 from trimtab.clients.reference_loop.planner_session import PlannerSession
 from trimtab.clients.reference_loop.replacing import note_outcomes

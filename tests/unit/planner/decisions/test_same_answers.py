@@ -219,14 +219,20 @@ def room(random: Random) -> Cluster:
 
 
 def other_room(random: Random, before: Cluster) -> Cluster:
-    """Return the cluster with other pods, a node more or less, other objects, or other pods of the same objects."""
-    what = random.choice(("pods", "node", "objects", "specs"))
+    """Return the cluster with other pods, a node more or less, other objects, other pods of theirs, or other names."""
+    what = random.choice(("pods", "node", "objects", "specs", "names"))
     if what == "pods":
         return replace(before, pods=room(random).pods)
     if what == "objects":
         return replace(before, slack=room(random).slack)
     if what == "specs":
         return replace(before, slack=tuple(one._replace(spec=random.choice(SPECS[:4])) for one in before.slack))
+    if what == "names":
+        return replace(
+            before,
+            nodes={f"{name}x": row for name, row in before.nodes.items()},
+            pods={key: row._replace(node=row.node and f"{row.node}x") for key, row in before.pods.items()},
+        )
     name = f"m{random.randrange(3)}"
     nodes = {one: row for one, row in before.nodes.items() if one != name}
     return replace(before, nodes=nodes if name in before.nodes else nodes | {name: slack_node(name)})

@@ -1,14 +1,14 @@
 """Plans of the planner over one cluster with changed input, all as differences to the snapshot of the base plan, so
 that the planner reads the cluster once.
 
-Decides which decisions a counterfactual plan needs: those of the base plan that determine which nodes go. Scale-up is
-left out if no pod waits and the plan without it frees the same nodes. Each edit is planned once.
+Decides which decisions a counterfactual plan needs: those of the base plan that determine which nodes go, so none after
+scale-down. Scale-up is left out if no pod waits and the plan without it frees the same nodes. An edit is planned once.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Final, Protocol
 
 from trimtab.clients.advice.changes import Edit
 from trimtab.clients.advice.editing import SnapshotEditor, edited_settings
@@ -19,6 +19,7 @@ from trimtab.v1 import plan_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 
 _Decision = plan_pb2.Decision
+_AFTER_SCALE_DOWN: Final = frozenset({_Decision.REPLACEMENT, _Decision.POD_COSTS})
 
 
 class PlannerCalls(Protocol):
@@ -74,7 +75,7 @@ class Counterfactuals:
         self.plan_count = 0
         self._planner, self._version = planner, answer.snapshot_version
         self._known: dict[tuple[object, ...], Outcome] = {Edit().key: self.base}
-        self._decisions = [one for one in request.decisions if one != _Decision.POD_COSTS]
+        self._decisions = [one for one in request.decisions if one not in _AFTER_SCALE_DOWN]
 
     @cached_property
     def _editor(self) -> SnapshotEditor:

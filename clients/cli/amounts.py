@@ -2,43 +2,16 @@
 
 from collections.abc import Sequence
 
-from trimtab.words import counted
+from trimtab.words import BYTES, amount, byte_count, counted
 
 __all__ = ["amount", "byte_count", "counted", "duration", "named_amount", "percent", "shown_of", "some"]
-
-_BYTES = {"memory", "ephemeral-storage"}
-
-
-def amount(resource: str, value: int) -> str:
-    """Return an amount with its unit: "1.5 cores", "2.0 GiB", "3"."""
-    if resource == "cpu":
-        text = _decimals(value / 1000, 3 if abs(value) < 100_000 else 1)
-        return f"{text} core{'' if text == '1' else 's'}"
-    if resource in _BYTES or resource.startswith("hugepages-"):
-        return byte_count(value)
-    return f"{value}"
-
-
-def _decimals(value: float, most: int) -> str:
-    """Return a number with at most so many decimals: "1,234.5", "3"."""
-    return f"{value:,.{most}f}".rstrip("0").rstrip(".")
 
 
 def named_amount(resource: str, value: int) -> str:
     """Return an amount with the name of its resource: "1.5 cores", "2.0 GiB of memory", "3 nvidia.com/gpu"."""
     if resource == "cpu":
         return amount(resource, value)
-    return f"{amount(resource, value)} {'of ' if resource in _BYTES else ''}{resource}"
-
-
-def byte_count(value: int) -> str:
-    """Return bytes in the largest binary unit that leaves at least one."""
-    size = float(value)
-    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
-        if abs(size) < 1024 or unit == "TiB":
-            return f"{value} B" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1024
-    raise AssertionError("the loop returns at its last unit")
+    return f"{amount(resource, value)} {'of ' if resource in BYTES else ''}{resource}"
 
 
 def duration(seconds: float) -> str:

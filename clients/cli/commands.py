@@ -321,7 +321,6 @@ def certificates(
     renew: Annotated[bool, typer.Option("--renew", help="issue new certificates from the existing CA")] = False,
 ) -> None:
     """Create a CA and certificates for planner, actuator, loop and the Cluster Autoscaler, with their Secrets."""
-    require_extra("certificates", "trimtab certificates")
     from trimtab.clients.cli.certificates.command import certificates as run
 
     run(directory, namespace, days, tuple(name or ()), renew=renew)

@@ -11,7 +11,6 @@ from trimtab.clients.cli.output import note, stderr_console
 from trimtab.clients.cli.sources import note_some
 from trimtab.common.objects.build import BuiltSnapshot
 from trimtab.common.objects.karpenter.offers import MachineOffer
-from trimtab.common.rpc.extras import require_extra
 from trimtab.common.watched.watched_objects import BUFFERS, DEVICES, GROUPS_OF_PODS, POOLS
 
 _PURPOSES = {
@@ -33,7 +32,6 @@ def read_live(
 
     Errors: UsageError, FailedError.
     """
-    require_extra("kubernetes", "--context")
     from trimtab.clients.live.single_read import read_once
 
     source = ClusterSource(cluster.kubeconfig, cluster.context, cluster.files)

@@ -1,6 +1,7 @@
 """Checks a hand-written document against its message type, and converts it to proto3 JSON. Decides which fields exist
 and what kind of value each takes. Errors use the document's terms: the path of the field, the problem, and the nearest
-name. Durations may be written as `10m` or `1h30m` as well as proto3's `600s`.
+name. Durations may be written as `10m` or `1h30m` as well as proto3's `600s`. Amounts of resources are quantities as
+Kubernetes writes them: `cpu` 20 is 20 cores.
 """
 
 import difflib
@@ -13,6 +14,7 @@ from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescript
 
 from trimtab.clients.cli.failures import UsageError
 from trimtab.common.kubernetes.object_errors import FieldError
+from trimtab.common.kubernetes.quantities import counted_amount
 from trimtab.common.objects.times import go_duration_ns
 
 _INTEGERS: Final = (
@@ -22,10 +24,17 @@ _INTEGERS: Final = (
     FieldDescriptor.CPPTYPE_UINT64,
 )
 _FLOATS: Final = (FieldDescriptor.CPPTYPE_DOUBLE, FieldDescriptor.CPPTYPE_FLOAT)
+_AMOUNTS: Final = {
+    "trimtab.v1.ResourceLimit": ("minimum", "maximum", "maximum_added"),
+    "trimtab.v1.SlackAmount": ("floor", "ceiling"),
+}
+"""Fields that are amounts of a resource: the one that the message names, or the key of the map that it is in."""
 
 
-def checked(document: Any, descriptor: Descriptor, path: str = "") -> Any:
-    """Return the proto3 JSON form of a document for one message. Errors: UsageError."""
+def checked(document: Any, descriptor: Descriptor, path: str = "", map_key: str = "") -> Any:
+    """Return the proto3 JSON form of a document for one message. map_key : of the map that it is in. Errors: UsageError
+    that names the field.
+    """
     if descriptor.full_name == "google.protobuf.Duration":
         return _duration(document, path)
     if descriptor.file.package == "google.protobuf":
@@ -43,8 +52,21 @@ def checked(document: Any, descriptor: Descriptor, path: str = "") -> Any:
         field = known[key]
         if field.json_name in built:
             raise UsageError(f"{below}: the field is given twice, as {field.name} and as {field.json_name}")
-        built[field.json_name] = _value(value, field, below)
+        if value is not None and field.name in _AMOUNTS.get(descriptor.full_name, ()):
+            built[field.json_name] = _amount(str(document.get("resource") or map_key), value, below)
+        else:
+            built[field.json_name] = _value(value, field, below)
     return built
+
+
+def _amount(resource: str, value: Any, path: str) -> int:
+    """Return a quantity in the unit of the contract."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise _wrong(path, "a quantity", value)
+    try:
+        return counted_amount(resource, value)
+    except FieldError as error:
+        raise UsageError(f"{path}: {error}") from None
 
 
 def _value(value: Any, field: FieldDescriptor, path: str) -> Any:
@@ -56,7 +78,7 @@ def _value(value: Any, field: FieldDescriptor, path: str) -> Any:
         if not isinstance(value, Mapping):
             raise _wrong(path, "a mapping", value)
         entry = kind.fields_by_name["value"]
-        return {key: _single(one, entry, f"{path}.{key}") for key, one in value.items()}
+        return {key: _single(one, entry, f"{path}.{key}", str(key)) for key, one in value.items()}
     if field.is_repeated:
         if not isinstance(value, list):
             raise _wrong(path, "a list", value)
@@ -64,10 +86,10 @@ def _value(value: Any, field: FieldDescriptor, path: str) -> Any:
     return _single(value, field, path)
 
 
-def _single(value: Any, field: FieldDescriptor, path: str) -> Any:
+def _single(value: Any, field: FieldDescriptor, path: str, map_key: str = "") -> Any:
     """Check one value of a field."""
     if field.message_type is not None:
-        return checked(value, field.message_type, path)
+        return checked(value, field.message_type, path, map_key)
     if field.enum_type is not None:
         _check_enum(value, field.enum_type, path)
     elif field.cpp_type == FieldDescriptor.CPPTYPE_BOOL and not isinstance(value, bool):

@@ -53,7 +53,8 @@ NowOption = Annotated[
 GroupByOption = Annotated[
     str | None,
     typer.Option(
-        metavar="LABEL,…", help="labels that define node groups; default: instance type and zone; none: no groups"
+        metavar="LABEL,…",
+        help="labels that define node groups; default: node pool, instance type and zone; none: no groups",
     ),
 ]
 LimitOption = Annotated[

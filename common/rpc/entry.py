@@ -11,7 +11,7 @@ import sys
 from importlib import import_module
 from typing import NoReturn
 
-from trimtab.common.rpc.extras import MissingExtraError, require_extra
+from trimtab.common.rpc.extras import MissingExtraError, extra_of, require_extra
 
 INTERRUPTED, FAILED = 130, 1
 CIPHERS_VARIABLE = "GRPC_SSL_CIPHER_SUITES"
@@ -39,6 +39,11 @@ def run_command(program: str, place: str, extra: str) -> None:
         sys.stdout.flush()
     except MissingExtraError as error:
         _leave(str(error), FAILED)
+    except ModuleNotFoundError as error:
+        missing = extra_of(error.name or "")
+        if missing is None:
+            raise
+        _leave(f"{program}: this needs the extra {missing} ({error.name}): pip install 'trimtab[{missing}]'", FAILED)
     except KeyboardInterrupt:
         _leave(f"{program}: interrupted", INTERRUPTED)
     except BrokenPipeError:

@@ -44,6 +44,16 @@ def require_extra(extra: str, user: str) -> None:
         raise MissingExtraError(f"{user} needs the extra {extra}: pip install 'trimtab[{extra}]'")
 
 
+def extra_of(module: str) -> str | None:
+    """Return the smallest extra that provides a module; None = none does."""
+    providers = [
+        extra
+        for extra, packages in EXTRAS.items()
+        if any(module == package or module.startswith(f"{package}.") for package in packages)
+    ]
+    return min(providers, key=lambda extra: len(EXTRAS[extra]), default=None)
+
+
 def _is_installed(package: str) -> bool:
     try:
         return find_spec(package) is not None

@@ -13,13 +13,14 @@ import numpy as np
 from trimtab.planner.device_amounts.cluster_devices import (
     allocated_devices,
     classes_of,
-    delegated_resources,
+    extended_resources,
     features_of,
     named_claims,
     node_of,
     slices_of,
 )
 from trimtab.planner.devices.allocator import DeviceAllocator
+from trimtab.planner.devices.demands import PreparedClaims
 from trimtab.planner.devices.model import (
     AllocatedDevice,
     AllocatedState,
@@ -33,13 +34,13 @@ from trimtab.planner.devices.model import (
     DeviceSubRequest,
 )
 from trimtab.planner.model.values import PodClaim, PodRequirements
-from trimtab.planner.snapshot.columns import ALLOCATED, Snapshot
+from trimtab.planner.snapshot.columns import ALLOCATED, NO_NODE, Snapshot
 
 EXTENDED: str = ""
 """The name within a pod of the claim that stands for its extended resources."""
 
 
-class PodClaims(NamedTuple):
+class ClaimsToServe(NamedTuple):
     """The claims of a pod. wanted : by name within the pod, those without devices; own : rows of the claims whose
     devices are free for it."""
 
@@ -52,7 +53,9 @@ class ClusterAllocator:
 
     def __init__(self, sent: Snapshot) -> None:
         self._sent, self._devices = sent, sent.devices
-        self._delegated = delegated_resources(sent)
+        self._extended = extended_resources(sent)
+        place = {name: at for at, name in enumerate(sent.resources)}
+        self._by_plugin = {one: sent.nodes.allocatable[:, place[one]] > 0 for one in self._extended.beside_plugins}
         self._allocator = DeviceAllocator(
             slices_of(sent.devices), classes_of(sent.devices).values(), features_of(sent.devices)
         )
@@ -60,16 +63,21 @@ class ClusterAllocator:
     def concerns(self, pod: int) -> bool:
         """Return whether a pod claims devices."""
         spec = self._spec(pod)
-        return bool(spec.claims) or any(one.resource in self._delegated for one in spec.extended_device_requests)
+        resources = self._extended.everywhere | self._extended.beside_plugins
+        return bool(spec.claims) or any(one.resource in resources for one in spec.extended_device_requests)
 
     def outcomes(self, pod: int, nodes: Iterable[int]) -> dict[int, AllocationOutcome]:
         """Return what the claims of a pod get on nodes, which are rows of the snapshot."""
-        claims = self.claims_of(pod)
-        prepared = self._allocator.prepare(claims.wanted)
-        state, held = self._state, [self._results[row] for row in claims.own if row in self._results]
+        own, found = self.claims_of(pod).own, {}
+        prepared: dict[tuple[DeviceClaim, ...], PreparedClaims] = {}
+        state, held = self._state, [self._results[row] for row in own if row in self._results]
         for devices in held:
             state.remove(devices)
-        found = {node: self._allocator.allocate(node_of(self._sent, node), prepared, state) for node in nodes}
+        for node in nodes:
+            wanted = self.claims_of(pod, node).wanted
+            if wanted not in prepared:
+                prepared[wanted] = self._allocator.prepare(wanted)
+            found[node] = self._allocator.allocate(node_of(self._sent, node), prepared[wanted], state)
         for devices in held:
             state.add(devices)
         return found
@@ -78,8 +86,9 @@ class ClusterAllocator:
         """Return whether all claims of the pods of a node have devices, so that no others will be in use."""
         return node not in self._unsettled
 
-    def claims_of(self, pod: int) -> PodClaims:
-        """Return the claims of a pod."""
+    def claims_of(self, pod: int, node: int = NO_NODE) -> ClaimsToServe:
+        """Return the claims of a pod. node : on which, as extended resources that it has from a device plugin need no
+        devices."""
         sent, spec = self._sent, self._spec(pod)
         namespace = sent.strings[sent.pods.namespace[pod]]
         own = self._owned.get((namespace, sent.pods.name.get(pod)), ())
@@ -90,16 +99,15 @@ class ClusterAllocator:
                 wanted += [] if found is None else [_named(claim.name, found)]
             elif isinstance(claim.spec, DeviceClaim):
                 wanted.append(_named(claim.name, claim.spec))
-        extended = [one for one in spec.extended_device_requests if one.resource in self._delegated]
-        if extended:
-            requests = tuple(
-                [
-                    ClaimRequest(one.name, DeviceSubRequest(self._delegated[one.resource], count=one.devices))
-                    for one in extended
-                ]
-            )
-            wanted.append(DeviceClaim(EXTENDED, requests))
-        return PodClaims(tuple(wanted), own)
+        requests = []
+        for one in spec.extended_device_requests:
+            by_plugin = self._by_plugin.get(one.resource)
+            name = self._extended.everywhere.get(one.resource) or self._extended.beside_plugins.get(one.resource)
+            if name is not None and (by_plugin is None or node == NO_NODE or not by_plugin[node]):
+                requests.append(ClaimRequest(one.name, DeviceSubRequest(name, count=one.devices)))
+        if requests:
+            wanted.append(DeviceClaim(EXTENDED, tuple(requests)))
+        return ClaimsToServe(tuple(wanted), own)
 
     def _shared(self, claim: PodClaim, namespace: str) -> DeviceClaim | None:
         """Return what a shared claim asks for, None = nothing, as it has devices or cannot be used."""
@@ -126,7 +134,7 @@ class ClusterAllocator:
         return frozenset([int(pods.node[row]) for row in rows.tolist() if not self._has_devices(row)])
 
     def _has_devices(self, pod: int) -> bool:
-        claims, flags = self.claims_of(pod), self._devices.claims.flags
+        claims, flags = self.claims_of(pod, int(self._sent.pods.node[pod])), self._devices.claims.flags
         return sum(int(flags[row]) & ALLOCATED == ALLOCATED for row in claims.own) >= len(claims.wanted)
 
     @cached_property

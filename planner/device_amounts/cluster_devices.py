@@ -5,7 +5,7 @@ Device sets are the same objects wherever they are equal, so that what is known 
 """
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -155,16 +155,30 @@ def resource_of_class(name: str) -> str:
     return f"{CLASS_RESOURCE}{name}"
 
 
-def delegated_resources(snapshot: Snapshot) -> dict[str, str]:
-    """Return the extended resources that devices satisfy, with the class of each: no node or template offers them by
-    itself, as those of device plugins."""
+class ExtendedResources(NamedTuple):
+    """Extended resources that devices satisfy, with the class of each."""
+
+    everywhere: dict[str, str]
+    """No node or template offers them by itself, as those of device plugins."""
+    beside_plugins: dict[str, str]
+    """Some do; devices satisfy them on the other nodes."""
+
+
+def extended_resources(snapshot: Snapshot) -> ExtendedResources:
+    """Return the extended resources that devices satisfy."""
     by_plugins = {
         name
         for at, name in enumerate(snapshot.resources)
         if snapshot.nodes.allocatable[:, at].any() or snapshot.templates.allocatable[:, at].any()
     }
-    classes = class_by_resource(snapshot.devices)
-    return {resource: name for resource, name in classes.items() if resource not in by_plugins}
+    classes, devices = class_by_resource(snapshot.devices), snapshot.devices
+    found = ExtendedResources({}, {})
+    for resource, name in classes.items():
+        if resource not in by_plugins:
+            found.everywhere[resource] = name
+        elif len(devices.slices.driver) or devices.templates:
+            found.beside_plugins[resource] = name
+    return found
 
 
 def node_of(snapshot: Snapshot, node: int) -> DeviceNode:

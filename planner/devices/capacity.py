@@ -11,8 +11,6 @@ from collections.abc import Mapping
 from trimtab.planner.devices.model import CapacityPolicy, CapacityRange, DeviceCapacity, DeviceFeatures
 from trimtab.planner.devices.quantities import NANO, whole_units
 
-REFUSING_VERSION = 37
-"""From here on amounts without a representation, and negative ones, are errors."""
 _LARGEST = 2**63 - 1
 _MILLI = NANO // 1000
 
@@ -32,7 +30,7 @@ def consumed_capacity(
     consumed: dict[str, int] = {}
     for one in capacities:
         amount = _amount(wanted.get(one.name), one, features)
-        if features.version >= REFUSING_VERSION and amount < 0:
+        if features.behavior.refuses_amounts and amount < 0:
             raise CapacityError(f"capacity {one.name!r}: capacity value is negative")
         consumed[one.name] = amount
     return consumed
@@ -78,12 +76,10 @@ def _rounded_up(requested: int, least: int, valid: CapacityRange, features: Devi
         return requested
     unit = _unit(valid, features)
     start, step = _units(least, unit), _units(valid.step_nano, unit)
-    if features.version >= REFUSING_VERSION and (
-        requested > _LARGEST * NANO or (unit == _MILLI and requested % _MILLI)
-    ):
+    if features.behavior.refuses_amounts and (requested > _LARGEST * NANO or (unit == _MILLI and requested % _MILLI)):
         raise CapacityError(f"capacity request cannot be represented in the range arithmetic: {requested} nano")
     steps = -((start - _units(requested, unit)) // step)
-    if features.version >= REFUSING_VERSION and start + step * steps > _LARGEST:
+    if features.behavior.refuses_amounts and start + step * steps > _LARGEST:
         raise CapacityError("capacity request rounded up to the next step cannot be represented")
     return (start + step * steps) * unit
 
@@ -106,7 +102,7 @@ def _violates(amount: int, policy: CapacityPolicy | None, features: DeviceFeatur
 def _unit(valid: CapacityRange, features: DeviceFeatures) -> int:
     """Return the unit of the arithmetic: whole units, and from 1.37 on thousandths where all bounds have them."""
     bounds = [one for one in (valid.min_nano, valid.max_nano, valid.step_nano) if one is not None]
-    in_milli = features.version >= REFUSING_VERSION and features.fractional_capacity_range
+    in_milli = features.behavior.refuses_amounts and features.fractional_capacity_range
     return _MILLI if in_milli and all(one % _MILLI == 0 and one // _MILLI <= _LARGEST for one in bounds) else NANO
 
 

@@ -6,10 +6,13 @@ v0.36.3 and v0.37.2.
 
 from abc import ABC, abstractmethod
 
-from trimtab.planner.devices.model import SCALAR_KINDS, AttributeKind, DeviceConstraint, DeviceContent
-
-ALL_VALUES_VERSION = 37
-"""From here on `distinctAttribute` remembers the values of all devices; before, only the last one of each request."""
+from trimtab.planner.devices.model import (
+    SCALAR_KINDS,
+    AttributeKind,
+    DeviceConstraint,
+    DeviceContent,
+    behavior_of,
+)
 
 Value = tuple[AttributeKind, object]
 
@@ -107,7 +110,7 @@ class _Distinct(AttributeRule):
 
 def rules_of(constraints: tuple[DeviceConstraint, ...], version: int) -> tuple[AttributeRule, ...]:
     """Return the constraints of a claim for a new search; each has one of its two attributes."""
-    distinct = _Distinct if version >= ALL_VALUES_VERSION else _DistinctByRequest
+    distinct = _Distinct if behavior_of(version).remembers_all_values else _DistinctByRequest
     return tuple(
         _Match(one.match_attribute, one.requests)
         if one.match_attribute

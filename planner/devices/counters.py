@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from trimtab.planner.devices.model import AllocatedState, DeviceContent, PoolUse
 from trimtab.planner.devices.pools import DevicePool
 
-SEPARATE_POOLS_VERSION = 37
-"""From here on, pools of several drivers with one name have counters of their own."""
 _LARGEST = 2**62
 
 Consumption = tuple[tuple[str, tuple[tuple[str, int], ...]], ...]

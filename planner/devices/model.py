@@ -249,10 +249,32 @@ class DeviceClass:
     selectors: tuple[str | None, ...] = ()
 
 
+class VersionBehavior(NamedTuple):
+    """What schedulers do differently from some version on."""
+
+    has_list_attributes: bool
+    """Attributes may be lists; before, one is an error."""
+    refuses_amounts: bool
+    """Amounts of capacity without a representation, and negative ones, are errors."""
+    remembers_all_values: bool
+    """`distinctAttribute` remembers the values of all devices; before, only the last one of each request."""
+    finds_counters_by_node: bool
+    """Slices with counter sets are found like all others; before, they concern every node. Those with compatibility
+    groups are not seen."""
+    separates_pools: bool
+    """Pools of several drivers with one name have counters of their own."""
+    counts_devices_in_use: bool
+    """A request for all devices includes those whose capacity is in use, and so fails on them."""
+
+
+_BEHAVIOR = {36: VersionBehavior(*6 * [False]), 37: VersionBehavior(*6 * [True])}
+"""By minor version; older ones are like the first, newer ones like the last."""
+
+
 @dataclass(frozen=True, slots=True)
 class DeviceFeatures:
-    """What the cluster's scheduler can do. version : its minor version (36 for 1.36), which decides how it behaves
-    where versions differ; the rest are feature gates, on by default in 1.36; fractional_capacity_range : from 1.37 on.
+    """What the cluster's scheduler can do. version : its minor version (36 for 1.36); the rest are feature gates, on by
+    default in 1.36; fractional_capacity_range : from 1.37 on.
     """
 
     version: int = 36
@@ -263,6 +285,16 @@ class DeviceFeatures:
     consumable_capacity: bool = True
     binding_conditions: bool = True
     fractional_capacity_range: bool = True
+
+    @property
+    def behavior(self) -> VersionBehavior:
+        """What the version does differently."""
+        return behavior_of(self.version)
+
+
+def behavior_of(version: int) -> VersionBehavior:
+    """Return what schedulers of a minor version do."""
+    return _BEHAVIOR[min(max(version, min(_BEHAVIOR)), max(_BEHAVIOR))]
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,8 +32,6 @@ identity = id
 _DEVICE_BYTES = 150
 _POOLS = "pools of devices"
 _FEW = 8
-COUNTER_SETS_BY_NODE_VERSION = 37
-"""From here on, slices with counter sets are found like all others; before, they concern every node."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,7 +86,7 @@ class PoolIndex:
             self._by_pool.setdefault(id, []).append(one)
             if not name:
                 self._everywhere.append((number, one))
-            elif one.counter_sets and features.version < COUNTER_SETS_BY_NODE_VERSION:
+            elif one.counter_sets and not features.behavior.finds_counters_by_node:
                 self._local_counters.setdefault(id, []).append((number, one))
             else:
                 self._by_node.setdefault(name, []).append(one)
@@ -145,7 +143,7 @@ class PoolIndex:
     def _is_relevant(self, one: DeviceSlice, node: DeviceNode, labels: dict[str, str]) -> bool:
         if not self._features.partitionable_devices and (one.per_device_nodes or one.counter_sets):
             return False
-        if one.counter_sets and self._features.version < COUNTER_SETS_BY_NODE_VERSION:
+        if one.counter_sets and not self._features.behavior.finds_counters_by_node:
             return True
         if self._is_hidden(one):
             return False
@@ -159,7 +157,7 @@ class PoolIndex:
         )
 
     def _is_hidden(self, one: DeviceSlice) -> bool:
-        return self._features.version >= COUNTER_SETS_BY_NODE_VERSION and any(
+        return self._features.behavior.finds_counters_by_node and any(
             content.in_compatibility_groups for content in one.devices.contents
         )
 
@@ -195,7 +193,7 @@ class PoolIndex:
         if not self._features.partitionable_devices:
             return self._checked(id, slices, [], [])
         with_counters = [one for one in slices if one.counter_sets]
-        if self._features.version >= COUNTER_SETS_BY_NODE_VERSION:
+        if self._features.behavior.finds_counters_by_node:
             with_counters += [one for one in others if one.counter_sets]
             others = [one for one in others if not one.counter_sets]
         return self._checked(id, [one for one in slices if not one.counter_sets], others, with_counters)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from trimtab.planner.devices.capacity import CapacityError, consumed_capacity, fits_capacity
 from trimtab.planner.devices.constraints import AttributeRule, rules_of
-from trimtab.planner.devices.counters import SEPARATE_POOLS_VERSION, CounterGroup
+from trimtab.planner.devices.counters import CounterGroup
 from trimtab.planner.devices.demands import DemandGroup, DeviceDemand, PreparedClaims, raise_if
 from trimtab.planner.devices.eligibility import Eligibility, EligibleDevices, input_error
 from trimtab.planner.devices.model import (
@@ -33,8 +33,6 @@ from trimtab.planner.devices.model import (
 from trimtab.planner.devices.pool_view import NO_USE, PoolView, each_bit
 from trimtab.planner.devices.pools import DevicePool
 
-STATIC_ALL_VERSION = 37
-"""From here on, a request for all devices includes those whose capacity is in use, and so fails on them."""
 MOST_STEPS = 20_000
 """Steps of a search until the node is refused; a step takes about 5 µs, and a common search a step for each device."""
 MOST_DEVICES = 200
@@ -115,7 +113,7 @@ class DeviceSearch:
             raise DeviceInputError(DeviceError(f"ResourceClaim {name}", "spec.devices.requests", text)) from None
 
     def _group_counters(self, state: AllocatedState) -> None:
-        by_name = self._features.version < SEPARATE_POOLS_VERSION
+        by_name = not self._features.behavior.separates_pools
         groups: dict[PoolId, list[PoolView]] = {}
         for view in self.views:
             if view.pool.table.consumes_counters and self._features.partitionable_devices:
@@ -166,7 +164,7 @@ class DeviceSearch:
                 self._check(claim, demand, at, bit)
                 position = bit.bit_length() - 1
                 if view.here & bit and (
-                    self._features.version >= STATIC_ALL_VERSION or self._has_room(at, position, demand)
+                    self._features.behavior.counts_devices_in_use or self._has_room(at, position, demand)
                 ):
                     yield DevicePlace(at, position)
 
@@ -366,7 +364,7 @@ class DeviceSearch:
         """Return whether a device that has shares is known to have paid its counters already."""
         if view.has_shares(position):
             return True
-        return self._features.version >= SEPARATE_POOLS_VERSION and view.pool.table.names[position] in view.use.shares
+        return self._features.behavior.separates_pools and view.pool.table.names[position] in view.use.shares
 
     def _fits_counters(self, view: PoolView, position: int) -> bool:
         group = view.counters

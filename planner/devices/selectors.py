@@ -14,17 +14,11 @@ from trimtab.planner.devices.cel.program import Program
 from trimtab.planner.devices.cel.syntax import ExpressionSyntaxError
 from trimtab.planner.devices.cel.types import BOOL, STRING, ExpressionTypeError, type_of
 from trimtab.planner.devices.cel.values import EvaluationError, Quantity, parse_semver
-from trimtab.planner.devices.model import SCALAR_KINDS, AttributeKind, DeviceContent
+from trimtab.planner.devices.model import SCALAR_KINDS, AttributeKind, DeviceContent, behavior_of
 from trimtab.planner.model.execution import reserve_memory
 
-HIGHEST_COST = 1_000_000
-"""The cost at which an evaluation ends with an error (`CELSelectorExpressionMaxCost`)."""
-
 LONGEST = 10 * 1024
-"""Length of an expression (`CELSelectorExpressionMaxLength`)."""
-
-LISTS_VERSION = 37
-"""From here on attributes may be lists; before, one is an error."""
+"""Bytes of an expression (`CELSelectorExpressionMaxLength`)."""
 
 _ANSWER_BYTES = 300
 
@@ -65,7 +59,7 @@ class DeviceSelectors:
     """
 
     def __init__(self, version: int) -> None:
-        self._lists = version >= LISTS_VERSION
+        self._lists = behavior_of(version).has_list_attributes
         # The type of attributes: "any" has no elements, "dyn" may.
         attribute = "dyn" if self._lists else "any"
         self._fields = {
@@ -101,16 +95,10 @@ class DeviceSelectors:
             raise program
         return program
 
-    def cost(self, expression: str, driver: str, content: DeviceContent) -> int:
-        """Return what an evaluation costs. Raises SelectorError."""
-        try:
-            return self.program(expression).evaluate(self._device(driver, content), HIGHEST_COST)[1]
-        except EvaluationError as problem:
-            raise SelectorError(f"CEL runtime error: {problem}") from None
-
     def _compiled(self, expression: str) -> Program | SelectorError:
-        if len(expression) > LONGEST:
-            return SelectorError(f"CEL compile error: {len(expression)} characters; the API allows {LONGEST}")
+        size = len(expression.encode(errors="surrogatepass"))
+        if size > LONGEST:
+            return SelectorError(f"CEL compile error: {size} bytes; the API allows {LONGEST}")
         try:
             program = Program(expression, {"device": type_of("device")}, self._fields)
         except (ExpressionSyntaxError, ExpressionTypeError) as problem:
@@ -125,7 +113,7 @@ class DeviceSelectors:
 
     def _evaluated(self, expression: str, driver: str, content: DeviceContent) -> bool | SelectorError:
         try:
-            value, _ = self.program(expression).evaluate(self._device(driver, content), HIGHEST_COST)
+            value = self.program(expression).evaluate(self._device(driver, content))
         except SelectorError as error:
             return error
         except EvaluationError as problem:
@@ -144,7 +132,7 @@ class DeviceSelectors:
                 variables = self._variables[key] = error
         if isinstance(variables, SelectorError):
             raise variables
-        return dict(variables)
+        return variables
 
 
 def device_variables(driver: str, content: DeviceContent, lists: bool) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from trimtab.planner.simulation.virtual_rows import GroupTemplate
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, Snapshot
 from trimtab.v1.reason_pb2 import NodeGroupReason
 from trimtab.v1.snapshot_pb2 import NodeGroupHealth
+from trimtab.words import amount
 
 UNLIMITED: Final = 2**62
 
@@ -54,7 +55,7 @@ class Limits:
         self._most = np.array([group.max_size - group.target_size for group in groups], np.int64)
         quotas = list(_quotas(cluster, limits))
         self._limits = [limit for limit, _, _ in quotas]
-        self._amount = np.array([amount for _, amount, _ in quotas], np.int64).reshape(len(quotas), len(groups))
+        self._amount = np.array([counts for _, counts, _ in quotas], np.int64).reshape(len(quotas), len(groups))
         self._left = np.array([left for _, _, left in quotas], np.int64)
         self._nodes_left = max_new_nodes
         self._rooms: _GroupRooms | None = None
@@ -93,16 +94,17 @@ class Limits:
         left = self._left[:, None] - self._amount * room
         return self._rooms_of(self.added + room, left, self._nodes_left - room).reason
 
-    def binding(self, group: int) -> ResourceLimit | None:
-        """Return the first limit that keeps a group from growing; None if it is not one of these limits."""
+    def binding(self, group: int) -> str | None:
+        """Return the first limit that keeps a group from growing, in words; None if it is not one of these limits."""
         needed, by_limit = self._needed(self.added)[group], self._by_limit(self._left[:, None])
-        return next((self._limits[q] for q in np.flatnonzero(by_limit[:, group] < needed).tolist()), None)
+        first = next(iter(np.flatnonzero(by_limit[:, group] < needed).tolist()), None)
+        return None if first is None else _limit_text(self._limits[first], int(self._left[first]))
 
     def binding_resources(self) -> dict[int, str]:
-        """Return the resource whose limit keeps a group from growing, by group, and of which nodes if not of all."""
+        """Return the limit that keeps a group from growing, in words, by group."""
         groups = np.flatnonzero(self.reasons == NodeGroupReason.RESOURCE_LIMIT_REACHED).tolist()
-        limits = {group: self.binding(group) for group in groups}
-        return {group: _limit_text(limit) for group, limit in limits.items() if limit is not None}
+        texts = {group: self.binding(group) for group in groups}
+        return {group: text for group, text in texts.items() if text is not None}
 
     def closed(self, groups: Bool, reason: int = NodeGroupReason.NOT_CHOSEN) -> "Limits":
         """Return limits within which these groups, bool[G], get no node, for a reason; see `reopened`."""
@@ -201,15 +203,15 @@ def _quotas(cluster: LimitInputs, limits: Sequence[ResourceLimit]) -> Iterator[t
     for limit in limits:
         is_nodes = limit.resource == NODES
         each = [1 if is_nodes else offered.get(limit.resource, 0) for offered in capacity]
-        amount = np.where(new.matching(limit.nodes)[: len(each)], np.array(each, np.int64), 0)
+        counts = np.where(new.matching(limit.nodes)[: len(each)], np.array(each, np.int64), 0)
         if limit.maximum is not None:
             counted = present.matching(limit.nodes)[snapshot.nodes.label_set] & ~cluster.leaving
             # Python's integers: a wrong target size times an amount may exceed 64 bits.
-            coming = sum(each * count for each, count in zip(amount.tolist(), missing, strict=True) if count)
+            coming = sum(each * count for each, count in zip(counts.tolist(), missing, strict=True) if count)
             used = int(_offered(snapshot, limit.resource)[counted].sum()) + coming
-            yield limit, amount, max(limit.maximum - used, -UNLIMITED)
+            yield limit, counts, max(limit.maximum - used, -UNLIMITED)
         if limit.maximum_added is not None:
-            yield limit, amount, limit.maximum_added
+            yield limit, counts, limit.maximum_added
 
 
 def _offered(snapshot: Snapshot, resource: str) -> Int64:
@@ -222,10 +224,12 @@ def _offered(snapshot: Snapshot, resource: str) -> Int64:
     return offered
 
 
-def _limit_text(limit: ResourceLimit) -> str:
-    """Return the resource of a limit, with the labels of the nodes that it is for: "cpu of nodes with pool=spot"."""
+def _limit_text(limit: ResourceLimit, left: int) -> str:
+    """Return the resource of a limit, with the labels of its nodes and what is used: "cpu of nodes with pool=spot
+    (18 cores of 20 cores used)". left : what a plan may still add.
+    """
     labels = [f"{one.key}={'|'.join(one.values)}" if one.values else one.key for one in limit.nodes]
-    if not labels:
-        return limit.resource
-    what = "nodes" if limit.resource == "nodes" else f"{limit.resource} of nodes"
-    return f"{what} with {', '.join(labels)}"
+    what = limit.resource if limit.resource == NODES or not labels else f"{limit.resource} of nodes"
+    most, verb = (limit.maximum_added or 0, "added") if limit.maximum is None else (limit.maximum, "used")
+    used = f"{amount(limit.resource, most - left)} of {amount(limit.resource, most)} {verb}"
+    return f"{what} with {', '.join(labels)} ({used})" if labels else f"{what} ({used})"

@@ -56,7 +56,7 @@ def inline_commands(*programs: str) -> list[Command]:
     """Return the code spans outside of fenced blocks that call one of some programs with arguments."""
     pattern = re.compile(rf"`((?:{'|'.join(map(re.escape, programs))}) [^`]+)`")
     return [
-        Command(page, line)
+        Command(page, " ".join(line.split()))
         for page in PAGES
         for line in pattern.findall(re.sub(r"^```.*?^```$", "", text_of(page), flags=re.MULTILINE | re.DOTALL))
     ]

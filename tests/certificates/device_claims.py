@@ -49,7 +49,7 @@ class DeviceClaims:
 
     def offence(self, there: list[Pod], node: str) -> str:
         """Return why the pods of a node cannot all have what they claim, "" = they can."""
-        claiming = [pod for pod in there if pod.spec.claims]
+        claiming = [pod for pod in there if pod.spec.claims or self.extended(pod, node)]
         if not claiming:
             return ""
         published = self._published(node)
@@ -67,6 +67,11 @@ class DeviceClaims:
             for claim in pod.spec.claims
             if not claim.shared_claim
         ]
+        own += [
+            ((pod.key, ""), pb.DeviceClaimSpec(requests=self.extended(pod, node)))
+            for pod in claiming
+            if pod.key not in having
+        ]
         wanted = [
             Wanted(key, self._alternatives(request, published), request.admin_access, spec.constraints)
             for key, spec in (*own, *self._shared_specs(claiming, node))
@@ -80,6 +85,17 @@ class DeviceClaims:
             single = [of.keys() - left.taken for of in chain.from_iterable(picks)]
             return "" if can_all_have(single) else f"{len(single)} devices cannot be given on {node}"
         return "" if left.can_give(wanted) else f"{len(wanted)} requests cannot be served on {node}"
+
+    def extended(self, pod: Pod, node: str) -> list[pb.DeviceRequest]:
+        """Return the requests of a pod's extended resources that only devices can serve on a node."""
+        found, here = [], self._cluster.amounts(node)
+        for one in pod.spec.extended_device_requests:
+            classes = [of for of in self._devices.classes if of.extended_resource_name == one.resource]
+            if classes and not here.get(one.resource):
+                newest = min(classes, key=lambda of: (-of.created, of.name)).name
+                wanted = pb.DeviceSubRequest(device_class=newest, count=one.count)
+                found.append(pb.DeviceRequest(name=one.name, alternatives=[wanted]))
+        return found
 
     def _left(self, node: str, published: Mapping[Device, pb.DeviceContent], kept: Iterable[Held]) -> DevicesLeft:
         """Return what is left of a node's devices."""

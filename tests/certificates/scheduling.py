@@ -181,7 +181,10 @@ def lacking(placement: Placement, pod: Pod, node: str) -> list[str]:
     room, used = cluster.amounts(node), Counter[str]()
     for one in placement.on[node]:
         used.update(cluster.requests(one))
-    return [name for name in cluster.requests(pod) if used[name] > room.get(name, 0) and _is_counted(name)]
+    by_devices = {one.resource for one in pod.spec.extended_device_requests if not room.get(one.resource)}
+    by_devices &= {one.extended_resource_name for one in cluster.message.devices.classes}
+    names = [name for name in cluster.requests(pod) if _is_counted(name) and name not in by_devices]
+    return [name for name in names if used[name] > room.get(name, 0)]
 
 
 def resources(placement: Placement, pod: Pod, node: str) -> str:
@@ -411,7 +414,7 @@ def _attached(cluster: Cluster, pod: Pod, driver: int) -> set[str]:
 
 
 def devices(placement: Placement, pod: Pod, node: str) -> str:
-    if not pod.spec.claims:
+    if not (pod.spec.claims or pod.spec.extended_device_requests):
         return ""
     own = _claims(placement.cluster).offence([*placement.others(pod, node), pod], node)
     return own or _reached(placement.cluster).offence(pod, node, placement.on)

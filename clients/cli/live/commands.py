@@ -35,7 +35,6 @@ from trimtab.clients.cli.options import (
 )
 from trimtab.clients.cli.output import Format
 from trimtab.clients.load.bursts import LoadSettings
-from trimtab.common.rpc.extras import require_extra
 from trimtab.common.rpc.options import AnonymousOption, LogFormatOption, LogLevelOption, PlaintextOption, PolicyOption
 
 app = typer.Typer()
@@ -81,7 +80,6 @@ def run(
 ) -> None:
     """Autoscale a live cluster: snapshot, plan, act, repeat. Logs go to stderr: text has a line for each round in which
     something has changed, JSON an object for each round. A dry run ends with the table of the last plan."""
-    require_extra("kubernetes", "trimtab run")
     from trimtab.clients.cli.live.run import RunOptions
     from trimtab.clients.cli.live.run import run as go
     from trimtab.clients.cli.live.sources import ClusterSource
@@ -129,7 +127,6 @@ def steer(
     log_format: LogFormatOption = None,
 ) -> None:
     """Restrict an existing autoscaler to the nodes of Trimtab's plan, by annotations on the nodes that should stay."""
-    require_extra("kubernetes", "trimtab steer")
     from trimtab.clients.cli.live.sources import ClusterSource
     from trimtab.clients.cli.live.steer import SteerOptions
     from trimtab.clients.cli.live.steer import steer as go
@@ -162,7 +159,6 @@ def load(
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Create bursts of Deployments in a live cluster, with pauses between them, and remove everything at the end."""
-    require_extra("kubernetes", "trimtab load")
     from trimtab.clients.cli.live.load import LoadOptions
     from trimtab.clients.cli.live.load import load as go
 
@@ -200,7 +196,6 @@ def record(
     ] = False,
 ) -> None:
     """Record a live cluster, round by round: the planner's input and its answers."""
-    require_extra("kubernetes", "trimtab record")
     from trimtab.clients.cli.live.record import RecordOptions
     from trimtab.clients.cli.live.record import record as go
     from trimtab.clients.cli.live.sources import ClusterSource
@@ -237,8 +232,6 @@ def status(
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Show the loop's last decisions and costs, deletions in progress, evictions and back-offs."""
-    if status_config_map:
-        require_extra("kubernetes", "trimtab status")
     from trimtab.clients.cli.live.sources import ClusterSource
     from trimtab.clients.cli.live.status import StatusOptions
     from trimtab.clients.cli.live.status import status as go

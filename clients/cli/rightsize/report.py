@@ -42,10 +42,10 @@ class Comparison(NamedTuple):
     limits: SizingLimits
     currency: str
 
-    @property
-    def is_like_for_like(self) -> bool:
-        """Whether now and then can be compared: all nodes have prices, and all pods run now."""
-        return bool(self.now.price) and not self.now.unpriced and not self.empty.waiting_count
+    def is_like_for_like(self, sizing: Sizing) -> bool:
+        """Whether now and then can be compared: all nodes have prices, all pods run now, and have a place then."""
+        are_known = bool(self.now.price) and not self.now.unpriced
+        return are_known and not self.empty.waiting_count and not sizing.unplaced
 
     @property
     def chosen(self) -> Sizing | None:
@@ -126,7 +126,7 @@ def _headline(compared: Comparison, sizing: Sizing) -> str:
     waiting = f", {compared.empty.waiting_count} of which wait now," if compared.empty.waiting_count else ""
     what = f"{placed}{waiting} on {counted(sizing.node_count, 'node')} in {counted(len(sizing.pools), 'pool')}"
     cost = f"{money(then)}{currency} a month"
-    if compared.now.unpriced or not now:
+    if not now or not compared.is_like_for_like(sizing):
         return f"{what}: {cost}."
     return f"{what}: {cost}; now {counted(compared.now.node_count, 'node')} for {money(now)}{currency}."
 
@@ -153,14 +153,15 @@ def _levels(compared: Comparison) -> Table:
     for name in ("nodes", "pools", "month", "saved", "no place"):
         table.add_column(name, justify=_NUMBERS)
     now = compared.now.price * HOURS_A_MONTH
-    table.add_row("now", f"{compared.now.node_count}", "", money(now) if now else "unknown", "", "")
+    priced = f"{'more than ' if compared.now.unpriced else ''}{money(now)}" if now else "unknown"
+    table.add_row("now", f"{compared.now.node_count}", "", priced, "", "")
     for level, sizing in compared.levels.items():
         name = f"{level.value} *" if level is compared.level else level.value
         if sizing is None:
             table.add_row(name, "", "", "not in the list", "", "")
             continue
         then = sizing.price * HOURS_A_MONTH
-        saved = percent((now - then) / now) if compared.is_like_for_like else ""
+        saved = percent((now - then) / now) if compared.is_like_for_like(sizing) else ""
         pods = f"{len(sizing.unplaced)}" if sizing.unplaced else ""
         table.add_row(name, f"{sizing.node_count}", f"{len(sizing.pools)}", money(then), saved, pods)
     return table
@@ -178,9 +179,10 @@ def _endnotes(compared: Comparison, sizing: Sizing) -> Iterator[str]:
             yield escape(f"{count}  {why} (such as {example})")
     if str(compared.limits.headroom):
         yield f"[dim]On each node, {escape(str(compared.limits.headroom))} stays free.[/dim]"
+    whose = "every other pod" if sizing.unplaced else "every pod"
     told = (
-        "These groups were planned again: every pod found its place."
+        f"These groups were planned again: {whose} found its place."
         if sizing.is_verified
-        else ("Planned again with these groups, some pods found no place; give the groups more room.")
+        else "These groups were planned again, and some pods found no place; give the groups more room."
     )
     yield f"[dim]{told}[/dim]"

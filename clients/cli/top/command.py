@@ -161,7 +161,6 @@ def _picture(given: CommandOptions) -> Picture:
 @contextmanager
 def _live_feed(options: TopOptions) -> Iterator[LiveFeed]:
     """Connect to the cluster, list it, and prepare rounds. Errors: UsageError, FailedError, KubernetesError."""
-    require_extra("kubernetes", "trimtab top of a live cluster")
     given = options.input
     if len(given.contexts) > 1:
         raise UsageError("trimtab top shows one cluster; give --context once")

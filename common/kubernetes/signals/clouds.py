@@ -6,6 +6,7 @@ from trimtab.common.kubernetes.signals.signal import ANY, LEAVING, OF_MACHINES, 
 
 _SIMILAR: Final = "Cluster Autoscaler, nodegroupset"
 _SIMILAR_EFFECT: Final = "not compared between groups"
+_OF_POOLS: Final = "groups by label, where the input names none"
 _SPOT: Final = "spot: prices and offerings; replacement: rules of spot"
 
 # Taints of nodes that the cloud takes away
@@ -43,9 +44,9 @@ EKS_CAPACITY_TYPE: Final = label(
     "Amazon EKS, managed node groups",
 )
 EKS_PREFIX: Final = label("eks.amazonaws.com/", "NodePool", ANY, OF_MACHINES, "Amazon EKS")
-EKS_NODE_GROUP: Final = label("eks.amazonaws.com/nodegroup", "Node", ANY, _SIMILAR_EFFECT, _SIMILAR)
+EKS_NODE_GROUP: Final = label("eks.amazonaws.com/nodegroup", "Node", ANY, f"{_OF_POOLS}; {_SIMILAR_EFFECT}", _SIMILAR)
 EKSCTL_INSTANCE: Final = label("alpha.eksctl.io/instance-id", "Node", ANY, _SIMILAR_EFFECT, _SIMILAR)
-EKSCTL_GROUP: Final = label("alpha.eksctl.io/nodegroup-name", "Node", ANY, _SIMILAR_EFFECT, _SIMILAR)
+EKSCTL_GROUP: Final = label("alpha.eksctl.io/nodegroup-name", "Node", ANY, f"{_OF_POOLS}; {_SIMILAR_EFFECT}", _SIMILAR)
 ENI_CONFIG: Final = label("k8s.amazonaws.com/eniConfig", "Node", ANY, _SIMILAR_EFFECT, _SIMILAR)
 AWS_ACCELERATOR: Final = label(
     "k8s.amazonaws.com/accelerator", "Node", ANY, "new nodes with GPUs have it", "Cluster Autoscaler, cloudprovider/aws"
@@ -55,7 +56,7 @@ AWS_EBS_ZONE: Final = label(
 )
 AWS_TOPOLOGY: Final = label("topology.k8s.aws/", "NodePool", ANY, OF_MACHINES, "Karpenter, AWS provider")
 AWS_ZONE_ID: Final = label("topology.k8s.aws/zone-id", "Node", ANY, _SIMILAR_EFFECT, _SIMILAR)
-KOPS_GROUP: Final = label("kops.k8s.io/instancegroup", "Node", ANY, _SIMILAR_EFFECT, _SIMILAR)
+KOPS_GROUP: Final = label("kops.k8s.io/instancegroup", "Node", ANY, f"{_OF_POOLS}; {_SIMILAR_EFFECT}", _SIMILAR)
 GKE_SPOT: Final = label(
     "cloud.google.com/gke-spot", "Node", exactly("true", "false"), _SPOT, "Google Kubernetes Engine"
 )
@@ -69,14 +70,21 @@ GKE_PREEMPTIBLE: Final = label(
 GKE_ACCELERATOR: Final = label(
     "cloud.google.com/gke-accelerator", "Node", ANY, "the node has GPUs, and is counted so", "Google Kubernetes Engine"
 )
+GKE_POOL: Final = label("cloud.google.com/gke-nodepool", "Node", ANY, _OF_POOLS, "Google Kubernetes Engine")
 GKE_ZONE: Final = label("topology.gke.io/zone", "Node", ANY, "zone of volumes; " + _SIMILAR_EFFECT, "GCE PD CSI driver")
 AZURE_PRIORITY: Final = label(
     "kubernetes.azure.com/scalesetpriority", "Node", exactly("spot", "regular"), _SPOT, "Azure Kubernetes Service"
 )
 AZURE_POOL: Final = label(
-    "kubernetes.azure.com/agentpool", "Node", ANY, "groups of one pool are similar; " + _SIMILAR_EFFECT, _SIMILAR
+    "kubernetes.azure.com/agentpool",
+    "Node",
+    ANY,
+    f"{_OF_POOLS}; groups of one pool are similar; {_SIMILAR_EFFECT}",
+    _SIMILAR,
 )
-AZURE_OLD_POOL: Final = label("agentpool", "Node", ANY, "groups of one pool are similar; " + _SIMILAR_EFFECT, _SIMILAR)
+AZURE_OLD_POOL: Final = label(
+    "agentpool", "Node", ANY, f"{_OF_POOLS}; groups of one pool are similar; {_SIMILAR_EFFECT}", _SIMILAR
+)
 AZURE_PROPERTIES: Final = label(
     "kubernetes.azure.com/consolidated-additional-properties", "Node", ANY, _SIMILAR_EFFECT, _SIMILAR
 )
@@ -97,6 +105,7 @@ NVIDIA_PRODUCT: Final = label(
     "kinds of GPUs in templates that the actuator learns",
     "NVIDIA GPU feature discovery",
 )
+GARDENER_POOL: Final = label("worker.gardener.cloud/pool", "Node", ANY, _OF_POOLS, "Gardener")
 KWOK_NODE: Final = label("kwok.x-k8s.io/node", "Node", ANY, "written on nodes of the kwok provider", "kwok")
 
 SIGNALS: Final = tuple(row for row in vars().copy().values() if isinstance(row, Signal))

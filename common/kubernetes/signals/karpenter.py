@@ -42,7 +42,7 @@ NODE_POOL: Final = label(
     "karpenter.sh/nodepool",
     "Node, NodeClaim",
     ANY,
-    "the NodePool, whose disruption settings and budgets hold for scale-down and replacement",
+    "the NodePool, whose disruption settings and budgets hold; groups by label, where the input names none",
     _LABELS,
 )
 CAPACITY_TYPE: Final = label(

@@ -10,9 +10,6 @@ from typing import Any, Final
 
 from trimtab.planner.devices.cel.values import Unsigned
 
-LARGEST_EXPRESSION: Final = 10 * 1024
-"""Bytes of an expression that the API server accepts (`CELSelectorExpressionMaxLength`)."""
-
 DEEPEST: Final = 50
 """Nested parts of an expression; cel-go stops at 250, and nothing here may exhaust Python's stack."""
 
@@ -28,43 +25,44 @@ class ExpressionSyntaxError(Exception):
 
 @dataclass(slots=True)
 class SyntaxNode:
-    """A part of an expression. kind : "literal" (value), "name" (value), "select" (args[0], field name in `value`),
-    "index" (args), "call" (function in `value`, `target` or None, args), "list" (args), "map" (args in pairs);
-    optional : of "select" and "index", written with a question mark; optionals : of "list" and "map", the entries with
-    one.
-    """
+    """A part of an expression."""
 
     kind: str
+    """literal, name, select, index, call, list or map."""
     value: Any = None
+    """The literal, the name, the field of a select, the function of a call."""
     args: list["SyntaxNode"] = field(default_factory=list)
+    """Operand of a select, operand and key of an index, arguments, entries; those of a map in pairs."""
     target: "SyntaxNode | None" = None
+    """Of a call of a member."""
     optional: bool = False
+    """Of a select or an index that is written with a question mark."""
     optionals: frozenset[int] = frozenset()
+    """The entries of a list or a map that are written with one."""
 
 
+_QUOTES = r"\"\"\"|'''|\"|'"
 _TOKEN = re.compile(
-    r"""
+    rf"""
     (?P<space>[ \t\r\n\f]+|//[^\n]*)
-  | (?P<bytes>[bB][rR]?(?:\"\"\"|'''|"|')|[rR][bB](?:\"\"\"|'''|"|'))
-  | (?P<string>[rR]?(?:\"\"\"|'''|"|'))
+  | (?P<bytes>(?:[bB][rR]?|[rR][bB])(?:{_QUOTES}))
+  | (?P<string>[rR]?(?:{_QUOTES}))
   | (?P<float>[0-9]*\.[0-9]+(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+)
   | (?P<uint>(?:0x[0-9a-fA-F]+|[0-9]+)[uU])
   | (?P<int>0x[0-9a-fA-F]+|[0-9]+)
   | (?P<name>[A-Za-z_][A-Za-z0-9_]*)
-  | (?P<operator>&&|\|\||==|!=|<=|>=|[-+*/%!<>?:.,()\[\]{}`])
+  | (?P<operator>&&|\|\||==|!=|<=|>=|[-+*/%!<>?:.,()\[\]{{}}`])
     """,
     re.VERBOSE,
 )
-_ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
-_ESCAPES |= {one: one for one in "\\?\"'`"}
+_ESCAPES = dict(zip("abfnrtv\\?\"'`", "\a\b\f\n\r\t\v\\?\"'`", strict=True))
+_CODES = {"x": (16, 2), "X": (16, 2), "u": (16, 4), "U": (16, 8)}
 _LEVELS = (("||",), ("&&",), ("<", "<=", ">=", ">", "==", "!=", "in"), ("+", "-"), ("*", "/", "%"))
-_LITERALS = {"true": True, "false": False, "null": None}
+_CONSTANTS = {"true": True, "false": False, "null": None}
 
 
 def parse(text: str) -> SyntaxNode:
     """Return the tree of an expression. Raises ExpressionSyntaxError."""
-    if len(text.encode()) > LARGEST_EXPRESSION:
-        raise ExpressionSyntaxError(f"longer than {LARGEST_EXPRESSION} bytes")
     parser = _Parser(_tokens(text))
     tree = parser.expression()
     if parser.kind != "end":
@@ -79,15 +77,13 @@ def _tokens(text: str) -> list[tuple[str, Any]]:
         match = _TOKEN.match(text, at)
         if match is None:
             raise ExpressionSyntaxError(f"unexpected {text[at]!r}")
-        kind, found = match.lastgroup or "", match.group()
-        at = match.end()
+        kind, token, at = match.lastgroup or "", match.group(), match.end()
         if kind in {"string", "bytes"}:
-            value, at = _quoted(text, at, found)
+            value, at = _quoted(text, at, token)
             tokens.append((kind, value))
         elif kind != "space":
-            tokens.append((kind, found))
-    tokens.append(("end", "end of the expression"))
-    return tokens
+            tokens.append((kind, token))
+    return [*tokens, ("end", "end of the expression")]
 
 
 def _quoted(text: str, at: int, opening: str) -> tuple[str | bytes, int]:
@@ -104,30 +100,27 @@ def _quoted(text: str, at: int, opening: str) -> tuple[str | bytes, int]:
             out.append(text[at])
             at += 1
     value = "".join(out)
-    at += len(quote)
-    if "b" not in prefix:
-        return value, at
-    return b"".join(
-        one.encode() if ord(one) < 0xDC80 or ord(one) > 0xDCFF else bytes([ord(one) - 0xDC00]) for one in out
-    ), at
+    # A byte that is no character on its own is a surrogate, as `_code` makes it.
+    return (value.encode(errors="surrogateescape") if "b" in prefix else value), at + len(quote)
 
 
 def _escape(text: str, at: int, is_bytes: bool) -> tuple[str, int]:
     letter = text[at : at + 1]
-    if letter in _ESCAPES and letter:
+    if letter in _ESCAPES:
         return _ESCAPES[letter], at + 1
-    for first, base, length in (("x", 16, 2), ("X", 16, 2), ("u", 16, 4), ("U", 16, 8)):
-        if letter == first:
-            return _coded(text[at + 1 : at + 1 + length], base, length, is_bytes and length == 2), at + 1 + length
+    if letter in _CODES:
+        base, length = _CODES[letter]
+        return _code(text[at + 1 : at + 1 + length], base, length, is_bytes and length == 2), at + 1 + length
     if letter and letter in "0123":
-        return _coded(text[at : at + 3], 8, 3, is_bytes), at + 3
+        return _code(text[at : at + 3], 8, 3, is_bytes), at + 3
     raise ExpressionSyntaxError(f"unknown escape \\{letter}")
 
 
-def _coded(digits: str, base: int, length: int, is_byte: bool) -> str:
+def _code(digits: str, base: int, length: int, is_byte: bool) -> str:
     try:
         code = int(digits, base) if len(digits) == length and digits.isalnum() else -1
-        # A byte that is no character on its own: as Python marks it when it decodes with surrogates.
+        if 0xD800 <= code <= 0xDFFF:
+            raise ValueError
         return chr(0xDC00 + code) if is_byte and code >= 0x80 else chr(code)
     except ValueError:
         raise ExpressionSyntaxError(f"invalid escape {digits!r}") from None
@@ -138,8 +131,7 @@ class _Parser:
 
     def __init__(self, tokens: list[tuple[str, Any]]) -> None:
         self._tokens = tokens
-        self._at = 0
-        self._depth = 0
+        self._at = self._depth = 0
         self.kind, self.text = tokens[0]
 
     def expression(self) -> SyntaxNode:
@@ -161,8 +153,8 @@ class _Parser:
         self.kind, self.text = self._tokens[self._at]
         return text
 
-    def _is(self, operator: str) -> bool:
-        return self.kind in {"operator", "name"} and self.text == operator
+    def _is(self, *operators: str) -> bool:
+        return self.kind in {"operator", "name"} and self.text in operators
 
     def _skip(self, operator: str) -> bool:
         if not self._is(operator):
@@ -178,30 +170,19 @@ class _Parser:
         if level == len(_LEVELS):
             return self._unary()
         tree = self._binary(level + 1)
-        while self.kind in {"operator", "name"} and self.text in _LEVELS[level]:
-            operator = self._next()
-            tree = SyntaxNode("call", operator, [tree, self._binary(level + 1)])
+        while self._is(*_LEVELS[level]):
+            tree = SyntaxNode("call", self._next(), [tree, self._binary(level + 1)])
         return tree
 
     def _unary(self) -> SyntaxNode:
-        for operator in ("!", "-"):
-            count = 0
-            while self._is(operator):
-                self._next()
-                count += 1
-            if not count:
-                continue
-            if operator == "-" and self.kind in {"int", "float"}:
-                return self._member(self._negative(count))
-            tree = self._member(self._primary())
-            return SyntaxNode("call", operator if operator == "!" else "neg", [tree]) if count % 2 else tree
-        return self._member(self._primary())
-
-    def _negative(self, count: int) -> SyntaxNode:
-        number = self._number()
-        if count % 2:
-            number.value = -number.value
-        return self._in_range(number)
+        sign = self.text if self._is("!", "-") else ""
+        count = 0
+        while sign and self._skip(sign):
+            count += 1
+        if sign == "-" and self.kind in {"int", "float"}:
+            return self._member(self._number(-1 if count % 2 else 1))
+        tree = self._member(self._primary())
+        return SyntaxNode("call", "neg" if sign == "-" else sign, [tree]) if count % 2 else tree
 
     def _member(self, tree: SyntaxNode) -> SyntaxNode:
         while True:
@@ -216,16 +197,15 @@ class _Parser:
 
     def _field(self, tree: SyntaxNode) -> SyntaxNode:
         optional = self._skip("?")
-        name = self._identifier(after_dot=True)
-        if self._is("(") and not optional:
-            self._next()
-            return SyntaxNode("call", name, self._arguments(")"), target=tree)
+        name = self._identifier(RESERVED)
+        if not optional and self._skip("("):
+            return SyntaxNode("call", name, self._entries(")")[0], target=tree)
         return SyntaxNode("select", name, [tree], optional=optional)
 
-    def _identifier(self, after_dot: bool = False) -> str:
-        if self.kind != "name" or self.text in {"in", "true", "false", "null"}:
+    def _identifier(self, allowed: frozenset[str] = frozenset()) -> str:
+        if self.kind != "name" or self.text in {"in", *_CONSTANTS}:
             raise ExpressionSyntaxError(f"expected a name, not {self.text!r}")
-        if self.text in RESERVED and not after_dot:
+        if self.text in RESERVED - allowed:
             raise ExpressionSyntaxError(f"reserved word {self.text!r}")
         return str(self._next())
 
@@ -233,71 +213,46 @@ class _Parser:
         if self.kind in {"string", "bytes"}:
             return SyntaxNode("literal", self._next())
         if self.kind in {"int", "uint", "float"}:
-            return self._in_range(self._number())
-        if self.kind == "name" and self.text in _LITERALS:
-            return SyntaxNode("literal", _LITERALS[self._next()])
+            return self._number(1)
+        if self.kind == "name" and self.text in _CONSTANTS:
+            return SyntaxNode("literal", _CONSTANTS[self._next()])
         if self._skip("("):
             tree = self.expression()
             self._expect(")")
             return tree
-        if self._skip("["):
-            return self._list()
-        if self._skip("{"):
-            return self._map()
+        for opening, closing, kind in (("[", "]", "list"), ("{", "}", "map")):
+            if self._skip(opening):
+                entries, optionals = self._entries(closing)
+                return SyntaxNode(kind, None, entries, optionals=optionals)
         self._skip(".")
         name = self._identifier()
-        if self._skip("("):
-            return SyntaxNode("call", name, self._arguments(")"))
-        return SyntaxNode("name", name)
+        return SyntaxNode("call", name, self._entries(")")[0]) if self._skip("(") else SyntaxNode("name", name)
 
-    def _number(self) -> SyntaxNode:
+    def _number(self, sign: int) -> SyntaxNode:
         kind, text = self.kind, self._next()
         if kind == "float":
-            return SyntaxNode("literal", float(text))
-        digits = text.rstrip("uU") if kind == "uint" else text
-        value = int(digits, 16) if digits.startswith("0x") else int(digits)
+            return SyntaxNode("literal", sign * float(text))
+        value = sign * int(text.rstrip("uU"), 16 if text.startswith("0x") else 10)
+        low, high = (0, 2**64) if kind == "uint" else (-(2**63), 2**63)
+        if not low <= value < high:
+            raise ExpressionSyntaxError(f"number {value} is out of range")
         return SyntaxNode("literal", Unsigned(value) if kind == "uint" else value)
 
-    @staticmethod
-    def _in_range(number: SyntaxNode) -> SyntaxNode:
-        value = number.value
-        low, high = (0, 2**64) if isinstance(value, Unsigned) else (-(2**63), 2**63)
-        if isinstance(value, int) and not low <= value < high:
-            raise ExpressionSyntaxError(f"number {value} is out of range")
-        return number
-
-    def _arguments(self, closing: str) -> list[SyntaxNode]:
-        arguments: list[SyntaxNode] = []
+    def _entries(self, closing: str) -> tuple[list[SyntaxNode], frozenset[int]]:
+        """Parse arguments, or the entries of a list or a map, which may end with a comma."""
+        entries: list[SyntaxNode] = []
+        optionals: list[int] = []
+        count = 0
         while not self._skip(closing):
-            if arguments:
-                self._expect(",")
-            arguments.append(self.expression())
-        return arguments
-
-    def _list(self) -> SyntaxNode:
-        entries: list[SyntaxNode] = []
-        optionals: list[int] = []
-        while not self._skip("]"):
             if entries:
                 self._expect(",")
-                if self._skip("]"):
+                if closing != ")" and self._skip(closing):
                     break
-            if self._skip("?"):
-                optionals.append(len(entries))
+            if closing != ")" and self._skip("?"):
+                optionals.append(count)
             entries.append(self.expression())
-        return SyntaxNode("list", None, entries, optionals=frozenset(optionals))
-
-    def _map(self) -> SyntaxNode:
-        entries: list[SyntaxNode] = []
-        optionals: list[int] = []
-        while not self._skip("}"):
-            if entries:
-                self._expect(",")
-                if self._skip("}"):
-                    break
-            if self._skip("?"):
-                optionals.append(len(entries) // 2)
-            entries.append(self.expression())
-            self._expect(":")
-            entries.append(self.expression())
-        return SyntaxNode("map", None, entries, optionals=frozenset(optionals))
+            if closing == "}":
+                self._expect(":")
+                entries.append(self.expression())
+            count += 1
+        return entries, frozenset(optionals)

@@ -5,20 +5,36 @@ of RE2, whose time is linear in the text.
 """
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
+from trimtab.planner.devices.cel.types import Overload, overload
 from trimtab.planner.devices.cel.values import EvaluationError, extent, spend
 
 _UPPER = str.maketrans("abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _LOWER = {value: key for key, value in _UPPER.items()}
 _SPACES = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
+_QUOTED = str.maketrans(
+    {
+        "\a": "\\a",
+        "\b": "\\b",
+        "\f": "\\f",
+        "\n": "\\n",
+        "\r": "\\r",
+        "\t": "\\t",
+        "\v": "\\v",
+        "\\": "\\\\",
+        '"': '\\"',
+    }
+)
 _PATTERNS = 64
 _PATTERN_BYTES = 2 << 20
 """Patterns that are kept, and the most memory that each may take."""
+_INSTRUCTIONS = 128
+"""Instructions of a pattern that take as long as a step: about a microsecond."""
 
 
 @lru_cache(maxsize=_PATTERNS)
-def compiled(pattern: str) -> Any:
+def regular_expression(pattern: str) -> Any:
     """Return a compiled regular expression. Raises EvaluationError if it is none."""
     import re2
 
@@ -28,36 +44,45 @@ def compiled(pattern: str) -> Any:
     try:
         return re2.compile(pattern, options)
     except re2.error as error:
-        raise EvaluationError(f"error parsing regexp: {error}") from None
+        raise EvaluationError(f"invalid matches argument: error parsing regexp: {error}") from None
 
 
-def matches(text: str, pattern: str) -> bool:
-    """Return whether the pattern matches some part of the text."""
-    return compiled(pattern).search(text) is not None
+def _contains(text: str, wanted: str) -> bool:
+    # As the API server counts it.
+    spend((1 + len(text) // 10) * (1 + len(wanted) // 10))
+    return wanted in text
 
 
-def find(text: str, pattern: str) -> str:
-    """Return the first match, or ""."""
-    found = compiled(pattern).search(text)
-    return found.group() if found else ""
+def _compiled(text: str, pattern: str) -> Any:
+    """Return the compiled pattern; count a search, which at worst tries each of its instructions at each character."""
+    found = regular_expression(pattern)
+    spend(1 + len(text) * found.programsize // _INSTRUCTIONS)
+    return found
 
 
-def find_all(text: str, pattern: str, limit: int = -1) -> tuple[str, ...]:
-    """Return the matches, up to `limit` unless it is negative."""
-    spend(len(text))  # an empty pattern matches everywhere
-    found = tuple(one.group() for one in compiled(pattern).finditer(text))
+def _searched(text: str, pattern: str) -> Any:
+    return _compiled(text, pattern).search(text)
+
+
+def _found(text: str, pattern: str) -> str:
+    match = _searched(text, pattern)
+    return match.group() if match else ""
+
+
+def _found_all(text: str, pattern: str, limit: int = -1) -> tuple[str, ...]:
+    # Each search begins after the match before; an empty pattern matches everywhere.
+    spend(len(text))
+    found = tuple([one.group() for one in _compiled(text, pattern).finditer(text)])
     return found if limit < 0 else found[:limit]
 
 
-def char_at(text: str, at: int) -> str:
-    """Return the character at a position, "" at the end."""
+def _char_at(text: str, at: int) -> str:
     if not 0 <= at <= len(text):
         raise EvaluationError(f"index out of range: {at}")
     return text[at : at + 1]
 
 
-def index_of(text: str, wanted: str, start: int = 0) -> int:
-    """Return the position of the first occurrence from `start`, or -1."""
+def _index_of(text: str, wanted: str, start: int = 0) -> int:
     if not wanted:
         return start
     if start < 0:
@@ -65,68 +90,72 @@ def index_of(text: str, wanted: str, start: int = 0) -> int:
     return text.find(wanted, start)
 
 
-def last_index_of(text: str, wanted: str, end: int | None = None) -> int:
-    """Return the position of the last occurrence that begins at `end` at the latest, or -1."""
+def _last_index_of(text: str, wanted: str, end: int | None = None) -> int:
+    # Python's search from the end may take the product of both lengths.
+    spend(extent(text) * extent(wanted))
     if end is None:
-        spend(extent(text) * extent(wanted))
         return text.rfind(wanted)
     if not wanted:
         return end
     if end < 0:
         raise EvaluationError(f"index out of range: {end}")
-    spend(extent(text) * extent(wanted))
     return -1 if end >= len(text) else text.rfind(wanted, 0, end + len(wanted))
 
 
-def replace(text: str, old: str, new: str, limit: int = -1) -> str:
-    """Return the text with occurrences replaced, up to `limit` unless it is negative."""
-    found = len(text) + 1 if not old else text.count(old)
-    spend((found if limit < 0 else min(found, limit)) * extent(new))
+def _replaced(text: str, old: str, new: str, limit: int = -1) -> str:
+    count = len(text) + 1 if not old else text.count(old)
+    spend((count if limit < 0 else min(count, limit)) * extent(new))
     return text.replace(old, new, limit)
 
 
-def join(parts: tuple[str, ...], separator: str = "") -> str:
-    """Return the parts as one text."""
+def _joined(parts: tuple[str, ...], separator: str = "") -> str:
     spend(sum(map(extent, parts)) + len(parts) * extent(separator))
     return separator.join(parts)
 
 
-def split(text: str, separator: str, limit: int = -1) -> tuple[str, ...]:
-    """Return the parts of a text, `limit` at most unless it is negative; characters if the separator is empty."""
+def _split(text: str, separator: str, limit: int = -1) -> tuple[str, ...]:
     if limit == 0:
         return ()
-    if not separator:
-        spend(len(text))
-        head = text if limit < 0 else text[: limit - 1]
-        return tuple(head) + ((text[limit - 1 :],) if 0 < limit <= len(text) else ())
-    return tuple(text.split(separator, -1 if limit < 0 else limit - 1))
+    if separator:
+        return tuple(text.split(separator, -1 if limit < 0 else limit - 1))
+    spend(len(text))
+    head = text if limit < 0 else text[: limit - 1]
+    return tuple(head) + ((text[limit - 1 :],) if 0 < limit <= len(text) else ())
 
 
-def substring(text: str, start: int, end: int | None = None) -> str:
-    """Return the characters from `start` to before `end`."""
+def _substring(text: str, start: int, end: int | None = None) -> str:
     last = len(text) if end is None else end
     if not 0 <= start <= last <= len(text):
         raise EvaluationError(f"invalid substring range. start: {start}, end: {last}")
     return text[start:last]
 
 
-def lower(text: str) -> str:
-    """Return the text with ASCII letters in lower case."""
-    return text.translate(_LOWER)
+def _texts() -> tuple[Overload, ...]:
+    out = [
+        overload("string.contains(string)", "bool", _contains),
+        overload("string.startsWith(string)", "bool", str.startswith),
+        overload("string.endsWith(string)", "bool", str.endswith),
+        overload("string.matches(string)", "bool", lambda a, b: _searched(a, b) is not None),
+        overload("matches(string, string)", "bool", lambda a, b: _searched(a, b) is not None),
+        overload("string.find(string)", "string", _found),
+        overload("string.charAt(int)", "string", _char_at),
+        overload("string.lowerAscii()", "string", lambda a: a.translate(_LOWER)),
+        overload("string.upperAscii()", "string", lambda a: a.translate(_UPPER)),
+        overload("string.trim()", "string", lambda a: a.strip(_SPACES)),
+        overload("strings.quote(string)", "string", lambda a: f'"{a.translate(_QUOTED)}"'),
+        overload("list(string).join()", "string", _joined),
+        overload("list(string).join(string)", "string", _joined),
+    ]
+    for extra in ("", ", int"):
+        out += [
+            overload(f"string.findAll(string{extra})", "list(string)", _found_all),
+            overload(f"string.indexOf(string{extra})", "int", _index_of),
+            overload(f"string.lastIndexOf(string{extra})", "int", _last_index_of),
+            overload(f"string.replace(string, string{extra})", "string", _replaced),
+            overload(f"string.split(string{extra})", "list(string)", _split),
+            overload(f"string.substring(int{extra})", "string", _substring),
+        ]
+    return tuple(out)
 
 
-def upper(text: str) -> str:
-    """Return the text with ASCII letters in upper case."""
-    return text.translate(_UPPER)
-
-
-def trim(text: str) -> str:
-    """Return the text without blanks at its ends."""
-    return text.strip(_SPACES)
-
-
-def quote(text: str) -> str:
-    """Return the text in quotation marks, with escapes."""
-    escapes = {"\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v"}
-    escapes |= {"\\": "\\\\", '"': '\\"'}
-    return '"' + "".join(escapes.get(one, one) for one in text) + '"'
+TEXT_FUNCTIONS: Final = _texts()

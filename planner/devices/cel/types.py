@@ -43,16 +43,14 @@ def split(text: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Overload:
-    """One meaning of a function. arguments : types, of members that of the target first; call : of the values;
-    size_cost : what the call costs, of the values.
-    """
+    """One meaning of a function."""
 
     name: str
     member: bool
     arguments: tuple[CelType, ...]
+    """Of a member, that of the target first."""
     result: CelType
     call: Callable[..., Any]
-    cost: Callable[..., int] | None = None
 
     def takes(self, values: Sequence[Any]) -> bool:
         """Return whether it takes these values, by their types at run time."""
@@ -62,7 +60,7 @@ class Overload:
         )
 
 
-def overload(signature: str, result: str, call: Callable[..., Any], cost: Callable[..., int] | None = None) -> Overload:
+def overload(signature: str, result: str, call: Callable[..., Any]) -> Overload:
     """Return the overload of a signature: "size(string)", or "string.contains(string)" for a member."""
     opening = signature.index("(", signature.index(").") + 1) if ")." in signature else signature.index("(")
     head, arguments = signature[:opening], split(signature[opening + 1 : -1])
@@ -71,7 +69,7 @@ def overload(signature: str, result: str, call: Callable[..., Any], cost: Callab
     if not is_member:
         name = head
     types = tuple(map(type_of, ([target] if is_member else []) + arguments))
-    return Overload(name, is_member, types, type_of(result), call, cost)
+    return Overload(name, is_member, types, type_of(result), call)
 
 
 def unify(wanted: CelType, found: CelType, bound: dict[str, CelType]) -> bool:

@@ -1,8 +1,7 @@
-"""Values of expressions at run time, their types, equality and order.
+"""Values of expressions at run time, their types, equality and order, and the bound on the work of an evaluation.
 
 bool, int, float, str, bytes, None, tuple (a list) and dict (a map) stand for themselves; the rest is defined here.
-Source: cel-go v0.26, common/types; semver of blang/semver v4; quantities, addresses and networks of apiserver v0.36,
-pkg/cel.
+Source: cel-go v0.26, common/types; semver of blang/semver v4; quantities of apiserver v0.36, pkg/cel.
 """
 
 import math
@@ -15,7 +14,7 @@ from functools import total_ordering
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Any, Final, NamedTuple
 
-from trimtab.planner.model.execution import reserve_memory
+from trimtab.planner.model.execution import check_limits, reserve_memory
 
 
 class EvaluationError(Exception):
@@ -23,14 +22,11 @@ class EvaluationError(Exception):
 
 
 class EvaluationCostError(EvaluationError):
-    """Raised when an evaluation takes more than its limits of cost and work; nothing absorbs it."""
+    """Raised when an evaluation takes more than it may; nothing absorbs it."""
 
 
 class Unsigned(int):
     """An unsigned integer."""
-
-    def __neg__(self) -> "Unsigned":
-        raise EvaluationError("no such overload: -uint")
 
 
 class Quantity(NamedTuple):
@@ -40,10 +36,11 @@ class Quantity(NamedTuple):
 
 
 class CelType(NamedTuple):
-    """A type; `parameters` of lists, maps and optional values. As a value: what `type(x)` returns."""
+    """A type; as a value, what `type(x)` returns."""
 
     name: str
     parameters: tuple["CelType", ...] = ()
+    """Of lists, maps and optional values."""
 
     def __str__(self) -> str:
         return f"{self.name}({', '.join(map(str, self.parameters))})" if self.parameters else self.name
@@ -51,7 +48,7 @@ class CelType(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OptionalValue:
-    """The content of an optional value; empty if not `has_value`."""
+    """An optional value; empty if not `has_value`."""
 
     has_value: bool
     value: Any = None
@@ -67,53 +64,49 @@ _LONGEST_PART = 20
 
 
 @total_ordering
-@dataclass(frozen=True, slots=True, eq=False)
 class Semver:
-    """A semantic version. release : major, minor, patch; prerelease : its parts, numbers as int; () is later than
-    any.
-    """
+    """A semantic version; ordered, builds left out."""
 
-    release: tuple[int, int, int]
-    prerelease: tuple[int | str, ...]
+    __slots__ = ("_key", "release")
+
+    def __init__(self, release: tuple[int, int, int], prerelease: tuple[int | str, ...]) -> None:
+        self.release = release
+        # A version without prerelease is later than any with one; numbers are earlier than words.
+        parts = tuple([(0, one, "") if isinstance(one, int) else (1, 0, one) for one in prerelease])
+        self._key = release, not prerelease, parts
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Semver) and self._key() == other._key()
+        return isinstance(other, Semver) and self._key == other._key
 
     def __lt__(self, other: "Semver") -> bool:
-        return self._key() < other._key()
+        return self._key < other._key
 
     def __hash__(self) -> int:
-        return hash(self._key())
-
-    def _key(self) -> tuple[Any, ...]:
-        parts = tuple((0, one, "") if isinstance(one, int) else (1, 0, one) for one in self.prerelease)
-        return (self.release, not self.prerelease, parts)
+        return hash(self._key)
 
 
 def parse_semver(text: str) -> Semver | None:
     """Return the version that a text spells exactly, or None."""
     match = _SEMVER.fullmatch(text)
-    if match is None:
+    if match is None or max(map(len, match.groups()[:3])) > _LONGEST_PART:
         return None
-    if max(map(len, match.groups()[:3])) > _LONGEST_PART:
-        return None
-    release = (int(match.group(1)), int(match.group(2)), int(match.group(3)))
+    major, minor, patch = map(int, match.groups()[:3])
     parts = match.group(4).split(".") if match.group(4) else []
     build = match.group(5).split(".") if match.group(5) else []
     badly_spelled = any(not one for one in (*parts, *build)) or any(
         one.isdigit() and (len(one) > _LONGEST_PART or (len(one) > 1 and one[0] == "0")) for one in parts
     )
-    if badly_spelled or max(release) >= _LARGEST_PART:
+    if badly_spelled or max(major, minor, patch) >= _LARGEST_PART:
         return None
-    return Semver(release, tuple(int(one) if one.isdigit() else one for one in parts))
+    return Semver((major, minor, patch), tuple([int(one) if one.isdigit() else one for one in parts]))
 
 
 def normalized_semver(text: str) -> Semver | None:
     """Return the version of a text that may begin with "v", lack parts and have leading zeros, or None."""
     parts = text.removeprefix("v").split(".", 2)
     for at, part in enumerate(parts):
+        stripped = part.lstrip("0")
         if len(part) > 1:
-            stripped = part.lstrip("0")
             parts[at] = stripped if stripped[:1] in set("0123456789") and stripped else "0" + stripped
     if len(parts) < 3:
         if set("+-") & set(parts[-1]):
@@ -123,46 +116,33 @@ def normalized_semver(text: str) -> Semver | None:
 
 
 _KINDS: dict[type, str] = {
-    bool: "bool",
-    int: "int",
-    Unsigned: "uint",
-    float: "double",
-    str: "string",
-    bytes: "bytes",
-    type(None): "null_type",
-    tuple: "list",
-    dict: "map",
-    Quantity: "quantity",
-    Semver: "semver",
-    OptionalValue: "optional",
-    CelType: "type",
-    IPv4Address: "ip",
-    IPv6Address: "ip",
-    IPv4Network: "cidr",
+    bool: "bool", int: "int", Unsigned: "uint", float: "double", str: "string", bytes: "bytes",
+    type(None): "null_type", tuple: "list", dict: "map", Quantity: "quantity", Semver: "semver",
+    OptionalValue: "optional", CelType: "type", IPv4Address: "ip", IPv6Address: "ip", IPv4Network: "cidr",
     IPv6Network: "cidr",
-}
+}  # fmt: skip
 
 
 def kind_of(value: Any) -> str:
     """Return the name of a value's type."""
     kind = _KINDS.get(type(value))
-    if kind is None:
-        kind = (
-            "map"
-            if isinstance(value, Mapping)
-            else next(name for base, name in _KINDS.items() if isinstance(value, base))
-        )
-    return kind
+    if kind is not None:
+        return kind
+    return (
+        "map" if isinstance(value, Mapping) else next(name for base, name in _KINDS.items() if isinstance(value, base))
+    )
 
 
 NUMBERS = frozenset({"int", "uint", "double"})
 _NO_KEYS = frozenset({"list", "map", "optional"})
-MOST_WORK: Final = 1 << 22
-"""Elements that one evaluation reads or writes at most: 32 MiB of references, a second or so."""
-_TEXT_SHARE: Final = 4
+MOST_WORK: Final = 1 << 20
+"""What one evaluation may do: steps and elements of values that are read or written; 8 MiB of references, a second or
+so. The API server's bound on the cost of an evaluation is 1,000,000 (`CELSelectorExpressionMaxCost`)."""
+_CHARACTERS: Final = 4
 """Characters that count as an element."""
-_WORK_STEP: Final = 1 << 16
-"""Work for which memory is taken at a time, before it is done."""
+_WORK_STEP: Final = 1 << 12
+"""Work for which memory is taken at a time, before it is done, and the limits of the request are asked: some
+milliseconds."""
 
 
 class EvaluationWork:
@@ -188,24 +168,25 @@ def bounded_work() -> Iterator[None]:
 
 
 def spend(work: int) -> None:
-    """Count work before it is done, in elements. Raises EvaluationCostError if the evaluation has none left, and the
-    error of the request's limits.
+    """Count work before it is done. Raises EvaluationCostError if the evaluation has none left, and the error of the
+    request's limits.
     """
     meter = _WORK.get()
     if meter is None:
         return
     meter.left -= work
     if meter.left < 0:
-        raise EvaluationCostError("operation cancelled: the values of the expression are too large")
+        raise EvaluationCostError("operation cancelled: actual cost limit exceeded")
     if meter.left < meter.taken_to - _WORK_STEP:
         reserve_memory(8 * (meter.taken_to - meter.left), "values of device selectors")
         meter.taken_to = meter.left
+        check_limits()
 
 
 def extent(value: Any) -> int:
     """Return how many elements reading or copying a value touches, those of its elements left out."""
     if isinstance(value, (str, bytes)):
-        return len(value) // _TEXT_SHARE
+        return len(value) // _CHARACTERS
     return len(value) if isinstance(value, (tuple, dict)) else 1
 
 
@@ -218,9 +199,7 @@ def are_equal(one: Any, other: Any) -> bool:
     """Return `one == other` as the language has it: numbers of all types compare, other types differ."""
     spend(1)
     kind, other_kind = kind_of(one), kind_of(other)
-    if kind in NUMBERS and other_kind in NUMBERS:
-        return bool(one == other)
-    if kind != other_kind:
+    if kind != other_kind and not {kind, other_kind} <= NUMBERS:
         if kind in {"quantity", "semver"}:
             raise EvaluationError("no such overload")
         return False
@@ -239,8 +218,8 @@ def compare(one: Any, other: Any) -> int:
     """Return -1, 0 or 1 for values that have an order: numbers, bool, string, bytes. Raises EvaluationError."""
     spend(1)
     kind, other_kind = kind_of(one), kind_of(other)
-    comparable = kind == other_kind and kind in {"bool", "string", "bytes", *NUMBERS}
-    if not comparable and not (kind in NUMBERS and other_kind in NUMBERS):
+    comparable = kind == other_kind and kind in {"bool", "string", "bytes"}
+    if not comparable and not {kind, other_kind} <= NUMBERS:
         raise EvaluationError(f"no such overload: {kind} and {other_kind} have no order")
     if kind in {"string", "bytes"}:
         spend(extent(one) + extent(other))

@@ -83,9 +83,9 @@ def _in_domains(gang: Gang, sentence: str) -> str:
 
 
 def _resource(progress: PlanInProgress, groups: Int64) -> str:
-    """Return the resource whose limit keeps the first of these groups from growing."""
+    """Return the limit that keeps the first of these groups from growing, in words."""
     limits = (progress.limits.binding(group) for group in groups.tolist())
-    return next((limit.resource for limit in limits if limit is not None), "resources")
+    return next((limit for limit in limits if limit is not None), "resources")
 
 
 def _must_run(gang: Gang) -> str:

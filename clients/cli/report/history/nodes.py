@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from trimtab.clients.cli.label_groups import DEFAULT_LABELS, ZONE, label_group, label_value
+from trimtab.clients.cli.label_groups import ZONE, label_group, label_value
 from trimtab.clients.cli.prices import PricedMachine, Prices, machine_of, machines_of, one_price, price_of
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.common.kubernetes.names import HARD_TAINT_KEY
@@ -61,7 +61,7 @@ class RecordedNodes:
         self.group_of: dict[str, str] = {}
         self.price_of: dict[str, float] = {}
         self.added = self.removed = 0
-        self._prices, self._labels = prices, DEFAULT_LABELS if labels is None else tuple(labels)
+        self._prices, self._labels = prices, labels
         self._nodes: dict[str, _NodeHistory] = {}
         self._groups: dict[str, _RecordedGroup] = {}
         self._capacity: Capacity | None = None
@@ -108,7 +108,7 @@ class RecordedNodes:
             labels, amounts = view.labels(node.label_set), view.allocatable(node.name)
             self._nodes[node.name] = _NodeHistory(
                 node.node_group,
-                label_group(labels, self._labels) if self._labels else "",
+                label_group(labels, self._labels) if self._labels is None or self._labels else "",
                 label_value(labels, ZONE),
                 amounts.get("cpu", 0),
                 amounts.get("memory", 0),

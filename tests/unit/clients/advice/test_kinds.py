@@ -13,6 +13,7 @@ from tests.builders.advised_clusters import AdvisedCase, promises
 from tests.builders.carried_out import carried_out
 from trimtab.clients.advice import AdviceReport
 from trimtab.clients.cli.planners import PlannerAccess
+from trimtab.v1 import plan_pb2
 
 Json = dict[str, Any]
 STORED = {"volumes": [{"name": "v", "emptyDir": {}}]}
@@ -288,6 +289,21 @@ def test_a_bound_on_plans_is_kept_and_what_is_left_out_is_counted(planner: Plann
     report = three_locks().advice(planner, most_plans=4)
     assert report.plan_count <= 4
     assert report.left_out_count > 0
+
+
+def test_what_is_decided_after_scale_down_is_not_planned_again(
+    planner: PlannerAccess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    def plan_delta(*arguments: Any) -> Any:
+        asked.extend(arguments[-1].decisions)
+        return planner_plan_delta(*arguments)
+
+    planner_plan_delta = planner.plan_delta
+    monkeypatch.setattr(planner, "plan_delta", plan_delta)
+    assert AdvisedCase(three_locks().objects, {"replacement": {}, "podCosts": {}}).advice(planner).together
+    assert {plan_pb2.Decision.Code.Name(one) for one in asked} == {"SCALE_DOWN"}
 
 
 def test_equal_input_gives_equal_advice_and_an_empty_cluster_none(planner: PlannerAccess) -> None:

@@ -1,13 +1,13 @@
 """README and the pages of `docs/` are correct: each command in them is checked in one of the ways of the table `WAYS`,
-samples show what the commands print, and examples in Python and YAML are accepted.
+samples show what the commands print, and examples in Python run.
 """
 
-import os
+import io
 import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from enum import Enum
 from pathlib import Path
@@ -18,23 +18,13 @@ import typer
 import yaml
 
 from tests.builders.actuator_service import Service
-from tests.builders.capacity_buffers import template
-from tests.builders.cli import Run
-from tests.builders.documentation import Command, blocks, commands, inline_commands, target, text_of, words
-from tests.builders.kubernetes import snapshot_of
-from tests.builders.planner_process import running
+from tests.builders.cli import Outcome, Run
+from tests.builders.documentation import Command, blocks, commands, inline_commands, text_of, words
+from tests.builders.planner_service import make_shell
 from trimtab.actuator.service.command import app as actuator
 from trimtab.clients.cli.commands import app as trimtab_commands
-from trimtab.clients.cli.documents import read_settings
-from trimtab.clients.planner_client import PlannerClient
-from trimtab.clients.simulation.policies.line_protocol import read_answer
-from trimtab.clients.simulation.scenario import Scenario
-from trimtab.clients.simulation.scenario_values import ScenarioError
-from trimtab.clients.simulation.traces.arrivals import FIELDS, read_arrivals
+from trimtab.clients.cluster_generator.__main__ import main as generator
 from trimtab.common.kubernetes.registry import EXPORTED_KINDS, WATCHED
-from trimtab.common.objects import build_snapshot, read_objects
-from trimtab.common.rpc.access_policy import read_policy
-from trimtab.common.rpc.retries import RetryPolicy
 from trimtab.planner.command import app as planner
 
 ROOT = Path(__file__).parents[4]
@@ -84,18 +74,6 @@ FOREIGN = {
     "helm upgrade": {"--namespace", "--reset-then-reuse-values", "--values"},
     "docker build": {"-f", "-t"},
 }
-YAML_OF_SETTINGS = {
-    "scaleDown",
-    "scaleUp",
-    "slack",
-    "podCosts",
-    "nodeGroups",
-    "replacement",
-    "capacityRequests",
-    "gangs",
-}
-# `cloud-config` of the Cluster Autoscaler's externalgrpc provider.
-YAML_OF_EXTERNALGRPC = {"address", "cacert", "cert", "key", "grpc_timeout"}
 
 
 def way_of(line: str) -> Way | None:
@@ -131,18 +109,15 @@ def test_every_fenced_block_has_a_language_that_is_checked_here_or_is_the_pictur
     assert [(block.page, "PLANNER" in block.text) for block in blocks("")] == [("README.md", True)]
 
 
-@pytest.fixture(scope="module")
-def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a directory with the clusters, prices and settings that the pages write."""
-    path = tmp_path_factory.mktemp("documentation")
+def prepared(path: Path) -> Path:
+    """Write the clusters, prices and settings that the pages write, and return the directory."""
+    path.mkdir()
     (path / "clients").symlink_to(ROOT / "clients")
-    interpreter = path / "bin"
-    interpreter.mkdir()
-    (interpreter / "python").symlink_to(sys.executable)
-    variables = os.environ | {"PYTHONPATH": str(ROOT / "protos"), "PYTHON": sys.executable}
     for one in checked_by(Way.PREPARED):
-        line = re.sub(r"^python ", '"$PYTHON" ', one.line)
-        subprocess.run(["bash", "-c", line], cwd=path, env=variables, check=True, capture_output=True)
+        if one.line.startswith("python "):
+            generate_cluster(path, words(one.line)[0][3:])
+        else:
+            subprocess.run(["bash", "-c", one.line], cwd=path, check=True)
     (settings,) = [block.text for block in blocks("yaml") if block.page == "docs/slack.md"]
     (path / "settings.yaml").write_text(settings, encoding="utf-8")
     offered = [block.text for block in blocks("yaml") if block.page == "docs/replacement.md"]
@@ -151,25 +126,83 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def tiered(every: list[Command]) -> list[Any]:
-    """Return commands as cases: those on the cluster of 300 nodes take seconds each."""
-    return [pytest.param(one, marks=pytest.mark.ci if "cluster.json.gz" in one.line else ()) for one in every]
+def generate_cluster(path: Path, arguments: list[str]) -> None:
+    """Run the generator in this process."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(path)
+        patch.setattr(sys, "argv", ["cluster_generator", *arguments])
+        generator()
 
 
-@pytest.mark.parametrize("one", tiered(checked_by(Way.RUN)), ids=of_page)
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return prepared(tmp_path_factory.mktemp("documentation") / "small")
+
+
+@pytest.fixture(scope="module")
+def larger(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return such a directory with five times as many nodes in the cluster of the pages."""
+    path = prepared(tmp_path_factory.mktemp("documentation") / "large")
+    generate_cluster(path, ["cluster.json.gz", "--nodes", "300", "--pods", "6000", "--seed", "2"])
+    return path
+
+
+def run(trimtab: Run, directory: Path, monkeypatch: pytest.MonkeyPatch, line: str, *more: str) -> Outcome:
+    """Run a command line of a page where its files are, with further options."""
+    monkeypatch.chdir(directory)
+    monkeypatch.setenv("COLUMNS", "100")
+    if "--state last.json" in line:
+        (directory / "last.json").write_text(trimtab("plan", "cluster.json.gz", "-o", "json").out, encoding="utf-8")
+    outcome = trimtab(*words(line)[0][1:], *more)
+    assert outcome.code == 0, outcome.err
+    if "kubectl apply" in line:
+        assert all(document["kind"] for document in yaml.safe_load_all(outcome.out))
+    return outcome
+
+
+def with_few_plans(line: str) -> tuple[str, ...]:
+    """Return options that leave out advice, or most of it, where no page shows it; .ci/run has them all."""
+    few = {"plan": ("--no-advice",), "advise": ("--most-plans", "20")}
+    return few.get(line.split()[1], ())
+
+
+@pytest.mark.parametrize("one", checked_by(Way.RUN), ids=of_page)
 def test_the_command_runs_and_prints_the_sample(
     trimtab: Run, directory: Path, monkeypatch: pytest.MonkeyPatch, one: Command
 ) -> None:
-    monkeypatch.chdir(directory)
-    monkeypatch.setenv("COLUMNS", "100")
-    if "--state last.json" in one.line:
-        (directory / "last.json").write_text(trimtab("plan", "cluster.json.gz", "-o", "json").out, encoding="utf-8")
-    outcome = trimtab(*words(one.line)[0][1:])
-    assert outcome.code == 0, outcome.err
+    outcome = run(trimtab, directory, monkeypatch, one.line, *(() if one.output else with_few_plans(one.line)))
     if one.output:
         assert lines(outcome.out) == lines(one.output), f"paste again: {of_page(one)}"
-    if "kubectl apply" in one.line:
-        assert all(document["kind"] for document in yaml.safe_load_all(outcome.out))
+
+
+# Those in the text, without those that a block of the pages has, too.
+IN_THE_TEXT = sorted(
+    {one.line for one in inline_commands("trimtab") if "cluster.json.gz" in one.line}
+    - {one.line for one in checked_by(Way.RUN)}
+)
+
+
+@pytest.mark.parametrize("line", IN_THE_TEXT)
+def test_the_commands_in_the_text_about_the_sample_run(
+    trimtab: Run, directory: Path, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    assert run(trimtab, directory, monkeypatch, line, *with_few_plans(line)).out
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize(
+    "line",
+    # Workloads and nodes of the small cluster are not in the larger one.
+    [
+        line
+        for line in sorted({*IN_THE_TEXT, *(one.line for one in checked_by(Way.RUN))})
+        if "cluster.json.gz" in line and "explain" not in line
+    ],
+)
+def test_the_commands_about_the_sample_run_on_a_cluster_five_times_as_large(
+    trimtab: Run, larger: Path, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    assert run(trimtab, larger, monkeypatch, line).out
 
 
 def test_each_sample_of_a_page_is_the_output_of_a_command_that_runs_here() -> None:
@@ -178,16 +211,16 @@ def test_each_sample_of_a_page_is_the_output_of_a_command_that_runs_here() -> No
 
 
 @pytest.mark.parametrize("one", checked_by(Way.PIPED), ids=of_page)
-def test_a_plan_of_what_kubectl_prints_needs_one_pipe(directory: Path, one: Command) -> None:
+def test_a_plan_of_what_kubectl_prints_needs_one_pipe(
+    trimtab: Run, directory: Path, monkeypatch: pytest.MonkeyPatch, one: Command
+) -> None:
     arguments = ["-" if word == "cluster.json" else word for word in words(one.line)[-1][1:]]
+    monkeypatch.chdir(directory)
     with RECORDED.open("rb") as listed:
-        done = subprocess.run(
-            [sys.executable, "-m", "trimtab.clients.cli", *arguments],
-            stdin=listed, capture_output=True, text=True, cwd=directory, check=False,
-            env=os.environ | {"PYTHONPATH": str(ROOT / "protos")},
-        )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert ("of 6 nodes can go" in done.stdout) or "slack" in arguments
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(listed))
+        outcome = trimtab(*arguments, "--no-advice")
+    assert outcome.code == 0, outcome.err
+    assert ("of 6 nodes can go" in outcome.out) or "slack" in arguments
 
 
 def programs() -> dict[str, Any]:
@@ -270,18 +303,6 @@ def options_of(command: Any) -> Iterator[str]:
         yield from parameter.opts
 
 
-@pytest.mark.parametrize(
-    "command", sorted({one.line for one in inline_commands("trimtab") if "cluster.json.gz" in one.line})
-)
-def test_the_commands_in_the_text_about_the_sample_run(
-    trimtab: Run, directory: Path, monkeypatch: pytest.MonkeyPatch, command: str
-) -> None:
-    monkeypatch.chdir(directory)
-    outcome = trimtab(*command.split()[1:])
-    assert outcome.code == 0, outcome.err
-    assert outcome.out
-
-
 @pytest.mark.parametrize("one", checked_by(Way.CI), ids=of_page)
 def test_an_installation_names_extras_that_exist(one: Command) -> None:
     extras = tomllib.loads(text_of("pyproject.toml"))["project"]["optional-dependencies"]
@@ -351,104 +372,24 @@ def test_the_secrets_that_are_applied_are_the_ones_that_were_written(
         assert kinds == {"Secret"}
 
 
-def settings(text: str, path: Path) -> None:
-    path.write_text(text)
-    read_settings(path)
-
-
-def node_group(text: str, path: Path) -> None:
-    path.write_text(text)
-    group = yaml.safe_load(text)
-    assert [one.id for one in build_snapshot(read_objects([path])).snapshot.node_groups] == [group["metadata"]["name"]]
-
-
-def policy(text: str, path: Path) -> None:
-    path.write_text(text if "kind:" in text else "apiVersion: trimtab.dev/v1\nkind: AccessPolicy\ncallers: []\n" + text)
-    read_policy(path)
-
-
-def externalgrpc(text: str, path: Path) -> None:
-    assert set(yaml.safe_load(text)) <= YAML_OF_EXTERNALGRPC
-
-
-def scraping(text: str, path: Path) -> None:
-    (job,) = yaml.safe_load(text)["scrape_configs"]
-    assert job["relabel_configs"][0]["regex"] in text_of("deploy/manifests/planner.yaml")
-
-
-def values(text: str, path: Path) -> None:
-    """Check that the chart has the values. tests/unit/clients/cli/test_cluster_autoscaler_page.py reads the options."""
-    chart = yaml.safe_load(text_of("deploy/chart/values.yaml"))
-    for part, content in yaml.safe_load(text).items():
-        assert part in chart
-        assert not isinstance(content, dict) or set(content) <= set(chart[part])
-
-
-def scenario(text: str, path: Path) -> None:
-    """Check that a part of a scenario is accepted, with the node groups that it mentions."""
-    document = yaml.safe_load(text)
-    named = {name for one in document.get("reclaims", ()) for name in one.get("nodeGroups", ())}
-    groups = document.get("nodeGroups", [])
-    missing = named - {one["name"] for one in groups}
-    Scenario.model_validate({**document, "nodeGroups": [*groups, *({"name": name} for name in sorted(missing))]})
-    assert not path.exists()
-
-
-def capacity_buffer(text: str, _: Path) -> None:
-    made = yaml.safe_load(text)
-    (request,) = snapshot_of(made, template(made["spec"]["podTemplateRef"]["name"])).slack_requests.requests
-    assert not request.problem
-    assert request.is_gang
-
-
-def reader(text: str) -> Callable[[str, Path], None]:
-    """Return what reads an example."""
-    document = yaml.safe_load(text)
-    if document.get("kind") == "NodeGroup":
-        return node_group
-    if document.get("kind") == "CapacityBuffer":
-        return capacity_buffer
-    if document.get("kind") == "AccessPolicy" or "anonymous" in document:
-        return policy
-    if document.keys() & {"reclaims", "storageClasses", "batches"}:
-        return scenario
-    if "scrape_configs" in document:
-        return scraping
-    if "address" in document:
-        return externalgrpc
-    return settings if set(document) <= YAML_OF_SETTINGS else values
-
-
-@pytest.mark.parametrize("block", blocks("yaml"), ids=lambda block: f"{block.page}: {block.text.splitlines()[0]}")
-def test_an_example_in_yaml_is_accepted_by_what_reads_it(block: Any, tmp_path: Path) -> None:
-    reader(block.text)(block.text, tmp_path / "example.yaml")
-
-
-def test_readmes_node_group_is_one_and_its_dry_run_reads_it(tmp_path: Path) -> None:
-    (line,) = [one.line for one in commands() if target(one.line) == "groups.json"]
-    node_group(words(line)[0][1], tmp_path / "groups.json")
-
-
 def test_the_python_examples_print_plans_nodes_and_advice(
-    directory: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    directory: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(directory)
     first, second, third = [one.text for one in blocks("python") if one.page == "docs/python.md"][:3]
     exec(compile(first, "python.md", "exec"), {})
     printed = capsys.readouterr().out.splitlines()
-    assert printed[0].startswith("Plan: 161 of 300 nodes can go (54 %), saving 77.77 of 142.26 an hour")
+    assert printed[0].startswith("Plan: 26 of 60 nodes can go (43 %), saving 12.13 of 28.53 an hour")
     assert any(line.startswith("If nodes used up to") for line in printed)
     assert "127.0.0.1:8085" in second
     assert "127.0.0.1:8085" in third
-    with running(tmp_path, "--metrics-address=") as (_, address):
-        with PlannerClient(address, RetryPolicy(total_s=240)) as client:
-            client.wait_until_serving(240)
-        exec(compile(second.replace("127.0.0.1:8085", address), "python.md", "exec"), {})
-        assert capsys.readouterr().out.startswith("Plan: 170 of 300 nodes can go")
-        exec(compile(third.replace("127.0.0.1:8085", address), "python.md", "exec"), {})
+    with make_shell() as shell:
+        capsys.readouterr()
+        exec(compile(second.replace("127.0.0.1:8085", shell.address), "python.md", "exec"), {})
+        assert "Plan: 28 of 60 nodes can go" in capsys.readouterr().out
+        exec(compile(third.replace("127.0.0.1:8085", shell.address), "python.md", "exec"), {})
     printed = capsys.readouterr().out.splitlines()
-    assert len(printed) > 100
-    assert all(re.match(r"[a-z]+-[a-c]-\d+ \d", line) for line in printed)
+    assert sum(re.match(r"[a-z]+-[a-c]-\d+ \d", line) is not None for line in printed) == 26
 
 
 def test_the_example_of_orders_deletes_a_node(capsys: pytest.CaptureFixture[str]) -> None:
@@ -467,32 +408,7 @@ def test_the_example_of_recordings_reads_what_it_wrote(
     (example,) = [block.text for block in blocks("python") if "RecordingWriter" in block.text]
     exec(compile(example, "python.md", "exec"), {})
     *_, snapshot = capsys.readouterr().out.splitlines()
-    assert re.fullmatch(r"snapshot [1-9]\d\d+", snapshot)
-
-
-def test_the_traces_on_their_page_are_read(tmp_path: Path) -> None:
-    page = "docs/simulation-traces.md"
-    (csv,) = [block.text for block in blocks("csv") if block.page == page]
-    (lines_,) = [block.text for block in blocks("json") if block.page == page]
-    (tmp_path / "t.csv").write_text(csv)
-    (tmp_path / "t.jsonl").write_text(lines_)
-    first, second = (read_arrivals(tmp_path / name) for name in ("t.csv", "t.jsonl"))
-    assert first == second[:2]
-    assert set(re.findall(r"^\| `(\w+)` \|", text_of(page), re.MULTILINE)) >= set(FIELDS)
-
-
-def test_the_answers_on_the_page_of_external_policies_are_read() -> None:
-    page = "docs/simulation-policies.md"
-    (text,) = [block.text for block in blocks("json") if block.page == page]
-    answer, failure = text.splitlines()
-    assert read_answer("round 0", answer.encode()).groups == {"general": 2}
-    with pytest.raises(ScenarioError, match="round 0: the license has expired"):
-        read_answer("round 0", failure.encode())
-
-
-def test_every_block_of_csv_and_json_is_on_a_page_that_is_read_here() -> None:
-    pages = {block.page for language in ("csv", "json") for block in blocks(language)}
-    assert pages == {"docs/simulation-traces.md", "docs/simulation-policies.md"}
+    assert snapshot == "snapshot 60"
 
 
 def test_the_simulation_example_holds() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from google.protobuf import json_format
 
-from tests.builders import node, node_group, snapshot_of
+from tests.builders.kubernetes import node, node_group, snapshot_of
 from trimtab.clients.cli.documents import check_state, read_settings, read_state, settings_notes
 from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.message_fields import checked
@@ -34,6 +34,21 @@ def test_settings_are_read_in_every_notation(tmp_path: Path, text: str) -> None:
     assert settings.scale_down.unneeded_time.ToSeconds() == 90
 
 
+def test_amounts_of_resources_are_quantities(tmp_path: Path) -> None:
+    text = """
+planner:
+  limits:
+  - {resource: cpu, maximum: 20}
+  - {resource: memory, minimum: 1Gi, maximumAdded: 1e9}
+  - {resource: nodes, maximum: "7"}
+slack: {resources: {cpu: {floor: 1500m}}}
+"""
+    settings = read_settings(written(tmp_path, text))
+    cpu, memory, nodes = settings.planner.limits
+    assert (cpu.maximum, memory.minimum, memory.maximum_added, nodes.maximum) == (20_000, 1 << 30, 10**9, 7)
+    assert settings.slack.resources["cpu"].floor == 1500
+
+
 @pytest.mark.parametrize("text", [pytest.param("", id="empty"), pytest.param("# nothing\n", id="only a comment")])
 def test_an_empty_file_gives_default_settings(tmp_path: Path, text: str) -> None:
     assert read_settings(written(tmp_path, text)) == plan_pb2.PlanSettings() == read_settings(None)
@@ -51,6 +66,11 @@ def test_an_empty_file_gives_default_settings(tmp_path: Path, text: str) -> None
             "scaleDown: {unneededTme: 10m}",
             "scaleDown.unneededTme: there is no such field; did you mean unneededTime?",
             id="nearest name",
+        ),
+        pytest.param(
+            "planner: {limits: [{resource: cpu, maximum: 20 cores}]}",
+            "planner.limits[0].maximum: '20 cores' is not a quantity",
+            id="no quantity",
         ),
         pytest.param("scaleUp: {expanders: {}}", "scaleUp.expanders: a list is expected", id="mapping for a list"),
         pytest.param("scaleDown: {unneeded_time: 1s, unneededTime: 2s}", "given twice", id="field twice by two names"),

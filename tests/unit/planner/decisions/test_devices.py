@@ -351,6 +351,32 @@ def test_a_pod_whose_extended_resource_cannot_be_counted_fits_where_the_allocato
     assert fit(*objects, pod="default/p") == {"a": [], "b": ["DEVICES_NOT_AVAILABLE"]}
 
 
+def test_nodes_with_a_device_plugin_and_nodes_with_devices_serve_one_extended_resource_each_in_its_way() -> None:
+    """A claim for devices fits where devices are alone, and takes from the extended resource there."""
+    name = "example.com/accelerator"
+    extended = [k8s.pod(f"p{at}", cpu="100m", memory="1Mi") for at in range(3)]
+    for one in extended:
+        amounts = one["spec"]["containers"][0]["resources"]
+        for part in ("requests", "limits"):
+            amounts.setdefault(part, {})[name] = "1"
+    plugin = k8s.node("plugin")
+    for part in ("capacity", "allocatable"):
+        plugin["status"][part][name] = "1"
+    devices = [k8s.node("devices"), dra.resource_slice("s", [dra.device("gpu-0"), dra.device("gpu-1")], node="devices")]
+    served = dra.device_class("served", f'device.driver == "{dra.DRIVER}"', extended=name)
+    claiming = dra.claiming_pod("claiming", templates={"gpu": "one"})
+    objects = [served, dra.claim_template("one", dra.claim_spec(dra.request(of_class="served"))), plugin, *devices]
+    assert fit(*objects, extended[0], pod="default/p0") == {"devices": [], "plugin": []}
+    assert fit(*objects, *extended[:1], claiming, pod="default/claiming") == {
+        "devices": [],
+        "plugin": ["DEVICES_NOT_AVAILABLE"],
+    }
+    plan = scale_up.plan(distinct(*objects, *extended, claiming))
+    places = plan.decision.on_existing
+    assert sorted(places.values()) == ["devices", "devices", "plugin"]
+    assert places["default/claiming"] == "devices"
+
+
 @pytest.mark.parametrize("minor", [0, 36, 37])
 @pytest.mark.parametrize(("gates", "expected"), [([], True), (["DRADeviceTaintRules=false"], False)])
 def test_rules_that_taint_devices_count_where_there_are_any_unless_the_gate_is_off(

@@ -245,7 +245,7 @@ def test_a_claim_that_no_node_can_satisfy_says_why(one: DeviceClaim, problem: st
     assert problem in found.problem
 
 
-def test_an_extended_resource_is_devices_where_no_node_has_it_by_itself() -> None:
+def test_an_extended_resource_is_devices_where_a_node_does_not_have_it_by_itself() -> None:
     spec = PodRequirements(
         requests=(("cpu", 10), ("example.com/gpu", 2)),
         extended_device_requests=(ExtendedDeviceRequest("container-0-request-0", "example.com/gpu", 2),),
@@ -258,7 +258,14 @@ def test_an_extended_resource_is_devices_where_no_node_has_it_by_itself() -> Non
     cluster = Cluster(pods=pods(p=spec), nodes={"a": NodeRow()}, devices=devices)
     assert requests(planned(cluster), "p") == {"cpu": 10, GPU: 2}
     plugin = replace(cluster, nodes={"a": NodeRow(), "b": NodeRow(allocatable={"example.com/gpu": 1})})
-    assert requests(planned(plugin), "p") == {"cpu": 10, "example.com/gpu": 2}
+    found = planned(plugin)
+    (column,) = set(requests(found, "p")) - {"cpu", "example.com/gpu"}
+    assert requests(found, "p") == {"cpu": 10, "example.com/gpu": 2, column: 2}
+    assert [amounts(found, name)["example.com/gpu"] for name in "ab"] == [4, 1]
+    assert amounts(found, "a")[column] == 4
+    assert amounts(found, "b")[column] > 1000
+    without_devices = replace(plugin, devices=DeviceWorld(classes=classes))
+    assert requests(planned(without_devices), "p") == {"cpu": 10, "example.com/gpu": 2}
 
 
 def test_the_newest_class_provides_an_extended_resource_and_then_the_one_with_the_smaller_name() -> None:
@@ -292,8 +299,8 @@ def test_a_named_claim_that_is_missing_or_not_allocated_yet_and_shared_keeps_its
     waiting = replace(missing, devices=world(gpu_slice("a", 2), claims=(ClaimRow("ns", "named", claim()),)))
     assert requests(planned(waiting), "p") == {GPU: 1}
     two = canonicalize(write(replace(waiting, pods=pods(p=spec, q=spec))))
-    apart = planned_snapshot(two, is_together=False).snapshot
-    assert [spec_of(apart, name).unsupported for name in "pq"] == [(NOT_COUNTED,)] * 2
+    unshared_claims = planned_snapshot(two, is_together=False).snapshot
+    assert [spec_of(unshared_claims, name).unsupported for name in "pq"] == [(NOT_COUNTED,)] * 2
 
 
 def test_specs_that_devices_have_made_equal_are_one() -> None:

@@ -68,7 +68,12 @@ def detail(found: Outcome) -> str:
 @pytest.mark.parametrize(
     ("settings", "most", "said"),
     [
-        pytest.param(MEMORY, 9, "1 of 1: filled by this plan as far as the limit on memory allows", id="limit"),
+        pytest.param(
+            MEMORY,
+            9,
+            "1 of 1: filled by this plan as far as the limit on memory (32.0 GiB of 32.0 GiB used) allows",
+            id="limit",
+        ),
         pytest.param({}, 2, "1 of 1: filled by this plan up to the maximum size", id="maximum"),
         pytest.param(
             {"maxNewNodes": 2},
@@ -85,4 +90,6 @@ def test_a_pod_left_out_by_a_limit_has_full_nodes_as_reason(settings: Json, most
 
 def test_a_pod_whose_group_cannot_grow_at_all_gets_the_limit_that_prevents_it_as_reason() -> None:
     found = plan(group("g", "4"), pod("p"), settings={"planner": {"limits": [{"resource": "cpu", "maximum": 2}]}})
-    assert detail(found) == "no node group helps (1 of 1: prevented from growing by the limit on cpu)"
+    assert detail(found) == (
+        "no node group helps (1 of 1: prevented from growing by the limit on cpu (0 cores of 0.002 cores used))"
+    )

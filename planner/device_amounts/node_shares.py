@@ -1,0 +1,413 @@
+"""Shares of nodes: what claims that compete for devices without being alike may take of a node, in shares of it.
+
+Devices that share counters, directly or through others, are one part of a node: a GPU with its partitions. Each kind of
+claims takes a share of a part. Shares, and the sum of shares that is left, are such that claims which fit are never
+refused, whatever the order in which they come: each state that some order leads to is tried as the scheduler's
+search would place the claims, by the allocator itself where claims are more than single devices. So less may be planned
+than the devices could give, and nothing that they cannot. A kind that would keep much from others is not planned on a
+node.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import pairwise, product
+from math import lcm, prod
+from typing import Final, NamedTuple, Protocol
+
+from trimtab.planner.device_amounts.device_filters import DeviceFilter
+from trimtab.planner.device_amounts.groups import EligibleByFilter, parts_of
+from trimtab.planner.device_amounts.node_pools import NodeDeviceLayout, NodePools
+from trimtab.planner.device_amounts.pod_claims import LayoutNode, PodClaims, relative_use
+from trimtab.planner.devices.model import AllocatedDevice, AllocatedState, DevicesAllocated, PoolId, behavior_of
+
+MOST_KINDS: Final = 6
+"""More kinds that compete for the same devices are not planned with."""
+PLENTY: Final = 1 << 40
+"""As good as no bound."""
+_MOST_ALONE: Final = 256
+"""Claims of one kind that are counted in a part."""
+_CHOICES: Final = 64
+"""Combinations of shares that are tried for one kind of part."""
+_COMBINATIONS: Final = 3_000
+"""With more combinations, a part is given to one claim at a time."""
+
+
+class ClaimKind(NamedTuple):
+    """Claims of one kind."""
+
+    device_filter: DeviceFilter | None
+    """Of single devices; None = all claims of a pod as one."""
+    claims: PodClaims
+    is_counted: bool
+    """Counted exactly where no others are; their shares are chosen first."""
+
+
+Competition = tuple[ClaimKind, ...]
+"""Kinds that compete."""
+
+
+class SharesLeft(NamedTuple):
+    """What surely fits on a node: the sum of shares, and the kinds that may come, as bits."""
+
+    sum: int
+    open: int
+
+
+NOTHING_LEFT: Final = SharesLeft(0, 0)
+
+
+class DevicePlaces(Protocol):
+    """Devices, in states that are numbers."""
+
+    most_states: int
+    """States that one question may look at; with more, nothing fits beside others."""
+
+    def place(self, state: int, kind: int) -> int:
+        """Return the state after one more claim of a kind, -1 = it is refused."""
+
+
+class _Device(NamedTuple):
+    pool: int
+    position: int
+    kinds: int
+    consumes: tuple[tuple[str, str, int], ...]
+
+
+class DevicesOfPart:
+    """Devices that are given away whole, each to a claim for one; a state is the devices in use, as bits by index. A
+    claim gets the first device, in the order of the search, that is eligible, free, and fits into its counters."""
+
+    most_states = 3_000
+
+    def __init__(self, content: tuple[tuple[tuple[int, tuple[tuple[int, int], ...]], ...], tuple[int, ...]]) -> None:
+        self._devices, self._counters = content
+        self._after: dict[tuple[int, int], int] = {}
+
+    def place(self, state: int, kind: int) -> int:
+        """Return the devices in use with one more claim, -1 = it is refused."""
+        if (state, kind) not in self._after:
+            self._after[state, kind] = self._placed(state, kind)
+        return self._after[state, kind]
+
+    def is_exceeded(self, state: int) -> bool:
+        """Return whether more than all of a counter is in use; nothing fits beside such."""
+        return min(self._left(state), default=0) < 0
+
+    def _placed(self, state: int, kind: int) -> int:
+        left = self._left(state)
+        if min(left, default=0) < 0:
+            return -1
+        for at, (kinds, consumes) in enumerate(self._devices):
+            if kinds >> kind & 1 and not state >> at & 1 and all(left[one] >= amount for one, amount in consumes):
+                return state | 1 << at
+        return -1
+
+    def _left(self, state: int) -> list[int]:
+        left = list(self._counters)
+        for at, (_, consumes) in enumerate(self._devices):
+            for counter, amount in consumes if state >> at & 1 else ():
+                left[counter] -= amount
+        return left
+
+
+class DevicesOfNode:
+    """All devices of nodes of one layout; a state is what is in use, and the allocator searches."""
+
+    most_states = 250
+
+    def __init__(self, kinds: Sequence[ClaimKind]) -> None:
+        self._kinds = kinds
+        self._number: dict[frozenset[object], int] = {}
+        self._states: list[tuple[LayoutNode, tuple[AllocatedDevice, ...]]] = []
+        self._after: dict[tuple[int, int], int] = {}
+
+    def state(self, at: LayoutNode, used: Sequence[AllocatedDevice]) -> int:
+        """Return the number of a state, on any node of the layout."""
+        key = relative_use(used, at.pools)
+        if key not in self._number:
+            self._number[key] = len(self._states)
+            self._states.append((at, tuple(used)))
+        return self._number[key]
+
+    def place(self, state: int, kind: int) -> int:
+        """Return the state after one more claim, -1 = it is refused."""
+        if (state, kind) not in self._after:
+            at, used = self._states[state]
+            in_use, prepared = AllocatedState(), at.allocator.prepare(self._kinds[kind].claims)
+            in_use.add(used)
+            outcome = at.allocator.allocate(at.node, prepared, in_use)
+            found = -1
+            if isinstance(outcome, DevicesAllocated):
+                found = self.state(at, [*used, *(one for claim in outcome.claims for one in claim.devices)])
+            self._after[state, kind] = found
+        return self._after[state, kind]
+
+
+class NodePart(NamedTuple):
+    """A part of a node. places : pool and position of each device, and the kinds that may get it."""
+
+    devices: DevicePlaces
+    kinds: int
+    """Those of which some device may be, as bits."""
+    places: tuple[tuple[tuple[int, int], int], ...] = ()
+
+
+def safe_sum(devices: DevicePlaces, start: int, shares: Sequence[int], kinds: int, most: int) -> int:
+    """Return the largest sum of shares up to which no claim is refused beside what is in use, whatever the order of the
+    claims. kinds : that may come, as bits; most : the sum is not looked at beyond. O(states) placements; 0 with more of
+    them than may be looked at."""
+    coming = [kind for kind in range(len(shares)) if kinds >> kind & 1]
+    found, seen, queue = most, {(start, 0)}, [(start, 0)]
+    for state, used in queue:
+        if len(queue) > devices.most_states:
+            return 0
+        for kind in coming:
+            total = used + shares[kind]
+            if total > found:
+                continue
+            after = devices.place(state, kind)
+            if after < 0:
+                found = total - 1
+            elif (after, total) not in seen:
+                seen.add((after, total))
+                queue.append((after, total))
+    return found
+
+
+class NodeShares:
+    """The shares of nodes of one layout. shares : by kind, 0 = no such node has devices for it; full : what is left
+    while nothing is in use."""
+
+    def __init__(self, competition: Competition, parts: Sequence[NodePart], starts: Sequence[int]) -> None:
+        self._competition, self._parts = competition, parts
+        self._gaps: dict[tuple[int, int, int], int] = {}
+        self.shares, self._whole = self._chosen(starts, len(competition))
+        self.full = self.left(starts)
+
+    def _able(self, part: NodePart, state: int) -> int:
+        return sum(1 << kind for kind in range(part.kinds.bit_length()) if part.devices.place(state, kind) >= 0)
+
+    def _chosen(self, starts: Sequence[int], count: int) -> tuple[tuple[int, ...], int]:
+        """Return the share of each kind and the whole of a part. Each share divides all larger ones, so that parts
+        filled one after the other leave no gaps that add up."""
+        distinct = {
+            (id(part.devices), start): (part, start)
+            for part, start in zip(self._parts, starts, strict=True)
+            if part.kinds
+        }
+        kinds = (1 << count) - 1
+        for part, start in distinct.values():
+            kinds &= self._able(part, start)
+        alone = [
+            min(_count_alone(part.devices, start, kind) for part, start in distinct.values())
+            if kinds >> kind & 1
+            else 0
+            for kind in range(count)
+        ]
+        for most in _choices(alone, [kind.is_counted for kind in self._competition]):
+            whole = lcm(*(one for one in most if one))
+            shares = tuple([whole // one if one else 0 for one in most])
+            if all(safe_sum(part.devices, at, shares, kinds, whole) == whole for part, at in distinct.values()):
+                return shares, whole
+        return tuple([min(one, 1) for one in alone]), 1
+
+    @cached_property
+    def _is_ordered(self) -> bool:
+        """Whether the search looks at one part after the other, in the same order for each kind."""
+        for kind in range(len(self.shares)):
+            order = sorted(
+                (place, number)
+                for number, part in enumerate(self._parts)
+                for place, kinds in part.places
+                if kinds >> kind & 1
+            )
+            if any(one[1] > other[1] for one, other in pairwise(order)):
+                return False
+        return True
+
+    def _gap(self, number: int, state: int, kinds: int) -> int:
+        """Return the sum of shares that surely fits into one part. kinds : that may come."""
+        part = self._parts[number]
+        key = id(part.devices), state, kinds
+        if key not in self._gaps:
+            able = self._able(part, state) & kinds
+            found = safe_sum(part.devices, state, self.shares, able, self._whole) if able else 0
+            # Shares too large for what is left here are no part of it: each larger share is a multiple.
+            missing = [self.shares[kind] - 1 for kind in range(len(self.shares)) if (kinds & ~able) >> kind & 1]
+            self._gaps[key] = min(found, *missing) if missing else found
+        return self._gaps[key]
+
+    def _sum(self, states: Sequence[int], kinds: int) -> int:
+        """Return the sum of shares that surely fits into all parts."""
+        shares = [share for kind, share in enumerate(self.shares) if kinds >> kind & 1 and share]
+        if not shares:
+            return 0
+        gaps = [self._gap(at, state, kinds) for at, state in enumerate(states) if self._parts[at].kinds]
+        if len(gaps) == 1:
+            return gaps[0]
+        largest, smallest = max(shares), min(shares)
+        if self._is_ordered:
+            return sum(gap // largest * largest for gap in gaps)
+        gaps = [gap // smallest * smallest for gap in gaps]
+        lost = [sum(min(gap, share - smallest) for gap in gaps) - share for share in shares]
+        return max(sum(gaps) - smallest - max(lost), 0)
+
+    def left(self, states: Sequence[int]) -> SharesLeft:
+        """Return what is left on a node. states : of its parts."""
+        kinds = 0
+        for part, state in zip(self._parts, states, strict=True):
+            if isinstance(part.devices, DevicesOfPart) and part.devices.is_exceeded(state):
+                return NOTHING_LEFT
+            kinds |= self._able(part, state)
+        kinds &= sum(1 << kind for kind, share in enumerate(self.shares) if share)
+        found = SharesLeft(self._sum(states, kinds), kinds)
+        while kinds:
+            kinds &= ~(1 << max((share, kind) for kind, share in enumerate(self.shares) if kinds >> kind & 1)[1])
+            total = self._sum(states, kinds)
+            if kinds and total > 2 * found.sum:
+                found = SharesLeft(total, kinds)
+        return found
+
+
+def _count_alone(devices: DevicePlaces, start: int, kind: int) -> int:
+    """Return how many claims of one kind fit."""
+    for count in range(_MOST_ALONE):
+        start = devices.place(start, kind)
+        if start < 0:
+            return count
+    return _MOST_ALONE
+
+
+def _choices(alone: Sequence[int], are_counted: Sequence[bool]) -> Iterator[Sequence[int]]:
+    """Yield how many claims of each kind a part may be for, the best first: each divides all larger ones. alone : how
+    many fit without others."""
+    options = [{most // by or 1 for by in (1, 2, 3, 4)} | {max(most - 1, 1), 1} if most else {0} for most in alone]
+    if prod(map(len, options)) > _COMBINATIONS:
+        return
+
+    def loss(parts: Sequence[int]) -> tuple[float, float]:
+        kept = [part / most if most else 0.0 for part, most in zip(parts, alone, strict=True)]
+        return -sum(share for share, counts in zip(kept, are_counted, strict=True) if counts), -sum(kept)
+
+    yield from sorted(filter(_is_chain, product(*map(sorted, options))), key=loss)[:_CHOICES]
+
+
+def _is_chain(parts: Sequence[int]) -> bool:
+    """Return whether each divides all larger ones."""
+    return all(larger % smaller == 0 for smaller, larger in pairwise(sorted({one for one in parts if one})))
+
+
+class KnownShares:
+    """The shares of a competition, by layout; each is found once."""
+
+    def __init__(self, competition: Competition, eligible: EligibleByFilter, pools: NodePools, version: int) -> None:
+        self.competition = competition
+        self._filters = [kind.device_filter for kind in competition if kind.device_filter is not None]
+        self.is_searched = len(self._filters) < len(competition)
+        """Whether the allocator is asked: not all kinds are single devices."""
+        self._eligible, self._pools, self._version = eligible, pools, version
+        self._parts: dict[int, list[NodePart]] = {}
+        self._known: dict[int, NodeShares | None] = {}
+        self._left: dict[tuple[int, frozenset[object]], SharesLeft] = {}
+
+    def of(self, layout: int, new: Callable[[], LayoutNode]) -> NodeShares | None:
+        """Return the shares of a layout, None = none of its devices is competed for. new : such a node."""
+        if layout not in self._known:
+            self._known[layout] = self._found(layout, new)
+        return self._known[layout]
+
+    def _found(self, layout: int, new: Callable[[], LayoutNode]) -> NodeShares | None:
+        pools, count = self._pools.layouts[layout], len(self.competition)
+        if self.is_searched:
+            node = DevicesOfNode(self.competition)
+            parts = [NodePart(node, (1 << count) - 1)] if pools and node.state(new(), ()) == 0 else []
+        else:
+            consuming = {pool.driver for pool in pools if self._pools.tables[pool.table].consumes_counters}
+            # Up to 1.36, counters of pools with one name are mixed up.
+            is_mixed_up = len(consuming) > 1 and not behavior_of(self._version).separates_pools
+            parts = [] if is_mixed_up else self._parts_of(pools)
+        if not any(part.kinds for part in parts):
+            return None
+        self._parts[layout] = parts
+        node_shares = NodeShares(self.competition, parts, [0] * len(parts))
+        return node_shares if any(node_shares.shares) or not self.is_searched else None
+
+    def _parts_of(self, layout: NodeDeviceLayout) -> list[NodePart]:
+        parts: list[list[_Device]] = []
+        totals = dict[tuple[int, str, str], int]()
+        for at, pool in enumerate(layout):
+            table, bits = self._pools.tables[pool.table], [self._eligible.of(one, pool).bits for one in self._filters]
+            for one in self._pools.counter_sets[pool.table]:
+                totals |= {(at, one.name, counter): amount for counter, amount in one.counters}
+            for positions in parts_of(table):
+                parts.append([])
+                for position in positions:
+                    kinds = sum(1 << kind for kind, of in enumerate(bits) if of >> position & 1)
+                    consumes = tuple(
+                        [(name, *one) for name, of in table.contents[position].consumes_counters for one in of]
+                    )
+                    parts[-1].append(_Device(at, position, kinds, consumes))
+        made = self._made(parts, totals)
+        wanted = [part for part in made if part.kinds]
+        able = [
+            sum(1 << kind for kind in range(part.kinds.bit_length()) if part.devices.place(0, kind) >= 0)
+            for part in wanted
+        ]
+        # If parts differ, they are one: what is in one may matter in all.
+        is_uniform = set(able) <= {_union(wanted)}
+        return made if is_uniform else self._made([[one for part in parts for one in part]], totals)
+
+    @staticmethod
+    def _made(parts: Sequence[Sequence[_Device]], totals: Mapping[tuple[int, str, str], int]) -> list[NodePart]:
+        """Return parts; devices that no kind may get and that consume nothing are left out."""
+        known: dict[object, DevicesOfPart] = {}
+        found = []
+        for devices in parts:
+            number: dict[tuple[int, str, str], int] = {}
+            kept = [one for one in devices if one.kinds or one.consumes]
+            rows = []
+            for one in kept:
+                amounts: dict[int, int] = {}
+                for name, counter, amount in one.consumes:
+                    at = number.setdefault((one.pool, name, counter), len(number))
+                    amounts[at] = amounts.get(at, 0) + amount
+                rows.append((one.kinds, tuple(amounts.items())))
+            content = tuple(rows), tuple([totals[key] for key in number])
+            made = known.setdefault(content, DevicesOfPart(content))
+            places = tuple([((one.pool, one.position), one.kinds) for one in kept])
+            kinds = 0
+            for one in kept:
+                kinds |= one.kinds
+            found.append(NodePart(made, kinds, places))
+        return found
+
+    def key(self, layout: int, node: LayoutNode, used: Sequence[AllocatedDevice]) -> tuple[int, frozenset[object]]:
+        """Return what the rest of a node follows from. used : of its own pools."""
+        return layout, relative_use(used, node.pools)
+
+    def left(self, layout: int, node: LayoutNode, used: Sequence[AllocatedDevice]) -> SharesLeft:
+        """Return what is left on a node of a layout that has shares. used : of its own pools."""
+        key, node_shares = self.key(layout, node, used), self._known[layout]
+        if key not in self._left and node_shares is not None:
+            self._left[key] = node_shares.left(
+                self._states(layout, node, [one for one in used if not one.admin_access])
+            )
+        return self._left[key]
+
+    def _states(self, layout: int, node: LayoutNode, used: Sequence[AllocatedDevice]) -> list[int]:
+        parts, taken = self._parts[layout], set()
+        if isinstance(parts[0].devices, DevicesOfNode):
+            return [parts[0].devices.state(node, used)]
+        for one in used:
+            pool = node.pools.get(PoolId(one.device.driver, one.device.pool))
+            if pool is not None:
+                table = self._pools.tables[self._pools.layouts[layout][pool].table]
+                taken.add((pool, table.position_of.get(one.device.device, -1)))
+        return [sum(1 << at for at, (place, _) in enumerate(part.places) if place in taken) for part in parts]
+
+
+def _union(parts: Sequence[NodePart]) -> int:
+    kinds = 0
+    for part in parts:
+        kinds |= part.kinds
+    return kinds

@@ -1,4 +1,4 @@
-"""A whole scale-down plan of Kubernetes objects over gRPC on loopback: all objects at first, then those that have changed.
+"""A whole scale-down plan of Kubernetes objects over gRPC on loopback: all of them at first, then what has changed.
 
 The objects are encoded beforehand: that is the caller's work. The same cluster and changes as in "plan 5,000 nodes".
 """
@@ -21,7 +21,8 @@ from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc
 
 PART_BYTES: Final = 1 << 20
 CHANGES: Final = 8
-_UID: Final = re.compile(rb'"uid":"00000000')
+_UID: Final = re.compile(rb'"uid":"[0-9a-f]{8}')
+"""The first one in a pod is its own."""
 
 
 @dataclass

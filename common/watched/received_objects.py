@@ -203,7 +203,8 @@ class ObjectReader:
         except FieldError as error:
             meta = envelope.parsed(core_pb2.Pod, raw).metadata
             raise ObjectError("", "Pod", f"{meta.namespace or 'default'}/{meta.name}", error) from None
-        self._add_row(row if row.namespace else row._replace(namespace="default"))
+        namespace = row.namespace or "default"
+        self._add_row(row._replace(namespace=namespace, uid=row.uid or made_uid("Pod", namespace, row.name)))
 
     def _take(self, size: int) -> None:
         """Move what has been decoded into the changes; give back the memory that only decoding took."""

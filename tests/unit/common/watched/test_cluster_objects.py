@@ -159,6 +159,24 @@ def test_the_encoding_of_the_api_server_means_the_same_as_json() -> None:
     assert canonicalize(update.snapshot).version == outcome(objects)
 
 
+@given(st.integers(0, 10**6))
+def test_random_pods_nodes_and_namespaces_mean_the_same_in_both_encodings(seed: int) -> None:
+    core = ("Namespace", "Node", "Pod")
+    objects = [one for one in random_objects(seed) if one["kind"] in core]
+    bodies = [wrap(one["kind"], one["apiVersion"], encoded(one).SerializeToString()) for one in objects]
+    found = []
+    for put in (texts(objects), bodies):
+        reader = ObjectReader(SharedParts(()), reserve_any)
+        try:
+            reader.put(put)
+            snapshot = ClusterObjects().update(reader.changes, None).update.snapshot
+            assert snapshot is not None
+            found.append(canonicalize(snapshot).version)
+        except REFUSED as error:
+            found.append(str(error))
+    assert found[0] == found[1]
+
+
 def test_the_actuators_status_counts_while_it_is_sent() -> None:
     group = {"apiVersion": "trimtab.dev/v1", "kind": "NodeGroup", "metadata": {"name": "g"}}
     objects = [

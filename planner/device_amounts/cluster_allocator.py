@@ -40,7 +40,7 @@ EXTENDED: str = ""
 """The name within a pod of the claim that stands for its extended resources."""
 
 
-class PodClaims(NamedTuple):
+class ClaimsToServe(NamedTuple):
     """The claims of a pod. wanted : by name within the pod, those without devices; own : rows of the claims whose
     devices are free for it."""
 
@@ -86,7 +86,7 @@ class ClusterAllocator:
         """Return whether all claims of the pods of a node have devices, so that no others will be in use."""
         return node not in self._unsettled
 
-    def claims_of(self, pod: int, node: int = NO_NODE) -> PodClaims:
+    def claims_of(self, pod: int, node: int = NO_NODE) -> ClaimsToServe:
         """Return the claims of a pod. node : on which, as extended resources that it has from a device plugin need no
         devices."""
         sent, spec = self._sent, self._spec(pod)
@@ -107,7 +107,7 @@ class ClusterAllocator:
                 requests.append(ClaimRequest(one.name, DeviceSubRequest(name, count=one.devices)))
         if requests:
             wanted.append(DeviceClaim(EXTENDED, tuple(requests)))
-        return PodClaims(tuple(wanted), own)
+        return ClaimsToServe(tuple(wanted), own)
 
     def _shared(self, claim: PodClaim, namespace: str) -> DeviceClaim | None:
         """Return what a shared claim asks for, None = nothing, as it has devices or cannot be used."""

@@ -1,6 +1,6 @@
-"""Columns of amounts for asks that can be counted, and for device classes.
+"""Columns of amounts for filters that can be counted, and for device classes.
 
-A group with one ask has one column. With several, each has a column, 0 where no device is eligible for it, and they
+A group with one filter has one column. With several, each has a column, 0 where no device is eligible for it, and they
 share one more, which is what they compete for.
 """
 
@@ -10,19 +10,19 @@ from hashlib import blake2b
 
 import numpy as np
 
-from trimtab.planner.device_amounts.asks import Ask
 from trimtab.planner.device_amounts.cluster_devices import resource_of_class
-from trimtab.planner.device_amounts.groups import AskGroup, EligibleByAsk
-from trimtab.planner.device_amounts.node_pools import DriverTable, NodePools, Profile
+from trimtab.planner.device_amounts.device_filters import DeviceFilter
+from trimtab.planner.device_amounts.groups import EligibleByFilter, FilterGroup
+from trimtab.planner.device_amounts.node_pools import DriverTable, NodeDeviceLayout, NodePools
 from trimtab.planner.model.values import DEVICE_RESOURCE
 from trimtab.planner.snapshot.columns import ADMIN_ACCESS, ALLOCATED, DeviceColumns, Int64
 
 
-def resource_of(ask: Ask) -> str:
-    """Return the name of the resource of an ask: that of its class if it takes every device of it."""
-    if ask == Ask(ask.device_class):
-        return resource_of_class(ask.device_class)
-    return f"{DEVICE_RESOURCE}{ask.device_class}-{_digest(ask)}"
+def resource_of(device_filter: DeviceFilter) -> str:
+    """Return the name of the resource of a filter: that of its class if it takes every device of it."""
+    if device_filter == DeviceFilter(device_filter.device_class):
+        return resource_of_class(device_filter.device_class)
+    return f"{DEVICE_RESOURCE}{device_filter.device_class}-{_digest(device_filter)}"
 
 
 def _digest(value: object) -> str:
@@ -31,45 +31,46 @@ def _digest(value: object) -> str:
 
 @dataclass(frozen=True)
 class Column:
-    """A resource. asks : whose eligible devices are counted; group : number of the group whose devices in use count, -1
-    = none of them do."""
+    """A resource."""
 
     name: str
-    asks: tuple[Ask, ...]
+    filters: tuple[DeviceFilter, ...]
+    """Whose eligible devices are counted."""
     group: int
+    """Number of the group whose devices in use count, -1 = none of them do."""
 
 
-def columns_of(groups: Sequence[AskGroup], classes: Iterable[str]) -> tuple[Column, ...]:
+def columns_of(groups: Sequence[FilterGroup], classes: Iterable[str]) -> tuple[Column, ...]:
     """Return the columns of exact groups, by the number of each, and of classes that have none of their own."""
     found: dict[str, Column] = {}
     for number, group in enumerate(groups):
         if group.is_exact:
-            for ask in group.asks:
-                found[resource_of(ask)] = Column(resource_of(ask), (ask,), number)
-            if len(group.asks) > 1:
-                name = f"{DEVICE_RESOURCE}{_digest(group.asks)}"
-                found[name] = Column(name, group.asks, number)
+            for device_filter in group.filters:
+                found[resource_of(device_filter)] = Column(resource_of(device_filter), (device_filter,), number)
+            if len(group.filters) > 1:
+                name = f"{DEVICE_RESOURCE}{_digest(group.filters)}"
+                found[name] = Column(name, group.filters, number)
     for name in classes:
-        found.setdefault(resource_of_class(name), Column(resource_of_class(name), (Ask(name),), -1))
+        found.setdefault(resource_of_class(name), Column(resource_of_class(name), (DeviceFilter(name),), -1))
     return tuple(sorted(found.values(), key=lambda one: one.name))
 
 
 class DeviceTotals:
     """How many devices of each column nodes have, and which group each device belongs to."""
 
-    def __init__(self, columns: Sequence[Column], groups: Sequence[AskGroup], eligible: EligibleByAsk) -> None:
+    def __init__(self, columns: Sequence[Column], groups: Sequence[FilterGroup], eligible: EligibleByFilter) -> None:
         self._columns, self._groups, self._eligible = columns, groups, eligible
-        self._known: dict[Profile, list[int]] = {}
+        self._known: dict[NodeDeviceLayout, list[int]] = {}
         self._group_of: dict[DriverTable, Int64] = {}
 
-    def of(self, profile: Profile) -> list[int]:
+    def of(self, layout: NodeDeviceLayout) -> list[int]:
         """Return the eligible devices of a node by column."""
-        if profile not in self._known:
-            self._known[profile] = [self._count(column, profile) for column in self._columns]
-        return self._known[profile]
+        if layout not in self._known:
+            self._known[layout] = [self._count(column, layout) for column in self._columns]
+        return self._known[layout]
 
-    def _count(self, column: Column, profile: Profile) -> int:
-        return sum(_union(self._eligible, column.asks, pool).bit_count() for pool in profile)
+    def _count(self, column: Column, layout: NodeDeviceLayout) -> int:
+        return sum(_union(self._eligible, column.filters, pool).bit_count() for pool in layout)
 
     def group_of(self, pool: DriverTable, size: int) -> Int64:
         """Return the exact group that each device of a pool belongs to, -1 = none : int64[size]."""
@@ -77,15 +78,15 @@ class DeviceTotals:
             found = self._group_of[pool] = np.full(size, -1, np.int64)
             for number, group in enumerate(self._groups):
                 if group.is_exact:
-                    bits = _union(self._eligible, group.asks, pool)
+                    bits = _union(self._eligible, group.filters, pool)
                     found[[at for at in range(size) if bits >> at & 1]] = number
         return self._group_of[pool]
 
 
-def _union(eligible: EligibleByAsk, asks: Iterable[Ask], pool: DriverTable) -> int:
+def _union(eligible: EligibleByFilter, filters: Iterable[DeviceFilter], pool: DriverTable) -> int:
     bits = 0
-    for ask in asks:
-        bits |= eligible.of(ask, pool).bits
+    for device_filter in filters:
+        bits |= eligible.of(device_filter, pool).bits
     return bits
 
 

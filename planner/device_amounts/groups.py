@@ -1,7 +1,7 @@
-"""Groups of asks that compete for the same devices, and whether counting them is exact.
+"""Groups of filters that compete for the same devices, and whether counting them is exact.
 
 Asks that share a device somewhere, or counters of devices, are of one group. Counting is exact for a group if on each
-node the eligible devices of any two of its asks are the same or one has none, all of them belong to that node alone,
+node the eligible devices of any two of its filters are the same or one has none, all of them belong to that node alone,
 and none of them can be shared or consumes counters: then any free device is as good as another, and only their number
 matters.
 """
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from trimtab.planner.device_amounts.asks import Ask
+from trimtab.planner.device_amounts.device_filters import DeviceFilter
 from trimtab.planner.device_amounts.node_pools import DriverTable, NodePools
 from trimtab.planner.devices.eligibility import Eligibility, input_error
 from trimtab.planner.devices.model import DeviceClass, DeviceFeatures
@@ -19,7 +19,7 @@ from trimtab.planner.model.execution import asking
 
 
 class Eligible(NamedTuple):
-    """Devices of a pool that an ask may get, as bits by position; is_plain : they can be counted; is_exclusive : each
+    """Devices of a pool that a filter may get, as bits by position; is_plain : they can be counted; is_exclusive : each
     is given away whole, to any node that reaches the pool; problem : an error that some device causes, "" = none."""
 
     bits: int
@@ -32,36 +32,36 @@ _NOTHING = Eligible(0, True, True, "")
 
 
 @dataclass(frozen=True)
-class AskGroup:
-    """Asks that compete. asks : in order; is_exact : whether counting decides; problems : by ask, errors that some
-    device causes."""
+class FilterGroup:
+    """Filters that compete. filters : in order; is_exact : whether counting decides; problems : by filter, errors that
+    some device causes."""
 
-    asks: tuple[Ask, ...]
+    filters: tuple[DeviceFilter, ...]
     is_exact: bool
-    problems: tuple[tuple[Ask, str], ...]
+    problems: tuple[tuple[DeviceFilter, str], ...]
 
 
-class EligibleByAsk:
-    """Which devices asks may get, by driver and table."""
+class EligibleByFilter:
+    """Which devices are eligible for filters, by driver and table."""
 
     def __init__(
         self, classes: dict[str, DeviceClass], features: DeviceFeatures, tables: Sequence[DeviceTable]
     ) -> None:
         self._classes, self._tables = classes, tables
         self._eligibility = Eligibility(features)
-        self._known: dict[tuple[Ask, DriverTable], Eligible] = {}
+        self._known: dict[tuple[DeviceFilter, DriverTable], Eligible] = {}
         self._linked: dict[int, list[int]] = {}
 
-    def of(self, ask: Ask, pool: DriverTable) -> Eligible:
-        """Return the devices of a pool for an ask."""
-        key = ask, pool
+    def of(self, device_filter: DeviceFilter, pool: DriverTable) -> Eligible:
+        """Return the devices of a pool for a filter."""
+        key = device_filter, pool
         if key not in self._known:
-            self._known[key] = self._evaluated(ask, pool)
+            self._known[key] = self._evaluated(device_filter, pool)
         return self._known[key]
 
-    def touched(self, ask: Ask, pool: DriverTable) -> int:
-        """Return the devices for an ask, and those that share counters with them, as bits by position."""
-        bits = self.of(ask, pool).bits
+    def touched(self, device_filter: DeviceFilter, pool: DriverTable) -> int:
+        """Return the devices for a filter, and those that share counters with them, as bits by position."""
+        bits = self.of(device_filter, pool).bits
         if not bits or not self._tables[pool.table].consumes_counters:
             return bits
         if pool.table not in self._linked:
@@ -71,18 +71,18 @@ class EligibleByAsk:
                 bits |= linked
         return bits
 
-    def _evaluated(self, ask: Ask, pool: DriverTable) -> Eligible:
-        device_class = self._classes.get(ask.device_class)
+    def _evaluated(self, device_filter: DeviceFilter, pool: DriverTable) -> Eligible:
+        device_class = self._classes.get(device_filter.device_class)
         if device_class is None:
             return _NOTHING
         table = self._tables[pool.table]
-        found = self._eligibility.of(table, pool.driver, device_class, ask.request)
+        found = self._eligibility.of(table, pool.driver, device_class, device_filter.request)
         contents = [content for content, bits in table.groups if bits & found.usable]
         exclusive = not any(one.allow_multiple_allocations or one.nodes is not None for one in contents)
         plain = exclusive and not any(one.consumes_counters for one in contents)
         problem = ""
         if found.problems:
-            problem = input_error(found.problems[0][1], "", "", ask.device_class).error.in_words
+            problem = input_error(found.problems[0][1], "", "", device_filter.device_class).error.in_words
         return Eligible(found.usable, plain, exclusive, problem)
 
 
@@ -95,10 +95,10 @@ def _linked(table: DeviceTable) -> list[int]:
             for counter, _ in amounts:
                 by_counter[name, counter] = by_counter.get((name, counter), 0) | 1 << position
     for bits in by_counter.values():
-        linked, apart = bits, [one for one in found if not one & bits]
+        linked, unshared_claims = bits, [one for one in found if not one & bits]
         for one in found:
             linked |= one if one & linked else 0
-        found = [*apart, linked]
+        found = [*unshared_claims, linked]
     return found
 
 
@@ -110,42 +110,46 @@ def parts_of(table: DeviceTable) -> list[list[int]]:
     return sorted([*linked, *([at] for at in range(len(table.names)) if at not in known)])
 
 
-def ask_groups(asks: Iterable[Ask], pools: NodePools, eligible: EligibleByAsk) -> list[AskGroup]:
-    """Return the groups, in the order of their first asks."""
-    listed = list(dict.fromkeys(asks))
-    used = sorted({one for profile in pools.profiles for one in profile} | pools.shared)
-    leader = {ask: ask for ask in listed}
+def filter_groups(filters: Iterable[DeviceFilter], pools: NodePools, eligible: EligibleByFilter) -> list[FilterGroup]:
+    """Return the groups, in the order of their first filters."""
+    listed = list(dict.fromkeys(filters))
+    used = sorted({one for layout in pools.layouts for one in layout} | pools.shared)
+    leader = {device_filter: device_filter for device_filter in listed}
 
-    def find(ask: Ask) -> Ask:
-        while leader[ask] is not ask:
-            ask = leader[ask]
-        return ask
+    def find(device_filter: DeviceFilter) -> DeviceFilter:
+        while leader[device_filter] is not device_filter:
+            device_filter = leader[device_filter]
+        return device_filter
 
     for pool in used:
-        having = [ask for ask in asking(listed) if eligible.of(ask, pool).bits]
-        for at, ask in enumerate(asking(having, every=1)):
+        having = [device_filter for device_filter in asking(listed) if eligible.of(device_filter, pool).bits]
+        for at, device_filter in enumerate(asking(having, every=1)):
             for other in having[:at]:
-                if eligible.touched(ask, pool) & eligible.touched(other, pool):
-                    leader[find(ask)] = find(other)
-    members: dict[Ask, list[Ask]] = {}
-    for ask in listed:
-        members.setdefault(find(ask), []).append(ask)
+                if eligible.touched(device_filter, pool) & eligible.touched(other, pool):
+                    leader[find(device_filter)] = find(other)
+    members: dict[DeviceFilter, list[DeviceFilter]] = {}
+    for device_filter in listed:
+        members.setdefault(find(device_filter), []).append(device_filter)
     return [_group(tuple(of), used, pools, eligible) for of in members.values()]
 
 
-def _group(asks: tuple[Ask, ...], used: list[DriverTable], pools: NodePools, eligible: EligibleByAsk) -> AskGroup:
+def _group(
+    filters: tuple[DeviceFilter, ...], used: list[DriverTable], pools: NodePools, eligible: EligibleByFilter
+) -> FilterGroup:
     problems = []
-    for ask in asking(asks):
-        found = next((text for pool in used if (text := eligible.of(ask, pool).problem)), "")
+    for device_filter in asking(filters):
+        found = next((text for pool in used if (text := eligible.of(device_filter, pool).problem)), "")
         if found:
-            problems.append((ask, found))
-    plain = all(eligible.of(ask, pool).is_plain for ask in asking(asks) for pool in used)
-    plain = plain and not any(eligible.of(ask, pool).bits for ask in asks for pool in pools.shared)
-    is_exact = plain and all(_agree(asks, profile, eligible) for profile in pools.profiles)
-    return AskGroup(asks, is_exact, tuple(problems))
+            problems.append((device_filter, found))
+    plain = all(eligible.of(device_filter, pool).is_plain for device_filter in asking(filters) for pool in used)
+    plain = plain and not any(
+        eligible.of(device_filter, pool).bits for device_filter in filters for pool in pools.shared
+    )
+    is_exact = plain and all(_agree(filters, layout, eligible) for layout in pools.layouts)
+    return FilterGroup(filters, is_exact, tuple(problems))
 
 
-def _agree(asks: tuple[Ask, ...], profile: tuple[DriverTable, ...], eligible: EligibleByAsk) -> bool:
-    """Return whether the asks that have devices on a node all have the same."""
-    sets = {tuple([eligible.of(ask, pool).bits for pool in profile]) for ask in asks}
+def _agree(filters: tuple[DeviceFilter, ...], layout: tuple[DriverTable, ...], eligible: EligibleByFilter) -> bool:
+    """Return whether the filters that have devices on a node all have the same."""
+    sets = {tuple([eligible.of(device_filter, pool).bits for pool in layout]) for device_filter in filters}
     return len([one for one in sets if any(one)]) <= 1

@@ -1,6 +1,6 @@
-"""Pools of nodes by kind: nodes whose own pools consist of the same devices, with the same counters, share a profile.
+"""Pools of nodes by kind: nodes whose own pools consist of the same devices, with the same counters, share a layout.
 
-A pool that more than one node may reach has no place in a profile; its devices are listed apart. Pools that are
+A pool that more than one node may reach has no place in a layout; its devices are listed by themselves. Pools that are
 incomplete or invalid count for nothing. O(nodes) with some microseconds each; nothing is done for each device.
 """
 
@@ -34,7 +34,7 @@ class DriverTable(NamedTuple):
     table: int
 
 
-Profile = tuple[DriverTable, ...]
+NodeDeviceLayout = tuple[DriverTable, ...]
 """The own pools of a node, in the order of the search."""
 LabelsOf = Callable[[int], tuple[tuple[str, str], ...]]
 
@@ -79,14 +79,14 @@ class PoolPlaces:
 
 
 class NodePools(NamedTuple):
-    """The pools of N nodes. profile : int32[N] into `profiles`; tables : the distinct devices of pools, one more where
+    """The pools of N nodes. layout : int32[N] into `layouts`; tables : the distinct devices of pools, one more where
     equal devices share other counters; shared : those that several nodes may reach; place : of each own pool;
     counter_sets : of each table; error : why no claim can be allocated, "" = there is no reason; reached : of each pool
     that several nodes may reach its table and its nodes, None = not all its devices are for the same ones.
     """
 
-    profile: Int32
-    profiles: tuple[Profile, ...]
+    layout: Int32
+    layouts: tuple[NodeDeviceLayout, ...]
     tables: tuple[DeviceTable, ...]
     shared: frozenset[DriverTable]
     place: PoolPlaces
@@ -96,13 +96,13 @@ class NodePools(NamedTuple):
 
 
 class NodePoolReader:
-    """Numbers tables and profiles, of nodes and of templates."""
+    """Numbers tables and layouts, of nodes and of templates."""
 
     def __init__(self, features: DeviceFeatures) -> None:
         self._features = features
         self._number_of: dict[tuple[int, tuple[CounterSet, ...]], int] = {}
         self._by_content: dict[object, int] = {}
-        self._profiles: dict[Profile, int] = {(): 0}
+        self._layouts: dict[NodeDeviceLayout, int] = {(): 0}
         self._shared: set[DriverTable] = set()
         self._reached: dict[PoolId, tuple[DriverTable, NodeSelection] | None] = {}
         self.tables: list[DeviceTable] = []
@@ -119,13 +119,13 @@ class NodePoolReader:
         nodes = np.flatnonzero(plain.like == np.arange(len(names)))
         found = self.read(slices, names, labels_of, nodes.tolist())
         self._add_plain(devices, plain, found)
-        return found._replace(profile=found.profile[plain.like])
+        return found._replace(layout=found.layout[plain.like])
 
     def _add_plain(self, devices: DeviceColumns, plain: PlainNodes, found: NodePools) -> None:
         """Add the places of the pools of plain nodes."""
-        tables = [dict(profile) for profile in found.profiles]
-        profile = found.profile[plain.like[plain.node]]
-        kind, of = np.unique(profile.astype(np.int64) << 32 | devices.slices.driver[plain.row], return_inverse=True)
+        tables = [dict(layout) for layout in found.layouts]
+        layout = found.layout[plain.like[plain.node]]
+        kind, of = np.unique(layout.astype(np.int64) << 32 | devices.slices.driver[plain.row], return_inverse=True)
         text = devices.strings
         table = np.array([tables[one >> 32].get(text[one & 0xFFFFFFFF], -1) for one in kind.tolist()], np.int64)[of]
         own = table >= 0
@@ -141,7 +141,7 @@ class NodePoolReader:
         by_label = any(_selects_by_label(one) for one in slices)
         elsewhere = any(not one.nodes.node_name or one.counter_sets for one in slices)
         having = {one.nodes.node_name for one in slices}
-        profile, place, error = np.zeros(len(names), np.int32), dict[PoolId, tuple[int, int]](), ""
+        layout, place, error = np.zeros(len(names), np.int32), dict[PoolId, tuple[int, int]](), ""
         for node in asking(nodes or range(len(names))):
             name = names[node]
             if not elsewhere and name not in having:
@@ -155,9 +155,9 @@ class NodePoolReader:
             key = tuple([DriverTable(pool.id.driver, self._table(pool)) for pool in own])
             for pool, (_, table) in zip(own, key, strict=True):
                 place[pool.id] = node, table
-            profile[node] = self._profiles.setdefault(key, len(self._profiles))
+            layout[node] = self._layouts.setdefault(key, len(self._layouts))
         return NodePools(
-            profile, tuple(self._profiles), tuple(self.tables), frozenset(self._shared), PoolPlaces(place), error,
+            layout, tuple(self._layouts), tuple(self.tables), frozenset(self._shared), PoolPlaces(place), error,
             tuple(self._counter_sets), dict(self._reached),
         )  # fmt: skip
 
@@ -196,7 +196,7 @@ def _selects_by_label(one: DeviceSlice) -> bool:
 
 
 def pool_indexes(pools: NodePools) -> dict[int, dict[PoolId, int]]:
-    """Return for each node with own pools the index of each in the node's profile. O(pools)."""
+    """Return for each node with own pools the index of each in the node's layout. O(pools)."""
     found: dict[int, list[tuple[bool, PoolId]]] = {}
     is_last = [any(one.has_binding_conditions for one in table.contents) for table in pools.tables]
     for id, (node, table) in pools.place.by_pool.items():
@@ -207,9 +207,9 @@ def pool_indexes(pools: NodePools) -> dict[int, dict[PoolId, int]]:
 def expected_drivers(pools: NodePools, nodes: Iterable[int]) -> frozenset[str]:
     """Return the drivers of which at least half of some nodes have a pool of their own."""
     count, found = 0, dict[str, int]()
-    drivers = [{one.driver for one in profile} for profile in pools.profiles]
+    drivers = [{one.driver for one in layout} for layout in pools.layouts]
     for node in nodes:
         count += 1
-        for driver in drivers[pools.profile[node]]:
+        for driver in drivers[pools.layout[node]]:
             found[driver] = found.get(driver, 0) + 1
     return frozenset(driver for driver, having in found.items() if 2 * having >= count)

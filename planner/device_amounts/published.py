@@ -9,51 +9,51 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trimtab.planner.device_amounts.asks import Ask
 from trimtab.planner.device_amounts.columns import resource_of
-from trimtab.planner.device_amounts.layouts import PLENTY
+from trimtab.planner.device_amounts.device_filters import DeviceFilter
 from trimtab.planner.device_amounts.node_pools import NodePools, expected_drivers
+from trimtab.planner.device_amounts.node_shares import PLENTY
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, NodeColumns, Snapshot
 
 
 class PublishedDevices(NamedTuple):
     """missing : bool[N], nodes whose drivers have not published what they publish on others of the group;
-    expected : the profile of a new node of each group."""
+    expected : the layout of a new node of each group."""
 
     missing: Bool
     expected: tuple[int, ...]
 
     def of_templates(self, sent: Snapshot) -> Int64:
-        """Return the profile of new nodes by row of the templates : int64[T]."""
+        """Return the layout of new nodes by row of the templates : int64[T]."""
         found = np.zeros(len(sent.templates.label_set), np.int64)
-        for group, profile in zip(sent.groups, self.expected, strict=True):
+        for group, layout in zip(sent.groups, self.expected, strict=True):
             if group.template >= 0:
-                found[group.template] = profile
+                found[group.template] = layout
         return found
 
 
 def published_devices(sent: Snapshot, pools: NodePools, declared: Mapping[str, int]) -> PublishedDevices:
-    """Return whose drivers have published. declared : profile of the new nodes of groups that declare it."""
+    """Return whose drivers have published. declared : layout of the new nodes of groups that declare it."""
     group = sent.nodes.group
     missing = np.zeros(len(group), np.bool_)
     expected = []
-    drivers = [frozenset(one.driver for one in profile) for profile in pools.profiles]
+    drivers = [frozenset(one.driver for one in layout) for layout in pools.layouts]
     order = np.argsort(group, kind="stable")
     bounds = np.searchsorted(group[order], np.arange(len(sent.groups) + 1))
     for at, one in enumerate(sent.groups):
         members = order[bounds[at] : bounds[at + 1]]
-        profile = declared.get(one.id, -1)
-        found = np.bincount(pools.profile[members], minlength=len(pools.profiles))
-        if profile < 0:
+        layout = declared.get(one.id, -1)
+        found = np.bincount(pools.layout[members], minlength=len(pools.layouts))
+        if layout < 0:
             found[0] = 0
-            profile = int(found.argmax())
+            layout = int(found.argmax())
             wanted = expected_drivers(pools, members.tolist()) if found.any() else frozenset()
         else:
-            wanted = drivers[profile]
-        expected.append(profile)
+            wanted = drivers[layout]
+        expected.append(layout)
         if wanted:
             lacking = [not wanted <= one for one in drivers]
-            missing[members] = [lacking[at] for at in pools.profile[members].tolist()]
+            missing[members] = [lacking[at] for at in pools.layout[members].tolist()]
     return PublishedDevices(missing, tuple(expected))
 
 
@@ -80,22 +80,22 @@ def with_columns(
 
 def add_plugins(
     snapshot: Snapshot,
-    requested: Mapping[Ask, tuple[str, ...]],
+    requested: Mapping[DeviceFilter, tuple[str, ...]],
     columns: Mapping[str, Int64],
-    profiles: tuple[Int32 | Int64, Int64],
+    layouts: tuple[Int32 | Int64, Int64],
 ) -> None:
     """Write what nodes and templates have of extended resources that some have from a device plugin and others by
     devices: each has as much as it can serve, and those with a plugin have plenty of the devices. requested : the
-    columns of each ask; columns : amounts of each profile; profiles : of the nodes and of the templates.
+    columns of each filter; columns : amounts of each layout; layouts : of the nodes and of the templates.
     """
     place = {name: at for at, name in enumerate(snapshot.resources)}
-    for ask, names in requested.items():
-        if not ask.beside_plugins:
+    for device_filter, names in requested.items():
+        if not device_filter.beside_plugins:
             continue
-        resource = place[ask.beside_plugins]
-        for nodes, of in zip((snapshot.nodes, snapshot.templates), profiles, strict=True):
+        resource = place[device_filter.beside_plugins]
+        for nodes, of in zip((snapshot.nodes, snapshot.templates), layouts, strict=True):
             by_plugin = nodes.allocatable[:, resource] > 0
-            devices = columns[resource_of(ask)][of]
+            devices = columns[resource_of(device_filter)][of]
             for amounts in (nodes.allocatable, nodes.capacity):
                 amounts[~by_plugin, resource] = devices[~by_plugin]
                 for name in names:

@@ -17,9 +17,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from trimtab.planner.device_amounts.asks import Ask, ClaimDemand
 from trimtab.planner.device_amounts.cluster_devices import allocated_devices, node_of
-from trimtab.planner.device_amounts.groups import EligibleByAsk
+from trimtab.planner.device_amounts.device_filters import ClaimDemand, DeviceFilter
+from trimtab.planner.device_amounts.groups import EligibleByFilter
 from trimtab.planner.device_amounts.node_pools import NodePools
 from trimtab.planner.device_amounts.shared_claims import OwnSpecs
 from trimtab.planner.devices.model import DeviceClaim, NodeSelection, PoolId
@@ -33,26 +33,28 @@ DemandOf = Callable[[DeviceClaim], ClaimDemand]
 
 
 class _Reached(NamedTuple):
-    """The devices of asks that compete. pools : by the selection of their nodes; bits : of each pool those eligible."""
+    """The devices of filters that compete. pools : by the selection of their nodes; bits : of each those eligible."""
 
     pools: Mapping[NodeSelection, tuple[PoolId, ...]]
     bits: Mapping[PoolId, int]
 
 
 class ReachedDevices:
-    """The devices of a cluster that several nodes reach. asks : by the number of their group."""
+    """The devices of a cluster that several nodes reach. filters : by the number of their group."""
 
-    def __init__(self, sent: Snapshot, pools: NodePools, eligible: EligibleByAsk, group_of: Mapping[Ask, int]) -> None:
+    def __init__(
+        self, sent: Snapshot, pools: NodePools, eligible: EligibleByFilter, group_of: Mapping[DeviceFilter, int]
+    ) -> None:
         self._sent, self._pools = sent, pools
-        asks: dict[int, list[Ask]] = {}
-        for ask, number in group_of.items():
-            asks.setdefault(number, []).append(ask)
+        filters: dict[int, list[DeviceFilter]] = {}
+        for device_filter, number in group_of.items():
+            filters.setdefault(number, []).append(device_filter)
         self._group_of = group_of
-        found = {number: self._reached(of, eligible) for number, of in asks.items()} if pools.reached else {}
+        found = {number: self._reached(of, eligible) for number, of in filters.items()} if pools.reached else {}
         self._groups = {number: one for number, one in found.items() if one is not None}
         self._given: dict[str, Mapping[int, NodeSelection]] = {}
 
-    def apart(self, own: OwnSpecs, demand_of: DemandOf) -> frozenset[str]:
+    def unshared_claims(self, own: OwnSpecs, demand_of: DemandOf) -> frozenset[str]:
         """Return the claims of which the pods are planned together but need not be, as only such devices are eligible
         for all that these pods share. They are as "namespace/name"."""
         out = set[str]()
@@ -75,10 +77,10 @@ class ReachedDevices:
             column[row] = number.setdefault(spec, len(own.specs) + len(number))
         return own._replace(specs=(*own.specs, *number), spec=column)
 
-    def _reached(self, asks: Sequence[Ask], eligible: EligibleByAsk) -> _Reached | None:
-        """Return the devices of asks that compete, None if they cannot be planned here."""
-        own = {pool for profile in self._pools.profiles for pool in profile}
-        if any(eligible.of(ask, pool).bits for ask in asks for pool in own):
+    def _reached(self, filters: Sequence[DeviceFilter], eligible: EligibleByFilter) -> _Reached | None:
+        """Return the devices of filters that compete, None if they cannot be planned here."""
+        own = {pool for layout in self._pools.layouts for pool in layout}
+        if any(eligible.of(device_filter, pool).bits for device_filter in filters for pool in own):
             return None
         pools: dict[NodeSelection, list[PoolId]] = {}
         bits: dict[PoolId, int] = {}
@@ -88,14 +90,14 @@ class ReachedDevices:
                 continue
             table, nodes = place
             listed.add(table)
-            found = {eligible.of(ask, table) for ask in asks}
+            found = {eligible.of(device_filter, table) for device_filter in filters}
             if len(found) > 1 or not all(one.is_plain and not one.problem for one in found):
                 return None
             bits[id] = next(iter(found)).bits
             if bits[id]:
                 pools.setdefault(nodes, []).append(id)
         unknown = {pool for pool in self._pools.shared if pool not in listed}
-        if not pools or any(eligible.of(ask, pool).bits for ask in asks for pool in unknown):
+        if not pools or any(eligible.of(device_filter, pool).bits for device_filter in filters for pool in unknown):
             return None
         if any(len(list(self._reaching(node, pools))) > 1 for node in range(len(self._sent.nodes.name))):
             return None
@@ -157,8 +159,8 @@ class ReachedDevices:
         demand = demand_of(claim.spec) if isinstance(claim.spec, DeviceClaim) else None
         counts: Counter[int] = Counter()
         if demand is not None and demand.is_counting and not claim.problem:
-            for ask, count in demand.counts:
-                counts[self._group_of.get(ask, -1)] += count
+            for device_filter, count in demand.counts:
+                counts[self._group_of.get(device_filter, -1)] += count
         return counts if all(number in self._groups for number in counts) else Counter()
 
     @staticmethod

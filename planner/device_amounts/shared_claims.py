@@ -85,16 +85,18 @@ class _NamedClaims:
         return self._selectors[selector] if selector >= 0 else None
 
 
-def with_own_claims(snapshot: Snapshot, *, is_together: bool = True, apart: Collection[str] = frozenset()) -> OwnSpecs:
+def with_own_claims(
+    snapshot: Snapshot, *, is_together: bool = True, unshared_claims: Collection[str] = frozenset()
+) -> OwnSpecs:
     """Return the specs of pods, with what shared claims are for them. O(P) if some spec shares a
     claim, and microseconds for each such pod. is_together : pods that share a claim without devices are planned
-    together where they can be; apart : claims for which they need not be, as "namespace/name"."""
+    together where they can be; unshared_claims : claims for which they need not be, as "namespace/name"."""
     pods, specs = snapshot.pods, list(snapshot.specs)
     sharing = [at for at, spec in enumerate(specs) if any(one.shared for one in spec.claims)]
     if not sharing:
         return OwnSpecs(snapshot.specs, pods.spec, {})
     rows = np.flatnonzero(np.isin(pods.spec, sharing) & ~pods.is_terminal()).tolist()
-    found = _SharingPods(snapshot, rows, apart).specs(is_together=is_together)
+    found = _SharingPods(snapshot, rows, unshared_claims).specs(is_together=is_together)
     number: dict[PodRequirements, int] = {}
     column = pods.spec.copy()
     for row, spec in found.of.items():
@@ -116,8 +118,13 @@ class _SpecsOfPods(NamedTuple):
 class _SharingPods:
     """The pods with specs that share claims, by their rows."""
 
-    def __init__(self, snapshot: Snapshot, rows: Sequence[int], apart: Collection[str]) -> None:
-        self._snapshot, self._rows, self._named, self._apart = snapshot, rows, _NamedClaims(snapshot), apart
+    def __init__(self, snapshot: Snapshot, rows: Sequence[int], unshared_claims: Collection[str]) -> None:
+        self._snapshot, self._rows, self._named, self._unshared = (
+            snapshot,
+            rows,
+            _NamedClaims(snapshot),
+            unshared_claims,
+        )
         self._users: dict[ClaimKey, list[int]] = {}
         self._reached: dict[ClaimKey, Hashable] = {}
         self._claim: dict[ClaimKey, PodClaim] = {}
@@ -134,7 +141,7 @@ class _SharingPods:
     def specs(self, *, is_together: bool) -> _SpecsOfPods:
         """Return their specs."""
         to_share = self._to_share() if is_together else {}
-        found = {key: one for key, one in to_share.items() if "/".join(key) not in self._apart}
+        found = {key: one for key, one in to_share.items() if "/".join(key) not in self._unshared}
         self._reached = {key: to_share[key].spec for key in to_share if key not in found}
         sets = pods_together(self._snapshot, self._users, found)
         kept = {key for one in sets for key in one.claims}

@@ -29,6 +29,8 @@ _QUOTED = str.maketrans(
 _PATTERNS = 64
 _PATTERN_BYTES = 2 << 20
 """Patterns that are kept, and the most memory that each may take."""
+_INSTRUCTIONS = 128
+"""Instructions of a pattern that take as long as a step: about a microsecond."""
 
 
 @lru_cache(maxsize=_PATTERNS)
@@ -51,10 +53,15 @@ def _contains(text: str, wanted: str) -> bool:
     return wanted in text
 
 
+def _compiled(text: str, pattern: str) -> Any:
+    """Return the compiled pattern; count a search, which at worst tries each of its instructions at each character."""
+    found = regular_expression(pattern)
+    spend(1 + len(text) * found.programsize // _INSTRUCTIONS)
+    return found
+
+
 def _searched(text: str, pattern: str) -> Any:
-    # A search takes as long as the text, times the pattern at worst.
-    spend((1 + len(text) // 10) * (1 + len(pattern) // 4))
-    return regular_expression(pattern).search(text)
+    return _compiled(text, pattern).search(text)
 
 
 def _found(text: str, pattern: str) -> str:
@@ -63,9 +70,9 @@ def _found(text: str, pattern: str) -> str:
 
 
 def _found_all(text: str, pattern: str, limit: int = -1) -> tuple[str, ...]:
-    # An empty pattern matches everywhere.
-    spend(len(text) * (1 + len(pattern) // 4))
-    found = tuple([one.group() for one in regular_expression(pattern).finditer(text)])
+    # Each search begins after the match before; an empty pattern matches everywhere.
+    spend(len(text))
+    found = tuple([one.group() for one in _compiled(text, pattern).finditer(text)])
     return found if limit < 0 else found[:limit]
 
 

@@ -124,6 +124,14 @@ def test_unusable_input_is_an_input_error_that_names_the_place(
         api.plan(priced, **options)  # type: ignore[arg-type]
 
 
+def test_files_may_come_as_a_list_and_what_is_no_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "nodes").mkdir()
+    nodes, pods = listed(tmp_path / "nodes", k8s.node("n1")), listed(tmp_path, k8s.pod("p", node="n1"))
+    assert api.plan([nodes, str(pods)], now=NOW).as_dict() == api.plan(nodes, pods, now=NOW).as_dict()
+    with pytest.raises(api.InputError, match="a list of files or a snapshot is expected, not dict"):
+        api.plan({"kind": "List"})  # type: ignore[arg-type]
+
+
 def test_a_file_that_does_not_exist_is_an_input_error() -> None:
     with pytest.raises(api.InputError, match="there is no such file"):
         api.plan("nowhere.json")

@@ -10,9 +10,9 @@ from tests.builders.device_snapshots import DRIVER, ClaimRow, DeviceWorld
 from tests.builders.rows import NodeRow, PodRow
 from tests.builders.snapshots import Cluster, write
 from trimtab.planner.decisions.fit import check_fit
-from trimtab.planner.device_amounts.bundles import takes_nothing
 from trimtab.planner.device_amounts.cluster_allocator import ClusterAllocator
 from trimtab.planner.device_amounts.planned import planned_snapshot
+from trimtab.planner.device_amounts.pod_claims import takes_nothing
 from trimtab.planner.devices.allocator import DeviceAllocator
 from trimtab.planner.devices.model import (
     AllocatedState,

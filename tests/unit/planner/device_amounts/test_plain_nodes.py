@@ -64,8 +64,8 @@ def test_pools_read_by_columns_are_those_read_node_by_node(world: DeviceWorld) -
     devices, names = snapshot.devices, snapshot.nodes.name
     ours = NodePoolReader(features_of(devices)).read_cluster(devices, names, lambda _: ())
     naive = NodePoolReader(features_of(devices)).read(slices_of(devices), names, lambda _: ())
-    assert ours.profile.tolist() == naive.profile.tolist()
-    assert (ours.profiles, ours.shared, ours.error) == (naive.profiles, naive.shared, naive.error)
+    assert ours.layout.tolist() == naive.layout.tolist()
+    assert (ours.layouts, ours.shared, ours.error) == (naive.layouts, naive.shared, naive.error)
     assert [(one.names, one.contents) for one in ours.tables] == [(one.names, one.contents) for one in naive.tables]
     assert ours.place.by_pool == naive.place.by_pool
     slices = devices.slices

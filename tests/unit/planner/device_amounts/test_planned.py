@@ -299,8 +299,8 @@ def test_a_named_claim_that_is_missing_or_not_allocated_yet_and_shared_keeps_its
     waiting = replace(missing, devices=world(gpu_slice("a", 2), claims=(ClaimRow("ns", "named", claim()),)))
     assert requests(planned(waiting), "p") == {GPU: 1}
     two = canonicalize(write(replace(waiting, pods=pods(p=spec, q=spec))))
-    apart = planned_snapshot(two, is_together=False).snapshot
-    assert [spec_of(apart, name).unsupported for name in "pq"] == [(NOT_COUNTED,)] * 2
+    unshared_claims = planned_snapshot(two, is_together=False).snapshot
+    assert [spec_of(unshared_claims, name).unsupported for name in "pq"] == [(NOT_COUNTED,)] * 2
 
 
 def test_specs_that_devices_have_made_equal_are_one() -> None:

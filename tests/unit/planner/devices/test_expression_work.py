@@ -40,6 +40,7 @@ def test_expressions_whose_values_grow_eightfold_a_hundred_times_have_no_value(e
         f"[[1]]{DOUBLED} in [[[1]]{DOUBLED}]",
         "lists.range(1000000).all(x, lists.range(1000000).transformMap(i, v, false, 1).size() == 0)",
         "lists.range(1000000).map(x, x).sort().size() > 0",
+        f"lists.range(100000).all(i, '{'a' * 4000}'.matches('(a?){{900}}(a?){{90}}$'))",
         "['ab'].map(x, x.replace('', 'z" + "y" * 9000 + "')).map(x, x.replace('', x)).size() > 0",
     ],
 )

@@ -1,4 +1,4 @@
-"""Layouts of nodes: what claims that compete for devices without being alike may take of a node, in shares of it.
+"""Shares of nodes: what claims that compete for devices without being alike may take of a node, in shares of it.
 
 Devices that share counters, directly or through others, are one part of a node: a GPU with its partitions. Each kind of
 claims takes a share of a part. Shares, and the sum of shares that is left, are such that claims which fit are never
@@ -14,10 +14,10 @@ from itertools import pairwise, product
 from math import lcm, prod
 from typing import Final, NamedTuple, Protocol
 
-from trimtab.planner.device_amounts.asks import Ask
-from trimtab.planner.device_amounts.bundles import Bundle, NodeOfKind, relative_use
-from trimtab.planner.device_amounts.groups import EligibleByAsk, parts_of
-from trimtab.planner.device_amounts.node_pools import NodePools, Profile
+from trimtab.planner.device_amounts.device_filters import DeviceFilter
+from trimtab.planner.device_amounts.groups import EligibleByFilter, parts_of
+from trimtab.planner.device_amounts.node_pools import NodeDeviceLayout, NodePools
+from trimtab.planner.device_amounts.pod_claims import LayoutNode, PodClaims, relative_use
 from trimtab.planner.devices.model import AllocatedDevice, AllocatedState, DevicesAllocated, PoolId, behavior_of
 
 MOST_KINDS: Final = 6
@@ -35,9 +35,9 @@ _COMBINATIONS: Final = 3_000
 class ClaimKind(NamedTuple):
     """Claims of one kind."""
 
-    device_filter: Ask | None
+    device_filter: DeviceFilter | None
     """Of single devices; None = all claims of a pod as one."""
-    claims: Bundle
+    claims: PodClaims
     is_counted: bool
     """Counted exactly where no others are; their shares are chosen first."""
 
@@ -111,18 +111,18 @@ class DevicesOfPart:
 
 
 class DevicesOfNode:
-    """All devices of nodes of one profile; a state is what is in use, and the allocator searches."""
+    """All devices of nodes of one layout; a state is what is in use, and the allocator searches."""
 
     most_states = 250
 
     def __init__(self, kinds: Sequence[ClaimKind]) -> None:
         self._kinds = kinds
         self._number: dict[frozenset[object], int] = {}
-        self._states: list[tuple[NodeOfKind, tuple[AllocatedDevice, ...]]] = []
+        self._states: list[tuple[LayoutNode, tuple[AllocatedDevice, ...]]] = []
         self._after: dict[tuple[int, int], int] = {}
 
-    def state(self, at: NodeOfKind, used: Sequence[AllocatedDevice]) -> int:
-        """Return the number of a state, on any node of the profile."""
+    def state(self, at: LayoutNode, used: Sequence[AllocatedDevice]) -> int:
+        """Return the number of a state, on any node of the layout."""
         key = relative_use(used, at.pools)
         if key not in self._number:
             self._number[key] = len(self._states)
@@ -174,8 +174,8 @@ def safe_sum(devices: DevicePlaces, start: int, shares: Sequence[int], kinds: in
     return found
 
 
-class NodeDeviceLayout:
-    """The layout of nodes of one profile. shares : by kind, 0 = no such node has devices for it; full : what is left
+class NodeShares:
+    """The shares of nodes of one layout. shares : by kind, 0 = no such node has devices for it; full : what is left
     while nothing is in use."""
 
     def __init__(self, competition: Competition, parts: Sequence[NodePart], starts: Sequence[int]) -> None:
@@ -297,27 +297,27 @@ def _is_chain(parts: Sequence[int]) -> bool:
     return all(larger % smaller == 0 for smaller, larger in pairwise(sorted({one for one in parts if one})))
 
 
-class KnownLayouts:
-    """The layouts of a competition, by profile; each is found once."""
+class KnownShares:
+    """The shares of a competition, by layout; each is found once."""
 
-    def __init__(self, competition: Competition, eligible: EligibleByAsk, pools: NodePools, version: int) -> None:
+    def __init__(self, competition: Competition, eligible: EligibleByFilter, pools: NodePools, version: int) -> None:
         self.competition = competition
         self._filters = [kind.device_filter for kind in competition if kind.device_filter is not None]
         self.is_searched = len(self._filters) < len(competition)
         """Whether the allocator is asked: not all kinds are single devices."""
         self._eligible, self._pools, self._version = eligible, pools, version
         self._parts: dict[int, list[NodePart]] = {}
-        self._known: dict[int, NodeDeviceLayout | None] = {}
+        self._known: dict[int, NodeShares | None] = {}
         self._left: dict[tuple[int, frozenset[object]], SharesLeft] = {}
 
-    def of(self, profile: int, new: Callable[[], NodeOfKind]) -> NodeDeviceLayout | None:
-        """Return the layout of a profile, None = none of its devices is competed for. new : such a node."""
-        if profile not in self._known:
-            self._known[profile] = self._found(profile, new)
-        return self._known[profile]
+    def of(self, layout: int, new: Callable[[], LayoutNode]) -> NodeShares | None:
+        """Return the shares of a layout, None = none of its devices is competed for. new : such a node."""
+        if layout not in self._known:
+            self._known[layout] = self._found(layout, new)
+        return self._known[layout]
 
-    def _found(self, profile: int, new: Callable[[], NodeOfKind]) -> NodeDeviceLayout | None:
-        pools, count = self._pools.profiles[profile], len(self.competition)
+    def _found(self, layout: int, new: Callable[[], LayoutNode]) -> NodeShares | None:
+        pools, count = self._pools.layouts[layout], len(self.competition)
         if self.is_searched:
             node = DevicesOfNode(self.competition)
             parts = [NodePart(node, (1 << count) - 1)] if pools and node.state(new(), ()) == 0 else []
@@ -328,14 +328,14 @@ class KnownLayouts:
             parts = [] if is_mixed_up else self._parts_of(pools)
         if not any(part.kinds for part in parts):
             return None
-        self._parts[profile] = parts
-        layout = NodeDeviceLayout(self.competition, parts, [0] * len(parts))
-        return layout if any(layout.shares) or not self.is_searched else None
+        self._parts[layout] = parts
+        node_shares = NodeShares(self.competition, parts, [0] * len(parts))
+        return node_shares if any(node_shares.shares) or not self.is_searched else None
 
-    def _parts_of(self, profile: Profile) -> list[NodePart]:
+    def _parts_of(self, layout: NodeDeviceLayout) -> list[NodePart]:
         parts: list[list[_Device]] = []
         totals = dict[tuple[int, str, str], int]()
-        for at, pool in enumerate(profile):
+        for at, pool in enumerate(layout):
             table, bits = self._pools.tables[pool.table], [self._eligible.of(one, pool).bits for one in self._filters]
             for one in self._pools.counter_sets[pool.table]:
                 totals |= {(at, one.name, counter): amount for counter, amount in one.counters}
@@ -381,25 +381,27 @@ class KnownLayouts:
             found.append(NodePart(made, kinds, places))
         return found
 
-    def key(self, profile: int, node: NodeOfKind, used: Sequence[AllocatedDevice]) -> tuple[int, frozenset[object]]:
+    def key(self, layout: int, node: LayoutNode, used: Sequence[AllocatedDevice]) -> tuple[int, frozenset[object]]:
         """Return what the rest of a node follows from. used : of its own pools."""
-        return profile, relative_use(used, node.pools)
+        return layout, relative_use(used, node.pools)
 
-    def left(self, profile: int, node: NodeOfKind, used: Sequence[AllocatedDevice]) -> SharesLeft:
-        """Return what is left on a node of a profile that has a layout. used : of its own pools."""
-        key, layout = self.key(profile, node, used), self._known[profile]
-        if key not in self._left and layout is not None:
-            self._left[key] = layout.left(self._states(profile, node, [one for one in used if not one.admin_access]))
+    def left(self, layout: int, node: LayoutNode, used: Sequence[AllocatedDevice]) -> SharesLeft:
+        """Return what is left on a node of a layout that has shares. used : of its own pools."""
+        key, node_shares = self.key(layout, node, used), self._known[layout]
+        if key not in self._left and node_shares is not None:
+            self._left[key] = node_shares.left(
+                self._states(layout, node, [one for one in used if not one.admin_access])
+            )
         return self._left[key]
 
-    def _states(self, profile: int, node: NodeOfKind, used: Sequence[AllocatedDevice]) -> list[int]:
-        parts, taken = self._parts[profile], set()
+    def _states(self, layout: int, node: LayoutNode, used: Sequence[AllocatedDevice]) -> list[int]:
+        parts, taken = self._parts[layout], set()
         if isinstance(parts[0].devices, DevicesOfNode):
             return [parts[0].devices.state(node, used)]
         for one in used:
             pool = node.pools.get(PoolId(one.device.driver, one.device.pool))
             if pool is not None:
-                table = self._pools.tables[self._pools.profiles[profile][pool].table]
+                table = self._pools.tables[self._pools.layouts[layout][pool].table]
                 taken.add((pool, table.position_of.get(one.device.device, -1)))
         return [sum(1 << at for at, (place, _) in enumerate(part.places) if place in taken) for part in parts]
 

@@ -21,7 +21,7 @@ from trimtab.planner.devices.model import (
 )
 
 
-class Ask(NamedTuple):
+class DeviceFilter(NamedTuple):
     """Which devices are eligible. Fields as in `DeviceSubRequest`."""
 
     device_class: str
@@ -39,18 +39,18 @@ class Ask(NamedTuple):
         )
 
 
-def ask_of(request: DeviceSubRequest) -> Ask:
+def filter_of(request: DeviceSubRequest) -> DeviceFilter:
     """Return which devices are eligible for a request."""
-    return Ask(request.device_class, request.selectors, request.tolerations, request.capacity)
+    return DeviceFilter(request.device_class, request.selectors, request.tolerations, request.capacity)
 
 
 @dataclass(frozen=True)
 class ClaimDemand:
-    """What one claim asks for. counts : devices by ask, of a claim that counts; asks : all that it names;
+    """What one claim asks for. counts : devices by filter, of a claim that counts; filters : all that it names;
     problem : why no node has it, "" = some may."""
 
-    counts: tuple[tuple[Ask, int], ...]
-    asks: tuple[Ask, ...]
+    counts: tuple[tuple[DeviceFilter, int], ...]
+    filters: tuple[DeviceFilter, ...]
     is_counting: bool
     problem: str = ""
 
@@ -71,7 +71,7 @@ class CountedClaims:
 
     def _read(self, claim: DeviceClaim) -> ClaimDemand:
         specs = [one for request in claim.requests for one in (request.exactly, *request.first_available) if one]
-        asks = tuple(dict.fromkeys(map(ask_of, specs)))
+        filters = tuple(dict.fromkeys(map(filter_of, specs)))
         error = _first_error(prepared([claim], self._classes, self._features))
         if error is not None:
             return ClaimDemand((), (), False, error.in_words)
@@ -81,14 +81,14 @@ class CountedClaims:
             one.mode == AllocationMode.EXACT_COUNT and not one.admin_access for one in exact
         )
         if not is_counting:
-            return ClaimDemand((), asks, False)
-        counts: dict[Ask, int] = {}
+            return ClaimDemand((), filters, False)
+        counts: dict[DeviceFilter, int] = {}
         for one in exact:
-            counts[ask_of(one)] = counts.get(ask_of(one), 0) + one.count
+            counts[filter_of(one)] = counts.get(filter_of(one), 0) + one.count
         if sum(counts.values()) > RESULTS_PER_CLAIM:
             problem = f"it asks for {sum(counts.values())} devices; a claim may have {RESULTS_PER_CLAIM}"
-            return ClaimDemand((), asks, False, problem)
-        return ClaimDemand(tuple(counts.items()), asks, True)
+            return ClaimDemand((), filters, False, problem)
+        return ClaimDemand(tuple(counts.items()), filters, True)
 
 
 def _first_error(claims: PreparedClaims) -> DeviceError | None:

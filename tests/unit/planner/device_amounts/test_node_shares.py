@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tests.builders.device_snapshots import DRIVER, GPU_CLASS, MIG, ClaimRow, claiming, mig_slices, partition, world
 from tests.builders.rows import NodeRow, PodRow
 from tests.builders.snapshots import Cluster, write
-from trimtab.planner.device_amounts.bundles import relative_use
 from trimtab.planner.device_amounts.planned import planned_snapshot
+from trimtab.planner.device_amounts.pod_claims import relative_use
 from trimtab.planner.devices.allocator import DeviceAllocator
 from trimtab.planner.devices.model import (
     AllocatedDevice,

@@ -1,0 +1,131 @@
+"""What slices and filters of devices say, apart from claims: which devices pods compete for, and which of them can be
+counted. Kept for the next snapshot, as long as none of it has changed.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from trimtab.planner.device_amounts.cluster_devices import node_of, slices_of, template_slices
+from trimtab.planner.device_amounts.columns import Column, DeviceTotals, columns_of
+from trimtab.planner.device_amounts.device_filters import DeviceFilter
+from trimtab.planner.device_amounts.groups import EligibleByFilter, filter_groups
+from trimtab.planner.device_amounts.node_pools import NodePoolReader, NodePools, pool_indexes
+from trimtab.planner.device_amounts.node_shares import Competition, KnownShares
+from trimtab.planner.device_amounts.pod_claims import LayoutNode, PodClaims, PodClaimsCounter, takes_nothing
+from trimtab.planner.devices.allocator import DeviceAllocator
+from trimtab.planner.devices.model import DeviceClass, DeviceFeatures, DeviceNode, PoolId
+from trimtab.planner.model.execution import asking
+from trimtab.planner.snapshot.columns import DeviceColumns, Snapshot
+from trimtab.planner.snapshot.devices import NO_DEVICES
+
+
+class FactInputs(NamedTuple):
+    """All that facts depend on."""
+
+    parts: tuple[Any, ...]
+    """Fields of the snapshot, compared by identity."""
+    filters: tuple[DeviceFilter, ...]
+    idle: frozenset[DeviceFilter]
+    """Of the filters, those that only claims for administration name."""
+
+
+@dataclass(frozen=True)
+class DeviceFacts:
+    """What is known of the devices of a cluster."""
+
+    inputs: FactInputs
+    pools: NodePools
+    declared: Mapping[str, int]
+    """The layout of the new nodes of node groups that declare them."""
+    columns: tuple[Column, ...]
+    """The resources that stand for devices."""
+    group_of: Mapping[DeviceFilter, int]
+    """Number of the filters that compete."""
+    requested: Mapping[DeviceFilter, tuple[str, ...]]
+    """The columns of each filter that can be counted."""
+    problem_of: Mapping[DeviceFilter, str]
+    """Why none can be allocated."""
+    totals: DeviceTotals
+    eligible: EligibleByFilter
+    devices: DeviceColumns
+    """Those of the allocator, without claims."""
+    classes: Mapping[str, DeviceClass]
+    features: DeviceFeatures
+    declared_nodes: Mapping[int, LayoutNode]
+    """A new node of each layout that a node group declares."""
+    counter: PodClaimsCounter
+    known_shares: dict[Competition, KnownShares]
+
+    @cached_property
+    def allocator(self) -> DeviceAllocator:
+        """The allocator, which only the claims of pods need."""
+        return DeviceAllocator(slices_of(self.devices), self.classes.values(), self.features)
+
+    @cached_property
+    def indexes(self) -> Mapping[int, Mapping[PoolId, int]]:
+        """The index of each pool in the layout of its node, by node."""
+        return pool_indexes(self.pools)
+
+    def is_of(self, inputs: FactInputs) -> bool:
+        """Return whether these are the facts of some inputs."""
+        same = all(one is other for one, other in zip(self.inputs.parts, inputs.parts, strict=True))
+        return same and self.inputs[1:] == inputs[1:]
+
+    def is_idle(self, pod_claims: PodClaims, filters: Iterable[DeviceFilter]) -> bool:
+        """Return whether claims take no devices, and get the same ones whatever others have."""
+        pools = {pool for layout in self.pools.layouts for pool in layout}
+        return takes_nothing(pod_claims) and all(
+            self.eligible.of(one, pool).is_plain for one in filters for pool in pools
+        )
+
+    def is_shared(self, filters: Iterable[DeviceFilter]) -> bool:
+        """Return whether several nodes reach some device."""
+        return any(self.eligible.of(one, pool).bits for one in filters for pool in self.pools.shared)
+
+    def new_node(self, sent: Snapshot, layout: int) -> LayoutNode:
+        """Return a node of a layout, or one that will be."""
+        return self.declared_nodes.get(layout) or self.node(sent, int(np.argmax(self.pools.layout == layout)))
+
+    def node(self, sent: Snapshot, node: int) -> LayoutNode:
+        """Return a node of the snapshot as the allocator has it."""
+        return LayoutNode(self.allocator, node_of(sent, node), self.indexes.get(node, {}))
+
+
+def device_facts(
+    inputs: FactInputs, sent: Snapshot, classes: dict[str, DeviceClass], features: DeviceFeatures
+) -> DeviceFacts:
+    """Return the facts of a snapshot. O(nodes), with some microseconds for each that is not like others."""
+    devices, reader = sent.devices, NodePoolReader(features)
+    declared, declared_nodes = {}, {}
+    for group, templates in asking(devices.templates, every=1):
+        made = template_slices(devices, templates, group)
+        read = reader.read(made, (group,), lambda _: ())
+        declared[group] = int(read.layout[0])
+        allocator = DeviceAllocator(made, classes.values(), features)
+        declared_nodes[declared[group]] = LayoutNode(allocator, DeviceNode(group), pool_indexes(read).get(0, {}))
+    label_set = sent.nodes.label_set
+    pools = reader.read_cluster(devices, sent.nodes.name, lambda node: sent.labels_of(int(label_set[node])))
+    eligible = EligibleByFilter(classes, features, pools.tables)
+    # What takes no devices competes with nobody.
+    groups = filter_groups([one for one in inputs.filters if one not in inputs.idle], pools, eligible)
+    idle = filter_groups([one for one in inputs.filters if one in inputs.idle], pools, eligible)
+    groups += [replace(one, is_exact=False) for one in idle]
+    columns = columns_of(groups, classes)
+    requested = {
+        wanted: tuple([one.name for one in columns if one.group == number and wanted in one.filters])
+        for number, group in enumerate(groups)
+        if group.is_exact
+        for wanted in group.filters
+    }
+    problems = {wanted: text for group in groups for wanted, text in group.problems}
+    if pools.error:
+        problems = dict.fromkeys(inputs.filters, pools.error)
+    group_of = {wanted: number for number, group in enumerate(groups) for wanted in group.filters}
+    return DeviceFacts(
+        inputs, pools, declared, columns, group_of, requested, problems, DeviceTotals(columns, groups, eligible),
+        eligible, devices._replace(claims=NO_DEVICES.claims), classes, features, declared_nodes, PodClaimsCounter(), {},
+    )  # fmt: skip

@@ -14,6 +14,7 @@ from trimtab.clients.advice.result import MOST_PLANS
 from trimtab.clients.cli.answers.costs import Costs
 from trimtab.clients.cli.decisions import default_decisions, read_decisions
 from trimtab.clients.cli.documents import read_settings, settings_of
+from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.now import read_now
 from trimtab.clients.cli.output import notes_collected
 from trimtab.clients.cli.plan import CommandOptions
@@ -24,7 +25,8 @@ from trimtab.clients.python_api.plan import PlanResult
 from trimtab.common.objects.build import BuiltSnapshot
 from trimtab.v1 import plan_pb2, snapshot_pb2
 
-Cluster = str | PathLike[str] | snapshot_pb2.ClusterSnapshot
+ClusterPart = str | PathLike[str] | snapshot_pb2.ClusterSnapshot
+Cluster = ClusterPart | Sequence[ClusterPart]
 Settings = str | PathLike[str] | Mapping[str, Any] | plan_pb2.PlanSettings | None
 
 
@@ -66,7 +68,8 @@ class PlanInput(AdviceInput, total=False):
 def plan(*cluster: Cluster, planner: str | None = None, **options: Unpack[PlanInput]) -> PlanResult:
     """Return the plan for a cluster, as `trimtab plan` makes it.
 
-    cluster : files with Kubernetes objects (`kubectl get -o json`, YAML, `.gz` too) or one recording, or one snapshot
+    cluster : files with Kubernetes objects (`kubectl get -o json`, YAML, `.gz` too), also as a list, or one recording,
+    or one snapshot
     planner : "host:port" of a running planner, default: in this process
     options : see `PlanInput`
 
@@ -166,8 +169,7 @@ def _opened(planner: str | None) -> Iterator[PlannerAccess]:
 
 def _plan(planner: PlannerAccess, cluster: Sequence[Cluster], given: PlanInput) -> _AnsweredCluster:
     """Ask for a plan."""
-    snapshots = [one for one in cluster if isinstance(one, snapshot_pb2.ClusterSnapshot)]
-    files = tuple(Path(one) for one in cluster if not isinstance(one, snapshot_pb2.ClusterSnapshot))
+    snapshots, files = _parts(cluster)
     prices = given.get("prices")
     options = CommandOptions(files, group_by=given.get("group_by"), prices=Path(prices) if prices is not None else None)
     with notes_collected() as notes:
@@ -187,6 +189,19 @@ def _plan(planner: PlannerAccess, cluster: Sequence[Cluster], given: PlanInput) 
     return _AnsweredCluster(
         PlanResult(answer, (*notes, *answer.diagnostics.notes), costs, groups), view, request, costs
     )
+
+
+def _parts(cluster: Sequence[Cluster]) -> tuple[list[snapshot_pb2.ClusterSnapshot], tuple[Path, ...]]:
+    """Return the snapshots and the files of a cluster. Errors: UsageError."""
+    snapshots, files = list[snapshot_pb2.ClusterSnapshot](), list[Path]()
+    for one in (part for given in cluster for part in (given if isinstance(given, list | tuple) else (given,))):
+        if isinstance(one, snapshot_pb2.ClusterSnapshot):
+            snapshots.append(one)
+        elif isinstance(one, str | PathLike):
+            files.append(Path(one))
+        else:
+            raise UsageError(f"a file, a list of files or a snapshot is expected, not {type(one).__name__}")
+    return snapshots, tuple(files)
 
 
 def _copy(snapshot: snapshot_pb2.ClusterSnapshot) -> snapshot_pb2.ClusterSnapshot:

@@ -310,7 +310,7 @@ def _running_on(request: ReplacementRequest, count: int) -> Int32:
 def _takes_pods(request: ReplacementRequest, is_left: Bool) -> Bool:
     """Return the nodes to which scale-down moves pods. bool[N]. is_left : bool[N] nodes that it does not remove."""
     at, found = _running_on(request, len(is_left)), np.zeros(len(is_left), bool)
-    found[at[(at >= 0) & ~is_left[request.snapshot.pods.node]]] = True
+    found[at[(at >= 0) & ~take_or(is_left, request.snapshot.pods.node, True)]] = True
     return found
 
 
@@ -321,7 +321,7 @@ def _received(context: ReplacementContext) -> Bool:
     this, snapshot, count = request.round, request.snapshot, len(context.leaving)
     at, known = this.simulation.state.pod_node, len(request.snapshot.pods.spec)
     is_moved = at[:known] != snapshot.pods.node
-    by_scale_down = (snapshot.pods.node >= 0) & ~(context.there | context.leaving)[snapshot.pods.node]
+    by_scale_down = ~take_or(context.there | context.leaving, snapshot.pods.node, True)
     moved = at[:known][is_moved & ~by_scale_down]
     evicted = at[known : known + len(this.evictions)]
     received = starting_for_pods(this, context.leaving)

@@ -1,9 +1,12 @@
-"""Caches that keep everything, for tests that look at what is kept."""
+"""A cache that keeps everything, for tests that look at what is kept, and comparable forms of what is there."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from trimtab.planner.snapshot.caches import ContentKey, LatestKey, SnapshotKey, SuccessorKey
+import numpy as np
+
+from trimtab.planner.simulation.build import Simulation
+from trimtab.planner.snapshot.caches import LatestKey, SnapshotKey, SuccessorKey
 from trimtab.planner.snapshot.columns import Snapshot
 
 T = TypeVar("T")
@@ -28,13 +31,23 @@ class KeptValues:
         pass
 
 
-class KeptBytes:
-    """A `KeyedCache`."""
+def look(value: Any) -> Any:
+    """Return a kept value in a form that can be compared."""
+    if isinstance(value, Simulation):
+        return look(value.state)
+    if isinstance(value, np.ndarray):
+        return (value.dtype.str, value.shape, value.tobytes())
+    if isinstance(value, tuple):
+        return tuple(look(item) for item in value)
+    if isinstance(value, dict) or hasattr(value, "__dict__"):
+        return look(tuple((value if isinstance(value, dict) else vars(value)).items()))
+    return repr(value)
 
-    def __init__(self) -> None:
-        self.written: dict[ContentKey, bytes] = {}
 
-    def get(self, key: ContentKey, write: Callable[[], bytes]) -> bytes:
-        if key not in self.written:
-            self.written[key] = write()
-        return self.written[key]
+class NotKeptError(Exception):
+    """A value would be computed."""
+
+
+def not_there(snapshot: Snapshot) -> Any:
+    """Stand for the computation of a value that is not kept."""
+    raise NotKeptError(snapshot.version)

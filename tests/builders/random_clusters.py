@@ -261,8 +261,10 @@ def clusters(draw: st.DrawFn) -> Cluster:
 
 
 def _mounted(pods: dict[tuple[str, str], PodRow], volumes: dict[str, MountedVolume]) -> dict[tuple[str, str], PodRow]:
-    """Return pods with the volumes that have the ids of theirs."""
-    return {key: pod._replace(volumes=tuple(volumes[one.id] for one in pod.volumes)) for key, pod in pods.items()}
+    """Return pods with the volumes that have the ids of theirs, where there are such."""
+    return {
+        key: pod._replace(volumes=tuple(volumes.get(one.id, one) for one in pod.volumes)) for key, pod in pods.items()
+    }
 
 
 def _owner(uid: str, desired: int, current: int, selector: Any, template: TemplatePod | None) -> Owner:
@@ -285,9 +287,9 @@ BOOLEANS = st.booleans()
 
 
 @st.composite
-def changes(draw: st.DrawFn, before: Cluster) -> Cluster:
-    """Draw a cluster with some rows of another unchanged, some changed, some deleted and some new."""
-    other = draw(CLUSTERS)
+def changes(draw: st.DrawFn, before: Cluster, others: st.SearchStrategy[Cluster] = CLUSTERS) -> Cluster:
+    """Draw a cluster with some rows unchanged, some deleted, some new and some as in another cluster of `others`."""
+    other = draw(others)
     tables = {}
     for table in ("pods", "volumes", "nodes", "groups", "owners", "budgets", "namespaces", "pod_groups"):
         old, new = getattr(before, table), getattr(other, table)

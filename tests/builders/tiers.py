@@ -10,6 +10,11 @@ ALL_DEATHS = bool(os.environ.get("TRIMTAB_ALL_DEATHS"))
 """Whether a process dies at every point of its life, instead of at some."""
 
 
-def nightly_but(kept: Container[Any], cases: Iterable[tuple[Any, ...]]) -> list[Any]:
-    """Return a test's cases, those that are not `kept` with the marker `nightly`."""
-    return [case if case in kept else pytest.param(*case, marks=pytest.mark.nightly) for case in cases]
+def nightly_but(kept: Container[Any], cases: Iterable[Any]) -> list[Any]:
+    """Return a test's cases, tuples or values, those that are not `kept` with the marker `nightly`."""
+    return [
+        case
+        if case in kept
+        else pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.nightly)
+        for case in cases
+    ]

@@ -10,7 +10,7 @@ import pytest
 PROTOS = Path(__file__).parents[2] / "protos"
 BUF = Path(sys.executable).parent / "buf"
 
-pytestmark = pytest.mark.skipif(not BUF.exists(), reason="needs buf, of the dev extra")
+pytestmark = pytest.mark.skipif(not BUF.exists(), reason="needs buf: pip install -e '.[dev]'")
 
 
 def breaking(protos: Path) -> str:

@@ -15,12 +15,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
-from tests.builders.actuator import DELAYS, SETTINGS, Crash, Stage, small_cluster
-from tests.builders.actuator_machine import ActuatorMachine as Machine
-from tests.builders.actuator_machine import nodes
-from tests.builders.wired_cluster import FAULTS, WireFault, wired
+from tests.builders.actuator import DELAYS, SETTINGS, Stage, small_cluster
+from tests.stateful.stage_machines import ActuatorMachine as Machine
+from tests.stateful.stage_machines import nodes
+from tests.stateful.wired_cluster import FAULTS, WireFault, wired
 from trimtab.actuator.cloud.provider import CloudError, CloudRefusedError
-from trimtab.actuator.kube.cluster import ClusterError
 from trimtab.actuator.tracker.states import FINAL_STATES, Retention, State
 from trimtab.clients.simulation.cluster.faults import Fault
 
@@ -44,7 +43,7 @@ class FaultyMachine(Machine):
         # Pauses between attempts take virtual time.
         self.naps = mock.patch.object(tenacity.nap, "time", types.SimpleNamespace(sleep=self.stage.time.sleep))
         self.naps.start()
-        self._boot()
+        self.boot()
 
     @rule(later=faults)
     def requests_fail(self, later: dict[int, WireFault]) -> None:
@@ -76,15 +75,6 @@ class FaultyMachine(Machine):
             self.vanished.add(name)
             self.taken.add(name)
 
-    @rule(moment=st.integers(1, 40))
-    def die(self, moment: int) -> None:
-        self.stage.breaker.count, self.stage.breaker.die_at = 0, moment
-        try:
-            self.stage.run_for(20)
-            self.stage.breaker.die_at = None
-        except Crash:
-            self._boot()
-
     def teardown(self) -> None:
         if not hasattr(self, "naps"):
             return
@@ -94,30 +84,14 @@ class FaultyMachine(Machine):
             self.naps.stop()
 
     def _check_the_end(self) -> None:
-        self.stage.cluster.faults.clear()
         self.wire.faults.clear()
-        self.stage.run(CALM_S)
-        status = self.stage.status()
-        assert not status.deletions
-        assert self.stage.tainted() == set()
-        assert self.stage.noted("evicted_twice") == []
-        deleted = self.stage.noted("deleted")
-        assert len(deleted) == len(set(deleted))
+        status, deleted = self.settle(CALM_S), self.stage.noted("deleted")
         finished = {one.node for one in status.finished if State(one.state) is State.DELETED}
         assert set(deleted) - self.taken <= finished <= set(deleted)
         assert finished <= self.ever_accepted
         assert {eviction.uid for eviction in status.recent_evictions} >= set(self.stage.noted("evicted"))
         assert self.stage.target("g") == 8 + self._grown() - len(deleted)
         assert all(State(deletion.state) in FINAL_STATES for deletion in status.finished)
-
-    def _boot(self) -> None:
-        """Start until it succeeds, as a process manager does."""
-        while True:
-            try:
-                self.stage.boot()
-            except (ClusterError, CloudError):
-                continue
-            return
 
     def _start(self, request: object) -> None:
         try:

@@ -3,7 +3,7 @@ every step."""
 
 from hypothesis import HealthCheck, settings
 
-from tests.builders.actuator_machine import ActuatorMachine
+from tests.stateful.stage_machines import ActuatorMachine
 
 ActuatorMachine.TestCase.settings = settings(
     max_examples=60, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)

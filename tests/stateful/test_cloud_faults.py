@@ -16,7 +16,9 @@ from typing import Any
 import pytest
 
 from tests.builders.actuator import Crash
-from tests.builders.cloud_faults import (
+from tests.builders.node_group_controllers import ReconcilerStage
+from tests.builders.tiers import ALL_DEATHS, nightly_but
+from tests.stateful.cloud_faults import (
     KINDS,
     READS,
     RPC_READS,
@@ -26,8 +28,6 @@ from tests.builders.cloud_faults import (
     FaultyCloud,
     FaultyProvider,
 )
-from tests.builders.node_group_controllers import ReconcilerStage
-from tests.builders.tiers import ALL_DEATHS, nightly_but
 from trimtab.actuator.cloud.externalgrpc.cloud import ExternalCloud
 from trimtab.actuator.cloud.provider import CloudError, CloudProvider, InstanceState
 from trimtab.actuator.kube.cluster import ClusterError

@@ -9,8 +9,8 @@ from itertools import product
 import pytest
 
 from tests.builders.actuator import Crash
-from tests.builders.returned_machines import Return, ReturningStage
 from tests.builders.tiers import ALL_DEATHS
+from tests.stateful.returned_machines import Return, ReturningStage
 
 RETURNS_S = (0.0, 0.5, 3.0, 6.0, 30.0)
 HOW = [

@@ -4,9 +4,10 @@ from collections import Counter
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.builders.examples import examples
 from tests.builders.kubernetes import Json, node, node_group, pod, replica_set
 from tests.builders.scale_down import NOW_S, Outcome, plan, plan_message
 from tests.builders.scale_down_loops import LOOPS, SETTINGS, STEP_S, ShrinkingCluster
@@ -38,7 +39,7 @@ SAMPLE = ("three nodes a loop", "no time at all")
     "bound", [*SAMPLE, *(pytest.param(one, marks=pytest.mark.nightly) for one in BOUNDS if one not in SAMPLE)]
 )
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=4, deadline=None)
+@examples(20, 2)
 def test_no_node_waits_longer_than_the_queue_before_it(bound: str, seed: int) -> None:
     world = ShrinkingCluster(Random(seed))
     state: plan_pb2.ScaleDownState | None = None

@@ -166,8 +166,8 @@ def node_document(explanation: NodeExplanation) -> dict[str, Any]:
     }
 
 
-def node_lines(explanation: NodeExplanation) -> Iterator[str]:
-    """Yield the explanation as lines of rich text."""
+def node_lines(explanation: NodeExplanation, *, is_replaced: bool = False) -> Iterator[str]:
+    """Yield the explanation as lines of rich text. is_replaced : another decision lets the node go."""
     view, name = explanation.view, explanation.name
     node, pods = view.nodes[name], view.pods_on(name)
     group = f"of node group [cyan]{escape(node.node_group)}[/cyan]" if node.node_group else "of no node group"
@@ -188,7 +188,7 @@ def node_lines(explanation: NodeExplanation) -> Iterator[str]:
     if explanation.unneeded is not None:
         yield from _unneeded_lines(explanation, explanation.unneeded)
     elif explanation.unremovable is not None:
-        yield from _unremovable_lines(explanation, explanation.unremovable)
+        yield from _unremovable_lines(explanation, explanation.unremovable, is_replaced)
     else:
         yield f"The plan does not mention it: {escape(explanation.decision.detail) or 'scale-down was not tried'}."
 
@@ -220,10 +220,13 @@ def _unneeded_lines(explanation: NodeExplanation, node: plan_pb2.UnneededNode) -
             yield f"  {escape(pod)} → [cyan]{escape(destination)}[/cyan]"
 
 
-def _unremovable_lines(explanation: NodeExplanation, node: plan_pb2.UnremovableNode) -> Iterator[str]:
+def _unremovable_lines(
+    explanation: NodeExplanation, node: plan_pb2.UnremovableNode, is_replaced: bool
+) -> Iterator[str]:
     """Yield that the node stays, why, and which pod is in the way."""
     code = _NodeReason.Code.Name(node.reason)
-    yield f"[red]It stays[/red]: {NODE_SENTENCES[node.reason]} [dim]({code})[/dim]."
+    what = "Scale-down keeps it" if is_replaced else "It stays"
+    yield f"[red]{what}[/red]: {NODE_SENTENCES[node.reason]} [dim]({code})[/dim]."
     if node.reason == _NodeReason.NOT_UNDERUTILIZED:
         most = percent(explanation.threshold)
         yield f"Its utilization is {percent(node.utilization)}; candidates have at most {most}."
@@ -245,7 +248,8 @@ def _other_pod_lines(explanation: NodeExplanation) -> Iterator[str]:
     if not others:
         return
     yield ""
-    yield f"Of its other pods, {', '.join(_numbers(others))}:"
+    whose = "Its pods" if len(others) == len(explanation.pods) else "Its other pods"
+    yield f"{whose}: {', '.join(_numbers(others))}."
     for one in others:
         yield f"  {escape(one.key)} {one.state.value}"
 

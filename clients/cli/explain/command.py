@@ -250,7 +250,8 @@ def _print_node(
     fits nowhere else, also why no other node takes the pod.
     """
     request.decisions.extend(default_decisions(request.settings, view.snapshot))
-    if has_price(view, name) and plan_pb2.Decision.REPLACEMENT not in request.decisions:
+    is_asked = plan_pb2.Decision.REPLACEMENT in request.decisions
+    if has_price(view, name) and not is_asked:
         request.decisions.append(plan_pb2.Decision.REPLACEMENT)
     request.explain_nodes.append(name)
     answer = planner.plan(view.snapshot, request)
@@ -261,7 +262,9 @@ def _print_node(
     explanation = explain_node(view, name, answer, request, homeless)
     others = {field: naming(result, name) for field, result in without_renderer(answer).items()}
     found = {field: part for field, part in others.items() if part is not None}
-    replaced = explain_replacement(name, answer.replacement) if answer.HasField("replacement") else None
+    replaced = (
+        explain_replacement(name, answer.replacement, is_asked=is_asked) if answer.HasField("replacement") else None
+    )
     if output is not Format.TABLE:
         names = plan_pb2.PlanResponse.DESCRIPTOR.fields_by_name
         more = {names[field].json_name: as_document(part) for field, part in found.items()}
@@ -270,7 +273,7 @@ def _print_node(
         print_document(node_document(explanation) | more, output)
         return
     console = stdout_console()
-    print_lines(console, node_lines(explanation))
+    print_lines(console, node_lines(explanation, is_replaced=replaced is not None and replaced.leaving is not None))
     if replaced is not None and (replaced.leaving or replaced.kept):
         console.print()
         print_lines(console, replacement_lines(replaced))

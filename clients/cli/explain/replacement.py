@@ -25,11 +25,13 @@ _Limit = reason_pb2.ReplacementLimit
 @dataclass(frozen=True)
 class ReplacedNodeExplanation:
     """The replacement of a node; at most one of `leaving` and `kept` is set, and none for a node that scale-down
-    removes. `name` : of the node; wave : number of the wave in which it leaves, 0 = it does not leave.
+    removes. `name` : of the node; is_asked : whether plans of this cluster replace nodes without being told to; wave :
+    number of the wave in which it leaves, 0 = it does not leave.
     """
 
     name: str
     decision: plan_pb2.ReplacementDecision
+    is_asked: bool
     wave: int
     leaving: plan_pb2.ReplacedNode | None
     kept: plan_pb2.KeptNode | None
@@ -49,12 +51,14 @@ def has_price(view: ClusterView, name: str) -> bool:
     return group is not None and group.HasField("price_per_hour")
 
 
-def explain_replacement(name: str, decision: plan_pb2.ReplacementDecision) -> ReplacedNodeExplanation:
+def explain_replacement(
+    name: str, decision: plan_pb2.ReplacementDecision, *, is_asked: bool
+) -> ReplacedNodeExplanation:
     """Find a node in a decision."""
     found = ((at, one) for at, wave in enumerate(decision.waves, 1) for one in wave.leaving if one.node == name)
     wave, leaving = next(found, (0, None))
     kept = next((one for one in decision.kept if one.node == name), None)
-    return ReplacedNodeExplanation(name, decision, wave, leaving, kept)
+    return ReplacedNodeExplanation(name, decision, is_asked, wave, leaving, kept)
 
 
 def replacement_document(explanation: ReplacedNodeExplanation) -> dict[str, Any]:
@@ -74,7 +78,7 @@ def replacement_lines(explanation: ReplacedNodeExplanation) -> Iterator[str]:
     if explanation.leaving is not None:
         yield from _leaving_lines(explanation, explanation.leaving)
     elif explanation.kept is not None:
-        yield from _kept_lines(explanation.decision, explanation.kept)
+        yield from _kept_lines(explanation, explanation.kept)
 
 
 def _leaving_lines(explanation: ReplacedNodeExplanation, node: plan_pb2.ReplacedNode) -> Iterator[str]:
@@ -82,8 +86,12 @@ def _leaving_lines(explanation: ReplacedNodeExplanation, node: plan_pb2.Replaced
     wave = explanation.decision.waves[explanation.wave - 1]
     number = f"wave {explanation.wave} of {len(explanation.decision.waves)}"
     new = ", ".join(f"{one.name} at {money(one.price_per_hour)}" for one in explanation.comes)
-    how = f"is replaced[/green] by {escape(new)}" if new else "leaves without a new node[/green]"
-    yield f"[green]It {how}, in {number}."
+    if explanation.is_asked:
+        how = f"It is replaced[/green] by {escape(new)}" if new else "It leaves without a new node[/green]"
+    else:
+        would = f"it would be replaced[/green] by {escape(new)}" if new else "it would leave without a new node[/green]"
+        how = f"With `--decision replacement`, {would}"
+    yield f"[green]{how}, in {number}."
     others = len(wave.leaving) - 1
     with_others = f" with {counted(others, 'other node')}" if others else ""
     first = f"{escape(groups_text(wave))} come{'s' * (len(wave.new_nodes) == 1)} first; it" if wave.new_nodes else "It"
@@ -95,10 +103,11 @@ def _leaving_lines(explanation: ReplacedNodeExplanation, node: plan_pb2.Replaced
         yield f"  {counted(count, 'pod')} → [cyan]{escape(to)}[/cyan]"
 
 
-def _kept_lines(decision: plan_pb2.ReplacementDecision, node: plan_pb2.KeptNode) -> Iterator[str]:
+def _kept_lines(explanation: ReplacedNodeExplanation, node: plan_pb2.KeptNode) -> Iterator[str]:
     """Yield the condition that keeps it, and what replacing it alone would save at most without it."""
-    code = _Limit.Code.Name(node.reason)
-    yield f"[yellow]It is not replaced[/yellow]: {escape(why_not_replaced(node))} [dim]({code})[/dim]."
+    decision, code = explanation.decision, _Limit.Code.Name(node.reason)
+    what = "It is not replaced" if explanation.is_asked else "`--decision replacement` would not replace it"
+    yield f"[yellow]{what}[/yellow]: {escape(why_not_replaced(node))} [dim]({code})[/dim]."
     if node.blocking_pod:
         yield f"Pod [cyan]{escape(node.blocking_pod)}[/cyan] is in the way."
     if node.reason == _Limit.NOTHING_CHEAPER or not node.saving_per_hour:

@@ -131,8 +131,9 @@ class _WaveSearch:
         found = self._found(budgets)
         if found is None:
             return False
-        self.problem = found
         added = int(found.counts[TAKEN] - before)
+        # Without a node of this wave, what is left of the budgets is that of the waves before.
+        self.problem = found if added else found._replace(budgets=self.problem.budgets)
         self.waves += [number] * added
         is_left = found.outcome == BLOCKED
         kept = is_left[self._planned]

@@ -44,7 +44,7 @@ def go_or_skip(note: Note) -> str:
     go = shutil.which("go")
     if go is None:
         note("NOT TESTED: the client in Go, because there is no Go here")
-        pytest.skip("NOT TESTED: there is no Go here")
+        pytest.skip("needs Go 1.26 on PATH")
     return go
 
 

@@ -62,21 +62,6 @@ def test_limits_come_from_the_environment_too(tmp_path: Path) -> None:
         assert client.info().max_snapshot_size_bytes == 12345
 
 
-def test_answers_are_the_same_bytes_in_every_process(tmp_path: Path) -> None:
-    answers = []
-    for seed in ("1", "2"):
-        (tmp_path / seed).mkdir()
-        with (
-            running(tmp_path / seed, PYTHONHASHSEED=seed) as (_, address),
-            PlannerClient(address, RetryPolicy(total_s=START_S)) as client,
-        ):
-            client.wait_until_serving(START_S)
-            answer = client.plan(small_cluster(), request())
-            del answer.diagnostics.stages[:]
-            answers.append(answer.SerializeToString(deterministic=True))
-    assert answers[0] == answers[1]
-
-
 @pytest.mark.parametrize(
     ("option", "word"),
     [("--address=nowhere", "host:port"), ("--log-level=loud", "loud"), ("--max-snapshot-bytes=0", "Invalid value")],

@@ -7,7 +7,7 @@ import pytest
 from google.protobuf.message import Message
 
 from tests.benchmarks.tiles import _uids, tiled
-from tests.builders import node, pod, snapshot_of
+from tests.builders.kubernetes import node, pod, snapshot_of
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.clients.simulation.recorded_rounds import _RoundsReader, _rows
 from trimtab.common.objects.pod_spec_exporter import PodSpecExporter

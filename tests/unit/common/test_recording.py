@@ -9,7 +9,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.builders import pod, snapshot_of
+from tests.builders.kubernetes import pod, snapshot_of
 from trimtab.common.recording import MAGIC, Recorded, RecordingError, RecordingReader, RecordingWriter, is_recording
 from trimtab.v1 import recording_pb2 as pb
 from trimtab.v1.plan_pb2 import PlanRequest, PlanResponse, PlanSettings, PlanState, ScaleDownState

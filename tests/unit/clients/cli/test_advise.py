@@ -1,4 +1,4 @@
-"""`trimtab advise`, and the section of `trimtab plan`: on recorded real clusters, as JSON, with a running planner, of
+"""`trimtab advise`, and the section of `trimtab plan`: on recorded real clusters, as JSON, of
 several clusters, with usage, with bad input.
 """
 
@@ -9,9 +9,6 @@ import pytest
 
 from tests.builders import kubernetes as k8s
 from tests.builders.cli import Run, listed
-from tests.builders.planner_process import running
-from trimtab.clients.planner_client import PlannerClient
-from trimtab.common.rpc.client import RetryPolicy
 
 ROOT = Path(__file__).parents[4]
 RECORDINGS = ROOT / "clients/data/recordings"
@@ -171,13 +168,3 @@ def test_unusable_input_is_refused_as_by_plan(trimtab: Run, stored: Path, tmp_pa
     settings.write_text("scaleDown: {utilizationThreshold: 7}\n")
     refused = trimtab("advise", stored, "--settings", settings)
     assert (refused.code, "scaleDown.utilizationThreshold" in refused.err) == (2, True)
-
-
-def test_a_running_planner_gives_the_same_advice_on_a_real_cluster(trimtab: Run, tmp_path: Path) -> None:
-    cluster = RECORDINGS / "openshift-vsphere.json.gz"
-    with running(tmp_path, "--metrics-address=") as (_, address):
-        with PlannerClient(address, RetryPolicy(total_s=240)) as waiting:
-            waiting.wait_until_serving(240)
-        remote = trimtab("advise", cluster, *NOW, "-o", "json", "--planner", address).document()
-    assert remote == trimtab("advise", cluster, *NOW, "-o", "json").document()
-    assert len(remote["advice"]) == 2

@@ -24,7 +24,7 @@ def quick(tmp_path: Path) -> Path:
 
 
 def test_a_plan_has_the_shape_that_must_not_change(trimtab: Run, cluster: Path, quick: Path) -> None:
-    answer = trimtab("plan", cluster, "--settings", quick, "--now", NOW, "-o", "json").document()
+    answer = trimtab("plan", "--no-advice", cluster, "--settings", quick, "--now", NOW, "-o", "json").document()
     decision = answer["scaleDown"]
     assert set(answer) >= {"scaleDown", "state", "diagnostics"}
     assert {"unneeded", "unremovable", "deleteEmpty", "drain", "result", "evaluated", "notEvaluated"} <= set(decision)
@@ -58,15 +58,15 @@ def test_a_decision_that_fails_is_shown_beside_the_others(
 
 
 def test_yaml_says_the_same_as_json(trimtab: Run, cluster: Path) -> None:
-    as_json = trimtab("plan", cluster, "--now", NOW, "-o", "json").document()
-    as_yaml = yaml.safe_load(trimtab("plan", cluster, "--now", NOW, "-o", "yaml").out)
+    as_json = trimtab("plan", "--no-advice", cluster, "--now", NOW, "-o", "json").document()
+    as_yaml = yaml.safe_load(trimtab("plan", "--no-advice", cluster, "--now", NOW, "-o", "yaml").out)
     for answer in (as_json, as_yaml):
         del answer["diagnostics"]
     assert as_yaml == as_json
 
 
 def test_a_table_names_what_goes_and_why_the_rest_stays(trimtab: Run, cluster: Path, quick: Path) -> None:
-    outcome = trimtab("plan", cluster, "--settings", quick)
+    outcome = trimtab("plan", "--no-advice", cluster, "--settings", quick)
     assert (outcome.code, outcome.err) == (0, "")
     for part in (
         "1 of 3 nodes can go",
@@ -78,13 +78,15 @@ def test_a_table_names_what_goes_and_why_the_rest_stays(trimtab: Run, cluster: P
 
 
 def test_timers_continue_from_the_state_of_the_last_answer(trimtab: Run, cluster: Path, tmp_path: Path) -> None:
-    first = trimtab("plan", cluster, "--now", NOW, "-o", "json")
+    first = trimtab("plan", "--no-advice", cluster, "--now", NOW, "-o", "json")
     assert first.document()["scaleDown"]["drain"] == []
     assert first.document()["scaleDown"]["unneeded"][0]["notNowReason"] == "NOT_UNNEEDED_LONG_ENOUGH"
     last = tmp_path / "last.json"
     for written in (first.out, json.dumps(first.document()["state"])):
         last.write_text(written)
-        later = trimtab("plan", cluster, "--now", "2026-03-01T00:10:00Z", "--state", last, "-o", "json").document()
+        later = trimtab(
+            "plan", "--no-advice", cluster, "--now", "2026-03-01T00:10:00Z", "--state", last, "-o", "json"
+        ).document()
         assert later["scaleDown"]["unneeded"][0]["since"] == NOW
         assert later["scaleDown"]["drain"] == ["n1"]
 
@@ -97,7 +99,7 @@ def test_the_order_of_objects_and_files_changes_nothing(trimtab: Run, cluster: P
     packed.write_bytes(gzip.compress(cluster.read_bytes()))
     answers = []
     for files in ((cluster,), (two, one), (packed,)):
-        answer = trimtab("plan", *files, "--now", NOW, "-o", "json").document()
+        answer = trimtab("plan", "--no-advice", *files, "--now", NOW, "-o", "json").document()
         del answer["diagnostics"]
         answers.append(json.dumps(answer))
     assert len(set(answers)) == 1
@@ -106,7 +108,7 @@ def test_the_order_of_objects_and_files_changes_nothing(trimtab: Run, cluster: P
 def test_a_setting_out_of_range_is_refused_by_name(trimtab: Run, cluster: Path, tmp_path: Path) -> None:
     settings = tmp_path / "settings.yaml"
     settings.write_text("scaleDown: {utilizationThreshold: 7}")
-    outcome = trimtab("plan", cluster, "--settings", settings)
+    outcome = trimtab("plan", "--no-advice", cluster, "--settings", settings)
     assert (outcome.code, outcome.out) == (2, "")
     assert "scaleDown.utilizationThreshold: 7.0" in outcome.err
 
@@ -199,9 +201,9 @@ def test_a_node_of_a_later_wave_says_in_which_and_what_it_waits_for(trimtab: Run
     out = trimtab("explain", file, "node/n2", "--settings", quick).out
     assert "goes in a later wave, when disruption budgets allow evictions again (LATER_WAVE)" in out
     assert "It goes in wave 2" in out
-    table = trimtab("plan", file, "--settings", quick).out
+    table = trimtab("plan", "--no-advice", file, "--settings", quick).out
     assert "1 goes in wave 2, when disruption budgets allow evictions again." in table
-    document = trimtab("plan", file, "--settings", quick, "-o", "json").document()
+    document = trimtab("plan", "--no-advice", file, "--settings", quick, "-o", "json").document()
     assert [(one["node"], one["wave"]) for one in document["scaleDown"]["unneeded"]] == [("n1", 1), ("n2", 2)]
     page = page_of(trimtab, tmp_path, file, "--settings", quick)
     assert "can go in wave 2" in page.text + "".join(page.scripts)
@@ -226,7 +228,7 @@ def test_every_node_is_in_exactly_one_list_on_every_recording(trimtab: Run) -> N
     recordings = sorted(Path("clients/data/recordings").glob("*.json.gz"))
     assert len(recordings) == 6
     for recording in recordings:
-        decision = trimtab("plan", recording, "-o", "json").document()["scaleDown"]
+        decision = trimtab("plan", "--no-advice", recording, "-o", "json").document()["scaleDown"]
         named = [one["node"] for one in (*decision["unneeded"], *decision["unremovable"])]
         assert sorted(named) == sorted(node.name for node in read_files([recording]).snapshot.nodes)
         assert all(one["reason"] != "UNSPECIFIED" for one in decision["unremovable"])
@@ -234,6 +236,6 @@ def test_every_node_is_in_exactly_one_list_on_every_recording(trimtab: Run) -> N
 
 @pytest.mark.parametrize("form", ["json", "yaml"])
 def test_the_same_input_at_the_same_moment_gives_the_same_bytes(trimtab: Run, cluster: Path, form: str) -> None:
-    first, second = (trimtab("plan", cluster, "--now", "1800000000", "-o", form) for _ in range(2))
+    first, second = (trimtab("plan", "--no-advice", cluster, "--now", "1800000000", "-o", form) for _ in range(2))
     assert first.code == 0
     assert first.out == second.out

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from google.protobuf import json_format
 
-from tests.builders import node, node_group, snapshot_of
+from tests.builders.kubernetes import node, node_group, snapshot_of
 from trimtab.clients.cli.documents import check_state, read_settings, read_state, settings_notes
 from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.message_fields import checked

@@ -44,19 +44,19 @@ def lines(out: str) -> list[str]:
 
 
 def test_the_first_line_says_how_many_nodes_can_go_and_what_that_saves(trimtab: Run, priced: Path) -> None:
-    first = lines(trimtab("plan", priced, *NOW).out)[0]
+    first = lines(trimtab("plan", "--no-advice", priced, *NOW).out)[0]
     assert "2 of 4 nodes can go (50 %)" in first
     assert "saves 2.50 of 5.00 an hour (50 %), 1,825 a month" in first
 
 
 def test_nodes_that_can_go_are_sorted_by_what_they_save(trimtab: Run, priced: Path) -> None:
-    out = trimtab("plan", priced, *NOW).out
+    out = trimtab("plan", "--no-advice", priced, *NOW).out
     rows = [line for line in lines(out) if "in 10 min" in line and line.startswith(("dear", "cheap"))]
     assert [row.split()[:2] for row in rows] == [["dear-1", "2.00"], ["cheap-1", "0.50"]]
 
 
 def test_a_plan_without_state_says_when_nodes_will_go_and_where_their_pods_go(trimtab: Run, priced: Path) -> None:
-    out = trimtab("plan", priced, *NOW).out
+    out = trimtab("plan", "--no-advice", priced, *NOW).out
     assert "None goes now." in out
     assert "2 go in 10 min, once unneeded for 10 min" in out
     assert "cheap-2 (1)" in out
@@ -64,7 +64,7 @@ def test_a_plan_without_state_says_when_nodes_will_go_and_where_their_pods_go(tr
 
 
 def test_a_blocking_budget_is_named_with_its_numbers(trimtab: Run, priced: Path) -> None:
-    out = trimtab("plan", priced, *NOW).out
+    out = trimtab("plan", "--no-advice", priced, *NOW).out
     assert "budget default/db: no eviction allowed (1 of 1 pods healthy, 1 required)" in out
 
 
@@ -90,18 +90,20 @@ def test_a_budget_that_allows_too_few_evictions_says_how_many(
     group = k8s.node_group("a", min_size=0, max_size=5, selector={"pool": "a"})
     busy = k8s.pod("busy", cpu="3", node="n3", owner=db)
     file = listed(tmp_path, *nodes, db, *pods, busy, *limits, group)
-    assert text in trimtab("plan", file, *NOW, "--settings", settings).out
+    assert text in trimtab("plan", "--no-advice", file, *NOW, "--settings", settings).out
 
 
 def test_codes_are_shown_with_verbose_only(trimtab: Run, priced: Path) -> None:
-    brief, verbose = (trimtab("plan", priced, *NOW, *more).out for more in ((), ("--verbose",)))
+    brief, verbose = (trimtab("plan", "--no-advice", priced, *NOW, *more).out for more in ((), ("--verbose",)))
     for code in ("NOT_UNDERUTILIZED", "NOT_ENOUGH_PDB", "NOT_UNNEEDED_LONG_ENOUGH"):
         assert code not in brief
         assert code in verbose
 
 
 def test_without_prices_the_answer_says_what_is_freed(trimtab: Run, cluster: Path) -> None:
-    (line,) = [line for line in lines(trimtab("plan", cluster, *NOW).out) if "can go" in line and "of 3" in line]
+    (line,) = [
+        line for line in lines(trimtab("plan", "--no-advice", cluster, *NOW).out) if "can go" in line and "of 3" in line
+    ]
     assert "1 of 3 nodes can go (33 %)" in line
     assert "4 cores and 16.0 GiB" in line
 
@@ -122,7 +124,7 @@ def reasons(answer: Any) -> dict[str, str]:
 
 
 def test_input_without_node_groups_is_grouped_by_type_and_zone(trimtab: Run, tmp_path: Path) -> None:
-    outcome = trimtab("plan", unlabelled_groups(tmp_path), *NOW, "-o", "json")
+    outcome = trimtab("plan", "--no-advice", unlabelled_groups(tmp_path), *NOW, "-o", "json")
     assert reasons(outcome.document()) == {"b": "NOT_UNDERUTILIZED", "master": "NOT_AUTOSCALED"}
     assert "grouped by node pool, instance type and zone into 2 groups" in outcome.err
     assert "unlabelled" not in outcome.err
@@ -156,7 +158,9 @@ def test_a_label_that_no_node_has_is_refused_and_a_near_one_named(trimtab: Run, 
     ],
 )
 def test_groups_are_made_by_the_requested_labels(trimtab: Run, tmp_path: Path, labels: str, stay: set[str]) -> None:
-    answer = trimtab("plan", unlabelled_groups(tmp_path), *NOW, "--group-by", labels, "-o", "json").document()
+    answer = trimtab(
+        "plan", "--no-advice", unlabelled_groups(tmp_path), *NOW, "--group-by", labels, "-o", "json"
+    ).document()
     assert set(reasons(answer)) == stay
 
 
@@ -166,14 +170,14 @@ def test_explain_makes_the_same_groups_as_plan(trimtab: Run, tmp_path: Path) -> 
 
 
 def test_groups_by_label_beside_groups_of_the_input_are_refused(trimtab: Run, priced: Path) -> None:
-    outcome = trimtab("plan", priced, "--group-by", TYPE)
+    outcome = trimtab("plan", "--no-advice", priced, "--group-by", TYPE)
     assert outcome.code == 2
     assert "--group-by" in outcome.err
 
 
 @pytest.mark.parametrize("labels", ["", ",", "a,,b"])
 def test_group_by_needs_names_of_labels(trimtab: Run, priced: Path, labels: str) -> None:
-    outcome = trimtab("plan", priced, "--group-by", labels)
+    outcome = trimtab("plan", "--no-advice", priced, "--group-by", labels)
     assert (outcome.code, outcome.out) == (2, "")
 
 
@@ -189,11 +193,11 @@ def test_waiting_orphaned_and_unready_pods_are_mentioned(trimtab: Run, tmp_path:
         k8s.pod("late", node="n2", owner=web),
         k8s.pod("done", phase="Succeeded", owner=web),
     )
-    outcome = trimtab("plan", file, *NOW)
+    outcome = trimtab("plan", "--no-advice", file, *NOW)
     out = outcome.out
     assert "1 pending pod fits on existing nodes." in out
     assert "waiting for a node" not in out, "scale-up has said it"
-    alone = trimtab("plan", file, *NOW, "--decision", "scale-down").out
+    alone = trimtab("plan", "--no-advice", file, *NOW, "--decision", "scale-down").out
     assert "1 pod is waiting for a node (default/waits)" in alone
     assert "1 pod is bound to a node that is not in the input (default/orphan on gone)" in outcome.err
     assert "1 node is not ready (n2), with 1 pod." in out
@@ -213,7 +217,7 @@ def test_every_renderer_is_of_a_decision_that_the_planner_takes() -> None:
 
 
 def test_a_table_says_nothing_that_json_lacks(trimtab: Run, priced: Path) -> None:
-    answer = json.loads(trimtab("plan", priced, *NOW, "-o", "json").out)
+    answer = json.loads(trimtab("plan", "--no-advice", priced, *NOW, "-o", "json").out)
     assert [(one["node"], one["savingPerHour"]) for one in answer["scaleDown"]["unneeded"]] == [
         ("cheap-1", 0.5),
         ("dear-1", 2.0),

@@ -58,8 +58,10 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeApiServer]:
 
 def test_a_live_cluster_and_its_export_have_the_same_plan(trimtab: Run, server: FakeApiServer, tmp_path: Path) -> None:
     config, groups = kubeconfig(tmp_path, here=server.url), listed(tmp_path, group(), name="groups.json")
-    live = trimtab("plan", groups, "--context", "here", "--kubeconfig", config, *SOME, "-o", "json").document()
-    of_files = trimtab("plan", listed(tmp_path, *objects(), group()), *SOME, "-o", "json").document()
+    live = trimtab(
+        "plan", "--no-advice", groups, "--context", "here", "--kubeconfig", config, *SOME, "-o", "json"
+    ).document()
+    of_files = trimtab("plan", "--no-advice", listed(tmp_path, *objects(), group()), *SOME, "-o", "json").document()
     for answer in (live, of_files):
         answer["diagnostics"] = answer["state"] = answer["snapshotVersion"] = None
     assert live == of_files
@@ -77,7 +79,7 @@ def test_every_missing_permission_is_named_by_verb_and_resource(
     trimtab: Run, server: FakeApiServer, tmp_path: Path
 ) -> None:
     server.forbidden |= {("poddisruptionbudgets", "list"), ("nodes", "list"), ("podtemplates", "list")}
-    done = trimtab("plan", "--context", "here", "--kubeconfig", kubeconfig(tmp_path, here=server.url))
+    done = trimtab("plan", "--no-advice", "--context", "here", "--kubeconfig", kubeconfig(tmp_path, here=server.url))
     assert done.code == 1
     rules = yaml.safe_load(done.err.partition("rules:\n")[2])
     assert [(one["resources"], one["verbs"]) for one in rules] == [
@@ -88,14 +90,16 @@ def test_every_missing_permission_is_named_by_verb_and_resource(
 
 def test_kinds_that_the_server_does_not_know_make_no_noise(trimtab: Run, server: FakeApiServer, tmp_path: Path) -> None:
     config, groups = kubeconfig(tmp_path, here=server.url), listed(tmp_path, group(), name="groups.json")
-    done = trimtab("plan", groups, "--kubeconfig", config, *SOME)
+    done = trimtab("plan", "--no-advice", groups, "--kubeconfig", config, *SOME)
     assert (done.code, done.err) == (0, "")
 
 
 def test_kinds_for_slack_alone_may_be_forbidden(trimtab: Run, server: FakeApiServer, tmp_path: Path) -> None:
     path = WATCHED["PodTemplate"].path
     server.fail(path, Fault(status=403, reason="Forbidden"))
-    done = trimtab("plan", listed(tmp_path, group()), "--kubeconfig", kubeconfig(tmp_path, here=server.url), *SOME)
+    done = trimtab(
+        "plan", "--no-advice", listed(tmp_path, group()), "--kubeconfig", kubeconfig(tmp_path, here=server.url), *SOME
+    )
     assert done.code == 0
     assert "PodTemplate objects are left out: this user may not list them" in done.err
 
@@ -104,7 +108,9 @@ def test_a_list_whose_pages_expire_is_read_in_one_piece(trimtab: Run, server: Fa
     path = WATCHED["Pod"].path
     server.fail(path, Fault(status=410, reason="Expired"))
     config = kubeconfig(tmp_path, here=server.url)
-    answer = trimtab("plan", listed(tmp_path, group()), "--kubeconfig", config, *SOME, "-o", "json").document()
+    answer = trimtab(
+        "plan", "--no-advice", listed(tmp_path, group()), "--kubeconfig", config, *SOME, "-o", "json"
+    ).document()
     assert answer["diagnostics"]["podCount"] == 2
     assert [query.get("limit") for _, asked, query in server.requests if asked == path] == ["5000", None]
 
@@ -120,10 +126,12 @@ def test_a_context_that_cannot_be_read_is_named(
     trimtab: Run, server: FakeApiServer, tmp_path: Path, context: str, told: str
 ) -> None:
     config = kubeconfig(tmp_path, here=server.url, closed="http://127.0.0.1:9")
-    done = trimtab("plan", "--context", context, "--kubeconfig", config)
+    done = trimtab("plan", "--no-advice", "--context", context, "--kubeconfig", config)
     assert done.code in (1, 2)
     assert told in done.err
-    both = trimtab("plan", "--context", context, "--context", "here", "--kubeconfig", config, *SOME, "-o", "json")
+    both = trimtab(
+        "plan", "--no-advice", "--context", context, "--context", "here", "--kubeconfig", config, *SOME, "-o", "json"
+    )
     assert both.code == 1
     rows = json.loads(both.out)["clusters"]
     assert [(one["name"], "error" in one) for one in rows] == [("here", False), (context, True)]
@@ -146,7 +154,7 @@ def test_clusters_are_summed_and_sorted_by_what_they_save(trimtab: Run, tmp_path
     sums = answer["total"]
     assert (sums["nodes"], sums["removed"], sums["pricePerHour"], sums["savedPerMonth"]) == (11, 11, 3.25, 3.25 * 730)
     for one, file in (("small", small), ("large", large)):
-        alone = trimtab("plan", file, *SOME, "-o", "json").document()
+        alone = trimtab("plan", "--no-advice", file, *SOME, "-o", "json").document()
         assert next(row for row in answer["clusters"] if row["name"] == one)["plan"] == alone
     out = trimtab(*asked).out
     assert "11 of 11 nodes in 2 clusters can go. That saves 3.25 of 3.25 an hour (100 %), 2,372 a month." in out
@@ -178,7 +186,7 @@ def test_a_cluster_may_have_several_files_and_stand_beside_files_without_a_name(
     nodes = listed(tmp_path, k8s.node("x", labels={"pool": "a"}), name="nodes.json")
     groups = listed(tmp_path, group(), name="g.json")
     parts = ("--cluster", f"third={nodes}", "--cluster", f"third={groups}", "--cluster", f"l={large}")
-    answer = trimtab("plan", small, *parts, *SOME, "-o", "json").document()
+    answer = trimtab("plan", "--no-advice", small, *parts, *SOME, "-o", "json").document()
     assert {one["name"]: one["nodes"] for one in answer["clusters"]} == {"small": 2, "third": 1, "l": 9}
 
 
@@ -190,7 +198,7 @@ def test_a_cluster_may_have_several_files_and_stand_beside_files_without_a_name(
     ],
 )
 def test_clusters_that_cannot_be_told_apart_are_refused(trimtab: Run, options: list[str], told: str) -> None:
-    done = trimtab("plan", *options)
+    done = trimtab("plan", "--no-advice", *options)
     assert done.code == 2
     assert told in done.err
 

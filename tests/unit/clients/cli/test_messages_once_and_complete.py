@@ -40,7 +40,7 @@ def test_an_explained_node_names_every_pod_that_must_not_be_evicted(trimtab: Run
         "  Budget default/db: no eviction allowed (1 of 1 pods healthy, 1 required).\n"
         "  Pod default/keeps keeps data on the node (emptyDir or hostPath) (LOCAL_STORAGE_REQUESTED).\n"
         "\n"
-        "Of its other pods, 1 can be evicted:\n"
+        "Its other pods: 1 can be evicted.\n"
         "  default/web-0 can be evicted\n"
     ), out
     document = trimtab("explain", cluster, "node/n1", *NOW, "-o", "json").document()
@@ -60,7 +60,7 @@ def test_an_explained_node_names_every_pod_that_must_not_be_evicted(trimtab: Run
     ],
 )
 def test_what_is_freed_is_not_rounded_to_whole_cores(trimtab: Run, tmp_path: Path, cpu: str, freed: str) -> None:
-    assert freed in trimtab("plan", listed(tmp_path, k8s.node("n1", cpu=cpu, memory="16Gi")), *NOW).out
+    assert freed in trimtab("plan", "--no-advice", listed(tmp_path, k8s.node("n1", cpu=cpu, memory="16Gi")), *NOW).out
 
 
 def test_a_group_that_this_plan_fills_is_not_one_that_does_not_help(trimtab: Run, tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_a_group_that_this_plan_fills_is_not_one_that_does_not_help(trimtab: Run
     busy = k8s.pod("busy", cpu="4", node="n1", owner=web)
     waiting = [k8s.pod(f"web-{i}", cpu="3", owner=web) for i in range(5)]
     cluster = listed(tmp_path, k8s.node("n1", cpu="4", labels=labels), web, group, busy, *waiting)
-    out = trimtab("plan", cluster, *NOW).out
+    out = trimtab("plan", "--no-advice", cluster, *NOW).out
     assert "no node group has room left (1 of 1: filled by this plan up to the maximum size)" in out
     assert "no node group helps" not in out
     out = trimtab("explain", cluster, "pod/default/web-4", *NOW).out
@@ -84,7 +84,7 @@ def test_a_group_that_this_plan_fills_is_not_one_that_does_not_help(trimtab: Run
         *waiting,
         {**group, "spec": {**group["spec"], "maxSize": 1}},
     )
-    assert "no node group helps (1 of 1: at the maximum size)" in trimtab("plan", full, *NOW).out
+    assert "no node group helps (1 of 1: at the maximum size)" in trimtab("plan", "--no-advice", full, *NOW).out
 
 
 def test_slack_says_why_there_is_more_room_than_requested(trimtab: Run, tmp_path: Path) -> None:
@@ -92,7 +92,9 @@ def test_slack_says_why_there_is_more_room_than_requested(trimtab: Run, tmp_path
     nodes = [k8s.node(f"n{i}", cpu="3", memory="12Gi", labels={"pool": "a"}) for i in range(5)]
     settings = tmp_path / "slack.yaml"
     settings.write_text("slack: {extraCapacityMinRate: 0.11}\n")
-    out = trimtab("plan", listed(tmp_path, *nodes), "--settings", settings, "--decision", "slack", *NOW).out
+    out = trimtab(
+        "plan", "--no-advice", listed(tmp_path, *nodes), "--settings", settings, "--decision", "slack", *NOW
+    ).out
     assert "requested: at least 1.65 cores, 6.6 GiB of memory\n" in out
     assert "kept free: 1.8 cores, 7.2 GiB of memory, as placeholders are whole\n" in out
 
@@ -105,7 +107,7 @@ def test_pods_without_controller_are_one_line_not_one_each(trimtab: Run, tmp_pat
     group = k8s.node_group("a", min_size=0, max_size=12, selector=labels)
     cluster = listed(tmp_path, *nodes, *bare, *waiting, group)
     for more in ((), ("--verbose",)):
-        out = trimtab("plan", cluster, *NOW, *more).out
+        out = trimtab("plan", "--no-advice", cluster, *NOW, *more).out
         assert "12 nodes, 12 pods without known controller (default/bare-00, default/bare-01, …)" in out
         assert (
             "15  15 pods without known controller (default/waits-00, default/waits-01, …)  no node group helps" in out
@@ -127,7 +129,7 @@ def test_settings_of_a_group_that_does_not_exist_are_noted_once(trimtab: Run, tm
     settings.write_text("nodeGroups: {workers: {utilizationThreshold: 0.1}}\n")
     group = k8s.node_group("worker", min_size=0, max_size=5, selector={"pool": "a"})
     cluster = listed(tmp_path, k8s.node("n1", labels={"pool": "a"}), group)
-    done = trimtab("plan", cluster, *NOW, "--settings", settings)
+    done = trimtab("plan", "--no-advice", cluster, *NOW, "--settings", settings)
     assert "nodeGroups.workers: the input has no such node group; did you mean worker?" in done.err
     assert "workers" not in done.out
 
@@ -148,4 +150,4 @@ def test_an_input_without_any_controller_is_noted_once(trimtab: Run, tmp_path: P
         assert said.count("1 pod has a controller, but the snapshot lists no controllers") == 1, command
         assert "counts as not found, because the input has no ReplicaSet" not in said
     some = listed(tmp_path, k8s.node("n1"), k8s.stateful_set("db"), k8s.pod("web-0", node="n1", owner=web))
-    assert "1 pod has a ReplicaSet as controller" in trimtab("plan", some, *NOW).err
+    assert "1 pod has a ReplicaSet as controller" in trimtab("plan", "--no-advice", some, *NOW).err

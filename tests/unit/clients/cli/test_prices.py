@@ -127,7 +127,7 @@ def test_a_plan_over_kubectls_objects_says_what_they_cost(trimtab: Run, tmp_path
 
 
 def test_a_missing_price_file_is_named(trimtab: Run, cluster: Path) -> None:
-    done = trimtab("plan", cluster, "--prices", "nowhere.csv")
+    done = trimtab("plan", "--no-advice", cluster, "--prices", "nowhere.csv")
     assert (done.code, done.err) == (2, "trimtab: nowhere.csv: No such file or directory\n")
 
 
@@ -146,14 +146,14 @@ def test_a_group_wins_over_a_label_and_a_label_over_a_type(trimtab: Run, tmp_pat
     prices = tmp_path / "prices.csv"
     lines = ("m5,,,0.1", ",a,,0.2", ",,pool=b,0.4", ",,node-role.kubernetes.io/control-plane=,0.8")
     prices.write_text("\n".join(("type,group,label,price", *lines)) + "\n")
-    out = trimtab("plan", clusters(tmp_path), "--prices", prices).out
+    out = trimtab("plan", "--no-advice", clusters(tmp_path), "--prices", prices).out
     assert "That saves 0.60 of 1.40 an hour (43 %)" in out
     sources = "Prices: 2 nodes by label in prices.csv, 1 node by group in prices.csv."
     assert sources in out
 
 
 def test_rates_price_nodes_without_another_price_and_are_named(trimtab: Run, tmp_path: Path) -> None:
-    out = trimtab("plan", clusters(tmp_path), "--rates", "cpu=0.03,memory=0.005").out
+    out = trimtab("plan", "--no-advice", clusters(tmp_path), "--rates", "cpu=0.03,memory=0.005").out
     assert "That saves 1.80 of 2.00 an hour (90 %)" in out
     assert "Prices: 2 nodes by NodeGroup, 1 node by rates (0.03 a core and 0.005 a GiB of memory an hour)." in out
 
@@ -179,12 +179,12 @@ def test_rates_are_prices_for_the_planner_but_assumed_ones_are_not(trimtab: Run,
     ],
 )
 def test_rates_that_cannot_be_used_are_refused(trimtab: Run, cluster: Path, rates: str, told: str) -> None:
-    done = trimtab("plan", cluster, "--rates", rates)
+    done = trimtab("plan", "--no-advice", cluster, "--rates", rates)
     assert (done.code, told in done.err) == (2, True)
 
 
 def test_a_negative_rate_is_named_and_the_other_one_counts(trimtab: Run, cluster: Path) -> None:
-    done = trimtab("plan", cluster, "--rates", "cpu=-1,memory=0.004")
+    done = trimtab("plan", "--no-advice", cluster, "--rates", "cpu=-1,memory=0.004")
     assert done.code == 0
     assert "--rates: cpu=-1 is not a price per hour; it is left out" in done.err
     assert "by rates (0.004 a GiB of memory an hour)" in done.out
@@ -228,4 +228,4 @@ def test_the_price_of_new_nodes_is_never_added_to_assumed_ones(trimtab: Run, tmp
     priced["spec"] |= {"template": template, "targetSize": 0}
     waiting = k8s.pod("web-0", cpu="8", owner=web)
     cluster = listed(tmp_path, k8s.node("n1", cpu="2", labels={TYPE: "m5"}), web, waiting, priced)
-    assert "1 pod. That costs 0.50 an hour, 365 a month." in trimtab("plan", cluster).out
+    assert "1 pod. That costs 0.50 an hour, 365 a month." in trimtab("plan", "--no-advice", cluster).out

@@ -84,7 +84,7 @@ def lines(text: str) -> list[str]:
 def test_a_plan_shows_money_waves_plans_from_careful_to_bold_and_what_keeps_nodes(
     trimtab: Run, cluster: Path, options: tuple[Any, ...]
 ) -> None:
-    outcome = trimtab("plan", cluster, *options, "--no-advice")
+    outcome = trimtab("plan", "--no-advice", cluster, *options, "--no-advice")
     assert outcome.code == 0, outcome.err
     assert lines(outcome.out) == lines(TABLE)
 
@@ -92,9 +92,9 @@ def test_a_plan_shows_money_waves_plans_from_careful_to_bold_and_what_keeps_node
 def test_settings_of_replacement_ask_for_it_and_a_decision_does(
     trimtab: Run, cluster: Path, options: tuple[Any, ...]
 ) -> None:
-    by_settings = trimtab("plan", cluster, *options, "-o", "json").document()
+    by_settings = trimtab("plan", "--no-advice", cluster, *options, "-o", "json").document()
     assert {"scaleUp", "scaleDown", "replacement"} <= set(by_settings)
-    alone = trimtab("plan", cluster, *NOW, "--decision", "replacement", "-o", "json").document()
+    alone = trimtab("plan", "--no-advice", cluster, *NOW, "--decision", "replacement", "-o", "json").document()
     assert "scaleDown" not in alone
     decision = alone["replacement"]
     assert decision["result"] == "REPLACEMENT_PLANNED"
@@ -103,19 +103,19 @@ def test_settings_of_replacement_ask_for_it_and_a_decision_does(
 
 
 def test_without_scale_down_the_money_has_no_line_for_it(trimtab: Run, cluster: Path) -> None:
-    out = " ".join(trimtab("plan", cluster, *NOW, "--decision", "replacement").out.split())
+    out = " ".join(trimtab("plan", "--no-advice", cluster, *NOW, "--decision", "replacement").out.split())
     assert "Now 4.60 an hour (3,358 a month); with replacement 1.40 (1,022); no cluster" in out
 
 
 def test_a_plan_without_it_says_how_to_ask_only_where_node_groups_have_different_prices(
     trimtab: Run, cluster: Path, tmp_path: Path
 ) -> None:
-    assert f"Note: {HINT}" in trimtab("plan", cluster, *NOW).out
-    assert HINT not in trimtab("plan", cluster, *NOW, *BOTH).out
+    assert f"Note: {HINT}" in trimtab("plan", "--no-advice", cluster, *NOW).out
+    assert HINT not in trimtab("plan", "--no-advice", cluster, *NOW, *BOTH).out
     one = listed(tmp_path, WEB, *group("a", "4", "16Gi", 0.2, ["x"]), web("p", "x"), name="one.json")
-    assert HINT not in trimtab("plan", one, *NOW).out
+    assert HINT not in trimtab("plan", "--no-advice", one, *NOW).out
     unpriced = [*group("a", "4", "16Gi", None, ["x"]), *group("b", "4", "16Gi", None)]
-    assert HINT not in trimtab("plan", listed(tmp_path, *unpriced, name="none.json"), *NOW).out
+    assert HINT not in trimtab("plan", "--no-advice", listed(tmp_path, *unpriced, name="none.json"), *NOW).out
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_a_plan_without_waves_says_why_in_words(
     path = tmp_path / "settings.yaml"
     path.write_text(settings)
     file = listed(tmp_path, WEB, *objects, web("p", "x", "3"))
-    out = trimtab("plan", file, *NOW, "--settings", path, "--decision", "replacement").out
+    out = trimtab("plan", "--no-advice", file, *NOW, "--settings", path, "--decision", "replacement").out
     assert text in " ".join(out.split())
 
 
@@ -158,14 +158,17 @@ def test_a_node_whose_pods_have_room_on_others_leaves_without_a_new_one(trimtab:
     asked = tmp_path / "asked.yaml"
     asked.write_text("scaleDown: {utilizationThreshold: 0.01}")
     text = " ".join(trimtab("explain", file, "node/l0", *NOW, "--settings", asked).out.split())
-    assert "It leaves without a new node, in wave 1 of 1. It costs 1.00 an hour. It leaves, which saves 1.00" in text
+    assert (
+        "With `--decision replacement`, it would leave without a new node, in wave 1 of 1. It costs 1.00 an hour. It leaves, which saves 1.00"
+        in text
+    )
 
 
 def test_nodes_without_a_price_are_counted(trimtab: Run, tmp_path: Path) -> None:
     groups = [*group("large", "16", "64Gi", 1.0, ["l0"]), *group("small", "4", "16Gi", 0.2)]
     unpriced = group("unknown", "2", "8Gi", None, ["u0"])
     file = listed(tmp_path, WEB, *groups, *unpriced, web("p", "l0"), web("u", "u0"))
-    out = trimtab("plan", file, *NOW, "--decision", "replacement").out
+    out = trimtab("plan", "--no-advice", file, *NOW, "--decision", "replacement").out
     assert "1 node is of no node group with a price: it stays, and is in no sum." in out
 
 
@@ -176,6 +179,7 @@ def test_the_explanation_of_a_node_says_by_what_and_when_it_is_replaced(
     text = " ".join(out.split())
     assert "It is replaced by small#2 at 0.20, small#3 at 0.20, in wave 2 of 2." in text
     assert "It costs 1.00 an hour. 2 of small come first; it leaves with 1 other node, which saves 1.60" in text
+    assert "It stays" not in text
     assert "The wave begins once the pods of wave 1 run again." in text
     assert "2 pods → small#3" in text
     document = trimtab("explain", cluster, "node/l3", *options, "-o", "json").document()["replacement"]

@@ -57,7 +57,7 @@ def text_of(out: str) -> str:
 
 
 def test_a_plan_begins_with_growth_and_what_the_cluster_costs_before_and_after(trimtab: Run, burst: Path) -> None:
-    out = trimtab("plan", burst, *NOW).out
+    out = trimtab("plan", "--no-advice", burst, *NOW).out
     first = out.splitlines()[0]
     assert first.startswith("1 node group grows by 3 nodes for 6 pods. That costs 1.50 an hour (0.50 → 2.00)")
     assert "1,095 a month" in out
@@ -66,7 +66,7 @@ def test_a_plan_begins_with_growth_and_what_the_cluster_costs_before_and_after(t
 
 
 def test_a_row_says_from_how_many_nodes_to_how_many_and_which_expander_chose_why(trimtab: Run, burst: Path) -> None:
-    out = trimtab("plan", burst, *NOW).out
+    out = trimtab("plan", "--no-advice", burst, *NOW).out
     (row,) = [line.split() for line in out.splitlines() if line.startswith("small ")]
     assert row[:8] == ["small", "0", "→", "3", "6", "6", "1.50", "1,095"]
     assert " ".join(row[8:]) == "cheapest plan"
@@ -74,7 +74,7 @@ def test_a_row_says_from_how_many_nodes_to_how_many_and_which_expander_chose_why
 
 
 def test_pods_that_nothing_helps_are_grouped_by_owner_with_one_sentence(trimtab: Run, burst: Path) -> None:
-    out = trimtab("plan", burst, *NOW).out
+    out = trimtab("plan", "--no-advice", burst, *NOW).out
     (row,) = [line for line in out.splitlines() if "ReplicaSet default/big" in line]
     assert row.split()[0] == "2"
     assert "a new node is too small" in row
@@ -104,13 +104,13 @@ def test_no_line_is_wider_than_the_terminal(
 
 def test_where_nothing_waits_the_plan_says_so_only_when_nothing_else_is_asked(trimtab: Run, tmp_path: Path) -> None:
     file = listed(tmp_path, k8s.node("n1"), k8s.node_group("a", nodes=["n1"]))
-    assert "new node" not in trimtab("plan", file, *NOW).out
-    assert "No pod needs a new node." in trimtab("plan", file, *NOW, "--decision", "scale-up").out
+    assert "new node" not in trimtab("plan", "--no-advice", file, *NOW).out
+    assert "No pod needs a new node." in trimtab("plan", "--no-advice", file, *NOW, "--decision", "scale-up").out
 
 
 def test_where_no_group_can_grow_the_headline_says_for_how_many_pods(trimtab: Run, tmp_path: Path) -> None:
     file = listed(tmp_path, k8s.node("n1"), k8s.node_group("a", max_size=1, nodes=["n1"]), k8s.pod("p", cpu="20"))
-    out = trimtab("plan", file, *NOW).out
+    out = trimtab("plan", "--no-advice", file, *NOW).out
     assert out.startswith("No node group can grow for 1 pod.")
     assert "pod default/p" in out
 
@@ -120,7 +120,7 @@ def test_balanced_growth_says_with_whom_it_shares(trimtab: Run, tmp_path: Path) 
     settings.write_text("scaleUp: {balanceSimilarNodeGroups: true}")
     groups = [k8s.node_group(f"g-{zone}", 0, 9, target=0, nodes=[], template=k8s.node("t", zone=zone)) for zone in "ab"]
     file = listed(tmp_path, k8s.node("full", cpu="1"), *groups, *(k8s.pod(f"p{i}", cpu="3") for i in range(4)))
-    out = trimtab("plan", file, *NOW, "--settings", settings).out
+    out = trimtab("plan", "--no-advice", file, *NOW, "--settings", settings).out
     told = " ".join(out.split())
     assert "2 node groups grow by 4 nodes for 4 pods. No price is known; that costs about 0.74 an hour, 537 a" in told
     assert "month (assumed: 0.03 a core and 0.004 a GiB of memory an hour; --prices or --rates gives yours)." in told
@@ -131,13 +131,13 @@ def test_balanced_growth_says_with_whom_it_shares(trimtab: Run, tmp_path: Path) 
 def test_the_cheapest_plan_is_named_as_what_chose(trimtab: Run, burst: Path, tmp_path: Path) -> None:
     settings = tmp_path / "cheapest.yaml"
     settings.write_text("scaleUp: {expanders: [CHEAPEST_PLAN]}")
-    assert "cheapest plan" in trimtab("plan", burst, *NOW, "--settings", settings).out
+    assert "cheapest plan" in trimtab("plan", "--no-advice", burst, *NOW, "--settings", settings).out
 
 
 def test_groups_made_by_label_have_room_to_grow(trimtab: Run, tmp_path: Path) -> None:
     labels = {"node.kubernetes.io/instance-type": "large"}
     file = listed(tmp_path, k8s.node("n1", labels=labels), *(k8s.pod(f"p{i}", cpu="3") for i in range(3)))
-    assert "1 node group grows by 2 nodes for 2 pods." in trimtab("plan", file, *NOW).out
+    assert "1 node group grows by 2 nodes for 2 pods." in trimtab("plan", "--no-advice", file, *NOW).out
 
 
 def explained(trimtab: Run, file: Path, pod: str, *options: object) -> str:
@@ -188,10 +188,10 @@ def test_pods_that_depend_on_those_on_new_nodes_are_reported(trimtab: Run, tmp_p
         k8s.pod("full", cpu="2", node="a1"),
         *(k8s.pod(f"web-{i}", cpu="2", labels={"app": "web"}, spread=[even]) for i in range(4)),
     )
-    plan = trimtab("plan", file, *NOW, "-o", "json").document()["scaleUp"]
+    plan = trimtab("plan", "--no-advice", file, *NOW, "-o", "json").document()["scaleUp"]
     (later,) = plan["afterNewNodes"]
     assert "Of these, 1 pod can be bound only after pods run on the new nodes" in text_of(
-        trimtab("plan", file, *NOW).out
+        trimtab("plan", "--no-advice", file, *NOW).out
     )
     (now,) = plan["onExisting"].keys() - {later}
     after = "It can be bound there only after pods run on the nodes added for others"
@@ -224,10 +224,10 @@ def test_a_cluster_whose_groups_are_all_at_zero_has_a_plan_and_one_without_group
     agent = k8s.daemon_set("agent", template={"cpu": "4"})
     pods = [k8s.pod(f"p{i}", cpu="4") for i in range(3)]
     at_zero = listed(tmp_path, group("small", price=0.5), agent, *pods)
-    out = text_of(trimtab("plan", at_zero, *NOW).out)
+    out = text_of(trimtab("plan", "--no-advice", at_zero, *NOW).out)
     assert "1 node group grows by 3 nodes for 3 pods" in out
     assert "small 0 → 3" in out
-    nothing = trimtab("plan", listed(tmp_path, agent, *pods), *NOW)
+    nothing = trimtab("plan", "--no-advice", listed(tmp_path, agent, *pods), *NOW)
     assert nothing.code != 0
     assert "there is no Node and no NodeGroup in the input; export nodes too" in nothing.err
     assert "there is no Node in the input" in trimtab("fit", listed(tmp_path, group("small"), *pods)).err

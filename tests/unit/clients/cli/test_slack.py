@@ -47,7 +47,7 @@ def directory(tmp_path: Path) -> Path:
 
 def asked(trimtab: Run, directory: Path, *options: str) -> Any:
     files = (directory / "cluster.json", "--settings", directory / "settings.yaml")
-    return trimtab("plan", *files, "--decision", "slack", "--now", "1800000000", *options)
+    return trimtab("plan", "--no-advice", *files, "--decision", "slack", "--now", "1800000000", *options)
 
 
 def objects(trimtab: Run, directory: Path, form: str) -> Sequence[dict[str, Any]]:
@@ -302,7 +302,7 @@ def test_pause_pods_of_a_gang_are_a_pod_group_that_grows_for_an_evicted_one_in_i
         # A pod of another workload took the node of the second one.
         taken = k8s.pod("taker", cpu="4", node="n2")
         in_zones(tmp_path, most, *pause_pods(exported, "n1", ""), taken)
-        outcome = trimtab("plan", tmp_path / "cluster.json", "--decision", "scale-up", "-o", "json")
+        outcome = trimtab("plan", "--no-advice", tmp_path / "cluster.json", "--decision", "scale-up", "-o", "json")
         return outcome.document()["scaleUp"]
 
     (split,) = planned(3)["splits"]

@@ -74,7 +74,9 @@ def written(folder: Path, document: Any) -> Path:
     ],
 )
 def test_usage_is_shown_beside_requests(trimtab: Run, tmp_path: Path, document: Any) -> None:
-    out = trimtab("plan", listed(tmp_path, *objects()), "--usage", written(tmp_path, document), "--now", NOW).out
+    out = trimtab(
+        "plan", "--no-advice", listed(tmp_path, *objects()), "--usage", written(tmp_path, document), "--now", NOW
+    ).out
     assert "Usage: cpu: 50 % requested, 10 % used;" in out
     assert "The plan rests on requests alone." in " ".join(out.split())
     row = next(line for line in out.splitlines() if line.startswith("ReplicaSet default/web"))
@@ -96,7 +98,7 @@ def test_a_page_has_usage_in_a_folded_table(trimtab: Run, tmp_path: Path) -> Non
 
 def test_usage_of_pods_that_do_not_exist_is_named_and_the_rest_counts(trimtab: Run, tmp_path: Path) -> None:
     usage = written(tmp_path, metrics(web_0="150m", ghost_1="1", ghost_2="1"))
-    done = trimtab("plan", listed(tmp_path, *objects()), "--usage", usage, "--now", NOW)
+    done = trimtab("plan", "--no-advice", listed(tmp_path, *objects()), "--usage", usage, "--now", NOW)
     assert done.code == 0
     assert "2 pods not in the cluster left out (default/ghost-1, default/ghost-2)" in done.err
     assert "(1 pod with figures, usage.json)" in " ".join(done.out.split())
@@ -114,7 +116,7 @@ def test_usage_of_pods_that_do_not_exist_is_named_and_the_rest_counts(trimtab: R
 def test_files_without_usage_are_refused(trimtab: Run, tmp_path: Path, text: str, told: str) -> None:
     path = tmp_path / "usage.json"
     path.write_text(text)
-    done = trimtab("plan", listed(tmp_path, *objects()), "--usage", path)
+    done = trimtab("plan", "--no-advice", listed(tmp_path, *objects()), "--usage", path)
     assert (done.code, told in done.err) == (2, True)
 
 
@@ -176,7 +178,7 @@ def test_a_real_prometheus_gives_the_usage_of_the_last_week(trimtab: Run, tmp_pa
     view = ClusterView(build_snapshot(decode_objects(objects())).snapshot)
     with prometheus(tmp_path) as address:
         found = read_usage(address, view).pods
-        out = trimtab("plan", listed(tmp_path, *objects()), "--usage", address, "--now", NOW).out
+        out = trimtab("plan", "--no-advice", listed(tmp_path, *objects()), "--usage", address, "--now", NOW).out
     assert {key: (used.cpu_milli, used.memory_bytes) for key, used in found.items()} == {
         "default/web-0": (250, 67108864),
         "default/web-1": (125, 33554432),

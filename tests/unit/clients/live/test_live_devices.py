@@ -1,7 +1,9 @@
-"""Devices and claims of a watched cluster: the same as from files, change by change; absent kinds make no noise."""
+"""Devices, claims and groups of pods of a watched cluster: the same as from files, change by change; absent kinds make
+no noise.
+"""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -11,17 +13,18 @@ from structlog.testing import capture_logs
 
 from tests.builders import device_objects as dra
 from tests.builders import kubernetes as k8s
+from tests.builders import pod_group_objects as gangs
 from tests.builders.api_server import FakeApiServer
 from tests.builders.expanded_snapshot import applied, expand
 from tests.builders.live_snapshots import cluster_of, put, until
 from tests.builders.waiting import LIMIT_S
-from tests.builders.watched_objects import filled, from_files, raw, whole
+<from tests.builders.watched_objects import filled, from_files, kind_of, raw, whole
 from tests.unit.common.objects.reading import column, names
-from trimtab.common.deltas import Application
 from trimtab.common.kubernetes.registry import BY_KIND
+from trimtab.common.deltas import Application
 from trimtab.common.watched.snapshot_maker import SnapshotMaker
-from trimtab.common.watched.watched_objects import DEVICES, WatchedObjects
-from trimtab.v1 import snapshot_pb2 as pb
+from trimtab.common.watched.watched_objects import DEVICES
+>from trimtab.v1 import snapshot_pb2 as pb
 
 Json = dict[str, Any]
 GPU = "example.com/gpu"
@@ -47,8 +50,8 @@ def pods(chance: random.Random) -> list[Json]:
     ]
 
 
-def versions(chance: random.Random) -> list[Json]:
-    """Return one version of each object of a small cluster."""
+def with_devices(chance: random.Random) -> list[Json]:
+    """Return one version of each object of a small cluster with devices."""
     wanted = chance.choice([dra.claim_spec(), dra.claim_spec(dra.request("main", "gpu", count=2))])
     given = chance.choice([[], ["n1/gpu-0"]])
     going = chance.choice([{}, {"deletionTimestamp": "2026-01-01T00:00:00Z"}])
@@ -68,49 +71,71 @@ def versions(chance: random.Random) -> list[Json]:
     ]
 
 
-def key_of(one: Json) -> tuple[str, str]:
-    return one["kind"], one["metadata"]["name"]
+def with_groups(chance: random.Random) -> list[Json]:
+    """Return one version of each object of a small cluster with groups of pods of all kinds."""
+    job = k8s.job("train-job", chance.randrange(1, 4))
+    job["spec"]["template"] = {"spec": {"containers": [{"name": "c"}], "priorityClassName": "high"}}
+    phase = chance.choice([None, "Succeeded"])
+    asking = gangs.pod_group("asking", workload="train")
+    asking["metadata"]["annotations"] = chance.choice([{}, {"trimtab.dev/slack": "2"}])
+    high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}}
+    return [
+        k8s.node("n1"),
+        job,
+        high | {"value": chance.randrange(3)},
+        gangs.pod_group(least=chance.choice([None, 0, 2]), workload=chance.choice(["", "train"])),
+        gangs.pod_group("second", workload="train"),
+        asking,
+        gangs.workload(least=chance.randrange(1, 4), job=chance.choice(["", "train-job"])),
+        gangs.workload("old", least=chance.randrange(0, 3), version=gangs.V1ALPHA1, job="train-job"),
+        gangs.volcano_group(least=chance.choice([None, 1, 3])),
+        gangs.member("a", chance.choice(["team", "second", "gone"])),
+        gangs.workload_member("b", "old", replica=chance.choice(["", "0"])),
+        gangs.volcano_member("c", node="n1", phase=phase),
+        gangs.volcano_member("d"),
+        gangs.kueue_member("e", total=chance.choice(["2", "3"])),
+        gangs.kueue_member("f", node="n1", phase=phase),
+        k8s.pod("g"),
+    ]
 
 
-def test_watched_objects_give_the_bytes_that_files_give() -> None:
-    objects = versions(random.Random(3))
-    assert whole(filled(objects)) == from_files(objects)
+Versions = Callable[[random.Random], list[Json]]
+CLUSTERS = pytest.mark.parametrize("versions", [with_devices, with_groups])
 
 
+@CLUSTERS
+def test_watched_objects_give_the_bytes_that_files_give(versions: Versions) -> None:
+    for seed in range(5):
+        objects = versions(random.Random(seed))
+        assert whole(filled(objects)) == from_files(objects)
+
+
+@CLUSTERS
 @given(seed=st.integers(0, 2**32), refused=st.booleans())
-def test_a_base_and_its_deltas_are_the_whole(seed: int, *, refused: bool) -> None:
+def test_a_base_and_its_deltas_are_the_whole(versions: Versions, seed: int, *, refused: bool) -> None:
     chance = random.Random(seed)
     store = filled(chance.sample(versions(chance), 10))
     maker = SnapshotMaker(store)
     first = maker.next_update([], None).snapshot
     assert first is not None
     tables, application = expand(first), Application(first)
-    for step in range(6):
+    for step in range(7):
         for one in chance.sample(versions(chance), 2):
             if chance.random() < 0.4:
-                store.drop(one["kind"], raw(one))
+                store.drop(kind_of(one), raw(one))
             else:
-                store.put(one["kind"], [raw(one)])
+                store.put(kind_of(one), [raw(one)])
         delta = maker.next_update([], None).delta
         assert delta is not None
-        if refused and chance.random() < 0.5:
+        if refused and chance.random() < 0.5 and step < 6:
             maker.requeue()
             continue
         tables = applied(tables, delta)
         application.add(delta)
-        check(store, tables, application.result(), step)
-    last = maker.next_update([], None).delta
-    assert last is not None
-    application.add(last)
-    check(store, applied(tables, last), application.result(), -1)
-
-
-def check(store: WatchedObjects, tables: Any, result: pb.ClusterSnapshot, step: int) -> None:
-    """Check rows and devices against a whole snapshot that was made separately."""
-    fresh = pb.ClusterSnapshot.FromString(whole(store))
-    assert tables == expand(fresh), step
-    assert result.devices == fresh.devices, step
-    assert claims(result) == claims(fresh), step
+        result, fresh = application.result(), pb.ClusterSnapshot.FromString(whole(store))
+        assert tables == expand(fresh) == expand(result), step
+        assert result.devices == fresh.devices, step
+        assert claims(result) == claims(fresh), step
 
 
 def claims(snapshot: pb.ClusterSnapshot) -> dict[str, list[bytes]]:
@@ -120,6 +145,16 @@ def claims(snapshot: pb.ClusterSnapshot) -> dict[str, list[bytes]]:
         name: [one.SerializeToString(deterministic=True) for one in (*spec.claims, *spec.extended_device_requests)]
         for name, spec in zip(names(snapshot), specs, strict=True)
     }
+
+
+def test_a_pod_of_a_group_of_kubernetes_does_not_change_the_group() -> None:
+    store = filled([gangs.pod_group()])
+    maker = SnapshotMaker(store)
+    maker.next_update([], None)
+    store.put("Pod", [raw(gangs.member("a"))])
+    delta = maker.next_update([], None).delta
+    assert delta is not None
+    assert (delta.changed.pods.count, list(delta.changed.pod_groups)) == (1, [])
 
 
 def test_an_allocation_is_a_change_of_devices_and_of_no_pod() -> None:
@@ -149,7 +184,7 @@ def test_a_heartbeat_of_a_driver_is_not_sent() -> None:
 
 
 def test_a_whole_snapshot_has_the_devices_that_were_sent_before() -> None:
-    store = filled(versions(random.Random(3)))
+    store = filled(with_devices(random.Random(3)))
     maker = SnapshotMaker(store)
     first = maker.next_update([], None).snapshot
     assert first is not None

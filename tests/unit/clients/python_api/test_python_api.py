@@ -13,11 +13,9 @@ import pytest
 import trimtab as api
 from tests.builders import kubernetes as k8s
 from tests.builders.cli import Run, listed, runner
-from tests.builders.planner_process import running
+from tests.builders.planner_service import make_shell
 from tests.builders.replacement import WEB, group, web
-from trimtab.clients.planner_client import PlannerClient
 from trimtab.common.objects import read_files
-from trimtab.common.rpc.client import RetryPolicy
 
 NOW = "2026-03-01T00:00:00Z"
 QUICK = {"scaleDown": {"unneededTime": "0s"}}
@@ -126,6 +124,14 @@ def test_unusable_input_is_an_input_error_that_names_the_place(
         api.plan(priced, **options)  # type: ignore[arg-type]
 
 
+def test_files_may_come_as_a_list_and_what_is_no_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "nodes").mkdir()
+    nodes, pods = listed(tmp_path / "nodes", k8s.node("n1")), listed(tmp_path, k8s.pod("p", node="n1"))
+    assert api.plan([nodes, str(pods)], now=NOW).as_dict() == api.plan(nodes, pods, now=NOW).as_dict()
+    with pytest.raises(api.InputError, match="a list of files or a snapshot is expected, not dict"):
+        api.plan({"kind": "List"})  # type: ignore[arg-type]
+
+
 def test_a_file_that_does_not_exist_is_an_input_error() -> None:
     with pytest.raises(api.InputError, match="there is no such file"):
         api.plan("nowhere.json")
@@ -136,14 +142,12 @@ def test_a_planner_that_does_not_answer_is_a_planner_error(priced: Path) -> None
         api.plan(priced, planner="127.0.0.1:9")
 
 
-def test_a_running_planner_gives_the_same_plan_and_advice(priced: Path, tmp_path: Path) -> None:
-    with running(tmp_path, "--metrics-address=") as (_, address):
-        with PlannerClient(address, RetryPolicy(total_s=240)) as waiting:
-            waiting.wait_until_serving(240)
-        with api.client(address) as planner:
+def test_a_running_planner_gives_the_same_plan_and_advice(priced: Path) -> None:
+    with make_shell() as shell:
+        with api.client(shell.address) as planner:
             assert planner.plan(priced, now=NOW).as_dict() == api.plan(priced, now=NOW).as_dict()
             assert planner.advise(priced, now=NOW) == api.advise(priced, now=NOW)
-        assert api.plan(priced, now=NOW, planner=address).as_dict() == api.plan(priced, now=NOW).as_dict()
+        assert api.plan(priced, now=NOW, planner=shell.address).as_dict() == api.plan(priced, now=NOW).as_dict()
 
 
 def test_the_simulator_is_the_one_of_the_package_of_simulations() -> None:
@@ -154,7 +158,7 @@ def test_the_simulator_is_the_one_of_the_package_of_simulations() -> None:
 
 @pytest.mark.nightly
 def test_a_script_with_these_names_passes_mypy_strict(tmp_path: Path) -> None:
-    pytest.importorskip("mypy")
+    pytest.importorskip("mypy", reason="needs mypy: pip install -e '.[dev]'")
     script = tmp_path / "script.py"
     script.write_text(
         "import trimtab\n\n"

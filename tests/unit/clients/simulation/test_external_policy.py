@@ -96,10 +96,6 @@ def test_a_question_has_the_cluster_and_is_not_asked_twice_in_a_row(tmp_path: Pa
         assert one["items"] != other["items"]
 
 
-def test_the_same_simulation_with_a_program_gives_the_same_result(tmp_path: Path) -> None:
-    assert ran(scenario(written(tmp_path))) == ran(scenario(written(tmp_path)))
-
-
 FAULTS = {
     "ends": ("", "the program has ended with exit code 0 instead of answering"),
     "fails": ("raise SystemExit(3)", "the program has ended with exit code 3 instead of answering"),

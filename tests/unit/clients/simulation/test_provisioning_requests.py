@@ -12,7 +12,7 @@ from trimtab.clients.cli.simulate.table import figures
 from trimtab.clients.simulation import ClusterSimulation
 from trimtab.clients.simulation.cluster.objects import condition, condition_reason
 from trimtab.clients.simulation.objects import CONSUMES
-from trimtab.clients.simulation.result import encoded, result_of
+from trimtab.clients.simulation.result import result_of
 from trimtab.clients.simulation.scenario import Scenario
 from trimtab.clients.simulation.scenario_file import read_scenario
 from trimtab.clients.simulation.scenario_values import ScenarioError
@@ -197,20 +197,6 @@ def test_rounds_without_anything_new_would_have_changed_nothing_for_requests() -
     assert min(skipping["summary"][name] for name in ("requestsProvisioned", "requestsFailed")) > 0
     assert skipping["summary"].pop("rounds") < every["summary"].pop("rounds")
     assert skipping == every
-
-
-@pytest.mark.ci
-def test_the_same_seed_gives_the_same_bytes_and_another_one_does_not() -> None:
-    first, second, other = (
-        encoded(result_of(one, "x"))
-        for one in (
-            ran(),
-            ClusterSimulation(scenario(duration="3h", batches=[BATCH])).run(),
-            ClusterSimulation(scenario(duration="3h", batches=[BATCH], seed=2)).run(),
-        )
-    )
-    assert first == second
-    assert first != other
 
 
 def test_the_table_and_the_page_have_the_figures_of_requests_only_if_there_are_any() -> None:

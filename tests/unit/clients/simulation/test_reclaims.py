@@ -6,7 +6,6 @@ import pytest
 from pydantic import ValidationError
 
 from trimtab.clients.simulation import ClusterSimulation
-from trimtab.clients.simulation.result import encoded, result_of
 from trimtab.clients.simulation.scenario import Scenario
 
 Json = dict[str, Any]
@@ -38,7 +37,7 @@ def test_only_machines_of_the_named_groups_go() -> None:
 
 
 def test_only_nodes_with_the_labels_go() -> None:
-    simulation = ClusterSimulation(scenario({"labels": {"lifecycle": "spot"}, "meanTime": "30m"})).run()
+    simulation = ClusterSimulation(scenario({"labels": {"lifecycle": "spot"}, "meanTime": "10m"})).run_for("20m")
     assert {one["group"] for one in simulation.reclaims.entries} == {"spot"}
 
 
@@ -99,21 +98,12 @@ def test_the_size_of_a_group_follows_its_machines_otherwise() -> None:
 
 
 def test_the_rate_is_kept_on_average() -> None:
-    groups = [{"name": "spot", "size": 400, "minSize": 400, "maxSize": 400}]
+    groups = [{"name": "spot", "size": 200, "minSize": 200, "maxSize": 200}]
     reclaim = {"perHour": 0.5, "notice": 0}
     document = {"nodeGroups": groups, "reclaims": [reclaim], "duration": "1h", "decisions": ["scale-down"]}
     simulation = ClusterSimulation(Scenario.model_validate(document)).run()
-    # Of 400 machines, 400 * (1 - exp(-0.5)) = 157 go within an hour, give or take three deviations of 9.8.
-    assert abs(simulation.summary()["reclaims"] - 157) <= 30
-
-
-def test_reclaims_are_the_same_for_the_same_seed_and_others_for_another_one() -> None:
-    given = scenario({"nodeGroups": ["spot"], "meanTime": "40m"}, duration="1h")
-    first, second, other = (
-        encoded(result_of(ClusterSimulation(given, seed=seed).run(), "defaults")) for seed in (5, 5, 6)
-    )
-    assert first == second
-    assert first != other
+    # Of 200 machines, 200 * (1 - exp(-0.5)) = 79 go within an hour, give or take three deviations of 6.9.
+    assert abs(simulation.summary()["reclaims"] - 79) <= 21
 
 
 BAD = {

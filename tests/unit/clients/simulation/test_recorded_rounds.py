@@ -12,15 +12,12 @@ from tests.builders import kubernetes as k8s
 from trimtab.clients.in_process_planner import InProcessLink
 from trimtab.clients.simulation.recorded import OwnerSize, RecordedCluster
 from trimtab.clients.simulation.recorded_rounds import read_rounds
-from trimtab.clients.simulation.result import encoded
 from trimtab.clients.simulation.scenario import Scenario
 from trimtab.clients.simulation.scenario_file import read_input
 from trimtab.clients.simulation.scenario_values import ScenarioError
 from trimtab.clients.simulation.simulation import ClusterSimulation, SimulationRunOptions
-from trimtab.clients.simulation.sweep import Run, simulate
 from trimtab.common.deltas import Interner, difference
 from trimtab.common.objects import build_snapshot, decode_objects
-from trimtab.common.recording import RecordingWriter
 from trimtab.v1 import plan_pb2, planner_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 
@@ -223,12 +220,6 @@ def test_a_simulation_of_rounds_begins_where_they_began(tmp_path: Path) -> None:
     assert simulation.summary()["podsScheduled"] == 2
     assert simulation.summary()["podsPendingAtEnd"] == 0
     assert simulation.summary()["money"] > 0
-
-
-def test_the_same_rounds_give_the_same_bytes_again(tmp_path: Path) -> None:
-    scenario, trace = read_input(recorded(tmp_path / "r.trimtab", rounds()))
-    run = Run(scenario, trace, "defaults", plan_pb2.PlanSettings().SerializeToString())
-    assert encoded(simulate(run)) == encoded(simulate(run))
 
 
 def test_a_scenario_names_rounds_and_says_more(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Simulations do what a cluster with an autoscaler does, in virtual time, and the same each time."""
 
+from functools import cache
 from typing import Any
 
 import pytest
@@ -101,27 +102,27 @@ def test_an_evicted_pod_of_a_job_begins_its_lifetime_again() -> None:
     assert simulation.pod_count() == 0
 
 
-@pytest.mark.ci
 def test_the_same_seed_gives_the_same_bytes_and_another_one_others() -> None:
+    drawn = small(reclaims=[{"nodeGroups": ["a"], "meanTime": "20m"}], duration="40m")
     first, second, other = (
-        encoded(result_of(ClusterSimulation(small(), seed=seed).run(), "defaults")) for seed in (5, 5, 6)
+        encoded(result_of(ClusterSimulation(drawn, seed=seed).run(), "defaults")) for seed in (5, 5, 6)
     )
     assert first == second
     assert first != other
 
 
-def in_use(web_milli: int, threshold: float = 0.5, duration: str = "1h") -> tuple[Scenario, plan_pb2.PlanSettings]:
+def in_use(web_milli: int, threshold: float = 0.5) -> tuple[Scenario, plan_pb2.PlanSettings]:
     """Four nodes that a service uses evenly, three of its pods on each, and jobs that come and go between them."""
     groups = [{"name": "general", "size": 4, "maxSize": 6, "cpu": "4", "memory": "16Gi", "price": 0.2}]
     web = {"name": "web", "replicas": 12, "pod": {"cpu": f"{web_milli}m"}, "budget": {"maxUnavailable": 1}}
     etl = {"name": "etl", "perHour": 30, "pods": 2, "lifetime": "7m", "pod": {"cpu": "300m", "start": "12s"}}
-    document = {"seed": 3, "duration": duration, "nodeGroups": groups, "workloads": [web], "batches": [etl]}
+    document = {"seed": 3, "duration": "1h", "nodeGroups": groups, "workloads": [web], "batches": [etl]}
     settings = plan_pb2.PlanSettings()
     settings.scale_down.utilization_threshold = threshold
     return Scenario.model_validate(document), settings
 
 
-def packed(*, free: int = 0, db: int = 0, duration: str = "1h") -> tuple[Scenario, plan_pb2.PlanSettings]:
+def packed(*, free: int = 0, db: int = 0) -> tuple[Scenario, plan_pb2.PlanSettings]:
     """Three nodes in use, where jobs come and go; others that are free, or have a database each that uses them little
     and fits nowhere else. No node is unneeded for long enough to go.
     """
@@ -132,7 +133,7 @@ def packed(*, free: int = 0, db: int = 0, duration: str = "1h") -> tuple[Scenari
     if db:
         workloads.append({"name": "db", "replicas": db, "pod": {"cpu": "5"}})
     etl = {"name": "etl", "perHour": 30, "pods": 2, "lifetime": "3m", "pod": {"cpu": "100m", "start": "12s", **only}}
-    document = {"seed": 4, "duration": duration, "nodeGroups": groups, "workloads": workloads, "batches": [etl]}
+    document = {"seed": 4, "duration": "1h", "nodeGroups": groups, "workloads": workloads, "batches": [etl]}
     settings = plan_pb2.PlanSettings()
     settings.scale_down.unneeded_time.FromSeconds(4 * 3600)
     settings.scale_down.unremovable_node_recheck_timeout.FromSeconds(1800)
@@ -186,15 +187,9 @@ def test_rounds_that_are_left_out_would_have_changed_nothing(
 
 
 def test_pods_that_come_and_go_on_nodes_that_stay_in_use_cause_no_rounds() -> None:
-    long = "2h"
-    chosen = (
-        in_use(800, duration=long),
-        packed(free=2, duration=long),
-        packed(db=1, duration=long),
-        in_use(600, duration=long),
-    )
+    chosen = (in_use(800), packed(free=2), packed(db=1), in_use(600))
     *full, near = (ClusterSimulation(one, settings=settings).run() for one, settings in chosen)
-    assert all(one.summary()["podsScheduled"] > 100 for one in full)
+    assert all(one.summary()["podsScheduled"] > 50 for one in full)
     assert [one for one in full if one.round_count >= near.round_count / 2] == []
 
 
@@ -212,7 +207,9 @@ def test_pods_that_become_ready_cause_a_round_only_where_a_budget_counts_them() 
     assert (rounds(), rounds(budget={"min_available": 3})) == (0, 1)
 
 
-def test_growth_is_not_requested_where_nothing_waits() -> None:
+@cache
+def watched() -> tuple[ClusterSimulation, list[tuple[bool, bool]]]:
+    """Return the end of a simulation, and of each round whether it asked for growth and whether a pod waited."""
     asked: list[tuple[bool, bool]] = []
 
     class Watching(InProcessLink):
@@ -221,7 +218,11 @@ def test_growth_is_not_requested_where_nothing_waits() -> None:
             return super().send(request, payload)
 
     simulation = ClusterSimulation(small(), options=SimulationRunOptions(link=Watching()))
-    simulation.run()
+    return simulation.run(), asked
+
+
+def test_growth_is_not_requested_where_nothing_waits() -> None:
+    _, asked = watched()
     assert all(is_asked for is_asked, waits in asked if waits)
     assert 0.2 < sum(is_asked for is_asked, _ in asked) / len(asked) < 0.9
 
@@ -271,7 +272,7 @@ def test_drains_are_reported_from_taint_to_end_with_delays_by_budgets() -> None:
 
 
 def test_maps_show_what_is_on_each_node_before_and_after() -> None:
-    result = result_of(ClusterSimulation(small()).run(), "defaults")
+    result = result_of(watched()[0], "defaults")
     before, after = result["packing"]
     assert before["time"] < after["time"]
     assert len(after["nodes"]) == result["summary"]["nodesAtEnd"]
@@ -284,8 +285,7 @@ def test_a_simulation_writes_nothing_to_stdout(capsys: pytest.CaptureFixture[str
     configured = structlog.get_config() if structlog.is_configured() else None
     structlog.reset_defaults()
     try:
-        simulation = ClusterSimulation(small())
-        simulation.run()
+        simulation = ClusterSimulation(small()).run_for("10m")
     finally:
         structlog.reset_defaults()
         if configured is not None:
@@ -296,5 +296,5 @@ def test_a_simulation_writes_nothing_to_stdout(capsys: pytest.CaptureFixture[str
 
 def test_a_simulation_leaves_logging_to_a_caller_who_configured_it() -> None:
     with structlog.testing.capture_logs() as logged:
-        ClusterSimulation(small()).run()
+        ClusterSimulation(small()).run_for("10m")
     assert logged

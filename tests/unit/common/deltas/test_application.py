@@ -22,7 +22,7 @@ from trimtab.v1 import snapshot_pb2 as pb
     .flatmap(lambda pair: st.tuples(st.just(pair[0]), st.just(pair[1]), changes(pair[1]))),
     st.integers(0, 99),
 )
-@examples(100, 10)
+@examples(40, 10)
 def test_deltas_lead_where_the_planner_goes(line: tuple[Cluster, Cluster, Cluster], seed: int) -> None:
     base = write(line[0], seed)
     application, snapshot = Application(base), canonicalize(base)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.builders import (
+from tests.builders.kubernetes import (
     csi_node,
     node,
     persistent_volume,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.builders import (
+from tests.builders.kubernetes import (
     csi_node,
     daemon_set,
     deployment,

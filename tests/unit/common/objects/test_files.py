@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.builders import listed, namespace, node, node_group, pod, snapshot_of
+from tests.builders.kubernetes import listed, namespace, node, node_group, pod, snapshot_of
 from tests.builders.messages import write_snapshot
 from tests.unit.common.objects.reading import names, text_column
 from trimtab.common.objects import InvalidInputError, ObjectError, read_files, read_objects

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.builders import csi_node, node, persistent_volume, persistent_volume_claim, pod
+from tests.builders.kubernetes import csi_node, node, persistent_volume, persistent_volume_claim, pod
 from tests.unit.common.objects.reading import build, volumes_of
 from trimtab.common.kubernetes.kinds.nodes import CSINode
 from trimtab.common.kubernetes.kinds.pods import AwsElasticBlockStore, AzureDisk, Cinder, GcePersistentDisk

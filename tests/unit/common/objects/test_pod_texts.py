@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.builders import listed, pod
+from tests.builders.kubernetes import listed, pod
 from trimtab.common.objects import (
     InvalidInputError,
     build_snapshot,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.builders import (
+from tests.builders.kubernetes import (
     anti_affinity,
     daemon_set,
     labelled,

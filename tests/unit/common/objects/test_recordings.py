@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.builders import (
+from tests.builders.kubernetes import (
     anti_affinity,
     labelled,
     listed,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.builders import persistent_volume, persistent_volume_claim, pod, storage_class
+from tests.builders.kubernetes import persistent_volume, persistent_volume_claim, pod, storage_class
 from tests.unit.common.objects.reading import build, notes, volumes_of
 from trimtab.common.objects import ObjectError
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders.forked import Programs
 from tests.builders.waiting import LIMIT_S
 from trimtab.common.rpc.entry import HUGE_PAGES_VARIABLE
 
@@ -43,13 +44,10 @@ print(int(numpy._core.multiarray._get_madvise_hugepage()))
 """
 
 
-@pytest.mark.parametrize("module", COMMANDS.values())
 @pytest.mark.parametrize(("given", "huge"), [({}, 0), ({HUGE_PAGES_VARIABLE: "1"}, 1)], ids=["default", "wanted"])
-def test_a_command_asks_for_huge_pages_only_if_the_user_wants_them(
-    module: str, given: dict[str, str], huge: int
-) -> None:
+def test_a_command_asks_for_huge_pages_only_if_the_user_wants_them(given: dict[str, str], huge: int) -> None:
     environment = {name: value for name, value in os.environ.items() if name != HUGE_PAGES_VARIABLE}
-    call = [sys.executable, "-c", LOADS_NUMPY, module]
+    call = [sys.executable, "-c", LOADS_NUMPY, COMMANDS["trimtab"]]
     done = subprocess.run(
         call, capture_output=True, text=True, timeout=LIMIT_S, check=True, env={**environment, **given}
     )
@@ -65,7 +63,7 @@ def test_an_interrupt_while_the_code_is_loaded_is_reported_in_one_line(program: 
     assert done.returncode == 128 + signal.SIGINT
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, as Linux has it")
 def test_a_full_disk_under_the_output_is_reported_in_one_line() -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
@@ -76,9 +74,8 @@ def test_a_full_disk_under_the_output_is_reported_in_one_line() -> None:
     assert done.returncode == 1
 
 
-def test_a_planner_that_cannot_write_its_address_file_says_so_in_one_line() -> None:
-    call = [sys.executable, "-m", "trimtab.planner", "--address-file=/proc/nowhere/address", "--log-level=error"]
-    done = subprocess.run(call, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+def test_a_planner_that_cannot_write_its_address_file_says_so_in_one_line(forked: Programs) -> None:
+    done = forked("trimtab.planner", "--address-file=/proc/nowhere/address", "--log-level=error")
     assert done.returncode == 2
     assert done.stderr.startswith("trimtab-planner: ")
     assert "/proc/nowhere" in done.stderr

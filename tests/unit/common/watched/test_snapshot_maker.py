@@ -3,7 +3,6 @@
 import random
 from typing import Any
 
-import msgspec
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -297,18 +296,6 @@ def group(name: str, labels: dict[str, str], size: int | None = None) -> NodeGro
     """A node group by labels."""
     built: NodeGroup = decode_objects([k8s.node_group(name, target=size, selector=labels)]).of("NodeGroup")[0]
     return built
-
-
-def test_a_delta_tells_of_a_group_that_has_grown_before_any_node_comes() -> None:
-    store, one = filled(CLUSTER), group("a", {"topology.kubernetes.io/zone": "a"})
-    maker = SnapshotMaker(store)
-    maker.next_update([one], None)
-    assert one.spec is not None
-    grown = msgspec.structs.replace(one, spec=msgspec.structs.replace(one.spec, target_size=3))
-    delta = maker.next_update([grown], None).delta
-    assert delta is not None
-    assert [(row.id, row.target_size) for row in delta.changed.node_groups] == [("a", 3)]
-    assert maker.next_update([grown], None).is_empty
 
 
 def test_a_cluster_without_change_gives_an_empty_delta_and_builds_nothing() -> None:

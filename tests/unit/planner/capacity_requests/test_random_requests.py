@@ -80,8 +80,6 @@ def test_a_request_gets_room_for_all_of_its_pods_or_for_none(seed: int) -> None:
         settings["capacityRequests"] = {"provisionedWhen": "READY"}
     objects = random_objects(random)
     first = plan_requests(*objects, settings=settings)
-    again = plan_requests(*reversed(objects), settings=settings)
-    assert first.decision == again.decision
     every = [Decision.CAPACITY_REQUESTS, Decision.SLACK, Decision.SCALE_UP, Decision.SCALE_DOWN]
     with_others = plan_requests(*objects, settings=settings, decisions=every)
     assert with_others.decision == first.decision

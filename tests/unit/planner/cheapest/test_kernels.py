@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders.examples import examples
-from tests.builders.small_problems import small_problem
 from tests.reference.cheapest.build import Batch, built
 from tests.reference.cheapest.dive import dived
 from tests.reference.cheapest.fill import Market, filled
 from tests.reference.cheapest.generate import Search, added, generated
 from tests.reference.cheapest.improve import improved
 from tests.reference.cheapest.master import Programme
+from tests.unit.planner.cheapest.problems import small_problem
 from trimtab.planner.cheapest.kernels.build import Batches, build
 from trimtab.planner.cheapest.kernels.dive import dive
 from trimtab.planner.cheapest.kernels.fill import (

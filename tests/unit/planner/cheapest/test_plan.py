@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders.examples import examples
-from tests.builders.small_problems import small_problem
 from tests.certificates.cheapest_plan import offences
 from tests.reference.cheapest.fill import Market
+from tests.unit.planner.cheapest.problems import small_problem
 from trimtab.planner.cheapest.plan import cheapest_plan
 from trimtab.planner.cheapest.problem import Plan, Problem, problem, with_node_limit
 

@@ -5,32 +5,23 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from tests.builders.caches import KeptBytes, KeptValues
-from tests.builders.examples import examples
-from tests.builders.random_clusters import changes, clusters
+from tests.builders.caches import KeptValues, look, not_there
 from tests.builders.rows import NodeRow, PodRow
-from tests.builders.snapshots import Cluster, write, write_delta
+from tests.builders.snapshots import Cluster, write
 from trimtab.clients.cluster_generator import ClusterShape, generate, write_list
 from trimtab.common.objects import read_files
-from trimtab.planner.decisions.fit import check_fit
-from trimtab.planner.decisions.plan import plan, plan_in_parts
+from trimtab.planner.decisions.plan import plan
 from trimtab.planner.decisions.simulations import SimulationKey
 from trimtab.planner.drainability.facts import DrainColumnsKey, MembershipKey, NodeUseKey, RatingsKey
 from trimtab.planner.model.values import Owner
 from trimtab.planner.placement.hints import PodDigestsKey, PodsByNodeKey
 from trimtab.planner.round.work import Work
 from trimtab.planner.scale_down.cached_plan import ChangingPodsKey
-from trimtab.planner.scale_down.decision import SCALE_DOWN
 from trimtab.planner.service.version_cache import CachedSnapshot
-from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.simulation.successors import TemplateRequestsKey
-from trimtab.planner.snapshot.caches import SnapshotKey
 from trimtab.planner.snapshot.columns import FLAG_DAEMON, Snapshot, Text
 from trimtab.planner.snapshot.decode import canonicalize
-from trimtab.planner.snapshot.delta import apply_delta
 from trimtab.planner.snapshot.sharing import share
 from trimtab.planner.snapshot.text_columns import take_text
 from trimtab.v1 import plan_pb2
@@ -75,20 +66,6 @@ CHANGING = (
 """Fields that change: those of `SET`, and others in which each row takes the value of the next."""
 
 
-def contents(kept: KeptValues) -> dict[SnapshotKey[Any], Any]:
-    return {key: look(one) for key, one in kept.values.items()}
-
-
-def look(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return (value.dtype.str, value.shape, value.tobytes())
-    if isinstance(value, tuple):
-        return tuple(look(item) for item in value)
-    if isinstance(value, dict) or hasattr(value, "__dict__"):
-        return look(tuple((value if isinstance(value, dict) else vars(value)).items()))
-    return repr(value)
-
-
 def ask(threshold: float, daemons: bool, spread_timeout: bool) -> plan_pb2.PlanRequest:
     request = plan_pb2.PlanRequest(decisions=[plan_pb2.Decision.SCALE_DOWN])
     request.now.seconds = NOW_S
@@ -96,34 +73,6 @@ def ask(threshold: float, daemons: bool, spread_timeout: bool) -> plan_pb2.PlanR
     request.settings.scale_down.ignore_daemonsets_utilization = daemons
     request.settings.simulation.topology_spread_timeout = spread_timeout
     return request
-
-
-@given(
-    clusters(), st.lists(st.tuples(st.sampled_from([0.5, 1.0]), st.booleans(), st.booleans()), min_size=2, max_size=4)
-)
-@examples(100, 10)
-def test_answers_are_the_same_whether_anything_was_kept_or_not(
-    cluster: Cluster, asked: list[tuple[float, bool, bool]]
-) -> None:
-    snapshot = canonicalize(write(cluster))
-    kept, encodings = KeptValues(), KeptBytes()
-    state = None
-    for one in asked:
-        request = ask(*one)
-        afresh = plan(snapshot, request, state, Work())
-        before = contents(kept)
-        again = plan(snapshot, request, state, Work(cache=kept, encodings=encodings))
-        assert again.SerializeToString(deterministic=True) == afresh.SerializeToString(deterministic=True)
-        parsed = plan_pb2.PlanResponse.FromString(plan_in_parts(snapshot, request, state, Work()).encoded())
-        assert parsed == afresh
-        figures = afresh.diagnostics.decisions[0]
-        assert (figures.result, dict(figures.counts)) == SCALE_DOWN.summarize(parsed.scale_down)
-        fits = list(check_fit(snapshot, request, Work(cache=kept)))
-        assert fits == list(check_fit(snapshot, request, Work()))
-        after = contents(kept)
-        assert {key: after[key] for key in before} == before
-        state = afresh.state
-    assert kept.values
 
 
 def moved_up(value: Any) -> Any:
@@ -174,39 +123,7 @@ def test_what_is_kept_after_a_change_of_one_field_is_what_would_be_built(
     again = plan(after, request, state, Work(cache=kept))
     assert again.SerializeToString(deterministic=True) == afresh.SerializeToString(deterministic=True)
     for key, one in fresh.values.items():
-        assert look(content(kept.get(key, after, not_there))) == look(content(one)), key
-
-
-def not_there(snapshot: Snapshot) -> Any:
-    """Stand for the computation of a value that is kept."""
-    raise LookupError(snapshot.version)
-
-
-def content(derived: Any) -> Any:
-    """Return derived content; of a simulation, the arguments of kernels."""
-    return derived.state if isinstance(derived, Simulation) else derived
-
-
-@given(st.data(), clusters())
-@examples(60, 8)
-def test_after_a_delta_every_decision_answers_from_kept_values_as_from_new_ones(
-    data: st.DataObject, cluster: Cluster
-) -> None:
-    request = ask(1.0, daemons=False, spread_timeout=False)
-    request.decisions[:] = plan_pb2.Decision.Code.values()[1:]
-    for strategy in (plan_pb2.PodCostStrategy.ANTI_AFFINITY, plan_pb2.PodCostStrategy.NODE_COST):
-        request.settings.pod_costs.targets.add().strategies.add(strategy=strategy)
-    kept, state = CachedSnapshot(canonicalize(write(cluster))), None
-    for _ in range(3):
-        fresh = KeptValues()
-        again, afresh = (plan(kept.snapshot, request, state, Work(cache=cache)) for cache in (kept, fresh))
-        assert again.SerializeToString(deterministic=True) == afresh.SerializeToString(deterministic=True)
-        assert not any(one.failed for one in afresh.diagnostics.decisions)
-        for key, one in fresh.values.items():
-            assert look(content(kept.get(key, kept.snapshot, not_there))) == look(content(one)), key
-        state, following = again.state, data.draw(changes(cluster))
-        snapshot = apply_delta(kept.snapshot, write_delta(cluster, following), kept)
-        kept, cluster = CachedSnapshot(snapshot, kept), following
+        assert look(kept.get(key, after, not_there)) == look(one), key
 
 
 def test_a_delta_keeps_what_it_does_not_touch() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.builders.devices import (
+from tests.unit.planner.devices.plain_devices import (
     GPU,
     allocator,
     amounts,

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.builders.devices import in_use
 from tests.parity.device_documents import (
     allocated_device,
     device_claim,
@@ -18,6 +17,7 @@ from tests.parity.device_documents import (
 )
 from tests.parity.device_oracle.clusters import FEATURES, Clusters
 from tests.reference.devices.allocation import allocate
+from tests.unit.planner.devices.plain_devices import in_use
 from trimtab.planner.devices.allocator import DeviceAllocator
 from trimtab.planner.devices.model import AllocatedState, DeviceError, DevicesAllocated
 from trimtab.planner.devices.selectors import DeviceSelectors

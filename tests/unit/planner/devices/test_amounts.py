@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.builders.devices import GPU, capacity, device_slice
+from tests.unit.planner.devices.plain_devices import GPU, capacity, device_slice
 from trimtab.planner.devices.capacity import CapacityError, consumed_capacity, fits_capacity
 from trimtab.planner.devices.model import CapacityPolicy, CapacityRange, DeviceFeatures, DeviceTaint
 from trimtab.planner.devices.quantities import NANO, parse_quantity, whole_units

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.builders.devices import in_use
+from tests.unit.planner.devices.plain_devices import in_use
 from trimtab.planner.devices.model import AllocatedDevice, AllocatedState, DeviceId, PoolId
 
 RESULTS = st.builds(

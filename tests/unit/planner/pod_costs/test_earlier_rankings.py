@@ -2,14 +2,10 @@
 
 import zlib
 from collections.abc import Iterator, Mapping
-from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from tests.builders.examples import examples
 from tests.builders.kubernetes import (
     Json,
     anti_affinity,
@@ -106,25 +102,6 @@ def follow(kept: CachedSnapshot, before: Any, after: Any) -> CachedSnapshot:
     return CachedSnapshot(apply_delta(kept.snapshot, delta, kept), kept)
 
 
-PODS = st.dictionaries(
-    st.tuples(st.sampled_from(APPS), st.sampled_from(["0", "00", "b-0", "1", "22"])),
-    st.tuples(st.integers(0, 2), st.integers(0, 3)),
-    max_size=9,
-)
-
-
-@given(st.lists(PODS, min_size=2, max_size=4))
-@examples(60)
-def test_a_chain_of_deltas_answers_as_whole_snapshots_do(steps: list[Any]) -> None:
-    messages = [message(pods) for pods in steps]
-    kept = CachedSnapshot(canonicalize(messages[0]))
-    assert decide(kept) == decide(CachedSnapshot(canonicalize(messages[0])))
-    for before, after in pairwise(messages):
-        kept = follow(kept, before, after)
-        assert decide(kept) == decide(CachedSnapshot(canonicalize(after)))
-        assert decide(kept) == decide(CachedSnapshot(canonicalize(after)))
-
-
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return a list to which ranked groups are added, in order."""
@@ -178,21 +155,6 @@ def test_only_groups_that_a_delta_touches_are_ranked_again(asked: list[str], cha
     assert answer == decide(CachedSnapshot(canonicalize(after)))
 
 
-@pytest.mark.ci
-@given(st.lists(st.tuples(PODS, st.booleans()), min_size=2, max_size=4))
-@examples(60)
-def test_a_chain_of_deltas_follows_the_nodes_that_go_as_whole_snapshots_do(steps: list[Any]) -> None:
-    """Some plans lack the decision on which NODE_DRAIN depends; the same snapshot is also planned with it."""
-    messages = [message(pods, cpu="1") for pods, _ in steps]
-    kept = CachedSnapshot(canonicalize(messages[0]))
-    for number, (_, drains) in enumerate(steps):
-        if number:
-            kept = follow(kept, messages[number - 1], messages[number])
-        for asked_for in (drains, True, not drains):
-            whole = CachedSnapshot(canonicalize(messages[number]))
-            assert decide(kept, DRAINING, asked_for) == decide(whole, DRAINING, asked_for)
-
-
 GOING = {("a", "0"): (0, 1), ("b", "0"): (0, 2), **{("ab", str(i)): (1, i) for i in range(3)}}
 """Two pods on "n0", which goes; three on "n1", which stays."""
 
@@ -216,21 +178,6 @@ def test_groups_on_nodes_that_no_longer_go_are_ranked_again(asked: list[str], ch
     answer = decide(kept, DRAINING, drains=True)
     assert sorted(asked) == ranked
     assert answer == decide(CachedSnapshot(canonicalize(after)), DRAINING, drains=True)
-
-
-WISHES = st.dictionaries(st.sampled_from(APPS), st.integers(0, 3))
-
-
-@given(st.lists(st.tuples(PODS, WISHES), min_size=2, max_size=4))
-@examples(60)
-def test_a_chain_of_deltas_keeps_pods_apart_as_whole_snapshots_do(steps: list[Any]) -> None:
-    messages = [message(pods, affinity=APART, desired=desired) for pods, desired in steps]
-    kept = CachedSnapshot(canonicalize(messages[0]))
-    assert decide(kept, APART_FROM) == decide(CachedSnapshot(canonicalize(messages[0])), APART_FROM)
-    for before, after in pairwise(messages):
-        kept = follow(kept, before, after)
-        for _ in range(2):
-            assert decide(kept, APART_FROM) == decide(CachedSnapshot(canonicalize(after)), APART_FROM)
 
 
 @pytest.mark.parametrize(
@@ -322,43 +269,6 @@ def test_a_custom_strategy_without_that_promise_ranks_every_group_and_knows_the_
     decide(follow(kept, before, after), OWN)
     assert sorted(own.seen) == ["a", "ab", "b"]
     assert own.times == {1_800_000_000}
-
-
-SEEN = st.fixed_dictionaries({"ready": st.booleans(), "label": st.sampled_from("xy"), "number": st.sampled_from("12n")})
-
-
-@given(st.lists(st.dictionaries(st.sampled_from("012"), SEEN, min_size=1), min_size=2, max_size=4))
-@examples(60)
-def test_a_custom_strategy_never_misses_a_change_of_what_it_sees(steps: list[Any]) -> None:
-    def written(pods: Any) -> snapshot_pb2.ClusterSnapshot:
-        rows = [
-            pod(
-                f"a-{name}",
-                node="n0",
-                owner=OWNERS["a"],
-                created=at(1),
-                labels={"app": "a", "x": one["label"]},
-                annotations={f"example.com/{'other' if one['number'] == '2' else 'number'}": one["number"]},
-                ready=one["ready"],
-            )
-            for name, one in pods.items()
-        ]
-        built: snapshot_pb2.ClusterSnapshot = snapshot_of(
-            [OWNERS["a"], *NODES, *rows], numbers=[NUMBER, "example.com/other"]
-        )
-        return built
-
-    asked_for = pb.PlanSettings()
-    asked_for.pod_costs.targets.add().strategies.append(term(S.CUSTOM, name="own"))
-    strategy = Own()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(custom, "installed", lambda _: strategy)
-        messages = [written(pods) for pods in steps]
-        kept = CachedSnapshot(canonicalize(messages[0]))
-        decide(kept, asked_for)
-        for before, after in pairwise(messages):
-            kept = follow(kept, before, after)
-            assert decide(kept, asked_for) == decide(CachedSnapshot(canonicalize(after)), asked_for)
 
 
 def turn_of(answer: pb.PodCostsDecision) -> dict[str, str]:

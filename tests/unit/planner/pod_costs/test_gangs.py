@@ -1,7 +1,6 @@
 """Pods that a running gang needs go after all others, and gang by gang."""
 
 from collections.abc import Sequence
-from itertools import pairwise
 from random import Random
 
 import pytest
@@ -14,12 +13,10 @@ from tests.builders.kubernetes import Json, node, pod, replica_set
 from tests.builders.pod_costs import S, at, costs, groups, target, term
 from tests.certificates.gangs import torn_by_costs
 from tests.reference.pod_costs import gangs as naive
-from trimtab.common.deltas import Interner, difference
 from trimtab.planner.decisions.plan import plan
 from trimtab.planner.round.work import Work
 from trimtab.planner.service.version_cache import CachedSnapshot
 from trimtab.planner.snapshot.decode import canonicalize
-from trimtab.planner.snapshot.delta import apply_delta
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1 import snapshot_pb2
 
@@ -151,22 +148,6 @@ def test_costs_are_those_of_the_naive_twin(
     assert {name: cost for group in found.groups for name, cost in costs(group).items()} == naive.costs(
         pods, running, surplus
     )
-
-
-@given(st.lists(st.tuples(ROWS, GANGS, WISHES), min_size=2, max_size=4))
-@examples(40)
-def test_a_chain_of_deltas_answers_as_whole_snapshots_do(
-    steps: list[tuple[list[tuple[str, str, int, bool]], dict[str, tuple[int, bool]], dict[str, int]]],
-) -> None:
-    messages = [cluster(*step) for step in steps]
-    kept = CachedSnapshot(canonicalize(messages[0]))
-    assert decide_kept(kept, messages[0], OLDEST).pod_costs == decide(messages[0], OLDEST).pod_costs
-    for before, after in pairwise(messages):
-        interner = Interner()
-        delta = difference(interner.intern(before), interner.intern(after), interner)
-        assert delta is not None
-        kept = CachedSnapshot(apply_delta(kept.snapshot, delta, kept), kept)
-        assert decide_kept(kept, after, OLDEST).pod_costs == decide(after, OLDEST).pod_costs
 
 
 @given(st.integers(0, 2**48))

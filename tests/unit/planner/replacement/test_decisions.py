@@ -301,3 +301,9 @@ def test_pods_of_other_owners_go_to_new_nodes_too() -> None:
     found = plan([WEB, other, *group("large", *LARGE, ["l0"]), *group("small", *SMALL)],
                  [web("a", "l0"), pod("b", "1", "1Gi", node="l0", owner=other)])  # fmt: skip
     assert found.waves == [(["l0"], ["small"])]
+
+
+def test_pods_of_a_node_that_is_gone_do_not_stop_the_decision_where_one_node_is_left() -> None:
+    large = [*group("large", *LARGE, ["l0"]), *group("small", *SMALL)]
+    found = plan([WEB, *large, web("a", "l0")], [web("b", "gone")])
+    assert found.waves == [(["l0"], ["small"])]

@@ -21,7 +21,7 @@ print(basis(canonicalize(snapshot_pb2.ClusterSnapshot()), resolve_scale_down(set
 
 def test_sets_in_settings_give_the_same_basis_whatever_the_hash_seed() -> None:
     found = set()
-    for seed in ("1", "2", "3"):
+    for seed in ("1", "2"):
         environment = {**os.environ, "PYTHONHASHSEED": seed}
         call = [sys.executable, "-c", PRINTED]
         done = subprocess.run(call, capture_output=True, text=True, timeout=LIMIT_S, check=True, env=environment)

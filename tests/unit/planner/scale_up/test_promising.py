@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from tests.builders.kubernetes import labelled, node, node_group, pod, pod_affinity
-from tests.builders.options import Group, groups_of
 from tests.builders.scale_up import plan
+from tests.unit.planner.scale_up.expander_options import Group, groups_of
 from trimtab.planner.model.settings import ScaleUpSettings
 from trimtab.planner.model.settings.search import BEST as BEST_EFFORT
 from trimtab.planner.model.settings.search import USUAL

@@ -70,7 +70,7 @@ def test_the_deadline_is_asked_and_memory_taken_more_often_the_more_there_is_to_
 @pytest.mark.parametrize("name", SHAPES)
 def test_a_caller_that_goes_ends_its_plan_wherever_it_is(name: str) -> None:
     every = counted(name, SIZES[name][1]).asked
-    for share in range(1, 8):
+    for share in (1, 4, 7):
         with pytest.raises(ServiceError) as refusal:
             counted(name, SIZES[name][1], every * share // 8)
         assert refusal.value.reason == Reason.CANCELLED

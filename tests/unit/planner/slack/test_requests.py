@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.builders import random_rows
 from tests.builders.rows import PodRow
 from tests.builders.slack import cluster, spec
-from tests.builders.snapshots import RESOURCES, Cluster, slack_requests, write, write_delta
+from tests.builders.snapshots import RESOURCES, Cluster, slack_requests, write
 from trimtab.common.deltas import Interner, application, difference
 from trimtab.planner.model.values import SlackRequest
 from trimtab.planner.snapshot.checks import SnapshotError
@@ -25,18 +25,6 @@ BAD = SlackRequest("CapacityBuffer/default/lost", "there is no such PodTemplate"
 
 def test_requests_are_read_as_they_were_written_sorted_by_object() -> None:
     assert read_slack_requests(slack_requests([ONE, TWO, BAD])) == (BAD, TWO, ONE)
-
-
-@pytest.mark.parametrize("before", [(), (ONE,)])
-@pytest.mark.parametrize("after", [(), (ONE,), (ONE, TWO)])
-def test_a_delta_gives_the_snapshot_that_was_sent_in_full(
-    before: tuple[SlackRequest, ...], after: tuple[SlackRequest, ...]
-) -> None:
-    old, new = (replace(cluster(2, {"a": "n00"}), slack=some) for some in (before, after))
-    joined = apply_delta(canonicalize(write(old)), write_delta(old, new, 3))
-    assert joined.version == canonicalize(write(new, 5)).version
-    assert joined.slack_requests == tuple(sorted(after))
-    assert (joined.version == canonicalize(write(old)).version) == (before == after)
 
 
 def test_clients_send_changed_requests_and_apply_them() -> None:

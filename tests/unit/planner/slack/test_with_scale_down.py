@@ -4,10 +4,13 @@ from collections import Counter
 from dataclasses import replace
 from random import Random
 
+from google.protobuf.json_format import ParseDict
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders.examples import examples
+from tests.builders.kubernetes import snapshot_of
+from tests.builders.priced_clusters import mixed_pools
 from tests.builders.slack import (
     BOTH,
     NOW_S,
@@ -22,7 +25,11 @@ from tests.builders.slack import (
     spec,
     where,
 )
+from tests.certificates import scale_down
 from tests.certificates.slack import offences
+from trimtab.planner.decisions.plan import plan
+from trimtab.planner.round.work import Work
+from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1 import reason_pb2
 
@@ -156,6 +163,16 @@ def test_r3_once_they_are_gone_slack_is_there_and_nothing_comes_or_goes() -> Non
         nodes = {name: row for name, row in given.nodes.items() if name not in gone}
         given = replace(given, nodes=nodes, pods=pods, groups={"g": given.groups["g"]._replace(target_size=len(nodes))})
     assert len(given.nodes) == 3
+
+
+def test_r3_what_goes_for_less_slack_goes_within_the_budgets_of_the_first_wave() -> None:
+    """A later wave was sought in vain, with budgets that allow evictions again."""
+    message = snapshot_of(*mixed_pools(7040).objects())
+    request = ParseDict({"decisions": BOTH, "settings": {"slack": {"extraCapacityMinRate": 0.1}}}, pb.PlanRequest())
+    request.now.seconds = NOW_S
+    answer = plan(canonicalize(message), request, None, Work())
+    assert len(answer.scale_down.unneeded) > 1
+    assert scale_down.offences(message, request.settings, answer.scale_down, NOW_S) == []
 
 
 def test_r3_a_count_of_placeholders_does_not_fall_with_the_nodes() -> None:

@@ -60,7 +60,7 @@ def test_all_pods_of_a_node_are_listed_with_all_reasons_the_worst_first(
     ]
     lines = trimtab(*every).out.splitlines()
     assert "    It also has a PodDisruptionBudget that does not allow its eviction (NOT_ENOUGH_PDB)." in lines
-    other = "Of its other pods, 1 fits no other node, 1 can be evicted, 1 belongs to a DaemonSet, 1 is static:"
+    other = "Its other pods: 1 fits no other node, 1 can be evicted, 1 belongs to a DaemonSet, 1 is static."
     at = lines.index(other) + 1
     assert lines[at : at + 4] == [
         "  default/cache-1 fits no other node",

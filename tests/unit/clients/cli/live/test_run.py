@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import pytest
 from tests.builders import karpenter as kp
 from tests.builders import kubernetes as k8s
 from tests.builders.api_server import FakeApiServer
+from tests.builders.cli import Outcome, Run
 from tests.builders.kubernetes_protobuf import encoded
 from tests.builders.live_commands import kubeconfig
 from tests.builders.waiting import LIMIT_S
@@ -79,10 +80,10 @@ def test_a_server_that_is_away_is_said_at_the_start(trimtab: Any, tmp_path: Path
 
 
 class Deciding(planner_pb2_grpc.PlannerServicer):
-    """A planner for which no node can go, and which is not ready for its first calls."""
+    """A planner for which no node can go, and which is not ready for its first `refusals` calls."""
 
-    def __init__(self, refusals: int = 0) -> None:
-        self.refusals, self.plans = refusals, 0
+    def __init__(self) -> None:
+        self.refusals, self.plans = 0, 0
         self.decisions: list[int] = []
         self.whole = snapshot_pb2.ClusterSnapshot()
 
@@ -119,8 +120,8 @@ class Deciding(planner_pb2_grpc.PlannerServicer):
 
 @pytest.fixture
 def deciding() -> Iterator[tuple[str, Deciding]]:
-    """Yield the address of a planner that is not ready for three calls, and the planner."""
-    server, planner = grpc.server(ThreadPoolExecutor(4)), Deciding(3)
+    """Yield the address of a planner, and the planner."""
+    server, planner = grpc.server(ThreadPoolExecutor(4)), Deciding()
     planner_pb2_grpc.add_PlannerServicer_to_server(planner, server)
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
@@ -128,40 +129,46 @@ def deciding() -> Iterator[tuple[str, Deciding]]:
     server.stop(None).wait()
 
 
-def dry_run(tmp_path: Path, server: FakeApiServer, planner: str, *options: str) -> subprocess.CompletedProcess[str]:
-    """Run three rounds without acting."""
-    server.put(WATCHED["Node"].path, encoded(k8s.node("n1", labels=LABELS)))
-    command = ("run", "--planner", planner, "--dry-run", "--rounds", "3", "--interval", "0.1", *options)
-    config = ("--kubeconfig", str(kubeconfig(tmp_path, server.url)))
-    arguments = [sys.executable, "-m", "trimtab.clients.cli", *command, *config]
-    return subprocess.run(arguments, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+DryRun = Callable[..., Outcome]
+
+
+@pytest.fixture
+def dry_run(trimtab: Run, tmp_path: Path, deciding: tuple[str, Deciding]) -> DryRun:
+    """Return a function that runs three rounds without acting."""
+
+    def run(server: FakeApiServer, *options: str) -> Outcome:
+        server.put(WATCHED["Node"].path, encoded(k8s.node("n1", labels=LABELS)))
+        command = ("run", "--planner", deciding[0], "--dry-run", "--rounds", "3", "--interval", "0.1", *options)
+        return trimtab(*command, "--kubeconfig", kubeconfig(tmp_path, server.url))
+
+    return run
 
 
 def test_a_dry_run_writes_nothing_to_the_cluster_and_ends_with_its_plan(
-    tmp_path: Path, deciding: tuple[str, Deciding]
+    dry_run: DryRun, deciding: tuple[str, Deciding]
 ) -> None:
     with FakeApiServer() as server:
         server.forbidden = {(kind, "create") for kind in ("leases", "configmaps", "events")}
-        done = dry_run(tmp_path, server, deciding[0])
+        done = dry_run(server)
         written = {(method, path) for method, path, _ in server.requests if method != "GET"}
-    assert done.returncode == 0, done.stderr
+    assert done.code == 0, done.err
     assert deciding[1].plans == 3
     assert {path.rpartition("/")[2] for _, path in written} == {"selfsubjectaccessreviews"}
-    assert done.stdout.splitlines()[0] == "None of 1 node can go."
-    assert "in no node group (such as n1)" in done.stdout
+    assert done.out.splitlines()[0] == "None of 1 node can go."
+    assert "in no node group (such as n1)" in done.out
 
 
 def test_a_loop_that_only_advises_writes_its_own_status_and_counts_what_it_would_have_saved(
-    tmp_path: Path, deciding: tuple[str, Deciding]
+    dry_run: DryRun, deciding: tuple[str, Deciding]
 ) -> None:
     with FakeApiServer() as server:
         server.forbidden = {(kind, "create") for kind in ("leases", "events")}
-        done = dry_run(tmp_path, server, deciding[0], "--advise-only")
+        done = dry_run(server, "--advise-only")
         written = {path for method, path, _ in server.requests if method not in ("GET", "POST")}
-    assert done.returncode == 0, done.stderr
+    assert done.code == 0, done.err
     assert deciding[1].decisions == [plan_pb2.Decision.SCALE_DOWN, plan_pb2.Decision.REPLACEMENT]
     assert {path.rpartition("/")[2].partition("?")[0] for path in written} == {"trimtab-advisory"}
-    (last,) = [one for one in map(json.loads, done.stderr.splitlines()) if one["event"] == "advisory"]
+    (last,) = [one for one in map(json.loads, done.err.splitlines()) if one["event"] == "advisory"]
     assert "nothing was carried out" in last["text"]
     assert last["wouldDo"]["REPLACEMENT"] == {
         "savesPerHour": 3.0, "newNodes": 1, "leavingNodes": 1, "movedPods": 0
@@ -170,17 +177,17 @@ def test_a_loop_that_only_advises_writes_its_own_status_and_counts_what_it_would
 
 @pytest.mark.ci
 def test_replacements_are_decided_in_a_dry_run_only_if_asked_for(
-    tmp_path: Path, deciding: tuple[str, Deciding]
+    dry_run: DryRun, deciding: tuple[str, Deciding]
 ) -> None:
     with FakeApiServer() as server:
-        dry_run(tmp_path, server, deciding[0])
+        dry_run(server)
         assert deciding[1].decisions == [plan_pb2.Decision.SCALE_DOWN]
-        dry_run(tmp_path, server, deciding[0], "--replace")
+        dry_run(server, "--replace")
     assert plan_pb2.Decision.REPLACEMENT in deciding[1].decisions
 
 
 def test_the_groups_of_node_pools_are_the_offerings_of_a_file_with_their_prices(
-    tmp_path: Path, deciding: tuple[str, Deciding]
+    dry_run: DryRun, tmp_path: Path, deciding: tuple[str, Deciding]
 ) -> None:
     offers = tmp_path / "offers.csv"
     offers.write_text(kp.CATALOG)
@@ -189,8 +196,8 @@ def test_the_groups_of_node_pools_are_the_offerings_of_a_file_with_their_prices(
             server.define(kind.path, kind.kind)
         server.put_json(BY_KIND["NodePool"].path, kp.node_pool())
         server.put(WATCHED["Node"].path, encoded(kp.pool_node("n2")))
-        done = dry_run(tmp_path, server, deciding[0], "--offers", str(offers), "--group-by", "none")
-    assert done.returncode == 0, done.stderr
+        done = dry_run(server, "--offers", str(offers), "--group-by", "none")
+    assert done.code == 0, done.err
     prices = {one.id: one.price_per_hour for one in deciding[1].whole.node_groups}
     assert (prices["default/m5.large/z1/on-demand"], prices["default/m5.xlarge/z1/on-demand"]) == (0.107, 0.214)
 
@@ -205,14 +212,14 @@ def test_the_groups_of_node_pools_are_the_offerings_of_a_file_with_their_prices(
     ],
 )
 def test_without_declared_node_groups_nodes_are_grouped_by_labels_as_plan_does(
-    tmp_path: Path, deciding: tuple[str, Deciding], options: tuple[str, ...], groups: dict[str, tuple[int, int]]
+    dry_run: DryRun, deciding: tuple[str, Deciding], options: tuple[str, ...], groups: dict[str, tuple[int, int]]
 ) -> None:
     with FakeApiServer() as server:
-        done = dry_run(tmp_path, server, deciding[0], "--log-format", "text", *options)
+        done = dry_run(server, "--log-format", "text", *options)
     whole = deciding[1].whole
     assert {one.id: (one.target_size, one.max_size) for one in whole.node_groups} == groups
     assert [one.node_group for one in whole.nodes] == (list(groups) or [""])
-    assert done.stderr.count("nodes are grouped by") == bool(groups)
+    assert done.err.count("nodes are grouped by") == bool(groups)
 
 
 def test_a_setting_that_the_planner_refuses_is_named_with_its_file(
@@ -232,11 +239,12 @@ def test_a_setting_that_the_planner_refuses_is_named_with_its_file(
 
 
 def test_a_planner_that_is_not_ready_yet_is_awaited_without_failed_rounds(
-    tmp_path: Path, deciding: tuple[str, Deciding]
+    dry_run: DryRun, deciding: tuple[str, Deciding]
 ) -> None:
+    deciding[1].refusals = 1
     with FakeApiServer() as server:
-        done = dry_run(tmp_path, server, deciding[0])
-    events = [json.loads(line)["event"] for line in done.stderr.splitlines()]
+        done = dry_run(server)
+    events = [json.loads(line)["event"] for line in done.err.splitlines()]
     assert [event for event in events if "planner" in event] == ["waiting_for_planner", "planner_ready"]
     assert events.count("round") == 3
     assert "round_failed" not in events
@@ -244,11 +252,12 @@ def test_a_planner_that_is_not_ready_yet_is_awaited_without_failed_rounds(
 
 
 def test_as_text_a_round_is_a_line_in_words_unless_nothing_has_changed(
-    tmp_path: Path, deciding: tuple[str, Deciding]
+    dry_run: DryRun, deciding: tuple[str, Deciding]
 ) -> None:
+    deciding[1].refusals = 1
     with FakeApiServer() as server:
-        done = dry_run(tmp_path, server, deciding[0], "--log-format", "text")
-    lines = [re.sub(r"^[0-9:]{8} ", "", line) for line in done.stderr.splitlines()]
+        done = dry_run(server, "--log-format", "text")
+    lines = [re.sub(r"^[0-9:]{8} ", "", line) for line in done.err.splitlines()]
     assert lines[0].startswith("health: address 127.0.0.1:")
     assert lines[1:] == [
         f"waiting for the planner at {deciding[0]} …",

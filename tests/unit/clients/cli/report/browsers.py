@@ -16,8 +16,8 @@ LIMIT_MS = 60_000
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome-headless-shell")
 CHROMIUM = os.environ.get("TRIMTAB_CHROMIUM") or next((found for name in _NAMES if (found := shutil.which(name))), "")
 needs_chromium = [
-    pytest.mark.skipif(find_spec("playwright") is None, reason="Playwright is not installed"),
-    pytest.mark.skipif(not CHROMIUM, reason="there is no Chromium on PATH or in TRIMTAB_CHROMIUM"),
+    pytest.mark.skipif(find_spec("playwright") is None, reason="needs Playwright: pip install -e '.[test]'"),
+    pytest.mark.skipif(not CHROMIUM, reason="needs Chromium, on PATH or in TRIMTAB_CHROMIUM"),
 ]
 
 

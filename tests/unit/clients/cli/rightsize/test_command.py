@@ -1,14 +1,17 @@
 """`trimtab rightsize`: recorded clusters, levels, what takes part, objects that hold the pods, and bad input."""
 
+import copy
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from google.protobuf.message import Message
 
 from tests.builders import kubernetes as k8s
 from tests.builders.cli import Run, listed
+from trimtab.clients.cli import planners
 from trimtab.clients.cli.planners import open_planner
 from trimtab.clients.cli.rightsize.empty_cluster import empty_cluster
 from trimtab.common.objects import build_snapshot, decode_objects
@@ -17,6 +20,7 @@ from trimtab.v1 import plan_pb2
 Json = dict[str, Any]
 RECORDINGS = Path(__file__).parents[5] / "clients" / "data" / "recordings"
 CATALOG = RECORDINGS.parent / "machines.csv"
+FEW = "few.csv"
 NOW = ["--now", "2026-03-01T00:00:00Z"]
 WEB, AGENT = k8s.replica_set("web", 6), k8s.daemon_set("agent")
 
@@ -48,8 +52,33 @@ def file(tmp_path: Path) -> Path:
     return listed(tmp_path, *cluster())
 
 
-def answer(trimtab: Run, *arguments: str | Path) -> Json:
-    done = trimtab("rightsize", *arguments, "--offers", CATALOG, *NOW, "-o", "json")
+@pytest.fixture(autouse=True)
+def few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write three machines of the list, as more take longer: that of the cluster, a smaller and a cheaper one."""
+    head, *rows = CATALOG.read_text().splitlines(keepends=True)
+    named = [row for row in rows if row.startswith(("m5.xlarge,", "m5.2xlarge,", "c6a.2xlarge,"))]
+    (tmp_path / FEW).write_text("".join([head, *named]))
+    monkeypatch.chdir(tmp_path)
+
+
+KNOWN: dict[bytes, plan_pb2.PlanResponse] = {}
+"""Answers to the requests of this module, most of which several tests make."""
+
+
+@pytest.fixture(autouse=True)
+def planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def plan(self: Any, *request: Message) -> plan_pb2.PlanResponse:
+        key = b"".join(part.SerializeToString(deterministic=True) for part in request)
+        if key not in KNOWN:
+            KNOWN[key] = planned(self, *request)  # type: ignore[arg-type]
+        return copy.deepcopy(KNOWN[key])
+
+    planned = planners._NotingPlanner.plan
+    monkeypatch.setattr(planners._NotingPlanner, "plan", plan)
+
+
+def answer(trimtab: Run, *arguments: str | Path, offers: str | Path = FEW) -> Json:
+    done = trimtab("rightsize", *arguments, "--offers", offers, *NOW, "-o", "json")
     assert done.code == 0, done.err
     found: Json = json.loads(done.out)
     return found
@@ -82,8 +111,10 @@ def test_the_chosen_level_decides_the_pools(trimtab: Run, file: Path) -> None:
 def test_other_architectures_and_capacity_types_take_part_only_if_asked_for(trimtab: Run, file: Path) -> None:
     done = trimtab("rightsize", file, "--offers", CATALOG, *NOW)
     assert "4 offerings of arm64 left out" in done.err.replace("\n", " ")
-    assert {pool["instanceType"] for pool in answer(trimtab, file, "--arch", "arm64")["pools"]} == {"m6g.xlarge"}
-    spot = answer(trimtab, file, "--capacity-type", "on-demand,spot")
+    assert {pool["instanceType"] for pool in answer(trimtab, file, "--arch", "arm64", offers=CATALOG)["pools"]} == {
+        "m6g.xlarge"
+    }
+    spot = answer(trimtab, file, "--capacity-type", "on-demand,spot", offers=CATALOG)
     assert {pool["capacityType"] for pool in spot["pools"]} == {"spot"}
 
 
@@ -96,7 +127,7 @@ def test_the_table_of_a_recorded_cluster_is_as_stored(trimtab: Run, name: str, m
 
 
 def objects(trimtab: Run, file: Path, form: str, *more: str) -> list[Json]:
-    done = trimtab("rightsize", file, "--offers", CATALOG, *NOW, "-o", form, *more)
+    done = trimtab("rightsize", file, "--offers", FEW, *NOW, "-o", form, *more)
     assert done.code == 0, done.err
     found: list[Json] = yaml.safe_load(done.out)["items"]
     return found
@@ -155,30 +186,30 @@ def test_machine_deployments_get_sizes_and_what_scaling_from_zero_needs(trimtab:
     ],
 )
 def test_options_that_cannot_be_used_are_refused(trimtab: Run, file: Path, arguments: list[str], said: str) -> None:
-    done = trimtab("rightsize", file, "--offers", CATALOG, *arguments)
+    done = trimtab("rightsize", file, "--offers", FEW, *arguments)
     assert done.code == 2
     assert said in done.err
 
 
 def test_a_level_without_machines_in_the_list_is_said(trimtab: Run, tmp_path: Path) -> None:
     bare = listed(tmp_path, k8s.node("n", labels={"node.kubernetes.io/instance-type": "metal"}), k8s.pod("p", node="n"))
-    done = trimtab("rightsize", bare, "--offers", CATALOG, "--level", "same-types")
+    done = trimtab("rightsize", bare, "--offers", FEW, "--level", "same-types")
     assert done.code == 2
     assert "--level same-types: the list has no instance type of the nodes; use --level any" in done.err
-    assert "not in the list" in trimtab("rightsize", bare, "--offers", CATALOG).out
+    assert "not in the list" in trimtab("rightsize", bare, "--offers", FEW).out
 
 
 def test_without_offers_or_pods_there_is_nothing_to_say(trimtab: Run, file: Path, tmp_path: Path) -> None:
     assert "--offers is missing" in trimtab("rightsize", file).err
     (tmp_path / "empty").mkdir()
     none = listed(tmp_path / "empty", k8s.node("n"))
-    assert "there is no pod to place" in trimtab("rightsize", none, "--offers", CATALOG).err
+    assert "there is no pod to place" in trimtab("rightsize", none, "--offers", FEW).err
 
 
 def test_nodes_without_a_price_are_counted_and_nothing_is_said_of_savings(trimtab: Run, tmp_path: Path) -> None:
     bare = listed(tmp_path, k8s.node("n", labels={"node.kubernetes.io/instance-type": "metal"}), k8s.pod("p", node="n"))
     assert answer(trimtab, bare)["now"]["unpricedNodes"] == 1
-    shown = trimtab("rightsize", bare, "--offers", CATALOG, *NOW).out
+    shown = trimtab("rightsize", bare, "--offers", FEW, *NOW).out
     assert "1 node without a price in the list; --prices or --rates gives it." in shown
     assert answer(trimtab, bare, "--rates", "cpu=0.1")["now"]["pricePerHour"] == 0.4
 

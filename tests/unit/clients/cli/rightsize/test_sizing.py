@@ -28,7 +28,7 @@ def planner() -> Iterator[PlannerAccess]:
         yield opened
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(offers=OFFERS, pods=st.lists(POD, min_size=1, max_size=7))
 def test_pools_of_small_problems_cost_the_least_that_is_possible(
     planner: PlannerAccess, offers: list[SmallOffer], pods: list[SmallPod]

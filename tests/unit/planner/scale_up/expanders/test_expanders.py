@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.builders.options import Group, chosen_among, ranked
+from tests.unit.planner.scale_up.expander_options import Group, chosen_among, ranked
 from trimtab.planner.model.settings import ScaleUpSettings
 from trimtab.planner.scale_up.expanders.chain import EXPANDERS
 from trimtab.v1 import plan_pb2 as pb

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.builders.options import Group, chosen_among
+from tests.unit.planner.scale_up.expander_options import Group, chosen_among
 from trimtab.planner.scale_up.expanders import price
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.reason_pb2 import NodeGroupReason

@@ -1,4 +1,4 @@
-"""The certificate verifies every plan for random clusters with gangs; the order of rows changes nothing."""
+"""The certificate verifies every plan for random clusters with gangs."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,10 +30,3 @@ def answer_to(seed: int, shuffle: int) -> plan_pb2.ScaleUpDecision:
 def test_no_plan_serves_fewer_pods_of_a_gang_than_its_minimum(seed: int) -> None:
     found = answer_to(seed, 0)
     assert offences(write(gang_cluster(seed)), growth_settings(seed), found, NOW_S) == []
-
-
-@given(SEEDS)
-@examples(60)
-def test_the_order_of_rows_changes_no_gang(seed: int) -> None:
-    one, other = answer_to(seed, 1), answer_to(seed, 2)
-    assert one.SerializeToString(deterministic=True) == other.SerializeToString(deterministic=True)

@@ -1,8 +1,10 @@
-"""A hypothesis state machine of the actuator: requests, faults, arrivals, crashes, passing time; a model of the
-answers.
+"""Hypothesis state machines of an actuator: what all have in common, faults, arrivals, crashes and passing time; and
+requests to delete nodes, with a model of the answers.
 """
 
 import itertools
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from hypothesis import strategies as st
@@ -44,22 +46,108 @@ nodes = st.sampled_from(NODES)
 node_sets = st.lists(nodes, min_size=1, max_size=5, unique=True)
 
 
-class ActuatorMachine(RuleBasedStateMachine):
+class StageMachine(RuleBasedStateMachine):
+    """Faults, passing time and deaths of an actuator, and what holds for its data after every step."""
+
+    faults: Mapping[str, Fault] = {}
+    stage: Stage
+
+    def act_on(self, stage: Stage) -> None:
+        """Begin with a stage."""
+        self.stage, self.numbers = stage, itertools.count()
+        self.vanished: set[str] = set()
+
+    @rule(data=st.data())
+    def a_fault(self, data: st.DataObject) -> None:
+        kind = self.faults[data.draw(st.sampled_from(sorted(self.faults)))]
+        self.stage.cluster.faults.add(Fault(kind.operation, kind.subject, kind.error, times=kind.times))
+
+    @rule(seconds=st.floats(0, 15))
+    def time_passes(self, seconds: float) -> None:
+        self.stage.run_for(seconds)
+
+    @rule(count=st.integers(1, 12))
+    def some_steps(self, count: int) -> None:
+        for _ in range(count):
+            self.stage.time.step()
+
+    @rule(moment=st.integers(1, 60))
+    def die(self, moment: int) -> None:
+        self.stage.breaker.count, self.stage.breaker.die_at = 0, moment
+        try:
+            self.stage.run_for(20)
+            self.stage.breaker.die_at = None
+        except Crash:
+            self.boot()
+
+    @invariant()
+    def the_data_agree_with_themselves(self) -> None:
+        if hasattr(self, "stage"):
+            self.stage.actuator.processor.read(lambda tracker, _: tracker.check_invariants())
+
+    @invariant()
+    def a_replay_gives_the_same_data(self) -> None:
+        if hasattr(self, "stage"):
+            dumped = self.stage.actuator.processor.read(lambda tracker, _: tracker.dump())
+            assert Tracker.load(dumped).dump() == dumped
+            assert Journal(self.stage.store, self.stage.settings.retention).tracker.dump() == dumped
+
+    def boot(self) -> None:
+        """Start until it succeeds, as a process manager does: the cluster or the cloud may not answer at first."""
+        while True:
+            with suppress(ClusterError, CloudError):
+                self.stage.boot()
+                return
+
+    def arrive(self, name: str) -> None:
+        """Let a pod that tolerates everything start on a node, if it is there."""
+        if name in self.stage.cluster.state.nodes:
+            item = pod(f"late-{next(self.numbers)}", node=name, cpu="50m", tolerations=[{"operator": "Exists"}])
+            with self.stage.looking(), self.stage.cluster.transaction() as state:
+                state.put_pod(SimulatedPod(item))
+
+    def vanish(self, name: str) -> None:
+        """Let one node of the run vanish with its pods, if it is there."""
+        if name in self.stage.cluster.state.nodes and not self.vanished:
+            self.vanished.add(name)
+            with self.stage.looking():
+                self.stage.cluster.delete_node(name, self.stage.cluster.get_node(name).uid)
+
+    def order(self, group: str, delta: int, behind: int = 0) -> None:
+        """Order nodes of a group, whose size the caller has read `behind` nodes ago."""
+        size = self.stage.target(group) - behind
+        split = plan_pb2.ScaleUpSplit(node_group=group, current_size=size, new_size=size + delta)
+        request = actuator_pb2.ScaleUpRequest(request_id=f"g{next(self.numbers)}", splits=[split])
+        self.stage.actuator.growths.begin(request)
+
+    def settle(self, limit_s: float = 7200.0) -> actuator_pb2.ActuatorStatus:
+        """End all faults and all work; check what holds then for every machine, and return the status."""
+        self.stage.cluster.faults.clear()
+        self.stage.run(limit_s)
+        status = self.stage.status()
+        assert not status.deletions
+        assert self.stage.tainted() == set()
+        assert self.stage.noted("evicted_twice") == []
+        deleted = self.stage.noted("deleted")
+        assert len(deleted) == len(set(deleted)), "deleted twice"
+        return status
+
+
+class ActuatorMachine(StageMachine):
+    faults = FAULTS
+
     @initialize()
     def begin(self) -> None:
         objects = small_cluster()
         group = objects[-1]
         group["spec"]["minSize"] = MIN_SIZE
-        self.stage = Stage(objects, SETTINGS.__class__(**{**SETTINGS.__dict__, "limits": LIMITS}))
-        self.numbers = itertools.count()
+        self.act_on(Stage(objects, SETTINGS.__class__(**{**SETTINGS.__dict__, "limits": LIMITS})))
         # The model: the answers, and the calls to the cloud.
         self.answers: dict[str, Any] = {}
         self.requests: dict[str, Any] = {}
         self.ever_accepted: set[str] = set()
-        self.vanished: set[str] = set()
         # Cancelled, and not accepted again since.
         self.cancelled: set[str] = set()
-        self.grown = 0
 
     @rule(names=node_sets, drain=st.booleans(), assume=st.booleans(), gang=st.booleans())
     def start(self, names: list[str], drain: bool, assume: bool, gang: bool) -> None:
@@ -92,52 +180,15 @@ class ActuatorMachine(RuleBasedStateMachine):
 
     @rule(delta=st.integers(1, 2), behind=st.integers(0, 1))
     def grow(self, delta: int, behind: int) -> None:
-        size = self.stage.target("g") - behind
-        split = plan_pb2.ScaleUpSplit(node_group="g", current_size=size, new_size=size + delta)
-        request = actuator_pb2.ScaleUpRequest(request_id=f"g{next(self.numbers)}", splits=[split])
-        self.stage.actuator.growths.begin(request)
+        self.order("g", delta, behind)
 
     @rule(name=nodes)
     def a_pod_arrives(self, name: str) -> None:
-        if name in self.stage.cluster.state.nodes:
-            item = pod(f"late-{next(self.numbers)}", node=name, tolerations=[{"operator": "Exists"}])
-            with self.stage.looking(), self.stage.cluster.transaction() as state:
-                state.put_pod(SimulatedPod(item))
+        self.arrive(name)
 
     @rule(name=nodes)
     def a_node_vanishes(self, name: str) -> None:
-        if name in self.stage.cluster.state.nodes and not self.vanished:
-            self.vanished.add(name)
-            with self.stage.looking():
-                self.stage.cluster.delete_node(name, self.stage.cluster.get_node(name).uid)
-
-    @rule(fault=st.sampled_from(sorted(FAULTS)))
-    def a_fault(self, fault: str) -> None:
-        kind = FAULTS[fault]
-        self.stage.cluster.faults.add(Fault(kind.operation, error=kind.error, times=kind.times))
-
-    @rule(seconds=st.floats(0, 10))
-    def time_passes(self, seconds: float) -> None:
-        self.stage.run_for(seconds)
-
-    @rule(count=st.integers(1, 12))
-    def some_steps(self, count: int) -> None:
-        for _ in range(count):
-            self.stage.time.step()
-
-    @rule(moment=st.integers(1, 40))
-    def die(self, moment: int) -> None:
-        self.stage.breaker.count, self.stage.breaker.die_at = 0, moment
-        try:
-            self.stage.run_for(20)
-            self.stage.breaker.die_at = None
-        except Crash:
-            self.stage.boot()
-
-    @invariant()
-    def the_memory_agrees_with_itself(self) -> None:
-        if hasattr(self, "stage"):
-            self.stage.actuator.processor.read(lambda tracker, _: tracker.check_invariants())
+        self.vanish(name)
 
     @invariant()
     def limits_hold(self) -> None:
@@ -159,24 +210,10 @@ class ActuatorMachine(RuleBasedStateMachine):
             assert tainted <= may, "a taint without a deletion"
             assert must & set(self.stage.cluster.state.nodes) <= tainted, "a deletion without its taint"
 
-    @invariant()
-    def a_replay_gives_the_same_memory(self) -> None:
-        if hasattr(self, "stage"):
-            dumped = self.stage.actuator.processor.read(lambda tracker, _: tracker.dump())
-            assert Tracker.load(dumped).dump() == dumped
-            assert Journal(self.stage.store, self.stage.settings.retention).tracker.dump() == dumped
-
     def teardown(self) -> None:
         if not hasattr(self, "stage"):
             return
-        self.stage.cluster.faults.clear()
-        self.stage.run()
-        status = self.stage.status()
-        assert not status.deletions
-        assert self.stage.tainted() == set()
-        assert self.stage.noted("evicted_twice") == []
-        deleted = self.stage.noted("deleted")
-        assert len(deleted) == len(set(deleted))
+        status, deleted = self.settle(), self.stage.noted("deleted")
         assert set(deleted) == {d.node for d in status.finished if d.state == State.DELETED}
         assert {eviction.uid for eviction in status.recent_evictions} >= set(self.stage.noted("evicted"))
         assert self.stage.target("g") == 8 + self._grown() - len(deleted)

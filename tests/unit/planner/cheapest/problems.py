@@ -5,6 +5,8 @@ affinity, the number of pods per node an extra resource, an even spread over zon
 selectors if the problem says which zones get one pod more. So a bound of the problem is also one of the cluster.
 """
 
+from random import Random
+
 import numpy as np
 
 from tests.builders.rows import NodeRow, PodRow
@@ -69,3 +71,24 @@ def _spec(asked: Problem, of_class: int, names: list[str], alone: dict[int, str]
 
 def _in(key: str, *values: str) -> LabelRequirement:
     return LabelRequirement(key, LabelOperator.IN, values)
+
+
+def small_problem(seed: int) -> Problem:
+    """Return a problem of up to 6 classes, 5 groups, 2 resources and 2 zones; some pods fit nowhere."""
+    random = Random(seed)
+    classes, groups, zones = random.randint(1, 6), random.randint(1, 5), random.randint(0, 2)
+
+    def table(rows: int, columns: int, *choices: int) -> np.ndarray:
+        return np.array([[random.choice(choices) for _ in range(columns)] for _ in range(rows)], np.int64)
+
+    return Problem(
+        demand=table(classes, 2, 0, 1, 2, 3, 5, 7),
+        pods=table(1, classes, 1, 2, 5, 12, 40)[0],
+        allowed=table(classes, groups, 0, 1, 1, 1) > 0,
+        capacity=table(groups, 2, 0, 4, 8, 10, 16, 21),
+        price=np.array([random.choice([1.0, 2.0, 0.7, random.random() + 0.1]) for _ in range(groups)]),
+        most=table(1, groups, 0, 1, 3, UNLIMITED, UNLIMITED)[0],
+        per_node=table(1, classes, 1, 2, UNLIMITED, UNLIMITED)[0],
+        zone=table(1, groups, *range(-1, zones))[0].astype(np.int32),
+        zone_most=table(classes, zones, 0, 3, 10, UNLIMITED, UNLIMITED).reshape(classes, zones),
+    )

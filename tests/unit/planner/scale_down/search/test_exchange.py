@@ -80,7 +80,7 @@ def test_sets_are_packed_in_which_pods_have_to_give_way() -> None:
     assert results.count([UNPLACED, PACKED]) >= 3
 
 
-COMPILED = pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="too many sets for plain Python")
+COMPILED = pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="needs the compiler for so many sets")
 ONLY_ORDERS: Json = {"maxNewUnneededNodes": 999}
 """With a bound on new nodes, however large, none is exchanged."""
 FLEETS = (3, 9, 15, 49)

@@ -104,7 +104,7 @@ def saving(found: Outcome) -> float:
 
 
 @COMPILED
-@pytest.mark.parametrize("seed", nightly_but(FLEETS[2:], FLEETS))
+@pytest.mark.parametrize("seed", nightly_but((3, 49), FLEETS))
 def test_an_exchange_saves_more_than_every_order(seed: int) -> None:
     found = outcome(seed)
     assert saving(found) > saving(outcome(seed, **ONLY_ORDERS)) + 0.01
@@ -167,7 +167,7 @@ def in_all_waves(seed: int, **more: object) -> float:
 
 
 @COMPILED
-@pytest.mark.parametrize("seed", nightly_but([15], [15, 37]))
+@pytest.mark.parametrize("seed", nightly_but([37], [15, 37]))
 def test_an_exchange_that_gains_less_than_it_costs_later_waves_is_not_made(seed: int) -> None:
     assert in_all_waves(seed) >= in_all_waves(seed, **ONLY_ORDERS) - 1e-9
 

@@ -93,7 +93,8 @@ class WatchedObjects:
         # Volumes of in-tree plugins: which nodes can reach them depends on the plugins that the nodes have migrated to
         # CSI.
         self._in_tree: set[str] = set()
-        self._owner_at: dict[str, tuple[str, Key]] = {}
+        # Controllers by uid: several, if the input is wrong.
+        self._owners_at: dict[str, set[tuple[str, Key]]] = {}
         self._unconfirmed: dict[str, set[Key]] = {}
 
     def put(self, kind: str, raws: Sequence[bytes]) -> None:
@@ -245,9 +246,7 @@ class WatchedObjects:
         return key
 
     def _touch_owner(self, uid: str) -> None:
-        where = self._owner_at.get(uid)
-        if where is not None:
-            self.changes.owners.add(where)
+        self.changes.owners.update(self._owners_at.get(uid, ()))
 
     def _touch(self, kind: str, key: Key, old: Any, new: Any) -> None:
         """Note which rows a changed object touches."""
@@ -287,10 +286,13 @@ class WatchedObjects:
             self._touch_groups_in()
 
     def _touch_controller(self, kind: str, key: Key, old: Any, new: Any) -> None:
-        if old is not None and self._owner_at.get(old.metadata.uid or "") == (kind, key):
-            del self._owner_at[old.metadata.uid or ""]
+        if old is not None and old.metadata.uid:
+            same = self._owners_at[old.metadata.uid]
+            same.discard((kind, key))
+            if not same:
+                del self._owners_at[old.metadata.uid]
         if new is not None and new.metadata.uid:
-            self._owner_at[new.metadata.uid] = (kind, key)
+            self._owners_at.setdefault(new.metadata.uid, set()).add((kind, key))
         self.changes.owners.add((kind, key))
 
     def _touch_storage(self, kind: str, key: Key, old: Any, new: Any) -> None:

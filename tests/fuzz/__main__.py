@@ -16,7 +16,10 @@ import structlog
 
 from tests.fuzz.targets import TARGETS, planned_all
 
-SHARES = {"snapshot": 0.28, "delta": 0.15, "state": 0.3, "plan": 0.05, "shape": 0.02, "external": 0.1, "expander": 0.1}
+SHARES = {
+    "snapshot": 0.26, "delta": 0.14, "state": 0.28, "plan": 0.05, "shape": 0.02, "external": 0.1, "expander": 0.1,
+    "objects": 0.05,
+}  # fmt: skip
 HANGS_S = 60.0
 REPORT_EVERY = 2_000
 

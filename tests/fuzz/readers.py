@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from google.protobuf.message import DecodeError, Message
 
+from tests.fuzz import objects
 from tests.fuzz.external_calls import best_options_seeds, calls_type, external_seeds, read_best_options, read_calls
 from tests.fuzz.targets import BASE, DELTA, SNAPSHOT, asking, check_state, planned
 from trimtab.clusterautoscaler import expander_pb2
@@ -25,7 +26,7 @@ from trimtab.planner.service.warm_up import NOW_S
 from trimtab.planner.snapshot.checks import SnapshotError, SnapshotMalformedError
 from trimtab.planner.snapshot.decode import canonicalize, parse_snapshot
 from trimtab.planner.snapshot.delta import apply_delta, parse_delta
-from trimtab.v1 import plan_pb2, snapshot_pb2
+from trimtab.v1 import plan_pb2, planner_pb2, snapshot_pb2
 
 REFUSALS: Final = (SnapshotError, SnapshotMalformedError, SettingsError, RequestError, DecisionUnavailableError)
 POLICY: Final = b"""apiVersion: trimtab.dev/v1
@@ -133,5 +134,6 @@ READERS: Final[Mapping[str, Reader]] = {
     "options": Reader(read_options, expander_pb2.BestOptionsRequest, lambda: encoded(best_options_seeds())),
     "expander": Reader(read_best_options, expander_pb2.BestOptionsRequest, lambda: encoded(best_options_seeds())),
     "external": Reader(read_calls, calls_type(), lambda: encoded(external_seeds())),
+    "objects": Reader(objects.read_part, planner_pb2.ObjectsPart, objects.seeds),
     "policy": Reader(read_access_policy, None, lambda: [POLICY]),
 }

@@ -15,6 +15,7 @@ from opentelemetry.metrics import NoOpMeterProvider
 
 from tests.fuzz.external_calls import best_options_seeds, external_seeds, read_best_options, read_calls
 from tests.fuzz.mutations import damaged, with_extremes
+from tests.fuzz.objects import objects
 from tests.fuzz.shapes import SHAPES
 from trimtab.common.rpc.errors import ServiceError
 from trimtab.planner.decisions.table import TABLE, codes
@@ -248,4 +249,5 @@ TARGETS: dict[str, Callable[[Random], None]] = {
     "shape": shape,
     "external": external,
     "expander": expander,
+    "objects": objects,
 }

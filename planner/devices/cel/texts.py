@@ -95,10 +95,10 @@ def _last_index_of(text: str, wanted: str, end: int | None = None) -> int:
     spend(extent(text) * extent(wanted))
     if end is None:
         return text.rfind(wanted)
-    if not wanted:
-        return end
     if end < 0:
         raise EvaluationError(f"index out of range: {end}")
+    if not wanted:
+        return end
     return -1 if end >= len(text) else text.rfind(wanted, 0, end + len(wanted))
 
 
@@ -108,7 +108,9 @@ def _replaced(text: str, old: str, new: str, limit: int = -1) -> str:
     return text.replace(old, new, limit)
 
 
-def _joined(parts: tuple[str, ...], separator: str = "") -> str:
+def _joined(parts: tuple[Any, ...], separator: str = "") -> str:
+    if not all(isinstance(one, str) for one in parts):
+        raise EvaluationError("no such overload: join of what is no string")
     spend(sum(map(extent, parts)) + len(parts) * extent(separator))
     return separator.join(parts)
 

@@ -95,10 +95,10 @@ def _last_index_of(text: str, wanted: str, end: int | None = None) -> int:
     spend(extent(text) * extent(wanted))
     if end is None:
         return text.rfind(wanted)
-    if end < 0:
-        raise EvaluationError(f"index out of range: {end}")
     if not wanted:
         return end
+    if end < 0:
+        raise EvaluationError(f"index out of range: {end}")
     return -1 if end >= len(text) else text.rfind(wanted, 0, end + len(wanted))
 
 

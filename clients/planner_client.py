@@ -222,10 +222,10 @@ def _chain(
         cast(_Cancellable, rest).cancel()
 
 
-def parts(header: plan_pb2.PlanRequest, payload: _Payload) -> Iterator[plan_pb2.PlanRequestPart]:
+def parts(header: plan_pb2.PlanRequest, payload: _Payload) -> Iterator[planner_pb2.PlanRequestPart]:
     """Yield a request as the contract streams it: the header, then the snapshot in pieces."""
     header.base_version, header.snapshot_size_bytes = payload.base_version, len(payload.data)
-    yield plan_pb2.PlanRequestPart(request=header)
+    yield planner_pb2.PlanRequestPart(request=header)
     for index, start in enumerate(range(0, len(payload.data), CHUNK_BYTES)):
-        piece = plan_pb2.SnapshotPart(index=index, data=payload.data[start : start + CHUNK_BYTES])
-        yield plan_pb2.PlanRequestPart(snapshot=piece)
+        piece = planner_pb2.SnapshotPart(index=index, data=payload.data[start : start + CHUNK_BYTES])
+        yield planner_pb2.PlanRequestPart(snapshot=piece)

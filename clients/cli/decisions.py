@@ -36,9 +36,3 @@ def default_decisions(settings: plan_pb2.PlanSettings, snapshot: snapshot_pb2.Cl
         if code not in chosen and (code in requested or settings.HasField(field)):  # type: ignore[arg-type]
             chosen.append(code)
     return chosen
-
-
-def annotations_read(settings: plan_pb2.PlanSettings) -> frozenset[str]:
-    """Return the keys of the annotations with numbers that strategies of pod costs name."""
-    terms = (term for target in settings.pod_costs.targets for term in target.strategies)
-    return frozenset(term.annotation for term in terms if term.annotation)

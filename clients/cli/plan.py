@@ -9,7 +9,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from trimtab.clients.advice import DEFAULT_MARGIN
 from trimtab.clients.cli.clusters import ClusterChoice, ClusterInput
-from trimtab.clients.cli.decisions import annotations_read, default_decisions
+from trimtab.clients.cli.decisions import default_decisions
 from trimtab.clients.cli.documents import check_state, read_settings, read_state, settings_notes
 from trimtab.clients.cli.exports.slack import exported
 from trimtab.clients.cli.failures import UsageError
@@ -26,6 +26,7 @@ from trimtab.clients.cli.sources import read_snapshot
 from trimtab.clients.cli.usage import ClusterUsage, read_usage
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.common.documents.bounded_input import MAX_INPUT_BYTES
+from trimtab.common.objects.annotated_numbers import annotations_read
 from trimtab.common.objects.build import BuiltSnapshot
 from trimtab.common.objects.dominated_groups import leave_out_dominated
 from trimtab.common.objects.karpenter.pool_settings import has_pools, with_pool_settings

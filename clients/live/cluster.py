@@ -16,7 +16,6 @@ from typing import Self
 
 import structlog
 
-from trimtab.clients.live.pool_groups import store_pool_groups
 from trimtab.clients.live.reflector import Reflector, ReflectorSettings
 from trimtab.common.kubernetes.api import Api
 from trimtab.common.kubernetes.errors import ApiError, KubernetesError, MissingPermissionError
@@ -30,16 +29,14 @@ from trimtab.common.objects.karpenter.pools import PoolGroups
 from trimtab.common.rpc.collection import collection_paused
 from trimtab.common.watched.actuation import Read, read_status
 from trimtab.common.watched.cloud_groups import cloud_groups, group_of_instance, undeclared_groups
+from trimtab.common.watched.cluster_objects import few
+from trimtab.common.watched.pool_groups import store_pool_groups
 from trimtab.common.watched.snapshot_maker import SnapshotMaker
 from trimtab.common.watched.snapshot_update import Observation
 from trimtab.common.watched.watched_objects import WatchedObjects
 from trimtab.v1 import actuator_pb2
 
 log = structlog.get_logger("live_cluster")
-
-MOST_NOTES = 20
-"""Most notes of one snapshot that are passed on; the rest are only counted."""
-
 
 PAUSE_S = 60.0
 """Pause before checking again whether the server knows a kind: its CustomResourceDefinition may come later."""
@@ -145,7 +142,7 @@ class LiveCluster:
             notes = [*update.notes, *read.notes]
             if update.snapshot is not None:
                 notes.extend(undeclared_groups(groups, status))
-            return Observation(update, _few(notes), self.absent)
+            return Observation(update, few(notes), self.absent)
 
     @property
     def absent(self) -> tuple[str, ...]:
@@ -262,9 +259,3 @@ class LiveCluster:
         with self._changed:
             self._failure = self._failure or failure
             self._changed.notify_all()
-
-
-def _few(notes: list[str]) -> list[str]:
-    """Return the first notes, and the number of others."""
-    more = len(notes) - MOST_NOTES
-    return notes if more <= 0 else [*notes[:MOST_NOTES], f"and {more} more notes of this kind"]

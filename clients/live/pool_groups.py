@@ -6,20 +6,8 @@ from typing import Protocol
 from trimtab.common.kubernetes.kinds.nodes import NodeGroup
 from trimtab.common.objects.karpenter.offers import MachineOffer
 from trimtab.common.objects.karpenter.pool_settings import has_pools, with_pool_settings
-from trimtab.common.objects.karpenter.pools import KarpenterObjects, PoolGroups, pool_groups
-from trimtab.common.watched.watched_objects import WatchedObjects
+from trimtab.common.objects.karpenter.pools import PoolGroups
 from trimtab.v1 import actuator_pb2, plan_pb2
-
-
-def store_pool_groups(
-    store: WatchedObjects, declared: Sequence[NodeGroup], offers: Sequence[MachineOffer] | None = None
-) -> PoolGroups:
-    """Return the node groups of the NodePools in a store; none without NodePools."""
-    pools = list(store.objects["NodePool"].values())
-    if not pools:
-        return PoolGroups([], plan_pb2.PlanSettings(), [])
-    claims, nodes = (list(store.objects[kind].values()) for kind in ("NodeClaim", "Node"))
-    return pool_groups(KarpenterObjects(pools, claims, nodes, declared), offers)
 
 
 class PooledCluster(Protocol):

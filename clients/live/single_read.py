@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from trimtab.clients.live.lists import list_page
-from trimtab.clients.live.pool_groups import store_pool_groups
 from trimtab.common.kubernetes.api import Api, pages, read_policy
 from trimtab.common.kubernetes.envelope import ListPage
 from trimtab.common.kubernetes.errors import ApiError, KubernetesError, MissingPermissionError
@@ -21,6 +20,7 @@ from trimtab.common.kubernetes.server_version import server_minor
 from trimtab.common.objects.karpenter.offers import MachineOffer
 from trimtab.common.rpc.collection import collection_paused
 from trimtab.common.rpc.retries import with_retries
+from trimtab.common.watched.pool_groups import store_pool_groups
 from trimtab.common.watched.snapshot_maker import SnapshotMaker
 from trimtab.common.watched.watched_objects import BUFFERS, DEVICES, GROUPS_OF_PODS, POOLS, WatchedObjects
 from trimtab.v1 import plan_pb2, snapshot_pb2

@@ -221,9 +221,9 @@ def _payload(update: SnapshotUpdate) -> bytes:
     return update.delta.SerializeToString(deterministic=True)
 
 
-def _parts(request: plan_pb2.PlanRequest, payload: bytes) -> Iterator[plan_pb2.PlanRequestPart]:
+def _parts(request: plan_pb2.PlanRequest, payload: bytes) -> Iterator[planner_pb2.PlanRequestPart]:
     """Yield the parts of a request's stream."""
-    yield plan_pb2.PlanRequestPart(request=request)
+    yield planner_pb2.PlanRequestPart(request=request)
     for index, start in enumerate(range(0, len(payload), PIECE_BYTES)):
-        piece = plan_pb2.SnapshotPart(index=index, data=payload[start : start + PIECE_BYTES])
-        yield plan_pb2.PlanRequestPart(snapshot=piece)
+        piece = planner_pb2.SnapshotPart(index=index, data=payload[start : start + PIECE_BYTES])
+        yield planner_pb2.PlanRequestPart(snapshot=piece)

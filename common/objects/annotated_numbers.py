@@ -14,6 +14,7 @@ from trimtab.common.kubernetes.kinds.pods import Pod, PodAnnotations, PodMeta
 from trimtab.common.kubernetes.object_errors import FieldError
 from trimtab.common.kubernetes.signals import karpenter, well_known
 from trimtab.common.objects.times import go_duration_ns, usable_s
+from trimtab.v1 import plan_pb2
 
 Numbers = tuple[tuple[str, float], ...]
 """(key of the annotation, its number or NaN), sorted by key."""
@@ -23,6 +24,12 @@ DISRUPTION_COSTS: Final = (karpenter.DISRUPTION_COST.key, well_known.AUTOSCALING
 """Read from every pod, whatever the caller asks for."""
 _LONGEST = 64
 _SECOND_NS = 1_000_000_000
+
+
+def annotations_read(settings: plan_pb2.PlanSettings) -> frozenset[str]:
+    """Return the keys of the annotations with numbers that strategies of pod costs name."""
+    terms = (term for target in settings.pod_costs.targets for term in target.strategies)
+    return frozenset(term.annotation for term in terms if term.annotation)
 
 
 def number_of(text: str) -> float:

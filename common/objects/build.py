@@ -89,22 +89,23 @@ class Actuation(NamedTuple):
 class Prebuilt(NamedTuple):
     """Results that a caller who watches a cluster already has.
 
-    pods : rows of all pods, or of the changed ones, sorted by (namespace, name), in place of Pod objects
+    pods : rows of all pods, or the changed ones, by (namespace, name), in place of Pod objects
     group_of_instance : provider id to node group, as the cloud knows it; wins over selectors
     part : None = the objects are the whole cluster
-    actuation : None = without an actuator
+    actuation : None = without an actuator; check : called from time to time, raises to end the work
     """
 
     pods: Sequence[PodRow]
     actuation: Actuation | None = None
     group_of_instance: Mapping[str, str] = MappingProxyType({})
     part: "ChangedPart | None" = None
+    check: Callable[[], None] = lambda: None
 
 
 class ChangedPart(NamedTuple):
     """What the rows of a part of a cluster need of the rest of it, as for a delta.
 
-    storage : claims and volumes, in place of objects
+    storage : claims and volumes, in place of objects; None = no claim is known
     claim_objects : claims of devices and what they refer to, likewise
     groups : keys of the groups of pods whose rows change; members, group_objects : what they follow from
     owners : uids of controllers that own pods, besides those of the changed pods
@@ -112,7 +113,7 @@ class ChangedPart(NamedTuple):
     unmounted : of the changed nodes, attached volumes that no pod mounts, by driver
     """
 
-    storage: Storage
+    storage: Storage | None
     claim_objects: ClaimObjects
     groups: Set[tuple[str, str]]
     members: Mapping[tuple[str, str], Sequence[GroupMember]]
@@ -436,7 +437,9 @@ class _WatchedBuilder(_Builder):
         if refused is not None:
             row = rows[refused[0]]
             raise ObjectError("", "Pod", f"{row.namespace}/{row.name}", refused[1])
-        for row in rows:
+        for number, row in enumerate(rows):
+            if number % _STEP == 0:
+                self._prebuilt.check()
             try:
                 builder.add(row)
             except FieldError as error:
@@ -463,7 +466,7 @@ class _WatchedBuilder(_Builder):
             )
 
 
-def _check_names(objects: Objects, kind: str, items: list[Any]) -> None:
+def check_names(objects: Objects, kind: str, items: list[Any]) -> None:
     """Check names and namespaces as the API server does. Errors: ObjectError."""
     if kind in FREELY_NAMED:
         return
@@ -482,7 +485,7 @@ def _sorted_unique(objects: Objects, kind: str) -> list[Any]:
         if one.metadata is None or not one.metadata.name:
             error = FieldError("metadata.name", "it is missing", "give every object a name")
             raise objects.error(kind, one, error)
-    _check_names(objects, kind, items)
+    check_names(objects, kind, items)
     keys = [one.metadata.name for one in items]
     if BY_KIND[kind].is_namespaced:
         keys = list(zip([one.metadata.namespace for one in items], keys, strict=True))

@@ -37,9 +37,15 @@ Advance = Callable[[float], None]
 
 _BATCH = 128
 """Items decoded at a time: so few that what is made of them for checks stays in the processor's cache."""
+_MOST_HEADS = 1000
+"""Most beginnings of objects that are remembered."""
 _UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """Errors of decoding: malformed or unexpected JSON, text that is not UTF-8, unlimited nesting."""
-_HEAD = re.compile(rb'\{\s*"apiVersion"\s*:\s*"([^"\\]*)"\s*,\s*"kind"\s*:\s*"([^"\\]*)"')
+_HEAD = re.compile(
+    rb'\{\s*"apiVersion"\s*:\s*"(?P<version>[^"\\]*)"\s*,\s*"kind"\s*:\s*"(?P<kind>[^"\\]*)"'
+    rb'|\{\s*"kind"\s*:\s*"(?P<kind_first>[^"\\]*)"\s*,\s*"apiVersion"\s*:\s*"(?P<version_last>[^"\\]*)"'
+)
+"""The beginning of an object as kubectl prints it, or as Go encodes its own types."""
 _TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")
 _PATH = re.compile(r"^(.*?)(?: - at .*?`\$\.?(.*)`)?$", re.DOTALL)
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`\Z", re.DOTALL)
@@ -151,6 +157,7 @@ def _items_kind(api_version: str, kind: str, objects: Objects) -> tuple[str, str
     item_kind = kind.removesuffix("List") if kind not in ("", "List") else ""
     if item_kind and is_read(api_version, item_kind):
         objects.given.add(registered_kind(api_version, item_kind))
+        objects.listed.add(registered_kind(api_version, item_kind))
     return (api_version, item_kind) if item_kind else ("", "")
 
 
@@ -158,7 +165,7 @@ def _add_items(
     items: list[Raw], expected: tuple[str, str], file: str, objects: Objects, advance: Advance | None
 ) -> int:
     """Decode the items of a list into `objects`; return the number of colons in them."""
-    reader = _ItemReader(expected, file, objects)
+    reader = ItemReader(expected, file, objects)
     for start in range(0, len(items), _BATCH):
         reader.add(items[start : start + _BATCH])
         if advance is not None:
@@ -166,12 +173,18 @@ def _add_items(
     return reader.colons
 
 
-class _ItemReader:
-    """Decodes items of one file. colons : in the items so far."""
+def is_list_text(text: bytes) -> bool:
+    """Return whether a text is, by its first fields, a list of objects, or nothing that has a kind."""
+    kind = _kind_of(Raw(text), _HEAD.match(text), ("", ""), "")[1]
+    return not kind or kind.endswith("List")
 
-    def __init__(self, expected: tuple[str, str], file: str, objects: Objects) -> None:
+
+class ItemReader:
+    """Decodes items of one file. expected : (apiVersion, kind) of items without `kind`; colons : in the items."""
+
+    def __init__(self, expected: tuple[str, str], file: str, objects: Objects, pods: PodTexts | None = None) -> None:
         self._expected, self._file, self._objects = expected, file, objects
-        self._pods = PodTexts(objects.struct("Pod"))
+        self._pods = pods or PodTexts(objects.struct("Pod"))
         self._heads: dict[bytes, str] = {}
         """The kind of objects that are read, by their first bytes."""
         self.colons = 0
@@ -199,11 +212,11 @@ class _ItemReader:
             return known
         api_version, kind = _kind_of(raw, head, self._expected, self._file)
         if not is_read(api_version, kind):
-            _skip(api_version, kind, self._file, self._objects)
+            skip(api_version, kind, self._file, self._objects)
             return ""
         kind = registered_kind(api_version, kind)
-        _check_version(api_version, kind, self._file, self._objects)
-        if head is not None:
+        check_version(api_version, kind, self._file, self._objects)
+        if head is not None and len(self._heads) < _MOST_HEADS:
             self._heads[head[0]] = kind
         return kind
 
@@ -222,7 +235,8 @@ class _ItemReader:
 
 def _kind_of(raw: Raw, head: re.Match[bytes] | None, expected: tuple[str, str], file: str) -> tuple[str, str]:
     if head is not None:
-        return head[1].decode(errors="replace"), head[2].decode(errors="replace")
+        version, kind = head["version"] or head["version_last"] or b"", head["kind"] or head["kind_first"] or b""
+        return version.decode(errors="replace"), kind.decode(errors="replace")
     try:
         slow = _HEADS.decode(raw)
     except _UNDECODABLE as error:
@@ -237,10 +251,10 @@ def _convert(item: Any, expected: tuple[str, str], file: str, objects: Objects) 
     if not kind:
         api_version, kind = expected
     if not is_read(api_version, kind):
-        _skip(api_version, kind, file, objects)
+        skip(api_version, kind, file, objects)
         return
     kind = registered_kind(api_version, kind)
-    _check_version(api_version, kind, file, objects)
+    check_version(api_version, kind, file, objects)
     try:
         decoded = msgspec.convert(item, objects.struct(kind))
     except (msgspec.ValidationError, RecursionError) as error:
@@ -250,7 +264,7 @@ def _convert(item: Any, expected: tuple[str, str], file: str, objects: Objects) 
     objects.add(kind, [decoded], file)
 
 
-def _check_version(api_version: str, kind: str, file: str, objects: Objects) -> None:
+def check_version(api_version: str, kind: str, file: str, objects: Objects) -> None:
     """Check an object's version: an unknown version of our own kinds is an error, of other kinds it is noted."""
     problem = version_problem(api_version, kind)
     if not problem:
@@ -262,7 +276,8 @@ def _check_version(api_version: str, kind: str, file: str, objects: Objects) -> 
         objects.notes.append(note)
 
 
-def _skip(api_version: str, kind: str, file: str, objects: Objects) -> None:
+def skip(api_version: str, kind: str, file: str, objects: Objects) -> None:
+    """Count an object that is not read. Errors: InputError for one without kind, or of our own group."""
     if not kind:
         raise _not_kubernetes(file, "an object has no `kind`")
     problem = kind_problem(api_version, kind) if f"{api_version} {kind}" not in objects.skipped else ""

@@ -52,7 +52,8 @@ class Objects:
 
     by_kind : kind to objects in the order read; files : kind to (index of the first object, file), ascending;
     skipped : "apiVersion kind" to the number of objects not read; notes : remarks for the user;
-    given : the kinds that the input had, including empty lists; numbers : sorted keys of the pods' annotations
+    given : the kinds that the input had, including empty lists; listed : those that came as a list of their kind;
+    numbers : sorted keys of the pods' annotations
     that are read as numbers, must be set before anything is added
     """
 
@@ -61,6 +62,7 @@ class Objects:
     skipped: Counter[str] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
     given: set[str] = field(default_factory=set)
+    listed: set[str] = field(default_factory=set)
     numbers: tuple[str, ...] = ()
 
     def struct(self, kind: str) -> type[Any]:

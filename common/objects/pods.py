@@ -22,6 +22,7 @@ from trimtab.common.objects.volumes import Mounter, Storage, claim_row, disk_row
 from trimtab.v1 import snapshot_pb2 as pb
 
 _LONGEST_UID = 255
+_STEP = 16_384
 _SHORT = 63
 """Characters that are shorter than the longest uid in any encoding."""
 K = TypeVar("K", bound=Hashable)
@@ -76,7 +77,7 @@ class PodColumnsBuilder:
         """
         rows, dictionary = self.rows, self._dictionary
         # Each field of `columns` holds that field of all rows.
-        columns: Any = PodRow._make(zip(*rows, strict=True) if rows else [()] * len(PodRow._fields))
+        columns: Any = _columns(rows)
         table.count = len(rows)
         table.names, table.name_lengths = _text(columns.name)
         table.uids, table.uid_lengths = _text(columns.uid)
@@ -101,6 +102,15 @@ class PodColumnsBuilder:
         table.number_pod = _bytes(array("i", [one[0] for one in entries]))
         table.number_key = _indices([one[1] for one in entries], self._dictionary.string)
         table.number = _bytes(array("d", [one[2] for one in entries]))
+
+
+def _columns(rows: Sequence[PodRow]) -> PodRow:
+    """Return a row with the list of each field. In steps, between which other threads run."""
+    columns: list[list[Any]] = [[] for _ in PodRow._fields]
+    for start in range(0, len(rows), _STEP):
+        for column, values in zip(columns, zip(*rows[start : start + _STEP], strict=True), strict=True):
+            column.extend(values)
+    return PodRow._make(columns)
 
 
 def _indices(values: Sequence[K], index: Callable[[K], int]) -> bytes:

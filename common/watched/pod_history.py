@@ -19,7 +19,9 @@ MOST_DEPARTED = 50_000
 class PodHistory:
     """Pods present and gone. Who changes `pods` must update `pods_of` (keys by owner) and call `remember`."""
 
-    def __init__(self) -> None:
+    def __init__(self, most_departed: int = MOST_DEPARTED) -> None:
+        """`most_departed` : gone pods whose last state is kept."""
+        self._most = most_departed
         self.pods: dict[Key, PodRow] = {}
         self.pods_of: dict[str, set[Key]] = defaultdict(set)
         # Pods that are gone, by uid, and the last one gone of each owner, by the owner's uid.
@@ -45,7 +47,7 @@ class PodHistory:
         for kept, uid in ((self._departed, row.uid), (self._last_of, row.owner)):
             kept[uid] = row
             kept.move_to_end(uid)
-            while len(kept) > MOST_DEPARTED:
+            while len(kept) > self._most:
                 kept.popitem(last=False)
 
     def describe(self, evictions: Iterable[actuator_pb2.Eviction]) -> list[PodRow | None]:

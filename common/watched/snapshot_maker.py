@@ -8,7 +8,7 @@ Not thread-safe: `LiveCluster` holds the lock.
 """
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence, Set
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
@@ -17,6 +17,7 @@ from google.protobuf.message import Message
 from trimtab.common.deltas.interning import WITH_OWN_DICTIONARY
 from trimtab.common.kubernetes.errors import KubernetesError
 from trimtab.common.kubernetes.kinds.nodes import NodeGroup
+from trimtab.common.kubernetes.object_errors import ObjectError
 from trimtab.common.kubernetes.registry import WATCHED
 from trimtab.common.objects.attachments import unmounted_attachments
 from trimtab.common.objects.build import (
@@ -31,10 +32,11 @@ from trimtab.common.objects.csi_drivers import required_drivers
 from trimtab.common.objects.devices.pod_claims import ClaimObjects, provided_resources
 from trimtab.common.objects.devices.table import DeviceObjects, DeviceTables, declared_slices
 from trimtab.common.objects.migration import Migration
-from trimtab.common.objects.node_groups import Membership
+from trimtab.common.objects.node_groups import Membership, shared_node_error
 from trimtab.common.objects.objects import Objects
 from trimtab.common.objects.owners import WORKLOADS
 from trimtab.common.objects.pod_groups import GroupMember, group_objects, member_of
+from trimtab.common.objects.pod_rows import PodRow
 from trimtab.common.objects.pod_specs import priority_classes
 from trimtab.common.objects.slack_requests import slack_requests
 from trimtab.common.objects.volumes import Storage
@@ -77,11 +79,18 @@ class _Before(NamedTuple):
 class SnapshotMaker:
     """Makes one sequence of snapshots: each delta is relative to the one before."""
 
-    def __init__(self, store: WatchedObjects, minor: Callable[[], int] = lambda: 0) -> None:
+    def __init__(
+        self,
+        store: WatchedObjects,
+        minor: Callable[[], int] = lambda: 0,
+        given: Callable[[], Set[str]] = lambda: frozenset(WATCHED),
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
         """`minor` : returns the minor version of the cluster's Kubernetes, 0 = unknown; called once for each whole
-        snapshot of a cluster with devices.
+        snapshot of a cluster with devices. `given` : returns the kinds of which the store has all objects there are.
+        `check` : called from time to time; raises to end the work.
         """
-        self._store, self._read_minor = store, minor
+        self._store, self._read_minor, self._given, self._check = store, minor, given, check
         self._minor: int | None = None
         self._sent: _SentKeys | None = None
         # State before the last delta; None = the last snapshot was whole.
@@ -119,19 +128,41 @@ class SnapshotMaker:
         self._groups, self._group_of, self._group_of_instance = before.groups, before.group_of, before.group_of_instance
         self._actuation, self._replaced = before.actuation, before.replaced
 
+    def forget_minor(self) -> None:
+        """Make the next devices ask for the minor version again."""
+        self._minor = None
+
     def next_update(
         self,
         groups: Sequence[NodeGroup],
         actuation: Actuation | None,
         group_of_instance: Mapping[str, str] = MappingProxyType({}),
     ) -> SnapshotUpdate:
-        """Return the changes since the last call, or the whole cluster. Errors: KubernetesError, ObjectError.
+        """Return the changes since the last call, or the whole cluster. Errors: KubernetesError, ObjectError; the next
+        call then returns the same changes, plus those since.
 
         group_of_instance : provider id to node group, as the cloud knows it
         """
         self._refuse_problems()
-        sent, self._sent, self._before = self._sent, None, None
+        sent, self._before = self._sent, None
         changes = self._store.take_changes()
+        held = self._groups, self._group_of, self._group_of_instance, self._actuation, self._replaced
+        try:
+            return self._next_update(changes, groups, actuation, group_of_instance)
+        except BaseException:
+            self._store.add_changes(changes)
+            self._sent = sent
+            self._groups, self._group_of, self._group_of_instance, self._actuation, self._replaced = held
+            raise
+
+    def _next_update(
+        self,
+        changes: Changes,
+        groups: Sequence[NodeGroup],
+        actuation: Actuation | None,
+        group_of_instance: Mapping[str, str],
+    ) -> SnapshotUpdate:
+        sent, self._sent = self._sent, None
         held = self._groups, self._group_of, self._group_of_instance, self._actuation, self._replaced
         by_name = {(group.metadata.name if group.metadata else None) or "": group for group in groups}
         moved = self._moved(group_of_instance)
@@ -146,7 +177,8 @@ class SnapshotMaker:
         changed_groups = self._regroup(by_name, changes.nodes)
         built = self._changed(changes, changed_groups, actuation)
         delta = pb.SnapshotDelta(changed=built.snapshot)
-        if changes.owners or changes.buffers:
+        # Their pods may claim devices.
+        if changes.owners or changes.buffers or changes.devices or changes.pod_groups:
             self._add_requests(delta.changed)
         if changes.devices or declared_slices(groups) != declared_slices(held[0].values()):
             built.notes.extend(self._add_devices(delta.changed, groups))
@@ -169,10 +201,10 @@ class SnapshotMaker:
     def _whole(self, groups: dict[str, NodeGroup], actuation: Actuation | None) -> BuiltSnapshot:
         """Build the whole snapshot, and keep its keys."""
         store = self._store
-        rows = [store.pods[key] for key in sorted(store.pods)]
-        objects = _objects({kind: list(store.objects[kind].values()) for kind in store.objects}, groups.values())
+        rows = _sorted_rows(store.pods)
+        objects = self._objects({kind: list(store.objects[kind].values()) for kind in store.objects}, groups.values())
         nodes = {key[1]: node for key, node in store.objects["Node"].items()}
-        known = Prebuilt(pods=rows, actuation=actuation, group_of_instance=self._group_of_instance)
+        known = Prebuilt(pods=rows, actuation=actuation, group_of_instance=self._group_of_instance, check=self._check)
         built = build_watched_snapshot(objects, known)
         snapshot = built.snapshot
         listed = {owner.uid for owner in snapshot.owners}
@@ -253,10 +285,8 @@ class SnapshotMaker:
             if node is not None:
                 found = membership.groups_of(name, node)
                 if len(found) > 1:
-                    names = ", ".join(sorted(group.metadata.name or "" for group in found if group.metadata))
-                    raise KubernetesError(
-                        f"node {name} belongs to several node groups: {names}; their selectors overlap"
-                    )
+                    one, other = sorted((group.metadata and group.metadata.name) or "" for group in found)[:2]
+                    raise ObjectError("", "NodeGroup", other, shared_node_error(name, one))
                 if found and found[0].metadata:
                     self._group_of[name] = found[0].metadata.name or ""
         after = {name: 0 for name in groups} | _sizes(self._group_of)
@@ -276,7 +306,27 @@ class SnapshotMaker:
     def _claim_objects(self) -> ClaimObjects:
         every = self._store.objects
         resources = provided_resources(every["DeviceClass"].values())
-        return ClaimObjects(every["ResourceClaim"], every["ResourceClaimTemplate"], every["PodGroup"], resources)
+        are_known = bool({"ResourceClaim", "ResourceClaimTemplate"} & self._given())
+        return ClaimObjects(
+            every["ResourceClaim"], every["ResourceClaimTemplate"], every["PodGroup"], resources, are_known=are_known
+        )
+
+    def _storage(self) -> Storage | None:
+        """Return claims and volumes; None if no claim is known."""
+        every = self._store.objects
+        if "PersistentVolumeClaim" not in self._given():
+            return None
+        return Storage(
+            every["PersistentVolumeClaim"],
+            _ByName(every["PersistentVolume"]),
+            _ByName(every["StorageClass"]),
+            Migration(_ByName(every["Node"]), _ByName(every["CSINode"])),
+            required_drivers(every["CSIDriver"].values()),
+        )
+
+    def _objects(self, by_kind: dict[str, list[Any]], groups: Iterable[NodeGroup]) -> Objects:
+        """Return objects in the builder's form."""
+        return Objects(by_kind={**by_kind, "NodeGroup": list(groups)}, given=set(self._given()))
 
     def _unmounted(self, nodes: Iterable[str]) -> Mapping[str, Mapping[str, int]]:
         every = self._store.objects
@@ -297,6 +347,7 @@ class SnapshotMaker:
             "Node": _present(every["Node"], (("", name) for name in changes.nodes)),
             "CSIDriver": list(every["CSIDriver"].values()),
             "CSINode": _present(every["CSINode"], (("", name) for name in changes.nodes)),
+            "NodeClaim": list(every["NodeClaim"].values()) if changes.nodes else [],
             "Namespace": _present(every["Namespace"], (("", name) for name in changes.namespaces)),
             "PodDisruptionBudget": _present(every["PodDisruptionBudget"], changes.budgets),
             "PriorityClass": list(every["PriorityClass"].values()) if any(made) else [],
@@ -305,13 +356,7 @@ class SnapshotMaker:
             chosen[kind] = _present(every[kind], (key for of, key in changes.owners if of == kind))
         touched = [one for kind in OWNERS for one in chosen[kind]]
         part = ChangedPart(
-            Storage(
-                every["PersistentVolumeClaim"],
-                _ByName(every["PersistentVolume"]),
-                _ByName(every["StorageClass"]),
-                Migration(_ByName(every["Node"]), _ByName(every["CSINode"])),
-                required_drivers(every["CSIDriver"].values()),
-            ),
+            self._storage(),
             self._claim_objects(),
             changes.pod_groups,
             self._members(changes.pod_groups),
@@ -324,8 +369,17 @@ class SnapshotMaker:
             pods=[store.pods[key] for key in sorted(changes.pods) if key in store.pods],
             actuation=actuation if actuation != self._actuation else None,
             part=part,
+            check=self._check,
         )
-        return build_watched_snapshot(_objects(chosen, groups), known)
+        return build_watched_snapshot(self._objects(chosen, groups), known)
+
+
+def _sorted_rows(pods: Mapping[Key, PodRow]) -> list[PodRow]:
+    """Return the rows of pods by namespace and name, sorted in steps: no other thread runs during one."""
+    names: dict[str, list[str]] = {}
+    for namespace, name in pods:
+        names.setdefault(namespace, []).append(name)
+    return [pods[namespace, name] for namespace in sorted(names) for name in sorted(names[namespace])]
 
 
 def _in_order(objects: Mapping[Key, Any]) -> list[Any]:
@@ -414,8 +468,3 @@ def _present(objects: Mapping[Key, Any], keys: Iterable[Key]) -> list[Any]:
 
 def _sizes(group_of: Mapping[str, str]) -> dict[str, int]:
     return Counter(group_of.values())
-
-
-def _objects(by_kind: dict[str, list[Any]], groups: Iterable[NodeGroup]) -> Objects:
-    """Return objects in the builder's form; a kind without objects counts as given and empty."""
-    return Objects(by_kind={**by_kind, "NodeGroup": list(groups)}, given=set(WATCHED))

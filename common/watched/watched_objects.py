@@ -22,6 +22,7 @@ from trimtab.common.objects.attachments import node_of
 from trimtab.common.objects.csi_drivers import required_drivers
 from trimtab.common.objects.devices.pod_claims import provided_resources
 from trimtab.common.objects.devices.table import DEVICE_KINDS
+from trimtab.common.objects.karpenter.pools import nodes_of_deleted_claims
 from trimtab.common.objects.migration import migrated_plugins, plugin_of
 from trimtab.common.objects.pod_groups import GROUP_KINDS, VOLCANO, follows_from_pods
 from trimtab.common.objects.pod_rows import PodRow, slack_of
@@ -69,10 +70,10 @@ class Changes(NamedTuple):
 class WatchedObjects:
     """The objects: `objects[kind][key]` are structs, `pods[key]` are rows."""
 
-    def __init__(self, numbers: Iterable[str] = ()) -> None:
-        """`numbers` : keys of the pods' annotations that hold numbers."""
+    def __init__(self, numbers: Iterable[str] = (), history: PodHistory | None = None) -> None:
+        """`numbers` : keys of the pods' annotations that hold numbers; `history` : None = remembers gone pods."""
         self.objects: dict[str, dict[Key, Any]] = {kind: {} for kind in WATCHED}
-        self.history = PodHistory()
+        self.history = history or PodHistory()
         self.pods, self.pods_of = self.history.pods, self.history.pods_of
         # Pods that request slack by their own annotation.
         self.asking_pods: set[Key] = set()
@@ -255,9 +256,8 @@ class WatchedObjects:
             self._touch_groups(kind, key)
         if kind in OWNERS:
             self._touch_controller(kind, key, old, new)
-        elif kind in ("Node", "CSINode"):
-            self.changes.nodes.add(key[1])
-            self._touch_migration(kind, old, new)
+        elif kind in ("Node", "CSINode", "NodeClaim"):
+            self._touch_node(kind, key, old, new)
         elif kind == "Namespace":
             self.changes.namespaces.add(key[1])
         elif kind == "PodDisruptionBudget":
@@ -271,6 +271,14 @@ class WatchedObjects:
         elif kind == "PriorityClass":
             # The API server sets the priority of a pod when it creates it: only pods to come are touched.
             self._touch_pods_to_come()
+
+    def _touch_node(self, kind: str, key: Key, old: Any, new: Any) -> None:
+        if kind == "NodeClaim":
+            # The node of a claim that is being deleted is leaving.
+            self.changes.nodes.update(nodes_of_deleted_claims(one for one in (old, new) if one is not None))
+            return
+        self.changes.nodes.add(key[1])
+        self._touch_migration(kind, old, new)
 
     def _touch_pods_to_come(self) -> None:
         """Touch the pods that DaemonSets and workloads will make."""
@@ -291,7 +299,11 @@ class WatchedObjects:
         elif kind == "PersistentVolume":
             self._touch_volume(key[1], new)
         elif kind == "StorageClass":
-            self._touch_mounting(self._claims_of.get("", set()))
+            # Of claims without a volume, the class says what their volume will be.
+            volumes = self.objects["PersistentVolume"]
+            self._touch_mounting(
+                set().union(*(of for name, of in self._claims_of.items() if ("", name) not in volumes))
+            )
         elif kind == "VolumeAttachment":
             self.attached.replace(key, old, new)
             self.changes.nodes.update(node_of(one) for one in (old, new) if one is not None)
@@ -327,9 +339,18 @@ class WatchedObjects:
         if kind == "DeviceClass":
             resources = provided_resources(filter(None, (old,))) ^ provided_resources(filter(None, (new,)))
             self.changes.pods.update(asking_pods(self.pods, resources))
-        if kind in ("DeviceClass", "ResourceClaimTemplate"):
+        if kind in ("DeviceClass", "ResourceClaimTemplate") or (kind == "ResourceClaim" and self._is_in_template(key)):
             self._touch_pods_to_come()
             self.changes.buffers.add((kind, key))
+
+    def _is_in_template(self, claim: Key) -> bool:
+        """Return whether a DaemonSet's pods have a claim."""
+        for (namespace, _), one in self.objects["DaemonSet"].items():
+            template = one.spec.template.spec if one.spec and one.spec.template else None
+            claims = (template.resource_claims if template else None) or ()
+            if namespace == claim[0] and any(entry.resource_claim_name == claim[1] for entry in claims):
+                return True
+        return False
 
     def _touch_claim(self, key: Key, old: Any, new: Any) -> None:
         for claim in (old, new):

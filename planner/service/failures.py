@@ -4,6 +4,7 @@ metadata. `protos/README.md` lists them with the remedies for the caller.
 
 import grpc
 
+from trimtab.common.kubernetes.object_errors import InvalidInputError, ObjectError
 from trimtab.common.rpc import errors
 from trimtab.common.rpc.errors import Reason, ServiceError
 from trimtab.planner.decisions.requests import DecisionUnavailableError, FeatureUnknownError, RequestError
@@ -21,6 +22,8 @@ def as_service_error(error: Exception) -> ServiceError | None:
             return ServiceError(grpc.StatusCode.INVALID_ARGUMENT, Reason.SNAPSHOT_INVALID, str(error), metadata)
         case SnapshotMalformedError():
             return ServiceError(grpc.StatusCode.INVALID_ARGUMENT, Reason.SNAPSHOT_MALFORMED, str(error))
+        case InvalidInputError():
+            return object_invalid(error)
         case SettingsError():
             metadata = {"field": error.field}
             return ServiceError(grpc.StatusCode.INVALID_ARGUMENT, Reason.SETTINGS_INVALID, str(error), metadata)
@@ -48,9 +51,27 @@ def snapshot_too_large(size: int, most: int) -> ServiceError:
     return ServiceError(grpc.StatusCode.RESOURCE_EXHAUSTED, Reason.SNAPSHOT_TOO_LARGE, message, metadata)
 
 
+def objects_too_large(size: int, most: int) -> ServiceError:
+    """Return the error: the objects have more bytes than this planner accepts."""
+    message = (
+        f"the objects have {size} bytes or more, and this planner accepts {most} (--max-object-bytes); leave out "
+        "fields that decide nothing, such as managedFields, or send only what has changed"
+    )
+    metadata = {"field": "objects", "limit": str(most)}
+    return ServiceError(grpc.StatusCode.RESOURCE_EXHAUSTED, Reason.SNAPSHOT_TOO_LARGE, message, metadata)
+
+
+def object_invalid(error: InvalidInputError, part: int = 0) -> ServiceError:
+    """Return the error: an object cannot be used. part : of the stream, 0 = not known."""
+    metadata = {"part": str(part)} if part else {}
+    if isinstance(error, ObjectError):
+        metadata |= {"kind": error.kind, "object": error.name, "field": error.path}
+    return ServiceError(grpc.StatusCode.INVALID_ARGUMENT, Reason.OBJECT_INVALID, str(error), metadata)
+
+
 def base_unknown(request: plan_pb2.PlanRequest) -> ServiceError:
     """Return the error: the delta's base is not in the cache."""
-    message = f"base_version: snapshot {request.base_version!r} is unknown here; send the whole snapshot"
+    message = f"base_version: snapshot {request.base_version!r} is unknown here; send the whole cluster"
     metadata = {"base_version": request.base_version}
     return ServiceError(grpc.StatusCode.FAILED_PRECONDITION, Reason.SNAPSHOT_BASE_UNKNOWN, message, metadata)
 

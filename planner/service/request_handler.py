@@ -11,6 +11,7 @@ import structlog
 from opentelemetry.metrics import Meter
 
 from trimtab.common.rpc.errors import ServiceError
+from trimtab.common.watched.received_objects import SharedParts
 from trimtab.planner.decisions.balance_scale_up import balance_scale_up
 from trimtab.planner.decisions.fit import check_fit
 from trimtab.planner.decisions.plan import Planned, plan_in_parts
@@ -19,23 +20,18 @@ from trimtab.planner.decisions.table import TABLE, Table
 from trimtab.planner.model.execution import within
 from trimtab.planner.round.work import Work
 from trimtab.planner.service.bounds import Bounds
-from trimtab.planner.service.failures import as_service_error, base_unknown, state_unknown
+from trimtab.planner.service.failures import as_service_error, state_unknown
 from trimtab.planner.service.measurement import Instruments, StopWatch
 from trimtab.planner.service.request_memory import EnforcedLimits, ReserveMemory, reserve_any
+from trimtab.planner.service.snapshot_reader import SnapshotReader
+from trimtab.planner.service.streams import Payload
 from trimtab.planner.service.thread_lanes import ThreadLanes
 from trimtab.planner.service.version_cache import CachedSnapshot, CacheScope, VersionCache
-from trimtab.planner.snapshot.caches import KeyedCache, SuccessorKey
+from trimtab.planner.snapshot.caches import KeyedCache
 from trimtab.planner.snapshot.columns import Snapshot
-from trimtab.planner.snapshot.decode import canonicalize, parse_snapshot
-from trimtab.planner.snapshot.delta import apply_delta, parse_delta
-from trimtab.planner.snapshot.pod_specs import SpecReader, SpecsAsSent
 from trimtab.v1 import plan_pb2, planner_pb2
 
 log = structlog.get_logger("planner")
-
-
-class SpecsAsSentKey(SuccessorKey[SpecsAsSent]):
-    """The pod specs of the messages so far."""
 
 
 class Caller(NamedTuple):
@@ -59,15 +55,16 @@ class RequestHandler:
         self._log = log if log_decisions else structlog.wrap_logger(structlog.ReturnLogger(), processors=[])
         self._instruments = Instruments(meter)
         self._cache = VersionCache(cache) if isinstance(cache, int) else cache
+        self._reader = SnapshotReader(self._cache, self._instruments)
         self._table = table
         self._lanes = ThreadLanes()
         self.on_plan: Callable[[plan_pb2.PlanRequest, Snapshot], None] = _forget
 
-    def plan(self, request: plan_pb2.PlanRequest, payload: bytes, caller: Caller) -> plan_pb2.PlanResponse:
-        """Make the requested decisions. `payload` : the bytes of the snapshot or delta."""
+    def plan(self, request: plan_pb2.PlanRequest, payload: Payload, caller: Caller) -> plan_pb2.PlanResponse:
+        """Make the requested decisions. `payload` : the bytes of the snapshot or delta, or objects."""
         return self.plan_in_parts(request, payload, caller).whole()
 
-    def plan_in_parts(self, request: plan_pb2.PlanRequest, payload: bytes, caller: Caller) -> Planned:
+    def plan_in_parts(self, request: plan_pb2.PlanRequest, payload: Payload, caller: Caller) -> Planned:
         """Make the requested decisions: see `plan`. Bytes that only the caller reads are not parsed."""
         watch = StopWatch(EnforcedLimits(caller.bounds, caller.reserve), self._instruments)
         scope = CacheScope(caller.identity, request.cluster)
@@ -75,12 +72,13 @@ class RequestHandler:
             check_request(request)
             check_decisions(request, self._table)
             state = self._state(request, scope)
-            kept = self._snapshot(request, payload, scope, watch)
+            kept, request, notes = self._reader.read(request, payload, scope, watch)
             used = kept.planned()
             work = _work(watch, caller, used, self._cache.parts(scope))._replace(parallel=self._lanes)
             planned = plan_in_parts(used.snapshot, request, state, work, self._table)
         answer = planned.answer
         answer.request_id = request.request_id
+        answer.diagnostics.object_notes.extend(notes)
         answer.state_version = self._cache.keep_state(scope, answer.state)
         self._cache.keep_snapshot(scope, kept)
         self.on_plan(request, used.snapshot)
@@ -90,8 +88,12 @@ class RequestHandler:
         self._log_failures(request, planned)
         return planned
 
+    def shared(self, request: plan_pb2.PlanRequest, identity: str) -> SharedParts:
+        """Return what the objects of a request share with those of the caller's requests before."""
+        return self._reader.shared(request, CacheScope(identity, request.cluster))
+
     def check_fit(
-        self, request: plan_pb2.PlanRequest, payload: bytes, caller: Caller
+        self, request: plan_pb2.PlanRequest, payload: Payload, caller: Caller
     ) -> Iterator[planner_pb2.CheckFitResponse]:
         """Yield the nodes that each pod fits. Checks start with the first `next`."""
         watch = StopWatch(EnforcedLimits(caller.bounds, caller.reserve), self._instruments)
@@ -99,7 +101,7 @@ class RequestHandler:
         with _contract_errors():
             with within(watch.limits):
                 check_request(request)
-                kept = self._snapshot(request, payload, scope, watch)
+                kept, request, _ = self._reader.read(request, payload, scope, watch)
                 used = kept.checked()
                 self._cache.keep_snapshot(scope, kept)
                 work = _work(watch, caller, used, self._cache.parts(scope))
@@ -118,36 +120,6 @@ class RequestHandler:
         """Split a number of new nodes between node groups. Logged and measured only as a call."""
         with _contract_errors():
             return balance_scale_up(request)
-
-    def _snapshot(
-        self, request: plan_pb2.PlanRequest, payload: bytes, scope: CacheScope, watch: StopWatch
-    ) -> CachedSnapshot:
-        """Return the snapshot of a request, sent in full or as a delta against a cached base."""
-        if not request.base_version:
-            with watch.stage("decode"):
-                message = parse_snapshot(payload)
-            with watch.stage("columns"):
-                snapshot = canonicalize(message, watch.limits)
-            self._instruments.base("whole")
-            return self._cache.snapshot(scope, snapshot.version) or CachedSnapshot(snapshot)
-        base = self._cache.snapshot(scope, request.base_version)
-        if base is None:
-            self._instruments.base("unknown")
-            raise base_unknown(request)
-        self._instruments.base("delta")
-        if not payload:
-            return base
-        with watch.stage("decode"):
-            delta = parse_delta(payload)
-        with watch.stage("columns"):
-            specs = SpecReader(base.find(SpecsAsSentKey()))
-            snapshot = apply_delta(base.snapshot, delta, base, watch.limits, specs.read)
-        known = self._cache.snapshot(scope, snapshot.version)
-        if known is not None:
-            return known
-        following = CachedSnapshot(snapshot, base)
-        following.put(SpecsAsSentKey(), specs.known)
-        return following
 
     def _state(self, request: plan_pb2.PlanRequest, scope: CacheScope) -> plan_pb2.PlanState | None:
         if request.HasField("state"):

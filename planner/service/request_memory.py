@@ -28,7 +28,9 @@ class RequestMemory:
 
     @contextmanager
     def share(self) -> Iterator[ReserveMemory]:
-        """Yield what reserves memory for a request, and raises ServiceError over the limit; release it at the end."""
+        """Yield what reserves memory for a request, and raises ServiceError over the limit; release it at the end. A
+        negative number gives memory back before.
+        """
         mine = 0
 
         def reserve(byte_count: int, what: str) -> None:

@@ -13,6 +13,7 @@ import grpc
 from trimtab.common.rpc import callers as transport
 from trimtab.common.rpc.access import Access
 from trimtab.common.rpc.callers import current_caller
+from trimtab.common.watched.received_objects import SharedParts
 from trimtab.planner.decisions.requests import FEATURES
 from trimtab.planner.decisions.table import TABLE, codes
 from trimtab.planner.predicates.order import PLUGINS
@@ -21,7 +22,7 @@ from trimtab.planner.service.bounds import Bounds
 from trimtab.planner.service.request_handler import Caller, RequestHandler
 from trimtab.planner.service.request_memory import RequestMemory, ReserveMemory
 from trimtab.planner.service.settings import PlannerOptions
-from trimtab.planner.service.streams import collect, reserve_for_reading
+from trimtab.planner.service.streams import StreamLimits, collect, reserve_for_reading
 from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc
 
 RPCS: Final = ("GetInfo", "Plan", "CheckFit", "BalanceScaleUp")
@@ -60,21 +61,21 @@ class PlannerServicer(planner_pb2_grpc.PlannerServicer):
         )
 
     def Plan(  # noqa: N802
-        self, request_iterator: Iterator[plan_pb2.PlanRequestPart], context: grpc.ServicerContext
+        self, request_iterator: Iterator[planner_pb2.PlanRequestPart], context: grpc.ServicerContext
     ) -> Any:
         """Make the requested decisions. Returns the bytes of a `PlanResponse`."""
         with self._memory.share() as reserve:
-            request, payload = collect(request_iterator, self._options.max_snapshot_bytes, reserve, self._admit)
+            request, payload = collect(request_iterator, self._limits(context), reserve, self._admit)
             with self._admitted(context):
                 reserve_for_reading(payload, reserve)
                 return self._handler.plan_in_parts(request, payload, self._caller(context, reserve)).encoded()
 
     def CheckFit(  # noqa: N802
-        self, request_iterator: Iterator[plan_pb2.PlanRequestPart], context: grpc.ServicerContext
+        self, request_iterator: Iterator[planner_pb2.PlanRequestPart], context: grpc.ServicerContext
     ) -> Iterator[planner_pb2.CheckFitResponse]:
         """Yield the nodes that each pod fits."""
         with self._memory.share() as reserve:
-            request, payload = collect(request_iterator, self._options.max_snapshot_bytes, reserve, self._admit)
+            request, payload = collect(request_iterator, self._limits(context), reserve, self._admit)
             answers = self._handler.check_fit(request, payload, self._caller(context, reserve))
             with self._admitted(context):
                 reserve_for_reading(payload, reserve)
@@ -100,6 +101,16 @@ class PlannerServicer(planner_pb2_grpc.PlannerServicer):
         if wait_s is None:
             wait_s = min(self._options.queue_s, math.inf if remaining_s is None else remaining_s / 2)
         return self._queue.place(current_caller().share, wait_s, context.is_active)
+
+    def _limits(self, context: grpc.ServicerContext) -> StreamLimits:
+        """Return the limits on what a call may send, and on how long it is read."""
+        check = Bounds.within(context.time_remaining(), context.is_active).check
+        identity = _identity(current_caller())
+
+        def shared(request: plan_pb2.PlanRequest) -> SharedParts:
+            return self._handler.shared(request, identity)
+
+        return StreamLimits(self._options.max_snapshot_bytes, self._options.max_object_bytes, check, shared)
 
     def _admit(self, request: plan_pb2.PlanRequest) -> None:
         """Refuse a request for a cluster that its caller may not plan for."""

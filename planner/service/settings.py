@@ -11,6 +11,9 @@ from trimtab.v1 import plan_pb2
 SnapshotBytesOption = Annotated[
     int, typer.Option("--max-snapshot-bytes", min=1, max=1 << 30, help="largest snapshot or delta accepted, bytes")
 ]
+ObjectBytesOption = Annotated[
+    int, typer.Option("--max-object-bytes", min=1, help="most bytes of Kubernetes objects accepted in one request")
+]
 CacheBytesOption = Annotated[
     int, typer.Option("--cache-bytes", min=0, help="memory for snapshots and states kept as bases, bytes; 0 = none")
 ]
@@ -80,6 +83,8 @@ class PlannerOptions:
 
     max_snapshot_bytes: SnapshotBytesOption = 256 << 20
     """50,000 nodes with 1.5 million pods take about 160 MB; a hostile message takes many times its size once parsed."""
+    max_object_bytes: ObjectBytesOption = 1 << 30
+    """Objects are read as they arrive, and their bytes are not kept: 150,000 pods without managedFields take 150 MB."""
     cache_bytes: CacheBytesOption = 1 << 30
     """A snapshot of 5,000 nodes and 150,000 pods takes 22 MB, and what plans derive from it 15 MB."""
     max_concurrent: ConcurrentOption = 8

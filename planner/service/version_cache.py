@@ -1,4 +1,4 @@
-"""Cache between calls: snapshots as bases of deltas, states by version, parts of answers.
+"""Cache between calls: snapshots as bases of deltas, objects, states by version, parts of answers.
 
 Entries are keyed by caller identity and cluster; no caller sees those of another. An answer never depends on the cache;
 a caller whose base was evicted sends the full snapshot. Thread-safe.
@@ -10,6 +10,8 @@ from hashlib import blake2b
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
+from trimtab.common.watched.cluster_objects import ClusterObjects
+from trimtab.common.watched.received_objects import SharedParts
 from trimtab.planner.device_amounts.planned import PlannedDevices, planned_snapshot
 from trimtab.planner.snapshot.cache import LeastRecentlyUsed, Sizes
 from trimtab.planner.snapshot.caches import ContentKey, KeyedCache, LatestKey, SnapshotKey, SuccessorKey
@@ -18,6 +20,8 @@ from trimtab.planner.snapshot.recorded_reads import Reads, recorded
 from trimtab.v1 import plan_pb2 as pb
 
 T = TypeVar("T")
+OBJECTS_SHARE: Final = 0.3
+"""Share of the memory for the objects of clusters that come as objects: four times what their snapshots take."""
 STATE_SHARE: Final = 0.1
 """Share of the memory for states; their size is about a tenth of the snapshot's."""
 ANSWER_SHARE: Final = 0.1
@@ -56,6 +60,8 @@ class CachedSnapshot:
     def __init__(self, snapshot: Snapshot, base: "CachedSnapshot | None" = None) -> None:
         self.snapshot = snapshot
         self.is_whole = base is None
+        self.came_as_objects = False
+        """The last time; its objects then have settings, too."""
         self._lock = threading.RLock()
         self._sizes = Sizes(base.sizes() if base else None)
         self._values = base.values_of_same(snapshot) if base else {}
@@ -179,14 +185,32 @@ class _ScopedBytes:
         return self._cache.part(self._scope, key, write)
 
 
+class CachedObjects:
+    """The objects of a cluster, and the snapshot that they are. kept : the snapshot; before : the version that taking
+    the last update back leads to, "" = none. Hold `lock` to read or write these. shared : see there.
+    """
+
+    def __init__(self, objects: ClusterObjects, shared: SharedParts) -> None:
+        self.lock = threading.Lock()
+        self.objects, self.shared = objects, shared
+        self.kept: CachedSnapshot | None = None
+        self.before = ""
+
+    @property
+    def version(self) -> str:
+        """Return the version of the snapshot, "" = there is none."""
+        return self.kept.snapshot.version if self.kept is not None else ""
+
+
 class VersionCache:
-    """Snapshots, states and parts of answers, at most `limit` bytes in total."""
+    """Snapshots, objects, states and parts of answers, at most `limit` bytes in total."""
 
     def __init__(self, limit: int) -> None:
         self._lock = threading.Lock()
         self._snapshots: LeastRecentlyUsed[CachedSnapshot] = LeastRecentlyUsed(
-            limit - int(limit * STATE_SHARE) - int(limit * ANSWER_SHARE)
+            limit - int(limit * STATE_SHARE) - int(limit * ANSWER_SHARE) - int(limit * OBJECTS_SHARE)
         )
+        self._objects: LeastRecentlyUsed[CachedObjects] = LeastRecentlyUsed(int(limit * OBJECTS_SHARE))
         self._states: LeastRecentlyUsed[bytes] = LeastRecentlyUsed(int(limit * STATE_SHARE))
         self._parts: LeastRecentlyUsed[bytes] = LeastRecentlyUsed(int(limit * ANSWER_SHARE))
 
@@ -203,6 +227,17 @@ class VersionCache:
             size = kept.size()
         with self._lock:
             self._snapshots.put((scope, kept.snapshot.version), kept, size)
+
+    def objects(self, scope: CacheScope) -> "CachedObjects | None":
+        """Return the objects that the caller sent for the cluster, or None."""
+        with self._lock:
+            return self._objects.get(scope)
+
+    def keep_objects(self, scope: CacheScope, session: "CachedObjects") -> None:
+        """Store the objects of a cluster."""
+        size = session.objects.size()
+        with self._lock:
+            self._objects.put(scope, session, size)
 
     def state(self, scope: CacheScope, version: str) -> pb.PlanState | None:
         """Return a cached state, or None."""

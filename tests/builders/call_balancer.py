@@ -12,7 +12,7 @@ import grpc
 
 from trimtab.common.rpc.callers import CLUSTER_KEY, SESSION_KEY
 from trimtab.common.rpc.client import connect
-from trimtab.v1 import plan_pb2
+from trimtab.v1 import planner_pb2
 
 FORWARDED: Final = (CLUSTER_KEY, SESSION_KEY)
 
@@ -91,7 +91,7 @@ class CallBalancer(grpc.GenericRpcHandler):
 
     def _note(self, name: str, method: str, first: bytes, is_answered: bool) -> None:
         if method.endswith("/Plan"):
-            request = plan_pb2.PlanRequestPart.FromString(first).request
+            request = planner_pb2.PlanRequestPart.FromString(first).request
             with self._lock:
                 self.plans.append(Forwarded(name, request.cluster, bool(request.base_version), is_answered))
 

@@ -17,7 +17,7 @@ from trimtab.planner.service.request_handler import RequestHandler
 from trimtab.planner.service.servicer import PlannerServicer
 from trimtab.planner.service.settings import PlannerOptions
 from trimtab.planner.service.warm_up import NOW_S, small_cluster
-from trimtab.v1 import plan_pb2, planner_pb2_grpc
+from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc
 
 ONCE = RetryPolicy(attempts=1)
 
@@ -49,16 +49,16 @@ def asking(**fields: Any) -> plan_pb2.PlanRequest:
     return request
 
 
-def parts(request: plan_pb2.PlanRequest, payload: bytes = SMALL, size: int = 1000) -> list[plan_pb2.PlanRequestPart]:
+def parts(request: plan_pb2.PlanRequest, payload: bytes = SMALL, size: int = 1000) -> list[planner_pb2.PlanRequestPart]:
     """Return a request as a stream of small pieces."""
     request.snapshot_size_bytes = len(payload)
     pieces = [payload[start : start + size] for start in range(0, len(payload), size)]
-    return [plan_pb2.PlanRequestPart(request=request), *(piece(i, data) for i, data in enumerate(pieces))]
+    return [planner_pb2.PlanRequestPart(request=request), *(piece(i, data) for i, data in enumerate(pieces))]
 
 
-def piece(index: int, data: bytes) -> plan_pb2.PlanRequestPart:
+def piece(index: int, data: bytes) -> planner_pb2.PlanRequestPart:
     """Return one piece of a snapshot."""
-    return plan_pb2.PlanRequestPart(snapshot=plan_pb2.SnapshotPart(index=index, data=data))
+    return planner_pb2.PlanRequestPart(snapshot=planner_pb2.SnapshotPart(index=index, data=data))
 
 
 def send(

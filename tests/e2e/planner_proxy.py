@@ -40,7 +40,7 @@ class PlannerProxy(planner_pb2_grpc.PlannerServicer):
         return found
 
     def Plan(
-        self, request_iterator: Iterable[plan_pb2.PlanRequestPart], context: grpc.ServicerContext
+        self, request_iterator: Iterable[planner_pb2.PlanRequestPart], context: grpc.ServicerContext
     ) -> plan_pb2.PlanResponse:
         """Return the plan of the real one."""
         found: plan_pb2.PlanResponse = _handed_on(context, self._stub.Plan, request_iterator)

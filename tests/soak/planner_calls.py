@@ -82,7 +82,7 @@ class PlannerCalls:
     def _damaged_stream(self, random: Random) -> None:
         whole = list(parts(self._request(), self._snapshots[0].SerializeToString()))
         at = random.randrange(len(whole))
-        whole[at : at + 1] = random.choice(([], [whole[at]] * 2, [plan_pb2.PlanRequestPart()]))
+        whole[at : at + 1] = random.choice(([], [whole[at]] * 2, [planner_pb2.PlanRequestPart()]))
         self._send(iter(whole))
 
     def _cut(self, random: Random) -> None:
@@ -111,13 +111,15 @@ class PlannerCalls:
         head = next(parts(self._request(), b"")).SerializeToString()
         call(iter([flipped(head, random)]), timeout=TIMEOUT_S)
 
-    def _send(self, stream: Iterator[plan_pb2.PlanRequestPart], timeout_s: float = TIMEOUT_S) -> None:
+    def _send(self, stream: Iterator[planner_pb2.PlanRequestPart], timeout_s: float = TIMEOUT_S) -> None:
         self._stub.Plan(stream, timeout=timeout_s)
 
 
-def parts(request: plan_pb2.PlanRequest, payload: bytes) -> Iterator[plan_pb2.PlanRequestPart]:
+def parts(request: plan_pb2.PlanRequest, payload: bytes) -> Iterator[planner_pb2.PlanRequestPart]:
     """Yield a request in small pieces, so the stream can end midway."""
     request.snapshot_size_bytes = len(payload)
-    yield plan_pb2.PlanRequestPart(request=request)
+    yield planner_pb2.PlanRequestPart(request=request)
     for index, start in enumerate(range(0, len(payload), PIECE)):
-        yield plan_pb2.PlanRequestPart(snapshot=plan_pb2.SnapshotPart(index=index, data=payload[start : start + PIECE]))
+        yield planner_pb2.PlanRequestPart(
+            snapshot=planner_pb2.SnapshotPart(index=index, data=payload[start : start + PIECE])
+        )

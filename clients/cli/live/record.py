@@ -12,7 +12,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 from trimtab.clients.actuator_client import ActuatorClient
 from trimtab.clients.cli.amounts import counted
-from trimtab.clients.cli.decisions import annotations_read
 from trimtab.clients.cli.failures import FailedError
 from trimtab.clients.cli.live.group_completion import completed
 from trimtab.clients.cli.live.redaction import redact_file
@@ -25,6 +24,7 @@ from trimtab.clients.cli.planners import open_link
 from trimtab.clients.live.cluster import LiveCluster
 from trimtab.clients.reference_loop.planner_session import PlannerSession
 from trimtab.clients.reference_loop.rounds import RoundRunner, RoundSettings
+from trimtab.common.objects.annotated_numbers import annotations_read
 from trimtab.common.objects.karpenter.offers import MachineOffer
 from trimtab.common.rpc.errors import TrimtabError
 from trimtab.common.rpc.telemetry import configure_logging, terminal_format

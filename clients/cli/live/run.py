@@ -11,7 +11,6 @@ from typing import NamedTuple
 import structlog
 
 from trimtab.clients.actuator_client import ActuatorClient
-from trimtab.clients.cli.decisions import annotations_read
 from trimtab.clients.cli.failures import FailedError, UsageError
 from trimtab.clients.cli.label_groups import read_labels, refuse_labels
 from trimtab.clients.cli.live.awaited_planner import await_planner
@@ -40,6 +39,7 @@ from trimtab.clients.reference_loop.status_map import StatusMap
 from trimtab.common.kubernetes.api import Api
 from trimtab.common.kubernetes.lease import Lease, LeaseSettings
 from trimtab.common.kubernetes.registry import PermissionRule, User, rules_of
+from trimtab.common.objects.annotated_numbers import annotations_read
 from trimtab.common.objects.karpenter.offers import MachineOffer
 from trimtab.common.rpc.access import Review, open_access
 from trimtab.common.rpc.channel_security import ChannelSecurity

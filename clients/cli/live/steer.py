@@ -9,7 +9,6 @@ from typing import Final
 
 import structlog
 
-from trimtab.clients.cli.decisions import annotations_read
 from trimtab.clients.cli.failures import FailedError, UsageError
 from trimtab.clients.cli.live.awaited_planner import await_planner
 from trimtab.clients.cli.live.group_completion import completed
@@ -31,6 +30,7 @@ from trimtab.common.kubernetes.api import Api
 from trimtab.common.kubernetes.errors import KubernetesError
 from trimtab.common.kubernetes.lease import Lease, LeaseSettings
 from trimtab.common.kubernetes.registry import WATCHED, PermissionRule, User, rules_of
+from trimtab.common.objects.annotated_numbers import annotations_read
 from trimtab.common.rpc.retries import ONCE
 from trimtab.common.rpc.telemetry import LogFormat, configure_logging, terminal_format
 from trimtab.v1 import plan_pb2

@@ -16,7 +16,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn
 
 from trimtab.clients.actuator_client import ActuatorClient
 from trimtab.clients.cli.answers.answer import PlanAnswer
-from trimtab.clients.cli.decisions import annotations_read, default_decisions
+from trimtab.clients.cli.decisions import default_decisions
 from trimtab.clients.cli.failures import FailedError, UsageError
 from trimtab.clients.cli.label_groups import read_labels, refuse_labels
 from trimtab.clients.cli.live.group_completion import completed
@@ -37,6 +37,7 @@ from trimtab.clients.reference_loop.planner_session import PlannerSession
 from trimtab.clients.reference_loop.rounds import RoundRunner, RoundSettings
 from trimtab.common.documents.bounded_input import STANDARD_INPUT
 from trimtab.common.kubernetes.errors import KubernetesError
+from trimtab.common.objects.annotated_numbers import annotations_read
 from trimtab.common.recording import is_recording
 from trimtab.common.rpc.extras import require_extra
 from trimtab.common.rpc.retries import ONCE

@@ -179,7 +179,7 @@ func (x Expander_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Expander_Code.Descriptor instead.
 func (Expander_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{17, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{15, 0}
 }
 
 // The values; their meaning is that of the message. The conditions that follow
@@ -276,7 +276,7 @@ func (x CapacityOutcome_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CapacityOutcome_Code.Descriptor instead.
 func (CapacityOutcome_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{21, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{19, 0}
 }
 
 // The values; their meaning is that of the message.
@@ -337,7 +337,7 @@ func (x PlaceholderKind_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PlaceholderKind_Code.Descriptor instead.
 func (PlaceholderKind_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{25, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{23, 0}
 }
 
 // The values; their meaning is that of the message.
@@ -430,7 +430,7 @@ func (x CandidateOrder_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CandidateOrder_Code.Descriptor instead.
 func (CandidateOrder_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{29, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{27, 0}
 }
 
 // The values; their meaning is that of the message.
@@ -532,7 +532,7 @@ func (x PodCostStrategy_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PodCostStrategy_Code.Descriptor instead.
 func (PodCostStrategy_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{43, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{41, 0}
 }
 
 // The values; their meaning is that of the message.
@@ -586,7 +586,7 @@ func (x CapacityClassKind_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CapacityClassKind_Code.Descriptor instead.
 func (CapacityClassKind_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{61, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{59, 0}
 }
 
 // The values; their meaning is that of the message.
@@ -639,7 +639,7 @@ func (x ProvisionedWhen_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ProvisionedWhen_Code.Descriptor instead.
 func (ProvisionedWhen_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{62, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{60, 0}
 }
 
 // The values; their meaning is that of the message.
@@ -696,7 +696,7 @@ func (x ReplacementChoice_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ReplacementChoice_Code.Descriptor instead.
 func (ReplacementChoice_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{64, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{62, 0}
 }
 
 // The values; their meaning is that of the message.
@@ -749,7 +749,7 @@ func (x Objective_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Objective_Code.Descriptor instead.
 func (Objective_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{67, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{65, 0}
 }
 
 // The values; their meaning is that of the message.
@@ -811,7 +811,7 @@ func (x SearchEffort_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use SearchEffort_Code.Descriptor instead.
 func (SearchEffort_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{68, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{66, 0}
 }
 
 // The values; their meaning is that of the message.
@@ -865,7 +865,7 @@ func (x TemplateSource_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use TemplateSource_Code.Descriptor instead.
 func (TemplateSource_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{76, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{74, 0}
 }
 
 // The values; their meaning is that of the message.
@@ -922,7 +922,7 @@ func (x Consolidation_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Consolidation_Code.Descriptor instead.
 func (Consolidation_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{84, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{82, 0}
 }
 
 // The values; their meaning is that of the message.
@@ -982,7 +982,7 @@ func (x SlackStrategy_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use SlackStrategy_Code.Descriptor instead.
 func (SlackStrategy_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{87, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{85, 0}
 }
 
 // The values; their meaning is that of the message.
@@ -1037,7 +1037,7 @@ func (x CapacityBufferReading_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CapacityBufferReading_Code.Descriptor instead.
 func (CapacityBufferReading_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{90, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{88, 0}
 }
 
 // A decision the planner can take.
@@ -1077,151 +1077,8 @@ func (*Decision) Descriptor() ([]byte, []int) {
 	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{0}
 }
 
-// One part of a streamed request. The first part is the header; the payload
-// follows in parts of at most 1 MiB, numbered from 0.
-type PlanRequestPart struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Exactly one. REQUIRED.
-	//
-	// Types that are valid to be assigned to Part:
-	//
-	//	*PlanRequestPart_Request
-	//	*PlanRequestPart_Snapshot
-	Part          isPlanRequestPart_Part `protobuf_oneof:"part"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *PlanRequestPart) Reset() {
-	*x = PlanRequestPart{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[1]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *PlanRequestPart) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*PlanRequestPart) ProtoMessage() {}
-
-func (x *PlanRequestPart) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[1]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use PlanRequestPart.ProtoReflect.Descriptor instead.
-func (*PlanRequestPart) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{1}
-}
-
-func (x *PlanRequestPart) GetPart() isPlanRequestPart_Part {
-	if x != nil {
-		return x.Part
-	}
-	return nil
-}
-
-func (x *PlanRequestPart) GetRequest() *PlanRequest {
-	if x != nil {
-		if x, ok := x.Part.(*PlanRequestPart_Request); ok {
-			return x.Request
-		}
-	}
-	return nil
-}
-
-func (x *PlanRequestPart) GetSnapshot() *SnapshotPart {
-	if x != nil {
-		if x, ok := x.Part.(*PlanRequestPart_Snapshot); ok {
-			return x.Snapshot
-		}
-	}
-	return nil
-}
-
-type isPlanRequestPart_Part interface {
-	isPlanRequestPart_Part()
-}
-
-type PlanRequestPart_Request struct {
-	// The request without its snapshot. First part, and only there.
-	Request *PlanRequest `protobuf:"bytes,1,opt,name=request,proto3,oneof"`
-}
-
-type PlanRequestPart_Snapshot struct {
-	// A piece of the serialized `ClusterSnapshot` or `SnapshotDelta`.
-	Snapshot *SnapshotPart `protobuf:"bytes,2,opt,name=snapshot,proto3,oneof"`
-}
-
-func (*PlanRequestPart_Request) isPlanRequestPart_Part() {}
-
-func (*PlanRequestPart_Snapshot) isPlanRequestPart_Part() {}
-
-// A piece of the serialized snapshot or delta.
-type SnapshotPart struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Position in the sequence of pieces: 0, 1, 2, … without gap. REQUIRED.
-	Index int32 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
-	// The bytes, 1 to 1,048,576 of them. REQUIRED.
-	Data          []byte `protobuf:"bytes,2,opt,name=data,proto3" json:"data,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SnapshotPart) Reset() {
-	*x = SnapshotPart{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[2]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SnapshotPart) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SnapshotPart) ProtoMessage() {}
-
-func (x *SnapshotPart) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[2]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SnapshotPart.ProtoReflect.Descriptor instead.
-func (*SnapshotPart) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{2}
-}
-
-func (x *SnapshotPart) GetIndex() int32 {
-	if x != nil {
-		return x.Index
-	}
-	return 0
-}
-
-func (x *SnapshotPart) GetData() []byte {
-	if x != nil {
-		return x.Data
-	}
-	return nil
-}
-
-// Everything except the snapshot. An answer is a function of only this message
-// and the snapshot.
+// Everything except the cluster. An answer is a function of only this message
+// and the cluster.
 type PlanRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Names the request in logs and in the answer, at most 128 bytes. OPTIONAL.
@@ -1236,12 +1093,13 @@ type PlanRequest struct {
 	Now *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=now,proto3" json:"now,omitempty"`
 	// Breaks ties if a setting asks for a random choice. OPTIONAL.
 	Seed uint64 `protobuf:"varint,5,opt,name=seed,proto3" json:"seed,omitempty"`
-	// Version of the snapshot that the streamed payload is a `SnapshotDelta`
-	// against. OPTIONAL: "" means that the payload is a whole
-	// `ClusterSnapshot`.
+	// Version of the snapshot that the streamed changes are against: objects that
+	// have changed, or a `SnapshotDelta`. OPTIONAL: "" means that the stream has
+	// the whole cluster: all objects, or a `ClusterSnapshot`.
 	BaseVersion string `protobuf:"bytes,6,opt,name=base_version,json=baseVersion,proto3" json:"base_version,omitempty"`
-	// Total bytes of the payload, 0 to 1 GiB; the stream must carry exactly as
-	// many. With `base_version`, 0 means "nothing changed". REQUIRED.
+	// Of the compact form alone: total bytes of the payload, 0 to 1 GiB; the
+	// stream must carry exactly as many. With `base_version`, 0 means "nothing
+	// changed". REQUIRED there; 0 with objects.
 	SnapshotSizeBytes int64 `protobuf:"varint,7,opt,name=snapshot_size_bytes,json=snapshotSizeBytes,proto3" json:"snapshot_size_bytes,omitempty"`
 	// Settings. OPTIONAL: absent means defaults.
 	Settings *PlanSettings `protobuf:"bytes,8,opt,name=settings,proto3" json:"settings,omitempty"`
@@ -1269,7 +1127,7 @@ type PlanRequest struct {
 
 func (x *PlanRequest) Reset() {
 	*x = PlanRequest{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[3]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1281,7 +1139,7 @@ func (x *PlanRequest) String() string {
 func (*PlanRequest) ProtoMessage() {}
 
 func (x *PlanRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[3]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1294,7 +1152,7 @@ func (x *PlanRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanRequest.ProtoReflect.Descriptor instead.
 func (*PlanRequest) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{3}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *PlanRequest) GetRequestId() string {
@@ -1420,7 +1278,7 @@ type PlanResponse struct {
 
 func (x *PlanResponse) Reset() {
 	*x = PlanResponse{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[4]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1432,7 +1290,7 @@ func (x *PlanResponse) String() string {
 func (*PlanResponse) ProtoMessage() {}
 
 func (x *PlanResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[4]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1445,7 +1303,7 @@ func (x *PlanResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanResponse.ProtoReflect.Descriptor instead.
 func (*PlanResponse) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{4}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *PlanResponse) GetRequestId() string {
@@ -1545,14 +1403,17 @@ type Diagnostics struct {
 	// Notes for the caller, such as a setting without effect.
 	Notes []string `protobuf:"bytes,8,rep,name=notes,proto3" json:"notes,omitempty"`
 	// The results of the decisions, in the order in which they were taken.
-	Decisions     []*DecisionSummary `protobuf:"bytes,9,rep,name=decisions,proto3" json:"decisions,omitempty"`
+	Decisions []*DecisionSummary `protobuf:"bytes,9,rep,name=decisions,proto3" json:"decisions,omitempty"`
+	// Notes on the objects of this request, such as a kind that pods refer to and
+	// that is missing; the first of them. Empty with the compact form.
+	ObjectNotes   []string `protobuf:"bytes,10,rep,name=object_notes,json=objectNotes,proto3" json:"object_notes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Diagnostics) Reset() {
 	*x = Diagnostics{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[5]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1564,7 +1425,7 @@ func (x *Diagnostics) String() string {
 func (*Diagnostics) ProtoMessage() {}
 
 func (x *Diagnostics) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[5]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1577,7 +1438,7 @@ func (x *Diagnostics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Diagnostics.ProtoReflect.Descriptor instead.
 func (*Diagnostics) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{5}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Diagnostics) GetStages() []*StageTime {
@@ -1643,6 +1504,13 @@ func (x *Diagnostics) GetDecisions() []*DecisionSummary {
 	return nil
 }
 
+func (x *Diagnostics) GetObjectNotes() []string {
+	if x != nil {
+		return x.ObjectNotes
+	}
+	return nil
+}
+
 // The result of one decision in brief, for logs and metrics.
 type DecisionSummary struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1664,7 +1532,7 @@ type DecisionSummary struct {
 
 func (x *DecisionSummary) Reset() {
 	*x = DecisionSummary{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[6]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1676,7 +1544,7 @@ func (x *DecisionSummary) String() string {
 func (*DecisionSummary) ProtoMessage() {}
 
 func (x *DecisionSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[6]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1689,7 +1557,7 @@ func (x *DecisionSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecisionSummary.ProtoReflect.Descriptor instead.
 func (*DecisionSummary) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{6}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *DecisionSummary) GetDecision() Decision_Code {
@@ -1733,7 +1601,7 @@ type StageTime struct {
 
 func (x *StageTime) Reset() {
 	*x = StageTime{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[7]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1745,7 +1613,7 @@ func (x *StageTime) String() string {
 func (*StageTime) ProtoMessage() {}
 
 func (x *StageTime) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[7]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1758,7 +1626,7 @@ func (x *StageTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StageTime.ProtoReflect.Descriptor instead.
 func (*StageTime) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{7}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *StageTime) GetStage() string {
@@ -1837,7 +1705,7 @@ type ScaleUpDecision struct {
 
 func (x *ScaleUpDecision) Reset() {
 	*x = ScaleUpDecision{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[8]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1849,7 +1717,7 @@ func (x *ScaleUpDecision) String() string {
 func (*ScaleUpDecision) ProtoMessage() {}
 
 func (x *ScaleUpDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[8]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1862,7 +1730,7 @@ func (x *ScaleUpDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleUpDecision.ProtoReflect.Descriptor instead.
 func (*ScaleUpDecision) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{8}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ScaleUpDecision) GetSplits() []*ScaleUpSplit {
@@ -2029,7 +1897,7 @@ type GangResult struct {
 
 func (x *GangResult) Reset() {
 	*x = GangResult{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[9]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2041,7 +1909,7 @@ func (x *GangResult) String() string {
 func (*GangResult) ProtoMessage() {}
 
 func (x *GangResult) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[9]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2054,7 +1922,7 @@ func (x *GangResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GangResult.ProtoReflect.Descriptor instead.
 func (*GangResult) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{9}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *GangResult) GetGroup() string {
@@ -2180,7 +2048,7 @@ type ScaleUpSplit struct {
 
 func (x *ScaleUpSplit) Reset() {
 	*x = ScaleUpSplit{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[10]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2192,7 +2060,7 @@ func (x *ScaleUpSplit) String() string {
 func (*ScaleUpSplit) ProtoMessage() {}
 
 func (x *ScaleUpSplit) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[10]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2205,7 +2073,7 @@ func (x *ScaleUpSplit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleUpSplit.ProtoReflect.Descriptor instead.
 func (*ScaleUpSplit) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{10}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ScaleUpSplit) GetNodeGroup() string {
@@ -2269,7 +2137,7 @@ type NewNode struct {
 
 func (x *NewNode) Reset() {
 	*x = NewNode{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[11]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2281,7 +2149,7 @@ func (x *NewNode) String() string {
 func (*NewNode) ProtoMessage() {}
 
 func (x *NewNode) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[11]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2294,7 +2162,7 @@ func (x *NewNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NewNode.ProtoReflect.Descriptor instead.
 func (*NewNode) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{11}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *NewNode) GetPods() []string {
@@ -2322,7 +2190,7 @@ type UnschedulablePod struct {
 
 func (x *UnschedulablePod) Reset() {
 	*x = UnschedulablePod{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[12]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2334,7 +2202,7 @@ func (x *UnschedulablePod) String() string {
 func (*UnschedulablePod) ProtoMessage() {}
 
 func (x *UnschedulablePod) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[12]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2347,7 +2215,7 @@ func (x *UnschedulablePod) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnschedulablePod.ProtoReflect.Descriptor instead.
 func (*UnschedulablePod) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{12}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *UnschedulablePod) GetPod() string {
@@ -2396,7 +2264,7 @@ type WaitingPlaceholders struct {
 
 func (x *WaitingPlaceholders) Reset() {
 	*x = WaitingPlaceholders{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[13]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2408,7 +2276,7 @@ func (x *WaitingPlaceholders) String() string {
 func (*WaitingPlaceholders) ProtoMessage() {}
 
 func (x *WaitingPlaceholders) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[13]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2421,7 +2289,7 @@ func (x *WaitingPlaceholders) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitingPlaceholders.ProtoReflect.Descriptor instead.
 func (*WaitingPlaceholders) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{13}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *WaitingPlaceholders) GetPlaceholders() []string {
@@ -2465,7 +2333,7 @@ type SkippedPod struct {
 
 func (x *SkippedPod) Reset() {
 	*x = SkippedPod{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[14]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2477,7 +2345,7 @@ func (x *SkippedPod) String() string {
 func (*SkippedPod) ProtoMessage() {}
 
 func (x *SkippedPod) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[14]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2490,7 +2358,7 @@ func (x *SkippedPod) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkippedPod.ProtoReflect.Descriptor instead.
 func (*SkippedPod) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{14}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *SkippedPod) GetPod() string {
@@ -2540,7 +2408,7 @@ type ScaleUpOption struct {
 
 func (x *ScaleUpOption) Reset() {
 	*x = ScaleUpOption{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[15]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2552,7 +2420,7 @@ func (x *ScaleUpOption) String() string {
 func (*ScaleUpOption) ProtoMessage() {}
 
 func (x *ScaleUpOption) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[15]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2565,7 +2433,7 @@ func (x *ScaleUpOption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleUpOption.ProtoReflect.Descriptor instead.
 func (*ScaleUpOption) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{15}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ScaleUpOption) GetNodeGroup() string {
@@ -2644,7 +2512,7 @@ type ExpanderScore struct {
 
 func (x *ExpanderScore) Reset() {
 	*x = ExpanderScore{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[16]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2656,7 +2524,7 @@ func (x *ExpanderScore) String() string {
 func (*ExpanderScore) ProtoMessage() {}
 
 func (x *ExpanderScore) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[16]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2669,7 +2537,7 @@ func (x *ExpanderScore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExpanderScore.ProtoReflect.Descriptor instead.
 func (*ExpanderScore) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{16}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ExpanderScore) GetExpander() Expander_Code {
@@ -2695,7 +2563,7 @@ type Expander struct {
 
 func (x *Expander) Reset() {
 	*x = Expander{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[17]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2707,7 +2575,7 @@ func (x *Expander) String() string {
 func (*Expander) ProtoMessage() {}
 
 func (x *Expander) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[17]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2720,7 +2588,7 @@ func (x *Expander) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Expander.ProtoReflect.Descriptor instead.
 func (*Expander) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{17}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{15}
 }
 
 // What is answered to ProvisioningRequests. Real pods that wait come before
@@ -2757,7 +2625,7 @@ type CapacityRequestsDecision struct {
 
 func (x *CapacityRequestsDecision) Reset() {
 	*x = CapacityRequestsDecision{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[18]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2769,7 +2637,7 @@ func (x *CapacityRequestsDecision) String() string {
 func (*CapacityRequestsDecision) ProtoMessage() {}
 
 func (x *CapacityRequestsDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[18]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2782,7 +2650,7 @@ func (x *CapacityRequestsDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapacityRequestsDecision.ProtoReflect.Descriptor instead.
 func (*CapacityRequestsDecision) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{18}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *CapacityRequestsDecision) GetResult() CapacityRequestsResult_Code {
@@ -2875,7 +2743,7 @@ type CapacityAnswer struct {
 
 func (x *CapacityAnswer) Reset() {
 	*x = CapacityAnswer{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[19]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2887,7 +2755,7 @@ func (x *CapacityAnswer) String() string {
 func (*CapacityAnswer) ProtoMessage() {}
 
 func (x *CapacityAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[19]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2900,7 +2768,7 @@ func (x *CapacityAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapacityAnswer.ProtoReflect.Descriptor instead.
 func (*CapacityAnswer) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{19}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *CapacityAnswer) GetNamespace() string {
@@ -3028,7 +2896,7 @@ type CapacityPlace struct {
 
 func (x *CapacityPlace) Reset() {
 	*x = CapacityPlace{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[20]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3040,7 +2908,7 @@ func (x *CapacityPlace) String() string {
 func (*CapacityPlace) ProtoMessage() {}
 
 func (x *CapacityPlace) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[20]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3053,7 +2921,7 @@ func (x *CapacityPlace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapacityPlace.ProtoReflect.Descriptor instead.
 func (*CapacityPlace) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{20}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CapacityPlace) GetNode() string {
@@ -3100,7 +2968,7 @@ type CapacityOutcome struct {
 
 func (x *CapacityOutcome) Reset() {
 	*x = CapacityOutcome{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[21]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3112,7 +2980,7 @@ func (x *CapacityOutcome) String() string {
 func (*CapacityOutcome) ProtoMessage() {}
 
 func (x *CapacityOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[21]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3125,7 +2993,7 @@ func (x *CapacityOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapacityOutcome.ProtoReflect.Descriptor instead.
 func (*CapacityOutcome) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{21}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{19}
 }
 
 // Placeholder pods.
@@ -3167,7 +3035,7 @@ type SlackDecision struct {
 
 func (x *SlackDecision) Reset() {
 	*x = SlackDecision{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[22]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3179,7 +3047,7 @@ func (x *SlackDecision) String() string {
 func (*SlackDecision) ProtoMessage() {}
 
 func (x *SlackDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[22]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3192,7 +3060,7 @@ func (x *SlackDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackDecision.ProtoReflect.Descriptor instead.
 func (*SlackDecision) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{22}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *SlackDecision) GetPlaceholders() []*Placeholder {
@@ -3289,7 +3157,7 @@ type SlackObject struct {
 
 func (x *SlackObject) Reset() {
 	*x = SlackObject{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[23]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3301,7 +3169,7 @@ func (x *SlackObject) String() string {
 func (*SlackObject) ProtoMessage() {}
 
 func (x *SlackObject) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[23]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3314,7 +3182,7 @@ func (x *SlackObject) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackObject.ProtoReflect.Descriptor instead.
 func (*SlackObject) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{23}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *SlackObject) GetObject() string {
@@ -3404,7 +3272,7 @@ type Placeholder struct {
 
 func (x *Placeholder) Reset() {
 	*x = Placeholder{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[24]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3416,7 +3284,7 @@ func (x *Placeholder) String() string {
 func (*Placeholder) ProtoMessage() {}
 
 func (x *Placeholder) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[24]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3429,7 +3297,7 @@ func (x *Placeholder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Placeholder.ProtoReflect.Descriptor instead.
 func (*Placeholder) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{24}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Placeholder) GetName() string {
@@ -3518,7 +3386,7 @@ type PlaceholderKind struct {
 
 func (x *PlaceholderKind) Reset() {
 	*x = PlaceholderKind{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[25]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3530,7 +3398,7 @@ func (x *PlaceholderKind) String() string {
 func (*PlaceholderKind) ProtoMessage() {}
 
 func (x *PlaceholderKind) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[25]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3543,7 +3411,7 @@ func (x *PlaceholderKind) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlaceholderKind.ProtoReflect.Descriptor instead.
 func (*PlaceholderKind) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{25}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{23}
 }
 
 // Which nodes go.
@@ -3590,7 +3458,7 @@ type ScaleDownDecision struct {
 
 func (x *ScaleDownDecision) Reset() {
 	*x = ScaleDownDecision{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[26]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3602,7 +3470,7 @@ func (x *ScaleDownDecision) String() string {
 func (*ScaleDownDecision) ProtoMessage() {}
 
 func (x *ScaleDownDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[26]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3615,7 +3483,7 @@ func (x *ScaleDownDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleDownDecision.ProtoReflect.Descriptor instead.
 func (*ScaleDownDecision) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{26}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ScaleDownDecision) GetUnneeded() []*UnneededNode {
@@ -3738,7 +3606,7 @@ type NodeBlockers struct {
 
 func (x *NodeBlockers) Reset() {
 	*x = NodeBlockers{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[27]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3750,7 +3618,7 @@ func (x *NodeBlockers) String() string {
 func (*NodeBlockers) ProtoMessage() {}
 
 func (x *NodeBlockers) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[27]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3763,7 +3631,7 @@ func (x *NodeBlockers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeBlockers.ProtoReflect.Descriptor instead.
 func (*NodeBlockers) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{27}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *NodeBlockers) GetNode() string {
@@ -3796,7 +3664,7 @@ type BlockingPod struct {
 
 func (x *BlockingPod) Reset() {
 	*x = BlockingPod{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[28]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3808,7 +3676,7 @@ func (x *BlockingPod) String() string {
 func (*BlockingPod) ProtoMessage() {}
 
 func (x *BlockingPod) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[28]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3821,7 +3689,7 @@ func (x *BlockingPod) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlockingPod.ProtoReflect.Descriptor instead.
 func (*BlockingPod) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{28}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *BlockingPod) GetPod() string {
@@ -3854,7 +3722,7 @@ type CandidateOrder struct {
 
 func (x *CandidateOrder) Reset() {
 	*x = CandidateOrder{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[29]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3866,7 +3734,7 @@ func (x *CandidateOrder) String() string {
 func (*CandidateOrder) ProtoMessage() {}
 
 func (x *CandidateOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[29]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3879,7 +3747,7 @@ func (x *CandidateOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CandidateOrder.ProtoReflect.Descriptor instead.
 func (*CandidateOrder) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{29}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{27}
 }
 
 // A node that is not needed.
@@ -3922,7 +3790,7 @@ type UnneededNode struct {
 
 func (x *UnneededNode) Reset() {
 	*x = UnneededNode{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[30]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3934,7 +3802,7 @@ func (x *UnneededNode) String() string {
 func (*UnneededNode) ProtoMessage() {}
 
 func (x *UnneededNode) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[30]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3947,7 +3815,7 @@ func (x *UnneededNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnneededNode.ProtoReflect.Descriptor instead.
 func (*UnneededNode) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{30}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *UnneededNode) GetNode() string {
@@ -4041,7 +3909,7 @@ type NodeAssumption struct {
 
 func (x *NodeAssumption) Reset() {
 	*x = NodeAssumption{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[31]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4053,7 +3921,7 @@ func (x *NodeAssumption) String() string {
 func (*NodeAssumption) ProtoMessage() {}
 
 func (x *NodeAssumption) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[31]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4066,7 +3934,7 @@ func (x *NodeAssumption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeAssumption.ProtoReflect.Descriptor instead.
 func (*NodeAssumption) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{31}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *NodeAssumption) GetPodsToMoveCount() int32 {
@@ -4108,7 +3976,7 @@ type UnremovableNode struct {
 
 func (x *UnremovableNode) Reset() {
 	*x = UnremovableNode{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[32]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4120,7 +3988,7 @@ func (x *UnremovableNode) String() string {
 func (*UnremovableNode) ProtoMessage() {}
 
 func (x *UnremovableNode) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[32]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4133,7 +4001,7 @@ func (x *UnremovableNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnremovableNode.ProtoReflect.Descriptor instead.
 func (*UnremovableNode) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{32}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *UnremovableNode) GetNode() string {
@@ -4214,7 +4082,7 @@ type ReplacementDecision struct {
 
 func (x *ReplacementDecision) Reset() {
 	*x = ReplacementDecision{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[33]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4226,7 +4094,7 @@ func (x *ReplacementDecision) String() string {
 func (*ReplacementDecision) ProtoMessage() {}
 
 func (x *ReplacementDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[33]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4239,7 +4107,7 @@ func (x *ReplacementDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplacementDecision.ProtoReflect.Descriptor instead.
 func (*ReplacementDecision) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{33}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ReplacementDecision) GetWaves() []*ReplacementWave {
@@ -4320,7 +4188,7 @@ type ReplacementCost struct {
 
 func (x *ReplacementCost) Reset() {
 	*x = ReplacementCost{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[34]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4332,7 +4200,7 @@ func (x *ReplacementCost) String() string {
 func (*ReplacementCost) ProtoMessage() {}
 
 func (x *ReplacementCost) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[34]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4345,7 +4213,7 @@ func (x *ReplacementCost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplacementCost.ProtoReflect.Descriptor instead.
 func (*ReplacementCost) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{34}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ReplacementCost) GetNowPerHour() float64 {
@@ -4403,7 +4271,7 @@ type ReplacementWave struct {
 
 func (x *ReplacementWave) Reset() {
 	*x = ReplacementWave{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[35]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4415,7 +4283,7 @@ func (x *ReplacementWave) String() string {
 func (*ReplacementWave) ProtoMessage() {}
 
 func (x *ReplacementWave) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[35]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4428,7 +4296,7 @@ func (x *ReplacementWave) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplacementWave.ProtoReflect.Descriptor instead.
 func (*ReplacementWave) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{35}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ReplacementWave) GetNewNodes() []*ReplacementNode {
@@ -4486,7 +4354,7 @@ type ReplacementNode struct {
 
 func (x *ReplacementNode) Reset() {
 	*x = ReplacementNode{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[36]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4498,7 +4366,7 @@ func (x *ReplacementNode) String() string {
 func (*ReplacementNode) ProtoMessage() {}
 
 func (x *ReplacementNode) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[36]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4511,7 +4379,7 @@ func (x *ReplacementNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplacementNode.ProtoReflect.Descriptor instead.
 func (*ReplacementNode) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{36}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ReplacementNode) GetName() string {
@@ -4565,7 +4433,7 @@ type ReplacedNode struct {
 
 func (x *ReplacedNode) Reset() {
 	*x = ReplacedNode{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[37]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4577,7 +4445,7 @@ func (x *ReplacedNode) String() string {
 func (*ReplacedNode) ProtoMessage() {}
 
 func (x *ReplacedNode) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[37]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4590,7 +4458,7 @@ func (x *ReplacedNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplacedNode.ProtoReflect.Descriptor instead.
 func (*ReplacedNode) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{37}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ReplacedNode) GetNode() string {
@@ -4672,7 +4540,7 @@ type ReplacementOption struct {
 
 func (x *ReplacementOption) Reset() {
 	*x = ReplacementOption{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[38]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4684,7 +4552,7 @@ func (x *ReplacementOption) String() string {
 func (*ReplacementOption) ProtoMessage() {}
 
 func (x *ReplacementOption) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[38]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4697,7 +4565,7 @@ func (x *ReplacementOption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplacementOption.ProtoReflect.Descriptor instead.
 func (*ReplacementOption) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{38}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ReplacementOption) GetSavingPerHour() float64 {
@@ -4809,7 +4677,7 @@ type KeptNode struct {
 
 func (x *KeptNode) Reset() {
 	*x = KeptNode{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[39]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4821,7 +4689,7 @@ func (x *KeptNode) String() string {
 func (*KeptNode) ProtoMessage() {}
 
 func (x *KeptNode) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[39]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4834,7 +4702,7 @@ func (x *KeptNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeptNode.ProtoReflect.Descriptor instead.
 func (*KeptNode) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{39}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *KeptNode) GetNode() string {
@@ -4901,7 +4769,7 @@ type PodCostsDecision struct {
 
 func (x *PodCostsDecision) Reset() {
 	*x = PodCostsDecision{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[40]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4913,7 +4781,7 @@ func (x *PodCostsDecision) String() string {
 func (*PodCostsDecision) ProtoMessage() {}
 
 func (x *PodCostsDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[40]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4926,7 +4794,7 @@ func (x *PodCostsDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCostsDecision.ProtoReflect.Descriptor instead.
 func (*PodCostsDecision) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{40}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *PodCostsDecision) GetGroups() []*PodCostGroup {
@@ -4988,7 +4856,7 @@ type PodCostGroup struct {
 
 func (x *PodCostGroup) Reset() {
 	*x = PodCostGroup{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[41]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5000,7 +4868,7 @@ func (x *PodCostGroup) String() string {
 func (*PodCostGroup) ProtoMessage() {}
 
 func (x *PodCostGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[41]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5013,7 +4881,7 @@ func (x *PodCostGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCostGroup.ProtoReflect.Descriptor instead.
 func (*PodCostGroup) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{41}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *PodCostGroup) GetOwner() string {
@@ -5105,7 +4973,7 @@ type PodCostShare struct {
 
 func (x *PodCostShare) Reset() {
 	*x = PodCostShare{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[42]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5117,7 +4985,7 @@ func (x *PodCostShare) String() string {
 func (*PodCostShare) ProtoMessage() {}
 
 func (x *PodCostShare) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[42]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5130,7 +4998,7 @@ func (x *PodCostShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCostShare.ProtoReflect.Descriptor instead.
 func (*PodCostShare) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{42}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *PodCostShare) GetStrategy() PodCostStrategy_Code {
@@ -5170,7 +5038,7 @@ type PodCostStrategy struct {
 
 func (x *PodCostStrategy) Reset() {
 	*x = PodCostStrategy{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[43]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5182,7 +5050,7 @@ func (x *PodCostStrategy) String() string {
 func (*PodCostStrategy) ProtoMessage() {}
 
 func (x *PodCostStrategy) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[43]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5195,7 +5063,7 @@ func (x *PodCostStrategy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCostStrategy.ProtoReflect.Descriptor instead.
 func (*PodCostStrategy) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{43}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{41}
 }
 
 // The planner's memory between two loops. The caller stores it and sends it
@@ -5228,7 +5096,7 @@ type PlanState struct {
 
 func (x *PlanState) Reset() {
 	*x = PlanState{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[44]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5240,7 +5108,7 @@ func (x *PlanState) String() string {
 func (*PlanState) ProtoMessage() {}
 
 func (x *PlanState) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[44]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5253,7 +5121,7 @@ func (x *PlanState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanState.ProtoReflect.Descriptor instead.
 func (*PlanState) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{44}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *PlanState) GetScaleUp() *ScaleUpState {
@@ -5311,7 +5179,7 @@ type CapacityRequestsState struct {
 
 func (x *CapacityRequestsState) Reset() {
 	*x = CapacityRequestsState{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[45]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5323,7 +5191,7 @@ func (x *CapacityRequestsState) String() string {
 func (*CapacityRequestsState) ProtoMessage() {}
 
 func (x *CapacityRequestsState) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[45]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5336,7 +5204,7 @@ func (x *CapacityRequestsState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapacityRequestsState.ProtoReflect.Descriptor instead.
 func (*CapacityRequestsState) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{45}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *CapacityRequestsState) GetOrders() []*CapacityOrder {
@@ -5365,7 +5233,7 @@ type CapacityOrder struct {
 
 func (x *CapacityOrder) Reset() {
 	*x = CapacityOrder{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[46]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5377,7 +5245,7 @@ func (x *CapacityOrder) String() string {
 func (*CapacityOrder) ProtoMessage() {}
 
 func (x *CapacityOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[46]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5390,7 +5258,7 @@ func (x *CapacityOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapacityOrder.ProtoReflect.Descriptor instead.
 func (*CapacityOrder) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{46}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *CapacityOrder) GetRequest() string {
@@ -5455,7 +5323,7 @@ type ReplacementState struct {
 
 func (x *ReplacementState) Reset() {
 	*x = ReplacementState{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[47]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5467,7 +5335,7 @@ func (x *ReplacementState) String() string {
 func (*ReplacementState) ProtoMessage() {}
 
 func (x *ReplacementState) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[47]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5480,7 +5348,7 @@ func (x *ReplacementState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplacementState.ProtoReflect.Descriptor instead.
 func (*ReplacementState) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{47}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ReplacementState) GetLayoutVersion() int32 {
@@ -5544,7 +5412,7 @@ type ScaleUpState struct {
 
 func (x *ScaleUpState) Reset() {
 	*x = ScaleUpState{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[48]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5556,7 +5424,7 @@ func (x *ScaleUpState) String() string {
 func (*ScaleUpState) ProtoMessage() {}
 
 func (x *ScaleUpState) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[48]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5569,7 +5437,7 @@ func (x *ScaleUpState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleUpState.ProtoReflect.Descriptor instead.
 func (*ScaleUpState) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{48}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ScaleUpState) GetLayoutVersion() int32 {
@@ -5618,7 +5486,7 @@ type GangOrder struct {
 
 func (x *GangOrder) Reset() {
 	*x = GangOrder{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[49]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5630,7 +5498,7 @@ func (x *GangOrder) String() string {
 func (*GangOrder) ProtoMessage() {}
 
 func (x *GangOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[49]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5643,7 +5511,7 @@ func (x *GangOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GangOrder.ProtoReflect.Descriptor instead.
 func (*GangOrder) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{49}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *GangOrder) GetGang() string {
@@ -5691,7 +5559,7 @@ type SlackState struct {
 
 func (x *SlackState) Reset() {
 	*x = SlackState{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[50]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5703,7 +5571,7 @@ func (x *SlackState) String() string {
 func (*SlackState) ProtoMessage() {}
 
 func (x *SlackState) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[50]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5716,7 +5584,7 @@ func (x *SlackState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackState.ProtoReflect.Descriptor instead.
 func (*SlackState) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{50}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *SlackState) GetLayoutVersion() int32 {
@@ -5764,7 +5632,7 @@ type SlackSetState struct {
 
 func (x *SlackSetState) Reset() {
 	*x = SlackSetState{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[51]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5776,7 +5644,7 @@ func (x *SlackSetState) String() string {
 func (*SlackSetState) ProtoMessage() {}
 
 func (x *SlackSetState) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[51]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5789,7 +5657,7 @@ func (x *SlackSetState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackSetState.ProtoReflect.Descriptor instead.
 func (*SlackSetState) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{51}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *SlackSetState) GetName() string {
@@ -5833,7 +5701,7 @@ type PodCostsState struct {
 
 func (x *PodCostsState) Reset() {
 	*x = PodCostsState{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[52]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5845,7 +5713,7 @@ func (x *PodCostsState) String() string {
 func (*PodCostsState) ProtoMessage() {}
 
 func (x *PodCostsState) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[52]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5858,7 +5726,7 @@ func (x *PodCostsState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCostsState.ProtoReflect.Descriptor instead.
 func (*PodCostsState) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{52}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *PodCostsState) GetLayoutVersion() int32 {
@@ -5908,7 +5776,7 @@ type ScaleDownState struct {
 
 func (x *ScaleDownState) Reset() {
 	*x = ScaleDownState{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[53]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5920,7 +5788,7 @@ func (x *ScaleDownState) String() string {
 func (*ScaleDownState) ProtoMessage() {}
 
 func (x *ScaleDownState) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[53]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5933,7 +5801,7 @@ func (x *ScaleDownState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleDownState.ProtoReflect.Descriptor instead.
 func (*ScaleDownState) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{53}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ScaleDownState) GetLayoutVersion() int32 {
@@ -6020,7 +5888,7 @@ type UndoneDrains struct {
 
 func (x *UndoneDrains) Reset() {
 	*x = UndoneDrains{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[54]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6032,7 +5900,7 @@ func (x *UndoneDrains) String() string {
 func (*UndoneDrains) ProtoMessage() {}
 
 func (x *UndoneDrains) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[54]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6045,7 +5913,7 @@ func (x *UndoneDrains) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndoneDrains.ProtoReflect.Descriptor instead.
 func (*UndoneDrains) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{54}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *UndoneDrains) GetDrainTime() *timestamppb.Timestamp {
@@ -6091,7 +5959,7 @@ type NodeTimes struct {
 
 func (x *NodeTimes) Reset() {
 	*x = NodeTimes{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[55]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6103,7 +5971,7 @@ func (x *NodeTimes) String() string {
 func (*NodeTimes) ProtoMessage() {}
 
 func (x *NodeTimes) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[55]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6116,7 +5984,7 @@ func (x *NodeTimes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeTimes.ProtoReflect.Descriptor instead.
 func (*NodeTimes) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{55}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *NodeTimes) GetNode() []byte {
@@ -6153,7 +6021,7 @@ type FailedNodes struct {
 
 func (x *FailedNodes) Reset() {
 	*x = FailedNodes{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[56]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6165,7 +6033,7 @@ func (x *FailedNodes) String() string {
 func (*FailedNodes) ProtoMessage() {}
 
 func (x *FailedNodes) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[56]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6178,7 +6046,7 @@ func (x *FailedNodes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailedNodes.ProtoReflect.Descriptor instead.
 func (*FailedNodes) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{56}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *FailedNodes) GetNode() []byte {
@@ -6248,7 +6116,7 @@ type PlanSettings struct {
 
 func (x *PlanSettings) Reset() {
 	*x = PlanSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[57]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6260,7 +6128,7 @@ func (x *PlanSettings) String() string {
 func (*PlanSettings) ProtoMessage() {}
 
 func (x *PlanSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[57]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6273,7 +6141,7 @@ func (x *PlanSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanSettings.ProtoReflect.Descriptor instead.
 func (*PlanSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{57}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *PlanSettings) GetScaleUp() *ScaleUpSettings {
@@ -6374,7 +6242,7 @@ type GangSettings struct {
 
 func (x *GangSettings) Reset() {
 	*x = GangSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[58]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6386,7 +6254,7 @@ func (x *GangSettings) String() string {
 func (*GangSettings) ProtoMessage() {}
 
 func (x *GangSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[58]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6399,7 +6267,7 @@ func (x *GangSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GangSettings.ProtoReflect.Descriptor instead.
 func (*GangSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{58}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *GangSettings) GetCountMissingMembers() bool {
@@ -6455,7 +6323,7 @@ type CapacityRequestSettings struct {
 
 func (x *CapacityRequestSettings) Reset() {
 	*x = CapacityRequestSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[59]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6467,7 +6335,7 @@ func (x *CapacityRequestSettings) String() string {
 func (*CapacityRequestSettings) ProtoMessage() {}
 
 func (x *CapacityRequestSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[59]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6480,7 +6348,7 @@ func (x *CapacityRequestSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapacityRequestSettings.ProtoReflect.Descriptor instead.
 func (*CapacityRequestSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{59}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *CapacityRequestSettings) GetEnabled() bool {
@@ -6538,7 +6406,7 @@ type CapacityClass struct {
 
 func (x *CapacityClass) Reset() {
 	*x = CapacityClass{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[60]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6550,7 +6418,7 @@ func (x *CapacityClass) String() string {
 func (*CapacityClass) ProtoMessage() {}
 
 func (x *CapacityClass) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[60]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6563,7 +6431,7 @@ func (x *CapacityClass) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapacityClass.ProtoReflect.Descriptor instead.
 func (*CapacityClass) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{60}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *CapacityClass) GetName() string {
@@ -6589,7 +6457,7 @@ type CapacityClassKind struct {
 
 func (x *CapacityClassKind) Reset() {
 	*x = CapacityClassKind{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[61]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6601,7 +6469,7 @@ func (x *CapacityClassKind) String() string {
 func (*CapacityClassKind) ProtoMessage() {}
 
 func (x *CapacityClassKind) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[61]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6614,7 +6482,7 @@ func (x *CapacityClassKind) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapacityClassKind.ProtoReflect.Descriptor instead.
 func (*CapacityClassKind) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{61}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{59}
 }
 
 // When a request that gets new nodes is provisioned.
@@ -6626,7 +6494,7 @@ type ProvisionedWhen struct {
 
 func (x *ProvisionedWhen) Reset() {
 	*x = ProvisionedWhen{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[62]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6638,7 +6506,7 @@ func (x *ProvisionedWhen) String() string {
 func (*ProvisionedWhen) ProtoMessage() {}
 
 func (x *ProvisionedWhen) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[62]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6651,7 +6519,7 @@ func (x *ProvisionedWhen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProvisionedWhen.ProtoReflect.Descriptor instead.
 func (*ProvisionedWhen) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{62}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{60}
 }
 
 // Replacement. A node goes only if the rules of scale-down let it
@@ -6721,7 +6589,7 @@ type ReplacementSettings struct {
 
 func (x *ReplacementSettings) Reset() {
 	*x = ReplacementSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[63]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6733,7 +6601,7 @@ func (x *ReplacementSettings) String() string {
 func (*ReplacementSettings) ProtoMessage() {}
 
 func (x *ReplacementSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[63]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6746,7 +6614,7 @@ func (x *ReplacementSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplacementSettings.ProtoReflect.Descriptor instead.
 func (*ReplacementSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{63}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *ReplacementSettings) GetEnabled() bool {
@@ -6884,7 +6752,7 @@ type ReplacementChoice struct {
 
 func (x *ReplacementChoice) Reset() {
 	*x = ReplacementChoice{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[64]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6896,7 +6764,7 @@ func (x *ReplacementChoice) String() string {
 func (*ReplacementChoice) ProtoMessage() {}
 
 func (x *ReplacementChoice) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[64]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6909,7 +6777,7 @@ func (x *ReplacementChoice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplacementChoice.ProtoReflect.Descriptor instead.
 func (*ReplacementChoice) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{64}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{62}
 }
 
 // Rules for replacing spot nodes by spot nodes. A node is a spot node if its
@@ -6929,7 +6797,7 @@ type SpotReplacementSettings struct {
 
 func (x *SpotReplacementSettings) Reset() {
 	*x = SpotReplacementSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[65]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6941,7 +6809,7 @@ func (x *SpotReplacementSettings) String() string {
 func (*SpotReplacementSettings) ProtoMessage() {}
 
 func (x *SpotReplacementSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[65]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6954,7 +6822,7 @@ func (x *SpotReplacementSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpotReplacementSettings.ProtoReflect.Descriptor instead.
 func (*SpotReplacementSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{65}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *SpotReplacementSettings) GetEnabled() bool {
@@ -6996,7 +6864,7 @@ type DisruptionBudget struct {
 
 func (x *DisruptionBudget) Reset() {
 	*x = DisruptionBudget{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[66]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7008,7 +6876,7 @@ func (x *DisruptionBudget) String() string {
 func (*DisruptionBudget) ProtoMessage() {}
 
 func (x *DisruptionBudget) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[66]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7021,7 +6889,7 @@ func (x *DisruptionBudget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DisruptionBudget.ProtoReflect.Descriptor instead.
 func (*DisruptionBudget) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{66}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *DisruptionBudget) GetNodes() *Selector {
@@ -7075,7 +6943,7 @@ type Objective struct {
 
 func (x *Objective) Reset() {
 	*x = Objective{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[67]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7087,7 +6955,7 @@ func (x *Objective) String() string {
 func (*Objective) ProtoMessage() {}
 
 func (x *Objective) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[67]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7100,7 +6968,7 @@ func (x *Objective) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Objective.ProtoReflect.Descriptor instead.
 func (*Objective) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{67}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{65}
 }
 
 // How much is searched for a better plan. Budgets are amounts of work: what
@@ -7114,7 +6982,7 @@ type SearchEffort struct {
 
 func (x *SearchEffort) Reset() {
 	*x = SearchEffort{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[68]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7126,7 +6994,7 @@ func (x *SearchEffort) String() string {
 func (*SearchEffort) ProtoMessage() {}
 
 func (x *SearchEffort) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[68]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7139,7 +7007,7 @@ func (x *SearchEffort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SearchEffort.ProtoReflect.Descriptor instead.
 func (*SearchEffort) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{68}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{66}
 }
 
 // Settings for all decisions.
@@ -7191,7 +7059,7 @@ type PlannerSettings struct {
 
 func (x *PlannerSettings) Reset() {
 	*x = PlannerSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[69]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7203,7 +7071,7 @@ func (x *PlannerSettings) String() string {
 func (*PlannerSettings) ProtoMessage() {}
 
 func (x *PlannerSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[69]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7216,7 +7084,7 @@ func (x *PlannerSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannerSettings.ProtoReflect.Descriptor instead.
 func (*PlannerSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{69}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *PlannerSettings) GetExpendablePodsPriorityCutoff() int32 {
@@ -7312,7 +7180,7 @@ type ResourceLimit struct {
 
 func (x *ResourceLimit) Reset() {
 	*x = ResourceLimit{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[70]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7324,7 +7192,7 @@ func (x *ResourceLimit) String() string {
 func (*ResourceLimit) ProtoMessage() {}
 
 func (x *ResourceLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[70]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7337,7 +7205,7 @@ func (x *ResourceLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceLimit.ProtoReflect.Descriptor instead.
 func (*ResourceLimit) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{70}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *ResourceLimit) GetResource() string {
@@ -7389,7 +7257,7 @@ type Selector struct {
 
 func (x *Selector) Reset() {
 	*x = Selector{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[71]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7401,7 +7269,7 @@ func (x *Selector) String() string {
 func (*Selector) ProtoMessage() {}
 
 func (x *Selector) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[71]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7414,7 +7282,7 @@ func (x *Selector) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Selector.ProtoReflect.Descriptor instead.
 func (*Selector) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{71}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *Selector) GetMatchLabels() map[string]string {
@@ -7446,7 +7314,7 @@ type SelectorRequirement struct {
 
 func (x *SelectorRequirement) Reset() {
 	*x = SelectorRequirement{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[72]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7458,7 +7326,7 @@ func (x *SelectorRequirement) String() string {
 func (*SelectorRequirement) ProtoMessage() {}
 
 func (x *SelectorRequirement) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[72]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7471,7 +7339,7 @@ func (x *SelectorRequirement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SelectorRequirement.ProtoReflect.Descriptor instead.
 func (*SelectorRequirement) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{72}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *SelectorRequirement) GetKey() string {
@@ -7541,7 +7409,7 @@ type BalanceSettings struct {
 
 func (x *BalanceSettings) Reset() {
 	*x = BalanceSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[73]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7553,7 +7421,7 @@ func (x *BalanceSettings) String() string {
 func (*BalanceSettings) ProtoMessage() {}
 
 func (x *BalanceSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[73]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7566,7 +7434,7 @@ func (x *BalanceSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BalanceSettings.ProtoReflect.Descriptor instead.
 func (*BalanceSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{73}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *BalanceSettings) GetMaxDifference() int32 {
@@ -7629,7 +7497,7 @@ type SimulationSettings struct {
 
 func (x *SimulationSettings) Reset() {
 	*x = SimulationSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[74]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7641,7 +7509,7 @@ func (x *SimulationSettings) String() string {
 func (*SimulationSettings) ProtoMessage() {}
 
 func (x *SimulationSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[74]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7654,7 +7522,7 @@ func (x *SimulationSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SimulationSettings.ProtoReflect.Descriptor instead.
 func (*SimulationSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{74}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *SimulationSettings) GetTopologySpreadTimeout() bool {
@@ -7738,7 +7606,7 @@ type ScaleUpSettings struct {
 
 func (x *ScaleUpSettings) Reset() {
 	*x = ScaleUpSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[75]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7750,7 +7618,7 @@ func (x *ScaleUpSettings) String() string {
 func (*ScaleUpSettings) ProtoMessage() {}
 
 func (x *ScaleUpSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[75]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7763,7 +7631,7 @@ func (x *ScaleUpSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleUpSettings.ProtoReflect.Descriptor instead.
 func (*ScaleUpSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{75}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *ScaleUpSettings) GetBalanceSimilarNodeGroups() bool {
@@ -7880,7 +7748,7 @@ type TemplateSource struct {
 
 func (x *TemplateSource) Reset() {
 	*x = TemplateSource{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[76]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7892,7 +7760,7 @@ func (x *TemplateSource) String() string {
 func (*TemplateSource) ProtoMessage() {}
 
 func (x *TemplateSource) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[76]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7905,7 +7773,7 @@ func (x *TemplateSource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TemplateSource.ProtoReflect.Descriptor instead.
 func (*TemplateSource) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{76}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{74}
 }
 
 // Taints by key.
@@ -7921,7 +7789,7 @@ type TaintNames struct {
 
 func (x *TaintNames) Reset() {
 	*x = TaintNames{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[77]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7933,7 +7801,7 @@ func (x *TaintNames) String() string {
 func (*TaintNames) ProtoMessage() {}
 
 func (x *TaintNames) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[77]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7946,7 +7814,7 @@ func (x *TaintNames) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaintNames.ProtoReflect.Descriptor instead.
 func (*TaintNames) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{77}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *TaintNames) GetKeys() []string {
@@ -7974,7 +7842,7 @@ type PriorityExpanderSettings struct {
 
 func (x *PriorityExpanderSettings) Reset() {
 	*x = PriorityExpanderSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[78]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7986,7 +7854,7 @@ func (x *PriorityExpanderSettings) String() string {
 func (*PriorityExpanderSettings) ProtoMessage() {}
 
 func (x *PriorityExpanderSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[78]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7999,7 +7867,7 @@ func (x *PriorityExpanderSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PriorityExpanderSettings.ProtoReflect.Descriptor instead.
 func (*PriorityExpanderSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{78}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *PriorityExpanderSettings) GetRanks() []*PriorityRank {
@@ -8024,7 +7892,7 @@ type PriorityRank struct {
 
 func (x *PriorityRank) Reset() {
 	*x = PriorityRank{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[79]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8036,7 +7904,7 @@ func (x *PriorityRank) String() string {
 func (*PriorityRank) ProtoMessage() {}
 
 func (x *PriorityRank) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[79]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8049,7 +7917,7 @@ func (x *PriorityRank) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PriorityRank.ProtoReflect.Descriptor instead.
 func (*PriorityRank) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{79}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *PriorityRank) GetRank() int32 {
@@ -8078,7 +7946,7 @@ type HighestPriorityExpanderSettings struct {
 
 func (x *HighestPriorityExpanderSettings) Reset() {
 	*x = HighestPriorityExpanderSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[80]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8090,7 +7958,7 @@ func (x *HighestPriorityExpanderSettings) String() string {
 func (*HighestPriorityExpanderSettings) ProtoMessage() {}
 
 func (x *HighestPriorityExpanderSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[80]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8103,7 +7971,7 @@ func (x *HighestPriorityExpanderSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HighestPriorityExpanderSettings.ProtoReflect.Descriptor instead.
 func (*HighestPriorityExpanderSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{80}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *HighestPriorityExpanderSettings) GetLabel() string {
@@ -8124,7 +7992,7 @@ type CheapestPlanExpanderSettings struct {
 
 func (x *CheapestPlanExpanderSettings) Reset() {
 	*x = CheapestPlanExpanderSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[81]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8136,7 +8004,7 @@ func (x *CheapestPlanExpanderSettings) String() string {
 func (*CheapestPlanExpanderSettings) ProtoMessage() {}
 
 func (x *CheapestPlanExpanderSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[81]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8149,7 +8017,7 @@ func (x *CheapestPlanExpanderSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheapestPlanExpanderSettings.ProtoReflect.Descriptor instead.
 func (*CheapestPlanExpanderSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{81}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *CheapestPlanExpanderSettings) GetMaxImprovements() int32 {
@@ -8310,7 +8178,7 @@ type ScaleDownSettings struct {
 
 func (x *ScaleDownSettings) Reset() {
 	*x = ScaleDownSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[82]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8322,7 +8190,7 @@ func (x *ScaleDownSettings) String() string {
 func (*ScaleDownSettings) ProtoMessage() {}
 
 func (x *ScaleDownSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[82]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8335,7 +8203,7 @@ func (x *ScaleDownSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleDownSettings.ProtoReflect.Descriptor instead.
 func (*ScaleDownSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{82}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *ScaleDownSettings) GetEnabled() bool {
@@ -8617,7 +8485,7 @@ type NodeGroupSettings struct {
 
 func (x *NodeGroupSettings) Reset() {
 	*x = NodeGroupSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[83]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8629,7 +8497,7 @@ func (x *NodeGroupSettings) String() string {
 func (*NodeGroupSettings) ProtoMessage() {}
 
 func (x *NodeGroupSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[83]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8642,7 +8510,7 @@ func (x *NodeGroupSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeGroupSettings.ProtoReflect.Descriptor instead.
 func (*NodeGroupSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{83}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *NodeGroupSettings) GetUtilizationThreshold() float64 {
@@ -8711,7 +8579,7 @@ type Consolidation struct {
 
 func (x *Consolidation) Reset() {
 	*x = Consolidation{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[84]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8723,7 +8591,7 @@ func (x *Consolidation) String() string {
 func (*Consolidation) ProtoMessage() {}
 
 func (x *Consolidation) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[84]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8736,7 +8604,7 @@ func (x *Consolidation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Consolidation.ProtoReflect.Descriptor instead.
 func (*Consolidation) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{84}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{82}
 }
 
 // Resource slack.
@@ -8778,7 +8646,7 @@ type SlackSettings struct {
 
 func (x *SlackSettings) Reset() {
 	*x = SlackSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[85]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8790,7 +8658,7 @@ func (x *SlackSettings) String() string {
 func (*SlackSettings) ProtoMessage() {}
 
 func (x *SlackSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[85]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8803,7 +8671,7 @@ func (x *SlackSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackSettings.ProtoReflect.Descriptor instead.
 func (*SlackSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{85}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *SlackSettings) GetExtraCapacityMinRate() float64 {
@@ -8887,7 +8755,7 @@ type SlackAmount struct {
 
 func (x *SlackAmount) Reset() {
 	*x = SlackAmount{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[86]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8899,7 +8767,7 @@ func (x *SlackAmount) String() string {
 func (*SlackAmount) ProtoMessage() {}
 
 func (x *SlackAmount) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[86]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8912,7 +8780,7 @@ func (x *SlackAmount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackAmount.ProtoReflect.Descriptor instead.
 func (*SlackAmount) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{86}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *SlackAmount) GetRate() float64 {
@@ -8945,7 +8813,7 @@ type SlackStrategy struct {
 
 func (x *SlackStrategy) Reset() {
 	*x = SlackStrategy{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[87]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8957,7 +8825,7 @@ func (x *SlackStrategy) String() string {
 func (*SlackStrategy) ProtoMessage() {}
 
 func (x *SlackStrategy) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[87]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8970,7 +8838,7 @@ func (x *SlackStrategy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackStrategy.ProtoReflect.Descriptor instead.
 func (*SlackStrategy) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{87}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{85}
 }
 
 // A part of the cluster with separate slack, in addition to that of the whole
@@ -9005,7 +8873,7 @@ type SlackPool struct {
 
 func (x *SlackPool) Reset() {
 	*x = SlackPool{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[88]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9017,7 +8885,7 @@ func (x *SlackPool) String() string {
 func (*SlackPool) ProtoMessage() {}
 
 func (x *SlackPool) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[88]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9030,7 +8898,7 @@ func (x *SlackPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackPool.ProtoReflect.Descriptor instead.
 func (*SlackPool) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{88}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *SlackPool) GetName() string {
@@ -9121,7 +8989,7 @@ type SlackSchedule struct {
 
 func (x *SlackSchedule) Reset() {
 	*x = SlackSchedule{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[89]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9133,7 +9001,7 @@ func (x *SlackSchedule) String() string {
 func (*SlackSchedule) ProtoMessage() {}
 
 func (x *SlackSchedule) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[89]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9146,7 +9014,7 @@ func (x *SlackSchedule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackSchedule.ProtoReflect.Descriptor instead.
 func (*SlackSchedule) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{89}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *SlackSchedule) GetCron() string {
@@ -9200,7 +9068,7 @@ type CapacityBufferReading struct {
 
 func (x *CapacityBufferReading) Reset() {
 	*x = CapacityBufferReading{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[90]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9212,7 +9080,7 @@ func (x *CapacityBufferReading) String() string {
 func (*CapacityBufferReading) ProtoMessage() {}
 
 func (x *CapacityBufferReading) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[90]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9225,7 +9093,7 @@ func (x *CapacityBufferReading) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapacityBufferReading.ProtoReflect.Descriptor instead.
 func (*CapacityBufferReading) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{90}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{88}
 }
 
 // Pods by namespace and labels: both must match. Without any, all pods.
@@ -9241,7 +9109,7 @@ type PodSelector struct {
 
 func (x *PodSelector) Reset() {
 	*x = PodSelector{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[91]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9253,7 +9121,7 @@ func (x *PodSelector) String() string {
 func (*PodSelector) ProtoMessage() {}
 
 func (x *PodSelector) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[91]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9266,7 +9134,7 @@ func (x *PodSelector) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodSelector.ProtoReflect.Descriptor instead.
 func (*PodSelector) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{91}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *PodSelector) GetNamespaces() []string {
@@ -9295,7 +9163,7 @@ type PodCostSettings struct {
 
 func (x *PodCostSettings) Reset() {
 	*x = PodCostSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[92]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9307,7 +9175,7 @@ func (x *PodCostSettings) String() string {
 func (*PodCostSettings) ProtoMessage() {}
 
 func (x *PodCostSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[92]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9320,7 +9188,7 @@ func (x *PodCostSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCostSettings.ProtoReflect.Descriptor instead.
 func (*PodCostSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{92}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *PodCostSettings) GetTargets() []*PodCostTarget {
@@ -9348,7 +9216,7 @@ type PodCostTarget struct {
 
 func (x *PodCostTarget) Reset() {
 	*x = PodCostTarget{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[93]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9360,7 +9228,7 @@ func (x *PodCostTarget) String() string {
 func (*PodCostTarget) ProtoMessage() {}
 
 func (x *PodCostTarget) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[93]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9373,7 +9241,7 @@ func (x *PodCostTarget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCostTarget.ProtoReflect.Descriptor instead.
 func (*PodCostTarget) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{93}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *PodCostTarget) GetNamespaces() []string {
@@ -9431,7 +9299,7 @@ type PodCostTerm struct {
 
 func (x *PodCostTerm) Reset() {
 	*x = PodCostTerm{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[94]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9443,7 +9311,7 @@ func (x *PodCostTerm) String() string {
 func (*PodCostTerm) ProtoMessage() {}
 
 func (x *PodCostTerm) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[94]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9456,7 +9324,7 @@ func (x *PodCostTerm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCostTerm.ProtoReflect.Descriptor instead.
 func (*PodCostTerm) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{94}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *PodCostTerm) GetStrategy() PodCostStrategy_Code {
@@ -9516,14 +9384,7 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"SCALE_DOWN\x10\x03\x12\r\n" +
 	"\tPOD_COSTS\x10\x04\x12\x0f\n" +
 	"\vREPLACEMENT\x10\x05\x12\x15\n" +
-	"\x11CAPACITY_REQUESTS\x10\x06\"\x86\x01\n" +
-	"\x0fPlanRequestPart\x123\n" +
-	"\arequest\x18\x01 \x01(\v2\x17.trimtab.v1.PlanRequestH\x00R\arequest\x126\n" +
-	"\bsnapshot\x18\x02 \x01(\v2\x18.trimtab.v1.SnapshotPartH\x00R\bsnapshotB\x06\n" +
-	"\x04part\"8\n" +
-	"\fSnapshotPart\x12\x14\n" +
-	"\x05index\x18\x01 \x01(\x05R\x05index\x12\x12\n" +
-	"\x04data\x18\x02 \x01(\fR\x04data\"\x89\x04\n" +
+	"\x11CAPACITY_REQUESTS\x10\x06\"\x89\x04\n" +
 	"\vPlanRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x18\n" +
@@ -9554,7 +9415,7 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\vdiagnostics\x18\t \x01(\v2\x17.trimtab.v1.DiagnosticsR\vdiagnostics\x12A\n" +
 	"\vreplacement\x18\n" +
 	" \x01(\v2\x1f.trimtab.v1.ReplacementDecisionR\vreplacement\x12Q\n" +
-	"\x11capacity_requests\x18P \x01(\v2$.trimtab.v1.CapacityRequestsDecisionR\x10capacityRequests\"\xfd\x02\n" +
+	"\x11capacity_requests\x18P \x01(\v2$.trimtab.v1.CapacityRequestsDecisionR\x10capacityRequests\"\xa0\x03\n" +
 	"\vDiagnostics\x12-\n" +
 	"\x06stages\x18\x01 \x03(\v2\x15.trimtab.v1.StageTimeR\x06stages\x12\x1d\n" +
 	"\n" +
@@ -9565,7 +9426,9 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\x15unsupported_pod_count\x18\x06 \x01(\x05R\x13unsupportedPodCount\x12,\n" +
 	"\x12orphaned_pod_count\x18\a \x01(\x05R\x10orphanedPodCount\x12\x14\n" +
 	"\x05notes\x18\b \x03(\tR\x05notes\x129\n" +
-	"\tdecisions\x18\t \x03(\v2\x1b.trimtab.v1.DecisionSummaryR\tdecisions\"\xf4\x01\n" +
+	"\tdecisions\x18\t \x03(\v2\x1b.trimtab.v1.DecisionSummaryR\tdecisions\x12!\n" +
+	"\fobject_notes\x18\n" +
+	" \x03(\tR\vobjectNotes\"\xf4\x01\n" +
 	"\x0fDecisionSummary\x125\n" +
 	"\bdecision\x18\x01 \x01(\x0e2\x19.trimtab.v1.Decision.CodeR\bdecision\x12\x16\n" +
 	"\x06result\x18\x02 \x01(\tR\x06result\x12?\n" +
@@ -10492,7 +10355,7 @@ func file_trimtab_v1_plan_proto_rawDescGZIP() []byte {
 }
 
 var file_trimtab_v1_plan_proto_enumTypes = make([]protoimpl.EnumInfo, 15)
-var file_trimtab_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 121)
+var file_trimtab_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 119)
 var file_trimtab_v1_plan_proto_goTypes = []any{
 	(Decision_Code)(0),                      // 0: trimtab.v1.Decision.Code
 	(Expander_Code)(0),                      // 1: trimtab.v1.Expander.Code
@@ -10510,352 +10373,348 @@ var file_trimtab_v1_plan_proto_goTypes = []any{
 	(SlackStrategy_Code)(0),                 // 13: trimtab.v1.SlackStrategy.Code
 	(CapacityBufferReading_Code)(0),         // 14: trimtab.v1.CapacityBufferReading.Code
 	(*Decision)(nil),                        // 15: trimtab.v1.Decision
-	(*PlanRequestPart)(nil),                 // 16: trimtab.v1.PlanRequestPart
-	(*SnapshotPart)(nil),                    // 17: trimtab.v1.SnapshotPart
-	(*PlanRequest)(nil),                     // 18: trimtab.v1.PlanRequest
-	(*PlanResponse)(nil),                    // 19: trimtab.v1.PlanResponse
-	(*Diagnostics)(nil),                     // 20: trimtab.v1.Diagnostics
-	(*DecisionSummary)(nil),                 // 21: trimtab.v1.DecisionSummary
-	(*StageTime)(nil),                       // 22: trimtab.v1.StageTime
-	(*ScaleUpDecision)(nil),                 // 23: trimtab.v1.ScaleUpDecision
-	(*GangResult)(nil),                      // 24: trimtab.v1.GangResult
-	(*ScaleUpSplit)(nil),                    // 25: trimtab.v1.ScaleUpSplit
-	(*NewNode)(nil),                         // 26: trimtab.v1.NewNode
-	(*UnschedulablePod)(nil),                // 27: trimtab.v1.UnschedulablePod
-	(*WaitingPlaceholders)(nil),             // 28: trimtab.v1.WaitingPlaceholders
-	(*SkippedPod)(nil),                      // 29: trimtab.v1.SkippedPod
-	(*ScaleUpOption)(nil),                   // 30: trimtab.v1.ScaleUpOption
-	(*ExpanderScore)(nil),                   // 31: trimtab.v1.ExpanderScore
-	(*Expander)(nil),                        // 32: trimtab.v1.Expander
-	(*CapacityRequestsDecision)(nil),        // 33: trimtab.v1.CapacityRequestsDecision
-	(*CapacityAnswer)(nil),                  // 34: trimtab.v1.CapacityAnswer
-	(*CapacityPlace)(nil),                   // 35: trimtab.v1.CapacityPlace
-	(*CapacityOutcome)(nil),                 // 36: trimtab.v1.CapacityOutcome
-	(*SlackDecision)(nil),                   // 37: trimtab.v1.SlackDecision
-	(*SlackObject)(nil),                     // 38: trimtab.v1.SlackObject
-	(*Placeholder)(nil),                     // 39: trimtab.v1.Placeholder
-	(*PlaceholderKind)(nil),                 // 40: trimtab.v1.PlaceholderKind
-	(*ScaleDownDecision)(nil),               // 41: trimtab.v1.ScaleDownDecision
-	(*NodeBlockers)(nil),                    // 42: trimtab.v1.NodeBlockers
-	(*BlockingPod)(nil),                     // 43: trimtab.v1.BlockingPod
-	(*CandidateOrder)(nil),                  // 44: trimtab.v1.CandidateOrder
-	(*UnneededNode)(nil),                    // 45: trimtab.v1.UnneededNode
-	(*NodeAssumption)(nil),                  // 46: trimtab.v1.NodeAssumption
-	(*UnremovableNode)(nil),                 // 47: trimtab.v1.UnremovableNode
-	(*ReplacementDecision)(nil),             // 48: trimtab.v1.ReplacementDecision
-	(*ReplacementCost)(nil),                 // 49: trimtab.v1.ReplacementCost
-	(*ReplacementWave)(nil),                 // 50: trimtab.v1.ReplacementWave
-	(*ReplacementNode)(nil),                 // 51: trimtab.v1.ReplacementNode
-	(*ReplacedNode)(nil),                    // 52: trimtab.v1.ReplacedNode
-	(*ReplacementOption)(nil),               // 53: trimtab.v1.ReplacementOption
-	(*KeptNode)(nil),                        // 54: trimtab.v1.KeptNode
-	(*PodCostsDecision)(nil),                // 55: trimtab.v1.PodCostsDecision
-	(*PodCostGroup)(nil),                    // 56: trimtab.v1.PodCostGroup
-	(*PodCostShare)(nil),                    // 57: trimtab.v1.PodCostShare
-	(*PodCostStrategy)(nil),                 // 58: trimtab.v1.PodCostStrategy
-	(*PlanState)(nil),                       // 59: trimtab.v1.PlanState
-	(*CapacityRequestsState)(nil),           // 60: trimtab.v1.CapacityRequestsState
-	(*CapacityOrder)(nil),                   // 61: trimtab.v1.CapacityOrder
-	(*ReplacementState)(nil),                // 62: trimtab.v1.ReplacementState
-	(*ScaleUpState)(nil),                    // 63: trimtab.v1.ScaleUpState
-	(*GangOrder)(nil),                       // 64: trimtab.v1.GangOrder
-	(*SlackState)(nil),                      // 65: trimtab.v1.SlackState
-	(*SlackSetState)(nil),                   // 66: trimtab.v1.SlackSetState
-	(*PodCostsState)(nil),                   // 67: trimtab.v1.PodCostsState
-	(*ScaleDownState)(nil),                  // 68: trimtab.v1.ScaleDownState
-	(*UndoneDrains)(nil),                    // 69: trimtab.v1.UndoneDrains
-	(*NodeTimes)(nil),                       // 70: trimtab.v1.NodeTimes
-	(*FailedNodes)(nil),                     // 71: trimtab.v1.FailedNodes
-	(*PlanSettings)(nil),                    // 72: trimtab.v1.PlanSettings
-	(*GangSettings)(nil),                    // 73: trimtab.v1.GangSettings
-	(*CapacityRequestSettings)(nil),         // 74: trimtab.v1.CapacityRequestSettings
-	(*CapacityClass)(nil),                   // 75: trimtab.v1.CapacityClass
-	(*CapacityClassKind)(nil),               // 76: trimtab.v1.CapacityClassKind
-	(*ProvisionedWhen)(nil),                 // 77: trimtab.v1.ProvisionedWhen
-	(*ReplacementSettings)(nil),             // 78: trimtab.v1.ReplacementSettings
-	(*ReplacementChoice)(nil),               // 79: trimtab.v1.ReplacementChoice
-	(*SpotReplacementSettings)(nil),         // 80: trimtab.v1.SpotReplacementSettings
-	(*DisruptionBudget)(nil),                // 81: trimtab.v1.DisruptionBudget
-	(*Objective)(nil),                       // 82: trimtab.v1.Objective
-	(*SearchEffort)(nil),                    // 83: trimtab.v1.SearchEffort
-	(*PlannerSettings)(nil),                 // 84: trimtab.v1.PlannerSettings
-	(*ResourceLimit)(nil),                   // 85: trimtab.v1.ResourceLimit
-	(*Selector)(nil),                        // 86: trimtab.v1.Selector
-	(*SelectorRequirement)(nil),             // 87: trimtab.v1.SelectorRequirement
-	(*BalanceSettings)(nil),                 // 88: trimtab.v1.BalanceSettings
-	(*SimulationSettings)(nil),              // 89: trimtab.v1.SimulationSettings
-	(*ScaleUpSettings)(nil),                 // 90: trimtab.v1.ScaleUpSettings
-	(*TemplateSource)(nil),                  // 91: trimtab.v1.TemplateSource
-	(*TaintNames)(nil),                      // 92: trimtab.v1.TaintNames
-	(*PriorityExpanderSettings)(nil),        // 93: trimtab.v1.PriorityExpanderSettings
-	(*PriorityRank)(nil),                    // 94: trimtab.v1.PriorityRank
-	(*HighestPriorityExpanderSettings)(nil), // 95: trimtab.v1.HighestPriorityExpanderSettings
-	(*CheapestPlanExpanderSettings)(nil),    // 96: trimtab.v1.CheapestPlanExpanderSettings
-	(*ScaleDownSettings)(nil),               // 97: trimtab.v1.ScaleDownSettings
-	(*NodeGroupSettings)(nil),               // 98: trimtab.v1.NodeGroupSettings
-	(*Consolidation)(nil),                   // 99: trimtab.v1.Consolidation
-	(*SlackSettings)(nil),                   // 100: trimtab.v1.SlackSettings
-	(*SlackAmount)(nil),                     // 101: trimtab.v1.SlackAmount
-	(*SlackStrategy)(nil),                   // 102: trimtab.v1.SlackStrategy
-	(*SlackPool)(nil),                       // 103: trimtab.v1.SlackPool
-	(*SlackSchedule)(nil),                   // 104: trimtab.v1.SlackSchedule
-	(*CapacityBufferReading)(nil),           // 105: trimtab.v1.CapacityBufferReading
-	(*PodSelector)(nil),                     // 106: trimtab.v1.PodSelector
-	(*PodCostSettings)(nil),                 // 107: trimtab.v1.PodCostSettings
-	(*PodCostTarget)(nil),                   // 108: trimtab.v1.PodCostTarget
-	(*PodCostTerm)(nil),                     // 109: trimtab.v1.PodCostTerm
-	nil,                                     // 110: trimtab.v1.DecisionSummary.CountsEntry
-	nil,                                     // 111: trimtab.v1.ScaleUpDecision.OnExistingEntry
-	nil,                                     // 112: trimtab.v1.ScaleUpDecision.OnUpcomingEntry
-	nil,                                     // 113: trimtab.v1.ScaleUpDecision.ExcludedEntry
-	nil,                                     // 114: trimtab.v1.GangResult.UselessUpcomingEntry
-	nil,                                     // 115: trimtab.v1.UnschedulablePod.ReasonsEntry
-	nil,                                     // 116: trimtab.v1.UnschedulablePod.FailedPredicatesEntry
-	nil,                                     // 117: trimtab.v1.WaitingPlaceholders.ReasonsEntry
-	nil,                                     // 118: trimtab.v1.WaitingPlaceholders.FailedPredicatesEntry
-	nil,                                     // 119: trimtab.v1.CapacityRequestsDecision.GiveBackUpcomingEntry
-	nil,                                     // 120: trimtab.v1.CapacityAnswer.ReasonsEntry
-	nil,                                     // 121: trimtab.v1.CapacityAnswer.FailedPredicatesEntry
-	nil,                                     // 122: trimtab.v1.CapacityAnswer.UselessUpcomingEntry
-	nil,                                     // 123: trimtab.v1.SlackDecision.DesiredEntry
-	nil,                                     // 124: trimtab.v1.SlackDecision.PresentEntry
-	nil,                                     // 125: trimtab.v1.UnneededNode.DestinationsEntry
-	nil,                                     // 126: trimtab.v1.UnremovableNode.PredicateFailureCountsEntry
-	nil,                                     // 127: trimtab.v1.ReplacementDecision.ExcludedEntry
-	nil,                                     // 128: trimtab.v1.ReplacedNode.DestinationsEntry
-	nil,                                     // 129: trimtab.v1.PodCostGroup.CostsEntry
-	nil,                                     // 130: trimtab.v1.SlackSetState.SizeEntry
-	nil,                                     // 131: trimtab.v1.PlanSettings.NodeGroupsEntry
-	nil,                                     // 132: trimtab.v1.Selector.MatchLabelsEntry
-	nil,                                     // 133: trimtab.v1.SlackSettings.ResourcesEntry
-	nil,                                     // 134: trimtab.v1.SlackPool.ResourcesEntry
-	nil,                                     // 135: trimtab.v1.SlackSchedule.ResourcesEntry
-	(*timestamppb.Timestamp)(nil),           // 136: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),             // 137: google.protobuf.Duration
-	(ScaleUpResult_Code)(0),                 // 138: trimtab.v1.ScaleUpResult.Code
-	(GangReason_Code)(0),                    // 139: trimtab.v1.GangReason.Code
-	(SkippedPodReason_Code)(0),              // 140: trimtab.v1.SkippedPodReason.Code
-	(NodeGroupReason_Code)(0),               // 141: trimtab.v1.NodeGroupReason.Code
-	(CapacityRequestsResult_Code)(0),        // 142: trimtab.v1.CapacityRequestsResult.Code
-	(*PodDictionary)(nil),                   // 143: trimtab.v1.PodDictionary
-	(SlackResult_Code)(0),                   // 144: trimtab.v1.SlackResult.Code
-	(ScaleDownResult_Code)(0),               // 145: trimtab.v1.ScaleDownResult.Code
-	(BlockingPodReason_Code)(0),             // 146: trimtab.v1.BlockingPodReason.Code
-	(UnremovableReason_Code)(0),             // 147: trimtab.v1.UnremovableReason.Code
-	(ReplacementResult_Code)(0),             // 148: trimtab.v1.ReplacementResult.Code
-	(ReplacementLimit_Code)(0),              // 149: trimtab.v1.ReplacementLimit.Code
-	(PodCostsResult_Code)(0),                // 150: trimtab.v1.PodCostsResult.Code
-	(PodCostGroupReason_Code)(0),            // 151: trimtab.v1.PodCostGroupReason.Code
-	(LabelOperator_Code)(0),                 // 152: trimtab.v1.LabelOperator.Code
-	(PredicateReason_Code)(0),               // 153: trimtab.v1.PredicateReason.Code
+	(*PlanRequest)(nil),                     // 16: trimtab.v1.PlanRequest
+	(*PlanResponse)(nil),                    // 17: trimtab.v1.PlanResponse
+	(*Diagnostics)(nil),                     // 18: trimtab.v1.Diagnostics
+	(*DecisionSummary)(nil),                 // 19: trimtab.v1.DecisionSummary
+	(*StageTime)(nil),                       // 20: trimtab.v1.StageTime
+	(*ScaleUpDecision)(nil),                 // 21: trimtab.v1.ScaleUpDecision
+	(*GangResult)(nil),                      // 22: trimtab.v1.GangResult
+	(*ScaleUpSplit)(nil),                    // 23: trimtab.v1.ScaleUpSplit
+	(*NewNode)(nil),                         // 24: trimtab.v1.NewNode
+	(*UnschedulablePod)(nil),                // 25: trimtab.v1.UnschedulablePod
+	(*WaitingPlaceholders)(nil),             // 26: trimtab.v1.WaitingPlaceholders
+	(*SkippedPod)(nil),                      // 27: trimtab.v1.SkippedPod
+	(*ScaleUpOption)(nil),                   // 28: trimtab.v1.ScaleUpOption
+	(*ExpanderScore)(nil),                   // 29: trimtab.v1.ExpanderScore
+	(*Expander)(nil),                        // 30: trimtab.v1.Expander
+	(*CapacityRequestsDecision)(nil),        // 31: trimtab.v1.CapacityRequestsDecision
+	(*CapacityAnswer)(nil),                  // 32: trimtab.v1.CapacityAnswer
+	(*CapacityPlace)(nil),                   // 33: trimtab.v1.CapacityPlace
+	(*CapacityOutcome)(nil),                 // 34: trimtab.v1.CapacityOutcome
+	(*SlackDecision)(nil),                   // 35: trimtab.v1.SlackDecision
+	(*SlackObject)(nil),                     // 36: trimtab.v1.SlackObject
+	(*Placeholder)(nil),                     // 37: trimtab.v1.Placeholder
+	(*PlaceholderKind)(nil),                 // 38: trimtab.v1.PlaceholderKind
+	(*ScaleDownDecision)(nil),               // 39: trimtab.v1.ScaleDownDecision
+	(*NodeBlockers)(nil),                    // 40: trimtab.v1.NodeBlockers
+	(*BlockingPod)(nil),                     // 41: trimtab.v1.BlockingPod
+	(*CandidateOrder)(nil),                  // 42: trimtab.v1.CandidateOrder
+	(*UnneededNode)(nil),                    // 43: trimtab.v1.UnneededNode
+	(*NodeAssumption)(nil),                  // 44: trimtab.v1.NodeAssumption
+	(*UnremovableNode)(nil),                 // 45: trimtab.v1.UnremovableNode
+	(*ReplacementDecision)(nil),             // 46: trimtab.v1.ReplacementDecision
+	(*ReplacementCost)(nil),                 // 47: trimtab.v1.ReplacementCost
+	(*ReplacementWave)(nil),                 // 48: trimtab.v1.ReplacementWave
+	(*ReplacementNode)(nil),                 // 49: trimtab.v1.ReplacementNode
+	(*ReplacedNode)(nil),                    // 50: trimtab.v1.ReplacedNode
+	(*ReplacementOption)(nil),               // 51: trimtab.v1.ReplacementOption
+	(*KeptNode)(nil),                        // 52: trimtab.v1.KeptNode
+	(*PodCostsDecision)(nil),                // 53: trimtab.v1.PodCostsDecision
+	(*PodCostGroup)(nil),                    // 54: trimtab.v1.PodCostGroup
+	(*PodCostShare)(nil),                    // 55: trimtab.v1.PodCostShare
+	(*PodCostStrategy)(nil),                 // 56: trimtab.v1.PodCostStrategy
+	(*PlanState)(nil),                       // 57: trimtab.v1.PlanState
+	(*CapacityRequestsState)(nil),           // 58: trimtab.v1.CapacityRequestsState
+	(*CapacityOrder)(nil),                   // 59: trimtab.v1.CapacityOrder
+	(*ReplacementState)(nil),                // 60: trimtab.v1.ReplacementState
+	(*ScaleUpState)(nil),                    // 61: trimtab.v1.ScaleUpState
+	(*GangOrder)(nil),                       // 62: trimtab.v1.GangOrder
+	(*SlackState)(nil),                      // 63: trimtab.v1.SlackState
+	(*SlackSetState)(nil),                   // 64: trimtab.v1.SlackSetState
+	(*PodCostsState)(nil),                   // 65: trimtab.v1.PodCostsState
+	(*ScaleDownState)(nil),                  // 66: trimtab.v1.ScaleDownState
+	(*UndoneDrains)(nil),                    // 67: trimtab.v1.UndoneDrains
+	(*NodeTimes)(nil),                       // 68: trimtab.v1.NodeTimes
+	(*FailedNodes)(nil),                     // 69: trimtab.v1.FailedNodes
+	(*PlanSettings)(nil),                    // 70: trimtab.v1.PlanSettings
+	(*GangSettings)(nil),                    // 71: trimtab.v1.GangSettings
+	(*CapacityRequestSettings)(nil),         // 72: trimtab.v1.CapacityRequestSettings
+	(*CapacityClass)(nil),                   // 73: trimtab.v1.CapacityClass
+	(*CapacityClassKind)(nil),               // 74: trimtab.v1.CapacityClassKind
+	(*ProvisionedWhen)(nil),                 // 75: trimtab.v1.ProvisionedWhen
+	(*ReplacementSettings)(nil),             // 76: trimtab.v1.ReplacementSettings
+	(*ReplacementChoice)(nil),               // 77: trimtab.v1.ReplacementChoice
+	(*SpotReplacementSettings)(nil),         // 78: trimtab.v1.SpotReplacementSettings
+	(*DisruptionBudget)(nil),                // 79: trimtab.v1.DisruptionBudget
+	(*Objective)(nil),                       // 80: trimtab.v1.Objective
+	(*SearchEffort)(nil),                    // 81: trimtab.v1.SearchEffort
+	(*PlannerSettings)(nil),                 // 82: trimtab.v1.PlannerSettings
+	(*ResourceLimit)(nil),                   // 83: trimtab.v1.ResourceLimit
+	(*Selector)(nil),                        // 84: trimtab.v1.Selector
+	(*SelectorRequirement)(nil),             // 85: trimtab.v1.SelectorRequirement
+	(*BalanceSettings)(nil),                 // 86: trimtab.v1.BalanceSettings
+	(*SimulationSettings)(nil),              // 87: trimtab.v1.SimulationSettings
+	(*ScaleUpSettings)(nil),                 // 88: trimtab.v1.ScaleUpSettings
+	(*TemplateSource)(nil),                  // 89: trimtab.v1.TemplateSource
+	(*TaintNames)(nil),                      // 90: trimtab.v1.TaintNames
+	(*PriorityExpanderSettings)(nil),        // 91: trimtab.v1.PriorityExpanderSettings
+	(*PriorityRank)(nil),                    // 92: trimtab.v1.PriorityRank
+	(*HighestPriorityExpanderSettings)(nil), // 93: trimtab.v1.HighestPriorityExpanderSettings
+	(*CheapestPlanExpanderSettings)(nil),    // 94: trimtab.v1.CheapestPlanExpanderSettings
+	(*ScaleDownSettings)(nil),               // 95: trimtab.v1.ScaleDownSettings
+	(*NodeGroupSettings)(nil),               // 96: trimtab.v1.NodeGroupSettings
+	(*Consolidation)(nil),                   // 97: trimtab.v1.Consolidation
+	(*SlackSettings)(nil),                   // 98: trimtab.v1.SlackSettings
+	(*SlackAmount)(nil),                     // 99: trimtab.v1.SlackAmount
+	(*SlackStrategy)(nil),                   // 100: trimtab.v1.SlackStrategy
+	(*SlackPool)(nil),                       // 101: trimtab.v1.SlackPool
+	(*SlackSchedule)(nil),                   // 102: trimtab.v1.SlackSchedule
+	(*CapacityBufferReading)(nil),           // 103: trimtab.v1.CapacityBufferReading
+	(*PodSelector)(nil),                     // 104: trimtab.v1.PodSelector
+	(*PodCostSettings)(nil),                 // 105: trimtab.v1.PodCostSettings
+	(*PodCostTarget)(nil),                   // 106: trimtab.v1.PodCostTarget
+	(*PodCostTerm)(nil),                     // 107: trimtab.v1.PodCostTerm
+	nil,                                     // 108: trimtab.v1.DecisionSummary.CountsEntry
+	nil,                                     // 109: trimtab.v1.ScaleUpDecision.OnExistingEntry
+	nil,                                     // 110: trimtab.v1.ScaleUpDecision.OnUpcomingEntry
+	nil,                                     // 111: trimtab.v1.ScaleUpDecision.ExcludedEntry
+	nil,                                     // 112: trimtab.v1.GangResult.UselessUpcomingEntry
+	nil,                                     // 113: trimtab.v1.UnschedulablePod.ReasonsEntry
+	nil,                                     // 114: trimtab.v1.UnschedulablePod.FailedPredicatesEntry
+	nil,                                     // 115: trimtab.v1.WaitingPlaceholders.ReasonsEntry
+	nil,                                     // 116: trimtab.v1.WaitingPlaceholders.FailedPredicatesEntry
+	nil,                                     // 117: trimtab.v1.CapacityRequestsDecision.GiveBackUpcomingEntry
+	nil,                                     // 118: trimtab.v1.CapacityAnswer.ReasonsEntry
+	nil,                                     // 119: trimtab.v1.CapacityAnswer.FailedPredicatesEntry
+	nil,                                     // 120: trimtab.v1.CapacityAnswer.UselessUpcomingEntry
+	nil,                                     // 121: trimtab.v1.SlackDecision.DesiredEntry
+	nil,                                     // 122: trimtab.v1.SlackDecision.PresentEntry
+	nil,                                     // 123: trimtab.v1.UnneededNode.DestinationsEntry
+	nil,                                     // 124: trimtab.v1.UnremovableNode.PredicateFailureCountsEntry
+	nil,                                     // 125: trimtab.v1.ReplacementDecision.ExcludedEntry
+	nil,                                     // 126: trimtab.v1.ReplacedNode.DestinationsEntry
+	nil,                                     // 127: trimtab.v1.PodCostGroup.CostsEntry
+	nil,                                     // 128: trimtab.v1.SlackSetState.SizeEntry
+	nil,                                     // 129: trimtab.v1.PlanSettings.NodeGroupsEntry
+	nil,                                     // 130: trimtab.v1.Selector.MatchLabelsEntry
+	nil,                                     // 131: trimtab.v1.SlackSettings.ResourcesEntry
+	nil,                                     // 132: trimtab.v1.SlackPool.ResourcesEntry
+	nil,                                     // 133: trimtab.v1.SlackSchedule.ResourcesEntry
+	(*timestamppb.Timestamp)(nil),           // 134: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),             // 135: google.protobuf.Duration
+	(ScaleUpResult_Code)(0),                 // 136: trimtab.v1.ScaleUpResult.Code
+	(GangReason_Code)(0),                    // 137: trimtab.v1.GangReason.Code
+	(SkippedPodReason_Code)(0),              // 138: trimtab.v1.SkippedPodReason.Code
+	(NodeGroupReason_Code)(0),               // 139: trimtab.v1.NodeGroupReason.Code
+	(CapacityRequestsResult_Code)(0),        // 140: trimtab.v1.CapacityRequestsResult.Code
+	(*PodDictionary)(nil),                   // 141: trimtab.v1.PodDictionary
+	(SlackResult_Code)(0),                   // 142: trimtab.v1.SlackResult.Code
+	(ScaleDownResult_Code)(0),               // 143: trimtab.v1.ScaleDownResult.Code
+	(BlockingPodReason_Code)(0),             // 144: trimtab.v1.BlockingPodReason.Code
+	(UnremovableReason_Code)(0),             // 145: trimtab.v1.UnremovableReason.Code
+	(ReplacementResult_Code)(0),             // 146: trimtab.v1.ReplacementResult.Code
+	(ReplacementLimit_Code)(0),              // 147: trimtab.v1.ReplacementLimit.Code
+	(PodCostsResult_Code)(0),                // 148: trimtab.v1.PodCostsResult.Code
+	(PodCostGroupReason_Code)(0),            // 149: trimtab.v1.PodCostGroupReason.Code
+	(LabelOperator_Code)(0),                 // 150: trimtab.v1.LabelOperator.Code
+	(PredicateReason_Code)(0),               // 151: trimtab.v1.PredicateReason.Code
 }
 var file_trimtab_v1_plan_proto_depIdxs = []int32{
-	18,  // 0: trimtab.v1.PlanRequestPart.request:type_name -> trimtab.v1.PlanRequest
-	17,  // 1: trimtab.v1.PlanRequestPart.snapshot:type_name -> trimtab.v1.SnapshotPart
-	0,   // 2: trimtab.v1.PlanRequest.decisions:type_name -> trimtab.v1.Decision.Code
-	136, // 3: trimtab.v1.PlanRequest.now:type_name -> google.protobuf.Timestamp
-	72,  // 4: trimtab.v1.PlanRequest.settings:type_name -> trimtab.v1.PlanSettings
-	59,  // 5: trimtab.v1.PlanRequest.state:type_name -> trimtab.v1.PlanState
-	23,  // 6: trimtab.v1.PlanResponse.scale_up:type_name -> trimtab.v1.ScaleUpDecision
-	37,  // 7: trimtab.v1.PlanResponse.slack:type_name -> trimtab.v1.SlackDecision
-	41,  // 8: trimtab.v1.PlanResponse.scale_down:type_name -> trimtab.v1.ScaleDownDecision
-	55,  // 9: trimtab.v1.PlanResponse.pod_costs:type_name -> trimtab.v1.PodCostsDecision
-	59,  // 10: trimtab.v1.PlanResponse.state:type_name -> trimtab.v1.PlanState
-	20,  // 11: trimtab.v1.PlanResponse.diagnostics:type_name -> trimtab.v1.Diagnostics
-	48,  // 12: trimtab.v1.PlanResponse.replacement:type_name -> trimtab.v1.ReplacementDecision
-	33,  // 13: trimtab.v1.PlanResponse.capacity_requests:type_name -> trimtab.v1.CapacityRequestsDecision
-	22,  // 14: trimtab.v1.Diagnostics.stages:type_name -> trimtab.v1.StageTime
-	21,  // 15: trimtab.v1.Diagnostics.decisions:type_name -> trimtab.v1.DecisionSummary
-	0,   // 16: trimtab.v1.DecisionSummary.decision:type_name -> trimtab.v1.Decision.Code
-	110, // 17: trimtab.v1.DecisionSummary.counts:type_name -> trimtab.v1.DecisionSummary.CountsEntry
-	137, // 18: trimtab.v1.StageTime.duration:type_name -> google.protobuf.Duration
-	25,  // 19: trimtab.v1.ScaleUpDecision.splits:type_name -> trimtab.v1.ScaleUpSplit
-	27,  // 20: trimtab.v1.ScaleUpDecision.unschedulable:type_name -> trimtab.v1.UnschedulablePod
-	111, // 21: trimtab.v1.ScaleUpDecision.on_existing:type_name -> trimtab.v1.ScaleUpDecision.OnExistingEntry
-	112, // 22: trimtab.v1.ScaleUpDecision.on_upcoming:type_name -> trimtab.v1.ScaleUpDecision.OnUpcomingEntry
-	29,  // 23: trimtab.v1.ScaleUpDecision.skipped:type_name -> trimtab.v1.SkippedPod
-	138, // 24: trimtab.v1.ScaleUpDecision.result:type_name -> trimtab.v1.ScaleUpResult.Code
-	30,  // 25: trimtab.v1.ScaleUpDecision.options:type_name -> trimtab.v1.ScaleUpOption
-	113, // 26: trimtab.v1.ScaleUpDecision.excluded:type_name -> trimtab.v1.ScaleUpDecision.ExcludedEntry
-	28,  // 27: trimtab.v1.ScaleUpDecision.waiting_placeholders:type_name -> trimtab.v1.WaitingPlaceholders
-	9,   // 28: trimtab.v1.ScaleUpDecision.objective:type_name -> trimtab.v1.Objective.Code
-	24,  // 29: trimtab.v1.ScaleUpDecision.gangs:type_name -> trimtab.v1.GangResult
-	139, // 30: trimtab.v1.GangResult.reason:type_name -> trimtab.v1.GangReason.Code
-	114, // 31: trimtab.v1.GangResult.useless_upcoming:type_name -> trimtab.v1.GangResult.UselessUpcomingEntry
-	26,  // 32: trimtab.v1.ScaleUpSplit.new_nodes:type_name -> trimtab.v1.NewNode
-	115, // 33: trimtab.v1.UnschedulablePod.reasons:type_name -> trimtab.v1.UnschedulablePod.ReasonsEntry
-	116, // 34: trimtab.v1.UnschedulablePod.failed_predicates:type_name -> trimtab.v1.UnschedulablePod.FailedPredicatesEntry
-	117, // 35: trimtab.v1.WaitingPlaceholders.reasons:type_name -> trimtab.v1.WaitingPlaceholders.ReasonsEntry
-	118, // 36: trimtab.v1.WaitingPlaceholders.failed_predicates:type_name -> trimtab.v1.WaitingPlaceholders.FailedPredicatesEntry
-	140, // 37: trimtab.v1.SkippedPod.reason:type_name -> trimtab.v1.SkippedPodReason.Code
-	31,  // 38: trimtab.v1.ScaleUpOption.scores:type_name -> trimtab.v1.ExpanderScore
-	141, // 39: trimtab.v1.ScaleUpOption.reason:type_name -> trimtab.v1.NodeGroupReason.Code
-	1,   // 40: trimtab.v1.ScaleUpOption.decided_by:type_name -> trimtab.v1.Expander.Code
-	1,   // 41: trimtab.v1.ExpanderScore.expander:type_name -> trimtab.v1.Expander.Code
-	142, // 42: trimtab.v1.CapacityRequestsDecision.result:type_name -> trimtab.v1.CapacityRequestsResult.Code
-	34,  // 43: trimtab.v1.CapacityRequestsDecision.requests:type_name -> trimtab.v1.CapacityAnswer
-	25,  // 44: trimtab.v1.CapacityRequestsDecision.splits:type_name -> trimtab.v1.ScaleUpSplit
-	119, // 45: trimtab.v1.CapacityRequestsDecision.give_back_upcoming:type_name -> trimtab.v1.CapacityRequestsDecision.GiveBackUpcomingEntry
-	2,   // 46: trimtab.v1.CapacityAnswer.outcome:type_name -> trimtab.v1.CapacityOutcome.Code
-	35,  // 47: trimtab.v1.CapacityAnswer.places:type_name -> trimtab.v1.CapacityPlace
-	120, // 48: trimtab.v1.CapacityAnswer.reasons:type_name -> trimtab.v1.CapacityAnswer.ReasonsEntry
-	121, // 49: trimtab.v1.CapacityAnswer.failed_predicates:type_name -> trimtab.v1.CapacityAnswer.FailedPredicatesEntry
-	122, // 50: trimtab.v1.CapacityAnswer.useless_upcoming:type_name -> trimtab.v1.CapacityAnswer.UselessUpcomingEntry
-	39,  // 51: trimtab.v1.SlackDecision.placeholders:type_name -> trimtab.v1.Placeholder
-	123, // 52: trimtab.v1.SlackDecision.desired:type_name -> trimtab.v1.SlackDecision.DesiredEntry
-	143, // 53: trimtab.v1.SlackDecision.dictionary:type_name -> trimtab.v1.PodDictionary
-	124, // 54: trimtab.v1.SlackDecision.present:type_name -> trimtab.v1.SlackDecision.PresentEntry
-	144, // 55: trimtab.v1.SlackDecision.result:type_name -> trimtab.v1.SlackResult.Code
-	38,  // 56: trimtab.v1.SlackDecision.objects:type_name -> trimtab.v1.SlackObject
-	3,   // 57: trimtab.v1.Placeholder.kind:type_name -> trimtab.v1.PlaceholderKind.Code
-	45,  // 58: trimtab.v1.ScaleDownDecision.unneeded:type_name -> trimtab.v1.UnneededNode
-	47,  // 59: trimtab.v1.ScaleDownDecision.unremovable:type_name -> trimtab.v1.UnremovableNode
-	145, // 60: trimtab.v1.ScaleDownDecision.result:type_name -> trimtab.v1.ScaleDownResult.Code
-	4,   // 61: trimtab.v1.ScaleDownDecision.candidate_order:type_name -> trimtab.v1.CandidateOrder.Code
-	42,  // 62: trimtab.v1.ScaleDownDecision.blockers:type_name -> trimtab.v1.NodeBlockers
-	9,   // 63: trimtab.v1.ScaleDownDecision.objective:type_name -> trimtab.v1.Objective.Code
-	43,  // 64: trimtab.v1.NodeBlockers.pods:type_name -> trimtab.v1.BlockingPod
-	146, // 65: trimtab.v1.BlockingPod.reason:type_name -> trimtab.v1.BlockingPodReason.Code
-	146, // 66: trimtab.v1.BlockingPod.reasons:type_name -> trimtab.v1.BlockingPodReason.Code
-	136, // 67: trimtab.v1.UnneededNode.since:type_name -> google.protobuf.Timestamp
-	125, // 68: trimtab.v1.UnneededNode.destinations:type_name -> trimtab.v1.UnneededNode.DestinationsEntry
-	147, // 69: trimtab.v1.UnneededNode.not_now_reason:type_name -> trimtab.v1.UnremovableReason.Code
-	46,  // 70: trimtab.v1.UnneededNode.assumption:type_name -> trimtab.v1.NodeAssumption
-	147, // 71: trimtab.v1.UnremovableNode.reason:type_name -> trimtab.v1.UnremovableReason.Code
-	146, // 72: trimtab.v1.UnremovableNode.blocking_reason:type_name -> trimtab.v1.BlockingPodReason.Code
-	126, // 73: trimtab.v1.UnremovableNode.predicate_failure_counts:type_name -> trimtab.v1.UnremovableNode.PredicateFailureCountsEntry
-	50,  // 74: trimtab.v1.ReplacementDecision.waves:type_name -> trimtab.v1.ReplacementWave
-	148, // 75: trimtab.v1.ReplacementDecision.result:type_name -> trimtab.v1.ReplacementResult.Code
-	49,  // 76: trimtab.v1.ReplacementDecision.cost:type_name -> trimtab.v1.ReplacementCost
-	53,  // 77: trimtab.v1.ReplacementDecision.frontier:type_name -> trimtab.v1.ReplacementOption
-	54,  // 78: trimtab.v1.ReplacementDecision.kept:type_name -> trimtab.v1.KeptNode
-	127, // 79: trimtab.v1.ReplacementDecision.excluded:type_name -> trimtab.v1.ReplacementDecision.ExcludedEntry
-	51,  // 80: trimtab.v1.ReplacementWave.new_nodes:type_name -> trimtab.v1.ReplacementNode
-	52,  // 81: trimtab.v1.ReplacementWave.leaving:type_name -> trimtab.v1.ReplacedNode
-	128, // 82: trimtab.v1.ReplacedNode.destinations:type_name -> trimtab.v1.ReplacedNode.DestinationsEntry
-	46,  // 83: trimtab.v1.ReplacedNode.assumption:type_name -> trimtab.v1.NodeAssumption
-	137, // 84: trimtab.v1.ReplacementOption.payback_time:type_name -> google.protobuf.Duration
-	149, // 85: trimtab.v1.ReplacementOption.stopped_by:type_name -> trimtab.v1.ReplacementLimit.Code
-	149, // 86: trimtab.v1.KeptNode.reason:type_name -> trimtab.v1.ReplacementLimit.Code
-	147, // 87: trimtab.v1.KeptNode.unremovable:type_name -> trimtab.v1.UnremovableReason.Code
-	146, // 88: trimtab.v1.KeptNode.blocking_reason:type_name -> trimtab.v1.BlockingPodReason.Code
-	56,  // 89: trimtab.v1.PodCostsDecision.groups:type_name -> trimtab.v1.PodCostGroup
-	150, // 90: trimtab.v1.PodCostsDecision.result:type_name -> trimtab.v1.PodCostsResult.Code
-	129, // 91: trimtab.v1.PodCostGroup.costs:type_name -> trimtab.v1.PodCostGroup.CostsEntry
-	151, // 92: trimtab.v1.PodCostGroup.reason:type_name -> trimtab.v1.PodCostGroupReason.Code
-	57,  // 93: trimtab.v1.PodCostGroup.shares:type_name -> trimtab.v1.PodCostShare
-	5,   // 94: trimtab.v1.PodCostShare.strategy:type_name -> trimtab.v1.PodCostStrategy.Code
-	63,  // 95: trimtab.v1.PlanState.scale_up:type_name -> trimtab.v1.ScaleUpState
-	65,  // 96: trimtab.v1.PlanState.slack:type_name -> trimtab.v1.SlackState
-	68,  // 97: trimtab.v1.PlanState.scale_down:type_name -> trimtab.v1.ScaleDownState
-	67,  // 98: trimtab.v1.PlanState.pod_costs:type_name -> trimtab.v1.PodCostsState
-	62,  // 99: trimtab.v1.PlanState.replacement:type_name -> trimtab.v1.ReplacementState
-	60,  // 100: trimtab.v1.PlanState.capacity_requests:type_name -> trimtab.v1.CapacityRequestsState
-	61,  // 101: trimtab.v1.CapacityRequestsState.orders:type_name -> trimtab.v1.CapacityOrder
-	70,  // 102: trimtab.v1.ReplacementState.planned:type_name -> trimtab.v1.NodeTimes
-	70,  // 103: trimtab.v1.ReplacementState.avoided_groups:type_name -> trimtab.v1.NodeTimes
-	70,  // 104: trimtab.v1.ReplacementState.paid_back:type_name -> trimtab.v1.NodeTimes
-	64,  // 105: trimtab.v1.ScaleUpState.gang_orders:type_name -> trimtab.v1.GangOrder
-	136, // 106: trimtab.v1.GangOrder.order_time:type_name -> google.protobuf.Timestamp
-	66,  // 107: trimtab.v1.SlackState.sets:type_name -> trimtab.v1.SlackSetState
-	130, // 108: trimtab.v1.SlackSetState.size:type_name -> trimtab.v1.SlackSetState.SizeEntry
-	70,  // 109: trimtab.v1.ScaleDownState.unneeded:type_name -> trimtab.v1.NodeTimes
-	71,  // 110: trimtab.v1.ScaleDownState.unremovable:type_name -> trimtab.v1.FailedNodes
-	69,  // 111: trimtab.v1.ScaleDownState.undone_drains:type_name -> trimtab.v1.UndoneDrains
-	70,  // 112: trimtab.v1.ScaleDownState.later_waves:type_name -> trimtab.v1.NodeTimes
-	136, // 113: trimtab.v1.UndoneDrains.drain_time:type_name -> google.protobuf.Timestamp
-	136, // 114: trimtab.v1.UndoneDrains.until_time:type_name -> google.protobuf.Timestamp
-	90,  // 115: trimtab.v1.PlanSettings.scale_up:type_name -> trimtab.v1.ScaleUpSettings
-	97,  // 116: trimtab.v1.PlanSettings.scale_down:type_name -> trimtab.v1.ScaleDownSettings
-	100, // 117: trimtab.v1.PlanSettings.slack:type_name -> trimtab.v1.SlackSettings
-	107, // 118: trimtab.v1.PlanSettings.pod_costs:type_name -> trimtab.v1.PodCostSettings
-	131, // 119: trimtab.v1.PlanSettings.node_groups:type_name -> trimtab.v1.PlanSettings.NodeGroupsEntry
-	89,  // 120: trimtab.v1.PlanSettings.simulation:type_name -> trimtab.v1.SimulationSettings
-	84,  // 121: trimtab.v1.PlanSettings.planner:type_name -> trimtab.v1.PlannerSettings
-	10,  // 122: trimtab.v1.PlanSettings.search_effort:type_name -> trimtab.v1.SearchEffort.Code
-	78,  // 123: trimtab.v1.PlanSettings.replacement:type_name -> trimtab.v1.ReplacementSettings
-	73,  // 124: trimtab.v1.PlanSettings.gangs:type_name -> trimtab.v1.GangSettings
-	74,  // 125: trimtab.v1.PlanSettings.capacity_requests:type_name -> trimtab.v1.CapacityRequestSettings
-	75,  // 126: trimtab.v1.CapacityRequestSettings.classes:type_name -> trimtab.v1.CapacityClass
-	7,   // 127: trimtab.v1.CapacityRequestSettings.provisioned_when:type_name -> trimtab.v1.ProvisionedWhen.Code
-	137, // 128: trimtab.v1.CapacityRequestSettings.booking_time:type_name -> google.protobuf.Duration
-	137, // 129: trimtab.v1.CapacityRequestSettings.max_seek_time:type_name -> google.protobuf.Duration
-	6,   // 130: trimtab.v1.CapacityClass.kind:type_name -> trimtab.v1.CapacityClassKind.Code
-	137, // 131: trimtab.v1.ReplacementSettings.max_payback_time:type_name -> google.protobuf.Duration
-	137, // 132: trimtab.v1.ReplacementSettings.consolidate_after:type_name -> google.protobuf.Duration
-	81,  // 133: trimtab.v1.ReplacementSettings.budgets:type_name -> trimtab.v1.DisruptionBudget
-	8,   // 134: trimtab.v1.ReplacementSettings.choice:type_name -> trimtab.v1.ReplacementChoice.Code
-	80,  // 135: trimtab.v1.ReplacementSettings.spot:type_name -> trimtab.v1.SpotReplacementSettings
-	137, // 136: trimtab.v1.ReplacementSettings.avoid_time:type_name -> google.protobuf.Duration
-	137, // 137: trimtab.v1.ReplacementSettings.stable_time:type_name -> google.protobuf.Duration
-	86,  // 138: trimtab.v1.DisruptionBudget.nodes:type_name -> trimtab.v1.Selector
-	137, // 139: trimtab.v1.DisruptionBudget.duration:type_name -> google.protobuf.Duration
-	137, // 140: trimtab.v1.PlannerSettings.recent_eviction_ttl:type_name -> google.protobuf.Duration
-	85,  // 141: trimtab.v1.PlannerSettings.limits:type_name -> trimtab.v1.ResourceLimit
-	88,  // 142: trimtab.v1.PlannerSettings.balance:type_name -> trimtab.v1.BalanceSettings
-	137, // 143: trimtab.v1.PlannerSettings.max_node_startup_time:type_name -> google.protobuf.Duration
-	137, // 144: trimtab.v1.PlannerSettings.max_node_provision_time:type_name -> google.protobuf.Duration
-	81,  // 145: trimtab.v1.PlannerSettings.disruption_budgets:type_name -> trimtab.v1.DisruptionBudget
-	86,  // 146: trimtab.v1.ResourceLimit.nodes:type_name -> trimtab.v1.Selector
-	132, // 147: trimtab.v1.Selector.match_labels:type_name -> trimtab.v1.Selector.MatchLabelsEntry
-	87,  // 148: trimtab.v1.Selector.match_expressions:type_name -> trimtab.v1.SelectorRequirement
-	152, // 149: trimtab.v1.SelectorRequirement.operator:type_name -> trimtab.v1.LabelOperator.Code
-	1,   // 150: trimtab.v1.ScaleUpSettings.expanders:type_name -> trimtab.v1.Expander.Code
-	93,  // 151: trimtab.v1.ScaleUpSettings.priority:type_name -> trimtab.v1.PriorityExpanderSettings
-	95,  // 152: trimtab.v1.ScaleUpSettings.highest_priority:type_name -> trimtab.v1.HighestPriorityExpanderSettings
-	96,  // 153: trimtab.v1.ScaleUpSettings.cheapest_plan:type_name -> trimtab.v1.CheapestPlanExpanderSettings
-	11,  // 154: trimtab.v1.ScaleUpSettings.template_source:type_name -> trimtab.v1.TemplateSource.Code
-	137, // 155: trimtab.v1.ScaleUpSettings.new_pod_scale_up_delay:type_name -> google.protobuf.Duration
-	92,  // 156: trimtab.v1.ScaleUpSettings.startup_taints:type_name -> trimtab.v1.TaintNames
-	92,  // 157: trimtab.v1.ScaleUpSettings.status_taints:type_name -> trimtab.v1.TaintNames
-	94,  // 158: trimtab.v1.PriorityExpanderSettings.ranks:type_name -> trimtab.v1.PriorityRank
-	137, // 159: trimtab.v1.ScaleDownSettings.unneeded_time:type_name -> google.protobuf.Duration
-	137, // 160: trimtab.v1.ScaleDownSettings.unready_time:type_name -> google.protobuf.Duration
-	137, // 161: trimtab.v1.ScaleDownSettings.unremovable_node_recheck_timeout:type_name -> google.protobuf.Duration
-	137, // 162: trimtab.v1.ScaleDownSettings.blocking_system_pod_disruption_timeout:type_name -> google.protobuf.Duration
-	4,   // 163: trimtab.v1.ScaleDownSettings.candidate_orders:type_name -> trimtab.v1.CandidateOrder.Code
-	137, // 164: trimtab.v1.ScaleDownSettings.delay_after_add:type_name -> google.protobuf.Duration
-	137, // 165: trimtab.v1.ScaleDownSettings.delay_after_delete:type_name -> google.protobuf.Duration
-	137, // 166: trimtab.v1.ScaleDownSettings.delay_after_failure:type_name -> google.protobuf.Duration
-	9,   // 167: trimtab.v1.ScaleDownSettings.objective:type_name -> trimtab.v1.Objective.Code
-	137, // 168: trimtab.v1.NodeGroupSettings.unneeded_time:type_name -> google.protobuf.Duration
-	137, // 169: trimtab.v1.NodeGroupSettings.unready_time:type_name -> google.protobuf.Duration
-	137, // 170: trimtab.v1.NodeGroupSettings.consolidate_after:type_name -> google.protobuf.Duration
-	12,  // 171: trimtab.v1.NodeGroupSettings.consolidation:type_name -> trimtab.v1.Consolidation.Code
-	13,  // 172: trimtab.v1.SlackSettings.strategy:type_name -> trimtab.v1.SlackStrategy.Code
-	133, // 173: trimtab.v1.SlackSettings.resources:type_name -> trimtab.v1.SlackSettings.ResourcesEntry
-	103, // 174: trimtab.v1.SlackSettings.pools:type_name -> trimtab.v1.SlackPool
-	104, // 175: trimtab.v1.SlackSettings.schedules:type_name -> trimtab.v1.SlackSchedule
-	106, // 176: trimtab.v1.SlackSettings.ignored_pods:type_name -> trimtab.v1.PodSelector
-	14,  // 177: trimtab.v1.SlackSettings.capacity_buffer_reading:type_name -> trimtab.v1.CapacityBufferReading.Code
-	86,  // 178: trimtab.v1.SlackPool.nodes:type_name -> trimtab.v1.Selector
-	134, // 179: trimtab.v1.SlackPool.resources:type_name -> trimtab.v1.SlackPool.ResourcesEntry
-	13,  // 180: trimtab.v1.SlackPool.strategy:type_name -> trimtab.v1.SlackStrategy.Code
-	104, // 181: trimtab.v1.SlackPool.schedules:type_name -> trimtab.v1.SlackSchedule
-	137, // 182: trimtab.v1.SlackSchedule.duration:type_name -> google.protobuf.Duration
-	135, // 183: trimtab.v1.SlackSchedule.resources:type_name -> trimtab.v1.SlackSchedule.ResourcesEntry
-	86,  // 184: trimtab.v1.PodSelector.labels:type_name -> trimtab.v1.Selector
-	108, // 185: trimtab.v1.PodCostSettings.targets:type_name -> trimtab.v1.PodCostTarget
-	86,  // 186: trimtab.v1.PodCostTarget.selector:type_name -> trimtab.v1.Selector
-	109, // 187: trimtab.v1.PodCostTarget.strategies:type_name -> trimtab.v1.PodCostTerm
-	5,   // 188: trimtab.v1.PodCostTerm.strategy:type_name -> trimtab.v1.PodCostStrategy.Code
-	141, // 189: trimtab.v1.ScaleUpDecision.ExcludedEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
-	141, // 190: trimtab.v1.UnschedulablePod.ReasonsEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
-	153, // 191: trimtab.v1.UnschedulablePod.FailedPredicatesEntry.value:type_name -> trimtab.v1.PredicateReason.Code
-	141, // 192: trimtab.v1.WaitingPlaceholders.ReasonsEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
-	153, // 193: trimtab.v1.WaitingPlaceholders.FailedPredicatesEntry.value:type_name -> trimtab.v1.PredicateReason.Code
-	141, // 194: trimtab.v1.CapacityAnswer.ReasonsEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
-	153, // 195: trimtab.v1.CapacityAnswer.FailedPredicatesEntry.value:type_name -> trimtab.v1.PredicateReason.Code
-	141, // 196: trimtab.v1.ReplacementDecision.ExcludedEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
-	98,  // 197: trimtab.v1.PlanSettings.NodeGroupsEntry.value:type_name -> trimtab.v1.NodeGroupSettings
-	101, // 198: trimtab.v1.SlackSettings.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
-	101, // 199: trimtab.v1.SlackPool.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
-	101, // 200: trimtab.v1.SlackSchedule.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
-	201, // [201:201] is the sub-list for method output_type
-	201, // [201:201] is the sub-list for method input_type
-	201, // [201:201] is the sub-list for extension type_name
-	201, // [201:201] is the sub-list for extension extendee
-	0,   // [0:201] is the sub-list for field type_name
+	0,   // 0: trimtab.v1.PlanRequest.decisions:type_name -> trimtab.v1.Decision.Code
+	134, // 1: trimtab.v1.PlanRequest.now:type_name -> google.protobuf.Timestamp
+	70,  // 2: trimtab.v1.PlanRequest.settings:type_name -> trimtab.v1.PlanSettings
+	57,  // 3: trimtab.v1.PlanRequest.state:type_name -> trimtab.v1.PlanState
+	21,  // 4: trimtab.v1.PlanResponse.scale_up:type_name -> trimtab.v1.ScaleUpDecision
+	35,  // 5: trimtab.v1.PlanResponse.slack:type_name -> trimtab.v1.SlackDecision
+	39,  // 6: trimtab.v1.PlanResponse.scale_down:type_name -> trimtab.v1.ScaleDownDecision
+	53,  // 7: trimtab.v1.PlanResponse.pod_costs:type_name -> trimtab.v1.PodCostsDecision
+	57,  // 8: trimtab.v1.PlanResponse.state:type_name -> trimtab.v1.PlanState
+	18,  // 9: trimtab.v1.PlanResponse.diagnostics:type_name -> trimtab.v1.Diagnostics
+	46,  // 10: trimtab.v1.PlanResponse.replacement:type_name -> trimtab.v1.ReplacementDecision
+	31,  // 11: trimtab.v1.PlanResponse.capacity_requests:type_name -> trimtab.v1.CapacityRequestsDecision
+	20,  // 12: trimtab.v1.Diagnostics.stages:type_name -> trimtab.v1.StageTime
+	19,  // 13: trimtab.v1.Diagnostics.decisions:type_name -> trimtab.v1.DecisionSummary
+	0,   // 14: trimtab.v1.DecisionSummary.decision:type_name -> trimtab.v1.Decision.Code
+	108, // 15: trimtab.v1.DecisionSummary.counts:type_name -> trimtab.v1.DecisionSummary.CountsEntry
+	135, // 16: trimtab.v1.StageTime.duration:type_name -> google.protobuf.Duration
+	23,  // 17: trimtab.v1.ScaleUpDecision.splits:type_name -> trimtab.v1.ScaleUpSplit
+	25,  // 18: trimtab.v1.ScaleUpDecision.unschedulable:type_name -> trimtab.v1.UnschedulablePod
+	109, // 19: trimtab.v1.ScaleUpDecision.on_existing:type_name -> trimtab.v1.ScaleUpDecision.OnExistingEntry
+	110, // 20: trimtab.v1.ScaleUpDecision.on_upcoming:type_name -> trimtab.v1.ScaleUpDecision.OnUpcomingEntry
+	27,  // 21: trimtab.v1.ScaleUpDecision.skipped:type_name -> trimtab.v1.SkippedPod
+	136, // 22: trimtab.v1.ScaleUpDecision.result:type_name -> trimtab.v1.ScaleUpResult.Code
+	28,  // 23: trimtab.v1.ScaleUpDecision.options:type_name -> trimtab.v1.ScaleUpOption
+	111, // 24: trimtab.v1.ScaleUpDecision.excluded:type_name -> trimtab.v1.ScaleUpDecision.ExcludedEntry
+	26,  // 25: trimtab.v1.ScaleUpDecision.waiting_placeholders:type_name -> trimtab.v1.WaitingPlaceholders
+	9,   // 26: trimtab.v1.ScaleUpDecision.objective:type_name -> trimtab.v1.Objective.Code
+	22,  // 27: trimtab.v1.ScaleUpDecision.gangs:type_name -> trimtab.v1.GangResult
+	137, // 28: trimtab.v1.GangResult.reason:type_name -> trimtab.v1.GangReason.Code
+	112, // 29: trimtab.v1.GangResult.useless_upcoming:type_name -> trimtab.v1.GangResult.UselessUpcomingEntry
+	24,  // 30: trimtab.v1.ScaleUpSplit.new_nodes:type_name -> trimtab.v1.NewNode
+	113, // 31: trimtab.v1.UnschedulablePod.reasons:type_name -> trimtab.v1.UnschedulablePod.ReasonsEntry
+	114, // 32: trimtab.v1.UnschedulablePod.failed_predicates:type_name -> trimtab.v1.UnschedulablePod.FailedPredicatesEntry
+	115, // 33: trimtab.v1.WaitingPlaceholders.reasons:type_name -> trimtab.v1.WaitingPlaceholders.ReasonsEntry
+	116, // 34: trimtab.v1.WaitingPlaceholders.failed_predicates:type_name -> trimtab.v1.WaitingPlaceholders.FailedPredicatesEntry
+	138, // 35: trimtab.v1.SkippedPod.reason:type_name -> trimtab.v1.SkippedPodReason.Code
+	29,  // 36: trimtab.v1.ScaleUpOption.scores:type_name -> trimtab.v1.ExpanderScore
+	139, // 37: trimtab.v1.ScaleUpOption.reason:type_name -> trimtab.v1.NodeGroupReason.Code
+	1,   // 38: trimtab.v1.ScaleUpOption.decided_by:type_name -> trimtab.v1.Expander.Code
+	1,   // 39: trimtab.v1.ExpanderScore.expander:type_name -> trimtab.v1.Expander.Code
+	140, // 40: trimtab.v1.CapacityRequestsDecision.result:type_name -> trimtab.v1.CapacityRequestsResult.Code
+	32,  // 41: trimtab.v1.CapacityRequestsDecision.requests:type_name -> trimtab.v1.CapacityAnswer
+	23,  // 42: trimtab.v1.CapacityRequestsDecision.splits:type_name -> trimtab.v1.ScaleUpSplit
+	117, // 43: trimtab.v1.CapacityRequestsDecision.give_back_upcoming:type_name -> trimtab.v1.CapacityRequestsDecision.GiveBackUpcomingEntry
+	2,   // 44: trimtab.v1.CapacityAnswer.outcome:type_name -> trimtab.v1.CapacityOutcome.Code
+	33,  // 45: trimtab.v1.CapacityAnswer.places:type_name -> trimtab.v1.CapacityPlace
+	118, // 46: trimtab.v1.CapacityAnswer.reasons:type_name -> trimtab.v1.CapacityAnswer.ReasonsEntry
+	119, // 47: trimtab.v1.CapacityAnswer.failed_predicates:type_name -> trimtab.v1.CapacityAnswer.FailedPredicatesEntry
+	120, // 48: trimtab.v1.CapacityAnswer.useless_upcoming:type_name -> trimtab.v1.CapacityAnswer.UselessUpcomingEntry
+	37,  // 49: trimtab.v1.SlackDecision.placeholders:type_name -> trimtab.v1.Placeholder
+	121, // 50: trimtab.v1.SlackDecision.desired:type_name -> trimtab.v1.SlackDecision.DesiredEntry
+	141, // 51: trimtab.v1.SlackDecision.dictionary:type_name -> trimtab.v1.PodDictionary
+	122, // 52: trimtab.v1.SlackDecision.present:type_name -> trimtab.v1.SlackDecision.PresentEntry
+	142, // 53: trimtab.v1.SlackDecision.result:type_name -> trimtab.v1.SlackResult.Code
+	36,  // 54: trimtab.v1.SlackDecision.objects:type_name -> trimtab.v1.SlackObject
+	3,   // 55: trimtab.v1.Placeholder.kind:type_name -> trimtab.v1.PlaceholderKind.Code
+	43,  // 56: trimtab.v1.ScaleDownDecision.unneeded:type_name -> trimtab.v1.UnneededNode
+	45,  // 57: trimtab.v1.ScaleDownDecision.unremovable:type_name -> trimtab.v1.UnremovableNode
+	143, // 58: trimtab.v1.ScaleDownDecision.result:type_name -> trimtab.v1.ScaleDownResult.Code
+	4,   // 59: trimtab.v1.ScaleDownDecision.candidate_order:type_name -> trimtab.v1.CandidateOrder.Code
+	40,  // 60: trimtab.v1.ScaleDownDecision.blockers:type_name -> trimtab.v1.NodeBlockers
+	9,   // 61: trimtab.v1.ScaleDownDecision.objective:type_name -> trimtab.v1.Objective.Code
+	41,  // 62: trimtab.v1.NodeBlockers.pods:type_name -> trimtab.v1.BlockingPod
+	144, // 63: trimtab.v1.BlockingPod.reason:type_name -> trimtab.v1.BlockingPodReason.Code
+	144, // 64: trimtab.v1.BlockingPod.reasons:type_name -> trimtab.v1.BlockingPodReason.Code
+	134, // 65: trimtab.v1.UnneededNode.since:type_name -> google.protobuf.Timestamp
+	123, // 66: trimtab.v1.UnneededNode.destinations:type_name -> trimtab.v1.UnneededNode.DestinationsEntry
+	145, // 67: trimtab.v1.UnneededNode.not_now_reason:type_name -> trimtab.v1.UnremovableReason.Code
+	44,  // 68: trimtab.v1.UnneededNode.assumption:type_name -> trimtab.v1.NodeAssumption
+	145, // 69: trimtab.v1.UnremovableNode.reason:type_name -> trimtab.v1.UnremovableReason.Code
+	144, // 70: trimtab.v1.UnremovableNode.blocking_reason:type_name -> trimtab.v1.BlockingPodReason.Code
+	124, // 71: trimtab.v1.UnremovableNode.predicate_failure_counts:type_name -> trimtab.v1.UnremovableNode.PredicateFailureCountsEntry
+	48,  // 72: trimtab.v1.ReplacementDecision.waves:type_name -> trimtab.v1.ReplacementWave
+	146, // 73: trimtab.v1.ReplacementDecision.result:type_name -> trimtab.v1.ReplacementResult.Code
+	47,  // 74: trimtab.v1.ReplacementDecision.cost:type_name -> trimtab.v1.ReplacementCost
+	51,  // 75: trimtab.v1.ReplacementDecision.frontier:type_name -> trimtab.v1.ReplacementOption
+	52,  // 76: trimtab.v1.ReplacementDecision.kept:type_name -> trimtab.v1.KeptNode
+	125, // 77: trimtab.v1.ReplacementDecision.excluded:type_name -> trimtab.v1.ReplacementDecision.ExcludedEntry
+	49,  // 78: trimtab.v1.ReplacementWave.new_nodes:type_name -> trimtab.v1.ReplacementNode
+	50,  // 79: trimtab.v1.ReplacementWave.leaving:type_name -> trimtab.v1.ReplacedNode
+	126, // 80: trimtab.v1.ReplacedNode.destinations:type_name -> trimtab.v1.ReplacedNode.DestinationsEntry
+	44,  // 81: trimtab.v1.ReplacedNode.assumption:type_name -> trimtab.v1.NodeAssumption
+	135, // 82: trimtab.v1.ReplacementOption.payback_time:type_name -> google.protobuf.Duration
+	147, // 83: trimtab.v1.ReplacementOption.stopped_by:type_name -> trimtab.v1.ReplacementLimit.Code
+	147, // 84: trimtab.v1.KeptNode.reason:type_name -> trimtab.v1.ReplacementLimit.Code
+	145, // 85: trimtab.v1.KeptNode.unremovable:type_name -> trimtab.v1.UnremovableReason.Code
+	144, // 86: trimtab.v1.KeptNode.blocking_reason:type_name -> trimtab.v1.BlockingPodReason.Code
+	54,  // 87: trimtab.v1.PodCostsDecision.groups:type_name -> trimtab.v1.PodCostGroup
+	148, // 88: trimtab.v1.PodCostsDecision.result:type_name -> trimtab.v1.PodCostsResult.Code
+	127, // 89: trimtab.v1.PodCostGroup.costs:type_name -> trimtab.v1.PodCostGroup.CostsEntry
+	149, // 90: trimtab.v1.PodCostGroup.reason:type_name -> trimtab.v1.PodCostGroupReason.Code
+	55,  // 91: trimtab.v1.PodCostGroup.shares:type_name -> trimtab.v1.PodCostShare
+	5,   // 92: trimtab.v1.PodCostShare.strategy:type_name -> trimtab.v1.PodCostStrategy.Code
+	61,  // 93: trimtab.v1.PlanState.scale_up:type_name -> trimtab.v1.ScaleUpState
+	63,  // 94: trimtab.v1.PlanState.slack:type_name -> trimtab.v1.SlackState
+	66,  // 95: trimtab.v1.PlanState.scale_down:type_name -> trimtab.v1.ScaleDownState
+	65,  // 96: trimtab.v1.PlanState.pod_costs:type_name -> trimtab.v1.PodCostsState
+	60,  // 97: trimtab.v1.PlanState.replacement:type_name -> trimtab.v1.ReplacementState
+	58,  // 98: trimtab.v1.PlanState.capacity_requests:type_name -> trimtab.v1.CapacityRequestsState
+	59,  // 99: trimtab.v1.CapacityRequestsState.orders:type_name -> trimtab.v1.CapacityOrder
+	68,  // 100: trimtab.v1.ReplacementState.planned:type_name -> trimtab.v1.NodeTimes
+	68,  // 101: trimtab.v1.ReplacementState.avoided_groups:type_name -> trimtab.v1.NodeTimes
+	68,  // 102: trimtab.v1.ReplacementState.paid_back:type_name -> trimtab.v1.NodeTimes
+	62,  // 103: trimtab.v1.ScaleUpState.gang_orders:type_name -> trimtab.v1.GangOrder
+	134, // 104: trimtab.v1.GangOrder.order_time:type_name -> google.protobuf.Timestamp
+	64,  // 105: trimtab.v1.SlackState.sets:type_name -> trimtab.v1.SlackSetState
+	128, // 106: trimtab.v1.SlackSetState.size:type_name -> trimtab.v1.SlackSetState.SizeEntry
+	68,  // 107: trimtab.v1.ScaleDownState.unneeded:type_name -> trimtab.v1.NodeTimes
+	69,  // 108: trimtab.v1.ScaleDownState.unremovable:type_name -> trimtab.v1.FailedNodes
+	67,  // 109: trimtab.v1.ScaleDownState.undone_drains:type_name -> trimtab.v1.UndoneDrains
+	68,  // 110: trimtab.v1.ScaleDownState.later_waves:type_name -> trimtab.v1.NodeTimes
+	134, // 111: trimtab.v1.UndoneDrains.drain_time:type_name -> google.protobuf.Timestamp
+	134, // 112: trimtab.v1.UndoneDrains.until_time:type_name -> google.protobuf.Timestamp
+	88,  // 113: trimtab.v1.PlanSettings.scale_up:type_name -> trimtab.v1.ScaleUpSettings
+	95,  // 114: trimtab.v1.PlanSettings.scale_down:type_name -> trimtab.v1.ScaleDownSettings
+	98,  // 115: trimtab.v1.PlanSettings.slack:type_name -> trimtab.v1.SlackSettings
+	105, // 116: trimtab.v1.PlanSettings.pod_costs:type_name -> trimtab.v1.PodCostSettings
+	129, // 117: trimtab.v1.PlanSettings.node_groups:type_name -> trimtab.v1.PlanSettings.NodeGroupsEntry
+	87,  // 118: trimtab.v1.PlanSettings.simulation:type_name -> trimtab.v1.SimulationSettings
+	82,  // 119: trimtab.v1.PlanSettings.planner:type_name -> trimtab.v1.PlannerSettings
+	10,  // 120: trimtab.v1.PlanSettings.search_effort:type_name -> trimtab.v1.SearchEffort.Code
+	76,  // 121: trimtab.v1.PlanSettings.replacement:type_name -> trimtab.v1.ReplacementSettings
+	71,  // 122: trimtab.v1.PlanSettings.gangs:type_name -> trimtab.v1.GangSettings
+	72,  // 123: trimtab.v1.PlanSettings.capacity_requests:type_name -> trimtab.v1.CapacityRequestSettings
+	73,  // 124: trimtab.v1.CapacityRequestSettings.classes:type_name -> trimtab.v1.CapacityClass
+	7,   // 125: trimtab.v1.CapacityRequestSettings.provisioned_when:type_name -> trimtab.v1.ProvisionedWhen.Code
+	135, // 126: trimtab.v1.CapacityRequestSettings.booking_time:type_name -> google.protobuf.Duration
+	135, // 127: trimtab.v1.CapacityRequestSettings.max_seek_time:type_name -> google.protobuf.Duration
+	6,   // 128: trimtab.v1.CapacityClass.kind:type_name -> trimtab.v1.CapacityClassKind.Code
+	135, // 129: trimtab.v1.ReplacementSettings.max_payback_time:type_name -> google.protobuf.Duration
+	135, // 130: trimtab.v1.ReplacementSettings.consolidate_after:type_name -> google.protobuf.Duration
+	79,  // 131: trimtab.v1.ReplacementSettings.budgets:type_name -> trimtab.v1.DisruptionBudget
+	8,   // 132: trimtab.v1.ReplacementSettings.choice:type_name -> trimtab.v1.ReplacementChoice.Code
+	78,  // 133: trimtab.v1.ReplacementSettings.spot:type_name -> trimtab.v1.SpotReplacementSettings
+	135, // 134: trimtab.v1.ReplacementSettings.avoid_time:type_name -> google.protobuf.Duration
+	135, // 135: trimtab.v1.ReplacementSettings.stable_time:type_name -> google.protobuf.Duration
+	84,  // 136: trimtab.v1.DisruptionBudget.nodes:type_name -> trimtab.v1.Selector
+	135, // 137: trimtab.v1.DisruptionBudget.duration:type_name -> google.protobuf.Duration
+	135, // 138: trimtab.v1.PlannerSettings.recent_eviction_ttl:type_name -> google.protobuf.Duration
+	83,  // 139: trimtab.v1.PlannerSettings.limits:type_name -> trimtab.v1.ResourceLimit
+	86,  // 140: trimtab.v1.PlannerSettings.balance:type_name -> trimtab.v1.BalanceSettings
+	135, // 141: trimtab.v1.PlannerSettings.max_node_startup_time:type_name -> google.protobuf.Duration
+	135, // 142: trimtab.v1.PlannerSettings.max_node_provision_time:type_name -> google.protobuf.Duration
+	79,  // 143: trimtab.v1.PlannerSettings.disruption_budgets:type_name -> trimtab.v1.DisruptionBudget
+	84,  // 144: trimtab.v1.ResourceLimit.nodes:type_name -> trimtab.v1.Selector
+	130, // 145: trimtab.v1.Selector.match_labels:type_name -> trimtab.v1.Selector.MatchLabelsEntry
+	85,  // 146: trimtab.v1.Selector.match_expressions:type_name -> trimtab.v1.SelectorRequirement
+	150, // 147: trimtab.v1.SelectorRequirement.operator:type_name -> trimtab.v1.LabelOperator.Code
+	1,   // 148: trimtab.v1.ScaleUpSettings.expanders:type_name -> trimtab.v1.Expander.Code
+	91,  // 149: trimtab.v1.ScaleUpSettings.priority:type_name -> trimtab.v1.PriorityExpanderSettings
+	93,  // 150: trimtab.v1.ScaleUpSettings.highest_priority:type_name -> trimtab.v1.HighestPriorityExpanderSettings
+	94,  // 151: trimtab.v1.ScaleUpSettings.cheapest_plan:type_name -> trimtab.v1.CheapestPlanExpanderSettings
+	11,  // 152: trimtab.v1.ScaleUpSettings.template_source:type_name -> trimtab.v1.TemplateSource.Code
+	135, // 153: trimtab.v1.ScaleUpSettings.new_pod_scale_up_delay:type_name -> google.protobuf.Duration
+	90,  // 154: trimtab.v1.ScaleUpSettings.startup_taints:type_name -> trimtab.v1.TaintNames
+	90,  // 155: trimtab.v1.ScaleUpSettings.status_taints:type_name -> trimtab.v1.TaintNames
+	92,  // 156: trimtab.v1.PriorityExpanderSettings.ranks:type_name -> trimtab.v1.PriorityRank
+	135, // 157: trimtab.v1.ScaleDownSettings.unneeded_time:type_name -> google.protobuf.Duration
+	135, // 158: trimtab.v1.ScaleDownSettings.unready_time:type_name -> google.protobuf.Duration
+	135, // 159: trimtab.v1.ScaleDownSettings.unremovable_node_recheck_timeout:type_name -> google.protobuf.Duration
+	135, // 160: trimtab.v1.ScaleDownSettings.blocking_system_pod_disruption_timeout:type_name -> google.protobuf.Duration
+	4,   // 161: trimtab.v1.ScaleDownSettings.candidate_orders:type_name -> trimtab.v1.CandidateOrder.Code
+	135, // 162: trimtab.v1.ScaleDownSettings.delay_after_add:type_name -> google.protobuf.Duration
+	135, // 163: trimtab.v1.ScaleDownSettings.delay_after_delete:type_name -> google.protobuf.Duration
+	135, // 164: trimtab.v1.ScaleDownSettings.delay_after_failure:type_name -> google.protobuf.Duration
+	9,   // 165: trimtab.v1.ScaleDownSettings.objective:type_name -> trimtab.v1.Objective.Code
+	135, // 166: trimtab.v1.NodeGroupSettings.unneeded_time:type_name -> google.protobuf.Duration
+	135, // 167: trimtab.v1.NodeGroupSettings.unready_time:type_name -> google.protobuf.Duration
+	135, // 168: trimtab.v1.NodeGroupSettings.consolidate_after:type_name -> google.protobuf.Duration
+	12,  // 169: trimtab.v1.NodeGroupSettings.consolidation:type_name -> trimtab.v1.Consolidation.Code
+	13,  // 170: trimtab.v1.SlackSettings.strategy:type_name -> trimtab.v1.SlackStrategy.Code
+	131, // 171: trimtab.v1.SlackSettings.resources:type_name -> trimtab.v1.SlackSettings.ResourcesEntry
+	101, // 172: trimtab.v1.SlackSettings.pools:type_name -> trimtab.v1.SlackPool
+	102, // 173: trimtab.v1.SlackSettings.schedules:type_name -> trimtab.v1.SlackSchedule
+	104, // 174: trimtab.v1.SlackSettings.ignored_pods:type_name -> trimtab.v1.PodSelector
+	14,  // 175: trimtab.v1.SlackSettings.capacity_buffer_reading:type_name -> trimtab.v1.CapacityBufferReading.Code
+	84,  // 176: trimtab.v1.SlackPool.nodes:type_name -> trimtab.v1.Selector
+	132, // 177: trimtab.v1.SlackPool.resources:type_name -> trimtab.v1.SlackPool.ResourcesEntry
+	13,  // 178: trimtab.v1.SlackPool.strategy:type_name -> trimtab.v1.SlackStrategy.Code
+	102, // 179: trimtab.v1.SlackPool.schedules:type_name -> trimtab.v1.SlackSchedule
+	135, // 180: trimtab.v1.SlackSchedule.duration:type_name -> google.protobuf.Duration
+	133, // 181: trimtab.v1.SlackSchedule.resources:type_name -> trimtab.v1.SlackSchedule.ResourcesEntry
+	84,  // 182: trimtab.v1.PodSelector.labels:type_name -> trimtab.v1.Selector
+	106, // 183: trimtab.v1.PodCostSettings.targets:type_name -> trimtab.v1.PodCostTarget
+	84,  // 184: trimtab.v1.PodCostTarget.selector:type_name -> trimtab.v1.Selector
+	107, // 185: trimtab.v1.PodCostTarget.strategies:type_name -> trimtab.v1.PodCostTerm
+	5,   // 186: trimtab.v1.PodCostTerm.strategy:type_name -> trimtab.v1.PodCostStrategy.Code
+	139, // 187: trimtab.v1.ScaleUpDecision.ExcludedEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
+	139, // 188: trimtab.v1.UnschedulablePod.ReasonsEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
+	151, // 189: trimtab.v1.UnschedulablePod.FailedPredicatesEntry.value:type_name -> trimtab.v1.PredicateReason.Code
+	139, // 190: trimtab.v1.WaitingPlaceholders.ReasonsEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
+	151, // 191: trimtab.v1.WaitingPlaceholders.FailedPredicatesEntry.value:type_name -> trimtab.v1.PredicateReason.Code
+	139, // 192: trimtab.v1.CapacityAnswer.ReasonsEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
+	151, // 193: trimtab.v1.CapacityAnswer.FailedPredicatesEntry.value:type_name -> trimtab.v1.PredicateReason.Code
+	139, // 194: trimtab.v1.ReplacementDecision.ExcludedEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
+	96,  // 195: trimtab.v1.PlanSettings.NodeGroupsEntry.value:type_name -> trimtab.v1.NodeGroupSettings
+	99,  // 196: trimtab.v1.SlackSettings.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
+	99,  // 197: trimtab.v1.SlackPool.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
+	99,  // 198: trimtab.v1.SlackSchedule.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
+	199, // [199:199] is the sub-list for method output_type
+	199, // [199:199] is the sub-list for method input_type
+	199, // [199:199] is the sub-list for extension type_name
+	199, // [199:199] is the sub-list for extension extendee
+	0,   // [0:199] is the sub-list for field type_name
 }
 
 func init() { file_trimtab_v1_plan_proto_init() }
@@ -10865,40 +10724,36 @@ func file_trimtab_v1_plan_proto_init() {
 	}
 	file_trimtab_v1_reason_proto_init()
 	file_trimtab_v1_snapshot_proto_init()
-	file_trimtab_v1_plan_proto_msgTypes[1].OneofWrappers = []any{
-		(*PlanRequestPart_Request)(nil),
-		(*PlanRequestPart_Snapshot)(nil),
-	}
-	file_trimtab_v1_plan_proto_msgTypes[10].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[15].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[22].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[8].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[13].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[20].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[28].OneofWrappers = []any{}
 	file_trimtab_v1_plan_proto_msgTypes[30].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[32].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[38].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[58].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[59].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[36].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[56].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[57].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[61].OneofWrappers = []any{}
 	file_trimtab_v1_plan_proto_msgTypes[63].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[65].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[69].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[70].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[67].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[68].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[71].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[72].OneofWrappers = []any{}
 	file_trimtab_v1_plan_proto_msgTypes[73].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[74].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[75].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[79].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[80].OneofWrappers = []any{}
 	file_trimtab_v1_plan_proto_msgTypes[81].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[82].OneofWrappers = []any{}
 	file_trimtab_v1_plan_proto_msgTypes[83].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[85].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[84].OneofWrappers = []any{}
 	file_trimtab_v1_plan_proto_msgTypes[86].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[88].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[89].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[94].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[87].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[92].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_trimtab_v1_plan_proto_rawDesc), len(file_trimtab_v1_plan_proto_rawDesc)),
 			NumEnums:      15,
-			NumMessages:   121,
+			NumMessages:   119,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -23,6 +23,314 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// One part of a streamed request. The first part is the header. The cluster
+// follows, in one of two forms that give the same answer: Kubernetes objects as
+// they are, or the compact form of snapshots.
+type PlanRequestPart struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Exactly one. REQUIRED.
+	//
+	// Types that are valid to be assigned to Part:
+	//
+	//	*PlanRequestPart_Request
+	//	*PlanRequestPart_Snapshot
+	//	*PlanRequestPart_Objects
+	Part isPlanRequestPart_Part `protobuf_oneof:"part"`
+	// Beside the header of a request with objects: what the actuator returned for
+	// GetStatus. Its node groups count before those of objects; deletions and
+	// evictions in progress count. OPTIONAL: absent means without an actuator.
+	ActuatorStatus *ActuatorStatus `protobuf:"bytes,4,opt,name=actuator_status,json=actuatorStatus,proto3" json:"actuator_status,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *PlanRequestPart) Reset() {
+	*x = PlanRequestPart{}
+	mi := &file_trimtab_v1_planner_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlanRequestPart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlanRequestPart) ProtoMessage() {}
+
+func (x *PlanRequestPart) ProtoReflect() protoreflect.Message {
+	mi := &file_trimtab_v1_planner_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlanRequestPart.ProtoReflect.Descriptor instead.
+func (*PlanRequestPart) Descriptor() ([]byte, []int) {
+	return file_trimtab_v1_planner_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *PlanRequestPart) GetPart() isPlanRequestPart_Part {
+	if x != nil {
+		return x.Part
+	}
+	return nil
+}
+
+func (x *PlanRequestPart) GetRequest() *PlanRequest {
+	if x != nil {
+		if x, ok := x.Part.(*PlanRequestPart_Request); ok {
+			return x.Request
+		}
+	}
+	return nil
+}
+
+func (x *PlanRequestPart) GetSnapshot() *SnapshotPart {
+	if x != nil {
+		if x, ok := x.Part.(*PlanRequestPart_Snapshot); ok {
+			return x.Snapshot
+		}
+	}
+	return nil
+}
+
+func (x *PlanRequestPart) GetObjects() *ObjectsPart {
+	if x != nil {
+		if x, ok := x.Part.(*PlanRequestPart_Objects); ok {
+			return x.Objects
+		}
+	}
+	return nil
+}
+
+func (x *PlanRequestPart) GetActuatorStatus() *ActuatorStatus {
+	if x != nil {
+		return x.ActuatorStatus
+	}
+	return nil
+}
+
+type isPlanRequestPart_Part interface {
+	isPlanRequestPart_Part()
+}
+
+type PlanRequestPart_Request struct {
+	// The request without its cluster. First part, and only there.
+	Request *PlanRequest `protobuf:"bytes,1,opt,name=request,proto3,oneof"`
+}
+
+type PlanRequestPart_Snapshot struct {
+	// A piece of the compact form, which our own Python client and recordings
+	// use: a serialized `ClusterSnapshot` or `SnapshotDelta`.
+	Snapshot *SnapshotPart `protobuf:"bytes,2,opt,name=snapshot,proto3,oneof"`
+}
+
+type PlanRequestPart_Objects struct {
+	// Kubernetes objects.
+	Objects *ObjectsPart `protobuf:"bytes,3,opt,name=objects,proto3,oneof"`
+}
+
+func (*PlanRequestPart_Request) isPlanRequestPart_Part() {}
+
+func (*PlanRequestPart_Snapshot) isPlanRequestPart_Part() {}
+
+func (*PlanRequestPart_Objects) isPlanRequestPart_Part() {}
+
+// A piece of the compact form.
+type SnapshotPart struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Position in the sequence of pieces: 0, 1, 2, … without gap. REQUIRED.
+	Index int32 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
+	// The bytes, 1 to 1,048,576 of them. REQUIRED.
+	Data          []byte `protobuf:"bytes,2,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SnapshotPart) Reset() {
+	*x = SnapshotPart{}
+	mi := &file_trimtab_v1_planner_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SnapshotPart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SnapshotPart) ProtoMessage() {}
+
+func (x *SnapshotPart) ProtoReflect() protoreflect.Message {
+	mi := &file_trimtab_v1_planner_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SnapshotPart.ProtoReflect.Descriptor instead.
+func (*SnapshotPart) Descriptor() ([]byte, []int) {
+	return file_trimtab_v1_planner_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *SnapshotPart) GetIndex() int32 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *SnapshotPart) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+// Objects of the cluster. Without `PlanRequest.base_version`, the parts of a
+// request together have all objects; with it, those that have changed since.
+// An object is in them once.
+type ObjectsPart struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whole objects, added or replaced: JSON as the API server and kubectl give
+	// it, or the protobuf encoding of the API server with its envelope ("k8s\0"). A
+	// list of objects stands for its items; an empty one of a kind says that there
+	// are none. Kinds that do not matter are ignored, with a note. The bytes of a
+	// part: at most 4 MiB. OPTIONAL.
+	Put [][]byte `protobuf:"bytes,1,rep,name=put,proto3" json:"put,omitempty"`
+	// Objects that are gone. Only with `base_version`. One that is not there is
+	// ignored. OPTIONAL.
+	Delete        []*ObjectKey `protobuf:"bytes,2,rep,name=delete,proto3" json:"delete,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ObjectsPart) Reset() {
+	*x = ObjectsPart{}
+	mi := &file_trimtab_v1_planner_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ObjectsPart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ObjectsPart) ProtoMessage() {}
+
+func (x *ObjectsPart) ProtoReflect() protoreflect.Message {
+	mi := &file_trimtab_v1_planner_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ObjectsPart.ProtoReflect.Descriptor instead.
+func (*ObjectsPart) Descriptor() ([]byte, []int) {
+	return file_trimtab_v1_planner_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ObjectsPart) GetPut() [][]byte {
+	if x != nil {
+		return x.Put
+	}
+	return nil
+}
+
+func (x *ObjectsPart) GetDelete() []*ObjectKey {
+	if x != nil {
+		return x.Delete
+	}
+	return nil
+}
+
+// The key of an object.
+type ObjectKey struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Such as "v1" or "apps/v1". REQUIRED.
+	ApiVersion string `protobuf:"bytes,1,opt,name=api_version,json=apiVersion,proto3" json:"api_version,omitempty"`
+	// Such as "Pod". REQUIRED.
+	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	// The namespace; "" for kinds without, and for "default".
+	Namespace string `protobuf:"bytes,3,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// The name. REQUIRED.
+	Name          string `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ObjectKey) Reset() {
+	*x = ObjectKey{}
+	mi := &file_trimtab_v1_planner_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ObjectKey) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ObjectKey) ProtoMessage() {}
+
+func (x *ObjectKey) ProtoReflect() protoreflect.Message {
+	mi := &file_trimtab_v1_planner_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ObjectKey.ProtoReflect.Descriptor instead.
+func (*ObjectKey) Descriptor() ([]byte, []int) {
+	return file_trimtab_v1_planner_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *ObjectKey) GetApiVersion() string {
+	if x != nil {
+		return x.ApiVersion
+	}
+	return ""
+}
+
+func (x *ObjectKey) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *ObjectKey) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *ObjectKey) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
 // Empty.
 type GetPlannerInfoRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -32,7 +340,7 @@ type GetPlannerInfoRequest struct {
 
 func (x *GetPlannerInfoRequest) Reset() {
 	*x = GetPlannerInfoRequest{}
-	mi := &file_trimtab_v1_planner_proto_msgTypes[0]
+	mi := &file_trimtab_v1_planner_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -44,7 +352,7 @@ func (x *GetPlannerInfoRequest) String() string {
 func (*GetPlannerInfoRequest) ProtoMessage() {}
 
 func (x *GetPlannerInfoRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_planner_proto_msgTypes[0]
+	mi := &file_trimtab_v1_planner_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -57,7 +365,7 @@ func (x *GetPlannerInfoRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPlannerInfoRequest.ProtoReflect.Descriptor instead.
 func (*GetPlannerInfoRequest) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_planner_proto_rawDescGZIP(), []int{0}
+	return file_trimtab_v1_planner_proto_rawDescGZIP(), []int{4}
 }
 
 // What this build supports.
@@ -81,7 +389,7 @@ type GetPlannerInfoResponse struct {
 
 func (x *GetPlannerInfoResponse) Reset() {
 	*x = GetPlannerInfoResponse{}
-	mi := &file_trimtab_v1_planner_proto_msgTypes[1]
+	mi := &file_trimtab_v1_planner_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -93,7 +401,7 @@ func (x *GetPlannerInfoResponse) String() string {
 func (*GetPlannerInfoResponse) ProtoMessage() {}
 
 func (x *GetPlannerInfoResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_planner_proto_msgTypes[1]
+	mi := &file_trimtab_v1_planner_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -106,7 +414,7 @@ func (x *GetPlannerInfoResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPlannerInfoResponse.ProtoReflect.Descriptor instead.
 func (*GetPlannerInfoResponse) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_planner_proto_rawDescGZIP(), []int{1}
+	return file_trimtab_v1_planner_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *GetPlannerInfoResponse) GetVersion() string {
@@ -164,7 +472,7 @@ type CheckFitResponse struct {
 
 func (x *CheckFitResponse) Reset() {
 	*x = CheckFitResponse{}
-	mi := &file_trimtab_v1_planner_proto_msgTypes[2]
+	mi := &file_trimtab_v1_planner_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -176,7 +484,7 @@ func (x *CheckFitResponse) String() string {
 func (*CheckFitResponse) ProtoMessage() {}
 
 func (x *CheckFitResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_planner_proto_msgTypes[2]
+	mi := &file_trimtab_v1_planner_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -189,7 +497,7 @@ func (x *CheckFitResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckFitResponse.ProtoReflect.Descriptor instead.
 func (*CheckFitResponse) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_planner_proto_rawDescGZIP(), []int{2}
+	return file_trimtab_v1_planner_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *CheckFitResponse) GetPod() string {
@@ -226,7 +534,7 @@ type NodeFit struct {
 
 func (x *NodeFit) Reset() {
 	*x = NodeFit{}
-	mi := &file_trimtab_v1_planner_proto_msgTypes[3]
+	mi := &file_trimtab_v1_planner_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -238,7 +546,7 @@ func (x *NodeFit) String() string {
 func (*NodeFit) ProtoMessage() {}
 
 func (x *NodeFit) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_planner_proto_msgTypes[3]
+	mi := &file_trimtab_v1_planner_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -251,7 +559,7 @@ func (x *NodeFit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeFit.ProtoReflect.Descriptor instead.
 func (*NodeFit) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_planner_proto_rawDescGZIP(), []int{3}
+	return file_trimtab_v1_planner_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *NodeFit) GetNode() string {
@@ -310,7 +618,7 @@ type DeviceRefusal struct {
 
 func (x *DeviceRefusal) Reset() {
 	*x = DeviceRefusal{}
-	mi := &file_trimtab_v1_planner_proto_msgTypes[4]
+	mi := &file_trimtab_v1_planner_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -322,7 +630,7 @@ func (x *DeviceRefusal) String() string {
 func (*DeviceRefusal) ProtoMessage() {}
 
 func (x *DeviceRefusal) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_planner_proto_msgTypes[4]
+	mi := &file_trimtab_v1_planner_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -335,7 +643,7 @@ func (x *DeviceRefusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceRefusal.ProtoReflect.Descriptor instead.
 func (*DeviceRefusal) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_planner_proto_rawDescGZIP(), []int{4}
+	return file_trimtab_v1_planner_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *DeviceRefusal) GetClaim() string {
@@ -393,7 +701,7 @@ type BalanceScaleUpRequest struct {
 
 func (x *BalanceScaleUpRequest) Reset() {
 	*x = BalanceScaleUpRequest{}
-	mi := &file_trimtab_v1_planner_proto_msgTypes[5]
+	mi := &file_trimtab_v1_planner_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -405,7 +713,7 @@ func (x *BalanceScaleUpRequest) String() string {
 func (*BalanceScaleUpRequest) ProtoMessage() {}
 
 func (x *BalanceScaleUpRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_planner_proto_msgTypes[5]
+	mi := &file_trimtab_v1_planner_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -418,7 +726,7 @@ func (x *BalanceScaleUpRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BalanceScaleUpRequest.ProtoReflect.Descriptor instead.
 func (*BalanceScaleUpRequest) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_planner_proto_rawDescGZIP(), []int{5}
+	return file_trimtab_v1_planner_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *BalanceScaleUpRequest) GetNodeGroups() []*NodeGroupSize {
@@ -450,7 +758,7 @@ type NodeGroupSize struct {
 
 func (x *NodeGroupSize) Reset() {
 	*x = NodeGroupSize{}
-	mi := &file_trimtab_v1_planner_proto_msgTypes[6]
+	mi := &file_trimtab_v1_planner_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -462,7 +770,7 @@ func (x *NodeGroupSize) String() string {
 func (*NodeGroupSize) ProtoMessage() {}
 
 func (x *NodeGroupSize) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_planner_proto_msgTypes[6]
+	mi := &file_trimtab_v1_planner_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -475,7 +783,7 @@ func (x *NodeGroupSize) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeGroupSize.ProtoReflect.Descriptor instead.
 func (*NodeGroupSize) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_planner_proto_rawDescGZIP(), []int{6}
+	return file_trimtab_v1_planner_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *NodeGroupSize) GetNodeGroup() string {
@@ -510,7 +818,7 @@ type BalanceScaleUpResponse struct {
 
 func (x *BalanceScaleUpResponse) Reset() {
 	*x = BalanceScaleUpResponse{}
-	mi := &file_trimtab_v1_planner_proto_msgTypes[7]
+	mi := &file_trimtab_v1_planner_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -522,7 +830,7 @@ func (x *BalanceScaleUpResponse) String() string {
 func (*BalanceScaleUpResponse) ProtoMessage() {}
 
 func (x *BalanceScaleUpResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_planner_proto_msgTypes[7]
+	mi := &file_trimtab_v1_planner_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -535,7 +843,7 @@ func (x *BalanceScaleUpResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BalanceScaleUpResponse.ProtoReflect.Descriptor instead.
 func (*BalanceScaleUpResponse) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_planner_proto_rawDescGZIP(), []int{7}
+	return file_trimtab_v1_planner_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *BalanceScaleUpResponse) GetSplits() []*ScaleUpSplit {
@@ -550,7 +858,25 @@ var File_trimtab_v1_planner_proto protoreflect.FileDescriptor
 const file_trimtab_v1_planner_proto_rawDesc = "" +
 	"\n" +
 	"\x18trimtab/v1/planner.proto\x12\n" +
-	"trimtab.v1\x1a\x15trimtab/v1/plan.proto\x1a\x17trimtab/v1/reason.proto\"\x17\n" +
+	"trimtab.v1\x1a\x19trimtab/v1/actuator.proto\x1a\x15trimtab/v1/plan.proto\x1a\x17trimtab/v1/reason.proto\"\x80\x02\n" +
+	"\x0fPlanRequestPart\x123\n" +
+	"\arequest\x18\x01 \x01(\v2\x17.trimtab.v1.PlanRequestH\x00R\arequest\x126\n" +
+	"\bsnapshot\x18\x02 \x01(\v2\x18.trimtab.v1.SnapshotPartH\x00R\bsnapshot\x123\n" +
+	"\aobjects\x18\x03 \x01(\v2\x17.trimtab.v1.ObjectsPartH\x00R\aobjects\x12C\n" +
+	"\x0factuator_status\x18\x04 \x01(\v2\x1a.trimtab.v1.ActuatorStatusR\x0eactuatorStatusB\x06\n" +
+	"\x04part\"8\n" +
+	"\fSnapshotPart\x12\x14\n" +
+	"\x05index\x18\x01 \x01(\x05R\x05index\x12\x12\n" +
+	"\x04data\x18\x02 \x01(\fR\x04data\"N\n" +
+	"\vObjectsPart\x12\x10\n" +
+	"\x03put\x18\x01 \x03(\fR\x03put\x12-\n" +
+	"\x06delete\x18\x02 \x03(\v2\x15.trimtab.v1.ObjectKeyR\x06delete\"r\n" +
+	"\tObjectKey\x12\x1f\n" +
+	"\vapi_version\x18\x01 \x01(\tR\n" +
+	"apiVersion\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x1c\n" +
+	"\tnamespace\x18\x03 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04name\x18\x04 \x01(\tR\x04name\"\x17\n" +
 	"\x15GetPlannerInfoRequest\"\xf2\x01\n" +
 	"\x16GetPlannerInfoResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x127\n" +
@@ -606,44 +932,54 @@ func file_trimtab_v1_planner_proto_rawDescGZIP() []byte {
 	return file_trimtab_v1_planner_proto_rawDescData
 }
 
-var file_trimtab_v1_planner_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_trimtab_v1_planner_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_trimtab_v1_planner_proto_goTypes = []any{
-	(*GetPlannerInfoRequest)(nil),  // 0: trimtab.v1.GetPlannerInfoRequest
-	(*GetPlannerInfoResponse)(nil), // 1: trimtab.v1.GetPlannerInfoResponse
-	(*CheckFitResponse)(nil),       // 2: trimtab.v1.CheckFitResponse
-	(*NodeFit)(nil),                // 3: trimtab.v1.NodeFit
-	(*DeviceRefusal)(nil),          // 4: trimtab.v1.DeviceRefusal
-	(*BalanceScaleUpRequest)(nil),  // 5: trimtab.v1.BalanceScaleUpRequest
-	(*NodeGroupSize)(nil),          // 6: trimtab.v1.NodeGroupSize
-	(*BalanceScaleUpResponse)(nil), // 7: trimtab.v1.BalanceScaleUpResponse
-	(Decision_Code)(0),             // 8: trimtab.v1.Decision.Code
-	(PredicateReason_Code)(0),      // 9: trimtab.v1.PredicateReason.Code
-	(DeviceReason_Code)(0),         // 10: trimtab.v1.DeviceReason.Code
-	(*ScaleUpSplit)(nil),           // 11: trimtab.v1.ScaleUpSplit
-	(*PlanRequestPart)(nil),        // 12: trimtab.v1.PlanRequestPart
-	(*PlanResponse)(nil),           // 13: trimtab.v1.PlanResponse
+	(*PlanRequestPart)(nil),        // 0: trimtab.v1.PlanRequestPart
+	(*SnapshotPart)(nil),           // 1: trimtab.v1.SnapshotPart
+	(*ObjectsPart)(nil),            // 2: trimtab.v1.ObjectsPart
+	(*ObjectKey)(nil),              // 3: trimtab.v1.ObjectKey
+	(*GetPlannerInfoRequest)(nil),  // 4: trimtab.v1.GetPlannerInfoRequest
+	(*GetPlannerInfoResponse)(nil), // 5: trimtab.v1.GetPlannerInfoResponse
+	(*CheckFitResponse)(nil),       // 6: trimtab.v1.CheckFitResponse
+	(*NodeFit)(nil),                // 7: trimtab.v1.NodeFit
+	(*DeviceRefusal)(nil),          // 8: trimtab.v1.DeviceRefusal
+	(*BalanceScaleUpRequest)(nil),  // 9: trimtab.v1.BalanceScaleUpRequest
+	(*NodeGroupSize)(nil),          // 10: trimtab.v1.NodeGroupSize
+	(*BalanceScaleUpResponse)(nil), // 11: trimtab.v1.BalanceScaleUpResponse
+	(*PlanRequest)(nil),            // 12: trimtab.v1.PlanRequest
+	(*ActuatorStatus)(nil),         // 13: trimtab.v1.ActuatorStatus
+	(Decision_Code)(0),             // 14: trimtab.v1.Decision.Code
+	(PredicateReason_Code)(0),      // 15: trimtab.v1.PredicateReason.Code
+	(DeviceReason_Code)(0),         // 16: trimtab.v1.DeviceReason.Code
+	(*ScaleUpSplit)(nil),           // 17: trimtab.v1.ScaleUpSplit
+	(*PlanResponse)(nil),           // 18: trimtab.v1.PlanResponse
 }
 var file_trimtab_v1_planner_proto_depIdxs = []int32{
-	8,  // 0: trimtab.v1.GetPlannerInfoResponse.decisions:type_name -> trimtab.v1.Decision.Code
-	3,  // 1: trimtab.v1.CheckFitResponse.nodes:type_name -> trimtab.v1.NodeFit
-	9,  // 2: trimtab.v1.NodeFit.reasons:type_name -> trimtab.v1.PredicateReason.Code
-	4,  // 3: trimtab.v1.NodeFit.devices:type_name -> trimtab.v1.DeviceRefusal
-	10, // 4: trimtab.v1.DeviceRefusal.reason:type_name -> trimtab.v1.DeviceReason.Code
-	6,  // 5: trimtab.v1.BalanceScaleUpRequest.node_groups:type_name -> trimtab.v1.NodeGroupSize
-	11, // 6: trimtab.v1.BalanceScaleUpResponse.splits:type_name -> trimtab.v1.ScaleUpSplit
-	0,  // 7: trimtab.v1.Planner.GetInfo:input_type -> trimtab.v1.GetPlannerInfoRequest
-	12, // 8: trimtab.v1.Planner.Plan:input_type -> trimtab.v1.PlanRequestPart
-	12, // 9: trimtab.v1.Planner.CheckFit:input_type -> trimtab.v1.PlanRequestPart
-	5,  // 10: trimtab.v1.Planner.BalanceScaleUp:input_type -> trimtab.v1.BalanceScaleUpRequest
-	1,  // 11: trimtab.v1.Planner.GetInfo:output_type -> trimtab.v1.GetPlannerInfoResponse
-	13, // 12: trimtab.v1.Planner.Plan:output_type -> trimtab.v1.PlanResponse
-	2,  // 13: trimtab.v1.Planner.CheckFit:output_type -> trimtab.v1.CheckFitResponse
-	7,  // 14: trimtab.v1.Planner.BalanceScaleUp:output_type -> trimtab.v1.BalanceScaleUpResponse
-	11, // [11:15] is the sub-list for method output_type
-	7,  // [7:11] is the sub-list for method input_type
-	7,  // [7:7] is the sub-list for extension type_name
-	7,  // [7:7] is the sub-list for extension extendee
-	0,  // [0:7] is the sub-list for field type_name
+	12, // 0: trimtab.v1.PlanRequestPart.request:type_name -> trimtab.v1.PlanRequest
+	1,  // 1: trimtab.v1.PlanRequestPart.snapshot:type_name -> trimtab.v1.SnapshotPart
+	2,  // 2: trimtab.v1.PlanRequestPart.objects:type_name -> trimtab.v1.ObjectsPart
+	13, // 3: trimtab.v1.PlanRequestPart.actuator_status:type_name -> trimtab.v1.ActuatorStatus
+	3,  // 4: trimtab.v1.ObjectsPart.delete:type_name -> trimtab.v1.ObjectKey
+	14, // 5: trimtab.v1.GetPlannerInfoResponse.decisions:type_name -> trimtab.v1.Decision.Code
+	7,  // 6: trimtab.v1.CheckFitResponse.nodes:type_name -> trimtab.v1.NodeFit
+	15, // 7: trimtab.v1.NodeFit.reasons:type_name -> trimtab.v1.PredicateReason.Code
+	8,  // 8: trimtab.v1.NodeFit.devices:type_name -> trimtab.v1.DeviceRefusal
+	16, // 9: trimtab.v1.DeviceRefusal.reason:type_name -> trimtab.v1.DeviceReason.Code
+	10, // 10: trimtab.v1.BalanceScaleUpRequest.node_groups:type_name -> trimtab.v1.NodeGroupSize
+	17, // 11: trimtab.v1.BalanceScaleUpResponse.splits:type_name -> trimtab.v1.ScaleUpSplit
+	4,  // 12: trimtab.v1.Planner.GetInfo:input_type -> trimtab.v1.GetPlannerInfoRequest
+	0,  // 13: trimtab.v1.Planner.Plan:input_type -> trimtab.v1.PlanRequestPart
+	0,  // 14: trimtab.v1.Planner.CheckFit:input_type -> trimtab.v1.PlanRequestPart
+	9,  // 15: trimtab.v1.Planner.BalanceScaleUp:input_type -> trimtab.v1.BalanceScaleUpRequest
+	5,  // 16: trimtab.v1.Planner.GetInfo:output_type -> trimtab.v1.GetPlannerInfoResponse
+	18, // 17: trimtab.v1.Planner.Plan:output_type -> trimtab.v1.PlanResponse
+	6,  // 18: trimtab.v1.Planner.CheckFit:output_type -> trimtab.v1.CheckFitResponse
+	11, // 19: trimtab.v1.Planner.BalanceScaleUp:output_type -> trimtab.v1.BalanceScaleUpResponse
+	16, // [16:20] is the sub-list for method output_type
+	12, // [12:16] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_trimtab_v1_planner_proto_init() }
@@ -651,15 +987,21 @@ func file_trimtab_v1_planner_proto_init() {
 	if File_trimtab_v1_planner_proto != nil {
 		return
 	}
+	file_trimtab_v1_actuator_proto_init()
 	file_trimtab_v1_plan_proto_init()
 	file_trimtab_v1_reason_proto_init()
+	file_trimtab_v1_planner_proto_msgTypes[0].OneofWrappers = []any{
+		(*PlanRequestPart_Request)(nil),
+		(*PlanRequestPart_Snapshot)(nil),
+		(*PlanRequestPart_Objects)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_trimtab_v1_planner_proto_rawDesc), len(file_trimtab_v1_planner_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   8,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1879,6 +1879,8 @@ const (
 	ErrorReason_CALLER_NOT_ALLOWED ErrorReason_Code = 25
 	// The planner lacks a feature that the request requires.
 	ErrorReason_FEATURE_UNKNOWN ErrorReason_Code = 26
+	// An object of the request cannot be used.
+	ErrorReason_OBJECT_INVALID ErrorReason_Code = 27
 )
 
 // Enum value maps for ErrorReason_Code.
@@ -1911,6 +1913,7 @@ var (
 		24: "CALLER_UNKNOWN",
 		25: "CALLER_NOT_ALLOWED",
 		26: "FEATURE_UNKNOWN",
+		27: "OBJECT_INVALID",
 	}
 	ErrorReason_Code_value = map[string]int32{
 		"UNSPECIFIED":           0,
@@ -1940,6 +1943,7 @@ var (
 		"CALLER_UNKNOWN":        24,
 		"CALLER_NOT_ALLOWED":    25,
 		"FEATURE_UNKNOWN":       26,
+		"OBJECT_INVALID":        27,
 	}
 )
 
@@ -3139,8 +3143,8 @@ const file_trimtab_v1_reason_proto_rawDesc = "" +
 	"\tFORBIDDEN\x10\x02\x12\v\n" +
 	"\aREFUSED\x10\x03\x12\x0f\n" +
 	"\vNOT_WRITTEN\x10\x04\x12\x10\n" +
-	"\fFOREIGN_COST\x10\x05\"\xc2\x04\n" +
-	"\vErrorReason\"\xb2\x04\n" +
+	"\fFOREIGN_COST\x10\x05\"\xd6\x04\n" +
+	"\vErrorReason\"\xc6\x04\n" +
 	"\x04Code\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fREQUEST_INVALID\x10\x01\x12\x12\n" +
@@ -3171,7 +3175,8 @@ const file_trimtab_v1_reason_proto_rawDesc = "" +
 	"\x10EPOCH_SUPERSEDED\x10\x17\x12\x12\n" +
 	"\x0eCALLER_UNKNOWN\x10\x18\x12\x16\n" +
 	"\x12CALLER_NOT_ALLOWED\x10\x19\x12\x13\n" +
-	"\x0fFEATURE_UNKNOWN\x10\x1a:_\n" +
+	"\x0fFEATURE_UNKNOWN\x10\x1a\x12\x12\n" +
+	"\x0eOBJECT_INVALID\x10\x1b:_\n" +
 	"\tpredicate\x12!.google.protobuf.EnumValueOptions\x18І\x03 \x01(\v2\x19.trimtab.v1.PredicateTextR\tpredicate\x88\x01\x01b\x06proto3"
 
 var (

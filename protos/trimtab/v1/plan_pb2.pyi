@@ -84,69 +84,9 @@ class Decision(_message.Message):
 Global___Decision: _TypeAlias = Decision  # noqa: Y015
 
 @_typing.final
-class PlanRequestPart(_message.Message):
-    """One part of a streamed request. The first part is the header; the payload
-    follows in parts of at most 1 MiB, numbered from 0.
-    """
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    REQUEST_FIELD_NUMBER: _builtins.int
-    SNAPSHOT_FIELD_NUMBER: _builtins.int
-    @_builtins.property
-    def request(self) -> Global___PlanRequest:
-        """The request without its snapshot. First part, and only there."""
-
-    @_builtins.property
-    def snapshot(self) -> Global___SnapshotPart:
-        """A piece of the serialized `ClusterSnapshot` or `SnapshotDelta`."""
-
-    def __init__(
-        self,
-        *,
-        request: Global___PlanRequest | None = ...,
-        snapshot: Global___SnapshotPart | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["part", b"part", "request", b"request", "snapshot", b"snapshot"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["part", b"part", "request", b"request", "snapshot", b"snapshot"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_part: _TypeAlias = _typing.Literal["request", "snapshot"]  # noqa: Y015
-    _WhichOneofArgType_part: _TypeAlias = _typing.Literal["part", b"part"]  # noqa: Y015
-    def WhichOneof(self, oneof_group: _WhichOneofArgType_part) -> _WhichOneofReturnType_part | None: ...
-
-Global___PlanRequestPart: _TypeAlias = PlanRequestPart  # noqa: Y015
-
-@_typing.final
-class SnapshotPart(_message.Message):
-    """A piece of the serialized snapshot or delta."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    INDEX_FIELD_NUMBER: _builtins.int
-    DATA_FIELD_NUMBER: _builtins.int
-    index: _builtins.int
-    """Position in the sequence of pieces: 0, 1, 2, … without gap. REQUIRED."""
-    data: _builtins.bytes
-    """The bytes, 1 to 1,048,576 of them. REQUIRED."""
-    def __init__(
-        self,
-        *,
-        index: _builtins.int = ...,
-        data: _builtins.bytes = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["data", b"data", "index", b"index"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___SnapshotPart: _TypeAlias = SnapshotPart  # noqa: Y015
-
-@_typing.final
 class PlanRequest(_message.Message):
-    """Everything except the snapshot. An answer is a function of only this message
-    and the snapshot.
+    """Everything except the cluster. An answer is a function of only this message
+    and the cluster.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -173,13 +113,14 @@ class PlanRequest(_message.Message):
     seed: _builtins.int
     """Breaks ties if a setting asks for a random choice. OPTIONAL."""
     base_version: _builtins.str
-    """Version of the snapshot that the streamed payload is a `SnapshotDelta`
-    against. OPTIONAL: "" means that the payload is a whole
-    `ClusterSnapshot`.
+    """Version of the snapshot that the streamed changes are against: objects that
+    have changed, or a `SnapshotDelta`. OPTIONAL: "" means that the stream has
+    the whole cluster: all objects, or a `ClusterSnapshot`.
     """
     snapshot_size_bytes: _builtins.int
-    """Total bytes of the payload, 0 to 1 GiB; the stream must carry exactly as
-    many. With `base_version`, 0 means "nothing changed". REQUIRED.
+    """Of the compact form alone: total bytes of the payload, 0 to 1 GiB; the
+    stream must carry exactly as many. With `base_version`, 0 means "nothing
+    changed". REQUIRED there; 0 with objects.
     """
     state_version: _builtins.str
     """Instead of `state`, the `state_version` of an earlier answer, which the
@@ -345,6 +286,7 @@ class Diagnostics(_message.Message):
     ORPHANED_POD_COUNT_FIELD_NUMBER: _builtins.int
     NOTES_FIELD_NUMBER: _builtins.int
     DECISIONS_FIELD_NUMBER: _builtins.int
+    OBJECT_NOTES_FIELD_NUMBER: _builtins.int
     node_count: _builtins.int
     """Nodes in the snapshot."""
     pod_count: _builtins.int
@@ -369,6 +311,12 @@ class Diagnostics(_message.Message):
     def decisions(self) -> _containers.RepeatedCompositeFieldContainer[Global___DecisionSummary]:
         """The results of the decisions, in the order in which they were taken."""
 
+    @_builtins.property
+    def object_notes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Notes on the objects of this request, such as a kind that pods refer to and
+        that is missing; the first of them. Empty with the compact form.
+        """
+
     def __init__(
         self,
         *,
@@ -381,10 +329,11 @@ class Diagnostics(_message.Message):
         orphaned_pod_count: _builtins.int = ...,
         notes: _abc.Iterable[_builtins.str] | None = ...,
         decisions: _abc.Iterable[Global___DecisionSummary] | None = ...,
+        object_notes: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["decisions", b"decisions", "node_class_count", b"node_class_count", "node_count", b"node_count", "notes", b"notes", "orphaned_pod_count", b"orphaned_pod_count", "pod_class_count", b"pod_class_count", "pod_count", b"pod_count", "stages", b"stages", "unsupported_pod_count", b"unsupported_pod_count"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["decisions", b"decisions", "node_class_count", b"node_class_count", "node_count", b"node_count", "notes", b"notes", "object_notes", b"object_notes", "orphaned_pod_count", b"orphaned_pod_count", "pod_class_count", b"pod_class_count", "pod_count", b"pod_count", "stages", b"stages", "unsupported_pod_count", b"unsupported_pod_count"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

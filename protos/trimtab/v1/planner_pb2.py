@@ -22,33 +22,42 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from trimtab.v1 import actuator_pb2 as trimtab_dot_v1_dot_actuator__pb2
 from trimtab.v1 import plan_pb2 as trimtab_dot_v1_dot_plan__pb2
 from trimtab.v1 import reason_pb2 as trimtab_dot_v1_dot_reason__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18trimtab/v1/planner.proto\x12\ntrimtab.v1\x1a\x15trimtab/v1/plan.proto\x1a\x17trimtab/v1/reason.proto\"\x17\n\x15GetPlannerInfoRequest\"\xac\x01\n\x16GetPlannerInfoResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12,\n\tdecisions\x18\x02 \x03(\x0e\x32\x19.trimtab.v1.Decision.Code\x12\x0c\n\x04rpcs\x18\x03 \x03(\t\x12\x12\n\npredicates\x18\x04 \x03(\t\x12\x1f\n\x17max_snapshot_size_bytes\x18\x05 \x01(\x03\x12\x10\n\x08\x66\x65\x61tures\x18\x06 \x03(\t\"C\n\x10\x43heckFitResponse\x12\x0b\n\x03pod\x18\x01 \x01(\t\x12\"\n\x05nodes\x18\x02 \x03(\x0b\x32\x13.trimtab.v1.NodeFit\"\x9a\x01\n\x07NodeFit\x12\x0c\n\x04node\x18\x01 \x01(\t\x12\x0c\n\x04\x66its\x18\x02 \x01(\x08\x12\x31\n\x07reasons\x18\x03 \x03(\x0e\x32 .trimtab.v1.PredicateReason.Code\x12\x14\n\x0cinsufficient\x18\x04 \x03(\t\x12*\n\x07\x64\x65vices\x18\x05 \x03(\x0b\x32\x19.trimtab.v1.DeviceRefusal\"\x8c\x01\n\rDeviceRefusal\x12\r\n\x05\x63laim\x18\x01 \x01(\t\x12\x0f\n\x07request\x18\x02 \x01(\t\x12\x0e\n\x06\x64river\x18\x03 \x01(\t\x12\x0c\n\x04pool\x18\x04 \x01(\t\x12-\n\x06reason\x18\x05 \x01(\x0e\x32\x1d.trimtab.v1.DeviceReason.Code\x12\x0e\n\x06\x64\x65tail\x18\x06 \x01(\t\"Z\n\x15\x42\x61lanceScaleUpRequest\x12.\n\x0bnode_groups\x18\x01 \x03(\x0b\x32\x19.trimtab.v1.NodeGroupSize\x12\x11\n\tnew_nodes\x18\x02 \x01(\x05\"K\n\rNodeGroupSize\x12\x12\n\nnode_group\x18\x01 \x01(\t\x12\x14\n\x0c\x63urrent_size\x18\x02 \x01(\x05\x12\x10\n\x08max_size\x18\x03 \x01(\x05\"B\n\x16\x42\x61lanceScaleUpResponse\x12(\n\x06splits\x18\x01 \x03(\x0b\x32\x18.trimtab.v1.ScaleUpSplit2\xc0\x02\n\x07Planner\x12P\n\x07GetInfo\x12!.trimtab.v1.GetPlannerInfoRequest\x1a\".trimtab.v1.GetPlannerInfoResponse\x12?\n\x04Plan\x12\x1b.trimtab.v1.PlanRequestPart\x1a\x18.trimtab.v1.PlanResponse(\x01\x12I\n\x08\x43heckFit\x12\x1b.trimtab.v1.PlanRequestPart\x1a\x1c.trimtab.v1.CheckFitResponse(\x01\x30\x01\x12W\n\x0e\x42\x61lanceScaleUp\x12!.trimtab.v1.BalanceScaleUpRequest\x1a\".trimtab.v1.BalanceScaleUpResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18trimtab/v1/planner.proto\x12\ntrimtab.v1\x1a\x19trimtab/v1/actuator.proto\x1a\x15trimtab/v1/plan.proto\x1a\x17trimtab/v1/reason.proto\"\xd4\x01\n\x0fPlanRequestPart\x12*\n\x07request\x18\x01 \x01(\x0b\x32\x17.trimtab.v1.PlanRequestH\x00\x12,\n\x08snapshot\x18\x02 \x01(\x0b\x32\x18.trimtab.v1.SnapshotPartH\x00\x12*\n\x07objects\x18\x03 \x01(\x0b\x32\x17.trimtab.v1.ObjectsPartH\x00\x12\x33\n\x0f\x61\x63tuator_status\x18\x04 \x01(\x0b\x32\x1a.trimtab.v1.ActuatorStatusB\x06\n\x04part\"+\n\x0cSnapshotPart\x12\r\n\x05index\x18\x01 \x01(\x05\x12\x0c\n\x04\x64\x61ta\x18\x02 \x01(\x0c\"A\n\x0bObjectsPart\x12\x0b\n\x03put\x18\x01 \x03(\x0c\x12%\n\x06\x64\x65lete\x18\x02 \x03(\x0b\x32\x15.trimtab.v1.ObjectKey\"O\n\tObjectKey\x12\x13\n\x0b\x61pi_version\x18\x01 \x01(\t\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\x11\n\tnamespace\x18\x03 \x01(\t\x12\x0c\n\x04name\x18\x04 \x01(\t\"\x17\n\x15GetPlannerInfoRequest\"\xac\x01\n\x16GetPlannerInfoResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12,\n\tdecisions\x18\x02 \x03(\x0e\x32\x19.trimtab.v1.Decision.Code\x12\x0c\n\x04rpcs\x18\x03 \x03(\t\x12\x12\n\npredicates\x18\x04 \x03(\t\x12\x1f\n\x17max_snapshot_size_bytes\x18\x05 \x01(\x03\x12\x10\n\x08\x66\x65\x61tures\x18\x06 \x03(\t\"C\n\x10\x43heckFitResponse\x12\x0b\n\x03pod\x18\x01 \x01(\t\x12\"\n\x05nodes\x18\x02 \x03(\x0b\x32\x13.trimtab.v1.NodeFit\"\x9a\x01\n\x07NodeFit\x12\x0c\n\x04node\x18\x01 \x01(\t\x12\x0c\n\x04\x66its\x18\x02 \x01(\x08\x12\x31\n\x07reasons\x18\x03 \x03(\x0e\x32 .trimtab.v1.PredicateReason.Code\x12\x14\n\x0cinsufficient\x18\x04 \x03(\t\x12*\n\x07\x64\x65vices\x18\x05 \x03(\x0b\x32\x19.trimtab.v1.DeviceRefusal\"\x8c\x01\n\rDeviceRefusal\x12\r\n\x05\x63laim\x18\x01 \x01(\t\x12\x0f\n\x07request\x18\x02 \x01(\t\x12\x0e\n\x06\x64river\x18\x03 \x01(\t\x12\x0c\n\x04pool\x18\x04 \x01(\t\x12-\n\x06reason\x18\x05 \x01(\x0e\x32\x1d.trimtab.v1.DeviceReason.Code\x12\x0e\n\x06\x64\x65tail\x18\x06 \x01(\t\"Z\n\x15\x42\x61lanceScaleUpRequest\x12.\n\x0bnode_groups\x18\x01 \x03(\x0b\x32\x19.trimtab.v1.NodeGroupSize\x12\x11\n\tnew_nodes\x18\x02 \x01(\x05\"K\n\rNodeGroupSize\x12\x12\n\nnode_group\x18\x01 \x01(\t\x12\x14\n\x0c\x63urrent_size\x18\x02 \x01(\x05\x12\x10\n\x08max_size\x18\x03 \x01(\x05\"B\n\x16\x42\x61lanceScaleUpResponse\x12(\n\x06splits\x18\x01 \x03(\x0b\x32\x18.trimtab.v1.ScaleUpSplit2\xc0\x02\n\x07Planner\x12P\n\x07GetInfo\x12!.trimtab.v1.GetPlannerInfoRequest\x1a\".trimtab.v1.GetPlannerInfoResponse\x12?\n\x04Plan\x12\x1b.trimtab.v1.PlanRequestPart\x1a\x18.trimtab.v1.PlanResponse(\x01\x12I\n\x08\x43heckFit\x12\x1b.trimtab.v1.PlanRequestPart\x1a\x1c.trimtab.v1.CheckFitResponse(\x01\x30\x01\x12W\n\x0e\x42\x61lanceScaleUp\x12!.trimtab.v1.BalanceScaleUpRequest\x1a\".trimtab.v1.BalanceScaleUpResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'trimtab.v1.planner_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_GETPLANNERINFOREQUEST']._serialized_start=88
-  _globals['_GETPLANNERINFOREQUEST']._serialized_end=111
-  _globals['_GETPLANNERINFORESPONSE']._serialized_start=114
-  _globals['_GETPLANNERINFORESPONSE']._serialized_end=286
-  _globals['_CHECKFITRESPONSE']._serialized_start=288
-  _globals['_CHECKFITRESPONSE']._serialized_end=355
-  _globals['_NODEFIT']._serialized_start=358
-  _globals['_NODEFIT']._serialized_end=512
-  _globals['_DEVICEREFUSAL']._serialized_start=515
-  _globals['_DEVICEREFUSAL']._serialized_end=655
-  _globals['_BALANCESCALEUPREQUEST']._serialized_start=657
-  _globals['_BALANCESCALEUPREQUEST']._serialized_end=747
-  _globals['_NODEGROUPSIZE']._serialized_start=749
-  _globals['_NODEGROUPSIZE']._serialized_end=824
-  _globals['_BALANCESCALEUPRESPONSE']._serialized_start=826
-  _globals['_BALANCESCALEUPRESPONSE']._serialized_end=892
-  _globals['_PLANNER']._serialized_start=895
-  _globals['_PLANNER']._serialized_end=1215
+  _globals['_PLANREQUESTPART']._serialized_start=116
+  _globals['_PLANREQUESTPART']._serialized_end=328
+  _globals['_SNAPSHOTPART']._serialized_start=330
+  _globals['_SNAPSHOTPART']._serialized_end=373
+  _globals['_OBJECTSPART']._serialized_start=375
+  _globals['_OBJECTSPART']._serialized_end=440
+  _globals['_OBJECTKEY']._serialized_start=442
+  _globals['_OBJECTKEY']._serialized_end=521
+  _globals['_GETPLANNERINFOREQUEST']._serialized_start=523
+  _globals['_GETPLANNERINFOREQUEST']._serialized_end=546
+  _globals['_GETPLANNERINFORESPONSE']._serialized_start=549
+  _globals['_GETPLANNERINFORESPONSE']._serialized_end=721
+  _globals['_CHECKFITRESPONSE']._serialized_start=723
+  _globals['_CHECKFITRESPONSE']._serialized_end=790
+  _globals['_NODEFIT']._serialized_start=793
+  _globals['_NODEFIT']._serialized_end=947
+  _globals['_DEVICEREFUSAL']._serialized_start=950
+  _globals['_DEVICEREFUSAL']._serialized_end=1090
+  _globals['_BALANCESCALEUPREQUEST']._serialized_start=1092
+  _globals['_BALANCESCALEUPREQUEST']._serialized_end=1182
+  _globals['_NODEGROUPSIZE']._serialized_start=1184
+  _globals['_NODEGROUPSIZE']._serialized_end=1259
+  _globals['_BALANCESCALEUPRESPONSE']._serialized_start=1261
+  _globals['_BALANCESCALEUPRESPONSE']._serialized_end=1327
+  _globals['_PLANNER']._serialized_start=1330
+  _globals['_PLANNER']._serialized_end=1650
 # @@protoc_insertion_point(module_scope)

@@ -7,6 +7,7 @@ from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
+from trimtab.v1 import actuator_pb2 as _actuator_pb2
 from trimtab.v1 import plan_pb2 as _plan_pb2
 from trimtab.v1 import reason_pb2 as _reason_pb2
 import builtins as _builtins
@@ -19,6 +20,158 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+@_typing.final
+class PlanRequestPart(_message.Message):
+    """One part of a streamed request. The first part is the header. The cluster
+    follows, in one of two forms that give the same answer: Kubernetes objects as
+    they are, or the compact form of snapshots.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_FIELD_NUMBER: _builtins.int
+    SNAPSHOT_FIELD_NUMBER: _builtins.int
+    OBJECTS_FIELD_NUMBER: _builtins.int
+    ACTUATOR_STATUS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def request(self) -> _plan_pb2.PlanRequest:
+        """The request without its cluster. First part, and only there."""
+
+    @_builtins.property
+    def snapshot(self) -> Global___SnapshotPart:
+        """A piece of the compact form, which our own Python client and recordings
+        use: a serialized `ClusterSnapshot` or `SnapshotDelta`.
+        """
+
+    @_builtins.property
+    def objects(self) -> Global___ObjectsPart:
+        """Kubernetes objects."""
+
+    @_builtins.property
+    def actuator_status(self) -> _actuator_pb2.ActuatorStatus:
+        """Beside the header of a request with objects: what the actuator returned for
+        GetStatus. Its node groups count before those of objects; deletions and
+        evictions in progress count. OPTIONAL: absent means without an actuator.
+        """
+
+    def __init__(
+        self,
+        *,
+        request: _plan_pb2.PlanRequest | None = ...,
+        snapshot: Global___SnapshotPart | None = ...,
+        objects: Global___ObjectsPart | None = ...,
+        actuator_status: _actuator_pb2.ActuatorStatus | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["actuator_status", b"actuator_status", "objects", b"objects", "part", b"part", "request", b"request", "snapshot", b"snapshot"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actuator_status", b"actuator_status", "objects", b"objects", "part", b"part", "request", b"request", "snapshot", b"snapshot"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_part: _TypeAlias = _typing.Literal["request", "snapshot", "objects"]  # noqa: Y015
+    _WhichOneofArgType_part: _TypeAlias = _typing.Literal["part", b"part"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_part) -> _WhichOneofReturnType_part | None: ...
+
+Global___PlanRequestPart: _TypeAlias = PlanRequestPart  # noqa: Y015
+
+@_typing.final
+class SnapshotPart(_message.Message):
+    """A piece of the compact form."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    INDEX_FIELD_NUMBER: _builtins.int
+    DATA_FIELD_NUMBER: _builtins.int
+    index: _builtins.int
+    """Position in the sequence of pieces: 0, 1, 2, … without gap. REQUIRED."""
+    data: _builtins.bytes
+    """The bytes, 1 to 1,048,576 of them. REQUIRED."""
+    def __init__(
+        self,
+        *,
+        index: _builtins.int = ...,
+        data: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["data", b"data", "index", b"index"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SnapshotPart: _TypeAlias = SnapshotPart  # noqa: Y015
+
+@_typing.final
+class ObjectsPart(_message.Message):
+    """Objects of the cluster. Without `PlanRequest.base_version`, the parts of a
+    request together have all objects; with it, those that have changed since.
+    An object is in them once.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PUT_FIELD_NUMBER: _builtins.int
+    DELETE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def put(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
+        """Whole objects, added or replaced: JSON as the API server and kubectl give
+        it, or the protobuf encoding of the API server with its envelope ("k8s\\0"). A
+        list of objects stands for its items; an empty one of a kind says that there
+        are none. Kinds that do not matter are ignored, with a note. The bytes of a
+        part: at most 4 MiB. OPTIONAL.
+        """
+
+    @_builtins.property
+    def delete(self) -> _containers.RepeatedCompositeFieldContainer[Global___ObjectKey]:
+        """Objects that are gone. Only with `base_version`. One that is not there is
+        ignored. OPTIONAL.
+        """
+
+    def __init__(
+        self,
+        *,
+        put: _abc.Iterable[_builtins.bytes] | None = ...,
+        delete: _abc.Iterable[Global___ObjectKey] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["delete", b"delete", "put", b"put"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ObjectsPart: _TypeAlias = ObjectsPart  # noqa: Y015
+
+@_typing.final
+class ObjectKey(_message.Message):
+    """The key of an object."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    API_VERSION_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    NAMESPACE_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    api_version: _builtins.str
+    """Such as "v1" or "apps/v1". REQUIRED."""
+    kind: _builtins.str
+    """Such as "Pod". REQUIRED."""
+    namespace: _builtins.str
+    """The namespace; "" for kinds without, and for "default"."""
+    name: _builtins.str
+    """The name. REQUIRED."""
+    def __init__(
+        self,
+        *,
+        api_version: _builtins.str = ...,
+        kind: _builtins.str = ...,
+        namespace: _builtins.str = ...,
+        name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["api_version", b"api_version", "kind", b"kind", "name", b"name", "namespace", b"namespace"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ObjectKey: _TypeAlias = ObjectKey  # noqa: Y015
 
 @_typing.final
 class GetPlannerInfoRequest(_message.Message):

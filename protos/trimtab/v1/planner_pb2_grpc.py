@@ -43,12 +43,12 @@ class PlannerStub:
                 _registered_method=True)
         self.Plan = channel.stream_unary(
                 '/trimtab.v1.Planner/Plan',
-                request_serializer=trimtab_dot_v1_dot_plan__pb2.PlanRequestPart.SerializeToString,
+                request_serializer=trimtab_dot_v1_dot_planner__pb2.PlanRequestPart.SerializeToString,
                 response_deserializer=trimtab_dot_v1_dot_plan__pb2.PlanResponse.FromString,
                 _registered_method=True)
         self.CheckFit = channel.stream_stream(
                 '/trimtab.v1.Planner/CheckFit',
-                request_serializer=trimtab_dot_v1_dot_plan__pb2.PlanRequestPart.SerializeToString,
+                request_serializer=trimtab_dot_v1_dot_planner__pb2.PlanRequestPart.SerializeToString,
                 response_deserializer=trimtab_dot_v1_dot_planner__pb2.CheckFitResponse.FromString,
                 _registered_method=True)
         self.BalanceScaleUp = channel.unary_unary(
@@ -107,12 +107,12 @@ def add_PlannerServicer_to_server(servicer, server):
             ),
             'Plan': grpc.stream_unary_rpc_method_handler(
                     servicer.Plan,
-                    request_deserializer=trimtab_dot_v1_dot_plan__pb2.PlanRequestPart.FromString,
+                    request_deserializer=trimtab_dot_v1_dot_planner__pb2.PlanRequestPart.FromString,
                     response_serializer=trimtab_dot_v1_dot_plan__pb2.PlanResponse.SerializeToString,
             ),
             'CheckFit': grpc.stream_stream_rpc_method_handler(
                     servicer.CheckFit,
-                    request_deserializer=trimtab_dot_v1_dot_plan__pb2.PlanRequestPart.FromString,
+                    request_deserializer=trimtab_dot_v1_dot_planner__pb2.PlanRequestPart.FromString,
                     response_serializer=trimtab_dot_v1_dot_planner__pb2.CheckFitResponse.SerializeToString,
             ),
             'BalanceScaleUp': grpc.unary_unary_rpc_method_handler(
@@ -174,7 +174,7 @@ class Planner:
             request_iterator,
             target,
             '/trimtab.v1.Planner/Plan',
-            trimtab_dot_v1_dot_plan__pb2.PlanRequestPart.SerializeToString,
+            trimtab_dot_v1_dot_planner__pb2.PlanRequestPart.SerializeToString,
             trimtab_dot_v1_dot_plan__pb2.PlanResponse.FromString,
             options,
             channel_credentials,
@@ -201,7 +201,7 @@ class Planner:
             request_iterator,
             target,
             '/trimtab.v1.Planner/CheckFit',
-            trimtab_dot_v1_dot_plan__pb2.PlanRequestPart.SerializeToString,
+            trimtab_dot_v1_dot_planner__pb2.PlanRequestPart.SerializeToString,
             trimtab_dot_v1_dot_planner__pb2.CheckFitResponse.FromString,
             options,
             channel_credentials,

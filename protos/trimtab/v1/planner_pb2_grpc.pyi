@@ -36,12 +36,12 @@ class PlannerStub:
     def __new__(cls, channel: _aio.Channel) -> PlannerAsyncStub: ...
     GetInfo: _grpc.UnaryUnaryMultiCallable[_planner_pb2.GetPlannerInfoRequest, _planner_pb2.GetPlannerInfoResponse]
     """Returns what this build supports. Never fails once the service is ready."""
-    Plan: _grpc.StreamUnaryMultiCallable[_plan_pb2.PlanRequestPart, _plan_pb2.PlanResponse]
+    Plan: _grpc.StreamUnaryMultiCallable[_planner_pb2.PlanRequestPart, _plan_pb2.PlanResponse]
     """Makes the requested decisions. Errors: INVALID_ARGUMENT,
     FAILED_PRECONDITION (base unknown), UNIMPLEMENTED, DEADLINE_EXCEEDED,
     RESOURCE_EXHAUSTED.
     """
-    CheckFit: _grpc.StreamStreamMultiCallable[_plan_pb2.PlanRequestPart, _planner_pb2.CheckFitResponse]
+    CheckFit: _grpc.StreamStreamMultiCallable[_planner_pb2.PlanRequestPart, _planner_pb2.CheckFitResponse]
     """Returns for each pod the nodes that it fits, and the reasons for the
     others; one message per pod, sorted by pod. Errors as for Plan.
     """
@@ -60,12 +60,12 @@ class PlannerAsyncStub(PlannerStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     GetInfo: _aio.UnaryUnaryMultiCallable[_planner_pb2.GetPlannerInfoRequest, _planner_pb2.GetPlannerInfoResponse]  # type: ignore[assignment]
     """Returns what this build supports. Never fails once the service is ready."""
-    Plan: _aio.StreamUnaryMultiCallable[_plan_pb2.PlanRequestPart, _plan_pb2.PlanResponse]  # type: ignore[assignment]
+    Plan: _aio.StreamUnaryMultiCallable[_planner_pb2.PlanRequestPart, _plan_pb2.PlanResponse]  # type: ignore[assignment]
     """Makes the requested decisions. Errors: INVALID_ARGUMENT,
     FAILED_PRECONDITION (base unknown), UNIMPLEMENTED, DEADLINE_EXCEEDED,
     RESOURCE_EXHAUSTED.
     """
-    CheckFit: _aio.StreamStreamMultiCallable[_plan_pb2.PlanRequestPart, _planner_pb2.CheckFitResponse]  # type: ignore[assignment]
+    CheckFit: _aio.StreamStreamMultiCallable[_planner_pb2.PlanRequestPart, _planner_pb2.CheckFitResponse]  # type: ignore[assignment]
     """Returns for each pod the nodes that it fits, and the reasons for the
     others; one message per pod, sorted by pod. Errors as for Plan.
     """
@@ -91,7 +91,7 @@ class PlannerServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
     def Plan(
         self,
-        request_iterator: _MaybeAsyncIterator[_plan_pb2.PlanRequestPart],
+        request_iterator: _MaybeAsyncIterator[_planner_pb2.PlanRequestPart],
         context: _ServicerContext,
     ) -> _typing.Union[_plan_pb2.PlanResponse, _abc.Awaitable[_plan_pb2.PlanResponse]]:
         """Makes the requested decisions. Errors: INVALID_ARGUMENT,
@@ -102,7 +102,7 @@ class PlannerServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
     def CheckFit(
         self,
-        request_iterator: _MaybeAsyncIterator[_plan_pb2.PlanRequestPart],
+        request_iterator: _MaybeAsyncIterator[_planner_pb2.PlanRequestPart],
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_planner_pb2.CheckFitResponse], _abc.AsyncIterator[_planner_pb2.CheckFitResponse]]:
         """Returns for each pod the nodes that it fits, and the reasons for the

@@ -1855,6 +1855,8 @@ class ErrorReason(_message.Message):
         """No rule of the service's access policy grants this to the caller."""
         FEATURE_UNKNOWN: ErrorReason._Code.ValueType  # 26
         """The planner lacks a feature that the request requires."""
+        OBJECT_INVALID: ErrorReason._Code.ValueType  # 27
+        """An object of the request cannot be used."""
 
     class Code(_Code, metaclass=_CodeEnumTypeWrapper):
         """The values; their meaning is that of the message."""
@@ -1913,6 +1915,8 @@ class ErrorReason(_message.Message):
     """No rule of the service's access policy grants this to the caller."""
     FEATURE_UNKNOWN: ErrorReason.Code.ValueType  # 26
     """The planner lacks a feature that the request requires."""
+    OBJECT_INVALID: ErrorReason.Code.ValueType  # 27
+    """An object of the request cannot be used."""
 
     def __init__(
         self,

@@ -20,7 +20,7 @@ from trimtab.planner.service.request_handler import RequestHandler
 from trimtab.planner.service.servicer import PlannerServicer
 from trimtab.planner.service.settings import PlannerOptions
 from trimtab.planner.service.warm_up import NOW_S
-from trimtab.v1 import plan_pb2, planner_pb2_grpc, snapshot_pb2
+from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc, snapshot_pb2
 
 GRPC_LIMIT = 4 << 20
 NODES = 24_000
@@ -89,13 +89,13 @@ def test_the_loop_sends_a_large_state_when_it_is_requested(address: str, cluster
 def test_a_caller_that_did_not_raise_its_limit_gets_an_error_from_its_own_library(
     address: str, cluster: snapshot_pb2.ClusterSnapshot
 ) -> None:
-    def parts() -> Iterator[plan_pb2.PlanRequestPart]:
+    def parts() -> Iterator[planner_pb2.PlanRequestPart]:
         data, request = cluster.SerializeToString(), asking()
         request.snapshot_size_bytes = len(data)
-        yield plan_pb2.PlanRequestPart(request=request)
+        yield planner_pb2.PlanRequestPart(request=request)
         for index, start in enumerate(range(0, len(data), 1 << 20)):
-            yield plan_pb2.PlanRequestPart(
-                snapshot=plan_pb2.SnapshotPart(index=index, data=data[start : start + (1 << 20)])
+            yield planner_pb2.PlanRequestPart(
+                snapshot=planner_pb2.SnapshotPart(index=index, data=data[start : start + (1 << 20)])
             )
 
     with grpc.insecure_channel(address) as channel, pytest.raises(TrimtabError, match="larger than max") as caught:

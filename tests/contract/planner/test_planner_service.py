@@ -233,9 +233,9 @@ def test_a_split_that_cannot_be_made_names_the_field(stub: planner_pb2_grpc.Plan
     assert (error.reason, error.metadata) == (Reason.REQUEST_INVALID, {"field": "node_groups"})
 
 
-def announced(size: int) -> plan_pb2.PlanRequestPart:
+def announced(size: int) -> planner_pb2.PlanRequestPart:
     """Return a header that announces a size."""
-    return plan_pb2.PlanRequestPart(request=asking(snapshot_size_bytes=size))
+    return planner_pb2.PlanRequestPart(request=asking(snapshot_size_bytes=size))
 
 
 HEADER, *PIECES = parts(asking(), size=100)
@@ -247,7 +247,7 @@ BIG = b"x" * (MAX_PIECE_BYTES + 1)
     [
         pytest.param([], Reason.STREAM_INVALID, id="no part"),
         pytest.param(PIECES, Reason.STREAM_INVALID, id="no header"),
-        pytest.param([plan_pb2.PlanRequestPart()], Reason.STREAM_INVALID, id="empty part first"),
+        pytest.param([planner_pb2.PlanRequestPart()], Reason.STREAM_INVALID, id="empty part first"),
         pytest.param([HEADER, HEADER], Reason.STREAM_INVALID, id="header twice"),
         pytest.param([HEADER, *PIECES[:1], *PIECES], Reason.STREAM_INVALID, id="a piece twice"),
         pytest.param([HEADER, *PIECES[1:]], Reason.STREAM_INVALID, id="first piece missing"),
@@ -256,7 +256,7 @@ BIG = b"x" * (MAX_PIECE_BYTES + 1)
         pytest.param([HEADER], Reason.STREAM_INVALID, id="all pieces missing"),
         pytest.param([HEADER, *PIECES, piece(len(PIECES), b"x")], Reason.STREAM_INVALID, id="a piece too many"),
         pytest.param([HEADER, piece(0, b"")], Reason.STREAM_INVALID, id="empty piece"),
-        pytest.param([HEADER, plan_pb2.PlanRequestPart()], Reason.STREAM_INVALID, id="empty part"),
+        pytest.param([HEADER, planner_pb2.PlanRequestPart()], Reason.STREAM_INVALID, id="empty part"),
         pytest.param([announced(len(BIG)), piece(0, BIG)], Reason.STREAM_INVALID, id="piece too large"),
         pytest.param([announced(-1)], Reason.REQUEST_INVALID, id="negative size"),
         pytest.param([announced(LIMIT + 1)], Reason.SNAPSHOT_TOO_LARGE, id="too large"),
@@ -265,7 +265,7 @@ BIG = b"x" * (MAX_PIECE_BYTES + 1)
     ],
 )
 def test_a_stream_that_makes_no_request_is_refused(
-    stub: planner_pb2_grpc.PlannerStub, stream: list[plan_pb2.PlanRequestPart], reason: int
+    stub: planner_pb2_grpc.PlannerStub, stream: list[planner_pb2.PlanRequestPart], reason: int
 ) -> None:
     assert refused(lambda: send(stub, stream)).reason == reason
     assert send(stub, parts(asking())).snapshot_version
@@ -304,7 +304,7 @@ def test_a_caller_that_disconnects_midway_leaves_nothing_behind(address: str) ->
         with connect(address) as channel:
             may_end = threading.Event()
 
-            def half(may_end: threading.Event = may_end) -> Iterator[plan_pb2.PlanRequestPart]:
+            def half(may_end: threading.Event = may_end) -> Iterator[planner_pb2.PlanRequestPart]:
                 yield HEADER
                 yield PIECES[0]
                 may_end.wait(LIMIT_S)
@@ -355,7 +355,7 @@ def test_a_call_without_a_free_slot_waits() -> None:
 def test_an_incomplete_request_takes_no_slot() -> None:
     may_end = threading.Event()
 
-    def half() -> Iterator[plan_pb2.PlanRequestPart]:
+    def half() -> Iterator[planner_pb2.PlanRequestPart]:
         yield HEADER
         may_end.wait(LIMIT_S)
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import grpc
 
-from trimtab.v1 import plan_pb2, planner_pb2_grpc, reason_pb2, snapshot_pb2
+from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc, reason_pb2, snapshot_pb2
 
 
 class LyingPlanner(planner_pb2_grpc.PlannerServicer):
@@ -15,7 +15,7 @@ class LyingPlanner(planner_pb2_grpc.PlannerServicer):
     GetInfo = CheckFit = BalanceScaleUp = None  # type: ignore[assignment]
 
     def Plan(
-        self, request_iterator: Iterable[plan_pb2.PlanRequestPart], context: grpc.ServicerContext
+        self, request_iterator: Iterable[planner_pb2.PlanRequestPart], context: grpc.ServicerContext
     ) -> plan_pb2.PlanResponse:
         """Return a wave in which all nodes leave."""
         data = b"".join(part.snapshot.data for part in request_iterator)

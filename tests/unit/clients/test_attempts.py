@@ -23,7 +23,7 @@ from trimtab.common.rpc.errors import TrimtabError, not_ready, overloaded
 from trimtab.common.rpc.retries import ONCE, Backoff, RetryPolicy, attempts, with_retries
 from trimtab.common.rpc.server import Registration, Shell
 from trimtab.common.watched.snapshot_update import SnapshotUpdate
-from trimtab.v1 import plan_pb2, planner_pb2_grpc, snapshot_pb2
+from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc, snapshot_pb2
 
 AT_ONCE = Backoff(0.0, 0.0)
 DEFAULT = replace(RetryPolicy(), backoff=AT_ONCE)
@@ -39,7 +39,7 @@ class FailingPlanner(planner_pb2_grpc.PlannerServicer):
         self.calls = 0
 
     def Plan(
-        self, request_iterator: Iterator[plan_pb2.PlanRequestPart], context: grpc.ServicerContext
+        self, request_iterator: Iterator[planner_pb2.PlanRequestPart], context: grpc.ServicerContext
     ) -> plan_pb2.PlanResponse:
         for _ in request_iterator:
             pass

@@ -11,7 +11,7 @@ from trimtab.common.rpc.errors import Reason, TrimtabError, overloaded
 from trimtab.common.rpc.retries import ONCE, attempts
 from trimtab.common.rpc.server import Registration, Shell
 from trimtab.common.watched.snapshot_update import SnapshotUpdate
-from trimtab.v1 import plan_pb2, planner_pb2_grpc, snapshot_pb2
+from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc, snapshot_pb2
 
 WHOLE = SnapshotUpdate(snapshot_pb2.ClusterSnapshot(resources=["cpu"]), None)
 DELTA = SnapshotUpdate(None, snapshot_pb2.SnapshotDelta(deleted_nodes=["n1"]))
@@ -26,7 +26,7 @@ class BusyPlanner(planner_pb2_grpc.PlannerServicer):
         self.refusals = 0
 
     def Plan(
-        self, request_iterator: Iterator[plan_pb2.PlanRequestPart], context: grpc.ServicerContext
+        self, request_iterator: Iterator[planner_pb2.PlanRequestPart], context: grpc.ServicerContext
     ) -> plan_pb2.PlanResponse:
         del context
         first, *_ = request_iterator

@@ -18,6 +18,7 @@ from trimtab.clients.simulation.scenario_values import ScenarioError
 from trimtab.clients.simulation.simulation import ClusterSimulation, SimulationRunOptions
 from trimtab.common.deltas import Interner, difference
 from trimtab.common.objects import build_snapshot, decode_objects
+from trimtab.common.recording import RecordingWriter
 from trimtab.v1 import plan_pb2, planner_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 

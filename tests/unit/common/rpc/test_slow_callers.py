@@ -23,7 +23,7 @@ from trimtab.common.rpc.errors import Reason, TrimtabError
 from trimtab.common.rpc.interceptor import MOST_PENDING
 from trimtab.common.rpc.retries import RetryPolicy
 from trimtab.common.rpc.server import Registration, ServerSettings, Shell
-from trimtab.v1 import actuator_pb2, actuator_pb2_grpc, plan_pb2, planner_pb2_grpc
+from trimtab.v1 import actuator_pb2, actuator_pb2_grpc, plan_pb2, planner_pb2, planner_pb2_grpc
 
 ONCE = RetryPolicy(attempts=1)
 
@@ -57,15 +57,15 @@ def connection(shell: Shell) -> Iterator[planner_pb2_grpc.PlannerStub]:
         yield planner_pb2_grpc.PlannerStub(channel)
 
 
-def drip(stop: threading.Event, pause_s: float = 0.2) -> Iterator[plan_pb2.PlanRequestPart]:
+def drip(stop: threading.Event, pause_s: float = 0.2) -> Iterator[planner_pb2.PlanRequestPart]:
     """Yield an endless request, one byte at a time."""
-    yield plan_pb2.PlanRequestPart(request=plan_pb2.PlanRequest(snapshot_size_bytes=1 << 20))
+    yield planner_pb2.PlanRequestPart(request=plan_pb2.PlanRequest(snapshot_size_bytes=1 << 20))
     while not stop.wait(pause_s):
-        yield plan_pb2.PlanRequestPart(snapshot=plan_pb2.SnapshotPart(data=b"x"))
+        yield planner_pb2.PlanRequestPart(snapshot=planner_pb2.SnapshotPart(data=b"x"))
 
 
-def whole() -> Iterator[plan_pb2.PlanRequestPart]:
-    return iter([plan_pb2.PlanRequestPart(), plan_pb2.PlanRequestPart()])
+def whole() -> Iterator[planner_pb2.PlanRequestPart]:
+    return iter([planner_pb2.PlanRequestPart(), planner_pb2.PlanRequestPart()])
 
 
 def failure(call: Any) -> TrimtabError:
@@ -244,7 +244,7 @@ PROGRAM = """
 from tests.builders import slow_callers as tests
 from trimtab.common.rpc.server import Registration, ServerSettings, Shell, serve
 from trimtab.common.rpc.telemetry import configure_logging
-from trimtab.v1 import planner_pb2_grpc as g
+from trimtab.v1 import planner_pb2, planner_pb2_grpc as g
 configure_logging("info")
 planner = Registration(g.add_PlannerServicer_to_server, tests.Planner(), "trimtab.v1.Planner")
 serve(Shell("test", [planner], ServerSettings(grace_s=3600)))

@@ -13,6 +13,7 @@ from tests.builders.kubernetes_protobuf import encoded
 from tests.builders.watched_objects import filled, from_files, raw, whole
 from trimtab.common.kubernetes.errors import KubernetesError, MalformedAnswerError
 from trimtab.common.kubernetes.kinds.nodes import NodeGroup
+from trimtab.common.kubernetes.object_errors import ObjectError
 from trimtab.common.kubernetes.registry import WATCHED
 from trimtab.common.objects import decode_objects
 from trimtab.common.objects.build import Actuation, Eviction
@@ -394,8 +395,22 @@ def test_a_node_of_two_groups_is_named_with_both() -> None:
     maker = SnapshotMaker(store)
     maker.next_update([], None)
     groups = [group("a", {"topology.kubernetes.io/zone": "a"}), group("b", {"kubernetes.io/hostname": "n1"})]
-    with pytest.raises(KubernetesError, match="n1 belongs to several node groups: a, b"):
+    with pytest.raises(ObjectError, match="NodeGroup b: spec: node n1 belongs to this group and to a"):
         maker.next_update(groups, None)
+
+
+def test_changes_from_which_no_snapshot_can_be_made_come_again_with_the_next_ones() -> None:
+    store = filled([k8s.node("n1"), k8s.pod("p1", node="n1")])
+    maker = SnapshotMaker(store)
+    maker.next_update([], None)
+    store.put("Pod", [raw(k8s.pod("p2", node="n1"))])
+    same = [group("a", {"kubernetes.io/hostname": "n1"}), group("b", {"kubernetes.io/hostname": "n1"})]
+    with pytest.raises(ObjectError):
+        maker.next_update(same, None)
+    delta = maker.next_update(same[:1], None).delta
+    assert delta is not None
+    assert delta.changed.pods.names == b"p2"
+    assert [one.id for one in delta.changed.node_groups] == ["a"]
 
 
 def test_objects_of_kinds_never_seen_count_as_none_at_all() -> None:

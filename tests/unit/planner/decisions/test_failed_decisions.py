@@ -35,7 +35,7 @@ from trimtab.planner.simulation.kernels import remove
 from trimtab.planner.snapshot.columns import NO_NODE
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2 as pb
-from trimtab.v1 import planner_pb2_grpc
+from trimtab.v1 import planner_pb2, planner_pb2_grpc
 
 pytestmark = pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="a plan takes 20 s in plain Python")
 
@@ -291,7 +291,10 @@ def test_the_service_answers_and_counts_and_logs_the_failure(decision: Decision)
         def ask(*without: Decision) -> pb.PlanResponse:
             header = request(*without)
             header.snapshot_size_bytes = len(payload)
-            parts = [pb.PlanRequestPart(request=header), pb.PlanRequestPart(snapshot=pb.SnapshotPart(data=payload))]
+            parts = [
+                planner_pb2.PlanRequestPart(request=header),
+                planner_pb2.PlanRequestPart(snapshot=planner_pb2.SnapshotPart(data=payload)),
+            ]
             answer = stub.Plan(iter(parts), timeout=60)
             del answer.diagnostics.stages[:]
             answer.state_version = ""

@@ -15,7 +15,7 @@ from trimtab.planner.service.request_handler import Caller
 from trimtab.planner.service.request_memory import RequestMemory
 from trimtab.planner.service.servicer import PlannerServicer
 from trimtab.planner.service.settings import PlannerOptions
-from trimtab.v1 import plan_pb2, planner_pb2_grpc
+from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc
 
 CALLERS = 5
 PAYLOAD = b"x" * 100_000
@@ -33,12 +33,12 @@ class Patient:
         return Planned(plan_pb2.PlanResponse(request_id=request.request_id, snapshot_version=str(len(payload))))
 
 
-def parts(request_id: str) -> Iterator[plan_pb2.PlanRequestPart]:
+def parts(request_id: str) -> Iterator[planner_pb2.PlanRequestPart]:
     assert len(PAYLOAD) <= CHUNK_BYTES
-    yield plan_pb2.PlanRequestPart(
+    yield planner_pb2.PlanRequestPart(
         request=plan_pb2.PlanRequest(request_id=request_id, snapshot_size_bytes=len(PAYLOAD))
     )
-    yield plan_pb2.PlanRequestPart(snapshot=plan_pb2.SnapshotPart(data=PAYLOAD))
+    yield planner_pb2.PlanRequestPart(snapshot=planner_pb2.SnapshotPart(data=PAYLOAD))
 
 
 @pytest.mark.parametrize("place_count", [1, 2])

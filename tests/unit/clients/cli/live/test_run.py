@@ -94,7 +94,7 @@ class Deciding(planner_pb2_grpc.PlannerServicer):
         decisions = [plan_pb2.Decision.SCALE_DOWN, plan_pb2.Decision.REPLACEMENT]
         return planner_pb2.GetPlannerInfoResponse(decisions=decisions)
 
-    def Plan(self, requests: Iterator[plan_pb2.PlanRequestPart], context: Any) -> plan_pb2.PlanResponse:
+    def Plan(self, requests: Iterator[planner_pb2.PlanRequestPart], context: Any) -> plan_pb2.PlanResponse:
         first, *parts = list(requests)
         if not first.request.base_version:
             self.whole = snapshot_pb2.ClusterSnapshot.FromString(b"".join(one.snapshot.data for one in parts))

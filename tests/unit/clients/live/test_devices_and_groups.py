@@ -18,13 +18,13 @@ from tests.builders.api_server import FakeApiServer
 from tests.builders.expanded_snapshot import applied, expand
 from tests.builders.live_snapshots import cluster_of, put, until
 from tests.builders.waiting import LIMIT_S
-<from tests.builders.watched_objects import filled, from_files, kind_of, raw, whole
+from tests.builders.watched_objects import filled, from_files, kind_of, raw, whole
 from tests.unit.common.objects.reading import column, names
-from trimtab.common.kubernetes.registry import BY_KIND
 from trimtab.common.deltas import Application
+from trimtab.common.kubernetes.registry import BY_KIND
 from trimtab.common.watched.snapshot_maker import SnapshotMaker
 from trimtab.common.watched.watched_objects import DEVICES
->from trimtab.v1 import snapshot_pb2 as pb
+from trimtab.v1 import snapshot_pb2 as pb
 
 Json = dict[str, Any]
 GPU = "example.com/gpu"

@@ -243,6 +243,18 @@ def test_no_test_module_imports_another_one_or_a_conftest() -> None:
     no_offences(offences)
 
 
+def test_the_reason_of_a_skipped_test_says_what_would_run_it() -> None:
+    other = re.compile(r"""(?:skipif\(.*reason=|importorskip\(.*reason=|pytest\.skip\()f?["'](?!needs )""")
+    offences = [
+        f"{name_of(path)}:{number} {line.strip()}: begin with what the test needs"
+        for path in python_files("tests")
+        if "tests/e2e/" not in name_of(path)
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+        if other.search(line)
+    ]
+    no_offences(offences)
+
+
 def test_kernels_live_in_packages_named_kernels() -> None:
     places = [path for path in python_files(*SOURCES) if "kernels" not in path.parts]
     no_offences([f"{name_of(p)}:{f.line} {f.name}" for p in places for f in module(p).functions if f.is_kernel])

@@ -29,7 +29,7 @@ _MOST_ALONE: Final = 256
 _CHOICES: Final = 64
 """Combinations of shares that are tried for one kind of part."""
 _COMBINATIONS: Final = 3_000
-"""With more combinations, a part is given to one claim at a time."""
+"""With more combinations, the same power of two is tried for all kinds."""
 
 
 class ClaimKind(NamedTuple):
@@ -282,14 +282,18 @@ def _choices(alone: Sequence[int], are_counted: Sequence[bool]) -> Iterator[Sequ
     """Yield how many claims of each kind a part may be for, the best first: each divides all larger ones. alone : how
     many fit without others."""
     options = [{most // by or 1 for by in (1, 2, 3, 4)} | {max(most - 1, 1), 1} if most else {0} for most in alone]
-    if prod(map(len, options)) > _COMBINATIONS:
-        return
 
     def loss(parts: Sequence[int]) -> tuple[float, float]:
         kept = [part / most if most else 0.0 for part, most in zip(parts, alone, strict=True)]
         return -sum(share for share, counts in zip(kept, are_counted, strict=True) if counts), -sum(kept)
 
-    yield from sorted(filter(_is_chain, product(*map(sorted, options))), key=loss)[:_CHOICES]
+    if prod(map(len, options)) <= _COMBINATIONS:
+        yield from sorted(filter(_is_chain, product(*map(sorted, options))), key=loss)[:_CHOICES]
+    powers = [1 << most.bit_length() - 1 if most else 0 for most in alone]
+    bound = max(powers, default=0)
+    while bound > 1:
+        yield [min(bound, one) for one in powers]
+        bound //= 2
 
 
 def _is_chain(parts: Sequence[int]) -> bool:

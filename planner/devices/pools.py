@@ -68,7 +68,7 @@ class DevicePool:
     @property
     def has_binding_conditions(self) -> bool:
         """Whether some device needs conditions before it can be bound."""
-        return any(one.has_binding_conditions for one in self.table.contents)
+        return any(content.has_binding_conditions for content, _ in self.table.groups)
 
 
 class PoolIndex:
@@ -91,6 +91,7 @@ class PoolIndex:
             else:
                 self._by_node.setdefault(name, []).append(one)
         self._tables: dict[tuple[int, ...], DeviceTable] = {}
+        self._hidden: dict[int, bool] = {}
         self._built_pools: dict[tuple[PoolId, tuple[int, ...]], DevicePool | None] = {}
         self._pools: dict[DeviceNode, tuple[DevicePool, ...] | DeviceInputError] = {}
 
@@ -157,9 +158,13 @@ class PoolIndex:
         )
 
     def _is_hidden(self, one: DeviceSlice) -> bool:
-        return self._features.behavior.finds_counters_by_node and any(
-            content.in_compatibility_groups for content in one.devices.contents
-        )
+        if not self._features.behavior.finds_counters_by_node:
+            return False
+        # Device sets live as long as the slices, which this object holds.
+        key = identity(one.devices)
+        if key not in self._hidden:
+            self._hidden[key] = any(content.in_compatibility_groups for content in one.devices.contents)
+        return self._hidden[key]
 
     def _pool(self, id: PoolId, slices: list[DeviceSlice]) -> DevicePool | None:
         """Return the pool, one object for all nodes that reach the same slices, or None if a newer generation of it
@@ -202,13 +207,16 @@ class PoolIndex:
         self, id: PoolId, slices: list[DeviceSlice], others: list[DeviceSlice], with_counters: list[DeviceSlice]
     ) -> DevicePool:
         counter_sets = [one for found in with_counters for one in found.counter_sets]
-        problem = _duplicate("device name", [name for one in slices for name in one.devices.names])
+        table = self._table(slices)
+        problem = _duplicate("device name", table.names) if len(table.position_of) < len(table.names) else ""
         if self._features.partitionable_devices:
             problem = problem or _duplicate("counter set name", [one.name for one in counter_sets])
-            problem = problem or _unknown_counter([*slices, *others], counter_sets)
+            contents = [content for content, _ in table.groups] if table.consumes_counters else []
+            contents += [content for one in others for content in one.devices.contents]
+            problem = problem or _unknown_counter(contents, counter_sets)
         if problem:
             return DevicePool(id, self._table([]), problem=RefusalKind.INVALID_POOL, detail=problem)
-        return DevicePool(id, self._table(slices), tuple(slices), tuple(others), tuple(counter_sets))
+        return DevicePool(id, table, tuple(slices), tuple(others), tuple(counter_sets))
 
     def _table(self, slices: Sequence[DeviceSlice]) -> DeviceTable:
         # The sets live as long as the slices, which this object holds.
@@ -267,7 +275,7 @@ def _reaches(nodes: NodeSelection, node: DeviceNode, labels: dict[str, str], sli
         raise DeviceInputError(DeviceError(f"ResourceSlice {slice_name}", field, str(error))) from None
 
 
-def _duplicate(what: str, names: list[str]) -> str:
+def _duplicate(what: str, names: Iterable[str]) -> str:
     seen: set[str] = set()
     for name in names:
         if name in seen:
@@ -276,13 +284,9 @@ def _duplicate(what: str, names: list[str]) -> str:
     return ""
 
 
-def _unknown_counter(slices: list[DeviceSlice], counter_sets: list[CounterSet]) -> str:
+def _unknown_counter(contents: Iterable[DeviceContent], counter_sets: list[CounterSet]) -> str:
     known = {one.name: {name for name, _ in one.counters} for one in counter_sets}
-    checked: set[int] = set()
-    for content in (content for one in slices for content in one.devices.contents):
-        if id(content) in checked or not content.consumes_counters:
-            continue
-        checked.add(id(content))
+    for content in contents:
         for name, counters in content.consumes_counters:
             if name not in known:
                 return f"counter set {name} not found"

@@ -12,7 +12,7 @@ from typing import Any
 
 from trimtab.planner.devices.cel.program import Program
 from trimtab.planner.devices.cel.syntax import ExpressionSyntaxError
-from trimtab.planner.devices.cel.types import BOOL, STRING, ExpressionTypeError, type_of
+from trimtab.planner.devices.cel.types import BOOL, FREE, STRING, ExpressionTypeError, type_of
 from trimtab.planner.devices.cel.values import EvaluationError, Quantity, parse_semver
 from trimtab.planner.devices.model import SCALAR_KINDS, AttributeKind, DeviceContent, behavior_of
 from trimtab.planner.model.execution import reserve_memory
@@ -70,7 +70,7 @@ class DeviceSelectors:
                 "allowMultipleAllocations": BOOL,
             }
         }
-        self._result_types = {"bool", attribute}
+        self._result_types = {"bool", attribute, FREE.name}
         self._programs: dict[str, Program | SelectorError] = {}
         self._answers: dict[tuple[str, str, DeviceContent], bool | SelectorError] = {}
         self._variables: dict[tuple[str, DeviceContent], dict[str, Any] | SelectorError] = {}

@@ -13,7 +13,7 @@ from trimtab.clients.simulation.scenario import Scenario
 from trimtab.clients.simulation.sweep import Run, simulate
 
 KARPENTER = os.environ.get("TRIMTAB_KARPENTER", "")
-pytestmark = pytest.mark.skipif(not KARPENTER, reason="TRIMTAB_KARPENTER names no program")
+pytestmark = pytest.mark.skipif(not KARPENTER, reason="needs a program in TRIMTAB_KARPENTER")
 
 
 def test_on_a_burst_karpenter_adds_nodes_for_all_pods_and_removes_them_afterwards() -> None:

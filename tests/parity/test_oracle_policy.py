@@ -13,7 +13,7 @@ from trimtab.clients.simulation.scenario import Scenario
 from trimtab.clients.simulation.sweep import Run, simulate
 
 ORACLE = os.environ.get("TRIMTAB_ORACLE", "")
-pytestmark = pytest.mark.skipif(not ORACLE, reason="TRIMTAB_ORACLE names no program")
+pytestmark = pytest.mark.skipif(not ORACLE, reason="needs a program in TRIMTAB_ORACLE")
 
 
 def scenario(**more: Any) -> Scenario:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.builders.notes import Note
-from tests.builders.tiers import nightly_but
+from tests.builders.tiers import ci_but, nightly_but
 from tests.parity import ours
 from tests.parity.agreement import PLUGIN_OF, SCHEDULER_ORDER, disagreement
 from tests.parity.known_differences import KNOWN
@@ -27,6 +27,7 @@ from tests.parity.recordings import (
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [(name, document) for name in SETS for document in recorded(name)]
+EVERY_THIRD = frozenset(DOCUMENTS[::3])
 ONE_OF_EACH = [(name, next(iter(recorded(name)))) for name in SETS]
 SHOWN = 20
 
@@ -91,7 +92,9 @@ def test_every_reason_stands_for_a_scheduler_plugin() -> None:
     assert set(PLUGIN_OF.values()) == set(SCHEDULER_ORDER)
 
 
-@pytest.mark.parametrize(("name", "document"), DOCUMENTS, ids=[document for _, document in DOCUMENTS])
+@pytest.mark.parametrize(
+    ("name", "document"), ci_but(EVERY_THIRD, DOCUMENTS), ids=[document for _, document in DOCUMENTS]
+)
 def test_we_answer_a_recorded_cluster_as_the_scheduler_did(name: str, document: str) -> None:
     one = recorded(name)[document]
     _nothing(ASK[one.mode](one))

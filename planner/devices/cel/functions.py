@@ -132,17 +132,18 @@ def _order(one: Any, other: Any) -> int:
     return int(one > other) - int(one < other)
 
 
-def _are_different(one: Any, other: Any) -> bool:
+def _are_equal(one: Any, other: Any) -> bool:
+    """Return whether values are equal; those that cannot be compared are not."""
     try:
-        return not are_equal(one, other)
+        return are_equal(one, other)
     except EvaluationError as error:
         if type(error) is not EvaluationError:
             raise
-        return True
+        return False
 
 
 def _has_element(values: Iterable[Any], wanted: Any) -> bool:
-    return any(are_equal(one, wanted) for one in values)
+    return any(_are_equal(one, wanted) for one in values)
 
 
 def _all_in(values: tuple[Any, ...], others: tuple[Any, ...]) -> bool:
@@ -170,18 +171,22 @@ def _extreme(sign: int, name: str) -> Callable[[tuple[Any, ...]], Any]:
     return extreme
 
 
-def _sum(values: tuple[Any, ...]) -> Any:
-    kinds = set(map(kind_of, values))
-    if len(kinds) > 1 or kinds - set(_NUMBERS):
-        raise EvaluationError(f"no such overload: the sum of {', '.join(sorted(kinds))}")
-    if "double" in kinds:
-        return sum(values)
-    kind = Unsigned if "uint" in kinds else int
-    return _in_range(kind(sum(values)))
+def _sum(zero: Any) -> Callable[[tuple[Any, ...]], Any]:
+    def total(values: tuple[Any, ...]) -> Any:
+        kinds = set(map(kind_of, values)) or {kind_of(zero)}
+        if len(kinds) > 1 or kinds - set(_NUMBERS):
+            raise EvaluationError(f"no such overload: the sum of {', '.join(sorted(kinds))}")
+        if "double" in kinds:
+            return sum(values, 0.0)
+        return _in_range((Unsigned if "uint" in kinds else int)(sum(values)))
+
+    return total
 
 
 def _flattened(values: tuple[Any, ...], depth: int = 1) -> tuple[Any, ...]:
     spend(len(values))
+    if depth < 0:
+        raise EvaluationError("level must be non-negative")
     out: list[Any] = []
     for one in values:
         out += _flattened(one, depth - 1) if type(one) is tuple and depth > 0 else [one]
@@ -213,7 +218,7 @@ def _range(count: int) -> tuple[int, ...]:
 
 
 def _includes(one: Any, other: Any) -> bool:
-    return _has_element(one, other) if type(one) is tuple else are_equal(one, other)
+    return _has_element(one, other) if type(one) is tuple else _are_equal(one, other)
 
 
 def _content(value: OptionalValue) -> Any:
@@ -250,7 +255,7 @@ def _operators() -> list[Overload]:
         overload("neg(double)", "double", operator.neg),
         overload("!(bool)", "bool", operator.not_),
         overload("==(A, A)", "bool", are_equal),
-        overload("!=(A, A)", "bool", _are_different),
+        overload("!=(A, A)", "bool", lambda a, b: not _are_equal(a, b)),
         overload("in(A, list(A))", "bool", lambda a, b: _has_element(b, a)),
         overload("in(A, map(A, B))", "bool", lambda a, b: is_key(a) and a in b),
         overload("A.includes(B)", "bool", _includes),
@@ -285,8 +290,8 @@ def _lists() -> list[Overload]:
         overload("list(A).indexOf(A)", "int", _index_of),
         overload("list(A).lastIndexOf(A)", "int", _last_index_of),
         overload("list(A).slice(int, int)", "list(A)", _sliced),
-        overload("list(A).flatten()", "list(dyn)", _flattened),
-        overload("list(A).flatten(int)", "list(dyn)", _flattened),
+        overload("list(list(A)).flatten()", "list(A)", _flattened),
+        overload("list(dyn).flatten(int)", "list(dyn)", _flattened),
         overload("list(A).distinct()", "list(A)", _distinct),
         overload("list(A).reverse()", "list(A)", lambda a: a[::-1]),
         overload("lists.range(int)", "list(int)", _range),
@@ -301,7 +306,7 @@ def _lists() -> list[Overload]:
             overload(f"list({one}).isSorted()", "bool", lambda a: all(compare(*two) <= 0 for two in pairwise(a))),
             overload(f"list({one}).sort()", f"list({one})", _sorted),
         ]
-    return out + [overload(f"list({one}).sum()", one, _sum) for one in _NUMBERS]
+    return out + [overload(f"list({kind_of(zero)}).sum()", kind_of(zero), _sum(zero)) for zero in (0, Unsigned(0), 0.0)]
 
 
 def _optionals() -> list[Overload]:

@@ -3,32 +3,12 @@
 Source: apiserver v0.36, pkg/cel/library/ip.go and cidr.go: no zones, no IPv4 addresses mapped into IPv6.
 """
 
-from ipaddress import AddressValueError, IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_interface
-from typing import Any
+from ipaddress import AddressValueError, IPv4Address, IPv6Address, ip_address
 
 from trimtab.planner.devices.cel.types import Overload, overload
-from trimtab.planner.devices.cel.values import EvaluationError
+from trimtab.planner.devices.cel.values import Cidr, EvaluationError
 
 Address = IPv4Address | IPv6Address
-Network = IPv4Network | IPv6Network
-
-
-class _Cidr4(IPv4Network):
-    """A network that keeps the address that it was written with, as Go's Prefix does."""
-
-    written: Address
-
-    def __str__(self) -> str:
-        return f"{self.written}/{self.prefixlen}"
-
-
-class _Cidr6(IPv6Network):
-    """Likewise, of IPv6."""
-
-    written: Address
-
-    def __str__(self) -> str:
-        return f"{self.written}/{self.prefixlen}"
 
 
 def _parsed(text: str) -> Address | None:
@@ -47,28 +27,27 @@ def _address(text: str) -> Address:
     return address
 
 
-def _parsed_network(text: str) -> Network | None:
+def _parsed_network(text: str) -> Cidr | None:
     head, slash, bits = text.partition("/")
     address = _parsed(head)
     if not slash or address is None or not bits.isdigit() or (len(bits) > 1 and bits[0] == "0"):
         return None
-    if int(bits) > address.max_prefixlen:
-        return None
-    network = ip_interface(text).network
-    made: Any = (_Cidr4 if address.version == 4 else _Cidr6)(network)
-    made.written = address
-    return made  # type: ignore[no-any-return]
+    return Cidr(address, int(bits)) if int(bits) <= address.max_prefixlen else None
 
 
-def _network(text: str) -> Network:
+def _network(text: str) -> Cidr:
     network = _parsed_network(text)
     if network is None:
         raise EvaluationError(f"{text!r} is no network")
     return network
 
 
-def _contains_network(one: Network, other: Network) -> bool:
-    return one.version == other.version and other.network_address in one and other.prefixlen >= one.prefixlen
+def _contains(one: Cidr, address: Address) -> bool:
+    return address.version == one.address.version and address in one.network
+
+
+def _contains_network(one: Cidr, other: Cidr) -> bool:
+    return _contains(one, other.network.network_address) and other.prefix >= one.prefix
 
 
 def _is_global_unicast(address: Address) -> bool:
@@ -100,11 +79,11 @@ NETWORK_FUNCTIONS: tuple[Overload, ...] = (
     overload("ip.isGlobalUnicast()", "bool", _is_global_unicast),
     overload("cidr(string)", "cidr", _network),
     overload("isCIDR(string)", "bool", lambda a: _parsed_network(a) is not None),
-    overload("cidr.containsIP(ip)", "bool", lambda a, b: b in a),
-    overload("cidr.containsIP(string)", "bool", lambda a, b: _address(b) in a),
+    overload("cidr.containsIP(ip)", "bool", _contains),
+    overload("cidr.containsIP(string)", "bool", lambda a, b: _contains(a, _address(b))),
     overload("cidr.containsCIDR(cidr)", "bool", _contains_network),
     overload("cidr.containsCIDR(string)", "bool", lambda a, b: _contains_network(a, _network(b))),
-    overload("cidr.ip()", "ip", lambda a: a.written),
-    overload("cidr.prefixLength()", "int", lambda a: a.prefixlen),
-    overload("cidr.masked()", "cidr", lambda a: _network(f"{a.network_address}/{a.prefixlen}")),
+    overload("cidr.ip()", "ip", lambda a: a.address),
+    overload("cidr.prefixLength()", "int", lambda a: a.prefix),
+    overload("cidr.masked()", "cidr", lambda a: Cidr(a.network.network_address, a.prefix)),
 )

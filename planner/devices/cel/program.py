@@ -11,7 +11,7 @@ from typing import Any, Final
 from trimtab.planner.devices.cel.functions import FUNCTIONS
 from trimtab.planner.devices.cel.syntax import SyntaxNode, parse
 from trimtab.planner.devices.cel.texts import regular_expression
-from trimtab.planner.devices.cel.types import BOOL, DYN, INT, OPEN, ExpressionTypeError, fits, joined, select
+from trimtab.planner.devices.cel.types import BOOL, DYN, FREE, INT, OPEN, ExpressionTypeError, fits, joined, select
 from trimtab.planner.devices.cel.values import (
     NO_VALUE,
     CelType,
@@ -35,7 +35,7 @@ MISSING: Final = object()
 _CONVERSIONS = frozenset({"bool", "bytes", "double", "dyn", "int", "string", "type", "uint"})
 _TYPE_NAMES = frozenset({"bool", "int", "uint", "double", "string", "bytes", "list", "map", "null_type", "type"})
 _LOOPS: Final = {
-    **{(name, 2): (1, False, False) for name in ("all", "exists", "exists_one", "existsOne")},
+    **{(name, 2): (1, False, False) for name in ("all", "exists", "exists_one")},
     **{(name, 3): (2, False, False) for name in ("all", "exists", "existsOne")},
     ("filter", 2): (1, True, False),
     ("map", 2): (1, False, True),
@@ -66,6 +66,26 @@ class Program:
             raise EvaluationError("nested too deeply") from None
 
 
+class _Bound:
+    """The value of `cel.bind`, evaluated when it is first read."""
+
+    __slots__ = ("_names", "_step", "_value")
+
+    def __init__(self, step: Step, names: Names) -> None:
+        self._step, self._names, self._value = step, names, MISSING
+
+    def value(self) -> Any:
+        """Return the value."""
+        if self._value is MISSING:
+            self._value = self._step(self._names)
+        return self._value
+
+
+def _read(names: Names, name: str) -> Any:
+    value = names[name]
+    return value.value() if type(value) is _Bound else value
+
+
 class _Compiler:
     def __init__(self, fields: Mapping[str, Scope]) -> None:
         self._fields = fields
@@ -82,7 +102,7 @@ class _Compiler:
     def _name(self, node: SyntaxNode, scope: Scope) -> Typed:
         name = node.value
         if name in scope:
-            return scope[name], lambda names: names[name]
+            return scope[name], lambda names: _read(names, name)
         if name in _TYPE_NAMES:
             return CelType("type"), lambda _names: CelType(name)
         raise ExpressionTypeError(f"undeclared reference to '{name}'")
@@ -120,7 +140,7 @@ class _Compiler:
             spend(len(node.args))
             return tuple([value for value in values_of(names) if value is not MISSING])
 
-        return CelType("list", (joined(kinds, is_literal=True),)), make
+        return CelType("list", (joined(kinds, is_literal=True) if kinds else FREE,)), make
 
     def _map(self, node: SyntaxNode, scope: Scope) -> Typed:
         kinds, keys_of = self._values(node.args[::2], frozenset(), scope)
@@ -167,6 +187,8 @@ class _Compiler:
             raise ExpressionTypeError(f"undeclared reference to '{name}'")
         typed = [self.compile(one, scope) for one in ([] if target is None else [target]) + args]
         chosen, result = select(overloads, name, [kind for kind, _ in typed])
+        if name == "in" and args[1].kind == "list" and not args[1].args:
+            return result, lambda _names: False  # whatever the element is
         steps = [step for _, step in typed]
 
         def call(names: Names) -> Any:
@@ -177,7 +199,9 @@ class _Compiler:
                     return one.call(*values)
             raise EvaluationError(f"no such overload: {name}({', '.join(map(kind_of, values))})")
 
-        return result, _folded(name, args, call)
+        if name in {"or", "orValue"} and typed[0][0].name == "optional":
+            return result, lambda names: _alternative(name, steps, names)
+        return result, _folded(node, call)
 
     def _macro(self, node: SyntaxNode, scope: Scope) -> Typed | None:
         name, target, args = node.value, node.target, node.args
@@ -213,7 +237,7 @@ class _Compiler:
         name = _variable(args[0])
         kind, value_of = self.compile(args[1], scope)
         result, body = self.compile(args[2], {**scope, name: kind})
-        return result, lambda names: body({**names, name: value_of(names)})
+        return result, lambda names: body({**names, name: _Bound(value_of, names)})
 
     def _opt_map(self, macro: str, target: SyntaxNode, args: list[SyntaxNode], scope: Scope) -> Typed:
         kind, value_of = self.compile(target, scope)
@@ -324,13 +348,24 @@ def _either(wanted: bool, test: Callable[[Any], Any], items: Iterable[Any]) -> b
     return not wanted
 
 
-def _folded(name: str, args: list[SyntaxNode], call: Step) -> Step:
-    """Evaluate what the real compiler evaluates. Raises ExpressionTypeError where that fails."""
+def _alternative(name: str, steps: list[Step], names: Names) -> Any:
+    """Evaluate what stands for an empty optional value only if it is empty."""
+    value = steps[0](names)
+    if not value.has_value:
+        return steps[1](names)
+    return value.value if name == "orValue" else value
+
+
+def _folded(node: SyntaxNode, call: Step) -> Step:
+    """Evaluate what the real compiler evaluates; the node becomes a literal. Raises ExpressionTypeError where that
+    fails."""
+    name, args = node.value, node.args
     try:
         if name == "matches" and args[-1].kind == "literal" and isinstance(args[-1].value, str):
             regular_expression(args[-1].value)
         if name in _CONVERSIONS and args and args[0].kind == "literal":
             value = call({})
+            node.kind, node.value = "literal", value
             return lambda _names: value
     except EvaluationError as problem:
         raise ExpressionTypeError(str(problem)) from None

@@ -108,7 +108,9 @@ def _replaced(text: str, old: str, new: str, limit: int = -1) -> str:
     return text.replace(old, new, limit)
 
 
-def _joined(parts: tuple[str, ...], separator: str = "") -> str:
+def _joined(parts: tuple[Any, ...], separator: str = "") -> str:
+    if not all(isinstance(one, str) for one in parts):
+        raise EvaluationError("no such overload: join of what is no string")
     spend(sum(map(extent, parts)) + len(parts) * extent(separator))
     return separator.join(parts)
 

@@ -16,7 +16,9 @@ class ExpressionTypeError(Exception):
 
 
 DYN, BOOL, INT, STRING, NULL = (CelType(name) for name in ("dyn", "bool", "int", "string", "null_type"))
-OPEN = frozenset({"dyn", "any"})
+FREE = CelType("free")
+"""The type of the elements of an empty list, until a function needs one."""
+OPEN = frozenset({"dyn", "any", "free"})
 _PARAMETERS = frozenset({"A", "B"})
 _NAMESPACES = frozenset({"optional", "sets", "strings", "lists"})
 
@@ -129,6 +131,8 @@ def select(
         ):
             chosen.append(one)
             results.add(substituted(one.result, bound))
+            if any(FREE in argument.parameters for argument in arguments):
+                break  # which decides what is free
     if not chosen:
         raise ExpressionTypeError(
             f"found no matching overload for '{name}' applied to ({', '.join(map(str, arguments))})"

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import total_ordering
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
 from typing import Any, Final, NamedTuple
 
 from trimtab.planner.model.execution import check_limits, reserve_memory
@@ -33,6 +33,21 @@ class Quantity(NamedTuple):
     """A quantity in nano-units."""
 
     nano: int
+
+
+class Cidr(NamedTuple):
+    """A network, with the address that it was written with, as Go's Prefix keeps it."""
+
+    address: IPv4Address | IPv6Address
+    prefix: int
+
+    def __str__(self) -> str:
+        return f"{self.address}/{self.prefix}"
+
+    @property
+    def network(self) -> IPv4Network | IPv6Network:
+        """Its addresses."""
+        return ip_network((self.address, self.prefix), strict=False)
 
 
 class CelType(NamedTuple):
@@ -118,8 +133,7 @@ def normalized_semver(text: str) -> Semver | None:
 _KINDS: dict[type, str] = {
     bool: "bool", int: "int", Unsigned: "uint", float: "double", str: "string", bytes: "bytes",
     type(None): "null_type", tuple: "list", dict: "map", Quantity: "quantity", Semver: "semver",
-    OptionalValue: "optional", CelType: "type", IPv4Address: "ip", IPv6Address: "ip", IPv4Network: "cidr",
-    IPv6Network: "cidr",
+    OptionalValue: "optional", CelType: "type", IPv4Address: "ip", IPv6Address: "ip", Cidr: "cidr",
 }  # fmt: skip
 
 

@@ -121,12 +121,15 @@ def test_calls_for_one_cluster_reach_one_planner_and_if_it_ends_only_its_cluster
             assert kinds(one for one in balancer.plans if one.cluster == name) == expected_kinds
 
 
+@pytest.mark.parametrize(
+    ("has_state", "repair"), [(False, [REFUSED, WHOLE]), (True, [NO_STATE, REFUSED, WHOLE])], ids=["snapshot", "state"]
+)
 def test_if_calls_are_spread_a_whole_snapshot_repairs_each_delta_with_equal_answers(
-    replicas: Mapping[str, str],
+    replicas: Mapping[str, str], has_state: bool, repair: list[tuple[bool, bool]]
 ) -> None:
-    with CallBalancer(replicas, in_turn()) as balancer, Loop(balancer.address, "spread", has_state=False) as loop:
-        assert [loop.plan() for _ in range(ROUNDS)] == alone(replicas["a"], has_state=False)
-    assert kinds(balancer.plans) == [WHOLE, *[REFUSED, WHOLE] * (ROUNDS - 1)]
+    with CallBalancer(replicas, in_turn()) as balancer, Loop(balancer.address, "spread", has_state) as loop:
+        assert [loop.plan() for _ in range(ROUNDS)] == alone(replicas["a"], has_state)
+    assert kinds(balancer.plans) == [WHOLE, *repair * (ROUNDS - 1)]
     assert {one.planner for one in balancer.plans} == set(replicas)
 
 

@@ -40,7 +40,9 @@ def cached(log: str, verb: str) -> set[str]:
 
 
 @pytest.mark.nightly
-@pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="nothing is compiled")
+@pytest.mark.skipif(
+    os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="needs the compiler: leave out NUMBA_DISABLE_JIT"
+)
 def test_the_build_compiles_exactly_the_kernels_of_a_planner_that_serves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -83,10 +83,10 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     directory = tmp_path / "disk"
     directory.mkdir()
     if os.geteuid() != 0 or shutil.which("mount") is None:
-        pytest.skip("only root can mount")
+        pytest.skip("needs root, to mount")
     command = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(directory)]
     if subprocess.run(command, capture_output=True, check=False).returncode:
-        pytest.skip("this machine lets nobody mount")
+        pytest.skip("needs a machine that lets root mount")
     yield directory
     subprocess.run(["umount", str(directory)], check=True)
 

@@ -96,6 +96,11 @@ def test_each_event_in_each_state_does_what_the_table_says(state: State, event: 
         assert tracker.dump() == before
 
 
+def test_a_deletion_can_be_cancelled_in_the_states_that_the_table_names() -> None:
+    named = {edge.source for edge in EDGES if edge.event is e.CancelRequested}
+    assert {state for state in PATHS if tracker_in(state).cancellable("n1")} == named
+
+
 @pytest.mark.parametrize("state", [pytest.param(state, id=state.name) for state in FINAL_STATES])
 def test_nothing_leaves_a_final_state(state: State) -> None:
     for event in NODE_EVENTS.values():

@@ -173,7 +173,7 @@ def prometheus(folder: Path) -> Iterator[str]:
             process.terminate()
 
 
-@pytest.mark.skipif(not PROGRAMS, reason="TRIMTAB_PROMETHEUS names no directory with prometheus and promtool")
+@pytest.mark.skipif(not PROGRAMS, reason="needs prometheus and promtool in TRIMTAB_PROMETHEUS")
 def test_a_real_prometheus_gives_the_usage_of_the_last_week(trimtab: Run, tmp_path: Path) -> None:
     view = ClusterView(build_snapshot(decode_objects(objects())).snapshot)
     with prometheus(tmp_path) as address:

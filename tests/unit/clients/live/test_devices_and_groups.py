@@ -119,7 +119,7 @@ def test_a_base_and_its_deltas_are_the_whole(versions: Versions, seed: int, *, r
     first = maker.next_update([], None).snapshot
     assert first is not None
     tables, application = expand(first), Application(first)
-    for step in range(7):
+    for step in range(8):
         for one in chance.sample(versions(chance), 2):
             if chance.random() < 0.4:
                 store.drop(kind_of(one), raw(one))
@@ -127,7 +127,7 @@ def test_a_base_and_its_deltas_are_the_whole(versions: Versions, seed: int, *, r
                 store.put(kind_of(one), [raw(one)])
         delta = maker.next_update([], None).delta
         assert delta is not None
-        if refused and chance.random() < 0.5 and step < 6:
+        if refused and chance.random() < 0.5 and step < 7:
             maker.requeue()
             continue
         tables = applied(tables, delta)

@@ -2,7 +2,6 @@
 nothing.
 """
 
-import json
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -180,10 +179,6 @@ def test_a_script_with_these_names_passes_mypy_strict(tmp_path: Path) -> None:
     found = [line.partition(": error: ")[0].rpartition("/")[2] for line in done.stdout.splitlines() if "error" in line]
     assert [line for line in found if line.startswith("wrong")] == ["wrong.py:3", "wrong.py:4"], done.stdout
     assert not [line for line in found if line.startswith("script")], done.stdout
-
-
-def test_documents_of_plans_are_json(priced: Path) -> None:
-    assert json.loads(json.dumps(api.plan(priced, now=NOW).as_dict()))["scaleDown"]["unneeded"]
 
 
 def test_the_replacement_part_is_values_with_a_summary(tmp_path: Path) -> None:

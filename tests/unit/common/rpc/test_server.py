@@ -15,7 +15,7 @@ from grpc_status import rpc_status
 from tests.builders.waiting import LIMIT_S
 from trimtab.common.rpc.client import connect, invoke, stream, wait_until_serving
 from trimtab.common.rpc.errors import Reason, ServiceError, TrimtabError, invalid_request
-from trimtab.common.rpc.retries import Backoff, RetryPolicy
+from trimtab.common.rpc.retries import RetryPolicy
 from trimtab.common.rpc.server import Registration, ServerSettings, Shell
 from trimtab.v1 import actuator_pb2, actuator_pb2_grpc, planner_pb2, planner_pb2_grpc
 
@@ -142,20 +142,6 @@ def test_a_stream_ends_with_the_error_raised_in_it(channel) -> None:
     assert next(answers) == actuator_pb2.WatchStatusResponse()
     with pytest.raises(TrimtabError, match="enough"):
         next(answers)
-
-
-def test_an_unavailable_service_is_asked_again(channel, servicer) -> None:
-    servicer.unavailable_left = 2
-    policy = RetryPolicy(attempts=3, backoff=Backoff(0.001, 0.002))
-    assert invoke(lambda: raw_info(channel), policy).version == "1"
-
-
-def test_after_the_last_attempt_the_error_is_raised(channel, servicer) -> None:
-    servicer.unavailable_left = 9
-    with pytest.raises(TrimtabError) as caught:
-        invoke(lambda: raw_info(channel), RetryPolicy(attempts=3, backoff=Backoff(0.001, 0.002)))
-    assert caught.value.reason == Reason.BACKEND_UNAVAILABLE
-    assert servicer.unavailable_left == 6
 
 
 def test_calls_before_ready_are_turned_away_and_health_says_not_serving(servicer) -> None:

@@ -12,7 +12,9 @@ from numba.core import types
 from trimtab.planner.compiled.by_reference import by_reference, reference_type
 from trimtab.planner.compiled.decorators import inner_kernel, kernel, shared_kernel
 
-pytestmark = pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="nothing is compiled")
+pytestmark = pytest.mark.skipif(
+    os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="needs the compiler: leave out NUMBA_DISABLE_JIT"
+)
 
 
 class Parts(NamedTuple):

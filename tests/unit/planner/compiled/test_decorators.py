@@ -21,7 +21,9 @@ def test_an_inner_kernel_is_called_by_kernels_and_by_python() -> None:
     assert [twice_and_one(4), twice(4), twice(4.5)] == [9, 8, 9.0]
 
 
-@pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="nothing is compiled")
+@pytest.mark.skipif(
+    os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="needs the compiler: leave out NUMBA_DISABLE_JIT"
+)
 def test_an_entry_for_python_is_compiled_only_when_python_calls() -> None:
     @inner_kernel
     def thrice(x: int) -> int:

@@ -19,7 +19,9 @@ from trimtab.planner.compiled.content import content_of
 from trimtab.planner.compiled.kernel_cache import PARTS, missing_parts
 
 ROOT = Path(__file__).parents[4]
-pytestmark = pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="nothing is compiled")
+pytestmark = pytest.mark.skipif(
+    os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="needs the compiler: leave out NUMBA_DISABLE_JIT"
+)
 FILES = {
     "numbers.py": "STEP = 3\nROW = (5, 7)\n",
     "inner.py": """

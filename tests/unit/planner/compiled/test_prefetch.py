@@ -29,7 +29,7 @@ def test_a_request_changes_no_result_even_outside_of_the_column(loop: "numba.cor
     assert column.tolist() == [5, 7, 11]
 
 
-@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="kernels are not compiled")
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="needs the compiler: leave out NUMBA_DISABLE_JIT")
 def test_a_request_is_in_the_compiled_code() -> None:
     # The code of a kernel from the cache cannot be read.
     compiled = numba.njit(summed.py_func)

@@ -37,7 +37,7 @@ from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1 import planner_pb2, planner_pb2_grpc
 
-pytestmark = pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="a plan takes 20 s in plain Python")
+pytestmark = pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="needs the compiler: 20 s a plan")
 
 NOW_S = 1_800_000_000
 WEB, OTHER = replica_set("web", 3), replica_set("other", 2)

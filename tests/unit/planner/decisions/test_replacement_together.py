@@ -12,6 +12,7 @@ from tests.builders.kubernetes import Json, node, node_group, pod, snapshot_of
 from tests.builders.mid_size_clusters import mid_size
 from tests.builders.priced_clusters import PricedCluster, mixed_pools, shrunk_fleet
 from tests.builders.replacement import NOW_S, WEB, group, web
+from tests.builders.tiers import nightly_but
 from tests.certificates import whole_plan
 from trimtab.planner.decisions.plan import plan
 from trimtab.planner.round.work import Work
@@ -111,7 +112,7 @@ def test_nodes_that_take_pods_of_scale_down_leave_after_a_first_wave_that_can_be
     assert set(second) <= {"l1", "l2"}
 
 
-@pytest.mark.parametrize("seed", [0, 21])
+@pytest.mark.parametrize("seed", nightly_but([21], [0, 21]))
 def test_nodes_of_scale_up_and_of_a_replacement_together_stay_within_the_maximum_of_their_group(seed: int) -> None:
     """In both, groups that scale-up has grown would be cheap for a replacement, which once did not count its nodes."""
     message, request = asked(seed)

@@ -9,7 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.builders.device_snapshots import DRIVER, GPU_CLASS, MIG, ClaimRow, claiming, mig_slices, partition, world
+from tests.builders.device_snapshots import (
+    DRIVER,
+    GPU_CLASS,
+    MIG,
+    ClaimRow,
+    claiming,
+    gpu_slice,
+    mig_slices,
+    partition,
+    world,
+)
 from tests.builders.rows import NodeRow, PodRow
 from tests.builders.snapshots import Cluster, write
 from trimtab.planner.device_amounts.planned import planned_snapshot
@@ -18,12 +28,18 @@ from trimtab.planner.devices.allocator import DeviceAllocator
 from trimtab.planner.devices.model import (
     AllocatedDevice,
     AllocatedState,
+    AttributeKind,
+    ClaimRequest,
+    DeviceAttribute,
     DeviceClaim,
     DeviceClass,
+    DeviceConstraint,
+    DeviceContent,
     DeviceId,
     DeviceNode,
     DevicesAllocated,
     DeviceSlice,
+    DeviceSubRequest,
     NodeSelection,
     PoolId,
 )
@@ -145,6 +161,25 @@ def test_most_of_what_is_possible_with_five_sizes_is_planned() -> None:
         totals.update(possible=is_possible, planned=is_planned)
     assert totals["planned"] >= 0.4 * totals["possible"], totals
     print(totals)
+
+
+PAIR = DeviceClaim(
+    "", (ClaimRequest("r", DeviceSubRequest("gpu", count=2)),), (DeviceConstraint((), f"{DRIVER}/model"),)
+)
+ALL = DeviceClaim("", (ClaimRequest("r", DeviceSubRequest("gpu", mode="All")),))
+
+
+@pytest.mark.parametrize(("other", "count"), [(ALL, 1), (PAIR, 4)], ids=["all devices", "two that are alike"])
+def test_single_devices_keep_a_whole_node_beside_claims_that_only_the_allocator_decides(
+    other: DeviceClaim, count: int
+) -> None:
+    content = DeviceContent(attributes=(DeviceAttribute("model", AttributeKind.STRING, "x"),))
+    slices = (gpu_slice("a", 8, content),)
+    single = DeviceClaim("", (ClaimRequest("r", DeviceSubRequest("gpu")),))
+    snapshot = planned_with(slices, [single] * 8 + [other], ())
+    assert fitting(snapshot, 9) == list(range(8))
+    snapshot = planned_with(slices, [other] * count + [single], ())
+    assert fitting(snapshot, count + 1) == list(range(count))
 
 
 def test_devices_of_one_name_in_two_pools_of_a_node_are_told_apart() -> None:

@@ -120,7 +120,7 @@ def test_a_limit_leaves_as_many_nodes_as_fit_under_it(name: str) -> None:
     assert limits.may_add.tolist() == may_add
     for at, room in enumerate(may_add):
         assert (limits.reasons[at] == Why.RESOURCE_LIMIT_REACHED) == (room == 0)
-        assert limits.binding(at) == (limit if room == 0 else None)
+        assert limits.binding(at) == ("nodes (3 of 2 used)" if room == 0 else None)
 
 
 def test_requested_nodes_that_have_not_registered_count() -> None:

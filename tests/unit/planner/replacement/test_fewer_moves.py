@@ -8,6 +8,7 @@ from tests.benchmarks.karpenter.consolidation.clusters import cluster, objects
 from tests.builders.kubernetes import Json
 from tests.builders.mid_size_clusters import mid_size
 from tests.builders.replacement import Outcome, plan
+from tests.builders.tiers import nightly_but
 
 ONE_WAVE: Json = {"stabilityMargin": 0, "maxSurgeNodes": 100, "maxLeavingNodes": 100}
 
@@ -37,7 +38,7 @@ def test_a_new_node_is_no_larger_than_its_pods_need_if_others_have_room_for_some
     assert found.price < 5.67
 
 
-@pytest.mark.parametrize("seed", [202, 206])
+@pytest.mark.parametrize("seed", nightly_but([202], [202, 206]))
 def test_the_dearer_a_move_is_the_fewer_pods_move(seed: int) -> None:
     prices = (0.0, 0.2, 0.6)
     found = [

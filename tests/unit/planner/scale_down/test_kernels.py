@@ -81,7 +81,7 @@ def test_hints_are_found_again_whatever_pods_came_and_went(data: st.DataObject) 
     assert found == len(expected)
 
 
-@pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="too many pods for plain Python")
+@pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="needs the compiler for so many pods")
 def test_as_many_pods_as_a_cluster_has_wait_though_none_or_all_of_them_are_remembered() -> None:
     """Comparing all pairs would take about ten minutes."""
     count = 1_000_000

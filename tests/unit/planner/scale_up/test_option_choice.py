@@ -92,27 +92,23 @@ def test_settings_that_cannot_be_meant_are_refused() -> None:
         choose_option(choice(Expander.PRIORITY, a={}))
 
 
-def test_the_cheapest_plan_counts_what_the_pods_cost_that_an_option_leaves() -> None:
-    # `small` is cheap for its pods, but the others then need as many `large` ones as without it.
+@pytest.mark.parametrize(
+    ("large_nodes", "pods_of_both", "chosen"),
+    [
+        # `small` is cheap for its pods, but the others then need as many `large` ones as without it.
+        pytest.param(2, 7, "large", id="what the pods cost that an option leaves counts"),
+        pytest.param(3, 8, "small", id="an option for few pods that are dear elsewhere is taken"),
+    ],
+)
+def test_the_cheapest_plan_compares_what_all_pods_cost(large_nodes: int, pods_of_both: int, chosen: str) -> None:
     asked = choice(
         Expander.CHEAPEST_PLAN,
         small={"nodes": 1, "price": 0.4, "pods": 1},
-        large={"nodes": 2, "price": 1.0, "pods": 8},
+        large={"nodes": large_nodes, "price": 1.0, "pods": pods_of_both + 1},
     )
     pods(asked, 1, 1000, 0, 1)
-    pods(asked, 7, 1000, 1)
-    assert choose_option(asked).node_group == "large"
-
-
-def test_the_cheapest_plan_takes_an_option_for_few_pods_where_they_are_dear_elsewhere() -> None:
-    asked = choice(
-        Expander.CHEAPEST_PLAN,
-        few={"nodes": 1, "price": 0.4, "pods": 1},
-        all={"nodes": 3, "price": 1.0, "pods": 9},
-    )
-    pods(asked, 1, 1000, 0, 1)
-    pods(asked, 8, 1000, 1)
-    assert choose_option(asked).node_group == "few"
+    pods(asked, pods_of_both, 1000, 1)
+    assert choose_option(asked).node_group == chosen
 
 
 def test_without_prices_the_cheapest_plan_has_the_fewest_nodes() -> None:

@@ -1,6 +1,7 @@
 """Whatever is large in a request, its deadline is asked and its memory is taken while the work that follows is done."""
 
 from collections.abc import Callable
+from functools import cache
 
 import pytest
 
@@ -55,13 +56,19 @@ def counted(name: str, size: int, leaves_after: int = 1 << 60) -> Counting:
     return counting
 
 
+@cache
+def asked(name: str, size: int) -> Counting:
+    """Return what is asked where the caller stays."""
+    return counted(name, size)
+
+
 def test_every_shape_has_sizes() -> None:
     assert SIZES.keys() == SHAPES.keys()
 
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_the_deadline_is_asked_and_memory_taken_more_often_the_more_there_is_to_do(name: str) -> None:
-    small, large = (counted(name, size) for size in SIZES[name])
+    small, large = (asked(name, size) for size in SIZES[name])
     growth = SIZES[name][1] - SIZES[name][0]
     assert large.asked >= small.asked + growth // 64
     assert large.reserved >= small.reserved + BYTES.get(name, 100 * growth)
@@ -69,7 +76,7 @@ def test_the_deadline_is_asked_and_memory_taken_more_often_the_more_there_is_to_
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_a_caller_that_goes_ends_its_plan_wherever_it_is(name: str) -> None:
-    every = counted(name, SIZES[name][1]).asked
+    every = asked(name, SIZES[name][1]).asked
     for share in (1, 4, 7):
         with pytest.raises(ServiceError) as refusal:
             counted(name, SIZES[name][1], every * share // 8)

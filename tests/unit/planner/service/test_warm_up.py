@@ -66,7 +66,9 @@ assert not late, late
 
 ROOT = Path(__file__).parents[4]
 NIGHTLY = pytest.mark.nightly
-pytestmark = pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="nothing is compiled")
+pytestmark = pytest.mark.skipif(
+    os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="needs the compiler: leave out NUMBA_DISABLE_JIT"
+)
 
 
 def run(program: str, *arguments: str, **environment: str) -> str:
@@ -140,8 +142,8 @@ assert not children()
 
 
 @pytest.mark.ci
-@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="the system does not list processes as files")
-@pytest.mark.skipif(cores() < 2, reason="with one core no second process is started")
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc, as Linux has it")
+@pytest.mark.skipif(cores() < 2, reason="needs a second core")
 @pytest.mark.parametrize(
     "how",
     [

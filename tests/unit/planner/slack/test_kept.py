@@ -1,16 +1,22 @@
 """Room that objects request is encoded once and continued, and a state of slack is read and written as columns."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from tests.builders.slack import spec
-from trimtab.planner.model.values import AffinityTerm, LabelRequirement, SlackRequest
+from tests.builders.slack import cluster, spec
+from tests.builders.snapshots import write
+from trimtab.planner.decisions.plan import plan
+from trimtab.planner.model.values import AffinityTerm, LabelRequirement, PodRequirements, SlackRequest
+from trimtab.planner.round.work import Work
+from trimtab.planner.service.version_cache import CacheScope, VersionCache
 from trimtab.planner.slack.encode import encoded
 from trimtab.planner.slack.objects import build_object_requests
 from trimtab.planner.slack.specs import SpecWriter
 from trimtab.planner.slack.state import recall, remember
 from trimtab.planner.snapshot.columns import NO_NODE, UNKNOWN_NODE
+from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.snapshot_pb2 import LabelOperator
 
@@ -41,6 +47,22 @@ def test_a_writer_continues_with_the_dictionary_of_another() -> None:
     assert len(set(found.strings)) == len(found.strings)
     # The first one still writes the same as before.
     assert [first.spec(one) for one in SPECS[:3]] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("other", [spec(200), spec(500, node_selector=(("pool", "a"),))], ids=["less", "elsewhere"])
+def test_placeholders_for_other_pods_are_written_anew_even_if_their_number_and_nodes_are_the_same(
+    other: PodRequirements,
+) -> None:
+    kept, request = VersionCache(1 << 26).parts(CacheScope("", "")), pb.PlanRequest(decisions=[pb.Decision.SLACK])
+    request.settings.slack.SetInParent()
+    answers = []
+    for of in (spec(500), other):
+        objects = (SlackRequest("Deployment/default/web", "", "default", of, (), 4, "2"),)
+        snapshot = canonicalize(write(replace(cluster(3), slack=objects)))
+        answers.append(plan(snapshot, request, None, Work(encodings=kept)).slack)
+        assert answers[-1] == plan(snapshot, request, None, Work()).slack
+    first, second = ([(one.name, one.node) for one in answer.placeholders] for answer in answers)
+    assert first == second
 
 
 def test_sets_behind_kept_ones_leave_these_as_they_are() -> None:

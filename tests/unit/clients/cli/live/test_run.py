@@ -7,6 +7,7 @@ import sys
 import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 
 from tests.builders import karpenter as kp
 from tests.builders import kubernetes as k8s
+from tests.builders.actuator_service import Service
 from tests.builders.api_server import FakeApiServer
 from tests.builders.cli import Outcome, Run
 from tests.builders.kubernetes_protobuf import encoded
@@ -84,6 +86,7 @@ class Deciding(planner_pb2_grpc.PlannerServicer):
 
     def __init__(self) -> None:
         self.refusals, self.plans = 0, 0
+        self.empty: list[str] = []
         self.decisions: list[int] = []
         self.whole = snapshot_pb2.ClusterSnapshot()
 
@@ -109,6 +112,7 @@ class Deciding(planner_pb2_grpc.PlannerServicer):
         self.plans += 1
         answer = plan_pb2.PlanResponse(snapshot_version="v", request_id=first.request.request_id)
         answer.scale_down.unremovable.add(node="n1", reason=reason_pb2.UnremovableReason.NOT_AUTOSCALED)
+        answer.scale_down.delete_empty.extend(self.empty)
         answer.diagnostics.node_count = 1
         self.decisions = list(first.request.decisions)
         if plan_pb2.Decision.REPLACEMENT in self.decisions:
@@ -156,6 +160,16 @@ def test_a_dry_run_writes_nothing_to_the_cluster_and_ends_with_its_plan(
     assert {path.rpartition("/")[2] for _, path in written} == {"selfsubjectaccessreviews"}
     assert done.out.splitlines()[0] == "None of 1 node can go."
     assert "in no node group (such as n1)" in done.out
+
+
+def test_a_dry_run_orders_nothing_from_an_actuator(dry_run: DryRun, deciding: tuple[str, Deciding]) -> None:
+    deciding[1].empty = ["n1"]
+    with FakeApiServer() as server, closing(Service()) as service:
+        done = dry_run(server, "--actuator", service.shell.address)
+        status = service.client.get_status()
+    assert done.code == 0, done.err
+    assert deciding[1].plans == 3
+    assert (list(status.deletions), list(status.finished)) == ([], [])
 
 
 def test_a_loop_that_only_advises_writes_its_own_status_and_counts_what_it_would_have_saved(

@@ -80,7 +80,7 @@ def test_sets_are_packed_in_which_pods_have_to_give_way() -> None:
     assert results.count([UNPLACED, PACKED]) >= 3
 
 
-COMPILED = pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="too many sets for plain Python")
+COMPILED = pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="needs the compiler for so many sets")
 ONLY_ORDERS: Json = {"maxNewUnneededNodes": 999}
 """With a bound on new nodes, however large, none is exchanged."""
 FLEETS = (3, 9, 15, 49)
@@ -104,7 +104,7 @@ def saving(found: Outcome) -> float:
 
 
 @COMPILED
-@pytest.mark.parametrize("seed", nightly_but(FLEETS[2:], FLEETS))
+@pytest.mark.parametrize("seed", nightly_but((3, 49), FLEETS))
 def test_an_exchange_saves_more_than_every_order(seed: int) -> None:
     found = outcome(seed)
     assert saving(found) > saving(outcome(seed, **ONLY_ORDERS)) + 0.01
@@ -167,7 +167,7 @@ def in_all_waves(seed: int, **more: object) -> float:
 
 
 @COMPILED
-@pytest.mark.parametrize("seed", nightly_but([15], [15, 37]))
+@pytest.mark.parametrize("seed", nightly_but([37], [15, 37]))
 def test_an_exchange_that_gains_less_than_it_costs_later_waves_is_not_made(seed: int) -> None:
     assert in_all_waves(seed) >= in_all_waves(seed, **ONLY_ORDERS) - 1e-9
 

@@ -8,12 +8,10 @@ more of the free cpu or memory, each by packing the pods of the whole set anew (
 before if possible, with pods that give way to others. The first that succeeds is made. When none does, every set that
 saves more is tried, if these are few (`better_sets`). If they are not, sets that save more are changed by a node at a
 time, also for one that saves as much, so that their pods lack less and less room, until they all have a place
-(`near_misses`). What is left of the budget goes to turns: a node that stays is forced to go, the set is filled again in
-an order that differs from turn to turn, and moves are tried from there; the best set is kept. When no set is left that
-the linear bound allows, or half of the budget of work is used up, all this is done again with packings in which pods
-give way more often: they find places for most sets that have any, but take several times the work. The
-result depends on the input and the effort only, and on the clock if time runs out. It is a proposal that the greedy
-loop carries out with all checks (`drain_sets.run`).
+(`near_misses`). When no set is left that the linear bound allows, or half of the budget of work is used up, all this is
+done again with packings in which pods give way more often: they find places for most sets that have any, but take
+several times the work. The result depends on the input and the effort only, and on the clock if time runs out. It is a
+proposal that the greedy loop carries out with all checks (`drain_sets.run`).
 
 Where nodes may go in several waves, the pods of all waves are packed together, budgets bound a set by what they allow
 in all waves, and each set has to be divided into waves (`wave_numbers`).
@@ -49,12 +47,10 @@ MOST_AT_ONCE: Final = 8
 SQUARINGS: Final = 3
 """What a move gains counts times what it leaves of the free cpu and memory, squared so many times."""
 NEARLY: Final = 0.1
-"""Candidates that save as much for their share, or less by up to this part, change their order from turn to turn: many
-nodes are alike but for their pods, and pairs and larger sets are of the first."""
-FIRST_NOISE: Final = 31
-"""Number of the first such order, beyond those in which a set is filled again."""
-TURNS: Final = 24
-"""Most times that a node is forced to go, in each pass."""
+"""Candidates that save as much for their share, or less by up to this part, are in an arbitrary order: many nodes are
+alike but for their pods, and pairs and larger sets are of the first."""
+NUMBER_OF_ORDER: Final = 31
+"""Number of that order."""
 PACKINGS: Final = 128
 """The search is worth beginning if its budget pays for this many packings."""
 OF_POD: Final = 4
@@ -80,8 +76,6 @@ PASSES: Final = (_Pass(0.5, 64), _Pass(1.0, 1024))
 work."""
 CLIMBING: Final = 0.5
 """Part of a pass for moves from its first set."""
-MISSING: Final = 0.8
-"""Part of what they leave for sets whose pods nearly have places."""
 BEGUN: Final = 4
 """Sets that begin with, half of them after the likeliest moves, half filled anew; then one of them is changed."""
 TRIES_OF_MISSES: Final = 512
@@ -155,7 +149,6 @@ class Exchange:
         self._near = NearPlaces(task.state)
         self._rank = _ranks(task.state, problem.pods)
         self._work, self._checks = np.zeros(1, np.int64), task.settings.search.exchange_checks
-        self._turn = 0
         self._limit, self._tries = self._checks, PASSES[0].tries
         self._failed: set[bytes] = set()
         self._missed: _NearMiss | None = None
@@ -184,32 +177,14 @@ class Exchange:
         """Return the best set of a pass that starts from one."""
         self._limit, self._tries = int(self._checks * options.share), options.tries
         self._failed.clear()
-        self._turn = 0
-        end = self._limit
-        self._limit = self._upto(end, CLIMBING)
+        end, used = self._limit, int(self._work[CHECKS])
+        self._limit = used + int(max(end - used, 0) * CLIMBING)
         best, is_done = self._finished(self._climb(best))
-        if not is_done and not best.chosen.all():
-            self._limit = self._upto(end, MISSING)
-            best, is_done = self._from_near_misses(best)
         self._limit = end
-        for turn in range(TURNS):
-            if is_done or self._is_over() or best.chosen.all():
-                break
-            self._turn = turn + 1
-            forced = self._forced(best, turn)
-            found = best if forced is None else self._climb(forced)
-            if found.saving > best.saving + SAME:
-                best, is_done = self._finished(found)
-        return best
+        return best if is_done or best.chosen.all() else self._from_near_misses(best)
 
-    def _upto(self, end: int, part: float) -> int:
-        """Return the work that is used up once a part of what is left before the end is."""
-        used = int(self._work[CHECKS])
-        return used + int(max(end - used, 0) * part)
-
-    def _from_near_misses(self, best: _PackedSet) -> tuple[_PackedSet, bool]:
-        """Return the best set found from sets that save more and whose pods nearly have places, and whether all sets
-        that save more have been tried."""
+    def _from_near_misses(self, best: _PackedSet) -> _PackedSet:
+        """Return the best set found from sets that save more and whose pods nearly have places."""
         tries, is_done = self._tries, False
         while not is_done and not self._is_over():
             self._failed.clear()
@@ -221,7 +196,7 @@ class Exchange:
                 break
             if found.saving > best.saving + SAME:
                 best, is_done = self._finished(self._climb(found))
-        return best, is_done
+        return best
 
     def _mended(self, best: _PackedSet) -> _PackedSet | None:
         """Return a set that saves more, the same one if none was found this time, None if no set could begin.
@@ -355,7 +330,7 @@ class Exchange:
     def _moves(self, best: _PackedSet) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
         """Yield moves that save more and that the linear bound allows: (candidates that come back, candidates that go),
         those that gain most for what they need first."""
-        worth = 1.0 + NEARLY * noise(len(best.chosen), FIRST_NOISE + self._turn)
+        worth = 1.0 + NEARLY * noise(len(best.chosen), NUMBER_OF_ORDER)
         order = np.argsort(self._all.density * worth, kind="stable")
         going = best.chosen[order]
         backs = self._sides(order[going], [()])
@@ -381,26 +356,6 @@ class Exchange:
         for at, some in enumerate(found):
             member[list(some), at] = 1.0
         return _Sides(found, self._all.saving @ member, self._all.share @ member)
-
-    def _forced(self, best: _PackedSet, turn: int) -> _PackedSet | None:
-        """Return a set with a candidate that is not in the best one, filled in an order that differs from turn to turn;
-        None if it cannot go."""
-        others = np.flatnonzero(~best.chosen)
-        forced = others[np.argsort(-self._all.saving[others], kind="stable")][turn % len(others)]
-        worth = np.where(best.chosen, 2.0, 1.0) * (0.3 + noise(len(best.chosen), turn))
-        order = np.argsort(-self._all.density * worth, kind="stable")
-        found = self._packed_once(np.arange(len(order)) == forced, np.full(len(best.destination), -1, np.int32))
-        if found is None:
-            return None
-        for one in order.tolist():
-            chosen = found.chosen.copy()
-            chosen[one] = True
-            if found.chosen[one] or not self._all.fits(chosen):
-                continue
-            if self._is_over():
-                break
-            found = self._packed_once(chosen, found.destination) or found
-        return found
 
 
 def pays_for(checks: int, pods: int) -> bool:

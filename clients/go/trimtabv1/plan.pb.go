@@ -1404,8 +1404,9 @@ type Diagnostics struct {
 	Notes []string `protobuf:"bytes,8,rep,name=notes,proto3" json:"notes,omitempty"`
 	// The results of the decisions, in the order in which they were taken.
 	Decisions []*DecisionSummary `protobuf:"bytes,9,rep,name=decisions,proto3" json:"decisions,omitempty"`
-	// Notes on the objects of this request, such as a kind that pods refer to and
-	// that is missing; the first of them. Empty with the compact form.
+	// Notes on the objects of this request, such as a kind that is not read, or a
+	// PersistentVolumeClaim that a pod names and that is missing; the first of
+	// them. Empty with the compact form.
 	ObjectNotes   []string `protobuf:"bytes,10,rep,name=object_notes,json=objectNotes,proto3" json:"object_notes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -313,8 +313,9 @@ class Diagnostics(_message.Message):
 
     @_builtins.property
     def object_notes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Notes on the objects of this request, such as a kind that pods refer to and
-        that is missing; the first of them. Empty with the compact form.
+        """Notes on the objects of this request, such as a kind that is not read, or a
+        PersistentVolumeClaim that a pod names and that is missing; the first of
+        them. Empty with the compact form.
         """
 
     def __init__(

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-_MANY: Final = 30_000
+MANY: Final = 30_000
 """Objects to visit in about 20 ms, during which no other call goes on."""
 _RARE: Final = (50_000, 20, 1000)
 """Objects made before the youngest are visited, and how often these are before the older ones."""
@@ -34,22 +34,10 @@ def collection_rare() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-class LongLived:
-    """Objects that live long and are in no cycle. Each full collection would visit all of them: a fifth of a second for
-    the pods of a large cluster, during which no other call goes on. Thread-safe enough: a count may be lost.
+def exclude_long_lived() -> None:
+    """Exclude all objects of the process from collection, after many have been made that live long and are in no cycle:
+    each full collection would visit them, a fifth of a second for the pods of a large cluster, during which no other
+    call goes on. What is in a cycle now, such as the calls that are in progress, stays until the end, so this is for
+    whole clusters, not for each change.
     """
-
-    def __init__(self) -> None:
-        self._count = 0
-
-    def add(self, count: int) -> None:
-        """Note that so many objects have been made. Excludes all objects of the process from collection whenever there
-        are many more; what is in a cycle among them, such as the calls that are in progress, then stays until the end.
-        """
-        self._count += count
-        if self._count >= _MANY:
-            self._count = 0
-            gc.freeze()
-
-
-LONG_LIVED: Final = LongLived()
+    gc.freeze()

@@ -28,7 +28,7 @@ from trimtab.common.objects.objects import Objects, is_read, key_of
 from trimtab.common.objects.owners import made_uid
 from trimtab.common.objects.pod_rows import Labels, PodRow, pod_row
 from trimtab.common.objects.pod_texts import PodTexts
-from trimtab.common.rpc.collection import LONG_LIVED, collection_paused
+from trimtab.common.rpc.collection import MANY, collection_paused, exclude_long_lived
 from trimtab.common.watched.pod_reader import PodRowBuilder
 from trimtab.common.watched.structs import to_struct
 from trimtab.k8s.v1 import core_pb2, meta_pb2
@@ -103,6 +103,8 @@ class ObjectReader:
         self.shared, self.numbers = shared, shared.numbers
         self.changes = ObjectChanges()
         self._reserve, self._check = reserve, check
+        # Objects of this request that the garbage collector still visits.
+        self._young = 0
         self._items = Objects(numbers=self.numbers)
         self._json = ItemReader(("", ""), "", self._items, shared.specs)
         self._messages = PodRowBuilder(self.numbers)
@@ -113,7 +115,10 @@ class ObjectReader:
         before = len(self.changes)
         with collection_paused():
             self._put(texts)
-        LONG_LIVED.add(len(self.changes) - before)
+        self._young += len(self.changes) - before
+        if self._young >= MANY:
+            self._young = 0
+            exclude_long_lived()
 
     def _put(self, texts: Sequence[bytes]) -> None:
         batch: list[Raw] = []

@@ -4,6 +4,7 @@ Decides which answers are errors, and which errors may be transient. Repeats a r
 Units: seconds.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
@@ -34,6 +35,7 @@ class Page(Protocol):
 T = TypeVar("T")
 P = TypeVar("P", bound=Page)
 
+_OF_POOL: Final = re.compile(r"\w+\(host=[^)]*\): ")
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 JSON_TIMEOUT_S = 10.0
@@ -118,8 +120,10 @@ class Api:
             with closing(response):
                 body = response.read()
         except (HTTPError, OSError) as error:
-            where = f"{request.method} {self.connection.server}{request.path}"
-            raise UnreachableError(f"{where}: {error}") from error
+            # Without the pool's own name for the server.
+            cause = _OF_POOL.sub("", str(error))
+            server = self.connection.server
+            raise UnreachableError(f"no answer of {server}: {cause} ({request.method} {request.path})") from error
         raise read_error(response.status, body, response.headers.get("Retry-After", ""))
 
     def close(self) -> None:

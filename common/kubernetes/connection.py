@@ -126,11 +126,31 @@ def connect_cluster(settings: ConnectionSettings | None = None) -> Connection:
         server = _server(configuration.host)
     except Exception as error:  # any error of the loader means that the configuration is wrong
         where = str(settings.kubeconfig or "the usual places ($KUBECONFIG, ~/.kube/config, a service account)")
-        what = " ".join(str(error).split()) or type(error).__name__
+        _check_context(settings)
+        what = " ".join(str(error).split()).rstrip(".") or type(error).__name__
         if isinstance(error, AttributeError | LookupError | TypeError):
             what = f"it does not have the structure of a kubeconfig ({what})"
         raise ConfigurationError(f"no usable cluster configuration in {where}: {what}; name a kubeconfig") from error
     return Connection(server, pool, lambda: _authorization(configuration), settings)
+
+
+def _check_context(settings: ConnectionSettings) -> None:
+    """Raise ConfigurationError if the kubeconfig, or the context in it, is what is missing."""
+    path = settings.kubeconfig
+    if path is not None and not path.exists():
+        raise ConfigurationError(f"kubeconfig {path}: there is no such file")
+    if not settings.context:
+        return
+    config: Any = import_module("kubernetes.config")
+    try:
+        contexts, _ = config.list_kube_config_contexts(None if path is None else str(path))
+        names = sorted(str(one["name"]) for one in contexts)
+    except Exception:  # the file cannot be read, which the caller says
+        return
+    if settings.context not in names:
+        where = "the kubeconfig" if path is None else str(path)
+        known = ", ".join(names) or "none"
+        raise ConfigurationError(f"there is no context {settings.context} in {where}; there are: {known}")
 
 
 def _load(settings: ConnectionSettings, configuration: Any) -> None:

@@ -9,6 +9,7 @@ A service's `main` builds its servicer and calls `serve`; a test uses `Shell` it
         channel = connect(shell.address)
 """
 
+import os
 import select
 import signal
 import socket
@@ -232,7 +233,8 @@ class Shell:
             else:
                 port = self._server.add_insecure_port(self.settings.address)
         except RuntimeError as error:
-            raise OSError(f"cannot listen on {self.settings.address}: {error}") from error
+            address = self.settings.address
+            raise OSError(f"cannot listen on {address}: {_why_not_bound(address)}") from error
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
     def _report(self, status: health_pb2.HealthCheckResponse.ServingStatus.ValueType) -> None:
@@ -305,3 +307,13 @@ def _stop_signals() -> Iterator[_StopSignals]:
             yield _StopSignals(arrived)
         finally:
             signal.set_wakeup_fd(before)
+
+
+def _why_not_bound(address: str) -> str:
+    """Return why no server can listen on an address: gRPC does not say."""
+    host, port = split_address(address)
+    try:
+        socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET).close()
+    except OSError as error:
+        return os.strerror(error.errno) if error.errno else str(error)
+    return "the certificates cannot be used"

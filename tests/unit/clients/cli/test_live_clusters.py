@@ -119,7 +119,7 @@ def test_a_list_whose_pages_expire_is_read_in_one_piece(trimtab: Run, server: Fa
     ("context", "told"),
     [
         pytest.param("nowhere", "nowhere", id="unknown"),
-        pytest.param("closed", "http://127.0.0.1:9/", id="unreachable"),
+        pytest.param("closed", "no answer of http://127.0.0.1:9:", id="unreachable"),
     ],
 )
 def test_a_context_that_cannot_be_read_is_named(

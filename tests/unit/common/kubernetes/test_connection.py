@@ -122,5 +122,5 @@ def test_a_plugin_that_fails_later_is_waited_for(tmp_path: Path) -> None:
 
 def test_an_unknown_context_is_an_error(tmp_path: Path) -> None:
     path = kubeconfig(tmp_path, "http://127.0.0.1:1", "{token: x}")
-    with pytest.raises(ConfigurationError, match="other"):
+    with pytest.raises(ConfigurationError, match=r"there is no context other in .*; there are: "):
         connect_cluster(ConnectionSettings(path, "other"))

@@ -191,7 +191,7 @@ def test_a_malformed_address_is_refused_with_its_text(servicer, address: str) ->
 
 
 def test_a_port_that_is_taken_is_an_error(shell, servicer) -> None:
-    with pytest.raises(OSError, match="cannot listen"):
+    with pytest.raises(OSError, match=f"cannot listen on {shell.address}: Address already in use$"):
         make_shell(servicer, address=shell.address)
 
 

@@ -155,7 +155,7 @@ def test_a_servers_files_that_are_written_one_after_the_other_fail_no_call(ca: O
 
 
 SERVER_OF_STORM = """
-import pathlib, socket, sys, threading, time
+import errno, pathlib, socket, sys, threading, time
 from tests.builders.tls import OwnCa
 from trimtab.common.rpc.server import ServerSettings, Shell
 
@@ -167,7 +167,7 @@ def connect(port):
         try:
             socket.create_connection(("127.0.0.1", port)).close()
         except OSError:
-            pass
+            time.sleep(0.01)
 
 with Shell("test", [], ServerSettings(security=OwnCa(folder).port())) as shell:
     port = int(shell.address.rpartition(":")[2])
@@ -175,13 +175,19 @@ with Shell("test", [], ServerSettings(security=OwnCa(folder).port())) as shell:
     for thread in threads:
         thread.start()
     until = time.monotonic() + 15
-    while time.monotonic() < until:
-        first, second = second, first
-        for name in ("server.crt", "server.key", "ca.crt"):
-            (folder / "next").write_bytes((first / name).read_bytes())
-            (folder / "next").replace(folder / name)
-        time.sleep(0.001)
-    stopped.set()
+    try:
+        while time.monotonic() < until:
+            first, second = second, first
+            for name in ("server.crt", "server.key", "ca.crt"):
+                (folder / "next").write_bytes((first / name).read_bytes())
+                (folder / "next").replace(folder / name)
+            time.sleep(0.001)
+    except OSError as error:
+        # The connections, which nobody counts, may take all files of the process for a moment.
+        if error.errno != errno.EMFILE:
+            raise
+    finally:
+        stopped.set()
     for thread in threads:
         thread.join()
 """

@@ -69,7 +69,10 @@ class PlanAttempt:
     ) -> None:
         request = context.request
         self.request = request._replace(settings=replace(request.settings, expanders=variant.expanders))
-        self.context = context._replace(request=self.request)
+        limits = context.limits
+        if variant.without and given is None:
+            limits = limits.closed(np.isin(np.arange(len(context.sizes)), variant.without))
+        self.context = context._replace(request=self.request, limits=limits)
         self.simulation, self.given, self.variant = simulation, given, variant
         if given is None:
             self.unplaced = place_on_existing_nodes(context, simulation, variant.placement_order, variant.held_back)
@@ -79,14 +82,14 @@ class PlanAttempt:
         self.check_room = self.unplaced.on_existing.depend_on_new_nodes(simulation)
         """Whether pods on existing and upcoming nodes are placed again once new nodes are open."""
 
-    def kind(self) -> tuple[bytes, tuple[int, ...], bool, bool, bool]:
+    def kind(self) -> tuple[bytes, tuple[int, ...], bool, bool, bool, tuple[int, ...]]:
         """Return the key that shows whether this plan differs: the classes of pods that are left, the expanders, the
-        order of pods, and what counts for topology spread.
+        order of pods, what counts for topology spread, and groups that get no node.
         """
         left, variant = np.concatenate([self.unplaced.left, self.unplaced.placeholders]), self.variant
         classes = np.sort(self.simulation.state.pod_class[left]).tobytes()
         expanders = self.request.settings.expanders
-        return classes, expanders, variant.by_priority, variant.smallest_first, variant.new_domains
+        return classes, expanders, variant.by_priority, variant.smallest_first, variant.new_domains, variant.without
 
     def run(self) -> ScaleUpPlan:
         """Return the plan; with CHEAPEST_PLAN, the better one of the plan made as a whole and the plan made group by

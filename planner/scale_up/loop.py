@@ -20,8 +20,8 @@ from trimtab.planner.scale_up.gangs.demand import waiting_gangs, waiting_placeho
 from trimtab.planner.scale_up.gangs.plan import plan_with_gangs
 from trimtab.planner.scale_up.plan import PlanHistory, ScaleUpPlan
 from trimtab.planner.scale_up.preference import Worth, is_better, worth
-from trimtab.planner.scale_up.repacking import may_shrink, repackings
-from trimtab.planner.scale_up.variants import Variant, usual, variants
+from trimtab.planner.scale_up.repacking import RepackedNodes, may_shrink, repackings
+from trimtab.planner.scale_up.variants import Variant, usual, variants, without_a_group
 from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.simulation.fresh import branch, go_over_to
 from trimtab.planner.simulation.kernels import count_domains_of, revert
@@ -109,6 +109,8 @@ def _best(context: ScaleUpContext, simulation: Simulation, start: int) -> ScaleU
     search.make_without_new_domains()
     while search.make_with_fewer():
         pass
+    while search.make_without_a_group():
+        pass
     search.make_in_cheaper_groups()
     return search.best_with_note()
 
@@ -130,7 +132,7 @@ class _PlanSearch:
         self._attempts: Attempts[_JudgedPlan] = Attempts(
             simulation.state, start, self._repeat, context.request.round.in_time
         )
-        self._kinds: set[tuple[bytes, tuple[int, ...], bool, bool, bool]] = set()
+        self._kinds: set[tuple[bytes, tuple[int, ...], bool, bool, bool, tuple[int, ...]]] = set()
         self._best = self._attempts.make(self._usual)
 
     def make_variants(self) -> None:
@@ -155,6 +157,13 @@ class _PlanSearch:
             if self._keep_best([self._attempts.make(partial(self._plan, best.variant, given))]):
                 return True
         return False
+
+    def make_without_a_group(self) -> bool:
+        """Make the best plan's variant again, each time without another group; return whether one of these plans is
+        better."""
+        best = self._best_plan
+        others = without_a_group(self.best(), best.variant)
+        return self._keep_best(self._attempts.make_all([partial(self._without, variant) for variant in others]))
 
     def make_in_cheaper_groups(self) -> None:
         """Repeat the best plan, if it has the fewest nodes whatever their price, with them in cheaper groups."""
@@ -208,6 +217,19 @@ class _PlanSearch:
                 return None
             self._kinds.add(kind)
             return _run(attempt)
+
+    def _without(self, variant: Variant, state: SimulationState) -> _JudgedPlan | None:
+        """Make a plan without groups; if it is better, carry out its nodes with all groups."""
+        found = self._new_plan(variant, state)
+        if found is None or not is_better(found.worth, self._best_plan.worth, self._context.request.settings.expanders):
+            return None
+        progress = found.plan.progress
+        nodes = RepackedNodes(list(progress.group_of), state.pod_node.astype(np.int32), progress.pods)
+        reasons = found.plan.history.reasons.copy()
+        reasons[list(variant.without)] = 0
+        revert(state, self._start)
+        history = found.plan.history._replace(reasons=reasons)
+        return self._plan(variant, GivenNodes(nodes, found.plan.unplaced, history), state)
 
     def _plan(self, variant: Variant, given: GivenNodes | None, state: SimulationState) -> _JudgedPlan:
         with self._counted(variant, state):

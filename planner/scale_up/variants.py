@@ -35,6 +35,8 @@ LIMITED: Final = (
 OTHERS_THAN_CHEAPEST: Final = (Expander.PRICE, Expander.LEAST_WASTE, Expander.MOST_PODS)
 """Expanders whose plans, made group by group, may cost less than that of CHEAPEST_PLAN where affinity or spread, of
 which that knows little, decide."""
+WITHOUT_WORK: Final = 4
+"""What a plan without one of the groups takes of the budget of variants, as a multiple of others: a guess."""
 SHARED_LIMITS: Final = (NodeGroupReason.RESOURCE_LIMIT_REACHED, NodeGroupReason.MAX_NEW_NODES_REACHED)
 """Those for which a few large pods can use up what many small ones of all groups need."""
 
@@ -44,7 +46,7 @@ class Variant(NamedTuple):
     fewest_nodes : a plan for all pods at once minimizes the number of nodes, not their price; held_back : int32 pods
     placed only once node groups have grown; by_priority : groups grow for the most important pods first;
     smallest_first : where nodes do not suffice for all pods, small ones may come first; new_domains : zones that groups
-    could open count for topology spread."""
+    could open count for topology spread; without : groups that get no node."""
 
     placement_order: PlacementOrder
     expanders: tuple[int, ...]
@@ -53,6 +55,7 @@ class Variant(NamedTuple):
     by_priority: bool = False
     smallest_first: bool = False
     new_domains: bool = True
+    without: tuple[int, ...] = ()
 
 
 def usual(context: ScaleUpContext) -> Variant:
@@ -96,6 +99,22 @@ def _by_priority(usual: ScaleUpPlan) -> list[Variant]:
     if priorities(simulation, left).max() <= priorities(simulation, served).min():
         return []
     return [Variant(USUAL, usual.context.request.settings.expanders, by_priority=True)]
+
+
+def without_a_group(plan: ScaleUpPlan, variant: Variant) -> list[Variant]:
+    """Return a plan's variant without one more of its groups, for each of them.
+
+    A group more can make the cheapest plan dearer, as another search is made: once by two fifths. Only where the price
+    decides and all pods have a place, as far as the budget allows.
+    """
+    unplaced, progress = plan.unplaced, plan.progress
+    waiting = np.concatenate([unplaced.left, unplaced.placeholders])
+    groups = sorted(set(progress.group_of))
+    if plan.context.compared_by != Expander.CHEAPEST_PLAN or len(plan.refusals.pods) or len(groups) < 2:
+        return []
+    work = len(waiting) * (len(unplaced.where.order) + len(progress.groups))
+    most = plan.context.request.settings.search.variant_work // (WITHOUT_WORK * max(work, 1))
+    return [variant._replace(without=(*variant.without, group)) for group in groups[:most]]
 
 
 def left_by(usual: ScaleUpPlan, reasons: tuple[int, ...]) -> Int32:

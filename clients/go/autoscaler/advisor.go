@@ -35,7 +35,7 @@ type Settings struct {
 // Advisor asks the planner, and remembers its last answer for the rest of a loop.
 type Advisor struct {
 	client   *trimtab.Client
-	objects  func() (trimtab.Objects, error)
+	cluster  func() (*trimtab.Cluster, error)
 	settings Settings
 
 	mutex    sync.Mutex
@@ -43,9 +43,9 @@ type Advisor struct {
 	at       time.Time
 }
 
-// NewAdvisor returns an advisor. objects returns what the cluster has, without node groups, such as
-// listers.Listers.Objects.
-func NewAdvisor(client *trimtab.Client, objects func() (trimtab.Objects, error), settings Settings) *Advisor {
+// NewAdvisor returns an advisor. cluster returns what the cluster has now, without node groups, such as
+// listers.Listers.Cluster.
+func NewAdvisor(client *trimtab.Client, cluster func() (*trimtab.Cluster, error), settings Settings) *Advisor {
 	if settings.Deadline == 0 {
 		settings.Deadline = 5 * time.Second
 	}
@@ -55,7 +55,7 @@ func NewAdvisor(client *trimtab.Client, objects func() (trimtab.Objects, error),
 	if settings.Now == nil {
 		settings.Now = time.Now
 	}
-	return &Advisor{client: client, objects: objects, settings: settings}
+	return &Advisor{client: client, cluster: cluster, settings: settings}
 }
 
 // Removals is a plan of nodes to remove.
@@ -121,16 +121,12 @@ func (a *Advisor) PlanGrowth(ctx context.Context, groups []*trimtab.NodeGroup) m
 func (a *Advisor) ask(ctx context.Context, groups []*trimtab.NodeGroup, decision trimtabv1.Decision_Code) *trimtabv1.PlanResponse {
 	ctx, cancel := context.WithTimeout(ctx, a.settings.Deadline)
 	defer cancel()
-	objects, err := a.objects()
+	cluster, err := a.cluster()
 	if err != nil {
 		return a.fail(err)
 	}
-	objects.NodeGroups = groups
-	snapshot, err := trimtab.Build(objects)
-	if err != nil {
-		return a.fail(err)
-	}
-	answer, err := a.client.Plan(ctx, snapshot.Message, &trimtabv1.PlanRequest{
+	trimtab.Add(cluster, groups...)
+	answer, err := a.client.Plan(ctx, cluster, &trimtabv1.PlanRequest{
 		Cluster: a.settings.Cluster, Now: timestamppb.New(a.settings.Now()), Settings: a.planSettings(),
 		Decisions: []trimtabv1.Decision_Code{decision},
 	})

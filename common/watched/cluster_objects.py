@@ -77,7 +77,7 @@ class ClusterObjects:
 
     def size(self) -> int:
         """Return the approximate memory in bytes."""
-        every = [*self._own.values(), *self._store.objects.values()]
+        every: list[dict[Any, Any]] = [*self._own.values(), *self._store.objects.values()]
         count = len(self._store.pods) + sum(len(of) for of in every)
         return count * max(self._seen_bytes // max(self._seen, 1), _OBJECT_BYTES)
 

@@ -48,7 +48,6 @@ _BY_FEATURE: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         ),
         "daemonsets-on-new-nodes": ("ScaleUpSettings.force_daemonsets",),
         "decision-switches": ("ScaleUpSettings.enabled", "ScaleDownSettings.enabled"),
-        "evict-in-turn": ("ScaleDownSettings.evict_in_turn",),
         "evict-rules": (
             "ScaleDownSettings.skip_nodes_with_system_pods",
             "ScaleDownSettings.skip_nodes_with_local_storage",
@@ -63,7 +62,6 @@ _BY_FEATURE: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "gangs": ("GangSettings.serve_optional_members", "GangSettings.move_running"),
         "gpu-label": ("PlannerSettings.gpu_label",),
         "max-evaluated-nodes": ("ScaleDownSettings.max_evaluated_nodes",),
-        "max-new-unneeded-nodes": ("ScaleDownSettings.max_new_unneeded_nodes",),
         "max-waves": ("ScaleDownSettings.max_waves",),
         "min-saving-per-eviction": ("ScaleDownSettings.min_saving_per_eviction",),
         "node-group-overrides": (
@@ -79,7 +77,6 @@ _BY_FEATURE: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "parallelism": (
             "ScaleDownSettings.max_scale_down_parallelism",
             "ScaleDownSettings.max_drain_parallelism",
-            "ScaleDownSettings.max_empty_bulk_delete",
         ),
         "pod-cost-targets": (
             "PodCostTarget.namespaces",
@@ -132,7 +129,7 @@ _BY_FEATURE: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             "ResourceLimit.nodes",
             "ResourceLimit.maximum_added",
         ),
-        "scale-up-bounds": ("ScaleUpSettings.max_new_nodes", "ScaleUpSettings.max_evaluated_node_groups"),
+        "scale-up-bounds": ("ScaleUpSettings.max_new_nodes",),
         "scale-up-delay": ("ScaleUpSettings.new_pod_scale_up_delay",),
         "slack-amounts": (
             "SlackSettings.extra_capacity_min_rate",
@@ -196,13 +193,12 @@ UNRESTRICTING: Final = frozenset(
         "TaintNames.keys", "TaintNames.prefixes", "SlackPool.name",
         # They choose among plans that are all permitted.
         "PlanSettings.search_effort", "ScaleUpSettings.balance_similar_node_groups", "ScaleUpSettings.expanders",
-        "ScaleUpSettings.priority", "ScaleUpSettings.highest_priority", "ScaleUpSettings.cheapest_plan",
+        "ScaleUpSettings.priority", "ScaleUpSettings.highest_priority",
         "ScaleUpSettings.template_source", "ScaleUpSettings.spread_over_new_domains",
         "PriorityExpanderSettings.ranks", "PriorityRank.rank", "PriorityRank.patterns",
-        "HighestPriorityExpanderSettings.label", "CheapestPlanExpanderSettings.max_improvements",
-        "ScaleDownSettings.candidate_orders",
-        "ScaleDownSettings.stability_margin", "ScaleDownSettings.balance", "ScaleDownSettings.objective",
-        "ScaleDownSettings.try_list_order", "ScaleDownSettings.unremovable_node_recheck_timeout",
+        "HighestPriorityExpanderSettings.label",
+        "ScaleDownSettings.candidate_orders", "ScaleDownSettings.balance", "ScaleDownSettings.objective",
+        "ScaleDownSettings.unremovable_node_recheck_timeout",
         "SlackSettings.resize_threshold", "PodCostSettings.targets", "PodCostTarget.strategies",
         "PodCostTerm.strategy", "PodCostTerm.weight", "PodCostTerm.threshold", "PodCostTerm.topology_key",
         "PodCostTerm.annotation", "PodCostTerm.name",
@@ -210,7 +206,7 @@ UNRESTRICTING: Final = frozenset(
         "GangSettings.count_missing_members",
         "SimulationSettings.topology_spread_timeout", "ScaleUpSettings.scheduler_names",
         "ScaleDownSettings.ignore_daemonsets_utilization", "ScaleDownSettings.ignore_mirror_pods_utilization",
-        "ScaleDownSettings.min_evaluated_nodes", "ScaleDownSettings.delay_type_local", "SlackSettings.ignored_pods",
+        "ScaleDownSettings.delay_type_local", "SlackSettings.ignored_pods",
     )
 )  # fmt: skip
 """Settings that a planner may ignore without doing what the caller forbade, by "Message.field"."""

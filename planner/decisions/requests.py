@@ -17,9 +17,9 @@ MAX_FEATURE_BYTES: Final = 128
 FEATURES: Final = (
     "balance-limit", "balance-similarity", "capacity-buffer-reading", "capacity-requests", "cluster-health",
     "consolidation",
-    "cool-downs", "daemonsets-on-new-nodes", "decision-switches", "device-utilization", "devices", "evict-in-turn",
+    "cool-downs", "daemonsets-on-new-nodes", "decision-switches", "device-utilization", "devices",
     "evict-rules", "expendable-pods", "gangs", "gpu-label",
-    "max-evaluated-nodes", "max-new-unneeded-nodes", "max-waves", "min-saving-per-eviction", "node-group-overrides",
+    "max-evaluated-nodes", "max-waves", "min-saving-per-eviction", "node-group-overrides",
     "node-start-times", "parallelism", "pod-cost-targets", "recent-evictions", "replacement-budgets",
     "replacement-limits", "replacement-savings", "replacement-spot", "replacement-stability", "reserved-room",
     "resource-limits", "scale-up-bounds", "scale-up-delay", "slack-amounts", "slack-pools", "slack-schedules",

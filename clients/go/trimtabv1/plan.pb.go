@@ -119,7 +119,6 @@ const (
 	Expander_BALANCED Expander_Code = 7
 	// All node groups at once: the plan with the lowest total price, or with
 	// the fewest nodes if prices are missing. Only as the first one.
-	// `ScaleUpSettings.cheapest_plan`.
 	Expander_CHEAPEST_PLAN Expander_Code = 8
 	// A random one, by `PlanRequest.seed`. Always the last, whether listed or
 	// not. Unless it is the only one, options that the others rate equal are
@@ -344,7 +343,7 @@ func (PlaceholderKind_Code) EnumDescriptor() ([]byte, []int) {
 type CandidateOrder_Code int32
 
 const (
-	// As in the last plan, followed by new candidates by utilization.
+	// Refused.
 	CandidateOrder_UNSPECIFIED CandidateOrder_Code = 0
 	// Lowest utilization first.
 	CandidateOrder_UTILIZATION CandidateOrder_Code = 1
@@ -353,56 +352,26 @@ const (
 	// Most expensive node first, by price per unit of the larger of its
 	// utilizations.
 	CandidateOrder_PRICE CandidateOrder_Code = 3
-	// By utilization, but among similar node groups the largest shrinks first,
-	// as with `ScaleDownSettings.balance`.
-	CandidateOrder_BALANCE CandidateOrder_Code = 4
-	// Oldest node first.
-	CandidateOrder_AGE CandidateOrder_Code = 5
 	// Empty nodes, then the others, each by name: what upstream does when its node
 	// list is sorted.
-	CandidateOrder_NAME CandidateOrder_Code = 6
-	// Least use of PodDisruptionBudgets first, each disruption rated by how
-	// many its budget has left.
-	CandidateOrder_BUDGETS CandidateOrder_Code = 7
-	// An arbitrary but fixed order. As many as `PlanSettings.search_effort`
-	// allows are tried in addition to the others, at most 8.
-	CandidateOrder_SHUFFLED CandidateOrder_Code = 8
-	// Smallest use of the headroom above resource minimums first, per saving.
-	// Tried in addition to the others if a resource minimum counts a candidate.
-	CandidateOrder_MINIMUMS CandidateOrder_Code = 9
-	// Largest saving for the share of the free cpu or memory that a node takes:
-	// its own free amount and what its pods need elsewhere. Tried in addition to
-	// the others with the objective MONEY, unless `try_list_order` is false.
-	CandidateOrder_SAVING CandidateOrder_Code = 10
+	CandidateOrder_NAME CandidateOrder_Code = 4
 )
 
 // Enum value maps for CandidateOrder_Code.
 var (
 	CandidateOrder_Code_name = map[int32]string{
-		0:  "UNSPECIFIED",
-		1:  "UTILIZATION",
-		2:  "EVICTION_COST",
-		3:  "PRICE",
-		4:  "BALANCE",
-		5:  "AGE",
-		6:  "NAME",
-		7:  "BUDGETS",
-		8:  "SHUFFLED",
-		9:  "MINIMUMS",
-		10: "SAVING",
+		0: "UNSPECIFIED",
+		1: "UTILIZATION",
+		2: "EVICTION_COST",
+		3: "PRICE",
+		4: "NAME",
 	}
 	CandidateOrder_Code_value = map[string]int32{
 		"UNSPECIFIED":   0,
 		"UTILIZATION":   1,
 		"EVICTION_COST": 2,
 		"PRICE":         3,
-		"BALANCE":       4,
-		"AGE":           5,
-		"NAME":          6,
-		"BUDGETS":       7,
-		"SHUFFLED":      8,
-		"MINIMUMS":      9,
-		"SAVING":        10,
+		"NAME":          4,
 	}
 )
 
@@ -922,7 +891,7 @@ func (x Consolidation_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Consolidation_Code.Descriptor instead.
 func (Consolidation_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{82, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{81, 0}
 }
 
 // The values; their meaning is that of the message.
@@ -982,7 +951,7 @@ func (x SlackStrategy_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use SlackStrategy_Code.Descriptor instead.
 func (SlackStrategy_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{85, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{84, 0}
 }
 
 // The values; their meaning is that of the message.
@@ -1037,7 +1006,7 @@ func (x CapacityBufferReading_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CapacityBufferReading_Code.Descriptor instead.
 func (CapacityBufferReading_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{88, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{87, 0}
 }
 
 // A decision the planner can take.
@@ -1520,7 +1489,8 @@ type DecisionSummary struct {
 	// Outcome: the name of a value of the decision's result, such as
 	// "SCALE_DOWN_NO_CANDIDATES".
 	Result string `protobuf:"bytes,2,opt,name=result,proto3" json:"result,omitempty"`
-	// Numbers by name, such as "unneeded": 3. The names depend on the decision.
+	// Numbers by name, such as "unneeded": 3. The names depend on the decision;
+	// README, "Diagnostics", has those of the searches.
 	Counts map[string]int64 `protobuf:"bytes,3,rep,name=counts,proto3" json:"counts,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// The decision ended with an error of the planner, as one of `notes` says:
 	// its result is "…_ERROR" and has no content, which means nothing and must
@@ -3435,14 +3405,6 @@ type ScaleDownDecision struct {
 	NotEvaluated int32 `protobuf:"varint,7,opt,name=not_evaluated,json=notEvaluated,proto3" json:"not_evaluated,omitempty"`
 	// More about `result`, for people.
 	Detail string `protobuf:"bytes,8,opt,name=detail,proto3" json:"detail,omitempty"`
-	// Pods whose last destination was still valid.
-	HintHits int32 `protobuf:"varint,9,opt,name=hint_hits,json=hintHits,proto3" json:"hint_hits,omitempty"`
-	// Pods for which a destination had to be searched.
-	Searches int32 `protobuf:"varint,10,opt,name=searches,proto3" json:"searches,omitempty"`
-	// The order of candidates that led to this plan.
-	CandidateOrder CandidateOrder_Code `protobuf:"varint,11,opt,name=candidate_order,json=candidateOrder,proto3,enum=trimtab.v1.CandidateOrder_Code" json:"candidate_order,omitempty"`
-	// Orders that were simulated, this one included.
-	OrdersTried int32 `protobuf:"varint,12,opt,name=orders_tried,json=ordersTried,proto3" json:"orders_tried,omitempty"`
 	// One entry per node of `explain_nodes`, sorted by name.
 	Blockers []*NodeBlockers `protobuf:"bytes,13,rep,name=blockers,proto3" json:"blockers,omitempty"`
 	// What plans were compared by first; UNSPECIFIED if none was made.
@@ -3541,34 +3503,6 @@ func (x *ScaleDownDecision) GetDetail() string {
 		return x.Detail
 	}
 	return ""
-}
-
-func (x *ScaleDownDecision) GetHintHits() int32 {
-	if x != nil {
-		return x.HintHits
-	}
-	return 0
-}
-
-func (x *ScaleDownDecision) GetSearches() int32 {
-	if x != nil {
-		return x.Searches
-	}
-	return 0
-}
-
-func (x *ScaleDownDecision) GetCandidateOrder() CandidateOrder_Code {
-	if x != nil {
-		return x.CandidateOrder
-	}
-	return CandidateOrder_UNSPECIFIED
-}
-
-func (x *ScaleDownDecision) GetOrdersTried() int32 {
-	if x != nil {
-		return x.OrdersTried
-	}
-	return 0
 }
 
 func (x *ScaleDownDecision) GetBlockers() []*NodeBlockers {
@@ -7555,8 +7489,6 @@ type ScaleUpSettings struct {
 	Priority *PriorityExpanderSettings `protobuf:"bytes,3,opt,name=priority,proto3" json:"priority,omitempty"`
 	// For the expander HIGHEST_PRIORITY. OPTIONAL.
 	HighestPriority *HighestPriorityExpanderSettings `protobuf:"bytes,4,opt,name=highest_priority,json=highestPriority,proto3" json:"highest_priority,omitempty"`
-	// For the expander CHEAPEST_PLAN. OPTIONAL.
-	CheapestPlan *CheapestPlanExpanderSettings `protobuf:"bytes,5,opt,name=cheapest_plan,json=cheapestPlan,proto3" json:"cheapest_plan,omitempty"`
 	// Take the decision at all. Default true.
 	Enabled *bool `protobuf:"varint,6,opt,name=enabled,proto3,oneof" json:"enabled,omitempty"`
 	// The model of a group's new nodes. Default PREFER_TEMPLATE; upstream prefers
@@ -7589,9 +7521,6 @@ type ScaleUpSettings struct {
 	// Most nodes that one plan adds. >= 1, default 1000.
 	// `--max-nodes-per-scaleup`.
 	MaxNewNodes *int32 `protobuf:"varint,13,opt,name=max_new_nodes,json=maxNewNodes,proto3,oneof" json:"max_new_nodes,omitempty"`
-	// Compute options for at most this many node groups. 0 = no limit, the
-	// default. Makes a bounded run repeatable.
-	MaxEvaluatedNodeGroups *int32 `protobuf:"varint,14,opt,name=max_evaluated_node_groups,json=maxEvaluatedNodeGroups,proto3,oneof" json:"max_evaluated_node_groups,omitempty"`
 	// Topology domains other than host names that node groups could open, such as
 	// zones, count for topology spread constraints with DoNotSchedule: pods spread
 	// over three zones get nodes in all three, even if none has a node yet. Plans
@@ -7663,13 +7592,6 @@ func (x *ScaleUpSettings) GetHighestPriority() *HighestPriorityExpanderSettings 
 	return nil
 }
 
-func (x *ScaleUpSettings) GetCheapestPlan() *CheapestPlanExpanderSettings {
-	if x != nil {
-		return x.CheapestPlan
-	}
-	return nil
-}
-
 func (x *ScaleUpSettings) GetEnabled() bool {
 	if x != nil && x.Enabled != nil {
 		return *x.Enabled
@@ -7722,13 +7644,6 @@ func (x *ScaleUpSettings) GetSchedulerNames() []string {
 func (x *ScaleUpSettings) GetMaxNewNodes() int32 {
 	if x != nil && x.MaxNewNodes != nil {
 		return *x.MaxNewNodes
-	}
-	return 0
-}
-
-func (x *ScaleUpSettings) GetMaxEvaluatedNodeGroups() int32 {
-	if x != nil && x.MaxEvaluatedNodeGroups != nil {
-		return *x.MaxEvaluatedNodeGroups
 	}
 	return 0
 }
@@ -7982,52 +7897,6 @@ func (x *HighestPriorityExpanderSettings) GetLabel() string {
 	return ""
 }
 
-// The expander CHEAPEST_PLAN.
-type CheapestPlanExpanderSettings struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Most attempts to improve the plan. >= 0; absent = the planner decides.
-	MaxImprovements *int32 `protobuf:"varint,1,opt,name=max_improvements,json=maxImprovements,proto3,oneof" json:"max_improvements,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
-}
-
-func (x *CheapestPlanExpanderSettings) Reset() {
-	*x = CheapestPlanExpanderSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[79]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CheapestPlanExpanderSettings) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CheapestPlanExpanderSettings) ProtoMessage() {}
-
-func (x *CheapestPlanExpanderSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[79]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CheapestPlanExpanderSettings.ProtoReflect.Descriptor instead.
-func (*CheapestPlanExpanderSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{79}
-}
-
-func (x *CheapestPlanExpanderSettings) GetMaxImprovements() int32 {
-	if x != nil && x.MaxImprovements != nil {
-		return *x.MaxImprovements
-	}
-	return 0
-}
-
 // Scale-down.
 type ScaleDownSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -8057,9 +7926,6 @@ type ScaleDownSettings struct {
 	// drains serially, because its drains are not checked jointly; ours are.
 	// `--max-drain-parallelism`.
 	MaxDrainParallelism *int32 `protobuf:"varint,9,opt,name=max_drain_parallelism,json=maxDrainParallelism,proto3,oneof" json:"max_drain_parallelism,omitempty"`
-	// Deprecated name of `max_scale_down_parallelism`, used if that is absent.
-	// `--max-empty-bulk-delete`.
-	MaxEmptyBulkDelete *int32 `protobuf:"varint,10,opt,name=max_empty_bulk_delete,json=maxEmptyBulkDelete,proto3,oneof" json:"max_empty_bulk_delete,omitempty"`
 	// Nodes with kube-system pods stay, unless a PodDisruptionBudget covers
 	// them. Default true. `--skip-nodes-with-system-pods`.
 	SkipNodesWithSystemPods *bool `protobuf:"varint,11,opt,name=skip_nodes_with_system_pods,json=skipNodesWithSystemPods,proto3,oneof" json:"skip_nodes_with_system_pods,omitempty"`
@@ -8085,28 +7951,21 @@ type ScaleDownSettings struct {
 	// Simulate at most this many nodes, besides those that were unneeded last
 	// time. 0 = no limit, the default. Makes a bounded run repeatable.
 	MaxEvaluatedNodes *int32 `protobuf:"varint,18,opt,name=max_evaluated_nodes,json=maxEvaluatedNodes,proto3,oneof" json:"max_evaluated_nodes,omitempty"`
-	// Simulate at least this many nodes, whatever the deadline. Default 10.
-	MinEvaluatedNodes *int32 `protobuf:"varint,19,opt,name=min_evaluated_nodes,json=minEvaluatedNodes,proto3,oneof" json:"min_evaluated_nodes,omitempty"`
 	// Pods of Jobs keep their nodes. Default false, as upstream: a Job starts
 	// them again. The Zalando fork always does this.
 	JobPodsUnmovable *bool `protobuf:"varint,20,opt,name=job_pods_unmovable,json=jobPodsUnmovable,proto3,oneof" json:"job_pods_unmovable,omitempty"`
-	// Orders of candidates to simulate. Of these plans and those of
-	// `try_list_order`, the best by `objective` is taken, among equals the one
-	// with the least eviction cost, then the first. Default [UTILIZATION,
-	// EVICTION_COST, PRICE]. Upstream has one order, that of its list.
+	// The only orders in which candidates are tried; no nodes are exchanged then
+	// either. The best plan by `objective` is taken, among equals the one with
+	// the least eviction cost, then the first. With [NAME], one pass like
+	// upstream. OPTIONAL: empty = the usual orders, candidates as upstream lists
+	// them, and arbitrary ones, as `PlanSettings.search_effort` allows: no new
+	// plan then saves less than a pass in list order within what budgets allow at
+	// once, and one replaces the last plan only if it is better by 5 %.
 	CandidateOrders []CandidateOrder_Code `protobuf:"varint,21,rep,packed,name=candidate_orders,json=candidateOrders,proto3,enum=trimtab.v1.CandidateOrder_Code" json:"candidate_orders,omitempty"`
-	// By how much, as a share, another plan must be better than the continuation
-	// of the last one to replace it. >= 0, default 0.05: a small gain is not
-	// worth restarting timers.
-	StabilityMargin *float64 `protobuf:"fixed64,22,opt,name=stability_margin,json=stabilityMargin,proto3,oneof" json:"stability_margin,omitempty"`
 	// Smallest hourly saving per eviction (in the currency of the prices) for
 	// which pods are moved. Default 0 = no minimum; nodes of unknown price always
 	// pass.
 	MinSavingPerEviction *float64 `protobuf:"fixed64,23,opt,name=min_saving_per_eviction,json=minSavingPerEviction,proto3,oneof" json:"min_saving_per_eviction,omitempty"`
-	// Look for at most this many unneeded nodes more than last time. 0 = no
-	// limit, the default: upstream has a limit only because its simulation is
-	// slow.
-	MaxNewUnneededNodes *int32 `protobuf:"varint,24,opt,name=max_new_unneeded_nodes,json=maxNewUnneededNodes,proto3,oneof" json:"max_new_unneeded_nodes,omitempty"`
 	// Among similar node groups (`BalanceSettings`) the largest shrinks first,
 	// and within them the zone with the most nodes: in the order of candidates,
 	// and if a limit allows removing only some of the unneeded nodes now. Default
@@ -8127,17 +7986,9 @@ type ScaleDownSettings struct {
 	// of other groups are removed. Default false: a cool-down stops all
 	// deletions. `--scale-down-delay-type-local`.
 	DelayTypeLocal *bool `protobuf:"varint,29,opt,name=delay_type_local,json=delayTypeLocal,proto3,oneof" json:"delay_type_local,omitempty"`
-	// Nodes with more pods than a PodDisruptionBudget allows to evict at the same
-	// time may still go, as upstream, if one disruption is left: their pods are
-	// evicted in turn. Used only if fewer nodes would go otherwise (with the
-	// objective MONEY: less would be saved) than in upstream's order under
-	// upstream's rule, so never without `try_list_order`; at most one node
-	// exceeds each budget. Default true; false keeps every wave of a plan within
-	// all budgets at once.
-	EvictInTurn *bool `protobuf:"varint,30,opt,name=evict_in_turn,json=evictInTurn,proto3,oneof" json:"evict_in_turn,omitempty"`
 	// What plans are compared by first: MONEY takes the plan that saves most per
 	// hour, among equals the one that frees most nodes; COUNT the other way round.
-	// With MONEY, nodes are also exchanged, unless `try_list_order` is false: some
+	// With MONEY, nodes are also exchanged, unless `candidate_orders` names some: some
 	// of the plan stay, and others that save more go, as `search_effort` allows,
 	// in all waves together: then the first may save less than it could alone.
 	// Default UNSPECIFIED: MONEY if the
@@ -8153,20 +8004,11 @@ type ScaleDownSettings struct {
 	// Up to this many unready nodes do not stop scale-down. >= 0, default 3.
 	// `--ok-total-unready-count`.
 	OkTotalUnreadyCount *int32 `protobuf:"varint,33,opt,name=ok_total_unready_count,json=okTotalUnreadyCount,proto3,oneof" json:"ok_total_unready_count,omitempty"`
-	// Besides `candidate_orders`, try candidates as listed, like upstream: by
-	// name, empty nodes first; in arbitrary orders too, as `search_effort`
-	// allows. With `SearchEffort.FIRST` it is not tried; with the others no
-	// new plan saves less, or as much with fewer nodes, than one pass in list
-	// order (with the objective COUNT: frees fewer nodes, or as many for less
-	// money). Default true; false tries only `candidate_orders`, and exchanges no
-	// nodes: with [NAME], one pass like upstream.
-	TryListOrder *bool `protobuf:"varint,34,opt,name=try_list_order,json=tryListOrder,proto3,oneof" json:"try_list_order,omitempty"`
 	// Plan up to this many waves (`UnneededNode.wave`). >= 1, default 10; 1 plans
 	// only what disruption budgets allow now, as upstream does; so does
 	// `SearchEffort.FIRST`. In each wave after the first, a budget counts for what
 	// it allows with all its pods healthy (`expected_pods` - `desired_healthy`),
-	// or now, if that is more; pods are never evicted in turn. Nodes of later
-	// waves are unneeded, so they get the soft taint at once, and pods that are
+	// or now, if that is more. Nodes of later waves are unneeded, so they get the soft taint at once, and pods that are
 	// evicted before go where they can stay.
 	MaxWaves *int32 `protobuf:"varint,35,opt,name=max_waves,json=maxWaves,proto3,oneof" json:"max_waves,omitempty"`
 	// The utilization of a node that has devices of dynamic resource allocation of
@@ -8179,7 +8021,7 @@ type ScaleDownSettings struct {
 
 func (x *ScaleDownSettings) Reset() {
 	*x = ScaleDownSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[80]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8191,7 +8033,7 @@ func (x *ScaleDownSettings) String() string {
 func (*ScaleDownSettings) ProtoMessage() {}
 
 func (x *ScaleDownSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[80]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8204,7 +8046,7 @@ func (x *ScaleDownSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleDownSettings.ProtoReflect.Descriptor instead.
 func (*ScaleDownSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{80}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *ScaleDownSettings) GetEnabled() bool {
@@ -8270,13 +8112,6 @@ func (x *ScaleDownSettings) GetMaxDrainParallelism() int32 {
 	return 0
 }
 
-func (x *ScaleDownSettings) GetMaxEmptyBulkDelete() int32 {
-	if x != nil && x.MaxEmptyBulkDelete != nil {
-		return *x.MaxEmptyBulkDelete
-	}
-	return 0
-}
-
 func (x *ScaleDownSettings) GetSkipNodesWithSystemPods() bool {
 	if x != nil && x.SkipNodesWithSystemPods != nil {
 		return *x.SkipNodesWithSystemPods
@@ -8333,13 +8168,6 @@ func (x *ScaleDownSettings) GetMaxEvaluatedNodes() int32 {
 	return 0
 }
 
-func (x *ScaleDownSettings) GetMinEvaluatedNodes() int32 {
-	if x != nil && x.MinEvaluatedNodes != nil {
-		return *x.MinEvaluatedNodes
-	}
-	return 0
-}
-
 func (x *ScaleDownSettings) GetJobPodsUnmovable() bool {
 	if x != nil && x.JobPodsUnmovable != nil {
 		return *x.JobPodsUnmovable
@@ -8354,23 +8182,9 @@ func (x *ScaleDownSettings) GetCandidateOrders() []CandidateOrder_Code {
 	return nil
 }
 
-func (x *ScaleDownSettings) GetStabilityMargin() float64 {
-	if x != nil && x.StabilityMargin != nil {
-		return *x.StabilityMargin
-	}
-	return 0
-}
-
 func (x *ScaleDownSettings) GetMinSavingPerEviction() float64 {
 	if x != nil && x.MinSavingPerEviction != nil {
 		return *x.MinSavingPerEviction
-	}
-	return 0
-}
-
-func (x *ScaleDownSettings) GetMaxNewUnneededNodes() int32 {
-	if x != nil && x.MaxNewUnneededNodes != nil {
-		return *x.MaxNewUnneededNodes
 	}
 	return 0
 }
@@ -8410,13 +8224,6 @@ func (x *ScaleDownSettings) GetDelayTypeLocal() bool {
 	return false
 }
 
-func (x *ScaleDownSettings) GetEvictInTurn() bool {
-	if x != nil && x.EvictInTurn != nil {
-		return *x.EvictInTurn
-	}
-	return false
-}
-
 func (x *ScaleDownSettings) GetObjective() Objective_Code {
 	if x != nil {
 		return x.Objective
@@ -8436,13 +8243,6 @@ func (x *ScaleDownSettings) GetOkTotalUnreadyCount() int32 {
 		return *x.OkTotalUnreadyCount
 	}
 	return 0
-}
-
-func (x *ScaleDownSettings) GetTryListOrder() bool {
-	if x != nil && x.TryListOrder != nil {
-		return *x.TryListOrder
-	}
-	return false
 }
 
 func (x *ScaleDownSettings) GetMaxWaves() int32 {
@@ -8486,7 +8286,7 @@ type NodeGroupSettings struct {
 
 func (x *NodeGroupSettings) Reset() {
 	*x = NodeGroupSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[81]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8498,7 +8298,7 @@ func (x *NodeGroupSettings) String() string {
 func (*NodeGroupSettings) ProtoMessage() {}
 
 func (x *NodeGroupSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[81]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8511,7 +8311,7 @@ func (x *NodeGroupSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeGroupSettings.ProtoReflect.Descriptor instead.
 func (*NodeGroupSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{81}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *NodeGroupSettings) GetUtilizationThreshold() float64 {
@@ -8580,7 +8380,7 @@ type Consolidation struct {
 
 func (x *Consolidation) Reset() {
 	*x = Consolidation{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[82]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8592,7 +8392,7 @@ func (x *Consolidation) String() string {
 func (*Consolidation) ProtoMessage() {}
 
 func (x *Consolidation) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[82]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8605,7 +8405,7 @@ func (x *Consolidation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Consolidation.ProtoReflect.Descriptor instead.
 func (*Consolidation) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{82}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{81}
 }
 
 // Resource slack.
@@ -8647,7 +8447,7 @@ type SlackSettings struct {
 
 func (x *SlackSettings) Reset() {
 	*x = SlackSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[83]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8659,7 +8459,7 @@ func (x *SlackSettings) String() string {
 func (*SlackSettings) ProtoMessage() {}
 
 func (x *SlackSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[83]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8672,7 +8472,7 @@ func (x *SlackSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackSettings.ProtoReflect.Descriptor instead.
 func (*SlackSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{83}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *SlackSettings) GetExtraCapacityMinRate() float64 {
@@ -8756,7 +8556,7 @@ type SlackAmount struct {
 
 func (x *SlackAmount) Reset() {
 	*x = SlackAmount{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[84]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8768,7 +8568,7 @@ func (x *SlackAmount) String() string {
 func (*SlackAmount) ProtoMessage() {}
 
 func (x *SlackAmount) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[84]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8781,7 +8581,7 @@ func (x *SlackAmount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackAmount.ProtoReflect.Descriptor instead.
 func (*SlackAmount) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{84}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *SlackAmount) GetRate() float64 {
@@ -8814,7 +8614,7 @@ type SlackStrategy struct {
 
 func (x *SlackStrategy) Reset() {
 	*x = SlackStrategy{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[85]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8826,7 +8626,7 @@ func (x *SlackStrategy) String() string {
 func (*SlackStrategy) ProtoMessage() {}
 
 func (x *SlackStrategy) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[85]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8839,7 +8639,7 @@ func (x *SlackStrategy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackStrategy.ProtoReflect.Descriptor instead.
 func (*SlackStrategy) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{85}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{84}
 }
 
 // A part of the cluster with separate slack, in addition to that of the whole
@@ -8874,7 +8674,7 @@ type SlackPool struct {
 
 func (x *SlackPool) Reset() {
 	*x = SlackPool{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[86]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8886,7 +8686,7 @@ func (x *SlackPool) String() string {
 func (*SlackPool) ProtoMessage() {}
 
 func (x *SlackPool) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[86]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8899,7 +8699,7 @@ func (x *SlackPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackPool.ProtoReflect.Descriptor instead.
 func (*SlackPool) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{86}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *SlackPool) GetName() string {
@@ -8990,7 +8790,7 @@ type SlackSchedule struct {
 
 func (x *SlackSchedule) Reset() {
 	*x = SlackSchedule{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[87]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9002,7 +8802,7 @@ func (x *SlackSchedule) String() string {
 func (*SlackSchedule) ProtoMessage() {}
 
 func (x *SlackSchedule) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[87]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9015,7 +8815,7 @@ func (x *SlackSchedule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackSchedule.ProtoReflect.Descriptor instead.
 func (*SlackSchedule) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{87}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *SlackSchedule) GetCron() string {
@@ -9069,7 +8869,7 @@ type CapacityBufferReading struct {
 
 func (x *CapacityBufferReading) Reset() {
 	*x = CapacityBufferReading{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[88]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9081,7 +8881,7 @@ func (x *CapacityBufferReading) String() string {
 func (*CapacityBufferReading) ProtoMessage() {}
 
 func (x *CapacityBufferReading) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[88]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9094,7 +8894,7 @@ func (x *CapacityBufferReading) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapacityBufferReading.ProtoReflect.Descriptor instead.
 func (*CapacityBufferReading) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{88}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{87}
 }
 
 // Pods by namespace and labels: both must match. Without any, all pods.
@@ -9110,7 +8910,7 @@ type PodSelector struct {
 
 func (x *PodSelector) Reset() {
 	*x = PodSelector{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[89]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9122,7 +8922,7 @@ func (x *PodSelector) String() string {
 func (*PodSelector) ProtoMessage() {}
 
 func (x *PodSelector) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[89]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9135,7 +8935,7 @@ func (x *PodSelector) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodSelector.ProtoReflect.Descriptor instead.
 func (*PodSelector) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{89}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *PodSelector) GetNamespaces() []string {
@@ -9164,7 +8964,7 @@ type PodCostSettings struct {
 
 func (x *PodCostSettings) Reset() {
 	*x = PodCostSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[90]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9176,7 +8976,7 @@ func (x *PodCostSettings) String() string {
 func (*PodCostSettings) ProtoMessage() {}
 
 func (x *PodCostSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[90]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9189,7 +8989,7 @@ func (x *PodCostSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCostSettings.ProtoReflect.Descriptor instead.
 func (*PodCostSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{90}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *PodCostSettings) GetTargets() []*PodCostTarget {
@@ -9217,7 +9017,7 @@ type PodCostTarget struct {
 
 func (x *PodCostTarget) Reset() {
 	*x = PodCostTarget{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[91]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9229,7 +9029,7 @@ func (x *PodCostTarget) String() string {
 func (*PodCostTarget) ProtoMessage() {}
 
 func (x *PodCostTarget) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[91]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9242,7 +9042,7 @@ func (x *PodCostTarget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCostTarget.ProtoReflect.Descriptor instead.
 func (*PodCostTarget) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{91}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *PodCostTarget) GetNamespaces() []string {
@@ -9300,7 +9100,7 @@ type PodCostTerm struct {
 
 func (x *PodCostTerm) Reset() {
 	*x = PodCostTerm{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[92]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9312,7 +9112,7 @@ func (x *PodCostTerm) String() string {
 func (*PodCostTerm) ProtoMessage() {}
 
 func (x *PodCostTerm) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[92]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9325,7 +9125,7 @@ func (x *PodCostTerm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCostTerm.ProtoReflect.Descriptor instead.
 func (*PodCostTerm) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{92}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *PodCostTerm) GetStrategy() PodCostStrategy_Code {
@@ -9678,7 +9478,7 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\bSTANDARD\x10\x01\x12\v\n" +
 	"\aLARGEST\x10\x02\x12\f\n" +
 	"\bWORKLOAD\x10\x03\x12\x13\n" +
-	"\x0fCAPACITY_BUFFER\x10\x04\"\x9f\x05\n" +
+	"\x0fCAPACITY_BUFFER\x10\x04\"\xf9\x03\n" +
 	"\x11ScaleDownDecision\x124\n" +
 	"\bunneeded\x18\x01 \x03(\v2\x18.trimtab.v1.UnneededNodeR\bunneeded\x12=\n" +
 	"\vunremovable\x18\x02 \x03(\v2\x1b.trimtab.v1.UnremovableNodeR\vunremovable\x12!\n" +
@@ -9687,12 +9487,7 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\x06result\x18\x05 \x01(\x0e2 .trimtab.v1.ScaleDownResult.CodeR\x06result\x12\x1c\n" +
 	"\tevaluated\x18\x06 \x01(\x05R\tevaluated\x12#\n" +
 	"\rnot_evaluated\x18\a \x01(\x05R\fnotEvaluated\x12\x16\n" +
-	"\x06detail\x18\b \x01(\tR\x06detail\x12\x1b\n" +
-	"\thint_hits\x18\t \x01(\x05R\bhintHits\x12\x1a\n" +
-	"\bsearches\x18\n" +
-	" \x01(\x05R\bsearches\x12H\n" +
-	"\x0fcandidate_order\x18\v \x01(\x0e2\x1f.trimtab.v1.CandidateOrder.CodeR\x0ecandidateOrder\x12!\n" +
-	"\forders_tried\x18\f \x01(\x05R\vordersTried\x124\n" +
+	"\x06detail\x18\b \x01(\tR\x06detail\x124\n" +
 	"\bblockers\x18\r \x03(\v2\x18.trimtab.v1.NodeBlockersR\bblockers\x128\n" +
 	"\tobjective\x18\x0e \x01(\x0e2\x1a.trimtab.v1.Objective.CodeR\tobjective\x121\n" +
 	"\x15saving_bound_per_hour\x18\x0f \x01(\x01R\x12savingBoundPerHour\"O\n" +
@@ -9702,22 +9497,14 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\vBlockingPod\x12\x10\n" +
 	"\x03pod\x18\x01 \x01(\tR\x03pod\x12:\n" +
 	"\x06reason\x18\x02 \x01(\x0e2\".trimtab.v1.BlockingPodReason.CodeR\x06reason\x12<\n" +
-	"\areasons\x18\x03 \x03(\x0e2\".trimtab.v1.BlockingPodReason.CodeR\areasons\"\xae\x01\n" +
-	"\x0eCandidateOrder\"\x9b\x01\n" +
+	"\areasons\x18\x03 \x03(\x0e2\".trimtab.v1.BlockingPodReason.CodeR\areasons\"b\n" +
+	"\x0eCandidateOrder\"P\n" +
 	"\x04Code\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vUTILIZATION\x10\x01\x12\x11\n" +
 	"\rEVICTION_COST\x10\x02\x12\t\n" +
-	"\x05PRICE\x10\x03\x12\v\n" +
-	"\aBALANCE\x10\x04\x12\a\n" +
-	"\x03AGE\x10\x05\x12\b\n" +
-	"\x04NAME\x10\x06\x12\v\n" +
-	"\aBUDGETS\x10\a\x12\f\n" +
-	"\bSHUFFLED\x10\b\x12\f\n" +
-	"\bMINIMUMS\x10\t\x12\n" +
-	"\n" +
-	"\x06SAVING\x10\n" +
-	"\"\xb3\x04\n" +
+	"\x05PRICE\x10\x03\x12\b\n" +
+	"\x04NAME\x10\x04\"\xb3\x04\n" +
 	"\fUnneededNode\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x120\n" +
 	"\x05since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12N\n" +
@@ -10116,13 +9903,12 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\x17topology_spread_timeout\x18\x01 \x01(\bH\x00R\x15topologySpreadTimeout\x88\x01\x01\x12V\n" +
 	"%taint_toleration_comparison_operators\x18\x02 \x01(\bH\x01R\"taintTolerationComparisonOperators\x88\x01\x01B\x1a\n" +
 	"\x18_topology_spread_timeoutB(\n" +
-	"&_taint_toleration_comparison_operators\"\xb6\b\n" +
+	"&_taint_toleration_comparison_operators\"\x89\a\n" +
 	"\x0fScaleUpSettings\x12B\n" +
 	"\x1bbalance_similar_node_groups\x18\x01 \x01(\bH\x00R\x18balanceSimilarNodeGroups\x88\x01\x01\x127\n" +
 	"\texpanders\x18\x02 \x03(\x0e2\x19.trimtab.v1.Expander.CodeR\texpanders\x12@\n" +
 	"\bpriority\x18\x03 \x01(\v2$.trimtab.v1.PriorityExpanderSettingsR\bpriority\x12V\n" +
-	"\x10highest_priority\x18\x04 \x01(\v2+.trimtab.v1.HighestPriorityExpanderSettingsR\x0fhighestPriority\x12M\n" +
-	"\rcheapest_plan\x18\x05 \x01(\v2(.trimtab.v1.CheapestPlanExpanderSettingsR\fcheapestPlan\x12\x1d\n" +
+	"\x10highest_priority\x18\x04 \x01(\v2+.trimtab.v1.HighestPriorityExpanderSettingsR\x0fhighestPriority\x12\x1d\n" +
 	"\aenabled\x18\x06 \x01(\bH\x01R\aenabled\x88\x01\x01\x12H\n" +
 	"\x0ftemplate_source\x18\a \x01(\x0e2\x1f.trimtab.v1.TemplateSource.CodeR\x0etemplateSource\x12M\n" +
 	"\x16new_pod_scale_up_delay\x18\b \x01(\v2\x19.google.protobuf.DurationR\x12newPodScaleUpDelay\x12.\n" +
@@ -10131,15 +9917,13 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	" \x01(\v2\x16.trimtab.v1.TaintNamesR\rstartupTaints\x12;\n" +
 	"\rstatus_taints\x18\v \x01(\v2\x16.trimtab.v1.TaintNamesR\fstatusTaints\x12'\n" +
 	"\x0fscheduler_names\x18\f \x03(\tR\x0eschedulerNames\x12'\n" +
-	"\rmax_new_nodes\x18\r \x01(\x05H\x03R\vmaxNewNodes\x88\x01\x01\x12>\n" +
-	"\x19max_evaluated_node_groups\x18\x0e \x01(\x05H\x04R\x16maxEvaluatedNodeGroups\x88\x01\x01\x12:\n" +
-	"\x17spread_over_new_domains\x18\x0f \x01(\bH\x05R\x14spreadOverNewDomains\x88\x01\x01B\x1e\n" +
+	"\rmax_new_nodes\x18\r \x01(\x05H\x03R\vmaxNewNodes\x88\x01\x01\x12:\n" +
+	"\x17spread_over_new_domains\x18\x0f \x01(\bH\x04R\x14spreadOverNewDomains\x88\x01\x01B\x1e\n" +
 	"\x1c_balance_similar_node_groupsB\n" +
 	"\n" +
 	"\b_enabledB\x13\n" +
 	"\x11_force_daemonsetsB\x10\n" +
-	"\x0e_max_new_nodesB\x1c\n" +
-	"\x1a_max_evaluated_node_groupsB\x1a\n" +
+	"\x0e_max_new_nodesB\x1a\n" +
 	"\x18_spread_over_new_domains\"O\n" +
 	"\x0eTemplateSource\"=\n" +
 	"\x04Code\x12\x0f\n" +
@@ -10156,10 +9940,7 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\x04rank\x18\x01 \x01(\x05R\x04rank\x12\x1a\n" +
 	"\bpatterns\x18\x02 \x03(\tR\bpatterns\"7\n" +
 	"\x1fHighestPriorityExpanderSettings\x12\x14\n" +
-	"\x05label\x18\x01 \x01(\tR\x05label\"c\n" +
-	"\x1cCheapestPlanExpanderSettings\x12.\n" +
-	"\x10max_improvements\x18\x01 \x01(\x05H\x00R\x0fmaxImprovements\x88\x01\x01B\x13\n" +
-	"\x11_max_improvements\"\xd8\x16\n" +
+	"\x05label\x18\x01 \x01(\tR\x05label\"\xa6\x13\n" +
 	"\x11ScaleDownSettings\x12\x1d\n" +
 	"\aenabled\x18\x01 \x01(\bH\x00R\aenabled\x88\x01\x01\x128\n" +
 	"\x15utilization_threshold\x18\x02 \x01(\x01H\x01R\x14utilizationThreshold\x88\x01\x01\x12?\n" +
@@ -10169,63 +9950,50 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\x0funready_enabled\x18\x06 \x01(\bH\x03R\x0eunreadyEnabled\x88\x01\x01\x12b\n" +
 	" unremovable_node_recheck_timeout\x18\a \x01(\v2\x19.google.protobuf.DurationR\x1dunremovableNodeRecheckTimeout\x12@\n" +
 	"\x1amax_scale_down_parallelism\x18\b \x01(\x05H\x04R\x17maxScaleDownParallelism\x88\x01\x01\x127\n" +
-	"\x15max_drain_parallelism\x18\t \x01(\x05H\x05R\x13maxDrainParallelism\x88\x01\x01\x126\n" +
-	"\x15max_empty_bulk_delete\x18\n" +
-	" \x01(\x05H\x06R\x12maxEmptyBulkDelete\x88\x01\x01\x12A\n" +
-	"\x1bskip_nodes_with_system_pods\x18\v \x01(\bH\aR\x17skipNodesWithSystemPods\x88\x01\x01\x12E\n" +
-	"\x1dskip_nodes_with_local_storage\x18\f \x01(\bH\bR\x19skipNodesWithLocalStorage\x88\x01\x01\x12V\n" +
-	"&skip_nodes_with_custom_controller_pods\x18\r \x01(\bH\tR!skipNodesWithCustomControllerPods\x88\x01\x01\x12/\n" +
-	"\x11min_replica_count\x18\x0e \x01(\x05H\n" +
-	"R\x0fminReplicaCount\x88\x01\x01\x12m\n" +
+	"\x15max_drain_parallelism\x18\t \x01(\x05H\x05R\x13maxDrainParallelism\x88\x01\x01\x12A\n" +
+	"\x1bskip_nodes_with_system_pods\x18\v \x01(\bH\x06R\x17skipNodesWithSystemPods\x88\x01\x01\x12E\n" +
+	"\x1dskip_nodes_with_local_storage\x18\f \x01(\bH\aR\x19skipNodesWithLocalStorage\x88\x01\x01\x12V\n" +
+	"&skip_nodes_with_custom_controller_pods\x18\r \x01(\bH\bR!skipNodesWithCustomControllerPods\x88\x01\x01\x12/\n" +
+	"\x11min_replica_count\x18\x0e \x01(\x05H\tR\x0fminReplicaCount\x88\x01\x01\x12m\n" +
 	"&blocking_system_pod_disruption_timeout\x18\x0f \x01(\v2\x19.google.protobuf.DurationR\"blockingSystemPodDisruptionTimeout\x12G\n" +
-	"\x1dignore_daemonsets_utilization\x18\x10 \x01(\bH\vR\x1bignoreDaemonsetsUtilization\x88\x01\x01\x12H\n" +
-	"\x1eignore_mirror_pods_utilization\x18\x11 \x01(\bH\fR\x1bignoreMirrorPodsUtilization\x88\x01\x01\x123\n" +
-	"\x13max_evaluated_nodes\x18\x12 \x01(\x05H\rR\x11maxEvaluatedNodes\x88\x01\x01\x123\n" +
-	"\x13min_evaluated_nodes\x18\x13 \x01(\x05H\x0eR\x11minEvaluatedNodes\x88\x01\x01\x121\n" +
-	"\x12job_pods_unmovable\x18\x14 \x01(\bH\x0fR\x10jobPodsUnmovable\x88\x01\x01\x12J\n" +
-	"\x10candidate_orders\x18\x15 \x03(\x0e2\x1f.trimtab.v1.CandidateOrder.CodeR\x0fcandidateOrders\x12.\n" +
-	"\x10stability_margin\x18\x16 \x01(\x01H\x10R\x0fstabilityMargin\x88\x01\x01\x12:\n" +
-	"\x17min_saving_per_eviction\x18\x17 \x01(\x01H\x11R\x14minSavingPerEviction\x88\x01\x01\x128\n" +
-	"\x16max_new_unneeded_nodes\x18\x18 \x01(\x05H\x12R\x13maxNewUnneededNodes\x88\x01\x01\x12\x1d\n" +
-	"\abalance\x18\x19 \x01(\bH\x13R\abalance\x88\x01\x01\x12A\n" +
+	"\x1dignore_daemonsets_utilization\x18\x10 \x01(\bH\n" +
+	"R\x1bignoreDaemonsetsUtilization\x88\x01\x01\x12H\n" +
+	"\x1eignore_mirror_pods_utilization\x18\x11 \x01(\bH\vR\x1bignoreMirrorPodsUtilization\x88\x01\x01\x123\n" +
+	"\x13max_evaluated_nodes\x18\x12 \x01(\x05H\fR\x11maxEvaluatedNodes\x88\x01\x01\x121\n" +
+	"\x12job_pods_unmovable\x18\x14 \x01(\bH\rR\x10jobPodsUnmovable\x88\x01\x01\x12J\n" +
+	"\x10candidate_orders\x18\x15 \x03(\x0e2\x1f.trimtab.v1.CandidateOrder.CodeR\x0fcandidateOrders\x12:\n" +
+	"\x17min_saving_per_eviction\x18\x17 \x01(\x01H\x0eR\x14minSavingPerEviction\x88\x01\x01\x12\x1d\n" +
+	"\abalance\x18\x19 \x01(\bH\x0fR\abalance\x88\x01\x01\x12A\n" +
 	"\x0fdelay_after_add\x18\x1a \x01(\v2\x19.google.protobuf.DurationR\rdelayAfterAdd\x12G\n" +
 	"\x12delay_after_delete\x18\x1b \x01(\v2\x19.google.protobuf.DurationR\x10delayAfterDelete\x12I\n" +
 	"\x13delay_after_failure\x18\x1c \x01(\v2\x19.google.protobuf.DurationR\x11delayAfterFailure\x12-\n" +
-	"\x10delay_type_local\x18\x1d \x01(\bH\x14R\x0edelayTypeLocal\x88\x01\x01\x12'\n" +
-	"\revict_in_turn\x18\x1e \x01(\bH\x15R\vevictInTurn\x88\x01\x01\x128\n" +
+	"\x10delay_type_local\x18\x1d \x01(\bH\x10R\x0edelayTypeLocal\x88\x01\x01\x128\n" +
 	"\tobjective\x18\x1f \x01(\x0e2\x1a.trimtab.v1.Objective.CodeR\tobjective\x12D\n" +
-	"\x1cmax_total_unready_percentage\x18  \x01(\x01H\x16R\x19maxTotalUnreadyPercentage\x88\x01\x01\x128\n" +
-	"\x16ok_total_unready_count\x18! \x01(\x05H\x17R\x13okTotalUnreadyCount\x88\x01\x01\x12)\n" +
-	"\x0etry_list_order\x18\" \x01(\bH\x18R\ftryListOrder\x88\x01\x01\x12 \n" +
-	"\tmax_waves\x18# \x01(\x05H\x19R\bmaxWaves\x88\x01\x01\x12;\n" +
-	"\x17device_utilization_only\x18$ \x01(\bH\x1aR\x15deviceUtilizationOnly\x88\x01\x01B\n" +
+	"\x1cmax_total_unready_percentage\x18  \x01(\x01H\x11R\x19maxTotalUnreadyPercentage\x88\x01\x01\x128\n" +
+	"\x16ok_total_unready_count\x18! \x01(\x05H\x12R\x13okTotalUnreadyCount\x88\x01\x01\x12 \n" +
+	"\tmax_waves\x18# \x01(\x05H\x13R\bmaxWaves\x88\x01\x01\x12;\n" +
+	"\x17device_utilization_only\x18$ \x01(\bH\x14R\x15deviceUtilizationOnly\x88\x01\x01B\n" +
 	"\n" +
 	"\b_enabledB\x18\n" +
 	"\x16_utilization_thresholdB\x1c\n" +
 	"\x1a_gpu_utilization_thresholdB\x12\n" +
 	"\x10_unready_enabledB\x1d\n" +
 	"\x1b_max_scale_down_parallelismB\x18\n" +
-	"\x16_max_drain_parallelismB\x18\n" +
-	"\x16_max_empty_bulk_deleteB\x1e\n" +
+	"\x16_max_drain_parallelismB\x1e\n" +
 	"\x1c_skip_nodes_with_system_podsB \n" +
 	"\x1e_skip_nodes_with_local_storageB)\n" +
 	"'_skip_nodes_with_custom_controller_podsB\x14\n" +
 	"\x12_min_replica_countB \n" +
 	"\x1e_ignore_daemonsets_utilizationB!\n" +
 	"\x1f_ignore_mirror_pods_utilizationB\x16\n" +
-	"\x14_max_evaluated_nodesB\x16\n" +
-	"\x14_min_evaluated_nodesB\x15\n" +
-	"\x13_job_pods_unmovableB\x13\n" +
-	"\x11_stability_marginB\x1a\n" +
-	"\x18_min_saving_per_evictionB\x19\n" +
-	"\x17_max_new_unneeded_nodesB\n" +
+	"\x14_max_evaluated_nodesB\x15\n" +
+	"\x13_job_pods_unmovableB\x1a\n" +
+	"\x18_min_saving_per_evictionB\n" +
 	"\n" +
 	"\b_balanceB\x13\n" +
-	"\x11_delay_type_localB\x10\n" +
-	"\x0e_evict_in_turnB\x1f\n" +
+	"\x11_delay_type_localB\x1f\n" +
 	"\x1d_max_total_unready_percentageB\x19\n" +
-	"\x17_ok_total_unready_countB\x11\n" +
-	"\x0f_try_list_orderB\f\n" +
+	"\x17_ok_total_unready_countB\f\n" +
 	"\n" +
 	"_max_wavesB\x1a\n" +
 	"\x18_device_utilization_only\"\x87\x05\n" +
@@ -10356,7 +10124,7 @@ func file_trimtab_v1_plan_proto_rawDescGZIP() []byte {
 }
 
 var file_trimtab_v1_plan_proto_enumTypes = make([]protoimpl.EnumInfo, 15)
-var file_trimtab_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 119)
+var file_trimtab_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 118)
 var file_trimtab_v1_plan_proto_goTypes = []any{
 	(Decision_Code)(0),                      // 0: trimtab.v1.Decision.Code
 	(Expander_Code)(0),                      // 1: trimtab.v1.Expander.Code
@@ -10452,68 +10220,67 @@ var file_trimtab_v1_plan_proto_goTypes = []any{
 	(*PriorityExpanderSettings)(nil),        // 91: trimtab.v1.PriorityExpanderSettings
 	(*PriorityRank)(nil),                    // 92: trimtab.v1.PriorityRank
 	(*HighestPriorityExpanderSettings)(nil), // 93: trimtab.v1.HighestPriorityExpanderSettings
-	(*CheapestPlanExpanderSettings)(nil),    // 94: trimtab.v1.CheapestPlanExpanderSettings
-	(*ScaleDownSettings)(nil),               // 95: trimtab.v1.ScaleDownSettings
-	(*NodeGroupSettings)(nil),               // 96: trimtab.v1.NodeGroupSettings
-	(*Consolidation)(nil),                   // 97: trimtab.v1.Consolidation
-	(*SlackSettings)(nil),                   // 98: trimtab.v1.SlackSettings
-	(*SlackAmount)(nil),                     // 99: trimtab.v1.SlackAmount
-	(*SlackStrategy)(nil),                   // 100: trimtab.v1.SlackStrategy
-	(*SlackPool)(nil),                       // 101: trimtab.v1.SlackPool
-	(*SlackSchedule)(nil),                   // 102: trimtab.v1.SlackSchedule
-	(*CapacityBufferReading)(nil),           // 103: trimtab.v1.CapacityBufferReading
-	(*PodSelector)(nil),                     // 104: trimtab.v1.PodSelector
-	(*PodCostSettings)(nil),                 // 105: trimtab.v1.PodCostSettings
-	(*PodCostTarget)(nil),                   // 106: trimtab.v1.PodCostTarget
-	(*PodCostTerm)(nil),                     // 107: trimtab.v1.PodCostTerm
-	nil,                                     // 108: trimtab.v1.DecisionSummary.CountsEntry
-	nil,                                     // 109: trimtab.v1.ScaleUpDecision.OnExistingEntry
-	nil,                                     // 110: trimtab.v1.ScaleUpDecision.OnUpcomingEntry
-	nil,                                     // 111: trimtab.v1.ScaleUpDecision.ExcludedEntry
-	nil,                                     // 112: trimtab.v1.GangResult.UselessUpcomingEntry
-	nil,                                     // 113: trimtab.v1.UnschedulablePod.ReasonsEntry
-	nil,                                     // 114: trimtab.v1.UnschedulablePod.FailedPredicatesEntry
-	nil,                                     // 115: trimtab.v1.WaitingPlaceholders.ReasonsEntry
-	nil,                                     // 116: trimtab.v1.WaitingPlaceholders.FailedPredicatesEntry
-	nil,                                     // 117: trimtab.v1.CapacityRequestsDecision.GiveBackUpcomingEntry
-	nil,                                     // 118: trimtab.v1.CapacityAnswer.ReasonsEntry
-	nil,                                     // 119: trimtab.v1.CapacityAnswer.FailedPredicatesEntry
-	nil,                                     // 120: trimtab.v1.CapacityAnswer.UselessUpcomingEntry
-	nil,                                     // 121: trimtab.v1.SlackDecision.DesiredEntry
-	nil,                                     // 122: trimtab.v1.SlackDecision.PresentEntry
-	nil,                                     // 123: trimtab.v1.UnneededNode.DestinationsEntry
-	nil,                                     // 124: trimtab.v1.UnremovableNode.PredicateFailureCountsEntry
-	nil,                                     // 125: trimtab.v1.ReplacementDecision.ExcludedEntry
-	nil,                                     // 126: trimtab.v1.ReplacedNode.DestinationsEntry
-	nil,                                     // 127: trimtab.v1.PodCostGroup.CostsEntry
-	nil,                                     // 128: trimtab.v1.SlackSetState.SizeEntry
-	nil,                                     // 129: trimtab.v1.PlanSettings.NodeGroupsEntry
-	nil,                                     // 130: trimtab.v1.Selector.MatchLabelsEntry
-	nil,                                     // 131: trimtab.v1.SlackSettings.ResourcesEntry
-	nil,                                     // 132: trimtab.v1.SlackPool.ResourcesEntry
-	nil,                                     // 133: trimtab.v1.SlackSchedule.ResourcesEntry
-	(*timestamppb.Timestamp)(nil),           // 134: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),             // 135: google.protobuf.Duration
-	(ScaleUpResult_Code)(0),                 // 136: trimtab.v1.ScaleUpResult.Code
-	(GangReason_Code)(0),                    // 137: trimtab.v1.GangReason.Code
-	(SkippedPodReason_Code)(0),              // 138: trimtab.v1.SkippedPodReason.Code
-	(NodeGroupReason_Code)(0),               // 139: trimtab.v1.NodeGroupReason.Code
-	(CapacityRequestsResult_Code)(0),        // 140: trimtab.v1.CapacityRequestsResult.Code
-	(*PodDictionary)(nil),                   // 141: trimtab.v1.PodDictionary
-	(SlackResult_Code)(0),                   // 142: trimtab.v1.SlackResult.Code
-	(ScaleDownResult_Code)(0),               // 143: trimtab.v1.ScaleDownResult.Code
-	(BlockingPodReason_Code)(0),             // 144: trimtab.v1.BlockingPodReason.Code
-	(UnremovableReason_Code)(0),             // 145: trimtab.v1.UnremovableReason.Code
-	(ReplacementResult_Code)(0),             // 146: trimtab.v1.ReplacementResult.Code
-	(ReplacementLimit_Code)(0),              // 147: trimtab.v1.ReplacementLimit.Code
-	(PodCostsResult_Code)(0),                // 148: trimtab.v1.PodCostsResult.Code
-	(PodCostGroupReason_Code)(0),            // 149: trimtab.v1.PodCostGroupReason.Code
-	(LabelOperator_Code)(0),                 // 150: trimtab.v1.LabelOperator.Code
-	(PredicateReason_Code)(0),               // 151: trimtab.v1.PredicateReason.Code
+	(*ScaleDownSettings)(nil),               // 94: trimtab.v1.ScaleDownSettings
+	(*NodeGroupSettings)(nil),               // 95: trimtab.v1.NodeGroupSettings
+	(*Consolidation)(nil),                   // 96: trimtab.v1.Consolidation
+	(*SlackSettings)(nil),                   // 97: trimtab.v1.SlackSettings
+	(*SlackAmount)(nil),                     // 98: trimtab.v1.SlackAmount
+	(*SlackStrategy)(nil),                   // 99: trimtab.v1.SlackStrategy
+	(*SlackPool)(nil),                       // 100: trimtab.v1.SlackPool
+	(*SlackSchedule)(nil),                   // 101: trimtab.v1.SlackSchedule
+	(*CapacityBufferReading)(nil),           // 102: trimtab.v1.CapacityBufferReading
+	(*PodSelector)(nil),                     // 103: trimtab.v1.PodSelector
+	(*PodCostSettings)(nil),                 // 104: trimtab.v1.PodCostSettings
+	(*PodCostTarget)(nil),                   // 105: trimtab.v1.PodCostTarget
+	(*PodCostTerm)(nil),                     // 106: trimtab.v1.PodCostTerm
+	nil,                                     // 107: trimtab.v1.DecisionSummary.CountsEntry
+	nil,                                     // 108: trimtab.v1.ScaleUpDecision.OnExistingEntry
+	nil,                                     // 109: trimtab.v1.ScaleUpDecision.OnUpcomingEntry
+	nil,                                     // 110: trimtab.v1.ScaleUpDecision.ExcludedEntry
+	nil,                                     // 111: trimtab.v1.GangResult.UselessUpcomingEntry
+	nil,                                     // 112: trimtab.v1.UnschedulablePod.ReasonsEntry
+	nil,                                     // 113: trimtab.v1.UnschedulablePod.FailedPredicatesEntry
+	nil,                                     // 114: trimtab.v1.WaitingPlaceholders.ReasonsEntry
+	nil,                                     // 115: trimtab.v1.WaitingPlaceholders.FailedPredicatesEntry
+	nil,                                     // 116: trimtab.v1.CapacityRequestsDecision.GiveBackUpcomingEntry
+	nil,                                     // 117: trimtab.v1.CapacityAnswer.ReasonsEntry
+	nil,                                     // 118: trimtab.v1.CapacityAnswer.FailedPredicatesEntry
+	nil,                                     // 119: trimtab.v1.CapacityAnswer.UselessUpcomingEntry
+	nil,                                     // 120: trimtab.v1.SlackDecision.DesiredEntry
+	nil,                                     // 121: trimtab.v1.SlackDecision.PresentEntry
+	nil,                                     // 122: trimtab.v1.UnneededNode.DestinationsEntry
+	nil,                                     // 123: trimtab.v1.UnremovableNode.PredicateFailureCountsEntry
+	nil,                                     // 124: trimtab.v1.ReplacementDecision.ExcludedEntry
+	nil,                                     // 125: trimtab.v1.ReplacedNode.DestinationsEntry
+	nil,                                     // 126: trimtab.v1.PodCostGroup.CostsEntry
+	nil,                                     // 127: trimtab.v1.SlackSetState.SizeEntry
+	nil,                                     // 128: trimtab.v1.PlanSettings.NodeGroupsEntry
+	nil,                                     // 129: trimtab.v1.Selector.MatchLabelsEntry
+	nil,                                     // 130: trimtab.v1.SlackSettings.ResourcesEntry
+	nil,                                     // 131: trimtab.v1.SlackPool.ResourcesEntry
+	nil,                                     // 132: trimtab.v1.SlackSchedule.ResourcesEntry
+	(*timestamppb.Timestamp)(nil),           // 133: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),             // 134: google.protobuf.Duration
+	(ScaleUpResult_Code)(0),                 // 135: trimtab.v1.ScaleUpResult.Code
+	(GangReason_Code)(0),                    // 136: trimtab.v1.GangReason.Code
+	(SkippedPodReason_Code)(0),              // 137: trimtab.v1.SkippedPodReason.Code
+	(NodeGroupReason_Code)(0),               // 138: trimtab.v1.NodeGroupReason.Code
+	(CapacityRequestsResult_Code)(0),        // 139: trimtab.v1.CapacityRequestsResult.Code
+	(*PodDictionary)(nil),                   // 140: trimtab.v1.PodDictionary
+	(SlackResult_Code)(0),                   // 141: trimtab.v1.SlackResult.Code
+	(ScaleDownResult_Code)(0),               // 142: trimtab.v1.ScaleDownResult.Code
+	(BlockingPodReason_Code)(0),             // 143: trimtab.v1.BlockingPodReason.Code
+	(UnremovableReason_Code)(0),             // 144: trimtab.v1.UnremovableReason.Code
+	(ReplacementResult_Code)(0),             // 145: trimtab.v1.ReplacementResult.Code
+	(ReplacementLimit_Code)(0),              // 146: trimtab.v1.ReplacementLimit.Code
+	(PodCostsResult_Code)(0),                // 147: trimtab.v1.PodCostsResult.Code
+	(PodCostGroupReason_Code)(0),            // 148: trimtab.v1.PodCostGroupReason.Code
+	(LabelOperator_Code)(0),                 // 149: trimtab.v1.LabelOperator.Code
+	(PredicateReason_Code)(0),               // 150: trimtab.v1.PredicateReason.Code
 }
 var file_trimtab_v1_plan_proto_depIdxs = []int32{
 	0,   // 0: trimtab.v1.PlanRequest.decisions:type_name -> trimtab.v1.Decision.Code
-	134, // 1: trimtab.v1.PlanRequest.now:type_name -> google.protobuf.Timestamp
+	133, // 1: trimtab.v1.PlanRequest.now:type_name -> google.protobuf.Timestamp
 	70,  // 2: trimtab.v1.PlanRequest.settings:type_name -> trimtab.v1.PlanSettings
 	57,  // 3: trimtab.v1.PlanRequest.state:type_name -> trimtab.v1.PlanState
 	21,  // 4: trimtab.v1.PlanResponse.scale_up:type_name -> trimtab.v1.ScaleUpDecision
@@ -10527,195 +10294,193 @@ var file_trimtab_v1_plan_proto_depIdxs = []int32{
 	20,  // 12: trimtab.v1.Diagnostics.stages:type_name -> trimtab.v1.StageTime
 	19,  // 13: trimtab.v1.Diagnostics.decisions:type_name -> trimtab.v1.DecisionSummary
 	0,   // 14: trimtab.v1.DecisionSummary.decision:type_name -> trimtab.v1.Decision.Code
-	108, // 15: trimtab.v1.DecisionSummary.counts:type_name -> trimtab.v1.DecisionSummary.CountsEntry
-	135, // 16: trimtab.v1.StageTime.duration:type_name -> google.protobuf.Duration
+	107, // 15: trimtab.v1.DecisionSummary.counts:type_name -> trimtab.v1.DecisionSummary.CountsEntry
+	134, // 16: trimtab.v1.StageTime.duration:type_name -> google.protobuf.Duration
 	23,  // 17: trimtab.v1.ScaleUpDecision.splits:type_name -> trimtab.v1.ScaleUpSplit
 	25,  // 18: trimtab.v1.ScaleUpDecision.unschedulable:type_name -> trimtab.v1.UnschedulablePod
-	109, // 19: trimtab.v1.ScaleUpDecision.on_existing:type_name -> trimtab.v1.ScaleUpDecision.OnExistingEntry
-	110, // 20: trimtab.v1.ScaleUpDecision.on_upcoming:type_name -> trimtab.v1.ScaleUpDecision.OnUpcomingEntry
+	108, // 19: trimtab.v1.ScaleUpDecision.on_existing:type_name -> trimtab.v1.ScaleUpDecision.OnExistingEntry
+	109, // 20: trimtab.v1.ScaleUpDecision.on_upcoming:type_name -> trimtab.v1.ScaleUpDecision.OnUpcomingEntry
 	27,  // 21: trimtab.v1.ScaleUpDecision.skipped:type_name -> trimtab.v1.SkippedPod
-	136, // 22: trimtab.v1.ScaleUpDecision.result:type_name -> trimtab.v1.ScaleUpResult.Code
+	135, // 22: trimtab.v1.ScaleUpDecision.result:type_name -> trimtab.v1.ScaleUpResult.Code
 	28,  // 23: trimtab.v1.ScaleUpDecision.options:type_name -> trimtab.v1.ScaleUpOption
-	111, // 24: trimtab.v1.ScaleUpDecision.excluded:type_name -> trimtab.v1.ScaleUpDecision.ExcludedEntry
+	110, // 24: trimtab.v1.ScaleUpDecision.excluded:type_name -> trimtab.v1.ScaleUpDecision.ExcludedEntry
 	26,  // 25: trimtab.v1.ScaleUpDecision.waiting_placeholders:type_name -> trimtab.v1.WaitingPlaceholders
 	9,   // 26: trimtab.v1.ScaleUpDecision.objective:type_name -> trimtab.v1.Objective.Code
 	22,  // 27: trimtab.v1.ScaleUpDecision.gangs:type_name -> trimtab.v1.GangResult
-	137, // 28: trimtab.v1.GangResult.reason:type_name -> trimtab.v1.GangReason.Code
-	112, // 29: trimtab.v1.GangResult.useless_upcoming:type_name -> trimtab.v1.GangResult.UselessUpcomingEntry
+	136, // 28: trimtab.v1.GangResult.reason:type_name -> trimtab.v1.GangReason.Code
+	111, // 29: trimtab.v1.GangResult.useless_upcoming:type_name -> trimtab.v1.GangResult.UselessUpcomingEntry
 	24,  // 30: trimtab.v1.ScaleUpSplit.new_nodes:type_name -> trimtab.v1.NewNode
-	113, // 31: trimtab.v1.UnschedulablePod.reasons:type_name -> trimtab.v1.UnschedulablePod.ReasonsEntry
-	114, // 32: trimtab.v1.UnschedulablePod.failed_predicates:type_name -> trimtab.v1.UnschedulablePod.FailedPredicatesEntry
-	115, // 33: trimtab.v1.WaitingPlaceholders.reasons:type_name -> trimtab.v1.WaitingPlaceholders.ReasonsEntry
-	116, // 34: trimtab.v1.WaitingPlaceholders.failed_predicates:type_name -> trimtab.v1.WaitingPlaceholders.FailedPredicatesEntry
-	138, // 35: trimtab.v1.SkippedPod.reason:type_name -> trimtab.v1.SkippedPodReason.Code
+	112, // 31: trimtab.v1.UnschedulablePod.reasons:type_name -> trimtab.v1.UnschedulablePod.ReasonsEntry
+	113, // 32: trimtab.v1.UnschedulablePod.failed_predicates:type_name -> trimtab.v1.UnschedulablePod.FailedPredicatesEntry
+	114, // 33: trimtab.v1.WaitingPlaceholders.reasons:type_name -> trimtab.v1.WaitingPlaceholders.ReasonsEntry
+	115, // 34: trimtab.v1.WaitingPlaceholders.failed_predicates:type_name -> trimtab.v1.WaitingPlaceholders.FailedPredicatesEntry
+	137, // 35: trimtab.v1.SkippedPod.reason:type_name -> trimtab.v1.SkippedPodReason.Code
 	29,  // 36: trimtab.v1.ScaleUpOption.scores:type_name -> trimtab.v1.ExpanderScore
-	139, // 37: trimtab.v1.ScaleUpOption.reason:type_name -> trimtab.v1.NodeGroupReason.Code
+	138, // 37: trimtab.v1.ScaleUpOption.reason:type_name -> trimtab.v1.NodeGroupReason.Code
 	1,   // 38: trimtab.v1.ScaleUpOption.decided_by:type_name -> trimtab.v1.Expander.Code
 	1,   // 39: trimtab.v1.ExpanderScore.expander:type_name -> trimtab.v1.Expander.Code
-	140, // 40: trimtab.v1.CapacityRequestsDecision.result:type_name -> trimtab.v1.CapacityRequestsResult.Code
+	139, // 40: trimtab.v1.CapacityRequestsDecision.result:type_name -> trimtab.v1.CapacityRequestsResult.Code
 	32,  // 41: trimtab.v1.CapacityRequestsDecision.requests:type_name -> trimtab.v1.CapacityAnswer
 	23,  // 42: trimtab.v1.CapacityRequestsDecision.splits:type_name -> trimtab.v1.ScaleUpSplit
-	117, // 43: trimtab.v1.CapacityRequestsDecision.give_back_upcoming:type_name -> trimtab.v1.CapacityRequestsDecision.GiveBackUpcomingEntry
+	116, // 43: trimtab.v1.CapacityRequestsDecision.give_back_upcoming:type_name -> trimtab.v1.CapacityRequestsDecision.GiveBackUpcomingEntry
 	2,   // 44: trimtab.v1.CapacityAnswer.outcome:type_name -> trimtab.v1.CapacityOutcome.Code
 	33,  // 45: trimtab.v1.CapacityAnswer.places:type_name -> trimtab.v1.CapacityPlace
-	118, // 46: trimtab.v1.CapacityAnswer.reasons:type_name -> trimtab.v1.CapacityAnswer.ReasonsEntry
-	119, // 47: trimtab.v1.CapacityAnswer.failed_predicates:type_name -> trimtab.v1.CapacityAnswer.FailedPredicatesEntry
-	120, // 48: trimtab.v1.CapacityAnswer.useless_upcoming:type_name -> trimtab.v1.CapacityAnswer.UselessUpcomingEntry
+	117, // 46: trimtab.v1.CapacityAnswer.reasons:type_name -> trimtab.v1.CapacityAnswer.ReasonsEntry
+	118, // 47: trimtab.v1.CapacityAnswer.failed_predicates:type_name -> trimtab.v1.CapacityAnswer.FailedPredicatesEntry
+	119, // 48: trimtab.v1.CapacityAnswer.useless_upcoming:type_name -> trimtab.v1.CapacityAnswer.UselessUpcomingEntry
 	37,  // 49: trimtab.v1.SlackDecision.placeholders:type_name -> trimtab.v1.Placeholder
-	121, // 50: trimtab.v1.SlackDecision.desired:type_name -> trimtab.v1.SlackDecision.DesiredEntry
-	141, // 51: trimtab.v1.SlackDecision.dictionary:type_name -> trimtab.v1.PodDictionary
-	122, // 52: trimtab.v1.SlackDecision.present:type_name -> trimtab.v1.SlackDecision.PresentEntry
-	142, // 53: trimtab.v1.SlackDecision.result:type_name -> trimtab.v1.SlackResult.Code
+	120, // 50: trimtab.v1.SlackDecision.desired:type_name -> trimtab.v1.SlackDecision.DesiredEntry
+	140, // 51: trimtab.v1.SlackDecision.dictionary:type_name -> trimtab.v1.PodDictionary
+	121, // 52: trimtab.v1.SlackDecision.present:type_name -> trimtab.v1.SlackDecision.PresentEntry
+	141, // 53: trimtab.v1.SlackDecision.result:type_name -> trimtab.v1.SlackResult.Code
 	36,  // 54: trimtab.v1.SlackDecision.objects:type_name -> trimtab.v1.SlackObject
 	3,   // 55: trimtab.v1.Placeholder.kind:type_name -> trimtab.v1.PlaceholderKind.Code
 	43,  // 56: trimtab.v1.ScaleDownDecision.unneeded:type_name -> trimtab.v1.UnneededNode
 	45,  // 57: trimtab.v1.ScaleDownDecision.unremovable:type_name -> trimtab.v1.UnremovableNode
-	143, // 58: trimtab.v1.ScaleDownDecision.result:type_name -> trimtab.v1.ScaleDownResult.Code
-	4,   // 59: trimtab.v1.ScaleDownDecision.candidate_order:type_name -> trimtab.v1.CandidateOrder.Code
-	40,  // 60: trimtab.v1.ScaleDownDecision.blockers:type_name -> trimtab.v1.NodeBlockers
-	9,   // 61: trimtab.v1.ScaleDownDecision.objective:type_name -> trimtab.v1.Objective.Code
-	41,  // 62: trimtab.v1.NodeBlockers.pods:type_name -> trimtab.v1.BlockingPod
-	144, // 63: trimtab.v1.BlockingPod.reason:type_name -> trimtab.v1.BlockingPodReason.Code
-	144, // 64: trimtab.v1.BlockingPod.reasons:type_name -> trimtab.v1.BlockingPodReason.Code
-	134, // 65: trimtab.v1.UnneededNode.since:type_name -> google.protobuf.Timestamp
-	123, // 66: trimtab.v1.UnneededNode.destinations:type_name -> trimtab.v1.UnneededNode.DestinationsEntry
-	145, // 67: trimtab.v1.UnneededNode.not_now_reason:type_name -> trimtab.v1.UnremovableReason.Code
-	44,  // 68: trimtab.v1.UnneededNode.assumption:type_name -> trimtab.v1.NodeAssumption
-	145, // 69: trimtab.v1.UnremovableNode.reason:type_name -> trimtab.v1.UnremovableReason.Code
-	144, // 70: trimtab.v1.UnremovableNode.blocking_reason:type_name -> trimtab.v1.BlockingPodReason.Code
-	124, // 71: trimtab.v1.UnremovableNode.predicate_failure_counts:type_name -> trimtab.v1.UnremovableNode.PredicateFailureCountsEntry
-	48,  // 72: trimtab.v1.ReplacementDecision.waves:type_name -> trimtab.v1.ReplacementWave
-	146, // 73: trimtab.v1.ReplacementDecision.result:type_name -> trimtab.v1.ReplacementResult.Code
-	47,  // 74: trimtab.v1.ReplacementDecision.cost:type_name -> trimtab.v1.ReplacementCost
-	51,  // 75: trimtab.v1.ReplacementDecision.frontier:type_name -> trimtab.v1.ReplacementOption
-	52,  // 76: trimtab.v1.ReplacementDecision.kept:type_name -> trimtab.v1.KeptNode
-	125, // 77: trimtab.v1.ReplacementDecision.excluded:type_name -> trimtab.v1.ReplacementDecision.ExcludedEntry
-	49,  // 78: trimtab.v1.ReplacementWave.new_nodes:type_name -> trimtab.v1.ReplacementNode
-	50,  // 79: trimtab.v1.ReplacementWave.leaving:type_name -> trimtab.v1.ReplacedNode
-	126, // 80: trimtab.v1.ReplacedNode.destinations:type_name -> trimtab.v1.ReplacedNode.DestinationsEntry
-	44,  // 81: trimtab.v1.ReplacedNode.assumption:type_name -> trimtab.v1.NodeAssumption
-	135, // 82: trimtab.v1.ReplacementOption.payback_time:type_name -> google.protobuf.Duration
-	147, // 83: trimtab.v1.ReplacementOption.stopped_by:type_name -> trimtab.v1.ReplacementLimit.Code
-	147, // 84: trimtab.v1.KeptNode.reason:type_name -> trimtab.v1.ReplacementLimit.Code
-	145, // 85: trimtab.v1.KeptNode.unremovable:type_name -> trimtab.v1.UnremovableReason.Code
-	144, // 86: trimtab.v1.KeptNode.blocking_reason:type_name -> trimtab.v1.BlockingPodReason.Code
-	54,  // 87: trimtab.v1.PodCostsDecision.groups:type_name -> trimtab.v1.PodCostGroup
-	148, // 88: trimtab.v1.PodCostsDecision.result:type_name -> trimtab.v1.PodCostsResult.Code
-	127, // 89: trimtab.v1.PodCostGroup.costs:type_name -> trimtab.v1.PodCostGroup.CostsEntry
-	149, // 90: trimtab.v1.PodCostGroup.reason:type_name -> trimtab.v1.PodCostGroupReason.Code
-	55,  // 91: trimtab.v1.PodCostGroup.shares:type_name -> trimtab.v1.PodCostShare
-	5,   // 92: trimtab.v1.PodCostShare.strategy:type_name -> trimtab.v1.PodCostStrategy.Code
-	61,  // 93: trimtab.v1.PlanState.scale_up:type_name -> trimtab.v1.ScaleUpState
-	63,  // 94: trimtab.v1.PlanState.slack:type_name -> trimtab.v1.SlackState
-	66,  // 95: trimtab.v1.PlanState.scale_down:type_name -> trimtab.v1.ScaleDownState
-	65,  // 96: trimtab.v1.PlanState.pod_costs:type_name -> trimtab.v1.PodCostsState
-	60,  // 97: trimtab.v1.PlanState.replacement:type_name -> trimtab.v1.ReplacementState
-	58,  // 98: trimtab.v1.PlanState.capacity_requests:type_name -> trimtab.v1.CapacityRequestsState
-	59,  // 99: trimtab.v1.CapacityRequestsState.orders:type_name -> trimtab.v1.CapacityOrder
-	68,  // 100: trimtab.v1.ReplacementState.planned:type_name -> trimtab.v1.NodeTimes
-	68,  // 101: trimtab.v1.ReplacementState.avoided_groups:type_name -> trimtab.v1.NodeTimes
-	68,  // 102: trimtab.v1.ReplacementState.paid_back:type_name -> trimtab.v1.NodeTimes
-	62,  // 103: trimtab.v1.ScaleUpState.gang_orders:type_name -> trimtab.v1.GangOrder
-	134, // 104: trimtab.v1.GangOrder.order_time:type_name -> google.protobuf.Timestamp
-	64,  // 105: trimtab.v1.SlackState.sets:type_name -> trimtab.v1.SlackSetState
-	128, // 106: trimtab.v1.SlackSetState.size:type_name -> trimtab.v1.SlackSetState.SizeEntry
-	68,  // 107: trimtab.v1.ScaleDownState.unneeded:type_name -> trimtab.v1.NodeTimes
-	69,  // 108: trimtab.v1.ScaleDownState.unremovable:type_name -> trimtab.v1.FailedNodes
-	67,  // 109: trimtab.v1.ScaleDownState.undone_drains:type_name -> trimtab.v1.UndoneDrains
-	68,  // 110: trimtab.v1.ScaleDownState.later_waves:type_name -> trimtab.v1.NodeTimes
-	134, // 111: trimtab.v1.UndoneDrains.drain_time:type_name -> google.protobuf.Timestamp
-	134, // 112: trimtab.v1.UndoneDrains.until_time:type_name -> google.protobuf.Timestamp
-	88,  // 113: trimtab.v1.PlanSettings.scale_up:type_name -> trimtab.v1.ScaleUpSettings
-	95,  // 114: trimtab.v1.PlanSettings.scale_down:type_name -> trimtab.v1.ScaleDownSettings
-	98,  // 115: trimtab.v1.PlanSettings.slack:type_name -> trimtab.v1.SlackSettings
-	105, // 116: trimtab.v1.PlanSettings.pod_costs:type_name -> trimtab.v1.PodCostSettings
-	129, // 117: trimtab.v1.PlanSettings.node_groups:type_name -> trimtab.v1.PlanSettings.NodeGroupsEntry
-	87,  // 118: trimtab.v1.PlanSettings.simulation:type_name -> trimtab.v1.SimulationSettings
-	82,  // 119: trimtab.v1.PlanSettings.planner:type_name -> trimtab.v1.PlannerSettings
-	10,  // 120: trimtab.v1.PlanSettings.search_effort:type_name -> trimtab.v1.SearchEffort.Code
-	76,  // 121: trimtab.v1.PlanSettings.replacement:type_name -> trimtab.v1.ReplacementSettings
-	71,  // 122: trimtab.v1.PlanSettings.gangs:type_name -> trimtab.v1.GangSettings
-	72,  // 123: trimtab.v1.PlanSettings.capacity_requests:type_name -> trimtab.v1.CapacityRequestSettings
-	73,  // 124: trimtab.v1.CapacityRequestSettings.classes:type_name -> trimtab.v1.CapacityClass
-	7,   // 125: trimtab.v1.CapacityRequestSettings.provisioned_when:type_name -> trimtab.v1.ProvisionedWhen.Code
-	135, // 126: trimtab.v1.CapacityRequestSettings.booking_time:type_name -> google.protobuf.Duration
-	135, // 127: trimtab.v1.CapacityRequestSettings.max_seek_time:type_name -> google.protobuf.Duration
-	6,   // 128: trimtab.v1.CapacityClass.kind:type_name -> trimtab.v1.CapacityClassKind.Code
-	135, // 129: trimtab.v1.ReplacementSettings.max_payback_time:type_name -> google.protobuf.Duration
-	135, // 130: trimtab.v1.ReplacementSettings.consolidate_after:type_name -> google.protobuf.Duration
-	79,  // 131: trimtab.v1.ReplacementSettings.budgets:type_name -> trimtab.v1.DisruptionBudget
-	8,   // 132: trimtab.v1.ReplacementSettings.choice:type_name -> trimtab.v1.ReplacementChoice.Code
-	78,  // 133: trimtab.v1.ReplacementSettings.spot:type_name -> trimtab.v1.SpotReplacementSettings
-	135, // 134: trimtab.v1.ReplacementSettings.avoid_time:type_name -> google.protobuf.Duration
-	135, // 135: trimtab.v1.ReplacementSettings.stable_time:type_name -> google.protobuf.Duration
-	84,  // 136: trimtab.v1.DisruptionBudget.nodes:type_name -> trimtab.v1.Selector
-	135, // 137: trimtab.v1.DisruptionBudget.duration:type_name -> google.protobuf.Duration
-	135, // 138: trimtab.v1.PlannerSettings.recent_eviction_ttl:type_name -> google.protobuf.Duration
-	83,  // 139: trimtab.v1.PlannerSettings.limits:type_name -> trimtab.v1.ResourceLimit
-	86,  // 140: trimtab.v1.PlannerSettings.balance:type_name -> trimtab.v1.BalanceSettings
-	135, // 141: trimtab.v1.PlannerSettings.max_node_startup_time:type_name -> google.protobuf.Duration
-	135, // 142: trimtab.v1.PlannerSettings.max_node_provision_time:type_name -> google.protobuf.Duration
-	79,  // 143: trimtab.v1.PlannerSettings.disruption_budgets:type_name -> trimtab.v1.DisruptionBudget
-	84,  // 144: trimtab.v1.ResourceLimit.nodes:type_name -> trimtab.v1.Selector
-	130, // 145: trimtab.v1.Selector.match_labels:type_name -> trimtab.v1.Selector.MatchLabelsEntry
-	85,  // 146: trimtab.v1.Selector.match_expressions:type_name -> trimtab.v1.SelectorRequirement
-	150, // 147: trimtab.v1.SelectorRequirement.operator:type_name -> trimtab.v1.LabelOperator.Code
-	1,   // 148: trimtab.v1.ScaleUpSettings.expanders:type_name -> trimtab.v1.Expander.Code
-	91,  // 149: trimtab.v1.ScaleUpSettings.priority:type_name -> trimtab.v1.PriorityExpanderSettings
-	93,  // 150: trimtab.v1.ScaleUpSettings.highest_priority:type_name -> trimtab.v1.HighestPriorityExpanderSettings
-	94,  // 151: trimtab.v1.ScaleUpSettings.cheapest_plan:type_name -> trimtab.v1.CheapestPlanExpanderSettings
-	11,  // 152: trimtab.v1.ScaleUpSettings.template_source:type_name -> trimtab.v1.TemplateSource.Code
-	135, // 153: trimtab.v1.ScaleUpSettings.new_pod_scale_up_delay:type_name -> google.protobuf.Duration
-	90,  // 154: trimtab.v1.ScaleUpSettings.startup_taints:type_name -> trimtab.v1.TaintNames
-	90,  // 155: trimtab.v1.ScaleUpSettings.status_taints:type_name -> trimtab.v1.TaintNames
-	92,  // 156: trimtab.v1.PriorityExpanderSettings.ranks:type_name -> trimtab.v1.PriorityRank
-	135, // 157: trimtab.v1.ScaleDownSettings.unneeded_time:type_name -> google.protobuf.Duration
-	135, // 158: trimtab.v1.ScaleDownSettings.unready_time:type_name -> google.protobuf.Duration
-	135, // 159: trimtab.v1.ScaleDownSettings.unremovable_node_recheck_timeout:type_name -> google.protobuf.Duration
-	135, // 160: trimtab.v1.ScaleDownSettings.blocking_system_pod_disruption_timeout:type_name -> google.protobuf.Duration
-	4,   // 161: trimtab.v1.ScaleDownSettings.candidate_orders:type_name -> trimtab.v1.CandidateOrder.Code
-	135, // 162: trimtab.v1.ScaleDownSettings.delay_after_add:type_name -> google.protobuf.Duration
-	135, // 163: trimtab.v1.ScaleDownSettings.delay_after_delete:type_name -> google.protobuf.Duration
-	135, // 164: trimtab.v1.ScaleDownSettings.delay_after_failure:type_name -> google.protobuf.Duration
-	9,   // 165: trimtab.v1.ScaleDownSettings.objective:type_name -> trimtab.v1.Objective.Code
-	135, // 166: trimtab.v1.NodeGroupSettings.unneeded_time:type_name -> google.protobuf.Duration
-	135, // 167: trimtab.v1.NodeGroupSettings.unready_time:type_name -> google.protobuf.Duration
-	135, // 168: trimtab.v1.NodeGroupSettings.consolidate_after:type_name -> google.protobuf.Duration
-	12,  // 169: trimtab.v1.NodeGroupSettings.consolidation:type_name -> trimtab.v1.Consolidation.Code
-	13,  // 170: trimtab.v1.SlackSettings.strategy:type_name -> trimtab.v1.SlackStrategy.Code
-	131, // 171: trimtab.v1.SlackSettings.resources:type_name -> trimtab.v1.SlackSettings.ResourcesEntry
-	101, // 172: trimtab.v1.SlackSettings.pools:type_name -> trimtab.v1.SlackPool
-	102, // 173: trimtab.v1.SlackSettings.schedules:type_name -> trimtab.v1.SlackSchedule
-	104, // 174: trimtab.v1.SlackSettings.ignored_pods:type_name -> trimtab.v1.PodSelector
-	14,  // 175: trimtab.v1.SlackSettings.capacity_buffer_reading:type_name -> trimtab.v1.CapacityBufferReading.Code
-	84,  // 176: trimtab.v1.SlackPool.nodes:type_name -> trimtab.v1.Selector
-	132, // 177: trimtab.v1.SlackPool.resources:type_name -> trimtab.v1.SlackPool.ResourcesEntry
-	13,  // 178: trimtab.v1.SlackPool.strategy:type_name -> trimtab.v1.SlackStrategy.Code
-	102, // 179: trimtab.v1.SlackPool.schedules:type_name -> trimtab.v1.SlackSchedule
-	135, // 180: trimtab.v1.SlackSchedule.duration:type_name -> google.protobuf.Duration
-	133, // 181: trimtab.v1.SlackSchedule.resources:type_name -> trimtab.v1.SlackSchedule.ResourcesEntry
-	84,  // 182: trimtab.v1.PodSelector.labels:type_name -> trimtab.v1.Selector
-	106, // 183: trimtab.v1.PodCostSettings.targets:type_name -> trimtab.v1.PodCostTarget
-	84,  // 184: trimtab.v1.PodCostTarget.selector:type_name -> trimtab.v1.Selector
-	107, // 185: trimtab.v1.PodCostTarget.strategies:type_name -> trimtab.v1.PodCostTerm
-	5,   // 186: trimtab.v1.PodCostTerm.strategy:type_name -> trimtab.v1.PodCostStrategy.Code
-	139, // 187: trimtab.v1.ScaleUpDecision.ExcludedEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
-	139, // 188: trimtab.v1.UnschedulablePod.ReasonsEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
-	151, // 189: trimtab.v1.UnschedulablePod.FailedPredicatesEntry.value:type_name -> trimtab.v1.PredicateReason.Code
-	139, // 190: trimtab.v1.WaitingPlaceholders.ReasonsEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
-	151, // 191: trimtab.v1.WaitingPlaceholders.FailedPredicatesEntry.value:type_name -> trimtab.v1.PredicateReason.Code
-	139, // 192: trimtab.v1.CapacityAnswer.ReasonsEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
-	151, // 193: trimtab.v1.CapacityAnswer.FailedPredicatesEntry.value:type_name -> trimtab.v1.PredicateReason.Code
-	139, // 194: trimtab.v1.ReplacementDecision.ExcludedEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
-	96,  // 195: trimtab.v1.PlanSettings.NodeGroupsEntry.value:type_name -> trimtab.v1.NodeGroupSettings
-	99,  // 196: trimtab.v1.SlackSettings.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
-	99,  // 197: trimtab.v1.SlackPool.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
-	99,  // 198: trimtab.v1.SlackSchedule.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
-	199, // [199:199] is the sub-list for method output_type
-	199, // [199:199] is the sub-list for method input_type
-	199, // [199:199] is the sub-list for extension type_name
-	199, // [199:199] is the sub-list for extension extendee
-	0,   // [0:199] is the sub-list for field type_name
+	142, // 58: trimtab.v1.ScaleDownDecision.result:type_name -> trimtab.v1.ScaleDownResult.Code
+	40,  // 59: trimtab.v1.ScaleDownDecision.blockers:type_name -> trimtab.v1.NodeBlockers
+	9,   // 60: trimtab.v1.ScaleDownDecision.objective:type_name -> trimtab.v1.Objective.Code
+	41,  // 61: trimtab.v1.NodeBlockers.pods:type_name -> trimtab.v1.BlockingPod
+	143, // 62: trimtab.v1.BlockingPod.reason:type_name -> trimtab.v1.BlockingPodReason.Code
+	143, // 63: trimtab.v1.BlockingPod.reasons:type_name -> trimtab.v1.BlockingPodReason.Code
+	133, // 64: trimtab.v1.UnneededNode.since:type_name -> google.protobuf.Timestamp
+	122, // 65: trimtab.v1.UnneededNode.destinations:type_name -> trimtab.v1.UnneededNode.DestinationsEntry
+	144, // 66: trimtab.v1.UnneededNode.not_now_reason:type_name -> trimtab.v1.UnremovableReason.Code
+	44,  // 67: trimtab.v1.UnneededNode.assumption:type_name -> trimtab.v1.NodeAssumption
+	144, // 68: trimtab.v1.UnremovableNode.reason:type_name -> trimtab.v1.UnremovableReason.Code
+	143, // 69: trimtab.v1.UnremovableNode.blocking_reason:type_name -> trimtab.v1.BlockingPodReason.Code
+	123, // 70: trimtab.v1.UnremovableNode.predicate_failure_counts:type_name -> trimtab.v1.UnremovableNode.PredicateFailureCountsEntry
+	48,  // 71: trimtab.v1.ReplacementDecision.waves:type_name -> trimtab.v1.ReplacementWave
+	145, // 72: trimtab.v1.ReplacementDecision.result:type_name -> trimtab.v1.ReplacementResult.Code
+	47,  // 73: trimtab.v1.ReplacementDecision.cost:type_name -> trimtab.v1.ReplacementCost
+	51,  // 74: trimtab.v1.ReplacementDecision.frontier:type_name -> trimtab.v1.ReplacementOption
+	52,  // 75: trimtab.v1.ReplacementDecision.kept:type_name -> trimtab.v1.KeptNode
+	124, // 76: trimtab.v1.ReplacementDecision.excluded:type_name -> trimtab.v1.ReplacementDecision.ExcludedEntry
+	49,  // 77: trimtab.v1.ReplacementWave.new_nodes:type_name -> trimtab.v1.ReplacementNode
+	50,  // 78: trimtab.v1.ReplacementWave.leaving:type_name -> trimtab.v1.ReplacedNode
+	125, // 79: trimtab.v1.ReplacedNode.destinations:type_name -> trimtab.v1.ReplacedNode.DestinationsEntry
+	44,  // 80: trimtab.v1.ReplacedNode.assumption:type_name -> trimtab.v1.NodeAssumption
+	134, // 81: trimtab.v1.ReplacementOption.payback_time:type_name -> google.protobuf.Duration
+	146, // 82: trimtab.v1.ReplacementOption.stopped_by:type_name -> trimtab.v1.ReplacementLimit.Code
+	146, // 83: trimtab.v1.KeptNode.reason:type_name -> trimtab.v1.ReplacementLimit.Code
+	144, // 84: trimtab.v1.KeptNode.unremovable:type_name -> trimtab.v1.UnremovableReason.Code
+	143, // 85: trimtab.v1.KeptNode.blocking_reason:type_name -> trimtab.v1.BlockingPodReason.Code
+	54,  // 86: trimtab.v1.PodCostsDecision.groups:type_name -> trimtab.v1.PodCostGroup
+	147, // 87: trimtab.v1.PodCostsDecision.result:type_name -> trimtab.v1.PodCostsResult.Code
+	126, // 88: trimtab.v1.PodCostGroup.costs:type_name -> trimtab.v1.PodCostGroup.CostsEntry
+	148, // 89: trimtab.v1.PodCostGroup.reason:type_name -> trimtab.v1.PodCostGroupReason.Code
+	55,  // 90: trimtab.v1.PodCostGroup.shares:type_name -> trimtab.v1.PodCostShare
+	5,   // 91: trimtab.v1.PodCostShare.strategy:type_name -> trimtab.v1.PodCostStrategy.Code
+	61,  // 92: trimtab.v1.PlanState.scale_up:type_name -> trimtab.v1.ScaleUpState
+	63,  // 93: trimtab.v1.PlanState.slack:type_name -> trimtab.v1.SlackState
+	66,  // 94: trimtab.v1.PlanState.scale_down:type_name -> trimtab.v1.ScaleDownState
+	65,  // 95: trimtab.v1.PlanState.pod_costs:type_name -> trimtab.v1.PodCostsState
+	60,  // 96: trimtab.v1.PlanState.replacement:type_name -> trimtab.v1.ReplacementState
+	58,  // 97: trimtab.v1.PlanState.capacity_requests:type_name -> trimtab.v1.CapacityRequestsState
+	59,  // 98: trimtab.v1.CapacityRequestsState.orders:type_name -> trimtab.v1.CapacityOrder
+	68,  // 99: trimtab.v1.ReplacementState.planned:type_name -> trimtab.v1.NodeTimes
+	68,  // 100: trimtab.v1.ReplacementState.avoided_groups:type_name -> trimtab.v1.NodeTimes
+	68,  // 101: trimtab.v1.ReplacementState.paid_back:type_name -> trimtab.v1.NodeTimes
+	62,  // 102: trimtab.v1.ScaleUpState.gang_orders:type_name -> trimtab.v1.GangOrder
+	133, // 103: trimtab.v1.GangOrder.order_time:type_name -> google.protobuf.Timestamp
+	64,  // 104: trimtab.v1.SlackState.sets:type_name -> trimtab.v1.SlackSetState
+	127, // 105: trimtab.v1.SlackSetState.size:type_name -> trimtab.v1.SlackSetState.SizeEntry
+	68,  // 106: trimtab.v1.ScaleDownState.unneeded:type_name -> trimtab.v1.NodeTimes
+	69,  // 107: trimtab.v1.ScaleDownState.unremovable:type_name -> trimtab.v1.FailedNodes
+	67,  // 108: trimtab.v1.ScaleDownState.undone_drains:type_name -> trimtab.v1.UndoneDrains
+	68,  // 109: trimtab.v1.ScaleDownState.later_waves:type_name -> trimtab.v1.NodeTimes
+	133, // 110: trimtab.v1.UndoneDrains.drain_time:type_name -> google.protobuf.Timestamp
+	133, // 111: trimtab.v1.UndoneDrains.until_time:type_name -> google.protobuf.Timestamp
+	88,  // 112: trimtab.v1.PlanSettings.scale_up:type_name -> trimtab.v1.ScaleUpSettings
+	94,  // 113: trimtab.v1.PlanSettings.scale_down:type_name -> trimtab.v1.ScaleDownSettings
+	97,  // 114: trimtab.v1.PlanSettings.slack:type_name -> trimtab.v1.SlackSettings
+	104, // 115: trimtab.v1.PlanSettings.pod_costs:type_name -> trimtab.v1.PodCostSettings
+	128, // 116: trimtab.v1.PlanSettings.node_groups:type_name -> trimtab.v1.PlanSettings.NodeGroupsEntry
+	87,  // 117: trimtab.v1.PlanSettings.simulation:type_name -> trimtab.v1.SimulationSettings
+	82,  // 118: trimtab.v1.PlanSettings.planner:type_name -> trimtab.v1.PlannerSettings
+	10,  // 119: trimtab.v1.PlanSettings.search_effort:type_name -> trimtab.v1.SearchEffort.Code
+	76,  // 120: trimtab.v1.PlanSettings.replacement:type_name -> trimtab.v1.ReplacementSettings
+	71,  // 121: trimtab.v1.PlanSettings.gangs:type_name -> trimtab.v1.GangSettings
+	72,  // 122: trimtab.v1.PlanSettings.capacity_requests:type_name -> trimtab.v1.CapacityRequestSettings
+	73,  // 123: trimtab.v1.CapacityRequestSettings.classes:type_name -> trimtab.v1.CapacityClass
+	7,   // 124: trimtab.v1.CapacityRequestSettings.provisioned_when:type_name -> trimtab.v1.ProvisionedWhen.Code
+	134, // 125: trimtab.v1.CapacityRequestSettings.booking_time:type_name -> google.protobuf.Duration
+	134, // 126: trimtab.v1.CapacityRequestSettings.max_seek_time:type_name -> google.protobuf.Duration
+	6,   // 127: trimtab.v1.CapacityClass.kind:type_name -> trimtab.v1.CapacityClassKind.Code
+	134, // 128: trimtab.v1.ReplacementSettings.max_payback_time:type_name -> google.protobuf.Duration
+	134, // 129: trimtab.v1.ReplacementSettings.consolidate_after:type_name -> google.protobuf.Duration
+	79,  // 130: trimtab.v1.ReplacementSettings.budgets:type_name -> trimtab.v1.DisruptionBudget
+	8,   // 131: trimtab.v1.ReplacementSettings.choice:type_name -> trimtab.v1.ReplacementChoice.Code
+	78,  // 132: trimtab.v1.ReplacementSettings.spot:type_name -> trimtab.v1.SpotReplacementSettings
+	134, // 133: trimtab.v1.ReplacementSettings.avoid_time:type_name -> google.protobuf.Duration
+	134, // 134: trimtab.v1.ReplacementSettings.stable_time:type_name -> google.protobuf.Duration
+	84,  // 135: trimtab.v1.DisruptionBudget.nodes:type_name -> trimtab.v1.Selector
+	134, // 136: trimtab.v1.DisruptionBudget.duration:type_name -> google.protobuf.Duration
+	134, // 137: trimtab.v1.PlannerSettings.recent_eviction_ttl:type_name -> google.protobuf.Duration
+	83,  // 138: trimtab.v1.PlannerSettings.limits:type_name -> trimtab.v1.ResourceLimit
+	86,  // 139: trimtab.v1.PlannerSettings.balance:type_name -> trimtab.v1.BalanceSettings
+	134, // 140: trimtab.v1.PlannerSettings.max_node_startup_time:type_name -> google.protobuf.Duration
+	134, // 141: trimtab.v1.PlannerSettings.max_node_provision_time:type_name -> google.protobuf.Duration
+	79,  // 142: trimtab.v1.PlannerSettings.disruption_budgets:type_name -> trimtab.v1.DisruptionBudget
+	84,  // 143: trimtab.v1.ResourceLimit.nodes:type_name -> trimtab.v1.Selector
+	129, // 144: trimtab.v1.Selector.match_labels:type_name -> trimtab.v1.Selector.MatchLabelsEntry
+	85,  // 145: trimtab.v1.Selector.match_expressions:type_name -> trimtab.v1.SelectorRequirement
+	149, // 146: trimtab.v1.SelectorRequirement.operator:type_name -> trimtab.v1.LabelOperator.Code
+	1,   // 147: trimtab.v1.ScaleUpSettings.expanders:type_name -> trimtab.v1.Expander.Code
+	91,  // 148: trimtab.v1.ScaleUpSettings.priority:type_name -> trimtab.v1.PriorityExpanderSettings
+	93,  // 149: trimtab.v1.ScaleUpSettings.highest_priority:type_name -> trimtab.v1.HighestPriorityExpanderSettings
+	11,  // 150: trimtab.v1.ScaleUpSettings.template_source:type_name -> trimtab.v1.TemplateSource.Code
+	134, // 151: trimtab.v1.ScaleUpSettings.new_pod_scale_up_delay:type_name -> google.protobuf.Duration
+	90,  // 152: trimtab.v1.ScaleUpSettings.startup_taints:type_name -> trimtab.v1.TaintNames
+	90,  // 153: trimtab.v1.ScaleUpSettings.status_taints:type_name -> trimtab.v1.TaintNames
+	92,  // 154: trimtab.v1.PriorityExpanderSettings.ranks:type_name -> trimtab.v1.PriorityRank
+	134, // 155: trimtab.v1.ScaleDownSettings.unneeded_time:type_name -> google.protobuf.Duration
+	134, // 156: trimtab.v1.ScaleDownSettings.unready_time:type_name -> google.protobuf.Duration
+	134, // 157: trimtab.v1.ScaleDownSettings.unremovable_node_recheck_timeout:type_name -> google.protobuf.Duration
+	134, // 158: trimtab.v1.ScaleDownSettings.blocking_system_pod_disruption_timeout:type_name -> google.protobuf.Duration
+	4,   // 159: trimtab.v1.ScaleDownSettings.candidate_orders:type_name -> trimtab.v1.CandidateOrder.Code
+	134, // 160: trimtab.v1.ScaleDownSettings.delay_after_add:type_name -> google.protobuf.Duration
+	134, // 161: trimtab.v1.ScaleDownSettings.delay_after_delete:type_name -> google.protobuf.Duration
+	134, // 162: trimtab.v1.ScaleDownSettings.delay_after_failure:type_name -> google.protobuf.Duration
+	9,   // 163: trimtab.v1.ScaleDownSettings.objective:type_name -> trimtab.v1.Objective.Code
+	134, // 164: trimtab.v1.NodeGroupSettings.unneeded_time:type_name -> google.protobuf.Duration
+	134, // 165: trimtab.v1.NodeGroupSettings.unready_time:type_name -> google.protobuf.Duration
+	134, // 166: trimtab.v1.NodeGroupSettings.consolidate_after:type_name -> google.protobuf.Duration
+	12,  // 167: trimtab.v1.NodeGroupSettings.consolidation:type_name -> trimtab.v1.Consolidation.Code
+	13,  // 168: trimtab.v1.SlackSettings.strategy:type_name -> trimtab.v1.SlackStrategy.Code
+	130, // 169: trimtab.v1.SlackSettings.resources:type_name -> trimtab.v1.SlackSettings.ResourcesEntry
+	100, // 170: trimtab.v1.SlackSettings.pools:type_name -> trimtab.v1.SlackPool
+	101, // 171: trimtab.v1.SlackSettings.schedules:type_name -> trimtab.v1.SlackSchedule
+	103, // 172: trimtab.v1.SlackSettings.ignored_pods:type_name -> trimtab.v1.PodSelector
+	14,  // 173: trimtab.v1.SlackSettings.capacity_buffer_reading:type_name -> trimtab.v1.CapacityBufferReading.Code
+	84,  // 174: trimtab.v1.SlackPool.nodes:type_name -> trimtab.v1.Selector
+	131, // 175: trimtab.v1.SlackPool.resources:type_name -> trimtab.v1.SlackPool.ResourcesEntry
+	13,  // 176: trimtab.v1.SlackPool.strategy:type_name -> trimtab.v1.SlackStrategy.Code
+	101, // 177: trimtab.v1.SlackPool.schedules:type_name -> trimtab.v1.SlackSchedule
+	134, // 178: trimtab.v1.SlackSchedule.duration:type_name -> google.protobuf.Duration
+	132, // 179: trimtab.v1.SlackSchedule.resources:type_name -> trimtab.v1.SlackSchedule.ResourcesEntry
+	84,  // 180: trimtab.v1.PodSelector.labels:type_name -> trimtab.v1.Selector
+	105, // 181: trimtab.v1.PodCostSettings.targets:type_name -> trimtab.v1.PodCostTarget
+	84,  // 182: trimtab.v1.PodCostTarget.selector:type_name -> trimtab.v1.Selector
+	106, // 183: trimtab.v1.PodCostTarget.strategies:type_name -> trimtab.v1.PodCostTerm
+	5,   // 184: trimtab.v1.PodCostTerm.strategy:type_name -> trimtab.v1.PodCostStrategy.Code
+	138, // 185: trimtab.v1.ScaleUpDecision.ExcludedEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
+	138, // 186: trimtab.v1.UnschedulablePod.ReasonsEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
+	150, // 187: trimtab.v1.UnschedulablePod.FailedPredicatesEntry.value:type_name -> trimtab.v1.PredicateReason.Code
+	138, // 188: trimtab.v1.WaitingPlaceholders.ReasonsEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
+	150, // 189: trimtab.v1.WaitingPlaceholders.FailedPredicatesEntry.value:type_name -> trimtab.v1.PredicateReason.Code
+	138, // 190: trimtab.v1.CapacityAnswer.ReasonsEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
+	150, // 191: trimtab.v1.CapacityAnswer.FailedPredicatesEntry.value:type_name -> trimtab.v1.PredicateReason.Code
+	138, // 192: trimtab.v1.ReplacementDecision.ExcludedEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
+	95,  // 193: trimtab.v1.PlanSettings.NodeGroupsEntry.value:type_name -> trimtab.v1.NodeGroupSettings
+	98,  // 194: trimtab.v1.SlackSettings.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
+	98,  // 195: trimtab.v1.SlackPool.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
+	98,  // 196: trimtab.v1.SlackSchedule.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
+	197, // [197:197] is the sub-list for method output_type
+	197, // [197:197] is the sub-list for method input_type
+	197, // [197:197] is the sub-list for extension type_name
+	197, // [197:197] is the sub-list for extension extendee
+	0,   // [0:197] is the sub-list for field type_name
 }
 
 func init() { file_trimtab_v1_plan_proto_init() }
@@ -10742,19 +10507,18 @@ func file_trimtab_v1_plan_proto_init() {
 	file_trimtab_v1_plan_proto_msgTypes[73].OneofWrappers = []any{}
 	file_trimtab_v1_plan_proto_msgTypes[79].OneofWrappers = []any{}
 	file_trimtab_v1_plan_proto_msgTypes[80].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[81].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[82].OneofWrappers = []any{}
 	file_trimtab_v1_plan_proto_msgTypes[83].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[84].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[85].OneofWrappers = []any{}
 	file_trimtab_v1_plan_proto_msgTypes[86].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[87].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[92].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[91].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_trimtab_v1_plan_proto_rawDesc), len(file_trimtab_v1_plan_proto_rawDesc)),
 			NumEnums:      15,
-			NumMessages:   119,
+			NumMessages:   118,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -14,7 +14,6 @@ from trimtab.planner.model.settings.planner import (
 )
 from trimtab.planner.model.settings.reading import SECOND_NS, SettingsError
 from trimtab.planner.model.settings.scale_down import (
-    DEFAULT_ORDERS,
     GroupScaleDownSettings,
     ScaleDownSettings,
     resolve_scale_down,
@@ -33,7 +32,6 @@ from trimtab.planner.model.settings.scale_up import (
 __all__ = [
     "DEFAULT_EXPANDERS",
     "DEFAULT_GPU_LABEL",
-    "DEFAULT_ORDERS",
     "DEFAULT_PRIORITY_LABEL",
     "NODES",
     "SECOND_NS",

@@ -14,8 +14,6 @@ from trimtab.planner.model.settings.reading import SECOND_NS, SettingsError, cou
 from trimtab.planner.model.settings.search import USUAL, SearchBudgets, resolve_search
 from trimtab.v1 import plan_pb2 as pb
 
-DEFAULT_ORDERS: Final = (pb.CandidateOrder.UTILIZATION, pb.CandidateOrder.EVICTION_COST, pb.CandidateOrder.PRICE)
-
 
 @dataclass(frozen=True)
 class GroupScaleDownSettings:
@@ -52,7 +50,7 @@ class ScaleDownSettings:
     recheck_timeout_ns: int = 300 * SECOND_NS
     """How long the result of a failed simulation stays valid. `--unremovable-node-recheck-timeout`."""
     max_parallelism: int = 10
-    """Most nodes being deleted at a time. `--max-scale-down-parallelism`, deprecated `--max-empty-bulk-delete`."""
+    """Most nodes being deleted at a time. `--max-scale-down-parallelism`."""
     max_drain_parallelism: int = 10
     """Most nodes being drained at a time. Upstream's 1 drains serially; ours are proven jointly removable."""
     skip_system_pods: bool = True
@@ -69,16 +67,10 @@ class ScaleDownSettings:
     """Leave mirror pods out of utilization. `--ignore-mirror-pods-utilization`."""
     max_evaluated: int = 0
     """Simulate at most this many nodes besides the last unneeded; 0 = no limit, because the simulation is fast."""
-    min_evaluated: int = 10
-    """Simulate at least this many nodes regardless of the deadline, to make progress in each loop."""
-    orders: tuple[int, ...] = DEFAULT_ORDERS
-    """`CandidateOrder.Code`s to simulate. Three, because each costs one simulation."""
-    stability_margin: float = 0.05
-    """Share by which another plan must be better than the last one's continuation."""
+    candidate_orders: tuple[int, ...] = ()
+    """`CandidateOrder.Code`s to try alone; () = the usual ones, and whatever else finds better plans."""
     min_saving_per_eviction: float = 0.0
     """Saving per hour and eviction below which no pod is moved. Off: it needs prices."""
-    max_new_unneeded: int = 0
-    """Unneeded nodes to look for beyond those of the last loop; 0 = no limit."""
     balance: bool = False
     """The largest of similar node groups, and in it the largest zone, loses nodes first. Off, as upstream."""
     delay_after_add_ns: int = 600 * SECOND_NS
@@ -89,14 +81,9 @@ class ScaleDownSettings:
     """The same after a failed deletion. `--scale-down-delay-after-failure`."""
     delay_type_local: bool = False
     """Delays apply to each node group separately, not to the cluster. `--scale-down-delay-type-local`."""
-    evict_in_turn: bool = True
-    """If fewer nodes than upstream's would go otherwise, a node may have more pods than a budget allows at once."""
     objective: int = pb.Objective.UNSPECIFIED
     """`Objective.Code` that plans are compared by first; UNSPECIFIED: MONEY where the prices of all candidates are
     known, as nodes are paid for by price, else COUNT. Upstream compares no plans."""
-    try_list_order: bool = True
-    """Besides `orders`, try candidates as listed, so that no plan is worse than upstream's. The simulator's policy
-    "upstream" has it off: as upstream, it makes one plan."""
     max_unready_share: float = 0.45
     """If a larger share of all nodes is unready, no node goes. `--max-total-unready-percentage`."""
     ok_unready_count: int = 3
@@ -124,27 +111,21 @@ def resolve_scale_down(message: pb.PlanSettings) -> ScaleDownSettings:
         for name in sorted(message.node_groups)
     }
     defaults, search = ScaleDownSettings(), resolve_search(message)
-    parallelism = "max_scale_down_parallelism"
-    if not given.HasField("max_scale_down_parallelism") and given.HasField("max_empty_bulk_delete"):
-        parallelism = "max_empty_bulk_delete"
     return replace(
         defaults,
         general=general,
         groups=groups,
         recheck_timeout_ns=duration_ns(given, "unremovable_node_recheck_timeout", defaults.recheck_timeout_ns, path),
-        max_parallelism=count(given, parallelism, defaults.max_parallelism, path, 1),
+        max_parallelism=count(given, "max_scale_down_parallelism", defaults.max_parallelism, path, 1),
         max_drain_parallelism=count(given, "max_drain_parallelism", defaults.max_drain_parallelism, path, 1),
         min_replica_count=count(given, "min_replica_count", defaults.min_replica_count, path),
         system_pod_timeout_ns=duration_ns(
             given, "blocking_system_pod_disruption_timeout", defaults.system_pod_timeout_ns, path
         ),
         max_evaluated=count(given, "max_evaluated_nodes", defaults.max_evaluated, path),
-        min_evaluated=count(given, "min_evaluated_nodes", defaults.min_evaluated, path),
-        orders=_orders(given, defaults.orders, path),
+        candidate_orders=_orders(given, path),
         objective=_objective(given, path),
-        stability_margin=number(given, "stability_margin", defaults.stability_margin, path),
         min_saving_per_eviction=number(given, "min_saving_per_eviction", defaults.min_saving_per_eviction, path),
-        max_new_unneeded=count(given, "max_new_unneeded_nodes", defaults.max_new_unneeded, path),
         delay_after_add_ns=duration_ns(given, "delay_after_add", defaults.delay_after_add_ns, path),
         delay_after_delete_ns=duration_ns(given, "delay_after_delete", defaults.delay_after_delete_ns, path),
         delay_after_failure_ns=duration_ns(given, "delay_after_failure", defaults.delay_after_failure_ns, path),
@@ -165,8 +146,6 @@ _SWITCHES: Final = {
     "ignore_mirror_pods_utilization": "ignore_mirror_pods_utilization",
     "balance": "balance",
     "delay_type_local": "delay_type_local",
-    "evict_in_turn": "evict_in_turn",
-    "try_list_order": "try_list_order",
     "device_utilization_only": "device_utilization_only",
 }
 """Fields taken unchanged: name in the contract to name here."""
@@ -221,9 +200,9 @@ def _objective(given: pb.ScaleDownSettings, path: str) -> int:
     return given.objective
 
 
-def _orders(given: pb.ScaleDownSettings, default: tuple[int, ...], path: str) -> tuple[int, ...]:
+def _orders(given: pb.ScaleDownSettings, path: str) -> tuple[int, ...]:
     known = set(pb.CandidateOrder.Code.values()) - {pb.CandidateOrder.UNSPECIFIED}
     for i, order in enumerate(given.candidate_orders):
         if order not in known:
             raise SettingsError(f"{path}.candidate_orders[{i}]", f"{order} is not an order; see CandidateOrder")
-    return tuple(dict.fromkeys(given.candidate_orders)) or default
+    return tuple(dict.fromkeys(given.candidate_orders))

@@ -77,8 +77,6 @@ class ScaleUpSettings:
     """Ranks of PRIORITY, highest first; not empty with that expander. Upstream: ConfigMap of the priority expander."""
     priority_label: str = DEFAULT_PRIORITY_LABEL
     """Label of the template with the priority for HIGHEST_PRIORITY. The Zalando fork's."""
-    max_improvements: int | None = None
-    """Most attempts of CHEAPEST_PLAN to improve its plan; None = its own bound."""
     prefer_template: bool = True
     """New nodes follow the group's template, not one of its nodes: a changed template takes effect immediately."""
     new_pod_delay_ns: int = 0
@@ -95,8 +93,6 @@ class ScaleUpSettings:
     """Zones (any topology domains but host names) that node groups could open count for topology spread, as Karpenter
     does. Off, as kube-scheduler counts those that have nodes: the first node to register may take all pods, and the
     others of the plan stay empty. With `minDomains` it waits, and plans have as many zones in any case."""
-    max_evaluated_groups: int = 0
-    """Compute options for at most this many node groups; 0 = no limit, because an option costs little."""
     search: SearchBudgets = USUAL
     """How much is searched for a better plan."""
     names_expanders: bool = False
@@ -107,18 +103,12 @@ def resolve_scale_up(message: pb.PlanSettings) -> ScaleUpSettings:
     """Resolve the scale-up part of `PlanSettings`. Raises SettingsError for an invalid value."""
     given, defaults = message.scale_up, ScaleUpSettings()
     expanders = _expanders(given)
-    cheapest = given.cheapest_plan
     return ScaleUpSettings(
         enabled=flag(given, "enabled", defaults.enabled),
         balance_similar=flag(given, "balance_similar_node_groups", defaults.balance_similar),
         expanders=expanders,
         priority=_ranks(given, pb.Expander.PRIORITY in expanders),
         priority_label=given.highest_priority.label or defaults.priority_label,
-        max_improvements=(
-            count(cheapest, "max_improvements", 0, f"{_PATH}.cheapest_plan")
-            if cheapest.HasField("max_improvements")
-            else None
-        ),
         prefer_template=_prefers_template(given),
         new_pod_delay_ns=duration_ns(given, "new_pod_scale_up_delay", defaults.new_pod_delay_ns, _PATH),
         force_daemonsets=flag(given, "force_daemonsets", defaults.force_daemonsets),
@@ -126,7 +116,6 @@ def resolve_scale_up(message: pb.PlanSettings) -> ScaleUpSettings:
         scheduler_names=frozenset(_not_empty(given.scheduler_names, f"{_PATH}.scheduler_names", "scheduler")),
         max_new_nodes=count(given, "max_new_nodes", defaults.max_new_nodes, _PATH, 1),
         spread_over_new_domains=flag(given, "spread_over_new_domains", defaults.spread_over_new_domains),
-        max_evaluated_groups=count(given, "max_evaluated_node_groups", defaults.max_evaluated_groups, _PATH),
         search=resolve_search(message),
         names_expanders=bool(given.expanders),
     )

@@ -384,7 +384,9 @@ class DecisionSummary(_message.Message):
     """
     @_builtins.property
     def counts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """Numbers by name, such as "unneeded": 3. The names depend on the decision."""
+        """Numbers by name, such as "unneeded": 3. The names depend on the decision;
+        README, "Diagnostics", has those of the searches.
+        """
 
     def __init__(
         self,
@@ -1136,7 +1138,6 @@ class Expander(_message.Message):
         CHEAPEST_PLAN: Expander._Code.ValueType  # 8
         """All node groups at once: the plan with the lowest total price, or with
         the fewest nodes if prices are missing. Only as the first one.
-        `ScaleUpSettings.cheapest_plan`.
         """
         RANDOM: Expander._Code.ValueType  # 9
         """A random one, by `PlanRequest.seed`. Always the last, whether listed or
@@ -1170,7 +1171,6 @@ class Expander(_message.Message):
     CHEAPEST_PLAN: Expander.Code.ValueType  # 8
     """All node groups at once: the plan with the lowest total price, or with
     the fewest nodes if prices are missing. Only as the first one.
-    `ScaleUpSettings.cheapest_plan`.
     """
     RANDOM: Expander.Code.ValueType  # 9
     """A random one, by `PlanRequest.seed`. Always the last, whether listed or
@@ -1891,10 +1891,6 @@ class ScaleDownDecision(_message.Message):
     EVALUATED_FIELD_NUMBER: _builtins.int
     NOT_EVALUATED_FIELD_NUMBER: _builtins.int
     DETAIL_FIELD_NUMBER: _builtins.int
-    HINT_HITS_FIELD_NUMBER: _builtins.int
-    SEARCHES_FIELD_NUMBER: _builtins.int
-    CANDIDATE_ORDER_FIELD_NUMBER: _builtins.int
-    ORDERS_TRIED_FIELD_NUMBER: _builtins.int
     BLOCKERS_FIELD_NUMBER: _builtins.int
     OBJECTIVE_FIELD_NUMBER: _builtins.int
     SAVING_BOUND_PER_HOUR_FIELD_NUMBER: _builtins.int
@@ -1906,14 +1902,6 @@ class ScaleDownDecision(_message.Message):
     """Number of eligible nodes left out because of the bound."""
     detail: _builtins.str
     """More about `result`, for people."""
-    hint_hits: _builtins.int
-    """Pods whose last destination was still valid."""
-    searches: _builtins.int
-    """Pods for which a destination had to be searched."""
-    candidate_order: Global___CandidateOrder.Code.ValueType
-    """The order of candidates that led to this plan."""
-    orders_tried: _builtins.int
-    """Orders that were simulated, this one included."""
     objective: Global___Objective.Code.ValueType
     """What plans were compared by first; UNSPECIFIED if none was made."""
     saving_bound_per_hour: _builtins.float
@@ -1956,17 +1944,13 @@ class ScaleDownDecision(_message.Message):
         evaluated: _builtins.int = ...,
         not_evaluated: _builtins.int = ...,
         detail: _builtins.str = ...,
-        hint_hits: _builtins.int = ...,
-        searches: _builtins.int = ...,
-        candidate_order: Global___CandidateOrder.Code.ValueType = ...,
-        orders_tried: _builtins.int = ...,
         blockers: _abc.Iterable[Global___NodeBlockers] | None = ...,
         objective: Global___Objective.Code.ValueType = ...,
         saving_bound_per_hour: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["blockers", b"blockers", "candidate_order", b"candidate_order", "delete_empty", b"delete_empty", "detail", b"detail", "drain", b"drain", "evaluated", b"evaluated", "hint_hits", b"hint_hits", "not_evaluated", b"not_evaluated", "objective", b"objective", "orders_tried", b"orders_tried", "result", b"result", "saving_bound_per_hour", b"saving_bound_per_hour", "searches", b"searches", "unneeded", b"unneeded", "unremovable", b"unremovable"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["blockers", b"blockers", "delete_empty", b"delete_empty", "detail", b"detail", "drain", b"drain", "evaluated", b"evaluated", "not_evaluated", b"not_evaluated", "objective", b"objective", "result", b"result", "saving_bound_per_hour", b"saving_bound_per_hour", "unneeded", b"unneeded", "unremovable", b"unremovable"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2050,7 +2034,7 @@ class CandidateOrder(_message.Message):
     class _CodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[CandidateOrder._Code.ValueType], _builtins.type):
         DESCRIPTOR: _descriptor.EnumDescriptor
         UNSPECIFIED: CandidateOrder._Code.ValueType  # 0
-        """As in the last plan, followed by new candidates by utilization."""
+        """Refused."""
         UTILIZATION: CandidateOrder._Code.ValueType  # 1
         """Lowest utilization first."""
         EVICTION_COST: CandidateOrder._Code.ValueType  # 2
@@ -2059,39 +2043,16 @@ class CandidateOrder(_message.Message):
         """Most expensive node first, by price per unit of the larger of its
         utilizations.
         """
-        BALANCE: CandidateOrder._Code.ValueType  # 4
-        """By utilization, but among similar node groups the largest shrinks first,
-        as with `ScaleDownSettings.balance`.
-        """
-        AGE: CandidateOrder._Code.ValueType  # 5
-        """Oldest node first."""
-        NAME: CandidateOrder._Code.ValueType  # 6
+        NAME: CandidateOrder._Code.ValueType  # 4
         """Empty nodes, then the others, each by name: what upstream does when its node
         list is sorted.
-        """
-        BUDGETS: CandidateOrder._Code.ValueType  # 7
-        """Least use of PodDisruptionBudgets first, each disruption rated by how
-        many its budget has left.
-        """
-        SHUFFLED: CandidateOrder._Code.ValueType  # 8
-        """An arbitrary but fixed order. As many as `PlanSettings.search_effort`
-        allows are tried in addition to the others, at most 8.
-        """
-        MINIMUMS: CandidateOrder._Code.ValueType  # 9
-        """Smallest use of the headroom above resource minimums first, per saving.
-        Tried in addition to the others if a resource minimum counts a candidate.
-        """
-        SAVING: CandidateOrder._Code.ValueType  # 10
-        """Largest saving for the share of the free cpu or memory that a node takes:
-        its own free amount and what its pods need elsewhere. Tried in addition to
-        the others with the objective MONEY, unless `try_list_order` is false.
         """
 
     class Code(_Code, metaclass=_CodeEnumTypeWrapper):
         """The values; their meaning is that of the message."""
 
     UNSPECIFIED: CandidateOrder.Code.ValueType  # 0
-    """As in the last plan, followed by new candidates by utilization."""
+    """Refused."""
     UTILIZATION: CandidateOrder.Code.ValueType  # 1
     """Lowest utilization first."""
     EVICTION_COST: CandidateOrder.Code.ValueType  # 2
@@ -2100,32 +2061,9 @@ class CandidateOrder(_message.Message):
     """Most expensive node first, by price per unit of the larger of its
     utilizations.
     """
-    BALANCE: CandidateOrder.Code.ValueType  # 4
-    """By utilization, but among similar node groups the largest shrinks first,
-    as with `ScaleDownSettings.balance`.
-    """
-    AGE: CandidateOrder.Code.ValueType  # 5
-    """Oldest node first."""
-    NAME: CandidateOrder.Code.ValueType  # 6
+    NAME: CandidateOrder.Code.ValueType  # 4
     """Empty nodes, then the others, each by name: what upstream does when its node
     list is sorted.
-    """
-    BUDGETS: CandidateOrder.Code.ValueType  # 7
-    """Least use of PodDisruptionBudgets first, each disruption rated by how
-    many its budget has left.
-    """
-    SHUFFLED: CandidateOrder.Code.ValueType  # 8
-    """An arbitrary but fixed order. As many as `PlanSettings.search_effort`
-    allows are tried in addition to the others, at most 8.
-    """
-    MINIMUMS: CandidateOrder.Code.ValueType  # 9
-    """Smallest use of the headroom above resource minimums first, per saving.
-    Tried in addition to the others if a resource minimum counts a candidate.
-    """
-    SAVING: CandidateOrder.Code.ValueType  # 10
-    """Largest saving for the share of the free cpu or memory that a node takes:
-    its own free amount and what its pods need elsewhere. Tried in addition to
-    the others with the objective MONEY, unless `try_list_order` is false.
     """
 
     def __init__(
@@ -4786,7 +4724,6 @@ class ScaleUpSettings(_message.Message):
     EXPANDERS_FIELD_NUMBER: _builtins.int
     PRIORITY_FIELD_NUMBER: _builtins.int
     HIGHEST_PRIORITY_FIELD_NUMBER: _builtins.int
-    CHEAPEST_PLAN_FIELD_NUMBER: _builtins.int
     ENABLED_FIELD_NUMBER: _builtins.int
     TEMPLATE_SOURCE_FIELD_NUMBER: _builtins.int
     NEW_POD_SCALE_UP_DELAY_FIELD_NUMBER: _builtins.int
@@ -4795,7 +4732,6 @@ class ScaleUpSettings(_message.Message):
     STATUS_TAINTS_FIELD_NUMBER: _builtins.int
     SCHEDULER_NAMES_FIELD_NUMBER: _builtins.int
     MAX_NEW_NODES_FIELD_NUMBER: _builtins.int
-    MAX_EVALUATED_NODE_GROUPS_FIELD_NUMBER: _builtins.int
     SPREAD_OVER_NEW_DOMAINS_FIELD_NUMBER: _builtins.int
     balance_similar_node_groups: _builtins.bool
     """Split growth over similar node groups (`BalanceSettings`). Default false.
@@ -4816,10 +4752,6 @@ class ScaleUpSettings(_message.Message):
     max_new_nodes: _builtins.int
     """Most nodes that one plan adds. >= 1, default 1000.
     `--max-nodes-per-scaleup`.
-    """
-    max_evaluated_node_groups: _builtins.int
-    """Compute options for at most this many node groups. 0 = no limit, the
-    default. Makes a bounded run repeatable.
     """
     spread_over_new_domains: _builtins.bool
     """Topology domains other than host names that node groups could open, such as
@@ -4846,10 +4778,6 @@ class ScaleUpSettings(_message.Message):
     @_builtins.property
     def highest_priority(self) -> Global___HighestPriorityExpanderSettings:
         """For the expander HIGHEST_PRIORITY. OPTIONAL."""
-
-    @_builtins.property
-    def cheapest_plan(self) -> Global___CheapestPlanExpanderSettings:
-        """For the expander CHEAPEST_PLAN. OPTIONAL."""
 
     @_builtins.property
     def new_pod_scale_up_delay(self) -> _duration_pb2.Duration:
@@ -4889,7 +4817,6 @@ class ScaleUpSettings(_message.Message):
         expanders: _abc.Iterable[Global___Expander.Code.ValueType] | None = ...,
         priority: Global___PriorityExpanderSettings | None = ...,
         highest_priority: Global___HighestPriorityExpanderSettings | None = ...,
-        cheapest_plan: Global___CheapestPlanExpanderSettings | None = ...,
         enabled: _builtins.bool | None = ...,
         template_source: Global___TemplateSource.Code.ValueType = ...,
         new_pod_scale_up_delay: _duration_pb2.Duration | None = ...,
@@ -4898,12 +4825,11 @@ class ScaleUpSettings(_message.Message):
         status_taints: Global___TaintNames | None = ...,
         scheduler_names: _abc.Iterable[_builtins.str] | None = ...,
         max_new_nodes: _builtins.int | None = ...,
-        max_evaluated_node_groups: _builtins.int | None = ...,
         spread_over_new_domains: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_balance_similar_node_groups", b"_balance_similar_node_groups", "_enabled", b"_enabled", "_force_daemonsets", b"_force_daemonsets", "_max_evaluated_node_groups", b"_max_evaluated_node_groups", "_max_new_nodes", b"_max_new_nodes", "_spread_over_new_domains", b"_spread_over_new_domains", "balance_similar_node_groups", b"balance_similar_node_groups", "cheapest_plan", b"cheapest_plan", "enabled", b"enabled", "force_daemonsets", b"force_daemonsets", "highest_priority", b"highest_priority", "max_evaluated_node_groups", b"max_evaluated_node_groups", "max_new_nodes", b"max_new_nodes", "new_pod_scale_up_delay", b"new_pod_scale_up_delay", "priority", b"priority", "spread_over_new_domains", b"spread_over_new_domains", "startup_taints", b"startup_taints", "status_taints", b"status_taints"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_balance_similar_node_groups", b"_balance_similar_node_groups", "_enabled", b"_enabled", "_force_daemonsets", b"_force_daemonsets", "_max_new_nodes", b"_max_new_nodes", "_spread_over_new_domains", b"_spread_over_new_domains", "balance_similar_node_groups", b"balance_similar_node_groups", "enabled", b"enabled", "force_daemonsets", b"force_daemonsets", "highest_priority", b"highest_priority", "max_new_nodes", b"max_new_nodes", "new_pod_scale_up_delay", b"new_pod_scale_up_delay", "priority", b"priority", "spread_over_new_domains", b"spread_over_new_domains", "startup_taints", b"startup_taints", "status_taints", b"status_taints"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_balance_similar_node_groups", b"_balance_similar_node_groups", "_enabled", b"_enabled", "_force_daemonsets", b"_force_daemonsets", "_max_evaluated_node_groups", b"_max_evaluated_node_groups", "_max_new_nodes", b"_max_new_nodes", "_spread_over_new_domains", b"_spread_over_new_domains", "balance_similar_node_groups", b"balance_similar_node_groups", "cheapest_plan", b"cheapest_plan", "enabled", b"enabled", "expanders", b"expanders", "force_daemonsets", b"force_daemonsets", "highest_priority", b"highest_priority", "max_evaluated_node_groups", b"max_evaluated_node_groups", "max_new_nodes", b"max_new_nodes", "new_pod_scale_up_delay", b"new_pod_scale_up_delay", "priority", b"priority", "scheduler_names", b"scheduler_names", "spread_over_new_domains", b"spread_over_new_domains", "startup_taints", b"startup_taints", "status_taints", b"status_taints", "template_source", b"template_source"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_balance_similar_node_groups", b"_balance_similar_node_groups", "_enabled", b"_enabled", "_force_daemonsets", b"_force_daemonsets", "_max_new_nodes", b"_max_new_nodes", "_spread_over_new_domains", b"_spread_over_new_domains", "balance_similar_node_groups", b"balance_similar_node_groups", "enabled", b"enabled", "expanders", b"expanders", "force_daemonsets", b"force_daemonsets", "highest_priority", b"highest_priority", "max_new_nodes", b"max_new_nodes", "new_pod_scale_up_delay", b"new_pod_scale_up_delay", "priority", b"priority", "scheduler_names", b"scheduler_names", "spread_over_new_domains", b"spread_over_new_domains", "startup_taints", b"startup_taints", "status_taints", b"status_taints", "template_source", b"template_source"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__balance_similar_node_groups: _TypeAlias = _typing.Literal["balance_similar_node_groups"]  # noqa: Y015
     _WhichOneofArgType__balance_similar_node_groups: _TypeAlias = _typing.Literal["_balance_similar_node_groups", b"_balance_similar_node_groups"]  # noqa: Y015
@@ -4911,8 +4837,6 @@ class ScaleUpSettings(_message.Message):
     _WhichOneofArgType__enabled: _TypeAlias = _typing.Literal["_enabled", b"_enabled"]  # noqa: Y015
     _WhichOneofReturnType__force_daemonsets: _TypeAlias = _typing.Literal["force_daemonsets"]  # noqa: Y015
     _WhichOneofArgType__force_daemonsets: _TypeAlias = _typing.Literal["_force_daemonsets", b"_force_daemonsets"]  # noqa: Y015
-    _WhichOneofReturnType__max_evaluated_node_groups: _TypeAlias = _typing.Literal["max_evaluated_node_groups"]  # noqa: Y015
-    _WhichOneofArgType__max_evaluated_node_groups: _TypeAlias = _typing.Literal["_max_evaluated_node_groups", b"_max_evaluated_node_groups"]  # noqa: Y015
     _WhichOneofReturnType__max_new_nodes: _TypeAlias = _typing.Literal["max_new_nodes"]  # noqa: Y015
     _WhichOneofArgType__max_new_nodes: _TypeAlias = _typing.Literal["_max_new_nodes", b"_max_new_nodes"]  # noqa: Y015
     _WhichOneofReturnType__spread_over_new_domains: _TypeAlias = _typing.Literal["spread_over_new_domains"]  # noqa: Y015
@@ -4923,8 +4847,6 @@ class ScaleUpSettings(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__enabled) -> _WhichOneofReturnType__enabled | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__force_daemonsets) -> _WhichOneofReturnType__force_daemonsets | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_evaluated_node_groups) -> _WhichOneofReturnType__max_evaluated_node_groups | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_new_nodes) -> _WhichOneofReturnType__max_new_nodes | None: ...
     @_typing.overload
@@ -5087,30 +5009,6 @@ class HighestPriorityExpanderSettings(_message.Message):
 Global___HighestPriorityExpanderSettings: _TypeAlias = HighestPriorityExpanderSettings  # noqa: Y015
 
 @_typing.final
-class CheapestPlanExpanderSettings(_message.Message):
-    """The expander CHEAPEST_PLAN."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    MAX_IMPROVEMENTS_FIELD_NUMBER: _builtins.int
-    max_improvements: _builtins.int
-    """Most attempts to improve the plan. >= 0; absent = the planner decides."""
-    def __init__(
-        self,
-        *,
-        max_improvements: _builtins.int | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_improvements", b"_max_improvements", "max_improvements", b"max_improvements"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_improvements", b"_max_improvements", "max_improvements", b"max_improvements"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__max_improvements: _TypeAlias = _typing.Literal["max_improvements"]  # noqa: Y015
-    _WhichOneofArgType__max_improvements: _TypeAlias = _typing.Literal["_max_improvements", b"_max_improvements"]  # noqa: Y015
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_improvements) -> _WhichOneofReturnType__max_improvements | None: ...
-
-Global___CheapestPlanExpanderSettings: _TypeAlias = CheapestPlanExpanderSettings  # noqa: Y015
-
-@_typing.final
 class ScaleDownSettings(_message.Message):
     """Scale-down."""
 
@@ -5125,7 +5023,6 @@ class ScaleDownSettings(_message.Message):
     UNREMOVABLE_NODE_RECHECK_TIMEOUT_FIELD_NUMBER: _builtins.int
     MAX_SCALE_DOWN_PARALLELISM_FIELD_NUMBER: _builtins.int
     MAX_DRAIN_PARALLELISM_FIELD_NUMBER: _builtins.int
-    MAX_EMPTY_BULK_DELETE_FIELD_NUMBER: _builtins.int
     SKIP_NODES_WITH_SYSTEM_PODS_FIELD_NUMBER: _builtins.int
     SKIP_NODES_WITH_LOCAL_STORAGE_FIELD_NUMBER: _builtins.int
     SKIP_NODES_WITH_CUSTOM_CONTROLLER_PODS_FIELD_NUMBER: _builtins.int
@@ -5134,22 +5031,17 @@ class ScaleDownSettings(_message.Message):
     IGNORE_DAEMONSETS_UTILIZATION_FIELD_NUMBER: _builtins.int
     IGNORE_MIRROR_PODS_UTILIZATION_FIELD_NUMBER: _builtins.int
     MAX_EVALUATED_NODES_FIELD_NUMBER: _builtins.int
-    MIN_EVALUATED_NODES_FIELD_NUMBER: _builtins.int
     JOB_PODS_UNMOVABLE_FIELD_NUMBER: _builtins.int
     CANDIDATE_ORDERS_FIELD_NUMBER: _builtins.int
-    STABILITY_MARGIN_FIELD_NUMBER: _builtins.int
     MIN_SAVING_PER_EVICTION_FIELD_NUMBER: _builtins.int
-    MAX_NEW_UNNEEDED_NODES_FIELD_NUMBER: _builtins.int
     BALANCE_FIELD_NUMBER: _builtins.int
     DELAY_AFTER_ADD_FIELD_NUMBER: _builtins.int
     DELAY_AFTER_DELETE_FIELD_NUMBER: _builtins.int
     DELAY_AFTER_FAILURE_FIELD_NUMBER: _builtins.int
     DELAY_TYPE_LOCAL_FIELD_NUMBER: _builtins.int
-    EVICT_IN_TURN_FIELD_NUMBER: _builtins.int
     OBJECTIVE_FIELD_NUMBER: _builtins.int
     MAX_TOTAL_UNREADY_PERCENTAGE_FIELD_NUMBER: _builtins.int
     OK_TOTAL_UNREADY_COUNT_FIELD_NUMBER: _builtins.int
-    TRY_LIST_ORDER_FIELD_NUMBER: _builtins.int
     MAX_WAVES_FIELD_NUMBER: _builtins.int
     DEVICE_UTILIZATION_ONLY_FIELD_NUMBER: _builtins.int
     enabled: _builtins.bool
@@ -5174,10 +5066,6 @@ class ScaleDownSettings(_message.Message):
     """Most nodes being drained at a time. >= 1, default 10: upstream's default 1
     drains serially, because its drains are not checked jointly; ours are.
     `--max-drain-parallelism`.
-    """
-    max_empty_bulk_delete: _builtins.int
-    """Deprecated name of `max_scale_down_parallelism`, used if that is absent.
-    `--max-empty-bulk-delete`.
     """
     skip_nodes_with_system_pods: _builtins.bool
     """Nodes with kube-system pods stay, unless a PodDisruptionBudget covers
@@ -5208,26 +5096,14 @@ class ScaleDownSettings(_message.Message):
     """Simulate at most this many nodes, besides those that were unneeded last
     time. 0 = no limit, the default. Makes a bounded run repeatable.
     """
-    min_evaluated_nodes: _builtins.int
-    """Simulate at least this many nodes, whatever the deadline. Default 10."""
     job_pods_unmovable: _builtins.bool
     """Pods of Jobs keep their nodes. Default false, as upstream: a Job starts
     them again. The Zalando fork always does this.
-    """
-    stability_margin: _builtins.float
-    """By how much, as a share, another plan must be better than the continuation
-    of the last one to replace it. >= 0, default 0.05: a small gain is not
-    worth restarting timers.
     """
     min_saving_per_eviction: _builtins.float
     """Smallest hourly saving per eviction (in the currency of the prices) for
     which pods are moved. Default 0 = no minimum; nodes of unknown price always
     pass.
-    """
-    max_new_unneeded_nodes: _builtins.int
-    """Look for at most this many unneeded nodes more than last time. 0 = no
-    limit, the default: upstream has a limit only because its simulation is
-    slow.
     """
     balance: _builtins.bool
     """Among similar node groups (`BalanceSettings`) the largest shrinks first,
@@ -5241,19 +5117,10 @@ class ScaleDownSettings(_message.Message):
     of other groups are removed. Default false: a cool-down stops all
     deletions. `--scale-down-delay-type-local`.
     """
-    evict_in_turn: _builtins.bool
-    """Nodes with more pods than a PodDisruptionBudget allows to evict at the same
-    time may still go, as upstream, if one disruption is left: their pods are
-    evicted in turn. Used only if fewer nodes would go otherwise (with the
-    objective MONEY: less would be saved) than in upstream's order under
-    upstream's rule, so never without `try_list_order`; at most one node
-    exceeds each budget. Default true; false keeps every wave of a plan within
-    all budgets at once.
-    """
     objective: Global___Objective.Code.ValueType
     """What plans are compared by first: MONEY takes the plan that saves most per
     hour, among equals the one that frees most nodes; COUNT the other way round.
-    With MONEY, nodes are also exchanged, unless `try_list_order` is false: some
+    With MONEY, nodes are also exchanged, unless `candidate_orders` names some: some
     of the plan stay, and others that save more go, as `search_effort` allows,
     in all waves together: then the first may save less than it could alone.
     Default UNSPECIFIED: MONEY if the
@@ -5271,22 +5138,12 @@ class ScaleDownSettings(_message.Message):
     """Up to this many unready nodes do not stop scale-down. >= 0, default 3.
     `--ok-total-unready-count`.
     """
-    try_list_order: _builtins.bool
-    """Besides `candidate_orders`, try candidates as listed, like upstream: by
-    name, empty nodes first; in arbitrary orders too, as `search_effort`
-    allows. With `SearchEffort.FIRST` it is not tried; with the others no
-    new plan saves less, or as much with fewer nodes, than one pass in list
-    order (with the objective COUNT: frees fewer nodes, or as many for less
-    money). Default true; false tries only `candidate_orders`, and exchanges no
-    nodes: with [NAME], one pass like upstream.
-    """
     max_waves: _builtins.int
     """Plan up to this many waves (`UnneededNode.wave`). >= 1, default 10; 1 plans
     only what disruption budgets allow now, as upstream does; so does
     `SearchEffort.FIRST`. In each wave after the first, a budget counts for what
     it allows with all its pods healthy (`expected_pods` - `desired_healthy`),
-    or now, if that is more; pods are never evicted in turn. Nodes of later
-    waves are unneeded, so they get the soft taint at once, and pods that are
+    or now, if that is more. Nodes of later waves are unneeded, so they get the soft taint at once, and pods that are
     evicted before go where they can stay.
     """
     device_utilization_only: _builtins.bool
@@ -5318,10 +5175,13 @@ class ScaleDownSettings(_message.Message):
 
     @_builtins.property
     def candidate_orders(self) -> _containers.RepeatedScalarFieldContainer[Global___CandidateOrder.Code.ValueType]:
-        """Orders of candidates to simulate. Of these plans and those of
-        `try_list_order`, the best by `objective` is taken, among equals the one
-        with the least eviction cost, then the first. Default [UTILIZATION,
-        EVICTION_COST, PRICE]. Upstream has one order, that of its list.
+        """The only orders in which candidates are tried; no nodes are exchanged then
+        either. The best plan by `objective` is taken, among equals the one with
+        the least eviction cost, then the first. With [NAME], one pass like
+        upstream. OPTIONAL: empty = the usual orders, candidates as upstream lists
+        them, and arbitrary ones, as `PlanSettings.search_effort` allows: no new
+        plan then saves less than a pass in list order within what budgets allow at
+        once, and one replaces the last plan only if it is better by 5 %.
         """
 
     @_builtins.property
@@ -5355,7 +5215,6 @@ class ScaleDownSettings(_message.Message):
         unremovable_node_recheck_timeout: _duration_pb2.Duration | None = ...,
         max_scale_down_parallelism: _builtins.int | None = ...,
         max_drain_parallelism: _builtins.int | None = ...,
-        max_empty_bulk_delete: _builtins.int | None = ...,
         skip_nodes_with_system_pods: _builtins.bool | None = ...,
         skip_nodes_with_local_storage: _builtins.bool | None = ...,
         skip_nodes_with_custom_controller_pods: _builtins.bool | None = ...,
@@ -5364,28 +5223,23 @@ class ScaleDownSettings(_message.Message):
         ignore_daemonsets_utilization: _builtins.bool | None = ...,
         ignore_mirror_pods_utilization: _builtins.bool | None = ...,
         max_evaluated_nodes: _builtins.int | None = ...,
-        min_evaluated_nodes: _builtins.int | None = ...,
         job_pods_unmovable: _builtins.bool | None = ...,
         candidate_orders: _abc.Iterable[Global___CandidateOrder.Code.ValueType] | None = ...,
-        stability_margin: _builtins.float | None = ...,
         min_saving_per_eviction: _builtins.float | None = ...,
-        max_new_unneeded_nodes: _builtins.int | None = ...,
         balance: _builtins.bool | None = ...,
         delay_after_add: _duration_pb2.Duration | None = ...,
         delay_after_delete: _duration_pb2.Duration | None = ...,
         delay_after_failure: _duration_pb2.Duration | None = ...,
         delay_type_local: _builtins.bool | None = ...,
-        evict_in_turn: _builtins.bool | None = ...,
         objective: Global___Objective.Code.ValueType = ...,
         max_total_unready_percentage: _builtins.float | None = ...,
         ok_total_unready_count: _builtins.int | None = ...,
-        try_list_order: _builtins.bool | None = ...,
         max_waves: _builtins.int | None = ...,
         device_utilization_only: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_balance", b"_balance", "_delay_type_local", b"_delay_type_local", "_device_utilization_only", b"_device_utilization_only", "_enabled", b"_enabled", "_evict_in_turn", b"_evict_in_turn", "_gpu_utilization_threshold", b"_gpu_utilization_threshold", "_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization", "_ignore_mirror_pods_utilization", b"_ignore_mirror_pods_utilization", "_job_pods_unmovable", b"_job_pods_unmovable", "_max_drain_parallelism", b"_max_drain_parallelism", "_max_empty_bulk_delete", b"_max_empty_bulk_delete", "_max_evaluated_nodes", b"_max_evaluated_nodes", "_max_new_unneeded_nodes", b"_max_new_unneeded_nodes", "_max_scale_down_parallelism", b"_max_scale_down_parallelism", "_max_total_unready_percentage", b"_max_total_unready_percentage", "_max_waves", b"_max_waves", "_min_evaluated_nodes", b"_min_evaluated_nodes", "_min_replica_count", b"_min_replica_count", "_min_saving_per_eviction", b"_min_saving_per_eviction", "_ok_total_unready_count", b"_ok_total_unready_count", "_skip_nodes_with_custom_controller_pods", b"_skip_nodes_with_custom_controller_pods", "_skip_nodes_with_local_storage", b"_skip_nodes_with_local_storage", "_skip_nodes_with_system_pods", b"_skip_nodes_with_system_pods", "_stability_margin", b"_stability_margin", "_try_list_order", b"_try_list_order", "_unready_enabled", b"_unready_enabled", "_utilization_threshold", b"_utilization_threshold", "balance", b"balance", "blocking_system_pod_disruption_timeout", b"blocking_system_pod_disruption_timeout", "delay_after_add", b"delay_after_add", "delay_after_delete", b"delay_after_delete", "delay_after_failure", b"delay_after_failure", "delay_type_local", b"delay_type_local", "device_utilization_only", b"device_utilization_only", "enabled", b"enabled", "evict_in_turn", b"evict_in_turn", "gpu_utilization_threshold", b"gpu_utilization_threshold", "ignore_daemonsets_utilization", b"ignore_daemonsets_utilization", "ignore_mirror_pods_utilization", b"ignore_mirror_pods_utilization", "job_pods_unmovable", b"job_pods_unmovable", "max_drain_parallelism", b"max_drain_parallelism", "max_empty_bulk_delete", b"max_empty_bulk_delete", "max_evaluated_nodes", b"max_evaluated_nodes", "max_new_unneeded_nodes", b"max_new_unneeded_nodes", "max_scale_down_parallelism", b"max_scale_down_parallelism", "max_total_unready_percentage", b"max_total_unready_percentage", "max_waves", b"max_waves", "min_evaluated_nodes", b"min_evaluated_nodes", "min_replica_count", b"min_replica_count", "min_saving_per_eviction", b"min_saving_per_eviction", "ok_total_unready_count", b"ok_total_unready_count", "skip_nodes_with_custom_controller_pods", b"skip_nodes_with_custom_controller_pods", "skip_nodes_with_local_storage", b"skip_nodes_with_local_storage", "skip_nodes_with_system_pods", b"skip_nodes_with_system_pods", "stability_margin", b"stability_margin", "try_list_order", b"try_list_order", "unneeded_time", b"unneeded_time", "unready_enabled", b"unready_enabled", "unready_time", b"unready_time", "unremovable_node_recheck_timeout", b"unremovable_node_recheck_timeout", "utilization_threshold", b"utilization_threshold"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_balance", b"_balance", "_delay_type_local", b"_delay_type_local", "_device_utilization_only", b"_device_utilization_only", "_enabled", b"_enabled", "_gpu_utilization_threshold", b"_gpu_utilization_threshold", "_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization", "_ignore_mirror_pods_utilization", b"_ignore_mirror_pods_utilization", "_job_pods_unmovable", b"_job_pods_unmovable", "_max_drain_parallelism", b"_max_drain_parallelism", "_max_evaluated_nodes", b"_max_evaluated_nodes", "_max_scale_down_parallelism", b"_max_scale_down_parallelism", "_max_total_unready_percentage", b"_max_total_unready_percentage", "_max_waves", b"_max_waves", "_min_replica_count", b"_min_replica_count", "_min_saving_per_eviction", b"_min_saving_per_eviction", "_ok_total_unready_count", b"_ok_total_unready_count", "_skip_nodes_with_custom_controller_pods", b"_skip_nodes_with_custom_controller_pods", "_skip_nodes_with_local_storage", b"_skip_nodes_with_local_storage", "_skip_nodes_with_system_pods", b"_skip_nodes_with_system_pods", "_unready_enabled", b"_unready_enabled", "_utilization_threshold", b"_utilization_threshold", "balance", b"balance", "blocking_system_pod_disruption_timeout", b"blocking_system_pod_disruption_timeout", "delay_after_add", b"delay_after_add", "delay_after_delete", b"delay_after_delete", "delay_after_failure", b"delay_after_failure", "delay_type_local", b"delay_type_local", "device_utilization_only", b"device_utilization_only", "enabled", b"enabled", "gpu_utilization_threshold", b"gpu_utilization_threshold", "ignore_daemonsets_utilization", b"ignore_daemonsets_utilization", "ignore_mirror_pods_utilization", b"ignore_mirror_pods_utilization", "job_pods_unmovable", b"job_pods_unmovable", "max_drain_parallelism", b"max_drain_parallelism", "max_evaluated_nodes", b"max_evaluated_nodes", "max_scale_down_parallelism", b"max_scale_down_parallelism", "max_total_unready_percentage", b"max_total_unready_percentage", "max_waves", b"max_waves", "min_replica_count", b"min_replica_count", "min_saving_per_eviction", b"min_saving_per_eviction", "ok_total_unready_count", b"ok_total_unready_count", "skip_nodes_with_custom_controller_pods", b"skip_nodes_with_custom_controller_pods", "skip_nodes_with_local_storage", b"skip_nodes_with_local_storage", "skip_nodes_with_system_pods", b"skip_nodes_with_system_pods", "unneeded_time", b"unneeded_time", "unready_enabled", b"unready_enabled", "unready_time", b"unready_time", "unremovable_node_recheck_timeout", b"unremovable_node_recheck_timeout", "utilization_threshold", b"utilization_threshold"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_balance", b"_balance", "_delay_type_local", b"_delay_type_local", "_device_utilization_only", b"_device_utilization_only", "_enabled", b"_enabled", "_evict_in_turn", b"_evict_in_turn", "_gpu_utilization_threshold", b"_gpu_utilization_threshold", "_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization", "_ignore_mirror_pods_utilization", b"_ignore_mirror_pods_utilization", "_job_pods_unmovable", b"_job_pods_unmovable", "_max_drain_parallelism", b"_max_drain_parallelism", "_max_empty_bulk_delete", b"_max_empty_bulk_delete", "_max_evaluated_nodes", b"_max_evaluated_nodes", "_max_new_unneeded_nodes", b"_max_new_unneeded_nodes", "_max_scale_down_parallelism", b"_max_scale_down_parallelism", "_max_total_unready_percentage", b"_max_total_unready_percentage", "_max_waves", b"_max_waves", "_min_evaluated_nodes", b"_min_evaluated_nodes", "_min_replica_count", b"_min_replica_count", "_min_saving_per_eviction", b"_min_saving_per_eviction", "_ok_total_unready_count", b"_ok_total_unready_count", "_skip_nodes_with_custom_controller_pods", b"_skip_nodes_with_custom_controller_pods", "_skip_nodes_with_local_storage", b"_skip_nodes_with_local_storage", "_skip_nodes_with_system_pods", b"_skip_nodes_with_system_pods", "_stability_margin", b"_stability_margin", "_try_list_order", b"_try_list_order", "_unready_enabled", b"_unready_enabled", "_utilization_threshold", b"_utilization_threshold", "balance", b"balance", "blocking_system_pod_disruption_timeout", b"blocking_system_pod_disruption_timeout", "candidate_orders", b"candidate_orders", "delay_after_add", b"delay_after_add", "delay_after_delete", b"delay_after_delete", "delay_after_failure", b"delay_after_failure", "delay_type_local", b"delay_type_local", "device_utilization_only", b"device_utilization_only", "enabled", b"enabled", "evict_in_turn", b"evict_in_turn", "gpu_utilization_threshold", b"gpu_utilization_threshold", "ignore_daemonsets_utilization", b"ignore_daemonsets_utilization", "ignore_mirror_pods_utilization", b"ignore_mirror_pods_utilization", "job_pods_unmovable", b"job_pods_unmovable", "max_drain_parallelism", b"max_drain_parallelism", "max_empty_bulk_delete", b"max_empty_bulk_delete", "max_evaluated_nodes", b"max_evaluated_nodes", "max_new_unneeded_nodes", b"max_new_unneeded_nodes", "max_scale_down_parallelism", b"max_scale_down_parallelism", "max_total_unready_percentage", b"max_total_unready_percentage", "max_waves", b"max_waves", "min_evaluated_nodes", b"min_evaluated_nodes", "min_replica_count", b"min_replica_count", "min_saving_per_eviction", b"min_saving_per_eviction", "objective", b"objective", "ok_total_unready_count", b"ok_total_unready_count", "skip_nodes_with_custom_controller_pods", b"skip_nodes_with_custom_controller_pods", "skip_nodes_with_local_storage", b"skip_nodes_with_local_storage", "skip_nodes_with_system_pods", b"skip_nodes_with_system_pods", "stability_margin", b"stability_margin", "try_list_order", b"try_list_order", "unneeded_time", b"unneeded_time", "unready_enabled", b"unready_enabled", "unready_time", b"unready_time", "unremovable_node_recheck_timeout", b"unremovable_node_recheck_timeout", "utilization_threshold", b"utilization_threshold"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_balance", b"_balance", "_delay_type_local", b"_delay_type_local", "_device_utilization_only", b"_device_utilization_only", "_enabled", b"_enabled", "_gpu_utilization_threshold", b"_gpu_utilization_threshold", "_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization", "_ignore_mirror_pods_utilization", b"_ignore_mirror_pods_utilization", "_job_pods_unmovable", b"_job_pods_unmovable", "_max_drain_parallelism", b"_max_drain_parallelism", "_max_evaluated_nodes", b"_max_evaluated_nodes", "_max_scale_down_parallelism", b"_max_scale_down_parallelism", "_max_total_unready_percentage", b"_max_total_unready_percentage", "_max_waves", b"_max_waves", "_min_replica_count", b"_min_replica_count", "_min_saving_per_eviction", b"_min_saving_per_eviction", "_ok_total_unready_count", b"_ok_total_unready_count", "_skip_nodes_with_custom_controller_pods", b"_skip_nodes_with_custom_controller_pods", "_skip_nodes_with_local_storage", b"_skip_nodes_with_local_storage", "_skip_nodes_with_system_pods", b"_skip_nodes_with_system_pods", "_unready_enabled", b"_unready_enabled", "_utilization_threshold", b"_utilization_threshold", "balance", b"balance", "blocking_system_pod_disruption_timeout", b"blocking_system_pod_disruption_timeout", "candidate_orders", b"candidate_orders", "delay_after_add", b"delay_after_add", "delay_after_delete", b"delay_after_delete", "delay_after_failure", b"delay_after_failure", "delay_type_local", b"delay_type_local", "device_utilization_only", b"device_utilization_only", "enabled", b"enabled", "gpu_utilization_threshold", b"gpu_utilization_threshold", "ignore_daemonsets_utilization", b"ignore_daemonsets_utilization", "ignore_mirror_pods_utilization", b"ignore_mirror_pods_utilization", "job_pods_unmovable", b"job_pods_unmovable", "max_drain_parallelism", b"max_drain_parallelism", "max_evaluated_nodes", b"max_evaluated_nodes", "max_scale_down_parallelism", b"max_scale_down_parallelism", "max_total_unready_percentage", b"max_total_unready_percentage", "max_waves", b"max_waves", "min_replica_count", b"min_replica_count", "min_saving_per_eviction", b"min_saving_per_eviction", "objective", b"objective", "ok_total_unready_count", b"ok_total_unready_count", "skip_nodes_with_custom_controller_pods", b"skip_nodes_with_custom_controller_pods", "skip_nodes_with_local_storage", b"skip_nodes_with_local_storage", "skip_nodes_with_system_pods", b"skip_nodes_with_system_pods", "unneeded_time", b"unneeded_time", "unready_enabled", b"unready_enabled", "unready_time", b"unready_time", "unremovable_node_recheck_timeout", b"unremovable_node_recheck_timeout", "utilization_threshold", b"utilization_threshold"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__balance: _TypeAlias = _typing.Literal["balance"]  # noqa: Y015
     _WhichOneofArgType__balance: _TypeAlias = _typing.Literal["_balance", b"_balance"]  # noqa: Y015
@@ -5395,8 +5249,6 @@ class ScaleDownSettings(_message.Message):
     _WhichOneofArgType__device_utilization_only: _TypeAlias = _typing.Literal["_device_utilization_only", b"_device_utilization_only"]  # noqa: Y015
     _WhichOneofReturnType__enabled: _TypeAlias = _typing.Literal["enabled"]  # noqa: Y015
     _WhichOneofArgType__enabled: _TypeAlias = _typing.Literal["_enabled", b"_enabled"]  # noqa: Y015
-    _WhichOneofReturnType__evict_in_turn: _TypeAlias = _typing.Literal["evict_in_turn"]  # noqa: Y015
-    _WhichOneofArgType__evict_in_turn: _TypeAlias = _typing.Literal["_evict_in_turn", b"_evict_in_turn"]  # noqa: Y015
     _WhichOneofReturnType__gpu_utilization_threshold: _TypeAlias = _typing.Literal["gpu_utilization_threshold"]  # noqa: Y015
     _WhichOneofArgType__gpu_utilization_threshold: _TypeAlias = _typing.Literal["_gpu_utilization_threshold", b"_gpu_utilization_threshold"]  # noqa: Y015
     _WhichOneofReturnType__ignore_daemonsets_utilization: _TypeAlias = _typing.Literal["ignore_daemonsets_utilization"]  # noqa: Y015
@@ -5407,20 +5259,14 @@ class ScaleDownSettings(_message.Message):
     _WhichOneofArgType__job_pods_unmovable: _TypeAlias = _typing.Literal["_job_pods_unmovable", b"_job_pods_unmovable"]  # noqa: Y015
     _WhichOneofReturnType__max_drain_parallelism: _TypeAlias = _typing.Literal["max_drain_parallelism"]  # noqa: Y015
     _WhichOneofArgType__max_drain_parallelism: _TypeAlias = _typing.Literal["_max_drain_parallelism", b"_max_drain_parallelism"]  # noqa: Y015
-    _WhichOneofReturnType__max_empty_bulk_delete: _TypeAlias = _typing.Literal["max_empty_bulk_delete"]  # noqa: Y015
-    _WhichOneofArgType__max_empty_bulk_delete: _TypeAlias = _typing.Literal["_max_empty_bulk_delete", b"_max_empty_bulk_delete"]  # noqa: Y015
     _WhichOneofReturnType__max_evaluated_nodes: _TypeAlias = _typing.Literal["max_evaluated_nodes"]  # noqa: Y015
     _WhichOneofArgType__max_evaluated_nodes: _TypeAlias = _typing.Literal["_max_evaluated_nodes", b"_max_evaluated_nodes"]  # noqa: Y015
-    _WhichOneofReturnType__max_new_unneeded_nodes: _TypeAlias = _typing.Literal["max_new_unneeded_nodes"]  # noqa: Y015
-    _WhichOneofArgType__max_new_unneeded_nodes: _TypeAlias = _typing.Literal["_max_new_unneeded_nodes", b"_max_new_unneeded_nodes"]  # noqa: Y015
     _WhichOneofReturnType__max_scale_down_parallelism: _TypeAlias = _typing.Literal["max_scale_down_parallelism"]  # noqa: Y015
     _WhichOneofArgType__max_scale_down_parallelism: _TypeAlias = _typing.Literal["_max_scale_down_parallelism", b"_max_scale_down_parallelism"]  # noqa: Y015
     _WhichOneofReturnType__max_total_unready_percentage: _TypeAlias = _typing.Literal["max_total_unready_percentage"]  # noqa: Y015
     _WhichOneofArgType__max_total_unready_percentage: _TypeAlias = _typing.Literal["_max_total_unready_percentage", b"_max_total_unready_percentage"]  # noqa: Y015
     _WhichOneofReturnType__max_waves: _TypeAlias = _typing.Literal["max_waves"]  # noqa: Y015
     _WhichOneofArgType__max_waves: _TypeAlias = _typing.Literal["_max_waves", b"_max_waves"]  # noqa: Y015
-    _WhichOneofReturnType__min_evaluated_nodes: _TypeAlias = _typing.Literal["min_evaluated_nodes"]  # noqa: Y015
-    _WhichOneofArgType__min_evaluated_nodes: _TypeAlias = _typing.Literal["_min_evaluated_nodes", b"_min_evaluated_nodes"]  # noqa: Y015
     _WhichOneofReturnType__min_replica_count: _TypeAlias = _typing.Literal["min_replica_count"]  # noqa: Y015
     _WhichOneofArgType__min_replica_count: _TypeAlias = _typing.Literal["_min_replica_count", b"_min_replica_count"]  # noqa: Y015
     _WhichOneofReturnType__min_saving_per_eviction: _TypeAlias = _typing.Literal["min_saving_per_eviction"]  # noqa: Y015
@@ -5433,10 +5279,6 @@ class ScaleDownSettings(_message.Message):
     _WhichOneofArgType__skip_nodes_with_local_storage: _TypeAlias = _typing.Literal["_skip_nodes_with_local_storage", b"_skip_nodes_with_local_storage"]  # noqa: Y015
     _WhichOneofReturnType__skip_nodes_with_system_pods: _TypeAlias = _typing.Literal["skip_nodes_with_system_pods"]  # noqa: Y015
     _WhichOneofArgType__skip_nodes_with_system_pods: _TypeAlias = _typing.Literal["_skip_nodes_with_system_pods", b"_skip_nodes_with_system_pods"]  # noqa: Y015
-    _WhichOneofReturnType__stability_margin: _TypeAlias = _typing.Literal["stability_margin"]  # noqa: Y015
-    _WhichOneofArgType__stability_margin: _TypeAlias = _typing.Literal["_stability_margin", b"_stability_margin"]  # noqa: Y015
-    _WhichOneofReturnType__try_list_order: _TypeAlias = _typing.Literal["try_list_order"]  # noqa: Y015
-    _WhichOneofArgType__try_list_order: _TypeAlias = _typing.Literal["_try_list_order", b"_try_list_order"]  # noqa: Y015
     _WhichOneofReturnType__unready_enabled: _TypeAlias = _typing.Literal["unready_enabled"]  # noqa: Y015
     _WhichOneofArgType__unready_enabled: _TypeAlias = _typing.Literal["_unready_enabled", b"_unready_enabled"]  # noqa: Y015
     _WhichOneofReturnType__utilization_threshold: _TypeAlias = _typing.Literal["utilization_threshold"]  # noqa: Y015
@@ -5450,8 +5292,6 @@ class ScaleDownSettings(_message.Message):
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__enabled) -> _WhichOneofReturnType__enabled | None: ...
     @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__evict_in_turn) -> _WhichOneofReturnType__evict_in_turn | None: ...
-    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__gpu_utilization_threshold) -> _WhichOneofReturnType__gpu_utilization_threshold | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__ignore_daemonsets_utilization) -> _WhichOneofReturnType__ignore_daemonsets_utilization | None: ...
@@ -5462,19 +5302,13 @@ class ScaleDownSettings(_message.Message):
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_drain_parallelism) -> _WhichOneofReturnType__max_drain_parallelism | None: ...
     @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_empty_bulk_delete) -> _WhichOneofReturnType__max_empty_bulk_delete | None: ...
-    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_evaluated_nodes) -> _WhichOneofReturnType__max_evaluated_nodes | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_new_unneeded_nodes) -> _WhichOneofReturnType__max_new_unneeded_nodes | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_scale_down_parallelism) -> _WhichOneofReturnType__max_scale_down_parallelism | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_total_unready_percentage) -> _WhichOneofReturnType__max_total_unready_percentage | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_waves) -> _WhichOneofReturnType__max_waves | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__min_evaluated_nodes) -> _WhichOneofReturnType__min_evaluated_nodes | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__min_replica_count) -> _WhichOneofReturnType__min_replica_count | None: ...
     @_typing.overload
@@ -5487,10 +5321,6 @@ class ScaleDownSettings(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__skip_nodes_with_local_storage) -> _WhichOneofReturnType__skip_nodes_with_local_storage | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__skip_nodes_with_system_pods) -> _WhichOneofReturnType__skip_nodes_with_system_pods | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__stability_margin) -> _WhichOneofReturnType__stability_margin | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__try_list_order) -> _WhichOneofReturnType__try_list_order | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__unready_enabled) -> _WhichOneofReturnType__unready_enabled | None: ...
     @_typing.overload

@@ -56,7 +56,7 @@ def test_the_page_of_the_contract_has_the_same_table() -> None:
         pytest.param({}, [], id="none"),
         pytest.param({"searchEffort": "BEST", "scaleDown": {"balance": True}}, [], id="choices"),
         pytest.param({"scaleDown": {"unneededTime": "0s"}}, ["unneeded-times"], id="an empty message"),
-        pytest.param({"scaleDown": {"evictInTurn": False}}, ["evict-in-turn"], id="a false value that is given"),
+        pytest.param({"scaleDown": {"unreadyEnabled": False}}, ["unready-nodes"], id="a false value that is given"),
         pytest.param({"planner": {"limits": [{"resource": "cpu"}]}}, ["resource-limits"], id="in a list"),
         pytest.param({"nodeGroups": {"a": {}}}, ["node-group-overrides"], id="in a map"),
         pytest.param(
@@ -76,12 +76,12 @@ def test_settings_that_are_given_require_their_features(settings: object, featur
 
 
 def test_features_that_the_caller_requires_stay_and_nothing_is_added_twice() -> None:
-    request = plan_pb2.PlanRequest(required_features=["of-tomorrow", "evict-in-turn"])
-    request.settings.scale_down.evict_in_turn = False
+    request = plan_pb2.PlanRequest(required_features=["of-tomorrow", "unready-nodes"])
+    request.settings.scale_down.unready_enabled = False
     request.settings.scale_down.max_drain_parallelism = 1
     for _ in range(2):
         require_features(request)
-        assert list(request.required_features) == ["evict-in-turn", "of-tomorrow", "parallelism"]
+        assert list(request.required_features) == ["of-tomorrow", "parallelism", "unready-nodes"]
 
 
 CLAIM = {"claims": [{"name": "gpu"}]}

@@ -6019,8 +6019,10 @@ func (x *FailedNodes) GetBlockingPod() []string {
 	return nil
 }
 
-// All settings. Absent fields have the default given in their comment, which is
-// upstream's unless the comment says why not.
+// All settings. An absent field has the default of its option `setting`, which
+// is upstream's unless the comment says why not; its range and upstream's name
+// for it are there as well. Numbers that the option gives no range may have any
+// value, durations are at least 0 s.
 type PlanSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Scale-up. OPTIONAL.
@@ -6037,7 +6039,7 @@ type PlanSettings struct {
 	Simulation *SimulationSettings `protobuf:"bytes,6,opt,name=simulation,proto3" json:"simulation,omitempty"`
 	// Settings for all decisions. OPTIONAL.
 	Planner *PlannerSettings `protobuf:"bytes,7,opt,name=planner,proto3" json:"planner,omitempty"`
-	// How much scale-up and scale-down search for a better plan. Default USUAL.
+	// How much scale-up and scale-down search for a better plan.
 	SearchEffort SearchEffort_Code `protobuf:"varint,8,opt,name=search_effort,json=searchEffort,proto3,enum=trimtab.v1.SearchEffort_Code" json:"search_effort,omitempty"`
 	// Replacement. OPTIONAL.
 	Replacement *ReplacementSettings `protobuf:"bytes,9,opt,name=replacement,proto3" json:"replacement,omitempty"`
@@ -6162,14 +6164,14 @@ type GangSettings struct {
 	// Add nodes also for pods of a gang that do not exist yet, up to
 	// `PodGroup.desired_count`: a gang of which fewer than `min_count` pods exist
 	// is then served as if they did. Answers name such pods "GROUP (missing 1)".
-	// Default false: such a gang is no demand, as the scheduler holds its pods.
+	// False: such a gang is no demand, as the scheduler holds its pods.
 	CountMissingMembers *bool `protobuf:"varint,1,opt,name=count_missing_members,json=countMissingMembers,proto3,oneof" json:"count_missing_members,omitempty"`
-	// Add nodes also for the pods of a gang beyond `min_count`. Default true.
-	// False: they take room on nodes that are there, or that the gang gets anyway.
+	// Add nodes also for the pods of a gang beyond `min_count`. False: they take
+	// room on nodes that are there, or that the gang gets anyway.
 	ServeOptionalMembers *bool `protobuf:"varint,2,opt,name=serve_optional_members,json=serveOptionalMembers,proto3,oneof" json:"serve_optional_members,omitempty"`
 	// Move the pods of running gangs: one by one as long as `min_count` of them
-	// run, or the whole gang at once. Default true. False: nodes with a pod of a
-	// gang that runs are neither drained nor replaced.
+	// run, or the whole gang at once. False: nodes with a pod of a gang that runs
+	// are neither drained nor replaced.
 	MoveRunning   *bool `protobuf:"varint,3,opt,name=move_running,json=moveRunning,proto3,oneof" json:"move_running,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -6230,8 +6232,8 @@ func (x *GangSettings) GetMoveRunning() bool {
 // (`ScaleUpSettings.template_source`, limits, maximum sizes, back-off).
 type CapacityRequestSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Take the decision at all. Default true. If false, nothing is booked, and
-	// pods that name a request are served like any others.
+	// Take the decision at all. If false, nothing is booked, and pods that name a
+	// request are served like any others.
 	Enabled *bool `protobuf:"varint,1,opt,name=enabled,proto3,oneof" json:"enabled,omitempty"`
 	// The classes that are answered; requests of others are left alone, for
 	// another controller. OPTIONAL: empty = `check-capacity.autoscaling.x-k8s.io`
@@ -6239,18 +6241,16 @@ type CapacityRequestSettings struct {
 	// that no Cluster Autoscaler answers.
 	Classes []*CapacityClass `protobuf:"bytes,2,rep,name=classes,proto3" json:"classes,omitempty"`
 	// When the condition Provisioned of a request that gets new nodes becomes
-	// true. Default ORDERED, as upstream.
+	// true. The default is upstream's.
 	ProvisionedWhen ProvisionedWhen_Code `protobuf:"varint,3,opt,name=provisioned_when,json=provisionedWhen,proto3,enum=trimtab.v1.ProvisionedWhen_Code" json:"provisioned_when,omitempty"`
 	// How long room stays booked after a request is provisioned, as far as its
-	// pods have not started. > 0 s, default 600 s: a constant upstream.
+	// pods have not started. A constant upstream.
 	BookingTime *durationpb.Duration `protobuf:"bytes,4,opt,name=booking_time,json=bookingTime,proto3" json:"booking_time,omitempty"`
 	// How long after its creation room is sought for a request that does not say
-	// it (`ValidUntilSeconds`). > 0 s, default 7 days: a constant upstream, which
-	// ignores the parameter.
+	// it (`ValidUntilSeconds`). A constant upstream, which ignores the parameter.
 	MaxSeekTime *durationpb.Duration `protobuf:"bytes,5,opt,name=max_seek_time,json=maxSeekTime,proto3" json:"max_seek_time,omitempty"`
-	// Only requests with this parameter `processorInstance` are answered. OPTIONAL:
-	// "" = those without the parameter.
-	// `--check-capacity-processor-instance`.
+	// Only requests with this parameter `processorInstance` are answered.
+	// OPTIONAL: "" = those without the parameter.
 	ProcessorInstance string `protobuf:"bytes,6,opt,name=processor_instance,json=processorInstance,proto3" json:"processor_instance,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
@@ -6464,37 +6464,34 @@ func (*ProvisionedWhen) Descriptor() ([]byte, []int) {
 // node groups with prices count.
 type ReplacementSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Take the decision at all. Default true.
+	// Take the decision at all.
 	Enabled *bool `protobuf:"varint,1,opt,name=enabled,proto3,oneof" json:"enabled,omitempty"`
-	// Least saving of a plan, per hour, in the currency of the prices. >= 0,
-	// default 0.
+	// Least saving of a plan, per hour, in the currency of the prices.
 	MinSavingPerHour *float64 `protobuf:"fixed64,2,opt,name=min_saving_per_hour,json=minSavingPerHour,proto3,oneof" json:"min_saving_per_hour,omitempty"`
-	// Least saving of a plan as a share of what the nodes that leave cost; and, of
-	// the saving of a mean eviction, what each further one must save for a set of
-	// nodes to be preferred to a smaller one. 0 to 1, default 0.05.
+	// Least saving of a plan as a share of what the nodes that leave cost; and,
+	// of the saving of a mean eviction, what each further one must save for a set
+	// of nodes to be preferred to a smaller one.
 	MinSavingShare *float64 `protobuf:"fixed64,3,opt,name=min_saving_share,json=minSavingShare,proto3,oneof" json:"min_saving_share,omitempty"`
-	// Least hourly saving per evicted pod. >= 0, default 0.
+	// Least hourly saving per evicted pod.
 	MinSavingPerEviction *float64 `protobuf:"fixed64,4,opt,name=min_saving_per_eviction,json=minSavingPerEviction,proto3,oneof" json:"min_saving_per_eviction,omitempty"`
 	// What moving one pod costs, once, in the currency of the prices: multiplied
-	// by its eviction cost, which is 1 for usual pods. >= 0, default 0.
+	// by its eviction cost, which is 1 for usual pods.
 	PricePerEviction *float64 `protobuf:"fixed64,5,opt,name=price_per_eviction,json=pricePerEviction,proto3,oneof" json:"price_per_eviction,omitempty"`
-	// Longest time in which the saving must pay for the moves. > 0 s, default 24
-	// h. Also how long nodes that came by a replacement are not replaced again.
+	// Longest time in which the saving must pay for the moves. Also how long
+	// nodes that came by a replacement are not replaced again.
 	MaxPaybackTime *durationpb.Duration `protobuf:"bytes,6,opt,name=max_payback_time,json=maxPaybackTime,proto3" json:"max_payback_time,omitempty"`
-	// Most new nodes in one wave, besides those that leave in it. >= 1, default
-	// 10.
+	// Most new nodes in one wave, besides those that leave in it.
 	MaxSurgeNodes *int32 `protobuf:"varint,7,opt,name=max_surge_nodes,json=maxSurgeNodes,proto3,oneof" json:"max_surge_nodes,omitempty"`
-	// Most nodes that leave in one wave. >= 1, default 10.
+	// Most nodes that leave in one wave.
 	MaxLeavingNodes *int32 `protobuf:"varint,8,opt,name=max_leaving_nodes,json=maxLeavingNodes,proto3,oneof" json:"max_leaving_nodes,omitempty"`
-	// Most waves of a plan. >= 1, default 10.
+	// Most waves of a plan.
 	MaxWaves *int32 `protobuf:"varint,9,opt,name=max_waves,json=maxWaves,proto3,oneof" json:"max_waves,omitempty"`
 	// A plan is made only if it would still save, and would not be planned again
-	// the other way, were each price this share higher or lower. 0 to 1, default
-	// 0.1.
+	// the other way, were each price this share higher or lower.
 	StabilityMargin *float64 `protobuf:"fixed64,10,opt,name=stability_margin,json=stabilityMargin,proto3,oneof" json:"stability_margin,omitempty"`
-	// Nodes with a pod younger than this, or younger themselves, stay. >= 0 s,
-	// default 0 s. Karpenter's `consolidateAfter`. `NodeGroupSettings` may give
-	// another one for the nodes of a group.
+	// Nodes with a pod younger than this, or younger themselves, stay.
+	// Karpenter's `consolidateAfter`. `NodeGroupSettings` may give another one
+	// for the nodes of a group.
 	ConsolidateAfter *durationpb.Duration `protobuf:"bytes,11,opt,name=consolidate_after,json=consolidateAfter,proto3" json:"consolidate_after,omitempty"`
 	// A plan is made only if its Balanced score (`ReplacementOption`) is at least
 	// this. >= 0; 0 = any, the default.
@@ -6502,21 +6499,20 @@ type ReplacementSettings struct {
 	// How many nodes may leave, in parts of the cluster. OPTIONAL: empty = no
 	// limits but the others.
 	Budgets []*DisruptionBudget `protobuf:"bytes,13,rep,name=budgets,proto3" json:"budgets,omitempty"`
-	// Which plan of the frontier is taken among those within all limits. Default
-	// MOST_SAVED.
+	// Which plan of the frontier is taken among those within all limits.
 	Choice ReplacementChoice_Code `protobuf:"varint,14,opt,name=choice,proto3,enum=trimtab.v1.ReplacementChoice_Code" json:"choice,omitempty"`
 	// Spot nodes replaced by spot nodes. OPTIONAL.
 	Spot *SpotReplacementSettings `protobuf:"bytes,15,opt,name=spot,proto3" json:"spot,omitempty"`
 	// How long no node is planned in a group that had none to give, or whose new
-	// nodes were given back. >= 0 s, default 1 h.
+	// nodes were given back.
 	AvoidTime *durationpb.Duration `protobuf:"bytes,16,opt,name=avoid_time,json=avoidTime,proto3" json:"avoid_time,omitempty"`
 	// How long a plan must replace a node, without interruption, before it is in
-	// wave 1. >= 0 s, default 0 s.
+	// wave 1.
 	StableTime *durationpb.Duration `protobuf:"bytes,17,opt,name=stable_time,json=stableTime,proto3" json:"stable_time,omitempty"`
 	// Pods that have run for less than their annotation
 	// `karpenter.sh/do-not-disrupt` says (a duration, or "true" for ever;
 	// `PodTable.number`) keep their nodes, and so do nodes with it
-	// (`Node.do_not_disrupt`). Default true.
+	// (`Node.do_not_disrupt`).
 	DoNotDisrupt  *bool `protobuf:"varint,18,opt,name=do_not_disrupt,json=doNotDisrupt,proto3,oneof" json:"do_not_disrupt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -6721,10 +6717,10 @@ func (*ReplacementChoice) Descriptor() ([]byte, []int) {
 // `kubernetes.azure.com/scalesetpriority`).
 type SpotReplacementSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whether it is done. Default true.
+	// Whether it is done.
 	Enabled *bool `protobuf:"varint,1,opt,name=enabled,proto3,oneof" json:"enabled,omitempty"`
 	// Least number of cheaper node groups that would take the same pods, for a
-	// node that replaces one node. >= 1, default 3; Karpenter's is 15.
+	// node that replaces one node. Karpenter's is 15.
 	MinAlternatives *int32 `protobuf:"varint,2,opt,name=min_alternatives,json=minAlternatives,proto3,oneof" json:"min_alternatives,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -6791,7 +6787,7 @@ type DisruptionBudget struct {
 	// When it holds: five fields of cron in UTC, or "@daily" and the like.
 	// OPTIONAL: "" = always.
 	Schedule string `protobuf:"bytes,5,opt,name=schedule,proto3" json:"schedule,omitempty"`
-	// How long from each time of `schedule` on. > 0 s. REQUIRED with it.
+	// How long from each time of `schedule` on. REQUIRED with it.
 	Duration      *durationpb.Duration `protobuf:"bytes,6,opt,name=duration,proto3" json:"duration,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -6948,27 +6944,25 @@ func (*SearchEffort) Descriptor() ([]byte, []int) {
 // Settings for all decisions.
 type PlannerSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Pods with lower priority neither keep a node nor need a place. Default
-	// -10. `--expendable-pods-priority-cutoff`.
+	// Pods with lower priority neither keep a node nor need a place.
 	ExpendablePodsPriorityCutoff *int32 `protobuf:"varint,1,opt,name=expendable_pods_priority_cutoff,json=expendablePodsPriorityCutoff,proto3,oneof" json:"expendable_pods_priority_cutoff,omitempty"`
 	// Name of the node label that marks GPU nodes; "" = none does. Default
 	// "cloud.google.com/gke-accelerator"; a node with allocatable
 	// "nvidia.com/gpu" (or another resource ending in "/gpu") counts too.
 	GpuLabel *string `protobuf:"bytes,2,opt,name=gpu_label,json=gpuLabel,proto3,oneof" json:"gpu_label,omitempty"`
 	// How long room is kept for an evicted pod that its owner has not recreated.
-	// >= 0 s, default 120 s; upstream's 0 switches the buffer off.
+	// Upstream's 0 switches the buffer off.
 	RecentEvictionTtl *durationpb.Duration `protobuf:"bytes,3,opt,name=recent_eviction_ttl,json=recentEvictionTtl,proto3" json:"recent_eviction_ttl,omitempty"`
-	// Keep room for pending pods that fit somewhere now: those that the
-	// scheduler has marked unschedulable and that are not expendable. Default
-	// true, as upstream, which places them before it looks for unneeded nodes.
+	// Keep room for pending pods that fit somewhere now: those that the scheduler
+	// has marked unschedulable and that are not expendable. Upstream does, and
+	// places them before it looks for unneeded nodes.
 	ReserveForPendingPods *bool `protobuf:"varint,4,opt,name=reserve_for_pending_pods,json=reserveForPendingPods,proto3,oneof" json:"reserve_for_pending_pods,omitempty"`
-	// Also keep room for pending pods that the scheduler has not marked. Default
-	// false, as upstream: most of them are scheduled shortly.
+	// Also keep room for pending pods that the scheduler has not marked. Upstream
+	// does not: most of them are scheduled shortly.
 	ReserveForUnmarkedPods *bool `protobuf:"varint,5,opt,name=reserve_for_unmarked_pods,json=reserveForUnmarkedPods,proto3,oneof" json:"reserve_for_unmarked_pods,omitempty"`
 	// Minimum and maximum amounts of resources, and numbers of nodes, in the
-	// cluster or in a part of it. Default none. `--cores-total`,
-	// `--memory-total`, `--gpu-total`, `--max-nodes-total`. Minimums apply to
-	// scale-down, maximums to scale-up.
+	// cluster or in a part of it. Default none. Minimums apply to scale-down,
+	// maximums to scale-up.
 	Limits []*ResourceLimit `protobuf:"bytes,6,rep,name=limits,proto3" json:"limits,omitempty"`
 	// How similar node groups are balanced. OPTIONAL.
 	Balance *BalanceSettings `protobuf:"bytes,7,opt,name=balance,proto3" json:"balance,omitempty"`
@@ -6976,14 +6970,12 @@ type PlannerSettings struct {
 	// starting that is not ready, has a startup taint, or does not offer yet what
 	// its group's template, or at least half of its group's nodes, offer of an
 	// extended resource such as "nvidia.com/gpu". It is awaited, gives no room,
-	// and does not count as unhealthy. >= 0 s, default 900 s.
-	// `--max-node-startup-time`.
+	// and does not count as unhealthy.
 	MaxNodeStartupTime *durationpb.Duration `protobuf:"bytes,8,opt,name=max_node_startup_time,json=maxNodeStartupTime,proto3" json:"max_node_startup_time,omitempty"`
 	// How long requested nodes are awaited that have not registered. Later they
 	// are overdue: pods do not wait for them, and their group grows only where no
 	// other helps. Counted from `NodeGroup.last_scale_up_time`; where that is
-	// unknown, they are awaited for ever. >= 0 s, default 900 s.
-	// `--max-node-provision-time`.
+	// unknown, they are awaited for ever.
 	MaxNodeProvisionTime *durationpb.Duration `protobuf:"bytes,9,opt,name=max_node_provision_time,json=maxNodeProvisionTime,proto3" json:"max_node_provision_time,omitempty"`
 	// How many nodes may be removed or replaced at the same time, in parts of the
 	// cluster; for scale-down and replacement alike. OPTIONAL.
@@ -7321,22 +7313,20 @@ type BalanceSettings struct {
 	// host name and provider. OPTIONAL. Scale-up compares all other labels.
 	// Scale-down compares the labels by which some pod selects nodes, including a
 	// provider's, and also taints: nodes that no pod distinguishes can replace
-	// each other. `--balancing-ignore-label`.
+	// each other.
 	IgnoredLabels []string `protobuf:"bytes,2,rep,name=ignored_labels,json=ignoredLabels,proto3" json:"ignored_labels,omitempty"`
 	// Compare only these labels, and neither amounts nor taints: groups that have
 	// all of them, with the same values, are similar. OPTIONAL: empty = compare
 	// as described; not with `ignored_labels`. The same in both.
-	// `--balancing-label`.
 	ComparedLabels []string `protobuf:"bytes,3,rep,name=compared_labels,json=comparedLabels,proto3" json:"compared_labels,omitempty"`
-	// Share by which the smaller capacity of memory may be below the larger. 0
-	// to 1, default 0.015. The same in both. `--memory-difference-ratio`.
+	// Share by which the smaller capacity of memory may be below the larger. The
+	// same in both.
 	MaxMemoryDifferenceRatio *float64 `protobuf:"fixed64,4,opt,name=max_memory_difference_ratio,json=maxMemoryDifferenceRatio,proto3,oneof" json:"max_memory_difference_ratio,omitempty"`
-	// The same for the allocatable amount of each resource. 0 to 1, default
-	// 0.05. The same in both. `--max-allocatable-difference-ratio`.
+	// The same for the allocatable amount of each resource. The same in both.
 	MaxAllocatableDifferenceRatio *float64 `protobuf:"fixed64,5,opt,name=max_allocatable_difference_ratio,json=maxAllocatableDifferenceRatio,proto3,oneof" json:"max_allocatable_difference_ratio,omitempty"`
 	// The same for the amount of each resource that DaemonSets and static pods
-	// leave free. 0 to 1, default 0.05. Scale-up only: an existing node may
-	// temporarily lack some of those pods. `--max-free-difference-ratio`.
+	// leave free. Scale-up only: an existing node may temporarily lack some of
+	// those pods.
 	MaxFreeDifferenceRatio *float64 `protobuf:"fixed64,6,opt,name=max_free_difference_ratio,json=maxFreeDifferenceRatio,proto3,oneof" json:"max_free_difference_ratio,omitempty"`
 	unknownFields          protoimpl.UnknownFields
 	sizeCache              protoimpl.SizeCache
@@ -7417,14 +7407,14 @@ func (x *BalanceSettings) GetMaxFreeDifferenceRatio() float64 {
 // How scheduling is simulated.
 type SimulationSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Honour the annotation `zalando.org/topology-spread-timeout`. Default
-	// false: it needs a scheduler that does the same.
+	// Honour the annotation `zalando.org/topology-spread-timeout`. It needs a
+	// scheduler that does the same.
 	TopologySpreadTimeout *bool `protobuf:"varint,1,opt,name=topology_spread_timeout,json=topologySpreadTimeout,proto3,oneof" json:"topology_spread_timeout,omitempty"`
 	// Compare numbers where tolerations have the operators LT and GT, also for
-	// the taint policy of topology spread. Default false, as the feature gate of
-	// this name of kube-scheduler (alpha in 1.37): such tolerations then
-	// tolerate nothing. Pods of DaemonSets on new nodes, slack and pod deletion
-	// costs do not compare in either case.
+	// the taint policy of topology spread. False is as the feature gate of this
+	// name of kube-scheduler (alpha in 1.37): such tolerations then tolerate
+	// nothing. Pods of DaemonSets on new nodes, slack and pod deletion costs do
+	// not compare in either case.
 	TaintTolerationComparisonOperators *bool `protobuf:"varint,2,opt,name=taint_toleration_comparison_operators,json=taintTolerationComparisonOperators,proto3,oneof" json:"taint_toleration_comparison_operators,omitempty"`
 	unknownFields                      protoimpl.UnknownFields
 	sizeCache                          protoimpl.SizeCache
@@ -7477,58 +7467,50 @@ func (x *SimulationSettings) GetTaintTolerationComparisonOperators() bool {
 // Scale-up.
 type ScaleUpSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Split growth over similar node groups (`BalanceSettings`). Default false.
-	// `--balance-similar-node-groups`.
+	// Split growth over similar node groups (`BalanceSettings`).
 	BalanceSimilarNodeGroups *bool `protobuf:"varint,1,opt,name=balance_similar_node_groups,json=balanceSimilarNodeGroups,proto3,oneof" json:"balance_similar_node_groups,omitempty"`
 	// How an option is chosen: each expander decides among those that the one
 	// before it rates equal. Without repetition. Default [CHEAPEST_PLAN] if every
 	// node group that may grow and would help has a price, else [LEAST_WASTE].
-	// `--expander`.
 	Expanders []Expander_Code `protobuf:"varint,2,rep,packed,name=expanders,proto3,enum=trimtab.v1.Expander_Code" json:"expanders,omitempty"`
 	// For the expander PRIORITY. REQUIRED with it.
 	Priority *PriorityExpanderSettings `protobuf:"bytes,3,opt,name=priority,proto3" json:"priority,omitempty"`
 	// For the expander HIGHEST_PRIORITY. OPTIONAL.
 	HighestPriority *HighestPriorityExpanderSettings `protobuf:"bytes,4,opt,name=highest_priority,json=highestPriority,proto3" json:"highest_priority,omitempty"`
-	// Take the decision at all. Default true.
+	// Take the decision at all.
 	Enabled *bool `protobuf:"varint,6,opt,name=enabled,proto3,oneof" json:"enabled,omitempty"`
-	// The model of a group's new nodes. Default PREFER_TEMPLATE; upstream prefers
-	// an existing node.
+	// The model of a group's new nodes. Upstream prefers an existing node.
 	TemplateSource TemplateSource_Code `protobuf:"varint,7,opt,name=template_source,json=templateSource,proto3,enum=trimtab.v1.TemplateSource_Code" json:"template_source,omitempty"`
 	// Pods younger than this wait; the pod's annotation
 	// `cluster-autoscaler.kubernetes.io/pod-scale-up-delay` may ask for more.
-	// >= 0 s, default 0 s. `--new-pod-scale-up-delay`.
 	NewPodScaleUpDelay *durationpb.Duration `protobuf:"bytes,8,opt,name=new_pod_scale_up_delay,json=newPodScaleUpDelay,proto3" json:"new_pod_scale_up_delay,omitempty"`
 	// Put all DaemonSet pods that would run there on a new node, even those that
 	// its template does not name, or that the node on which it is modelled lacks.
-	// A template that names no pods gets them in any case. Default false.
-	// `--force-ds`.
+	// A template that names no pods gets them in any case.
 	ForceDaemonsets *bool `protobuf:"varint,9,opt,name=force_daemonsets,json=forceDaemonsets,proto3,oneof" json:"force_daemonsets,omitempty"`
 	// Taints that are removed once a new node has started: new nodes are assumed
 	// not to have them, and a node with one is not ready, for every decision.
 	// OPTIONAL: those that begin with
 	// "startup-taint.cluster-autoscaler.kubernetes.io/" are always included.
-	// `--startup-taint`.
 	StartupTaints *TaintNames `protobuf:"bytes,10,opt,name=startup_taints,json=startupTaints,proto3" json:"startup_taints,omitempty"`
 	// Taints that describe a node's status and not its kind: new nodes are
 	// assumed not to have them, and a node with one is not ready, for every
 	// decision; upstream keeps it ready. OPTIONAL: those that begin with
 	// "status-taint.cluster-autoscaler.kubernetes.io/" are always included.
-	// `--status-taint`.
 	StatusTaints *TaintNames `protobuf:"bytes,11,opt,name=status_taints,json=statusTaints,proto3" json:"status_taints,omitempty"`
 	// Names of schedulers whose pods are served, besides the default scheduler.
 	// OPTIONAL.
 	SchedulerNames []string `protobuf:"bytes,12,rep,name=scheduler_names,json=schedulerNames,proto3" json:"scheduler_names,omitempty"`
-	// Most nodes that one plan adds. >= 1, default 1000.
-	// `--max-nodes-per-scaleup`.
+	// Most nodes that one plan adds.
 	MaxNewNodes *int32 `protobuf:"varint,13,opt,name=max_new_nodes,json=maxNewNodes,proto3,oneof" json:"max_new_nodes,omitempty"`
 	// Topology domains other than host names that node groups could open, such as
-	// zones, count for topology spread constraints with DoNotSchedule: pods spread
-	// over three zones get nodes in all three, even if none has a node yet. Plans
-	// are as legal for kube-scheduler, which counts domains that have nodes: it may
-	// put all pods on the first node that registers, unless `minDomains` makes it
-	// wait, for which plans have nodes in as many domains in any case. A plan that
-	// does not count new domains is taken if this one leaves pods. Default false,
-	// as upstream; Karpenter counts new domains.
+	// zones, count for topology spread constraints with DoNotSchedule: pods
+	// spread over three zones get nodes in all three, even if none has a node
+	// yet. Plans are as legal for kube-scheduler, which counts domains that have
+	// nodes: it may put all pods on the first node that registers, unless
+	// `minDomains` makes it wait, for which plans have nodes in as many domains
+	// in any case. A plan that does not count new domains is taken if this one
+	// leaves pods. Upstream does not count new domains, Karpenter does.
 	SpreadOverNewDomains *bool `protobuf:"varint,15,opt,name=spread_over_new_domains,json=spreadOverNewDomains,proto3,oneof" json:"spread_over_new_domains,omitempty"`
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
@@ -7900,59 +7882,46 @@ func (x *HighestPriorityExpanderSettings) GetLabel() string {
 // Scale-down.
 type ScaleDownSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Take the decision at all. Default true. `--scale-down-enabled`.
+	// Take the decision at all.
 	Enabled *bool `protobuf:"varint,1,opt,name=enabled,proto3,oneof" json:"enabled,omitempty"`
-	// Nodes whose utilization is at most this are candidates. 0 to 1, default
-	// 0.5. `--scale-down-utilization-threshold`.
+	// Nodes whose utilization is at most this are candidates.
 	UtilizationThreshold *float64 `protobuf:"fixed64,2,opt,name=utilization_threshold,json=utilizationThreshold,proto3,oneof" json:"utilization_threshold,omitempty"`
-	// The same for GPU nodes. Default 0.5.
-	// `--scale-down-gpu-utilization-threshold`.
+	// The same for GPU nodes.
 	GpuUtilizationThreshold *float64 `protobuf:"fixed64,3,opt,name=gpu_utilization_threshold,json=gpuUtilizationThreshold,proto3,oneof" json:"gpu_utilization_threshold,omitempty"`
-	// How long a node must be unneeded before it is removed. Default 600 s.
-	// `--scale-down-unneeded-time`.
+	// How long a node must be unneeded before it is removed.
 	UnneededTime *durationpb.Duration `protobuf:"bytes,4,opt,name=unneeded_time,json=unneededTime,proto3" json:"unneeded_time,omitempty"`
-	// The same for an unready node. Default 1200 s. `--scale-down-unready-time`.
+	// The same for an unready node.
 	UnreadyTime *durationpb.Duration `protobuf:"bytes,5,opt,name=unready_time,json=unreadyTime,proto3" json:"unready_time,omitempty"`
-	// Whether unready nodes are removed. Default true.
-	// `--scale-down-unready-enabled`.
+	// Whether unready nodes are removed.
 	UnreadyEnabled *bool `protobuf:"varint,6,opt,name=unready_enabled,json=unreadyEnabled,proto3,oneof" json:"unready_enabled,omitempty"`
-	// How long a failed simulation remains valid. Default 300 s.
-	// `--unremovable-node-recheck-timeout`.
+	// How long a failed simulation remains valid.
 	UnremovableNodeRecheckTimeout *durationpb.Duration `protobuf:"bytes,7,opt,name=unremovable_node_recheck_timeout,json=unremovableNodeRecheckTimeout,proto3" json:"unremovable_node_recheck_timeout,omitempty"`
-	// Most nodes being deleted at a time, empty or not. >= 1, default 10.
-	// `--max-scale-down-parallelism`.
+	// Most nodes being deleted at a time, empty or not.
 	MaxScaleDownParallelism *int32 `protobuf:"varint,8,opt,name=max_scale_down_parallelism,json=maxScaleDownParallelism,proto3,oneof" json:"max_scale_down_parallelism,omitempty"`
-	// Most nodes being drained at a time. >= 1, default 10: upstream's default 1
-	// drains serially, because its drains are not checked jointly; ours are.
-	// `--max-drain-parallelism`.
+	// Most nodes being drained at a time. Upstream's default 1 drains serially,
+	// because its drains are not checked jointly; ours are.
 	MaxDrainParallelism *int32 `protobuf:"varint,9,opt,name=max_drain_parallelism,json=maxDrainParallelism,proto3,oneof" json:"max_drain_parallelism,omitempty"`
-	// Nodes with kube-system pods stay, unless a PodDisruptionBudget covers
-	// them. Default true. `--skip-nodes-with-system-pods`.
+	// Nodes with kube-system pods stay, unless a PodDisruptionBudget covers them.
 	SkipNodesWithSystemPods *bool `protobuf:"varint,11,opt,name=skip_nodes_with_system_pods,json=skipNodesWithSystemPods,proto3,oneof" json:"skip_nodes_with_system_pods,omitempty"`
-	// Nodes with pods that use local storage stay. Default true.
-	// `--skip-nodes-with-local-storage`.
+	// Nodes with pods that use local storage stay.
 	SkipNodesWithLocalStorage *bool `protobuf:"varint,12,opt,name=skip_nodes_with_local_storage,json=skipNodesWithLocalStorage,proto3,oneof" json:"skip_nodes_with_local_storage,omitempty"`
 	// Nodes with pods of other controllers than ReplicationController,
-	// ReplicaSet, StatefulSet and Job stay. Default true.
-	// `--skip-nodes-with-custom-controller-pods`.
+	// ReplicaSet, StatefulSet and Job stay.
 	SkipNodesWithCustomControllerPods *bool `protobuf:"varint,13,opt,name=skip_nodes_with_custom_controller_pods,json=skipNodesWithCustomControllerPods,proto3,oneof" json:"skip_nodes_with_custom_controller_pods,omitempty"`
-	// Fewest replicas of a controller whose pods may be moved. Default 0.
-	// `--min-replica-count`.
+	// Fewest replicas of a controller whose pods may be moved.
 	MinReplicaCount *int32 `protobuf:"varint,14,opt,name=min_replica_count,json=minReplicaCount,proto3,oneof" json:"min_replica_count,omitempty"`
 	// Age from which a kube-system pod without PodDisruptionBudget no longer
-	// blocks. Default 3600 s. `--blocking-system-pod-distruption-timeout`.
+	// blocks.
 	BlockingSystemPodDisruptionTimeout *durationpb.Duration `protobuf:"bytes,15,opt,name=blocking_system_pod_disruption_timeout,json=blockingSystemPodDisruptionTimeout,proto3" json:"blocking_system_pod_disruption_timeout,omitempty"`
-	// Leave DaemonSet pods out of utilization. Default false.
-	// `--ignore-daemonsets-utilization`.
+	// Leave DaemonSet pods out of utilization.
 	IgnoreDaemonsetsUtilization *bool `protobuf:"varint,16,opt,name=ignore_daemonsets_utilization,json=ignoreDaemonsetsUtilization,proto3,oneof" json:"ignore_daemonsets_utilization,omitempty"`
-	// Leave mirror pods out of utilization. Default false.
-	// `--ignore-mirror-pods-utilization`.
+	// Leave mirror pods out of utilization.
 	IgnoreMirrorPodsUtilization *bool `protobuf:"varint,17,opt,name=ignore_mirror_pods_utilization,json=ignoreMirrorPodsUtilization,proto3,oneof" json:"ignore_mirror_pods_utilization,omitempty"`
 	// Simulate at most this many nodes, besides those that were unneeded last
 	// time. 0 = no limit, the default. Makes a bounded run repeatable.
 	MaxEvaluatedNodes *int32 `protobuf:"varint,18,opt,name=max_evaluated_nodes,json=maxEvaluatedNodes,proto3,oneof" json:"max_evaluated_nodes,omitempty"`
-	// Pods of Jobs keep their nodes. Default false, as upstream: a Job starts
-	// them again. The Zalando fork always does this.
+	// Pods of Jobs keep their nodes. Upstream moves them: a Job starts them
+	// again. The Zalando fork always does this.
 	JobPodsUnmovable *bool `protobuf:"varint,20,opt,name=job_pods_unmovable,json=jobPodsUnmovable,proto3,oneof" json:"job_pods_unmovable,omitempty"`
 	// The only orders in which candidates are tried; no nodes are exchanged then
 	// either. The best plan by `objective` is taken, among equals the one with
@@ -7968,23 +7937,20 @@ type ScaleDownSettings struct {
 	MinSavingPerEviction *float64 `protobuf:"fixed64,23,opt,name=min_saving_per_eviction,json=minSavingPerEviction,proto3,oneof" json:"min_saving_per_eviction,omitempty"`
 	// Among similar node groups (`BalanceSettings`) the largest shrinks first,
 	// and within them the zone with the most nodes: in the order of candidates,
-	// and if a limit allows removing only some of the unneeded nodes now. Default
-	// false, as upstream.
+	// and if a limit allows removing only some of the unneeded nodes now.
+	// Upstream does not.
 	Balance *bool `protobuf:"varint,25,opt,name=balance,proto3,oneof" json:"balance,omitempty"`
-	// After a node group has grown, nothing is deleted for this long. Default 600
-	// s; without effect if `NodeGroup.last_scale_up_time` is not known. Unneeded
-	// nodes keep their timers. `--scale-down-delay-after-add`.
+	// After a node group has grown, nothing is deleted for this long. Without
+	// effect if `NodeGroup.last_scale_up_time` is not known. Unneeded nodes keep
+	// their timers.
 	DelayAfterAdd *durationpb.Duration `protobuf:"bytes,26,opt,name=delay_after_add,json=delayAfterAdd,proto3" json:"delay_after_add,omitempty"`
-	// The same after the deletion of a node was started. Default 0 s.
-	// `--scale-down-delay-after-delete`.
+	// The same after the deletion of a node was started.
 	DelayAfterDelete *durationpb.Duration `protobuf:"bytes,27,opt,name=delay_after_delete,json=delayAfterDelete,proto3" json:"delay_after_delete,omitempty"`
-	// The same after a deletion has failed. Default 180 s.
-	// `--scale-down-delay-after-failure`.
+	// The same after a deletion has failed.
 	DelayAfterFailure *durationpb.Duration `protobuf:"bytes,28,opt,name=delay_after_failure,json=delayAfterFailure,proto3" json:"delay_after_failure,omitempty"`
 	// The three delays apply to each node group separately: nodes of a group in
 	// cool-down are not candidates, so their timers start when it is over; those
-	// of other groups are removed. Default false: a cool-down stops all
-	// deletions. `--scale-down-delay-type-local`.
+	// of other groups are removed. False: a cool-down stops all deletions.
 	DelayTypeLocal *bool `protobuf:"varint,29,opt,name=delay_type_local,json=delayTypeLocal,proto3,oneof" json:"delay_type_local,omitempty"`
 	// What plans are compared by first: MONEY takes the plan that saves most per
 	// hour, among equals the one that frees most nodes; COUNT the other way round.
@@ -7998,22 +7964,21 @@ type ScaleDownSettings struct {
 	Objective Objective_Code `protobuf:"varint,31,opt,name=objective,proto3,enum=trimtab.v1.Objective_Code" json:"objective,omitempty"`
 	// While a larger share of all nodes is unready, and more of them than
 	// `ok_total_unready_count`, no node is removed. Nodes that are being deleted,
-	// or may still be starting, do not count. 0 to 100, default 45.
-	// `--max-total-unready-percentage`.
+	// or may still be starting, do not count.
 	MaxTotalUnreadyPercentage *float64 `protobuf:"fixed64,32,opt,name=max_total_unready_percentage,json=maxTotalUnreadyPercentage,proto3,oneof" json:"max_total_unready_percentage,omitempty"`
-	// Up to this many unready nodes do not stop scale-down. >= 0, default 3.
-	// `--ok-total-unready-count`.
+	// Up to this many unready nodes do not stop scale-down.
 	OkTotalUnreadyCount *int32 `protobuf:"varint,33,opt,name=ok_total_unready_count,json=okTotalUnreadyCount,proto3,oneof" json:"ok_total_unready_count,omitempty"`
-	// Plan up to this many waves (`UnneededNode.wave`). >= 1, default 10; 1 plans
-	// only what disruption budgets allow now, as upstream does; so does
-	// `SearchEffort.FIRST`. In each wave after the first, a budget counts for what
-	// it allows with all its pods healthy (`expected_pods` - `desired_healthy`),
-	// or now, if that is more. Nodes of later waves are unneeded, so they get the soft taint at once, and pods that are
-	// evicted before go where they can stay.
+	// Plan up to this many waves (`UnneededNode.wave`). 1 plans only what
+	// disruption budgets allow now, as upstream does; so does
+	// `SearchEffort.FIRST`. In each wave after the first, a budget counts for
+	// what it allows with all its pods healthy (`expected_pods` -
+	// `desired_healthy`), or now, if that is more. Nodes of later waves are
+	// unneeded, so they get the soft taint at once, and pods that are evicted
+	// before go where they can stay.
 	MaxWaves *int32 `protobuf:"varint,35,opt,name=max_waves,json=maxWaves,proto3,oneof" json:"max_waves,omitempty"`
-	// The utilization of a node that has devices of dynamic resource allocation of
-	// its own is their share alone, as for the Cluster Autoscaler; false = the
-	// largest of the shares of cpu, memory and devices. Default true.
+	// The utilization of a node that has devices of dynamic resource allocation
+	// of its own is their share alone, as for the Cluster Autoscaler; false = the
+	// largest of the shares of cpu, memory and devices.
 	DeviceUtilizationOnly *bool `protobuf:"varint,36,opt,name=device_utilization_only,json=deviceUtilizationOnly,proto3,oneof" json:"device_utilization_only,omitempty"`
 	unknownFields         protoimpl.UnknownFields
 	sizeCache             protoimpl.SizeCache
@@ -8277,8 +8242,7 @@ type NodeGroupSettings struct {
 	JobPodsUnmovable *bool `protobuf:"varint,6,opt,name=job_pods_unmovable,json=jobPodsUnmovable,proto3,oneof" json:"job_pods_unmovable,omitempty"`
 	// `ReplacementSettings.consolidate_after`.
 	ConsolidateAfter *durationpb.Duration `protobuf:"bytes,7,opt,name=consolidate_after,json=consolidateAfter,proto3" json:"consolidate_after,omitempty"`
-	// Which nodes of the group scale-down and replacement may remove. Default
-	// WHENEVER_POSSIBLE.
+	// Which nodes of the group scale-down and replacement may remove.
 	Consolidation Consolidation_Code `protobuf:"varint,8,opt,name=consolidation,proto3,enum=trimtab.v1.Consolidation_Code" json:"consolidation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -8413,15 +8377,14 @@ type SlackSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Extra capacity to keep free, as a share (0.1 is 10 %) of the allocatable
 	// cpu and memory of the nodes that are ready, not cordoned, not being deleted
-	// and without taints. >= 0, default 0. From 1 on, each new node requires
-	// another one: node groups then grow to their maximum sizes.
+	// and without taints. From 1 on, each new node requires another one: node
+	// groups then grow to their maximum sizes.
 	ExtraCapacityMinRate *float64 `protobuf:"fixed64,1,opt,name=extra_capacity_min_rate,json=extraCapacityMinRate,proto3,oneof" json:"extra_capacity_min_rate,omitempty"`
 	// How many standard placeholders make up an average node: each is as large as
 	// the average allocatable amount of these nodes, divided by this. Their
-	// number is such that their total is at least the extra capacity. >= 1,
-	// default 5.
+	// number is such that their total is at least the extra capacity.
 	Granularity *int32 `protobuf:"varint,2,opt,name=granularity,proto3,oneof" json:"granularity,omitempty"`
-	// Sizes of placeholders. Default EQUAL.
+	// Sizes of placeholders.
 	Strategy SlackStrategy_Code `protobuf:"varint,3,opt,name=strategy,proto3,enum=trimtab.v1.SlackStrategy_Code" json:"strategy,omitempty"`
 	// Extra capacity by resource name, if it differs from
 	// `extra_capacity_min_rate`. OPTIONAL.
@@ -8436,10 +8399,9 @@ type SlackSettings struct {
 	// never count.
 	IgnoredPods []*PodSelector `protobuf:"bytes,7,rep,name=ignored_pods,json=ignoredPods,proto3" json:"ignored_pods,omitempty"`
 	// Standard placeholders keep their size until their computed size differs
-	// from it by more than this share. >= 0, default 0.1.
+	// from it by more than this share.
 	ResizeThreshold *float64 `protobuf:"fixed64,8,opt,name=resize_threshold,json=resizeThreshold,proto3,oneof" json:"resize_threshold,omitempty"`
 	// How a CapacityBuffer with both `replicas` and `percentage` is read.
-	// Default LARGER.
 	CapacityBufferReading CapacityBufferReading_Code `protobuf:"varint,9,opt,name=capacity_buffer_reading,json=capacityBufferReading,proto3,enum=trimtab.v1.CapacityBufferReading_Code" json:"capacity_buffer_reading,omitempty"`
 	unknownFields         protoimpl.UnknownFields
 	sizeCache             protoimpl.SizeCache
@@ -8541,9 +8503,9 @@ func (x *SlackSettings) GetCapacityBufferReading() CapacityBufferReading_Code {
 // Extra capacity of one resource.
 type SlackAmount struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Share of the allocatable amount. >= 0. OPTIONAL: absent =
-	// `extra_capacity_min_rate` of the same message for "cpu" and "memory", 0
-	// for other resources.
+	// Share of the allocatable amount. OPTIONAL: absent =
+	// `extra_capacity_min_rate` of the same message for "cpu" and "memory", 0 for
+	// other resources.
 	Rate *float64 `protobuf:"fixed64,1,opt,name=rate,proto3,oneof" json:"rate,omitempty"`
 	// Least amount, >= 0, in the resource's unit. OPTIONAL: absent = none.
 	Floor *int64 `protobuf:"varint,2,opt,name=floor,proto3,oneof" json:"floor,omitempty"`
@@ -8782,7 +8744,7 @@ type SlackSchedule struct {
 	// `SlackSettings.resources` during this time, resource by resource. OPTIONAL.
 	Resources map[string]*SlackAmount `protobuf:"bytes,5,rep,name=resources,proto3" json:"resources,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Number of standard placeholders during this time, instead of the number
-	// from the rates. >= 0. OPTIONAL: absent = from the rates.
+	// from the rates. OPTIONAL: absent = from the rates.
 	Replicas      *int32 `protobuf:"varint,6,opt,name=replicas,proto3,oneof" json:"replicas,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -9078,7 +9040,7 @@ type PodCostTerm struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The strategy. REQUIRED.
 	Strategy PodCostStrategy_Code `protobuf:"varint,1,opt,name=strategy,proto3,enum=trimtab.v1.PodCostStrategy_Code" json:"strategy,omitempty"`
-	// Factor of its ranks after they are scaled to 0 to 1. >= 0, default 1.
+	// Factor of its ranks after they are scaled to 0 to 1.
 	Weight *float64 `protobuf:"fixed64,2,opt,name=weight,proto3,oneof" json:"weight,omitempty"`
 	// Cap for ranks, which are then divided by it. > 0, in the strategy's unit.
 	// OPTIONAL: absent = larger than usual ranks: 2^20 for most strategies, 2^26
@@ -9175,7 +9137,7 @@ var File_trimtab_v1_plan_proto protoreflect.FileDescriptor
 const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\n" +
 	"\x15trimtab/v1/plan.proto\x12\n" +
-	"trimtab.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17trimtab/v1/reason.proto\x1a\x19trimtab/v1/snapshot.proto\"\x83\x01\n" +
+	"trimtab.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18trimtab/v1/options.proto\x1a\x17trimtab/v1/reason.proto\x1a\x19trimtab/v1/snapshot.proto\"\x83\x01\n" +
 	"\bDecision\"w\n" +
 	"\x04Code\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\f\n" +
@@ -9733,45 +9695,53 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\atime_ns\x18\x02 \x01(\fR\x06timeNs\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\fR\x06reason\x12'\n" +
 	"\x0fblocking_reason\x18\x04 \x01(\fR\x0eblockingReason\x12!\n" +
-	"\fblocking_pod\x18\x05 \x03(\tR\vblockingPod\"\x98\x06\n" +
+	"\fblocking_pod\x18\x05 \x03(\tR\vblockingPod\"\xc1\x06\n" +
 	"\fPlanSettings\x126\n" +
 	"\bscale_up\x18\x01 \x01(\v2\x1b.trimtab.v1.ScaleUpSettingsR\ascaleUp\x12<\n" +
 	"\n" +
 	"scale_down\x18\x02 \x01(\v2\x1d.trimtab.v1.ScaleDownSettingsR\tscaleDown\x12/\n" +
 	"\x05slack\x18\x03 \x01(\v2\x19.trimtab.v1.SlackSettingsR\x05slack\x128\n" +
-	"\tpod_costs\x18\x04 \x01(\v2\x1b.trimtab.v1.PodCostSettingsR\bpodCosts\x12I\n" +
-	"\vnode_groups\x18\x05 \x03(\v2(.trimtab.v1.PlanSettings.NodeGroupsEntryR\n" +
+	"\tpod_costs\x18\x04 \x01(\v2\x1b.trimtab.v1.PodCostSettingsR\bpodCosts\x12e\n" +
+	"\vnode_groups\x18\x05 \x03(\v2(.trimtab.v1.PlanSettings.NodeGroupsEntryB\x1a\x82\xb5\x18\x16\n" +
+	"\x14node-group-overridesR\n" +
 	"nodeGroups\x12>\n" +
 	"\n" +
 	"simulation\x18\x06 \x01(\v2\x1e.trimtab.v1.SimulationSettingsR\n" +
 	"simulation\x125\n" +
-	"\aplanner\x18\a \x01(\v2\x1b.trimtab.v1.PlannerSettingsR\aplanner\x12B\n" +
-	"\rsearch_effort\x18\b \x01(\x0e2\x1d.trimtab.v1.SearchEffort.CodeR\fsearchEffort\x12A\n" +
+	"\aplanner\x18\a \x01(\v2\x1b.trimtab.v1.PlannerSettingsR\aplanner\x12O\n" +
+	"\rsearch_effort\x18\b \x01(\x0e2\x1d.trimtab.v1.SearchEffort.CodeB\v\x82\xb5\x18\a\x12\x05USUALR\fsearchEffort\x12A\n" +
 	"\vreplacement\x18\t \x01(\v2\x1f.trimtab.v1.ReplacementSettingsR\vreplacement\x12.\n" +
 	"\x05gangs\x18< \x01(\v2\x18.trimtab.v1.GangSettingsR\x05gangs\x12P\n" +
 	"\x11capacity_requests\x18P \x01(\v2#.trimtab.v1.CapacityRequestSettingsR\x10capacityRequests\x1a\\\n" +
 	"\x0fNodeGroupsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x123\n" +
-	"\x05value\x18\x02 \x01(\v2\x1d.trimtab.v1.NodeGroupSettingsR\x05value:\x028\x01\"\xf0\x01\n" +
-	"\fGangSettings\x127\n" +
-	"\x15count_missing_members\x18\x01 \x01(\bH\x00R\x13countMissingMembers\x88\x01\x01\x129\n" +
-	"\x16serve_optional_members\x18\x02 \x01(\bH\x01R\x14serveOptionalMembers\x88\x01\x01\x12&\n" +
-	"\fmove_running\x18\x03 \x01(\bH\x02R\vmoveRunning\x88\x01\x01B\x18\n" +
+	"\x05value\x18\x02 \x01(\v2\x1d.trimtab.v1.NodeGroupSettingsR\x05value:\x028\x01\"\xa3\x02\n" +
+	"\fGangSettings\x12D\n" +
+	"\x15count_missing_members\x18\x01 \x01(\bB\v\x82\xb5\x18\a\x12\x05falseH\x00R\x13countMissingMembers\x88\x01\x01\x12L\n" +
+	"\x16serve_optional_members\x18\x02 \x01(\bB\x11\x82\xb5\x18\r\n" +
+	"\x05gangs\x12\x04trueH\x01R\x14serveOptionalMembers\x88\x01\x01\x129\n" +
+	"\fmove_running\x18\x03 \x01(\bB\x11\x82\xb5\x18\r\n" +
+	"\x05gangs\x12\x04trueH\x02R\vmoveRunning\x88\x01\x01B\x18\n" +
 	"\x16_count_missing_membersB\x19\n" +
 	"\x17_serve_optional_membersB\x0f\n" +
-	"\r_move_running\"\xf2\x02\n" +
-	"\x17CapacityRequestSettings\x12\x1d\n" +
-	"\aenabled\x18\x01 \x01(\bH\x00R\aenabled\x88\x01\x01\x123\n" +
-	"\aclasses\x18\x02 \x03(\v2\x19.trimtab.v1.CapacityClassR\aclasses\x12K\n" +
-	"\x10provisioned_when\x18\x03 \x01(\x0e2 .trimtab.v1.ProvisionedWhen.CodeR\x0fprovisionedWhen\x12<\n" +
-	"\fbooking_time\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\vbookingTime\x12=\n" +
-	"\rmax_seek_time\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\vmaxSeekTime\x12-\n" +
-	"\x12processor_instance\x18\x06 \x01(\tR\x11processorInstanceB\n" +
+	"\r_move_running\"\xa8\x04\n" +
+	"\x17CapacityRequestSettings\x12<\n" +
+	"\aenabled\x18\x01 \x01(\bB\x1d\x82\xb5\x18\x19\n" +
+	"\x11capacity-requests\x12\x04trueH\x00R\aenabled\x88\x01\x01\x12L\n" +
+	"\aclasses\x18\x02 \x03(\v2\x19.trimtab.v1.CapacityClassB\x17\x82\xb5\x18\x13\n" +
+	"\x11capacity-requestsR\aclasses\x12Z\n" +
+	"\x10provisioned_when\x18\x03 \x01(\x0e2 .trimtab.v1.ProvisionedWhen.CodeB\r\x82\xb5\x18\t\x12\aORDEREDR\x0fprovisionedWhen\x12S\n" +
+	"\fbooking_time\x18\x04 \x01(\v2\x19.google.protobuf.DurationB\x15\x82\xb5\x18\x11\x12\x04600s\x19\x00\x00\x00\x00\x00\x00\x00\x00(\x01R\vbookingTime\x12W\n" +
+	"\rmax_seek_time\x18\x05 \x01(\v2\x19.google.protobuf.DurationB\x18\x82\xb5\x18\x14\x12\a604800s\x19\x00\x00\x00\x00\x00\x00\x00\x00(\x01R\vmaxSeekTime\x12k\n" +
+	"\x12processor_instance\x18\x06 \x01(\tB<\x82\xb5\x188\n" +
+	"\x11capacity-requests2#--check-capacity-processor-instanceR\x11processorInstanceB\n" +
 	"\n" +
-	"\b_enabled\"[\n" +
-	"\rCapacityClass\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x126\n" +
-	"\x04kind\x18\x02 \x01(\x0e2\".trimtab.v1.CapacityClassKind.CodeR\x04kind\"U\n" +
+	"\b_enabled\"\x8d\x01\n" +
+	"\rCapacityClass\x12+\n" +
+	"\x04name\x18\x01 \x01(\tB\x17\x82\xb5\x18\x13\n" +
+	"\x11capacity-requestsR\x04name\x12O\n" +
+	"\x04kind\x18\x02 \x01(\x0e2\".trimtab.v1.CapacityClassKind.CodeB\x17\x82\xb5\x18\x13\n" +
+	"\x11capacity-requestsR\x04kind\"U\n" +
 	"\x11CapacityClassKind\"@\n" +
 	"\x04Code\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\x12\n" +
@@ -9781,29 +9751,47 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\x04Code\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\v\n" +
 	"\aORDERED\x10\x01\x12\t\n" +
-	"\x05READY\x10\x02\"\xa7\t\n" +
-	"\x13ReplacementSettings\x12\x1d\n" +
-	"\aenabled\x18\x01 \x01(\bH\x00R\aenabled\x88\x01\x01\x122\n" +
-	"\x13min_saving_per_hour\x18\x02 \x01(\x01H\x01R\x10minSavingPerHour\x88\x01\x01\x12-\n" +
-	"\x10min_saving_share\x18\x03 \x01(\x01H\x02R\x0eminSavingShare\x88\x01\x01\x12:\n" +
-	"\x17min_saving_per_eviction\x18\x04 \x01(\x01H\x03R\x14minSavingPerEviction\x88\x01\x01\x121\n" +
-	"\x12price_per_eviction\x18\x05 \x01(\x01H\x04R\x10pricePerEviction\x88\x01\x01\x12C\n" +
-	"\x10max_payback_time\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x0emaxPaybackTime\x12+\n" +
-	"\x0fmax_surge_nodes\x18\a \x01(\x05H\x05R\rmaxSurgeNodes\x88\x01\x01\x12/\n" +
-	"\x11max_leaving_nodes\x18\b \x01(\x05H\x06R\x0fmaxLeavingNodes\x88\x01\x01\x12 \n" +
-	"\tmax_waves\x18\t \x01(\x05H\aR\bmaxWaves\x88\x01\x01\x12.\n" +
+	"\x05READY\x10\x02\"\xcd\x0e\n" +
+	"\x13ReplacementSettings\x12=\n" +
+	"\aenabled\x18\x01 \x01(\bB\x1e\x82\xb5\x18\x1a\n" +
+	"\x12replacement-limits\x12\x04trueH\x00R\aenabled\x88\x01\x01\x12Y\n" +
+	"\x13min_saving_per_hour\x18\x02 \x01(\x01B%\x82\xb5\x18!\n" +
+	"\x13replacement-savings\x12\x010\x19\x00\x00\x00\x00\x00\x00\x00\x00H\x01R\x10minSavingPerHour\x88\x01\x01\x12`\n" +
+	"\x10min_saving_share\x18\x03 \x01(\x01B1\x82\xb5\x18-\n" +
+	"\x13replacement-savings\x12\x040.05\x19\x00\x00\x00\x00\x00\x00\x00\x00!\x00\x00\x00\x00\x00\x00\xf0?H\x02R\x0eminSavingShare\x88\x01\x01\x12a\n" +
+	"\x17min_saving_per_eviction\x18\x04 \x01(\x01B%\x82\xb5\x18!\n" +
+	"\x13replacement-savings\x12\x010\x19\x00\x00\x00\x00\x00\x00\x00\x00H\x03R\x14minSavingPerEviction\x88\x01\x01\x12X\n" +
+	"\x12price_per_eviction\x18\x05 \x01(\x01B%\x82\xb5\x18!\n" +
+	"\x13replacement-savings\x12\x010\x19\x00\x00\x00\x00\x00\x00\x00\x00H\x04R\x10pricePerEviction\x88\x01\x01\x12q\n" +
+	"\x10max_payback_time\x18\x06 \x01(\v2\x19.google.protobuf.DurationB,\x82\xb5\x18(\n" +
+	"\x13replacement-savings\x12\x0686400s\x19\x00\x00\x00\x00\x00\x00\x00\x00(\x01R\x0emaxPaybackTime\x12R\n" +
+	"\x0fmax_surge_nodes\x18\a \x01(\x05B%\x82\xb5\x18!\n" +
+	"\x12replacement-limits\x12\x0210\x19\x00\x00\x00\x00\x00\x00\xf0?H\x05R\rmaxSurgeNodes\x88\x01\x01\x12V\n" +
+	"\x11max_leaving_nodes\x18\b \x01(\x05B%\x82\xb5\x18!\n" +
+	"\x12replacement-limits\x12\x0210\x19\x00\x00\x00\x00\x00\x00\xf0?H\x06R\x0fmaxLeavingNodes\x88\x01\x01\x12G\n" +
+	"\tmax_waves\x18\t \x01(\x05B%\x82\xb5\x18!\n" +
+	"\x12replacement-limits\x12\x0210\x19\x00\x00\x00\x00\x00\x00\xf0?H\aR\bmaxWaves\x88\x01\x01\x12b\n" +
 	"\x10stability_margin\x18\n" +
-	" \x01(\x01H\bR\x0fstabilityMargin\x88\x01\x01\x12F\n" +
-	"\x11consolidate_after\x18\v \x01(\v2\x19.google.protobuf.DurationR\x10consolidateAfter\x121\n" +
-	"\x12min_balanced_score\x18\f \x01(\x01H\tR\x10minBalancedScore\x88\x01\x01\x126\n" +
-	"\abudgets\x18\r \x03(\v2\x1c.trimtab.v1.DisruptionBudgetR\abudgets\x12:\n" +
-	"\x06choice\x18\x0e \x01(\x0e2\".trimtab.v1.ReplacementChoice.CodeR\x06choice\x127\n" +
-	"\x04spot\x18\x0f \x01(\v2#.trimtab.v1.SpotReplacementSettingsR\x04spot\x128\n" +
+	" \x01(\x01B2\x82\xb5\x18.\n" +
+	"\x15replacement-stability\x12\x030.1\x19\x00\x00\x00\x00\x00\x00\x00\x00!\x00\x00\x00\x00\x00\x00\xf0?H\bR\x0fstabilityMargin\x88\x01\x01\x12y\n" +
+	"\x11consolidate_after\x18\v \x01(\v2\x19.google.protobuf.DurationB1\x82\xb5\x18-\n" +
+	"\x15replacement-stability\x12\x020s2\x10consolidateAfterR\x10consolidateAfter\x12X\n" +
+	"\x12min_balanced_score\x18\f \x01(\x01B%\x82\xb5\x18!\n" +
+	"\x13replacement-savings\x12\x010\x19\x00\x00\x00\x00\x00\x00\x00\x00H\tR\x10minBalancedScore\x88\x01\x01\x12Q\n" +
+	"\abudgets\x18\r \x03(\v2\x1c.trimtab.v1.DisruptionBudgetB\x19\x82\xb5\x18\x15\n" +
+	"\x13replacement-budgetsR\abudgets\x12L\n" +
+	"\x06choice\x18\x0e \x01(\x0e2\".trimtab.v1.ReplacementChoice.CodeB\x10\x82\xb5\x18\f\x12\n" +
+	"MOST_SAVEDR\x06choice\x12O\n" +
+	"\x04spot\x18\x0f \x01(\v2#.trimtab.v1.SpotReplacementSettingsB\x16\x82\xb5\x18\x12\n" +
+	"\x10replacement-spotR\x04spot\x12\\\n" +
 	"\n" +
-	"avoid_time\x18\x10 \x01(\v2\x19.google.protobuf.DurationR\tavoidTime\x12:\n" +
-	"\vstable_time\x18\x11 \x01(\v2\x19.google.protobuf.DurationR\n" +
-	"stableTime\x12)\n" +
-	"\x0edo_not_disrupt\x18\x12 \x01(\bH\n" +
+	"avoid_time\x18\x10 \x01(\v2\x19.google.protobuf.DurationB\"\x82\xb5\x18\x1e\n" +
+	"\x15replacement-stability\x12\x053600sR\tavoidTime\x12[\n" +
+	"\vstable_time\x18\x11 \x01(\v2\x19.google.protobuf.DurationB\x1f\x82\xb5\x18\x1b\n" +
+	"\x15replacement-stability\x12\x020sR\n" +
+	"stableTime\x12L\n" +
+	"\x0edo_not_disrupt\x18\x12 \x01(\bB!\x82\xb5\x18\x1d\n" +
+	"\x15replacement-stability\x12\x04trueH\n" +
 	"R\fdoNotDisrupt\x88\x01\x01B\n" +
 	"\n" +
 	"\b_enabledB\x16\n" +
@@ -9824,21 +9812,30 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\n" +
 	"MOST_SAVED\x10\x01\x12\x1b\n" +
 	"\x17MOST_SAVED_PER_EVICTION\x10\x02\x12\v\n" +
-	"\aCAREFUL\x10\x03\"\x89\x01\n" +
-	"\x17SpotReplacementSettings\x12\x1d\n" +
-	"\aenabled\x18\x01 \x01(\bH\x00R\aenabled\x88\x01\x01\x12.\n" +
-	"\x10min_alternatives\x18\x02 \x01(\x05H\x01R\x0fminAlternatives\x88\x01\x01B\n" +
+	"\aCAREFUL\x10\x03\"\xcb\x01\n" +
+	"\x17SpotReplacementSettings\x12;\n" +
+	"\aenabled\x18\x01 \x01(\bB\x1c\x82\xb5\x18\x18\n" +
+	"\x10replacement-spot\x12\x04trueH\x00R\aenabled\x88\x01\x01\x12R\n" +
+	"\x10min_alternatives\x18\x02 \x01(\x05B\"\x82\xb5\x18\x1e\n" +
+	"\x10replacement-spot\x12\x013\x19\x00\x00\x00\x00\x00\x00\xf0?H\x01R\x0fminAlternatives\x88\x01\x01B\n" +
 	"\n" +
 	"\b_enabledB\x13\n" +
-	"\x11_min_alternatives\"\xe9\x01\n" +
-	"\x10DisruptionBudget\x12*\n" +
-	"\x05nodes\x18\x01 \x01(\v2\x14.trimtab.v1.SelectorR\x05nodes\x12\x1f\n" +
-	"\vnode_groups\x18\x02 \x03(\tR\n" +
-	"nodeGroups\x12\x1b\n" +
-	"\tmax_nodes\x18\x03 \x01(\tR\bmaxNodes\x12\x18\n" +
-	"\areasons\x18\x04 \x03(\tR\areasons\x12\x1a\n" +
-	"\bschedule\x18\x05 \x01(\tR\bschedule\x125\n" +
-	"\bduration\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\bduration\":\n" +
+	"\x11_min_alternatives\"\x9e\x03\n" +
+	"\x10DisruptionBudget\x12E\n" +
+	"\x05nodes\x18\x01 \x01(\v2\x14.trimtab.v1.SelectorB\x19\x82\xb5\x18\x15\n" +
+	"\x13replacement-budgetsR\x05nodes\x12F\n" +
+	"\vnode_groups\x18\x02 \x03(\tB%\x82\xb5\x18!\n" +
+	"\x13replacement-budgets:\n" +
+	"node groupR\n" +
+	"nodeGroups\x12=\n" +
+	"\tmax_nodes\x18\x03 \x01(\tB \x82\xb5\x18\x1c\n" +
+	"\x13replacement-budgets2\x05nodesR\bmaxNodes\x123\n" +
+	"\areasons\x18\x04 \x03(\tB\x19\x82\xb5\x18\x15\n" +
+	"\x13replacement-budgetsR\areasons\x125\n" +
+	"\bschedule\x18\x05 \x01(\tB\x19\x82\xb5\x18\x15\n" +
+	"\x13replacement-budgetsR\bschedule\x12P\n" +
+	"\bduration\x18\x06 \x01(\v2\x19.google.protobuf.DurationB\x19\x82\xb5\x18\x15\n" +
+	"\x13replacement-budgetsR\bduration\":\n" +
 	"\tObjective\"-\n" +
 	"\x04Code\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\t\n" +
@@ -9849,76 +9846,106 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\vUNSPECIFIED\x10\x00\x12\t\n" +
 	"\x05FIRST\x10\x01\x12\t\n" +
 	"\x05USUAL\x10\x02\x12\b\n" +
-	"\x04BEST\x10\x03\"\x8c\x06\n" +
-	"\x0fPlannerSettings\x12J\n" +
-	"\x1fexpendable_pods_priority_cutoff\x18\x01 \x01(\x05H\x00R\x1cexpendablePodsPriorityCutoff\x88\x01\x01\x12 \n" +
-	"\tgpu_label\x18\x02 \x01(\tH\x01R\bgpuLabel\x88\x01\x01\x12I\n" +
-	"\x13recent_eviction_ttl\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x11recentEvictionTtl\x12<\n" +
-	"\x18reserve_for_pending_pods\x18\x04 \x01(\bH\x02R\x15reserveForPendingPods\x88\x01\x01\x12>\n" +
-	"\x19reserve_for_unmarked_pods\x18\x05 \x01(\bH\x03R\x16reserveForUnmarkedPods\x88\x01\x01\x121\n" +
-	"\x06limits\x18\x06 \x03(\v2\x19.trimtab.v1.ResourceLimitR\x06limits\x125\n" +
-	"\abalance\x18\a \x01(\v2\x1b.trimtab.v1.BalanceSettingsR\abalance\x12L\n" +
-	"\x15max_node_startup_time\x18\b \x01(\v2\x19.google.protobuf.DurationR\x12maxNodeStartupTime\x12P\n" +
-	"\x17max_node_provision_time\x18\t \x01(\v2\x19.google.protobuf.DurationR\x14maxNodeProvisionTime\x12K\n" +
+	"\x04BEST\x10\x03\"\xd7\t\n" +
+	"\x0fPlannerSettings\x12\x89\x01\n" +
+	"\x1fexpendable_pods_priority_cutoff\x18\x01 \x01(\x05B=\x82\xb5\x189\n" +
+	"\x0fexpendable-pods\x12\x03-102!--expendable-pods-priority-cutoffH\x00R\x1cexpendablePodsPriorityCutoff\x88\x01\x01\x12S\n" +
+	"\tgpu_label\x18\x02 \x01(\tB1\x82\xb5\x18-\n" +
+	"\tgpu-label\x12 cloud.google.com/gke-acceleratorH\x01R\bgpuLabel\x88\x01\x01\x12g\n" +
+	"\x13recent_eviction_ttl\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x1c\x82\xb5\x18\x18\n" +
+	"\x10recent-evictions\x12\x04120sR\x11recentEvictionTtl\x12W\n" +
+	"\x18reserve_for_pending_pods\x18\x04 \x01(\bB\x19\x82\xb5\x18\x15\n" +
+	"\rreserved-room\x12\x04trueH\x02R\x15reserveForPendingPods\x88\x01\x01\x12v\n" +
+	"\x19reserve_for_unmarked_pods\x18\x05 \x01(\bB6\x82\xb5\x182\n" +
+	"\rreserved-room\x12\x05false2\x1a--bypassed-scheduler-namesH\x03R\x16reserveForUnmarkedPods\x88\x01\x01\x12\x87\x01\n" +
+	"\x06limits\x18\x06 \x03(\v2\x19.trimtab.v1.ResourceLimitBT\x82\xb5\x18P\n" +
+	"\x0fresource-limits2\r--cores-total2\x0e--memory-total2\v--gpu-total2\x11--max-nodes-totalR\x06limits\x125\n" +
+	"\abalance\x18\a \x01(\v2\x1b.trimtab.v1.BalanceSettingsR\abalance\x12\x83\x01\n" +
+	"\x15max_node_startup_time\x18\b \x01(\v2\x19.google.protobuf.DurationB5\x82\xb5\x181\n" +
+	"\x10node-start-times\x12\x04900s2\x17--max-node-startup-timeR\x12maxNodeStartupTime\x12\x89\x01\n" +
+	"\x17max_node_provision_time\x18\t \x01(\v2\x19.google.protobuf.DurationB7\x82\xb5\x183\n" +
+	"\x10node-start-times\x12\x04900s2\x19--max-node-provision-timeR\x14maxNodeProvisionTime\x12i\n" +
 	"\x12disruption_budgets\x18\n" +
-	" \x03(\v2\x1c.trimtab.v1.DisruptionBudgetR\x11disruptionBudgetsB\"\n" +
+	" \x03(\v2\x1c.trimtab.v1.DisruptionBudgetB\x1c\x82\xb5\x18\x18\n" +
+	"\rconsolidation2\abudgetsR\x11disruptionBudgetsB\"\n" +
 	" _expendable_pods_priority_cutoffB\f\n" +
 	"\n" +
 	"_gpu_labelB\x1b\n" +
 	"\x19_reserve_for_pending_podsB\x1c\n" +
-	"\x1a_reserve_for_unmarked_pods\"\xe9\x01\n" +
-	"\rResourceLimit\x12\x1a\n" +
-	"\bresource\x18\x01 \x01(\tR\bresource\x12\x1d\n" +
-	"\aminimum\x18\x02 \x01(\x03H\x00R\aminimum\x88\x01\x01\x12\x1d\n" +
-	"\amaximum\x18\x03 \x01(\x03H\x01R\amaximum\x88\x01\x01\x12*\n" +
-	"\x05nodes\x18\x04 \x01(\v2\x14.trimtab.v1.SelectorR\x05nodes\x12(\n" +
-	"\rmaximum_added\x18\x05 \x01(\x03H\x02R\fmaximumAdded\x88\x01\x01B\n" +
+	"\x1a_reserve_for_unmarked_pods\"\xf7\x02\n" +
+	"\rResourceLimit\x121\n" +
+	"\bresource\x18\x01 \x01(\tB\x15\x82\xb5\x18\x11\n" +
+	"\x0fresource-limitsR\bresource\x12=\n" +
+	"\aminimum\x18\x02 \x01(\x03B\x1e\x82\xb5\x18\x1a\n" +
+	"\x0fresource-limits\x19\x00\x00\x00\x00\x00\x00\x00\x00H\x00R\aminimum\x88\x01\x01\x12=\n" +
+	"\amaximum\x18\x03 \x01(\x03B\x1e\x82\xb5\x18\x1a\n" +
+	"\x0fresource-limits\x19\x00\x00\x00\x00\x00\x00\x00\x00H\x01R\amaximum\x88\x01\x01\x12A\n" +
+	"\x05nodes\x18\x04 \x01(\v2\x14.trimtab.v1.SelectorB\x15\x82\xb5\x18\x11\n" +
+	"\x0fresource-limitsR\x05nodes\x12H\n" +
+	"\rmaximum_added\x18\x05 \x01(\x03B\x1e\x82\xb5\x18\x1a\n" +
+	"\x0fresource-limits\x19\x00\x00\x00\x00\x00\x00\x00\x00H\x02R\fmaximumAdded\x88\x01\x01B\n" +
 	"\n" +
 	"\b_minimumB\n" +
 	"\n" +
 	"\b_maximumB\x10\n" +
-	"\x0e_maximum_added\"\xe2\x01\n" +
-	"\bSelector\x12H\n" +
-	"\fmatch_labels\x18\x01 \x03(\v2%.trimtab.v1.Selector.MatchLabelsEntryR\vmatchLabels\x12L\n" +
+	"\x0e_maximum_added\"\xe8\x01\n" +
+	"\bSelector\x12N\n" +
+	"\fmatch_labels\x18\x01 \x03(\v2%.trimtab.v1.Selector.MatchLabelsEntryB\x04\x82\xb5\x18\x00R\vmatchLabels\x12L\n" +
 	"\x11match_expressions\x18\x02 \x03(\v2\x1f.trimtab.v1.SelectorRequirementR\x10matchExpressions\x1a>\n" +
 	"\x10MatchLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"{\n" +
-	"\x13SelectorRequirement\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12:\n" +
-	"\boperator\x18\x02 \x01(\x0e2\x1e.trimtab.v1.LabelOperator.CodeR\boperator\x12\x16\n" +
-	"\x06values\x18\x03 \x03(\tR\x06values\"\xd5\x03\n" +
-	"\x0fBalanceSettings\x12*\n" +
-	"\x0emax_difference\x18\x01 \x01(\x05H\x00R\rmaxDifference\x88\x01\x01\x12%\n" +
-	"\x0eignored_labels\x18\x02 \x03(\tR\rignoredLabels\x12'\n" +
-	"\x0fcompared_labels\x18\x03 \x03(\tR\x0ecomparedLabels\x12B\n" +
-	"\x1bmax_memory_difference_ratio\x18\x04 \x01(\x01H\x01R\x18maxMemoryDifferenceRatio\x88\x01\x01\x12L\n" +
-	" max_allocatable_difference_ratio\x18\x05 \x01(\x01H\x02R\x1dmaxAllocatableDifferenceRatio\x88\x01\x01\x12>\n" +
-	"\x19max_free_difference_ratio\x18\x06 \x01(\x01H\x03R\x16maxFreeDifferenceRatio\x88\x01\x01B\x11\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x8d\x01\n" +
+	"\x13SelectorRequirement\x12\x16\n" +
+	"\x03key\x18\x01 \x01(\tB\x04\x82\xb5\x18\x00R\x03key\x12@\n" +
+	"\boperator\x18\x02 \x01(\x0e2\x1e.trimtab.v1.LabelOperator.CodeB\x04\x82\xb5\x18\x00R\boperator\x12\x1c\n" +
+	"\x06values\x18\x03 \x03(\tB\x04\x82\xb5\x18\x00R\x06values\"\xdb\x06\n" +
+	"\x0fBalanceSettings\x12K\n" +
+	"\x0emax_difference\x18\x01 \x01(\x05B\x1f\x82\xb5\x18\x1b\n" +
+	"\rbalance-limit\x12\x010\x19\x00\x00\x00\x00\x00\x00\x00\x00H\x00R\rmaxDifference\x88\x01\x01\x12`\n" +
+	"\x0eignored_labels\x18\x02 \x03(\tB9\x82\xb5\x185\n" +
+	"\x12balance-similarity2\x18--balancing-ignore-label:\x05labelR\rignoredLabels\x12[\n" +
+	"\x0fcompared_labels\x18\x03 \x03(\tB2\x82\xb5\x18.\n" +
+	"\x12balance-similarity2\x11--balancing-label:\x05labelR\x0ecomparedLabels\x12\x90\x01\n" +
+	"\x1bmax_memory_difference_ratio\x18\x04 \x01(\x01BL\x82\xb5\x18H\n" +
+	"\x12balance-similarity\x12\x050.015\x19\x00\x00\x00\x00\x00\x00\x00\x00!\x00\x00\x00\x00\x00\x00\xf0?2\x19--memory-difference-ratioH\x01R\x18maxMemoryDifferenceRatio\x88\x01\x01\x12\xa2\x01\n" +
+	" max_allocatable_difference_ratio\x18\x05 \x01(\x01BT\x82\xb5\x18P\n" +
+	"\x12balance-similarity\x12\x040.05\x19\x00\x00\x00\x00\x00\x00\x00\x00!\x00\x00\x00\x00\x00\x00\xf0?2\"--max-allocatable-difference-ratioH\x02R\x1dmaxAllocatableDifferenceRatio\x88\x01\x01\x12\x8d\x01\n" +
+	"\x19max_free_difference_ratio\x18\x06 \x01(\x01BM\x82\xb5\x18I\n" +
+	"\x12balance-similarity\x12\x040.05\x19\x00\x00\x00\x00\x00\x00\x00\x00!\x00\x00\x00\x00\x00\x00\xf0?2\x1b--max-free-difference-ratioH\x03R\x16maxFreeDifferenceRatio\x88\x01\x01B\x11\n" +
 	"\x0f_max_differenceB\x1e\n" +
 	"\x1c_max_memory_difference_ratioB#\n" +
 	"!_max_allocatable_difference_ratioB\x1c\n" +
-	"\x1a_max_free_difference_ratio\"\xef\x01\n" +
-	"\x12SimulationSettings\x12;\n" +
-	"\x17topology_spread_timeout\x18\x01 \x01(\bH\x00R\x15topologySpreadTimeout\x88\x01\x01\x12V\n" +
-	"%taint_toleration_comparison_operators\x18\x02 \x01(\bH\x01R\"taintTolerationComparisonOperators\x88\x01\x01B\x1a\n" +
+	"\x1a_max_free_difference_ratio\"\xa5\x02\n" +
+	"\x12SimulationSettings\x12H\n" +
+	"\x17topology_spread_timeout\x18\x01 \x01(\bB\v\x82\xb5\x18\a\x12\x05falseH\x00R\x15topologySpreadTimeout\x88\x01\x01\x12\x7f\n" +
+	"%taint_toleration_comparison_operators\x18\x02 \x01(\bB'\x82\xb5\x18#\n" +
+	"\x1ataint-comparison-operators\x12\x05falseH\x01R\"taintTolerationComparisonOperators\x88\x01\x01B\x1a\n" +
 	"\x18_topology_spread_timeoutB(\n" +
-	"&_taint_toleration_comparison_operators\"\x89\a\n" +
-	"\x0fScaleUpSettings\x12B\n" +
-	"\x1bbalance_similar_node_groups\x18\x01 \x01(\bH\x00R\x18balanceSimilarNodeGroups\x88\x01\x01\x127\n" +
-	"\texpanders\x18\x02 \x03(\x0e2\x19.trimtab.v1.Expander.CodeR\texpanders\x12@\n" +
+	"&_taint_toleration_comparison_operators\"\x92\n" +
+	"\n" +
+	"\x0fScaleUpSettings\x12n\n" +
+	"\x1bbalance_similar_node_groups\x18\x01 \x01(\bB*\x82\xb5\x18&\x12\x05false2\x1d--balance-similar-node-groupsH\x00R\x18balanceSimilarNodeGroups\x88\x01\x01\x12I\n" +
+	"\texpanders\x18\x02 \x03(\x0e2\x19.trimtab.v1.Expander.CodeB\x10\x82\xb5\x18\f2\n" +
+	"--expanderR\texpanders\x12@\n" +
 	"\bpriority\x18\x03 \x01(\v2$.trimtab.v1.PriorityExpanderSettingsR\bpriority\x12V\n" +
-	"\x10highest_priority\x18\x04 \x01(\v2+.trimtab.v1.HighestPriorityExpanderSettingsR\x0fhighestPriority\x12\x1d\n" +
-	"\aenabled\x18\x06 \x01(\bH\x01R\aenabled\x88\x01\x01\x12H\n" +
-	"\x0ftemplate_source\x18\a \x01(\x0e2\x1f.trimtab.v1.TemplateSource.CodeR\x0etemplateSource\x12M\n" +
-	"\x16new_pod_scale_up_delay\x18\b \x01(\v2\x19.google.protobuf.DurationR\x12newPodScaleUpDelay\x12.\n" +
-	"\x10force_daemonsets\x18\t \x01(\bH\x02R\x0fforceDaemonsets\x88\x01\x01\x12=\n" +
+	"\x10highest_priority\x18\x04 \x01(\v2+.trimtab.v1.HighestPriorityExpanderSettingsR\x0fhighestPriority\x12<\n" +
+	"\aenabled\x18\x06 \x01(\bB\x1d\x82\xb5\x18\x19\n" +
+	"\x11decision-switches\x12\x04trueH\x01R\aenabled\x88\x01\x01\x12_\n" +
+	"\x0ftemplate_source\x18\a \x01(\x0e2\x1f.trimtab.v1.TemplateSource.CodeB\x15\x82\xb5\x18\x11\x12\x0fPREFER_TEMPLATER\x0etemplateSource\x12\x81\x01\n" +
+	"\x16new_pod_scale_up_delay\x18\b \x01(\v2\x19.google.protobuf.DurationB2\x82\xb5\x18.\n" +
+	"\x0escale-up-delay\x12\x020s2\x18--new-pod-scale-up-delayR\x12newPodScaleUpDelay\x12`\n" +
+	"\x10force_daemonsets\x18\t \x01(\bB0\x82\xb5\x18,\n" +
+	"\x17daemonsets-on-new-nodes\x12\x05false2\n" +
+	"--force-dsH\x02R\x0fforceDaemonsets\x88\x01\x01\x12f\n" +
 	"\x0estartup_taints\x18\n" +
-	" \x01(\v2\x16.trimtab.v1.TaintNamesR\rstartupTaints\x12;\n" +
-	"\rstatus_taints\x18\v \x01(\v2\x16.trimtab.v1.TaintNamesR\fstatusTaints\x12'\n" +
-	"\x0fscheduler_names\x18\f \x03(\tR\x0eschedulerNames\x12'\n" +
-	"\rmax_new_nodes\x18\r \x01(\x05H\x03R\vmaxNewNodes\x88\x01\x01\x12:\n" +
-	"\x17spread_over_new_domains\x18\x0f \x01(\bH\x04R\x14spreadOverNewDomains\x88\x01\x01B\x1e\n" +
+	" \x01(\v2\x16.trimtab.v1.TaintNamesB'\x82\xb5\x18#\n" +
+	"\x10transient-taints2\x0f--startup-taintR\rstartupTaints\x12c\n" +
+	"\rstatus_taints\x18\v \x01(\v2\x16.trimtab.v1.TaintNamesB&\x82\xb5\x18\"\n" +
+	"\x10transient-taints2\x0e--status-taintR\fstatusTaints\x128\n" +
+	"\x0fscheduler_names\x18\f \x03(\tB\x0f\x82\xb5\x18\v:\tschedulerR\x0eschedulerNames\x12f\n" +
+	"\rmax_new_nodes\x18\r \x01(\x05B=\x82\xb5\x189\n" +
+	"\x0fscale-up-bounds\x12\x041000\x19\x00\x00\x00\x00\x00\x00\xf0?2\x17--max-nodes-per-scaleupH\x03R\vmaxNewNodes\x88\x01\x01\x12G\n" +
+	"\x17spread_over_new_domains\x18\x0f \x01(\bB\v\x82\xb5\x18\a\x12\x05falseH\x04R\x14spreadOverNewDomains\x88\x01\x01B\x1e\n" +
 	"\x1c_balance_similar_node_groupsB\n" +
 	"\n" +
 	"\b_enabledB\x13\n" +
@@ -9929,50 +9956,76 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\x04Code\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fPREFER_TEMPLATE\x10\x01\x12\x0f\n" +
-	"\vPREFER_NODE\x10\x02\"<\n" +
+	"\vPREFER_NODE\x10\x02\"o\n" +
 	"\n" +
-	"TaintNames\x12\x12\n" +
-	"\x04keys\x18\x01 \x03(\tR\x04keys\x12\x1a\n" +
-	"\bprefixes\x18\x02 \x03(\tR\bprefixes\"J\n" +
+	"TaintNames\x12\x1f\n" +
+	"\x04keys\x18\x01 \x03(\tB\v\x82\xb5\x18\a:\x05taintR\x04keys\x12@\n" +
+	"\bprefixes\x18\x02 \x03(\tB$\x82\xb5\x18 :\x1etaint by the prefix of its keyR\bprefixes\"J\n" +
 	"\x18PriorityExpanderSettings\x12.\n" +
-	"\x05ranks\x18\x01 \x03(\v2\x18.trimtab.v1.PriorityRankR\x05ranks\">\n" +
-	"\fPriorityRank\x12\x12\n" +
-	"\x04rank\x18\x01 \x01(\x05R\x04rank\x12\x1a\n" +
-	"\bpatterns\x18\x02 \x03(\tR\bpatterns\"7\n" +
-	"\x1fHighestPriorityExpanderSettings\x12\x14\n" +
-	"\x05label\x18\x01 \x01(\tR\x05label\"\xa6\x13\n" +
-	"\x11ScaleDownSettings\x12\x1d\n" +
-	"\aenabled\x18\x01 \x01(\bH\x00R\aenabled\x88\x01\x01\x128\n" +
-	"\x15utilization_threshold\x18\x02 \x01(\x01H\x01R\x14utilizationThreshold\x88\x01\x01\x12?\n" +
-	"\x19gpu_utilization_threshold\x18\x03 \x01(\x01H\x02R\x17gpuUtilizationThreshold\x88\x01\x01\x12>\n" +
-	"\runneeded_time\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\funneededTime\x12<\n" +
-	"\funready_time\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\vunreadyTime\x12,\n" +
-	"\x0funready_enabled\x18\x06 \x01(\bH\x03R\x0eunreadyEnabled\x88\x01\x01\x12b\n" +
-	" unremovable_node_recheck_timeout\x18\a \x01(\v2\x19.google.protobuf.DurationR\x1dunremovableNodeRecheckTimeout\x12@\n" +
-	"\x1amax_scale_down_parallelism\x18\b \x01(\x05H\x04R\x17maxScaleDownParallelism\x88\x01\x01\x127\n" +
-	"\x15max_drain_parallelism\x18\t \x01(\x05H\x05R\x13maxDrainParallelism\x88\x01\x01\x12A\n" +
-	"\x1bskip_nodes_with_system_pods\x18\v \x01(\bH\x06R\x17skipNodesWithSystemPods\x88\x01\x01\x12E\n" +
-	"\x1dskip_nodes_with_local_storage\x18\f \x01(\bH\aR\x19skipNodesWithLocalStorage\x88\x01\x01\x12V\n" +
-	"&skip_nodes_with_custom_controller_pods\x18\r \x01(\bH\bR!skipNodesWithCustomControllerPods\x88\x01\x01\x12/\n" +
-	"\x11min_replica_count\x18\x0e \x01(\x05H\tR\x0fminReplicaCount\x88\x01\x01\x12m\n" +
-	"&blocking_system_pod_disruption_timeout\x18\x0f \x01(\v2\x19.google.protobuf.DurationR\"blockingSystemPodDisruptionTimeout\x12G\n" +
-	"\x1dignore_daemonsets_utilization\x18\x10 \x01(\bH\n" +
-	"R\x1bignoreDaemonsetsUtilization\x88\x01\x01\x12H\n" +
-	"\x1eignore_mirror_pods_utilization\x18\x11 \x01(\bH\vR\x1bignoreMirrorPodsUtilization\x88\x01\x01\x123\n" +
-	"\x13max_evaluated_nodes\x18\x12 \x01(\x05H\fR\x11maxEvaluatedNodes\x88\x01\x01\x121\n" +
-	"\x12job_pods_unmovable\x18\x14 \x01(\bH\rR\x10jobPodsUnmovable\x88\x01\x01\x12J\n" +
-	"\x10candidate_orders\x18\x15 \x03(\x0e2\x1f.trimtab.v1.CandidateOrder.CodeR\x0fcandidateOrders\x12:\n" +
-	"\x17min_saving_per_eviction\x18\x17 \x01(\x01H\x0eR\x14minSavingPerEviction\x88\x01\x01\x12\x1d\n" +
-	"\abalance\x18\x19 \x01(\bH\x0fR\abalance\x88\x01\x01\x12A\n" +
-	"\x0fdelay_after_add\x18\x1a \x01(\v2\x19.google.protobuf.DurationR\rdelayAfterAdd\x12G\n" +
-	"\x12delay_after_delete\x18\x1b \x01(\v2\x19.google.protobuf.DurationR\x10delayAfterDelete\x12I\n" +
-	"\x13delay_after_failure\x18\x1c \x01(\v2\x19.google.protobuf.DurationR\x11delayAfterFailure\x12-\n" +
-	"\x10delay_type_local\x18\x1d \x01(\bH\x10R\x0edelayTypeLocal\x88\x01\x01\x128\n" +
-	"\tobjective\x18\x1f \x01(\x0e2\x1a.trimtab.v1.Objective.CodeR\tobjective\x12D\n" +
-	"\x1cmax_total_unready_percentage\x18  \x01(\x01H\x11R\x19maxTotalUnreadyPercentage\x88\x01\x01\x128\n" +
-	"\x16ok_total_unready_count\x18! \x01(\x05H\x12R\x13okTotalUnreadyCount\x88\x01\x01\x12 \n" +
-	"\tmax_waves\x18# \x01(\x05H\x13R\bmaxWaves\x88\x01\x01\x12;\n" +
-	"\x17device_utilization_only\x18$ \x01(\bH\x14R\x15deviceUtilizationOnly\x88\x01\x01B\n" +
+	"\x05ranks\x18\x01 \x03(\v2\x18.trimtab.v1.PriorityRankR\x05ranks\"J\n" +
+	"\fPriorityRank\x12\x18\n" +
+	"\x04rank\x18\x01 \x01(\x05B\x04\x82\xb5\x18\x00R\x04rank\x12 \n" +
+	"\bpatterns\x18\x02 \x03(\tB\x04\x82\xb5\x18\x00R\bpatterns\"[\n" +
+	"\x1fHighestPriorityExpanderSettings\x128\n" +
+	"\x05label\x18\x01 \x01(\tB\"\x82\xb5\x18\x1e\x12\x1czalando.org/scaling-priorityR\x05label\"\xab\x1f\n" +
+	"\x11ScaleDownSettings\x12R\n" +
+	"\aenabled\x18\x01 \x01(\bB3\x82\xb5\x18/\n" +
+	"\x11decision-switches\x12\x04true2\x14--scale-down-enabledH\x00R\aenabled\x88\x01\x01\x12\x91\x01\n" +
+	"\x15utilization_threshold\x18\x02 \x01(\x01BW\x82\xb5\x18S\n" +
+	"\x16utilization-thresholds\x12\x030.5\x19\x00\x00\x00\x00\x00\x00\x00\x00!\x00\x00\x00\x00\x00\x00\xf0?2\"--scale-down-utilization-thresholdH\x01R\x14utilizationThreshold\x88\x01\x01\x12\x9c\x01\n" +
+	"\x19gpu_utilization_threshold\x18\x03 \x01(\x01B[\x82\xb5\x18W\n" +
+	"\x16utilization-thresholds\x12\x030.5\x19\x00\x00\x00\x00\x00\x00\x00\x00!\x00\x00\x00\x00\x00\x00\xf0?2&--scale-down-gpu-utilization-thresholdH\x02R\x17gpuUtilizationThreshold\x88\x01\x01\x12v\n" +
+	"\runneeded_time\x18\x04 \x01(\v2\x19.google.protobuf.DurationB6\x82\xb5\x182\n" +
+	"\x0eunneeded-times\x12\x04600s2\x1a--scale-down-unneeded-timeR\funneededTime\x12t\n" +
+	"\funready_time\x18\x05 \x01(\v2\x19.google.protobuf.DurationB6\x82\xb5\x182\n" +
+	"\x0eunneeded-times\x12\x051200s2\x19--scale-down-unready-timeR\vunreadyTime\x12e\n" +
+	"\x0funready_enabled\x18\x06 \x01(\bB7\x82\xb5\x183\n" +
+	"\runready-nodes\x12\x04true2\x1c--scale-down-unready-enabledH\x03R\x0eunreadyEnabled\x88\x01\x01\x12\x92\x01\n" +
+	" unremovable_node_recheck_timeout\x18\a \x01(\v2\x19.google.protobuf.DurationB.\x82\xb5\x18*\x12\x04300s2\"--unremovable-node-recheck-timeoutR\x1dunremovableNodeRecheckTimeout\x12\x97\x01\n" +
+	"\x1amax_scale_down_parallelism\x18\b \x01(\x05BU\x82\xb5\x18Q\n" +
+	"\vparallelism\x12\x0210\x19\x00\x00\x00\x00\x00\x00\xf0?2\x1c--max-scale-down-parallelism2\x17--max-empty-bulk-deleteH\x04R\x17maxScaleDownParallelism\x88\x01\x01\x12p\n" +
+	"\x15max_drain_parallelism\x18\t \x01(\x05B7\x82\xb5\x183\n" +
+	"\vparallelism\x12\x0210\x19\x00\x00\x00\x00\x00\x00\xf0?2\x17--max-drain-parallelismH\x05R\x13maxDrainParallelism\x88\x01\x01\x12y\n" +
+	"\x1bskip_nodes_with_system_pods\x18\v \x01(\bB6\x82\xb5\x182\n" +
+	"\vevict-rules\x12\x04true2\x1d--skip-nodes-with-system-podsH\x06R\x17skipNodesWithSystemPods\x88\x01\x01\x12\x7f\n" +
+	"\x1dskip_nodes_with_local_storage\x18\f \x01(\bB8\x82\xb5\x184\n" +
+	"\vevict-rules\x12\x04true2\x1f--skip-nodes-with-local-storageH\aR\x19skipNodesWithLocalStorage\x88\x01\x01\x12\x99\x01\n" +
+	"&skip_nodes_with_custom_controller_pods\x18\r \x01(\bBA\x82\xb5\x18=\n" +
+	"\vevict-rules\x12\x04true2(--skip-nodes-with-custom-controller-podsH\bR!skipNodesWithCustomControllerPods\x88\x01\x01\x12c\n" +
+	"\x11min_replica_count\x18\x0e \x01(\x05B2\x82\xb5\x18.\n" +
+	"\vevict-rules\x12\x010\x19\x00\x00\x00\x00\x00\x00\x00\x002\x13--min-replica-countH\tR\x0fminReplicaCount\x88\x01\x01\x12\xb2\x01\n" +
+	"&blocking_system_pod_disruption_timeout\x18\x0f \x01(\v2\x19.google.protobuf.DurationBC\x82\xb5\x18?\n" +
+	"\vevict-rules\x12\x053600s2)--blocking-system-pod-distruption-timeoutR\"blockingSystemPodDisruptionTimeout\x12u\n" +
+	"\x1dignore_daemonsets_utilization\x18\x10 \x01(\bB,\x82\xb5\x18(\x12\x05false2\x1f--ignore-daemonsets-utilizationH\n" +
+	"R\x1bignoreDaemonsetsUtilization\x88\x01\x01\x12w\n" +
+	"\x1eignore_mirror_pods_utilization\x18\x11 \x01(\bB-\x82\xb5\x18)\x12\x05false2 --ignore-mirror-pods-utilizationH\vR\x1bignoreMirrorPodsUtilization\x88\x01\x01\x12Z\n" +
+	"\x13max_evaluated_nodes\x18\x12 \x01(\x05B%\x82\xb5\x18!\n" +
+	"\x13max-evaluated-nodes\x12\x010\x19\x00\x00\x00\x00\x00\x00\x00\x00H\fR\x11maxEvaluatedNodes\x88\x01\x01\x12K\n" +
+	"\x12job_pods_unmovable\x18\x14 \x01(\bB\x18\x82\xb5\x18\x14\n" +
+	"\vevict-rules\x12\x05falseH\rR\x10jobPodsUnmovable\x88\x01\x01\x12P\n" +
+	"\x10candidate_orders\x18\x15 \x03(\x0e2\x1f.trimtab.v1.CandidateOrder.CodeB\x04\x82\xb5\x18\x00R\x0fcandidateOrders\x12e\n" +
+	"\x17min_saving_per_eviction\x18\x17 \x01(\x01B)\x82\xb5\x18%\n" +
+	"\x17min-saving-per-eviction\x12\x010\x19\x00\x00\x00\x00\x00\x00\x00\x00H\x0eR\x14minSavingPerEviction\x88\x01\x01\x12*\n" +
+	"\abalance\x18\x19 \x01(\bB\v\x82\xb5\x18\a\x12\x05falseH\x0fR\abalance\x88\x01\x01\x12w\n" +
+	"\x0fdelay_after_add\x18\x1a \x01(\v2\x19.google.protobuf.DurationB4\x82\xb5\x180\n" +
+	"\n" +
+	"cool-downs\x12\x04600s2\x1c--scale-down-delay-after-addR\rdelayAfterAdd\x12~\n" +
+	"\x12delay_after_delete\x18\x1b \x01(\v2\x19.google.protobuf.DurationB5\x82\xb5\x181\n" +
+	"\n" +
+	"cool-downs\x12\x020s2\x1f--scale-down-delay-after-deleteR\x10delayAfterDelete\x12\x83\x01\n" +
+	"\x13delay_after_failure\x18\x1c \x01(\v2\x19.google.protobuf.DurationB8\x82\xb5\x184\n" +
+	"\n" +
+	"cool-downs\x12\x04180s2 --scale-down-delay-after-failureR\x11delayAfterFailure\x12Y\n" +
+	"\x10delay_type_local\x18\x1d \x01(\bB*\x82\xb5\x18&\x12\x05false2\x1d--scale-down-delay-type-localH\x10R\x0edelayTypeLocal\x88\x01\x01\x12>\n" +
+	"\tobjective\x18\x1f \x01(\x0e2\x1a.trimtab.v1.Objective.CodeB\x04\x82\xb5\x18\x00R\tobjective\x12\x90\x01\n" +
+	"\x1cmax_total_unready_percentage\x18  \x01(\x01BJ\x82\xb5\x18F\n" +
+	"\x0ecluster-health\x12\x0245\x19\x00\x00\x00\x00\x00\x00\x00\x00!\x00\x00\x00\x00\x00\x00Y@2\x1e--max-total-unready-percentageH\x11R\x19maxTotalUnreadyPercentage\x88\x01\x01\x12t\n" +
+	"\x16ok_total_unready_count\x18! \x01(\x05B:\x82\xb5\x186\n" +
+	"\x0ecluster-health\x12\x013\x19\x00\x00\x00\x00\x00\x00\x00\x002\x18--ok-total-unready-countH\x12R\x13okTotalUnreadyCount\x88\x01\x01\x12>\n" +
+	"\tmax_waves\x18# \x01(\x05B\x1c\x82\xb5\x18\x18\n" +
+	"\tmax-waves\x12\x0210\x19\x00\x00\x00\x00\x00\x00\xf0?H\x13R\bmaxWaves\x88\x01\x01\x12[\n" +
+	"\x17device_utilization_only\x18$ \x01(\bB\x1e\x82\xb5\x18\x1a\n" +
+	"\x12device-utilization\x12\x04trueH\x14R\x15deviceUtilizationOnly\x88\x01\x01B\n" +
 	"\n" +
 	"\b_enabledB\x18\n" +
 	"\x16_utilization_thresholdB\x1c\n" +
@@ -9996,16 +10049,24 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\x17_ok_total_unready_countB\f\n" +
 	"\n" +
 	"_max_wavesB\x1a\n" +
-	"\x18_device_utilization_only\"\x87\x05\n" +
-	"\x11NodeGroupSettings\x128\n" +
-	"\x15utilization_threshold\x18\x01 \x01(\x01H\x00R\x14utilizationThreshold\x88\x01\x01\x12?\n" +
-	"\x19gpu_utilization_threshold\x18\x02 \x01(\x01H\x01R\x17gpuUtilizationThreshold\x88\x01\x01\x12>\n" +
-	"\runneeded_time\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\funneededTime\x12<\n" +
-	"\funready_time\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\vunreadyTime\x12G\n" +
-	"\x1dignore_daemonsets_utilization\x18\x05 \x01(\bH\x02R\x1bignoreDaemonsetsUtilization\x88\x01\x01\x121\n" +
-	"\x12job_pods_unmovable\x18\x06 \x01(\bH\x03R\x10jobPodsUnmovable\x88\x01\x01\x12F\n" +
-	"\x11consolidate_after\x18\a \x01(\v2\x19.google.protobuf.DurationR\x10consolidateAfter\x12D\n" +
-	"\rconsolidation\x18\b \x01(\x0e2\x1e.trimtab.v1.Consolidation.CodeR\rconsolidationB\x18\n" +
+	"\x18_device_utilization_only\"\xc0\a\n" +
+	"\x11NodeGroupSettings\x12f\n" +
+	"\x15utilization_threshold\x18\x01 \x01(\x01B,\x82\xb5\x18(\n" +
+	"\x14node-group-overrides\x19\x00\x00\x00\x00\x00\x00\x00\x00!\x00\x00\x00\x00\x00\x00\xf0?H\x00R\x14utilizationThreshold\x88\x01\x01\x12m\n" +
+	"\x19gpu_utilization_threshold\x18\x02 \x01(\x01B,\x82\xb5\x18(\n" +
+	"\x14node-group-overrides\x19\x00\x00\x00\x00\x00\x00\x00\x00!\x00\x00\x00\x00\x00\x00\xf0?H\x01R\x17gpuUtilizationThreshold\x88\x01\x01\x12Z\n" +
+	"\runneeded_time\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x1a\x82\xb5\x18\x16\n" +
+	"\x14node-group-overridesR\funneededTime\x12X\n" +
+	"\funready_time\x18\x04 \x01(\v2\x19.google.protobuf.DurationB\x1a\x82\xb5\x18\x16\n" +
+	"\x14node-group-overridesR\vunreadyTime\x12c\n" +
+	"\x1dignore_daemonsets_utilization\x18\x05 \x01(\bB\x1a\x82\xb5\x18\x16\n" +
+	"\x14node-group-overridesH\x02R\x1bignoreDaemonsetsUtilization\x88\x01\x01\x12M\n" +
+	"\x12job_pods_unmovable\x18\x06 \x01(\bB\x1a\x82\xb5\x18\x16\n" +
+	"\x14node-group-overridesH\x03R\x10jobPodsUnmovable\x88\x01\x01\x12u\n" +
+	"\x11consolidate_after\x18\a \x01(\v2\x19.google.protobuf.DurationB-\x82\xb5\x18)\n" +
+	"\x15replacement-stability2\x10consolidateAfterR\x10consolidateAfter\x12\x81\x01\n" +
+	"\rconsolidation\x18\b \x01(\x0e2\x1e.trimtab.v1.Consolidation.CodeB;\x82\xb5\x187\n" +
+	"\rconsolidation\x12\x11WHENEVER_POSSIBLE2\x13consolidationPolicyR\rconsolidationB\x18\n" +
 	"\x16_utilization_thresholdB\x1c\n" +
 	"\x1a_gpu_utilization_thresholdB \n" +
 	"\x1e_ignore_daemonsets_utilizationB\x15\n" +
@@ -10016,27 +10077,37 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\x11WHENEVER_POSSIBLE\x10\x01\x12\x0e\n" +
 	"\n" +
 	"WHEN_EMPTY\x10\x02\x12\t\n" +
-	"\x05NEVER\x10\x03\"\xc0\x05\n" +
-	"\rSlackSettings\x12:\n" +
-	"\x17extra_capacity_min_rate\x18\x01 \x01(\x01H\x00R\x14extraCapacityMinRate\x88\x01\x01\x12%\n" +
-	"\vgranularity\x18\x02 \x01(\x05H\x01R\vgranularity\x88\x01\x01\x12:\n" +
-	"\bstrategy\x18\x03 \x01(\x0e2\x1e.trimtab.v1.SlackStrategy.CodeR\bstrategy\x12F\n" +
-	"\tresources\x18\x04 \x03(\v2(.trimtab.v1.SlackSettings.ResourcesEntryR\tresources\x12+\n" +
-	"\x05pools\x18\x05 \x03(\v2\x15.trimtab.v1.SlackPoolR\x05pools\x127\n" +
-	"\tschedules\x18\x06 \x03(\v2\x19.trimtab.v1.SlackScheduleR\tschedules\x12:\n" +
-	"\fignored_pods\x18\a \x03(\v2\x17.trimtab.v1.PodSelectorR\vignoredPods\x12.\n" +
-	"\x10resize_threshold\x18\b \x01(\x01H\x02R\x0fresizeThreshold\x88\x01\x01\x12^\n" +
-	"\x17capacity_buffer_reading\x18\t \x01(\x0e2&.trimtab.v1.CapacityBufferReading.CodeR\x15capacityBufferReading\x1aU\n" +
+	"\x05NEVER\x10\x03\"\x9e\a\n" +
+	"\rSlackSettings\x12d\n" +
+	"\x17extra_capacity_min_rate\x18\x01 \x01(\x01B(\x82\xb5\x18$\n" +
+	"\rslack-amounts\x12\x010\x19\x00\x00\x00\x00\x00\x00\x00\x00!\x00\x00\x00\x00\x80\x84.AH\x00R\x14extraCapacityMinRate\x88\x01\x01\x12D\n" +
+	"\vgranularity\x18\x02 \x01(\x05B\x1d\x82\xb5\x18\x19\n" +
+	"\vslack-sizes\x12\x015\x19\x00\x00\x00\x00\x00\x00\xf0?H\x01R\vgranularity\x88\x01\x01\x12T\n" +
+	"\bstrategy\x18\x03 \x01(\x0e2\x1e.trimtab.v1.SlackStrategy.CodeB\x18\x82\xb5\x18\x14\n" +
+	"\vslack-sizes\x12\x05EQUALR\bstrategy\x12[\n" +
+	"\tresources\x18\x04 \x03(\v2(.trimtab.v1.SlackSettings.ResourcesEntryB\x13\x82\xb5\x18\x0f\n" +
+	"\rslack-amountsR\tresources\x12>\n" +
+	"\x05pools\x18\x05 \x03(\v2\x15.trimtab.v1.SlackPoolB\x11\x82\xb5\x18\r\n" +
+	"\vslack-poolsR\x05pools\x12N\n" +
+	"\tschedules\x18\x06 \x03(\v2\x19.trimtab.v1.SlackScheduleB\x15\x82\xb5\x18\x11\n" +
+	"\x0fslack-schedulesR\tschedules\x12:\n" +
+	"\fignored_pods\x18\a \x03(\v2\x17.trimtab.v1.PodSelectorR\vignoredPods\x12B\n" +
+	"\x10resize_threshold\x18\b \x01(\x01B\x12\x82\xb5\x18\x0e\x12\x030.1\x19\x00\x00\x00\x00\x00\x00\x00\x00H\x02R\x0fresizeThreshold\x88\x01\x01\x12\x85\x01\n" +
+	"\x17capacity_buffer_reading\x18\t \x01(\x0e2&.trimtab.v1.CapacityBufferReading.CodeB%\x82\xb5\x18!\n" +
+	"\x17capacity-buffer-reading\x12\x06LARGERR\x15capacityBufferReading\x1aU\n" +
 	"\x0eResourcesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12-\n" +
 	"\x05value\x18\x02 \x01(\v2\x17.trimtab.v1.SlackAmountR\x05value:\x028\x01B\x1a\n" +
 	"\x18_extra_capacity_min_rateB\x0e\n" +
 	"\f_granularityB\x13\n" +
-	"\x11_resize_threshold\"\x7f\n" +
-	"\vSlackAmount\x12\x17\n" +
-	"\x04rate\x18\x01 \x01(\x01H\x00R\x04rate\x88\x01\x01\x12\x19\n" +
-	"\x05floor\x18\x02 \x01(\x03H\x01R\x05floor\x88\x01\x01\x12\x1d\n" +
-	"\aceiling\x18\x03 \x01(\x03H\x02R\aceiling\x88\x01\x01B\a\n" +
+	"\x11_resize_threshold\"\xe2\x01\n" +
+	"\vSlackAmount\x12>\n" +
+	"\x04rate\x18\x01 \x01(\x01B%\x82\xb5\x18!\n" +
+	"\rslack-amounts\x19\x00\x00\x00\x00\x00\x00\x00\x00!\x00\x00\x00\x00\x80\x84.AH\x00R\x04rate\x88\x01\x01\x127\n" +
+	"\x05floor\x18\x02 \x01(\x03B\x1c\x82\xb5\x18\x18\n" +
+	"\rslack-amounts\x19\x00\x00\x00\x00\x00\x00\x00\x00H\x01R\x05floor\x88\x01\x01\x12;\n" +
+	"\aceiling\x18\x03 \x01(\x03B\x1c\x82\xb5\x18\x18\n" +
+	"\rslack-amounts\x19\x00\x00\x00\x00\x00\x00\x00\x00H\x02R\aceiling\x88\x01\x01B\a\n" +
 	"\x05_rateB\b\n" +
 	"\x06_floorB\n" +
 	"\n" +
@@ -10046,30 +10117,45 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\vUNSPECIFIED\x10\x00\x12\t\n" +
 	"\x05EQUAL\x10\x01\x12\x0f\n" +
 	"\vLARGEST_POD\x10\x02\x12\x17\n" +
-	"\x13LARGEST_BY_RESOURCE\x10\x03\"\xae\x04\n" +
-	"\tSlackPool\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1f\n" +
-	"\vnode_groups\x18\x02 \x03(\tR\n" +
-	"nodeGroups\x12*\n" +
-	"\x05nodes\x18\x03 \x01(\v2\x14.trimtab.v1.SelectorR\x05nodes\x12!\n" +
-	"\ftopology_key\x18\x04 \x01(\tR\vtopologyKey\x12:\n" +
-	"\x17extra_capacity_min_rate\x18\x05 \x01(\x01H\x00R\x14extraCapacityMinRate\x88\x01\x01\x12B\n" +
-	"\tresources\x18\x06 \x03(\v2$.trimtab.v1.SlackPool.ResourcesEntryR\tresources\x12%\n" +
-	"\vgranularity\x18\a \x01(\x05H\x01R\vgranularity\x88\x01\x01\x12:\n" +
-	"\bstrategy\x18\b \x01(\x0e2\x1e.trimtab.v1.SlackStrategy.CodeR\bstrategy\x127\n" +
-	"\tschedules\x18\t \x03(\v2\x19.trimtab.v1.SlackScheduleR\tschedules\x1aU\n" +
+	"\x13LARGEST_BY_RESOURCE\x10\x03\"\xf3\x05\n" +
+	"\tSlackPool\x12\x18\n" +
+	"\x04name\x18\x01 \x01(\tB\x04\x82\xb5\x18\x00R\x04name\x12>\n" +
+	"\vnode_groups\x18\x02 \x03(\tB\x1d\x82\xb5\x18\x19\n" +
+	"\vslack-pools:\n" +
+	"node groupR\n" +
+	"nodeGroups\x12=\n" +
+	"\x05nodes\x18\x03 \x01(\v2\x14.trimtab.v1.SelectorB\x11\x82\xb5\x18\r\n" +
+	"\vslack-poolsR\x05nodes\x124\n" +
+	"\ftopology_key\x18\x04 \x01(\tB\x11\x82\xb5\x18\r\n" +
+	"\vslack-poolsR\vtopologyKey\x12_\n" +
+	"\x17extra_capacity_min_rate\x18\x05 \x01(\x01B#\x82\xb5\x18\x1f\n" +
+	"\vslack-pools\x19\x00\x00\x00\x00\x00\x00\x00\x00!\x00\x00\x00\x00\x80\x84.AH\x00R\x14extraCapacityMinRate\x88\x01\x01\x12U\n" +
+	"\tresources\x18\x06 \x03(\v2$.trimtab.v1.SlackPool.ResourcesEntryB\x11\x82\xb5\x18\r\n" +
+	"\vslack-poolsR\tresources\x12A\n" +
+	"\vgranularity\x18\a \x01(\x05B\x1a\x82\xb5\x18\x16\n" +
+	"\vslack-sizes\x19\x00\x00\x00\x00\x00\x00\xf0?H\x01R\vgranularity\x88\x01\x01\x12M\n" +
+	"\bstrategy\x18\b \x01(\x0e2\x1e.trimtab.v1.SlackStrategy.CodeB\x11\x82\xb5\x18\r\n" +
+	"\vslack-sizesR\bstrategy\x12J\n" +
+	"\tschedules\x18\t \x03(\v2\x19.trimtab.v1.SlackScheduleB\x11\x82\xb5\x18\r\n" +
+	"\vslack-poolsR\tschedules\x1aU\n" +
 	"\x0eResourcesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12-\n" +
 	"\x05value\x18\x02 \x01(\v2\x17.trimtab.v1.SlackAmountR\x05value:\x028\x01B\x1a\n" +
 	"\x18_extra_capacity_min_rateB\x0e\n" +
-	"\f_granularity\"\x9c\x03\n" +
-	"\rSlackSchedule\x12\x12\n" +
-	"\x04cron\x18\x01 \x01(\tR\x04cron\x125\n" +
-	"\bduration\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\bduration\x12\x1b\n" +
-	"\ttime_zone\x18\x03 \x01(\tR\btimeZone\x12:\n" +
-	"\x17extra_capacity_min_rate\x18\x04 \x01(\x01H\x00R\x14extraCapacityMinRate\x88\x01\x01\x12F\n" +
-	"\tresources\x18\x05 \x03(\v2(.trimtab.v1.SlackSchedule.ResourcesEntryR\tresources\x12\x1f\n" +
-	"\breplicas\x18\x06 \x01(\x05H\x01R\breplicas\x88\x01\x01\x1aU\n" +
+	"\f_granularity\"\xcc\x04\n" +
+	"\rSlackSchedule\x12)\n" +
+	"\x04cron\x18\x01 \x01(\tB\x15\x82\xb5\x18\x11\n" +
+	"\x0fslack-schedulesR\x04cron\x12W\n" +
+	"\bduration\x18\x02 \x01(\v2\x19.google.protobuf.DurationB \x82\xb5\x18\x1c\n" +
+	"\x0fslack-schedules\x19\x00\x00\x00\x00\x00\x00\x00\x00(\x01R\bduration\x122\n" +
+	"\ttime_zone\x18\x03 \x01(\tB\x15\x82\xb5\x18\x11\n" +
+	"\x0fslack-schedulesR\btimeZone\x12c\n" +
+	"\x17extra_capacity_min_rate\x18\x04 \x01(\x01B'\x82\xb5\x18#\n" +
+	"\x0fslack-schedules\x19\x00\x00\x00\x00\x00\x00\x00\x00!\x00\x00\x00\x00\x80\x84.AH\x00R\x14extraCapacityMinRate\x88\x01\x01\x12]\n" +
+	"\tresources\x18\x05 \x03(\v2(.trimtab.v1.SlackSchedule.ResourcesEntryB\x15\x82\xb5\x18\x11\n" +
+	"\x0fslack-schedulesR\tresources\x12?\n" +
+	"\breplicas\x18\x06 \x01(\x05B\x1e\x82\xb5\x18\x1a\n" +
+	"\x0fslack-schedules\x19\x00\x00\x00\x00\x00\x00\x00\x00H\x01R\breplicas\x88\x01\x01\x1aU\n" +
 	"\x0eResourcesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12-\n" +
 	"\x05value\x18\x02 \x01(\v2\x17.trimtab.v1.SlackAmountR\x05value:\x028\x01B\x1a\n" +
@@ -10080,33 +10166,36 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\vUNSPECIFIED\x10\x00\x12\n" +
 	"\n" +
 	"\x06LARGER\x10\x01\x12\v\n" +
-	"\aSMALLER\x10\x02\"[\n" +
-	"\vPodSelector\x12\x1e\n" +
+	"\aSMALLER\x10\x02\"l\n" +
+	"\vPodSelector\x12/\n" +
 	"\n" +
-	"namespaces\x18\x01 \x03(\tR\n" +
+	"namespaces\x18\x01 \x03(\tB\x0f\x82\xb5\x18\v:\tnamespaceR\n" +
 	"namespaces\x12,\n" +
 	"\x06labels\x18\x02 \x01(\v2\x14.trimtab.v1.SelectorR\x06labels\"F\n" +
 	"\x0fPodCostSettings\x123\n" +
-	"\atargets\x18\x01 \x03(\v2\x19.trimtab.v1.PodCostTargetR\atargets\"\xbb\x01\n" +
-	"\rPodCostTarget\x12\x1e\n" +
+	"\atargets\x18\x01 \x03(\v2\x19.trimtab.v1.PodCostTargetR\atargets\"\x9d\x02\n" +
+	"\rPodCostTarget\x12A\n" +
 	"\n" +
-	"namespaces\x18\x01 \x03(\tR\n" +
-	"namespaces\x12\x1f\n" +
-	"\vowner_kinds\x18\x02 \x03(\tR\n" +
-	"ownerKinds\x120\n" +
-	"\bselector\x18\x03 \x01(\v2\x14.trimtab.v1.SelectorR\bselector\x127\n" +
+	"namespaces\x18\x01 \x03(\tB!\x82\xb5\x18\x1d\n" +
+	"\x10pod-cost-targets:\tnamespaceR\n" +
+	"namespaces\x12F\n" +
+	"\vowner_kinds\x18\x02 \x03(\tB%\x82\xb5\x18!\n" +
+	"\x10pod-cost-targets:\rkind of ownerR\n" +
+	"ownerKinds\x12H\n" +
+	"\bselector\x18\x03 \x01(\v2\x14.trimtab.v1.SelectorB\x16\x82\xb5\x18\x12\n" +
+	"\x10pod-cost-targetsR\bselector\x127\n" +
 	"\n" +
 	"strategies\x18\x04 \x03(\v2\x17.trimtab.v1.PodCostTermR\n" +
-	"strategies\"\xfb\x01\n" +
-	"\vPodCostTerm\x12<\n" +
-	"\bstrategy\x18\x01 \x01(\x0e2 .trimtab.v1.PodCostStrategy.CodeR\bstrategy\x12\x1b\n" +
-	"\x06weight\x18\x02 \x01(\x01H\x00R\x06weight\x88\x01\x01\x12!\n" +
-	"\tthreshold\x18\x03 \x01(\x01H\x01R\tthreshold\x88\x01\x01\x12!\n" +
-	"\ftopology_key\x18\x04 \x01(\tR\vtopologyKey\x12\x1e\n" +
+	"strategies\"\xb6\x02\n" +
+	"\vPodCostTerm\x12B\n" +
+	"\bstrategy\x18\x01 \x01(\x0e2 .trimtab.v1.PodCostStrategy.CodeB\x04\x82\xb5\x18\x00R\bstrategy\x12-\n" +
+	"\x06weight\x18\x02 \x01(\x01B\x10\x82\xb5\x18\f\x12\x011\x19\x00\x00\x00\x00\x00\x00\x00\x00H\x00R\x06weight\x88\x01\x01\x122\n" +
+	"\tthreshold\x18\x03 \x01(\x01B\x0f\x82\xb5\x18\v\x19\x00\x00\x00\x00\x00\x00\x00\x00(\x01H\x01R\tthreshold\x88\x01\x01\x12'\n" +
+	"\ftopology_key\x18\x04 \x01(\tB\x04\x82\xb5\x18\x00R\vtopologyKey\x12$\n" +
 	"\n" +
-	"annotation\x18\x05 \x01(\tR\n" +
-	"annotation\x12\x12\n" +
-	"\x04name\x18\x06 \x01(\tR\x04nameB\t\n" +
+	"annotation\x18\x05 \x01(\tB\x04\x82\xb5\x18\x00R\n" +
+	"annotation\x12\x18\n" +
+	"\x04name\x18\x06 \x01(\tB\x04\x82\xb5\x18\x00R\x04nameB\t\n" +
 	"\a_weightB\f\n" +
 	"\n" +
 	"_thresholdb\x06proto3"
@@ -10488,6 +10577,7 @@ func file_trimtab_v1_plan_proto_init() {
 	if File_trimtab_v1_plan_proto != nil {
 		return
 	}
+	file_trimtab_v1_options_proto_init()
 	file_trimtab_v1_reason_proto_init()
 	file_trimtab_v1_snapshot_proto_init()
 	file_trimtab_v1_plan_proto_msgTypes[8].OneofWrappers = []any{}

@@ -3569,8 +3569,10 @@ Global___FailedNodes: _TypeAlias = FailedNodes  # noqa: Y015
 
 @_typing.final
 class PlanSettings(_message.Message):
-    """All settings. Absent fields have the default given in their comment, which is
-    upstream's unless the comment says why not.
+    """All settings. An absent field has the default of its option `setting`, which
+    is upstream's unless the comment says why not; its range and upstream's name
+    for it are there as well. Numbers that the option gives no range may have any
+    value, durations are at least 0 s.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -3608,7 +3610,7 @@ class PlanSettings(_message.Message):
     GANGS_FIELD_NUMBER: _builtins.int
     CAPACITY_REQUESTS_FIELD_NUMBER: _builtins.int
     search_effort: Global___SearchEffort.Code.ValueType
-    """How much scale-up and scale-down search for a better plan. Default USUAL."""
+    """How much scale-up and scale-down search for a better plan."""
     @_builtins.property
     def scale_up(self) -> Global___ScaleUpSettings:
         """Scale-up. OPTIONAL."""
@@ -3685,16 +3687,16 @@ class GangSettings(_message.Message):
     """Add nodes also for pods of a gang that do not exist yet, up to
     `PodGroup.desired_count`: a gang of which fewer than `min_count` pods exist
     is then served as if they did. Answers name such pods "GROUP (missing 1)".
-    Default false: such a gang is no demand, as the scheduler holds its pods.
+    False: such a gang is no demand, as the scheduler holds its pods.
     """
     serve_optional_members: _builtins.bool
-    """Add nodes also for the pods of a gang beyond `min_count`. Default true.
-    False: they take room on nodes that are there, or that the gang gets anyway.
+    """Add nodes also for the pods of a gang beyond `min_count`. False: they take
+    room on nodes that are there, or that the gang gets anyway.
     """
     move_running: _builtins.bool
     """Move the pods of running gangs: one by one as long as `min_count` of them
-    run, or the whole gang at once. Default true. False: nodes with a pod of a
-    gang that runs are neither drained nor replaced.
+    run, or the whole gang at once. False: nodes with a pod of a gang that runs
+    are neither drained nor replaced.
     """
     def __init__(
         self,
@@ -3737,17 +3739,16 @@ class CapacityRequestSettings(_message.Message):
     MAX_SEEK_TIME_FIELD_NUMBER: _builtins.int
     PROCESSOR_INSTANCE_FIELD_NUMBER: _builtins.int
     enabled: _builtins.bool
-    """Take the decision at all. Default true. If false, nothing is booked, and
-    pods that name a request are served like any others.
+    """Take the decision at all. If false, nothing is booked, and pods that name a
+    request are served like any others.
     """
     provisioned_when: Global___ProvisionedWhen.Code.ValueType
     """When the condition Provisioned of a request that gets new nodes becomes
-    true. Default ORDERED, as upstream.
+    true. The default is upstream's.
     """
     processor_instance: _builtins.str
-    """Only requests with this parameter `processorInstance` are answered. OPTIONAL:
-    "" = those without the parameter.
-    `--check-capacity-processor-instance`.
+    """Only requests with this parameter `processorInstance` are answered.
+    OPTIONAL: "" = those without the parameter.
     """
     @_builtins.property
     def classes(self) -> _containers.RepeatedCompositeFieldContainer[Global___CapacityClass]:
@@ -3760,14 +3761,13 @@ class CapacityRequestSettings(_message.Message):
     @_builtins.property
     def booking_time(self) -> _duration_pb2.Duration:
         """How long room stays booked after a request is provisioned, as far as its
-        pods have not started. > 0 s, default 600 s: a constant upstream.
+        pods have not started. A constant upstream.
         """
 
     @_builtins.property
     def max_seek_time(self) -> _duration_pb2.Duration:
         """How long after its creation room is sought for a request that does not say
-        it (`ValidUntilSeconds`). > 0 s, default 7 days: a constant upstream, which
-        ignores the parameter.
+        it (`ValidUntilSeconds`). A constant upstream, which ignores the parameter.
         """
 
     def __init__(
@@ -3930,60 +3930,53 @@ class ReplacementSettings(_message.Message):
     STABLE_TIME_FIELD_NUMBER: _builtins.int
     DO_NOT_DISRUPT_FIELD_NUMBER: _builtins.int
     enabled: _builtins.bool
-    """Take the decision at all. Default true."""
+    """Take the decision at all."""
     min_saving_per_hour: _builtins.float
-    """Least saving of a plan, per hour, in the currency of the prices. >= 0,
-    default 0.
-    """
+    """Least saving of a plan, per hour, in the currency of the prices."""
     min_saving_share: _builtins.float
-    """Least saving of a plan as a share of what the nodes that leave cost; and, of
-    the saving of a mean eviction, what each further one must save for a set of
-    nodes to be preferred to a smaller one. 0 to 1, default 0.05.
+    """Least saving of a plan as a share of what the nodes that leave cost; and,
+    of the saving of a mean eviction, what each further one must save for a set
+    of nodes to be preferred to a smaller one.
     """
     min_saving_per_eviction: _builtins.float
-    """Least hourly saving per evicted pod. >= 0, default 0."""
+    """Least hourly saving per evicted pod."""
     price_per_eviction: _builtins.float
     """What moving one pod costs, once, in the currency of the prices: multiplied
-    by its eviction cost, which is 1 for usual pods. >= 0, default 0.
+    by its eviction cost, which is 1 for usual pods.
     """
     max_surge_nodes: _builtins.int
-    """Most new nodes in one wave, besides those that leave in it. >= 1, default
-    10.
-    """
+    """Most new nodes in one wave, besides those that leave in it."""
     max_leaving_nodes: _builtins.int
-    """Most nodes that leave in one wave. >= 1, default 10."""
+    """Most nodes that leave in one wave."""
     max_waves: _builtins.int
-    """Most waves of a plan. >= 1, default 10."""
+    """Most waves of a plan."""
     stability_margin: _builtins.float
     """A plan is made only if it would still save, and would not be planned again
-    the other way, were each price this share higher or lower. 0 to 1, default
-    0.1.
+    the other way, were each price this share higher or lower.
     """
     min_balanced_score: _builtins.float
     """A plan is made only if its Balanced score (`ReplacementOption`) is at least
     this. >= 0; 0 = any, the default.
     """
     choice: Global___ReplacementChoice.Code.ValueType
-    """Which plan of the frontier is taken among those within all limits. Default
-    MOST_SAVED.
-    """
+    """Which plan of the frontier is taken among those within all limits."""
     do_not_disrupt: _builtins.bool
     """Pods that have run for less than their annotation
     `karpenter.sh/do-not-disrupt` says (a duration, or "true" for ever;
     `PodTable.number`) keep their nodes, and so do nodes with it
-    (`Node.do_not_disrupt`). Default true.
+    (`Node.do_not_disrupt`).
     """
     @_builtins.property
     def max_payback_time(self) -> _duration_pb2.Duration:
-        """Longest time in which the saving must pay for the moves. > 0 s, default 24
-        h. Also how long nodes that came by a replacement are not replaced again.
+        """Longest time in which the saving must pay for the moves. Also how long
+        nodes that came by a replacement are not replaced again.
         """
 
     @_builtins.property
     def consolidate_after(self) -> _duration_pb2.Duration:
-        """Nodes with a pod younger than this, or younger themselves, stay. >= 0 s,
-        default 0 s. Karpenter's `consolidateAfter`. `NodeGroupSettings` may give
-        another one for the nodes of a group.
+        """Nodes with a pod younger than this, or younger themselves, stay.
+        Karpenter's `consolidateAfter`. `NodeGroupSettings` may give another one
+        for the nodes of a group.
         """
 
     @_builtins.property
@@ -3999,13 +3992,13 @@ class ReplacementSettings(_message.Message):
     @_builtins.property
     def avoid_time(self) -> _duration_pb2.Duration:
         """How long no node is planned in a group that had none to give, or whose new
-        nodes were given back. >= 0 s, default 1 h.
+        nodes were given back.
         """
 
     @_builtins.property
     def stable_time(self) -> _duration_pb2.Duration:
         """How long a plan must replace a node, without interruption, before it is in
-        wave 1. >= 0 s, default 0 s.
+        wave 1.
         """
 
     def __init__(
@@ -4138,10 +4131,10 @@ class SpotReplacementSettings(_message.Message):
     ENABLED_FIELD_NUMBER: _builtins.int
     MIN_ALTERNATIVES_FIELD_NUMBER: _builtins.int
     enabled: _builtins.bool
-    """Whether it is done. Default true."""
+    """Whether it is done."""
     min_alternatives: _builtins.int
     """Least number of cheaper node groups that would take the same pods, for a
-    node that replaces one node. >= 1, default 3; Karpenter's is 15.
+    node that replaces one node. Karpenter's is 15.
     """
     def __init__(
         self,
@@ -4201,7 +4194,7 @@ class DisruptionBudget(_message.Message):
 
     @_builtins.property
     def duration(self) -> _duration_pb2.Duration:
-        """How long from each time of `schedule` on. > 0 s. REQUIRED with it."""
+        """How long from each time of `schedule` on. REQUIRED with it."""
 
     def __init__(
         self,
@@ -4341,35 +4334,32 @@ class PlannerSettings(_message.Message):
     MAX_NODE_PROVISION_TIME_FIELD_NUMBER: _builtins.int
     DISRUPTION_BUDGETS_FIELD_NUMBER: _builtins.int
     expendable_pods_priority_cutoff: _builtins.int
-    """Pods with lower priority neither keep a node nor need a place. Default
-    -10. `--expendable-pods-priority-cutoff`.
-    """
+    """Pods with lower priority neither keep a node nor need a place."""
     gpu_label: _builtins.str
     """Name of the node label that marks GPU nodes; "" = none does. Default
     "cloud.google.com/gke-accelerator"; a node with allocatable
     "nvidia.com/gpu" (or another resource ending in "/gpu") counts too.
     """
     reserve_for_pending_pods: _builtins.bool
-    """Keep room for pending pods that fit somewhere now: those that the
-    scheduler has marked unschedulable and that are not expendable. Default
-    true, as upstream, which places them before it looks for unneeded nodes.
+    """Keep room for pending pods that fit somewhere now: those that the scheduler
+    has marked unschedulable and that are not expendable. Upstream does, and
+    places them before it looks for unneeded nodes.
     """
     reserve_for_unmarked_pods: _builtins.bool
-    """Also keep room for pending pods that the scheduler has not marked. Default
-    false, as upstream: most of them are scheduled shortly.
+    """Also keep room for pending pods that the scheduler has not marked. Upstream
+    does not: most of them are scheduled shortly.
     """
     @_builtins.property
     def recent_eviction_ttl(self) -> _duration_pb2.Duration:
         """How long room is kept for an evicted pod that its owner has not recreated.
-        >= 0 s, default 120 s; upstream's 0 switches the buffer off.
+        Upstream's 0 switches the buffer off.
         """
 
     @_builtins.property
     def limits(self) -> _containers.RepeatedCompositeFieldContainer[Global___ResourceLimit]:
         """Minimum and maximum amounts of resources, and numbers of nodes, in the
-        cluster or in a part of it. Default none. `--cores-total`,
-        `--memory-total`, `--gpu-total`, `--max-nodes-total`. Minimums apply to
-        scale-down, maximums to scale-up.
+        cluster or in a part of it. Default none. Minimums apply to scale-down,
+        maximums to scale-up.
         """
 
     @_builtins.property
@@ -4382,8 +4372,7 @@ class PlannerSettings(_message.Message):
         starting that is not ready, has a startup taint, or does not offer yet what
         its group's template, or at least half of its group's nodes, offer of an
         extended resource such as "nvidia.com/gpu". It is awaited, gives no room,
-        and does not count as unhealthy. >= 0 s, default 900 s.
-        `--max-node-startup-time`.
+        and does not count as unhealthy.
         """
 
     @_builtins.property
@@ -4391,8 +4380,7 @@ class PlannerSettings(_message.Message):
         """How long requested nodes are awaited that have not registered. Later they
         are overdue: pods do not wait for them, and their group grows only where no
         other helps. Counted from `NodeGroup.last_scale_up_time`; where that is
-        unknown, they are awaited for ever. >= 0 s, default 900 s.
-        `--max-node-provision-time`.
+        unknown, they are awaited for ever.
         """
 
     @_builtins.property
@@ -4612,17 +4600,15 @@ class BalanceSettings(_message.Message):
     makes sizes as equal as it can.
     """
     max_memory_difference_ratio: _builtins.float
-    """Share by which the smaller capacity of memory may be below the larger. 0
-    to 1, default 0.015. The same in both. `--memory-difference-ratio`.
+    """Share by which the smaller capacity of memory may be below the larger. The
+    same in both.
     """
     max_allocatable_difference_ratio: _builtins.float
-    """The same for the allocatable amount of each resource. 0 to 1, default
-    0.05. The same in both. `--max-allocatable-difference-ratio`.
-    """
+    """The same for the allocatable amount of each resource. The same in both."""
     max_free_difference_ratio: _builtins.float
     """The same for the amount of each resource that DaemonSets and static pods
-    leave free. 0 to 1, default 0.05. Scale-up only: an existing node may
-    temporarily lack some of those pods. `--max-free-difference-ratio`.
+    leave free. Scale-up only: an existing node may temporarily lack some of
+    those pods.
     """
     @_builtins.property
     def ignored_labels(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -4630,7 +4616,7 @@ class BalanceSettings(_message.Message):
         host name and provider. OPTIONAL. Scale-up compares all other labels.
         Scale-down compares the labels by which some pod selects nodes, including a
         provider's, and also taints: nodes that no pod distinguishes can replace
-        each other. `--balancing-ignore-label`.
+        each other.
         """
 
     @_builtins.property
@@ -4638,7 +4624,6 @@ class BalanceSettings(_message.Message):
         """Compare only these labels, and neither amounts nor taints: groups that have
         all of them, with the same values, are similar. OPTIONAL: empty = compare
         as described; not with `ignored_labels`. The same in both.
-        `--balancing-label`.
         """
 
     def __init__(
@@ -4683,15 +4668,15 @@ class SimulationSettings(_message.Message):
     TOPOLOGY_SPREAD_TIMEOUT_FIELD_NUMBER: _builtins.int
     TAINT_TOLERATION_COMPARISON_OPERATORS_FIELD_NUMBER: _builtins.int
     topology_spread_timeout: _builtins.bool
-    """Honour the annotation `zalando.org/topology-spread-timeout`. Default
-    false: it needs a scheduler that does the same.
+    """Honour the annotation `zalando.org/topology-spread-timeout`. It needs a
+    scheduler that does the same.
     """
     taint_toleration_comparison_operators: _builtins.bool
     """Compare numbers where tolerations have the operators LT and GT, also for
-    the taint policy of topology spread. Default false, as the feature gate of
-    this name of kube-scheduler (alpha in 1.37): such tolerations then
-    tolerate nothing. Pods of DaemonSets on new nodes, slack and pod deletion
-    costs do not compare in either case.
+    the taint policy of topology spread. False is as the feature gate of this
+    name of kube-scheduler (alpha in 1.37): such tolerations then tolerate
+    nothing. Pods of DaemonSets on new nodes, slack and pod deletion costs do
+    not compare in either case.
     """
     def __init__(
         self,
@@ -4734,41 +4719,33 @@ class ScaleUpSettings(_message.Message):
     MAX_NEW_NODES_FIELD_NUMBER: _builtins.int
     SPREAD_OVER_NEW_DOMAINS_FIELD_NUMBER: _builtins.int
     balance_similar_node_groups: _builtins.bool
-    """Split growth over similar node groups (`BalanceSettings`). Default false.
-    `--balance-similar-node-groups`.
-    """
+    """Split growth over similar node groups (`BalanceSettings`)."""
     enabled: _builtins.bool
-    """Take the decision at all. Default true."""
+    """Take the decision at all."""
     template_source: Global___TemplateSource.Code.ValueType
-    """The model of a group's new nodes. Default PREFER_TEMPLATE; upstream prefers
-    an existing node.
-    """
+    """The model of a group's new nodes. Upstream prefers an existing node."""
     force_daemonsets: _builtins.bool
     """Put all DaemonSet pods that would run there on a new node, even those that
     its template does not name, or that the node on which it is modelled lacks.
-    A template that names no pods gets them in any case. Default false.
-    `--force-ds`.
+    A template that names no pods gets them in any case.
     """
     max_new_nodes: _builtins.int
-    """Most nodes that one plan adds. >= 1, default 1000.
-    `--max-nodes-per-scaleup`.
-    """
+    """Most nodes that one plan adds."""
     spread_over_new_domains: _builtins.bool
     """Topology domains other than host names that node groups could open, such as
-    zones, count for topology spread constraints with DoNotSchedule: pods spread
-    over three zones get nodes in all three, even if none has a node yet. Plans
-    are as legal for kube-scheduler, which counts domains that have nodes: it may
-    put all pods on the first node that registers, unless `minDomains` makes it
-    wait, for which plans have nodes in as many domains in any case. A plan that
-    does not count new domains is taken if this one leaves pods. Default false,
-    as upstream; Karpenter counts new domains.
+    zones, count for topology spread constraints with DoNotSchedule: pods
+    spread over three zones get nodes in all three, even if none has a node
+    yet. Plans are as legal for kube-scheduler, which counts domains that have
+    nodes: it may put all pods on the first node that registers, unless
+    `minDomains` makes it wait, for which plans have nodes in as many domains
+    in any case. A plan that does not count new domains is taken if this one
+    leaves pods. Upstream does not count new domains, Karpenter does.
     """
     @_builtins.property
     def expanders(self) -> _containers.RepeatedScalarFieldContainer[Global___Expander.Code.ValueType]:
         """How an option is chosen: each expander decides among those that the one
         before it rates equal. Without repetition. Default [CHEAPEST_PLAN] if every
         node group that may grow and would help has a price, else [LEAST_WASTE].
-        `--expander`.
         """
 
     @_builtins.property
@@ -4783,7 +4760,6 @@ class ScaleUpSettings(_message.Message):
     def new_pod_scale_up_delay(self) -> _duration_pb2.Duration:
         """Pods younger than this wait; the pod's annotation
         `cluster-autoscaler.kubernetes.io/pod-scale-up-delay` may ask for more.
-        >= 0 s, default 0 s. `--new-pod-scale-up-delay`.
         """
 
     @_builtins.property
@@ -4792,7 +4768,6 @@ class ScaleUpSettings(_message.Message):
         not to have them, and a node with one is not ready, for every decision.
         OPTIONAL: those that begin with
         "startup-taint.cluster-autoscaler.kubernetes.io/" are always included.
-        `--startup-taint`.
         """
 
     @_builtins.property
@@ -4801,7 +4776,6 @@ class ScaleUpSettings(_message.Message):
         assumed not to have them, and a node with one is not ready, for every
         decision; upstream keeps it ready. OPTIONAL: those that begin with
         "status-taint.cluster-autoscaler.kubernetes.io/" are always included.
-        `--status-taint`.
         """
 
     @_builtins.property
@@ -5045,60 +5019,40 @@ class ScaleDownSettings(_message.Message):
     MAX_WAVES_FIELD_NUMBER: _builtins.int
     DEVICE_UTILIZATION_ONLY_FIELD_NUMBER: _builtins.int
     enabled: _builtins.bool
-    """Take the decision at all. Default true. `--scale-down-enabled`."""
+    """Take the decision at all."""
     utilization_threshold: _builtins.float
-    """Nodes whose utilization is at most this are candidates. 0 to 1, default
-    0.5. `--scale-down-utilization-threshold`.
-    """
+    """Nodes whose utilization is at most this are candidates."""
     gpu_utilization_threshold: _builtins.float
-    """The same for GPU nodes. Default 0.5.
-    `--scale-down-gpu-utilization-threshold`.
-    """
+    """The same for GPU nodes."""
     unready_enabled: _builtins.bool
-    """Whether unready nodes are removed. Default true.
-    `--scale-down-unready-enabled`.
-    """
+    """Whether unready nodes are removed."""
     max_scale_down_parallelism: _builtins.int
-    """Most nodes being deleted at a time, empty or not. >= 1, default 10.
-    `--max-scale-down-parallelism`.
-    """
+    """Most nodes being deleted at a time, empty or not."""
     max_drain_parallelism: _builtins.int
-    """Most nodes being drained at a time. >= 1, default 10: upstream's default 1
-    drains serially, because its drains are not checked jointly; ours are.
-    `--max-drain-parallelism`.
+    """Most nodes being drained at a time. Upstream's default 1 drains serially,
+    because its drains are not checked jointly; ours are.
     """
     skip_nodes_with_system_pods: _builtins.bool
-    """Nodes with kube-system pods stay, unless a PodDisruptionBudget covers
-    them. Default true. `--skip-nodes-with-system-pods`.
-    """
+    """Nodes with kube-system pods stay, unless a PodDisruptionBudget covers them."""
     skip_nodes_with_local_storage: _builtins.bool
-    """Nodes with pods that use local storage stay. Default true.
-    `--skip-nodes-with-local-storage`.
-    """
+    """Nodes with pods that use local storage stay."""
     skip_nodes_with_custom_controller_pods: _builtins.bool
     """Nodes with pods of other controllers than ReplicationController,
-    ReplicaSet, StatefulSet and Job stay. Default true.
-    `--skip-nodes-with-custom-controller-pods`.
+    ReplicaSet, StatefulSet and Job stay.
     """
     min_replica_count: _builtins.int
-    """Fewest replicas of a controller whose pods may be moved. Default 0.
-    `--min-replica-count`.
-    """
+    """Fewest replicas of a controller whose pods may be moved."""
     ignore_daemonsets_utilization: _builtins.bool
-    """Leave DaemonSet pods out of utilization. Default false.
-    `--ignore-daemonsets-utilization`.
-    """
+    """Leave DaemonSet pods out of utilization."""
     ignore_mirror_pods_utilization: _builtins.bool
-    """Leave mirror pods out of utilization. Default false.
-    `--ignore-mirror-pods-utilization`.
-    """
+    """Leave mirror pods out of utilization."""
     max_evaluated_nodes: _builtins.int
     """Simulate at most this many nodes, besides those that were unneeded last
     time. 0 = no limit, the default. Makes a bounded run repeatable.
     """
     job_pods_unmovable: _builtins.bool
-    """Pods of Jobs keep their nodes. Default false, as upstream: a Job starts
-    them again. The Zalando fork always does this.
+    """Pods of Jobs keep their nodes. Upstream moves them: a Job starts them
+    again. The Zalando fork always does this.
     """
     min_saving_per_eviction: _builtins.float
     """Smallest hourly saving per eviction (in the currency of the prices) for
@@ -5108,14 +5062,13 @@ class ScaleDownSettings(_message.Message):
     balance: _builtins.bool
     """Among similar node groups (`BalanceSettings`) the largest shrinks first,
     and within them the zone with the most nodes: in the order of candidates,
-    and if a limit allows removing only some of the unneeded nodes now. Default
-    false, as upstream.
+    and if a limit allows removing only some of the unneeded nodes now.
+    Upstream does not.
     """
     delay_type_local: _builtins.bool
     """The three delays apply to each node group separately: nodes of a group in
     cool-down are not candidates, so their timers start when it is over; those
-    of other groups are removed. Default false: a cool-down stops all
-    deletions. `--scale-down-delay-type-local`.
+    of other groups are removed. False: a cool-down stops all deletions.
     """
     objective: Global___Objective.Code.ValueType
     """What plans are compared by first: MONEY takes the plan that saves most per
@@ -5131,46 +5084,40 @@ class ScaleDownSettings(_message.Message):
     max_total_unready_percentage: _builtins.float
     """While a larger share of all nodes is unready, and more of them than
     `ok_total_unready_count`, no node is removed. Nodes that are being deleted,
-    or may still be starting, do not count. 0 to 100, default 45.
-    `--max-total-unready-percentage`.
+    or may still be starting, do not count.
     """
     ok_total_unready_count: _builtins.int
-    """Up to this many unready nodes do not stop scale-down. >= 0, default 3.
-    `--ok-total-unready-count`.
-    """
+    """Up to this many unready nodes do not stop scale-down."""
     max_waves: _builtins.int
-    """Plan up to this many waves (`UnneededNode.wave`). >= 1, default 10; 1 plans
-    only what disruption budgets allow now, as upstream does; so does
-    `SearchEffort.FIRST`. In each wave after the first, a budget counts for what
-    it allows with all its pods healthy (`expected_pods` - `desired_healthy`),
-    or now, if that is more. Nodes of later waves are unneeded, so they get the soft taint at once, and pods that are
-    evicted before go where they can stay.
+    """Plan up to this many waves (`UnneededNode.wave`). 1 plans only what
+    disruption budgets allow now, as upstream does; so does
+    `SearchEffort.FIRST`. In each wave after the first, a budget counts for
+    what it allows with all its pods healthy (`expected_pods` -
+    `desired_healthy`), or now, if that is more. Nodes of later waves are
+    unneeded, so they get the soft taint at once, and pods that are evicted
+    before go where they can stay.
     """
     device_utilization_only: _builtins.bool
-    """The utilization of a node that has devices of dynamic resource allocation of
-    its own is their share alone, as for the Cluster Autoscaler; false = the
-    largest of the shares of cpu, memory and devices. Default true.
+    """The utilization of a node that has devices of dynamic resource allocation
+    of its own is their share alone, as for the Cluster Autoscaler; false = the
+    largest of the shares of cpu, memory and devices.
     """
     @_builtins.property
     def unneeded_time(self) -> _duration_pb2.Duration:
-        """How long a node must be unneeded before it is removed. Default 600 s.
-        `--scale-down-unneeded-time`.
-        """
+        """How long a node must be unneeded before it is removed."""
 
     @_builtins.property
     def unready_time(self) -> _duration_pb2.Duration:
-        """The same for an unready node. Default 1200 s. `--scale-down-unready-time`."""
+        """The same for an unready node."""
 
     @_builtins.property
     def unremovable_node_recheck_timeout(self) -> _duration_pb2.Duration:
-        """How long a failed simulation remains valid. Default 300 s.
-        `--unremovable-node-recheck-timeout`.
-        """
+        """How long a failed simulation remains valid."""
 
     @_builtins.property
     def blocking_system_pod_disruption_timeout(self) -> _duration_pb2.Duration:
         """Age from which a kube-system pod without PodDisruptionBudget no longer
-        blocks. Default 3600 s. `--blocking-system-pod-distruption-timeout`.
+        blocks.
         """
 
     @_builtins.property
@@ -5186,22 +5133,18 @@ class ScaleDownSettings(_message.Message):
 
     @_builtins.property
     def delay_after_add(self) -> _duration_pb2.Duration:
-        """After a node group has grown, nothing is deleted for this long. Default 600
-        s; without effect if `NodeGroup.last_scale_up_time` is not known. Unneeded
-        nodes keep their timers. `--scale-down-delay-after-add`.
+        """After a node group has grown, nothing is deleted for this long. Without
+        effect if `NodeGroup.last_scale_up_time` is not known. Unneeded nodes keep
+        their timers.
         """
 
     @_builtins.property
     def delay_after_delete(self) -> _duration_pb2.Duration:
-        """The same after the deletion of a node was started. Default 0 s.
-        `--scale-down-delay-after-delete`.
-        """
+        """The same after the deletion of a node was started."""
 
     @_builtins.property
     def delay_after_failure(self) -> _duration_pb2.Duration:
-        """The same after a deletion has failed. Default 180 s.
-        `--scale-down-delay-after-failure`.
-        """
+        """The same after a deletion has failed."""
 
     def __init__(
         self,
@@ -5353,9 +5296,7 @@ class NodeGroupSettings(_message.Message):
     job_pods_unmovable: _builtins.bool
     """`ScaleDownSettings.job_pods_unmovable`."""
     consolidation: Global___Consolidation.Code.ValueType
-    """Which nodes of the group scale-down and replacement may remove. Default
-    WHENEVER_POSSIBLE.
-    """
+    """Which nodes of the group scale-down and replacement may remove."""
     @_builtins.property
     def unneeded_time(self) -> _duration_pb2.Duration:
         """`ScaleDownSettings.unneeded_time`."""
@@ -5488,25 +5429,22 @@ class SlackSettings(_message.Message):
     extra_capacity_min_rate: _builtins.float
     """Extra capacity to keep free, as a share (0.1 is 10 %) of the allocatable
     cpu and memory of the nodes that are ready, not cordoned, not being deleted
-    and without taints. >= 0, default 0. From 1 on, each new node requires
-    another one: node groups then grow to their maximum sizes.
+    and without taints. From 1 on, each new node requires another one: node
+    groups then grow to their maximum sizes.
     """
     granularity: _builtins.int
     """How many standard placeholders make up an average node: each is as large as
     the average allocatable amount of these nodes, divided by this. Their
-    number is such that their total is at least the extra capacity. >= 1,
-    default 5.
+    number is such that their total is at least the extra capacity.
     """
     strategy: Global___SlackStrategy.Code.ValueType
-    """Sizes of placeholders. Default EQUAL."""
+    """Sizes of placeholders."""
     resize_threshold: _builtins.float
     """Standard placeholders keep their size until their computed size differs
-    from it by more than this share. >= 0, default 0.1.
+    from it by more than this share.
     """
     capacity_buffer_reading: Global___CapacityBufferReading.Code.ValueType
-    """How a CapacityBuffer with both `replicas` and `percentage` is read.
-    Default LARGER.
-    """
+    """How a CapacityBuffer with both `replicas` and `percentage` is read."""
     @_builtins.property
     def resources(self) -> _containers.MessageMap[_builtins.str, Global___SlackAmount]:
         """Extra capacity by resource name, if it differs from
@@ -5572,9 +5510,9 @@ class SlackAmount(_message.Message):
     FLOOR_FIELD_NUMBER: _builtins.int
     CEILING_FIELD_NUMBER: _builtins.int
     rate: _builtins.float
-    """Share of the allocatable amount. >= 0. OPTIONAL: absent =
-    `extra_capacity_min_rate` of the same message for "cpu" and "memory", 0
-    for other resources.
+    """Share of the allocatable amount. OPTIONAL: absent =
+    `extra_capacity_min_rate` of the same message for "cpu" and "memory", 0 for
+    other resources.
     """
     floor: _builtins.int
     """Least amount, >= 0, in the resource's unit. OPTIONAL: absent = none."""
@@ -5806,7 +5744,7 @@ class SlackSchedule(_message.Message):
     """
     replicas: _builtins.int
     """Number of standard placeholders during this time, instead of the number
-    from the rates. >= 0. OPTIONAL: absent = from the rates.
+    from the rates. OPTIONAL: absent = from the rates.
     """
     @_builtins.property
     def duration(self) -> _duration_pb2.Duration:
@@ -6004,7 +5942,7 @@ class PodCostTerm(_message.Message):
     strategy: Global___PodCostStrategy.Code.ValueType
     """The strategy. REQUIRED."""
     weight: _builtins.float
-    """Factor of its ranks after they are scaled to 0 to 1. >= 0, default 1."""
+    """Factor of its ranks after they are scaled to 0 to 1."""
     threshold: _builtins.float
     """Cap for ranks, which are then divided by it. > 0, in the strategy's unit.
     OPTIONAL: absent = larger than usual ranks: 2^20 for most strategies, 2^26

@@ -207,7 +207,7 @@ def _unhealthy(request: ScaleDownRequest, ready: Bool, leaving: Bool) -> str:
     """Return why nothing goes, "" = it may. ready, leaving : bool[N]."""
     settings, rules = request.settings, request.round.settings.readiness
     starting = may_start(request.snapshot, rules, request.now_ns)
-    return unhealthy(~ready & ~leaving & ~starting, settings.max_unready_share, settings.ok_unready_count)
+    return unhealthy(~ready & ~leaving & ~starting, settings.max_unready_percentage / 100, settings.ok_unready_count)
 
 
 def _slack(request: ScaleDownRequest, previous: PreviousLoop, leaving: Bool, columns: PodDrainColumns) -> Slack | None:

@@ -1,7 +1,8 @@
 """Settings, resolved from `PlanSettings` by concern: planner-wide ones, and those of decisions that lower layers read
 too. Other decisions have theirs in `settings` of their own package.
 
-An absent field means the default; an invalid value is an error. No file and no environment is read.
+An absent field means the contract's default; an invalid value is an error (`reading`). No file and no environment is
+read.
 """
 
 from trimtab.planner.model.settings.planner import (
@@ -20,8 +21,6 @@ from trimtab.planner.model.settings.scale_down import (
 )
 from trimtab.planner.model.settings.scale_up import (
     DEFAULT_EXPANDERS,
-    DEFAULT_GPU_LABEL,
-    DEFAULT_PRIORITY_LABEL,
     PriorityRank,
     Readiness,
     ScaleUpSettings,
@@ -31,8 +30,6 @@ from trimtab.planner.model.settings.scale_up import (
 
 __all__ = [
     "DEFAULT_EXPANDERS",
-    "DEFAULT_GPU_LABEL",
-    "DEFAULT_PRIORITY_LABEL",
     "NODES",
     "SECOND_NS",
     "GangSettings",

@@ -7,7 +7,7 @@ memory and of the linear programme ends before the deadline.
 from dataclasses import dataclass, replace
 from typing import Final
 
-from trimtab.planner.model.settings.reading import SettingsError
+from trimtab.planner.model.settings.reading import value_of
 from trimtab.v1 import plan_pb2 as pb
 
 _UNLIMITED: Final = 1 << 62
@@ -92,7 +92,6 @@ BEST: Final = SearchBudgets(
     begins_with=USUAL,
 )
 _BUDGETS: Final = {
-    pb.SearchEffort.UNSPECIFIED: USUAL,
     pb.SearchEffort.FIRST: FIRST,
     pb.SearchEffort.USUAL: USUAL,
     pb.SearchEffort.BEST: BEST,
@@ -101,7 +100,4 @@ _BUDGETS: Final = {
 
 def resolve_search(message: pb.PlanSettings) -> SearchBudgets:
     """Return the budgets of the requested effort. Raises SettingsError for an unknown one."""
-    effort = message.search_effort
-    if effort not in _BUDGETS:
-        raise SettingsError("search_effort", f"{effort} is not an effort; see SearchEffort")
-    return _BUDGETS[effort]
+    return _BUDGETS[value_of(message, "search_effort", "")]

@@ -48,3 +48,41 @@ the part needs no feature: the planner that has its base had it."""
 FEATURES: Final = tuple(sorted({*OF_SETTINGS.values(), *OF_SNAPSHOTS.values()}))
 """What a request may require, sorted: what this contract has. A later setting that restricts needs a new feature: a
 build that has only the earlier settings of a feature would accept it. No name is removed or reused."""
+
+
+def setting_paths() -> Iterator[tuple[str, FieldDescriptor]]:
+    """Yield each field of the settings with its path in a settings file, in the contract's order: "scaleDown.enabled",
+    "nodeGroups.NAME.unneededTime", "planner.limits[].resource". Label selectors are not divided."""
+    yield from _paths(plan_pb2.PlanSettings.DESCRIPTOR, "")
+
+
+def _paths(kind: Descriptor, before: str) -> Iterator[tuple[str, FieldDescriptor]]:
+    for field in kind.fields:
+        path, inner = f"{before}{field.json_name}", field.message_type
+        yield path, field
+        if inner is not None and inner.GetOptions().map_entry:
+            path, inner = f"{path}.NAME", inner.fields_by_name["value"].message_type
+        elif field.is_repeated:
+            path += "[]"
+        if inner is not None and inner.file.package == "trimtab.v1" and inner.name != "Selector":
+            yield from _paths(inner, f"{path}.")
+
+
+@cache
+def settings_by_name() -> Mapping[str, str]:
+    """Return the path of the setting that a name means, by `plain_name`: upstream's names for settings, then the names
+    of settings themselves. The first path of several counts."""
+    found: dict[str, str] = {}
+    paths = [(path, field) for path, field in setting_paths() if "[]" not in path]
+    for path, field in paths:
+        for name in option_of(field).upstream:
+            found.setdefault(plain_name(name), path)
+    for path, field in paths:
+        found.setdefault(plain_name(field.name), path)
+        found.setdefault(plain_name(path), path)
+    return MappingProxyType(found)
+
+
+def plain_name(name: str) -> str:
+    """Return what is equal of a name in all ways to write it: as a flag, with underscores, in camel case."""
+    return "".join(one for one in name.lower() if one.isalnum())

@@ -7091,7 +7091,7 @@ type ResourceLimit struct {
 	// Name of the resource, such as "cpu" (milli-cores) or "memory" (bytes), or
 	// "nodes" for the number of nodes. REQUIRED.
 	Resource string `protobuf:"bytes,1,opt,name=resource,proto3" json:"resource,omitempty"`
-	// Least amount, >= 0, in the resource's unit: no node is removed if less
+	// Least amount, in the resource's unit: no node is removed if less
 	// would remain. OPTIONAL: absent = none; one of the three limits is REQUIRED.
 	Minimum *int64 `protobuf:"varint,2,opt,name=minimum,proto3,oneof" json:"minimum,omitempty"`
 	// Largest amount, >= `minimum`: no node is added if the sum would exceed it.
@@ -7099,7 +7099,7 @@ type ResourceLimit struct {
 	Maximum *int64 `protobuf:"varint,3,opt,name=maximum,proto3,oneof" json:"maximum,omitempty"`
 	// The nodes that count. OPTIONAL: absent = all nodes.
 	Nodes *Selector `protobuf:"bytes,4,opt,name=nodes,proto3" json:"nodes,omitempty"`
-	// Largest amount, >= 0, that one plan may add. OPTIONAL: absent = none.
+	// Largest amount that one plan may add. OPTIONAL: absent = none.
 	MaximumAdded  *int64 `protobuf:"varint,5,opt,name=maximum_added,json=maximumAdded,proto3,oneof" json:"maximum_added,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -8507,7 +8507,7 @@ type SlackAmount struct {
 	// `extra_capacity_min_rate` of the same message for "cpu" and "memory", 0 for
 	// other resources.
 	Rate *float64 `protobuf:"fixed64,1,opt,name=rate,proto3,oneof" json:"rate,omitempty"`
-	// Least amount, >= 0, in the resource's unit. OPTIONAL: absent = none.
+	// Least amount, in the resource's unit. OPTIONAL: absent = none.
 	Floor *int64 `protobuf:"varint,2,opt,name=floor,proto3,oneof" json:"floor,omitempty"`
 	// Largest amount, >= `floor`, in the resource's unit. OPTIONAL: absent =
 	// none.
@@ -8733,7 +8733,7 @@ type SlackSchedule struct {
 	// When it begins: five fields of cron (minute, hour, day of month, month,
 	// day of week). REQUIRED.
 	Cron string `protobuf:"bytes,1,opt,name=cron,proto3" json:"cron,omitempty"`
-	// How long it lasts, > 0 s. REQUIRED.
+	// How long it lasts. REQUIRED.
 	Duration *durationpb.Duration `protobuf:"bytes,2,opt,name=duration,proto3" json:"duration,omitempty"`
 	// Time zone of `cron`, by its name in the IANA database, such as
 	// "Europe/Berlin". OPTIONAL: "" = UTC.

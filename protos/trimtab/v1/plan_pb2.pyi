@@ -4444,7 +4444,7 @@ class ResourceLimit(_message.Message):
     "nodes" for the number of nodes. REQUIRED.
     """
     minimum: _builtins.int
-    """Least amount, >= 0, in the resource's unit: no node is removed if less
+    """Least amount, in the resource's unit: no node is removed if less
     would remain. OPTIONAL: absent = none; one of the three limits is REQUIRED.
     """
     maximum: _builtins.int
@@ -4452,7 +4452,7 @@ class ResourceLimit(_message.Message):
     OPTIONAL: absent = none.
     """
     maximum_added: _builtins.int
-    """Largest amount, >= 0, that one plan may add. OPTIONAL: absent = none."""
+    """Largest amount that one plan may add. OPTIONAL: absent = none."""
     @_builtins.property
     def nodes(self) -> Global___Selector:
         """The nodes that count. OPTIONAL: absent = all nodes."""
@@ -5515,7 +5515,7 @@ class SlackAmount(_message.Message):
     other resources.
     """
     floor: _builtins.int
-    """Least amount, >= 0, in the resource's unit. OPTIONAL: absent = none."""
+    """Least amount, in the resource's unit. OPTIONAL: absent = none."""
     ceiling: _builtins.int
     """Largest amount, >= `floor`, in the resource's unit. OPTIONAL: absent =
     none.
@@ -5748,7 +5748,7 @@ class SlackSchedule(_message.Message):
     """
     @_builtins.property
     def duration(self) -> _duration_pb2.Duration:
-        """How long it lasts, > 0 s. REQUIRED."""
+        """How long it lasts. REQUIRED."""
 
     @_builtins.property
     def resources(self) -> _containers.MessageMap[_builtins.str, Global___SlackAmount]:

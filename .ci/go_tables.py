@@ -1,11 +1,9 @@
-"""Print what clients in Go know of the contract beyond its messages, as JSON: the kinds that planners read, the fields
-of their objects that planners read, and which settings need which feature of a planner. It follows from the tables of
-the Python client. `.ci/generate` writes the file; a test compares it.
+"""Print what clients in Go know of the contract beyond its messages, as JSON: the kinds of objects that planners read,
+and of each the fields. `.ci/generate` writes the file; a test compares it.
 
 kinds : "group/Kind" to [the kind's name among all groups, its struct, whether it is in namespaces]
 fields : struct to fields; of each the struct of its value or of a list's elements, "*" and the struct of a map's
 values, or "" = it is read whole
-features : "Message.field" of settings to the feature
 """
 
 import json
@@ -15,7 +13,6 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 import msgspec
 
-from trimtab.clients.required_features import RESTRICTING
 from trimtab.common.kubernetes.registry import BY_KIND, STRUCTS
 
 
@@ -47,7 +44,7 @@ def main() -> None:
         for kind, struct in STRUCTS.items()
         for group in BY_KIND[kind].groups
     }
-    tables = {"kinds": kinds, "fields": fields, "features": dict(RESTRICTING)}
+    tables = {"kinds": kinds, "fields": fields}
     sys.stdout.write(json.dumps(tables, indent=1, sort_keys=True) + "\n")
 
 

@@ -9,11 +9,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from tests.certificates.cluster import Cluster, Pod
+from tests.certificates.columns import broken_columns
 from tests.certificates.disruption import blocks, goes_with_its_node, overdrawn, overdrawn_later, waits_for_completion
 from tests.certificates.evenness import too_uneven
 from tests.certificates.gangs import marked_wrongly, torn_apart
 from tests.certificates.new_nodes import is_ready
 from tests.certificates.scheduling import PREDICATES, Placement
+from trimtab.places import moves_by_node
 from trimtab.v1 import plan_pb2, reason_pb2, snapshot_pb2
 from trimtab.v1.snapshot_pb2 import LabelOperator
 
@@ -37,6 +39,7 @@ class Plan:
         self.decision = decision
         self.now_s = now_s
         self.unneeded = {entry.node: entry for entry in decision.unneeded}
+        self.moves = moves_by_node(decision.places)
         self.leaving = self.cluster.leaving(now_s)
         cutoff = self.general.expendable_pods_priority_cutoff
         self.cutoff = cutoff if self.general.HasField("expendable_pods_priority_cutoff") else -10
@@ -45,6 +48,7 @@ class Plan:
         """Return the plan without the waves after one."""
         plan = copy.copy(self)
         plan.unneeded = {node: entry for node, entry in self.unneeded.items() if entry.wave <= wave}
+        plan.moves = {node: pods for node, pods in self.moves.items() if node in plan.unneeded}
         return plan
 
     def ready(self, node: str) -> bool:
@@ -70,7 +74,7 @@ class Plan:
             entry = self.unneeded.get(pod.node)
             if pod.ended or not pod.node or pod.key == without or pod.spec.priority < self.cutoff:
                 continue
-            node_of[pod.key] = entry.destinations.get(pod.key, "") if entry else pod.node
+            node_of[pod.key] = self.moves.get(pod.node, {}).get(pod.key, "") if entry else pod.node
         closed = set(self.unneeded) | self.leaving
         if ghosts:
             return Placement(self.cluster, set(self.cluster.nodes), node_of, frozenset(closed))
@@ -135,10 +139,13 @@ def eligible(plan: Plan) -> Iterator[str]:
 
 def moves(plan: Plan) -> Iterator[str]:
     """Check that exactly the pods that need a place have one, none blocks, and the assumption matches them."""
+    yield from broken_columns(plan.decision.places)
+    if not plan.moves.keys() <= plan.unneeded.keys():
+        yield f"pods leave {sorted(plan.moves)}, of which not all go"
     for node, entry in plan.unneeded.items():
-        pods = plan.to_move(node)
-        if {pod.key for pod in pods} != set(entry.destinations):
-            yield f"{node}: moves {sorted(entry.destinations)[:5]}, must move {sorted(p.key for p in pods)[:5]}"
+        pods, moved = plan.to_move(node), set(plan.moves.get(node, ()))
+        if {pod.key for pod in pods} != moved:
+            yield f"{node}: moves {sorted(moved)[:5]}, must move {sorted(p.key for p in pods)[:5]}"
         for pod in pods:
             if why := blocks(plan.cluster, pod, plan.settings, plan.now_s):
                 yield f"{node}: {pod.key} blocks, {why}"
@@ -156,8 +163,8 @@ def moves(plan: Plan) -> Iterator[str]:
 def places(plan: Plan) -> Iterator[str]:
     """Check that the scheduler could place every moved pod on its planned node, all at the same time."""
     placement = plan.placement()
-    for entry in plan.unneeded.values():
-        for key, target in sorted(entry.destinations.items()):
+    for node in plan.unneeded:
+        for key, target in sorted(plan.moves.get(node, {}).items()):
             if target not in placement.nodes:
                 yield f"{key} goes to {target}, which does not stay"
                 continue
@@ -197,7 +204,7 @@ def _admits(placement: Placement, pod: Pod, node: str) -> bool:
 
 def order(plan: Plan) -> Iterator[str]:
     """Check that the scheduler can place all moved pods in some order, with all evicted and removed nodes closed."""
-    target_of = {key: node for entry in plan.unneeded.values() for key, node in entry.destinations.items()}
+    target_of = {key: node for pods in plan.moves.values() for key, node in pods.items()}
     moved = [plan.cluster.pods[key] for key in sorted(target_of)]
     needy = [pod for pod in moved if pod.spec.pod_affinity or pod.spec.topology_spread]
     waits = {pod.key for pod in needy}
@@ -232,11 +239,10 @@ def _stuck(placement: Placement, pods: list[Pod], target_of: dict[str, str]) -> 
 
 
 def budgets(plan: Plan) -> Iterator[str]:
-    """Check that all moves stay within every budget, except for one serially evicted node for each."""
+    """Check that all moves stay within every budget."""
     first = [pod for node in plan.leaving for pod in plan.to_move(node)]
     then = [pod for node in plan.up_to(1).unneeded for pod in plan.to_move(node)]
-    in_turn = plan.settings.evict_in_turn or not plan.settings.HasField("evict_in_turn")
-    yield from overdrawn(plan.cluster, first, then, in_turn)
+    yield from overdrawn(plan.cluster, first, then, in_turn=False)
 
 
 def gangs(plan: Plan) -> Iterator[str]:
@@ -311,7 +317,7 @@ def selects(selector: plan_pb2.Selector, labels: Mapping[str, str]) -> bool:
 def limits(plan: Plan) -> Iterator[str]:
     """Check the limits of simultaneous deletions and drains; one all-or-nothing group may exceed them."""
     settings = plan.settings
-    total = settings.max_scale_down_parallelism or settings.max_empty_bulk_delete or 10
+    total = settings.max_scale_down_parallelism or 10
     drains = settings.max_drain_parallelism or 10
     status = plan.cluster.message.actuation_status
     atomic = {name for name, group in plan.cluster.groups.items() if group.zero_or_max}

@@ -24,8 +24,6 @@ var contractJSON []byte
 type contract struct {
 	// kinds are those that planners read, by "group/Kind".
 	kinds map[string]*kind
-	// features names the feature that a setting needs, by "Message.field".
-	features map[string]string
 }
 
 // kind is a kind that planners read.
@@ -56,9 +54,8 @@ var knownContract = sync.OnceValue(readContract)
 
 func readContract() *contract {
 	var file struct {
-		Kinds    map[string][3]any
-		Fields   map[string]map[string]string
-		Features map[string]string
+		Kinds  map[string][3]any
+		Fields map[string]map[string]string
 	}
 	if err := json.Unmarshal(contractJSON, &file); err != nil {
 		panic(err) // a test reads it
@@ -76,7 +73,7 @@ func readContract() *contract {
 			}
 		}
 	}
-	found := &contract{map[string]*kind{}, file.Features}
+	found := &contract{map[string]*kind{}}
 	for name, row := range file.Kinds {
 		read := maps.Clone(byStruct[row[1].(string)].byName)
 		delete(read, "apiVersion") // with the kind, they begin every object
@@ -120,11 +117,11 @@ func numbersOf(settings *pb.PlanSettings) []string {
 // RequiredFeatures returns the features that a planner needs so that it ignores none of these settings that restricts
 // plans, sorted. Each call adds them to its request.
 func RequiredFeatures(settings *pb.PlanSettings) []string {
-	found, table := map[string]bool{}, knownContract().features
+	found := map[string]bool{}
 	_ = protorange.Range(settings.ProtoReflect(), func(path protopath.Values) error {
 		if step := path.Index(-1).Step; step.Kind() == protopath.FieldAccessStep {
-			field := step.FieldDescriptor()
-			if feature, isKnown := table[string(field.Parent().Name()+"."+field.Name())]; isKnown {
+			setting, _ := proto.GetExtension(step.FieldDescriptor().Options(), pb.E_Setting).(*pb.Setting)
+			if feature := setting.GetFeature(); feature != "" {
 				found[feature] = true
 			}
 		}

@@ -49,7 +49,7 @@ class Compared:
 
 def prepare(message: snapshot_pb2.ClusterSnapshot) -> Compared:
     cluster, settings = canonicalize(message), resolve_scale_down(EVERY_NODE)
-    in_list_order = replace(settings, orders=(pb.CandidateOrder.NAME,), try_list_order=False, evict_in_turn=False)
+    in_list_order = replace(settings, candidate_orders=(pb.CandidateOrder.NAME,))
     return Compared(message, cluster, settings, _decide(cluster, in_list_order))
 
 
@@ -64,7 +64,7 @@ def generated(shape: ClusterShape) -> Compared:
 
 def _decide(cluster: Snapshot, settings: ScaleDownSettings) -> Decided:
     request = scale_down_request(cluster, pb.PlanSettings(), NOW_S)._replace(settings=settings)
-    return decide_scale_down(request).whole()
+    return decide_scale_down(request)
 
 
 def run(made: Compared, stages: Stages) -> Decided:

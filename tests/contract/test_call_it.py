@@ -66,7 +66,7 @@ def needs(note: Note, *programs: str) -> None:
             pytest.skip(f"needs {program} on PATH")
 
 
-def test_python_without_our_package(folder: Path, address: str) -> None:
+def test_python_needs_no_package_of_ours(folder: Path, address: str) -> None:
     (folder / "plan.py").write_text(block("python").replace("127.0.0.1:8085", address))
     output(folder, address, block("bash", "grpc_tools").replace("python ", f"{sys.executable} ", 1))
     # -S: without the installed package, which is of the same name.
@@ -74,13 +74,13 @@ def test_python_without_our_package(folder: Path, address: str) -> None:
     assert output(folder, address, command, PYTHONPATH=f"{folder}:{sysconfig.get_path('purelib')}") == SPARE
 
 
-def test_grpcurl(folder: Path, address: str, note: Note) -> None:
+def test_grpcurl_needs_only_the_contract(folder: Path, address: str, note: Note) -> None:
     needs(note, "jq", "grpcurl")
     assert output(folder, address, block("bash", "grpcurl")) == SPARE
 
 
 @pytest.mark.ci
-def test_typescript(folder: Path, address: str, note: Note) -> None:
+def test_typescript_reads_the_contract_when_it_starts(folder: Path, address: str, note: Note) -> None:
     needs(note, "npm", "npx")
     (folder / "plan.ts").write_text(block("typescript").replace("127.0.0.1:8085", address))
     install, run = block("bash", "npm install").strip().splitlines()
@@ -89,7 +89,7 @@ def test_typescript(folder: Path, address: str, note: Note) -> None:
 
 
 @pytest.mark.nightly
-def test_go(folder: Path, address: str, note: Note) -> None:
+def test_go_sends_what_kubectl_prints(folder: Path, address: str, note: Note) -> None:
     needs(note, "go")
     module = ROOT / "clients/go"
     source, overlay = folder / "main.go", folder / "overlay.json"

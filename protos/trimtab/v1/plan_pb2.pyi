@@ -4829,7 +4829,8 @@ class ScaleDownSettings(_message.Message):
     disruption budgets allow now, as upstream does; so does
     `SearchEffort.FIRST`. In each wave after the first, a budget counts for
     what it allows with all its pods healthy (`expected_pods` -
-    `desired_healthy`), or now, if that is more. Nodes of later waves are
+    `desired_healthy`), or now, if that is more; a node with more pods than that
+    takes all of it, and its pods are evicted one after the other. Nodes of later waves are
     unneeded, so they get the soft taint at once, and pods that are evicted
     before go where they can stay.
     """

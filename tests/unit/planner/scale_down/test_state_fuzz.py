@@ -139,7 +139,7 @@ def test_pointers_of_any_value_are_read_or_counted_as_absent(which: int, start: 
 
 
 def in_times(state: plan_pb2.ScaleDownState, value: int) -> None:
-    for table in (state.unneeded, state.unremovable):
+    for table in (state.unneeded, state.unremovable, state.later_waves):
         table.time_ns = value.to_bytes(8, "little", signed=True) * (len(table.time_ns) // 8)
 
 

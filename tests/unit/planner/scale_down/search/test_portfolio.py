@@ -58,17 +58,17 @@ def under_budget(allowed: int, pods: dict[str, int]) -> list[Json]:
     ]  # fmt: skip
 
 
-def test_a_node_stays_that_has_more_pods_than_its_budget_allows_at_once() -> None:
+def test_a_node_with_more_pods_than_its_budget_ever_allows_at_once_has_a_wave_of_its_own() -> None:
     found = plan(under_budget(2, {"n1": 3, "n2": 1, "n3": 1}))
-    assert found.unneeded == ["n2", "n3"]
-    assert found.blocking["n1"] == ("default/n1-0", "NOT_ENOUGH_PDB")
+    assert {entry.node: entry.wave for entry in found.decision.unneeded} == {"n1": 2, "n2": 1, "n3": 1}
+    again = plan(under_budget(2, {"n1": 3, "n2": 1, "n3": 1}), state=found.state, now_s=NOW_S + 10)
+    assert again.unneeded == found.unneeded
+    assert again.counts["searched_places"] == 0
 
 
-def test_an_unneeded_node_stays_once_its_budget_allows_less() -> None:
-    first = plan(under_budget(2, {"n1": 2}))
-    assert first.unneeded == ["n1"]
-    found = plan(under_budget(1, {"n1": 2}), state=first.state, now_s=NOW_S + 10)
-    assert found.blocking["n1"] == ("default/n1-0", "NOT_ENOUGH_PDB")
+def test_a_node_stays_whose_budget_allows_no_eviction() -> None:
+    assert plan(under_budget(1, {"n1": 2})).unneeded == ["n1"]
+    assert plan(under_budget(0, {"n1": 2})).blocking["n1"] == ("default/n1-0", "NOT_ENOUGH_PDB")
 
 
 def test_no_plan_relies_on_pending_pods_to_keep_zones_even() -> None:

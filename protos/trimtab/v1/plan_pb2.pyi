@@ -1192,13 +1192,15 @@ class CapacityAnswer(_message.Message):
     """Pods that name it and have started; they take room themselves."""
     booked_count: _builtins.int
     """Pods for which room is held after this plan."""
-    booked_until: _builtins.int
-    """When the booking ends, Unix seconds; 0 = nothing is booked."""
     needs_new_nodes: _builtins.bool
     """The room, or a part of it, is on nodes that are ordered by this plan."""
     @_builtins.property
     def places(self) -> _containers.RepeatedCompositeFieldContainer[Global___CapacityPlace]:
         """Where the room is: by set, existing nodes first, then by group and number."""
+
+    @_builtins.property
+    def booked_until(self) -> _timestamp_pb2.Timestamp:
+        """When the booking ends. Absent = nothing is booked."""
 
     @_builtins.property
     def shortfall(self) -> Global___Shortfall:
@@ -1222,12 +1224,12 @@ class CapacityAnswer(_message.Message):
         started_count: _builtins.int = ...,
         booked_count: _builtins.int = ...,
         places: _abc.Iterable[Global___CapacityPlace] | None = ...,
-        booked_until: _builtins.int = ...,
+        booked_until: _timestamp_pb2.Timestamp | None = ...,
         shortfall: Global___Shortfall | None = ...,
         needs_new_nodes: _builtins.bool = ...,
         release: Global___Release | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["release", b"release", "shortfall", b"shortfall"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["booked_until", b"booked_until", "release", b"release", "shortfall", b"shortfall"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
     _ClearFieldArgType: _TypeAlias = _typing.Literal["booked_count", b"booked_count", "booked_until", b"booked_until", "detail", b"detail", "name", b"name", "namespace", b"namespace", "needs_new_nodes", b"needs_new_nodes", "outcome", b"outcome", "places", b"places", "pod_count", b"pod_count", "release", b"release", "shortfall", b"shortfall", "started_count", b"started_count", "uid", b"uid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
@@ -2858,13 +2860,13 @@ class CapacityRequestsState(_message.Message):
 
     ORDERS_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def orders(self) -> _containers.RepeatedCompositeFieldContainer[Global___CapacityOrder]:
-        """Orders, the oldest first."""
+    def orders(self) -> _containers.RepeatedCompositeFieldContainer[Global___NodeOrder]:
+        """Orders, the oldest first. OPTIONAL."""
 
     def __init__(
         self,
         *,
-        orders: _abc.Iterable[Global___CapacityOrder] | None = ...,
+        orders: _abc.Iterable[Global___NodeOrder] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -2875,42 +2877,46 @@ class CapacityRequestsState(_message.Message):
 Global___CapacityRequestsState: _TypeAlias = CapacityRequestsState  # noqa: Y015
 
 @_typing.final
-class CapacityOrder(_message.Message):
-    """New nodes that were ordered for a ProvisioningRequest."""
+class NodeOrder(_message.Message):
+    """Nodes of one group that were ordered for a gang or a ProvisioningRequest. If
+    it cannot be completed in the end, they are of no use (`Release`).
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    REQUEST_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
     UID_FIELD_NUMBER: _builtins.int
     NODE_GROUP_FIELD_NUMBER: _builtins.int
     COUNT_FIELD_NUMBER: _builtins.int
-    TIME_FIELD_NUMBER: _builtins.int
-    request: _builtins.str
-    """"namespace/name" of the request."""
+    ORDER_TIME_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """The gang or the request, as "namespace/name". REQUIRED."""
     uid: _builtins.str
-    """Uid of the request."""
+    """Uid of the request. OPTIONAL: "" = a gang's."""
     node_group: _builtins.str
-    """Id of the node group."""
+    """Id of the node group. REQUIRED."""
     count: _builtins.int
-    """Number of nodes."""
-    time: _builtins.int
-    """When, Unix seconds."""
+    """Number of nodes, >= 1. REQUIRED."""
+    @_builtins.property
+    def order_time(self) -> _timestamp_pb2.Timestamp:
+        """When they were ordered: nodes created before are others. REQUIRED."""
+
     def __init__(
         self,
         *,
-        request: _builtins.str = ...,
+        name: _builtins.str = ...,
         uid: _builtins.str = ...,
         node_group: _builtins.str = ...,
         count: _builtins.int = ...,
-        time: _builtins.int = ...,
+        order_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["order_time", b"order_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "node_group", b"node_group", "request", b"request", "time", b"time", "uid", b"uid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "name", b"name", "node_group", b"node_group", "order_time", b"order_time", "uid", b"uid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___CapacityOrder: _TypeAlias = CapacityOrder  # noqa: Y015
+Global___NodeOrder: _TypeAlias = NodeOrder  # noqa: Y015
 
 @_typing.final
 class ReplacementState(_message.Message):
@@ -2920,16 +2926,10 @@ class ReplacementState(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    LAYOUT_VERSION_FIELD_NUMBER: _builtins.int
     STRINGS_FIELD_NUMBER: _builtins.int
     PLANNED_FIELD_NUMBER: _builtins.int
     AVOIDED_GROUPS_FIELD_NUMBER: _builtins.int
     PAID_BACK_FIELD_NUMBER: _builtins.int
-    OPAQUE_FIELD_NUMBER: _builtins.int
-    layout_version: _builtins.int
-    """Layout of `opaque`: 0, this version has none."""
-    opaque: _builtins.bytes
-    """Nothing in this version. OPTIONAL."""
     @_builtins.property
     def strings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Dictionary of strings (names of nodes, ids of node groups); element 0 is
@@ -2958,16 +2958,14 @@ class ReplacementState(_message.Message):
     def __init__(
         self,
         *,
-        layout_version: _builtins.int = ...,
         strings: _abc.Iterable[_builtins.str] | None = ...,
         planned: Global___NodeTimes | None = ...,
         avoided_groups: Global___NodeTimes | None = ...,
         paid_back: Global___NodeTimes | None = ...,
-        opaque: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["avoided_groups", b"avoided_groups", "paid_back", b"paid_back", "planned", b"planned"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["avoided_groups", b"avoided_groups", "layout_version", b"layout_version", "opaque", b"opaque", "paid_back", b"paid_back", "planned", b"planned", "strings", b"strings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["avoided_groups", b"avoided_groups", "paid_back", b"paid_back", "planned", b"planned", "strings", b"strings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2996,7 +2994,7 @@ class ScaleUpState(_message.Message):
         """
 
     @_builtins.property
-    def gang_orders(self) -> _containers.RepeatedCompositeFieldContainer[Global___GangOrder]:
+    def gang_orders(self) -> _containers.RepeatedCompositeFieldContainer[Global___NodeOrder]:
         """Nodes requested for gangs that have not been whole since. OPTIONAL."""
 
     def __init__(
@@ -3005,7 +3003,7 @@ class ScaleUpState(_message.Message):
         layout_version: _builtins.int = ...,
         strings: _abc.Iterable[_builtins.str] | None = ...,
         opaque: _builtins.bytes = ...,
-        gang_orders: _abc.Iterable[Global___GangOrder] | None = ...,
+        gang_orders: _abc.Iterable[Global___NodeOrder] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -3016,57 +3014,13 @@ class ScaleUpState(_message.Message):
 Global___ScaleUpState: _TypeAlias = ScaleUpState  # noqa: Y015
 
 @_typing.final
-class GangOrder(_message.Message):
-    """Nodes of one group requested for a gang. If the gang cannot be whole in the
-    end, they are of no use, and go at once.
-    """
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    GANG_FIELD_NUMBER: _builtins.int
-    NODE_GROUP_FIELD_NUMBER: _builtins.int
-    COUNT_FIELD_NUMBER: _builtins.int
-    ORDER_TIME_FIELD_NUMBER: _builtins.int
-    gang: _builtins.str
-    """The gang, as "namespace/name". REQUIRED."""
-    node_group: _builtins.str
-    """Id of the node group. REQUIRED."""
-    count: _builtins.int
-    """Number of nodes, >= 1. REQUIRED."""
-    @_builtins.property
-    def order_time(self) -> _timestamp_pb2.Timestamp:
-        """When they were requested: nodes created before are others. REQUIRED."""
-
-    def __init__(
-        self,
-        *,
-        gang: _builtins.str = ...,
-        node_group: _builtins.str = ...,
-        count: _builtins.int = ...,
-        order_time: _timestamp_pb2.Timestamp | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["order_time", b"order_time"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "gang", b"gang", "node_group", b"node_group", "order_time", b"order_time"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___GangOrder: _TypeAlias = GangOrder  # noqa: Y015
-
-@_typing.final
 class SlackState(_message.Message):
     """What slack remembers: the placeholders and their nodes."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    LAYOUT_VERSION_FIELD_NUMBER: _builtins.int
     STRINGS_FIELD_NUMBER: _builtins.int
     SETS_FIELD_NUMBER: _builtins.int
-    OPAQUE_FIELD_NUMBER: _builtins.int
-    layout_version: _builtins.int
-    """Layout of `opaque`: 0, this version has none."""
-    opaque: _builtins.bytes
-    """Nothing in this version. OPTIONAL."""
     @_builtins.property
     def strings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Dictionary of strings (node names); element 0 is ""."""
@@ -3078,14 +3032,12 @@ class SlackState(_message.Message):
     def __init__(
         self,
         *,
-        layout_version: _builtins.int = ...,
         strings: _abc.Iterable[_builtins.str] | None = ...,
         sets: _abc.Iterable[Global___SlackSetState] | None = ...,
-        opaque: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["layout_version", b"layout_version", "opaque", b"opaque", "sets", b"sets", "strings", b"strings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["sets", b"sets", "strings", b"strings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -3153,21 +3105,12 @@ class PodCostsState(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    LAYOUT_VERSION_FIELD_NUMBER: _builtins.int
-    OPAQUE_FIELD_NUMBER: _builtins.int
-    layout_version: _builtins.int
-    """Layout of `opaque`: 0, this version has none."""
-    opaque: _builtins.bytes
-    """Nothing in this version. OPTIONAL."""
     def __init__(
         self,
-        *,
-        layout_version: _builtins.int = ...,
-        opaque: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["layout_version", b"layout_version", "opaque", b"opaque"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

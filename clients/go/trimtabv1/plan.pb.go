@@ -25,7 +25,6 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// The values; their meaning is that of the message.
 type Decision_Code int32
 
 const (
@@ -95,7 +94,6 @@ func (Decision_Code) EnumDescriptor() ([]byte, []int) {
 	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{0, 0}
 }
 
-// The values; their meaning is that of the message.
 type Expander_Code int32
 
 const (
@@ -279,7 +277,6 @@ func (CapacityOutcome_Code) EnumDescriptor() ([]byte, []int) {
 	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{19, 0}
 }
 
-// The values; their meaning is that of the message.
 type PlaceholderKind_Code int32
 
 const (
@@ -340,7 +337,6 @@ func (PlaceholderKind_Code) EnumDescriptor() ([]byte, []int) {
 	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{23, 0}
 }
 
-// The values; their meaning is that of the message.
 type CandidateOrder_Code int32
 
 const (
@@ -433,7 +429,6 @@ func (CandidateOrder_Code) EnumDescriptor() ([]byte, []int) {
 	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{27, 0}
 }
 
-// The values; their meaning is that of the message.
 type PodCostStrategy_Code int32
 
 const (
@@ -535,7 +530,6 @@ func (PodCostStrategy_Code) EnumDescriptor() ([]byte, []int) {
 	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{41, 0}
 }
 
-// The values; their meaning is that of the message.
 type CapacityClassKind_Code int32
 
 const (
@@ -589,7 +583,6 @@ func (CapacityClassKind_Code) EnumDescriptor() ([]byte, []int) {
 	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{58, 0}
 }
 
-// The values; their meaning is that of the message.
 type ProvisionedWhen_Code int32
 
 const (
@@ -642,7 +635,6 @@ func (ProvisionedWhen_Code) EnumDescriptor() ([]byte, []int) {
 	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{59, 0}
 }
 
-// The values; their meaning is that of the message.
 type ReplacementChoice_Code int32
 
 const (
@@ -699,7 +691,6 @@ func (ReplacementChoice_Code) EnumDescriptor() ([]byte, []int) {
 	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{61, 0}
 }
 
-// The values; their meaning is that of the message.
 type Objective_Code int32
 
 const (
@@ -752,7 +743,6 @@ func (Objective_Code) EnumDescriptor() ([]byte, []int) {
 	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{64, 0}
 }
 
-// The values; their meaning is that of the message.
 type SearchEffort_Code int32
 
 const (
@@ -814,7 +804,6 @@ func (SearchEffort_Code) EnumDescriptor() ([]byte, []int) {
 	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{65, 0}
 }
 
-// The values; their meaning is that of the message.
 type TemplateSource_Code int32
 
 const (
@@ -868,7 +857,6 @@ func (TemplateSource_Code) EnumDescriptor() ([]byte, []int) {
 	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{73, 0}
 }
 
-// The values; their meaning is that of the message.
 type Consolidation_Code int32
 
 const (
@@ -925,7 +913,6 @@ func (Consolidation_Code) EnumDescriptor() ([]byte, []int) {
 	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{81, 0}
 }
 
-// The values; their meaning is that of the message.
 type SlackStrategy_Code int32
 
 const (
@@ -985,7 +972,6 @@ func (SlackStrategy_Code) EnumDescriptor() ([]byte, []int) {
 	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{84, 0}
 }
 
-// The values; their meaning is that of the message.
 type CapacityBufferReading_Code int32
 
 const (

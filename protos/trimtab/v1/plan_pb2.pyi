@@ -52,9 +52,7 @@ class Decision(_message.Message):
         all others, which count its new nodes as requested and its room as taken.
         """
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: Decision.Code.ValueType  # 0
     """Refused."""
     SCALE_UP: Decision.Code.ValueType  # 1
@@ -1052,9 +1050,7 @@ class Expander(_message.Message):
         first compared by price, if all of them have one.
         """
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: Expander.Code.ValueType  # 0
     """Refused."""
     LEAST_WASTE: Expander.Code.ValueType  # 1
@@ -1657,9 +1653,7 @@ class PlaceholderKind(_message.Message):
         CAPACITY_BUFFER: PlaceholderKind._Code.ValueType  # 4
         """Requested by a CapacityBuffer."""
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: PlaceholderKind.Code.ValueType  # 0
     """Never sent."""
     STANDARD: PlaceholderKind.Code.ValueType  # 1
@@ -1898,9 +1892,7 @@ class CandidateOrder(_message.Message):
         the others with the objective MONEY, unless `try_list_order` is false.
         """
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: CandidateOrder.Code.ValueType  # 0
     """As in the last plan, followed by new candidates by utilization."""
     UTILIZATION: CandidateOrder.Code.ValueType  # 1
@@ -2724,9 +2716,7 @@ class PodCostStrategy(_message.Message):
         CUSTOM: PodCostStrategy._Code.ValueType  # 11
         """A strategy from a package installed with the planner. `PodCostTerm.name`."""
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: PodCostStrategy.Code.ValueType  # 0
     """Refused."""
     BALANCE_DOMAINS: PodCostStrategy.Code.ValueType  # 1
@@ -3578,9 +3568,7 @@ class CapacityClassKind(_message.Message):
         needed are added, so that all pods have room; or none at all.
         """
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: CapacityClassKind.Code.ValueType  # 0
     """Refused."""
     CHECK_CAPACITY: CapacityClassKind.Code.ValueType  # 1
@@ -3620,9 +3608,7 @@ class ProvisionedWhen(_message.Message):
         READY: ProvisionedWhen._Code.ValueType  # 2
         """Once all its pods fit nodes that are ready."""
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: ProvisionedWhen.Code.ValueType  # 0
     """ORDERED."""
     ORDERED: ProvisionedWhen.Code.ValueType  # 1
@@ -3843,9 +3829,7 @@ class ReplacementChoice(_message.Message):
         CAREFUL: ReplacementChoice._Code.ValueType  # 3
         """The smallest one within the limits."""
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: ReplacementChoice.Code.ValueType  # 0
     """MOST_SAVED."""
     MOST_SAVED: ReplacementChoice.Code.ValueType  # 1
@@ -3981,9 +3965,7 @@ class Objective(_message.Message):
         MONEY: Objective._Code.ValueType  # 2
         """The price of nodes per hour."""
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: Objective.Code.ValueType  # 0
     """In settings: MONEY where all prices are known, else COUNT."""
     COUNT: Objective.Code.ValueType  # 1
@@ -4034,9 +4016,7 @@ class SearchEffort(_message.Message):
         fewer nodes at no higher price; a note says so.
         """
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: SearchEffort.Code.ValueType  # 0
     """USUAL."""
     FIRST: SearchEffort.Code.ValueType  # 1
@@ -4632,9 +4612,7 @@ class TemplateSource(_message.Message):
         template if it has no nodes.
         """
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: TemplateSource.Code.ValueType  # 0
     """PREFER_TEMPLATE."""
     PREFER_TEMPLATE: TemplateSource.Code.ValueType  # 1
@@ -5275,9 +5253,7 @@ class Consolidation(_message.Message):
         NEVER: Consolidation._Code.ValueType  # 3
         """None."""
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: Consolidation.Code.ValueType  # 0
     """WHENEVER_POSSIBLE."""
     WHENEVER_POSSIBLE: Consolidation.Code.ValueType  # 1
@@ -5483,9 +5459,7 @@ class SlackStrategy(_message.Message):
         and the largest memory over all pods.
         """
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: SlackStrategy.Code.ValueType  # 0
     """EQUAL."""
     EQUAL: SlackStrategy.Code.ValueType  # 1
@@ -5713,9 +5687,7 @@ class CapacityBufferReading(_message.Message):
         Autoscaler up to 1.36.
         """
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: CapacityBufferReading.Code.ValueType  # 0
     """LARGER."""
     LARGER: CapacityBufferReading.Code.ValueType  # 1

@@ -7,6 +7,7 @@ from hashlib import blake2b
 from typing import Final
 
 import numpy as np
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from trimtab.planner.capacity_requests.give_back import HOLDS_ROOM, next_orders, useless_orders
 from trimtab.planner.capacity_requests.loop import CapacityLoop, ServedRequest
@@ -74,12 +75,12 @@ def answer_of(loop: CapacityLoop, served: Sequence[ServedRequest], state: pb.Cap
     if not served:
         result.result = Result.CAPACITY_REQUESTS_NONE
     new = [
-        pb.CapacityOrder(
-            request=one.request.request.key,
+        pb.NodeOrder(
+            name=one.request.request.key,
             uid=one.request.request.uid,
             node_group=loop.this.snapshot.groups[group].id,
             count=count,
-            time=loop.this.now_ns // SECOND_NS,
+            order_time=Timestamp(seconds=loop.this.now_ns // SECOND_NS),
         )
         for one in served
         for group, count in sorted(Counter(loop.group_of[at] for at in one.new_nodes).items())
@@ -105,7 +106,7 @@ def _answer(loop: CapacityLoop, one: ServedRequest, coming_at: Coming) -> pb.Cap
     )
     if holds and one.outcome != Outcome.COMING:
         since = request.provisioned_s or loop.this.now_ns // SECOND_NS
-        answer.booked_until = since + loop.settings.booking_s
+        answer.booked_until.seconds = since + loop.settings.booking_s
     answer.places.extend(_places(loop, one, coming_at))
     answer.detail = _detail(one, answer)
     if one.lack.detail or one.lack.reasons:

@@ -23,12 +23,10 @@ KEPT_S: Final = 3600
 HOLDS_ROOM: Final = frozenset((Outcome.FOUND, Outcome.PROVISIONED, Outcome.COMING, Outcome.BOOKED))
 
 
-def useless_orders(
-    answers: Iterable[pb.CapacityAnswer], state: pb.CapacityRequestsState | None
-) -> list[pb.CapacityOrder]:
+def useless_orders(answers: Iterable[pb.CapacityAnswer], state: pb.CapacityRequestsState | None) -> list[pb.NodeOrder]:
     """Return the earlier orders of requests that hold no room and have not started either, the oldest first."""
     served = {(_key(one), one.uid) for one in answers if one.outcome in HOLDS_ROOM or one.outcome == Outcome.CONSUMED}
-    return [one for one in (state.orders if state is not None else ()) if (one.request, one.uid) not in served]
+    return [one for one in (state.orders if state is not None else ()) if (one.name, one.uid) not in served]
 
 
 def add_useless(result: pb.CapacityRequestsDecision, state: pb.CapacityRequestsState | None, this: Round) -> None:
@@ -41,7 +39,7 @@ def add_useless(result: pb.CapacityRequestsDecision, state: pb.CapacityRequestsS
     search, touched = _UselessNodes(this, {split.node_group for split in result.splits}), list[pb.CapacityAnswer]()
     for order in orders:
         nodes, coming = search.of(order)
-        own = answers.get((order.request, order.uid))
+        own = answers.get((order.name, order.uid))
         for release in (result.release, *([own.release] if own is not None else ())) if nodes or coming else ():
             release.nodes.extend(nodes)
             release.nodes.sort()
@@ -65,13 +63,13 @@ class _UselessNodes:
         self._above_min = [max(group.target_size - group.min_size, 0) for group in this.snapshot.groups]
         self._grows = grows
 
-    def of(self, order: pb.CapacityOrder) -> tuple[list[str], int]:
+    def of(self, order: pb.NodeOrder) -> tuple[list[str], int]:
         """Return the names of the nodes that have come, and how many are to come. No group gets below its minimum."""
         if order.node_group not in self._group_at:
             return [], 0
         group = self._group_at[order.node_group]
         most = min(order.count, self._above_min[group])
-        here = unused_since(self._snapshot, group, order.time, self._in_use)[:most]
+        here = unused_since(self._snapshot, group, order.order_time.seconds, self._in_use)[:most]
         coming = self._upcoming(group)
         coming = coming[~self._in_use[coming]][: most - len(here)]
         self._in_use[here] = self._in_use[coming] = True
@@ -97,12 +95,12 @@ def _key(one: pb.CapacityAnswer) -> str:
 
 def next_orders(
     answers: Iterable[pb.CapacityAnswer],
-    orders: Iterable[pb.CapacityOrder],
-    new: Iterable[pb.CapacityOrder],
+    orders: Iterable[pb.NodeOrder],
+    new: Iterable[pb.NodeOrder],
     now_ns: int,
-) -> list[pb.CapacityOrder]:
+) -> list[pb.NodeOrder]:
     """Return the orders to remember, the oldest first: those of the last hour, except of requests all of whose pods
     have started. The nodes of these have done their service, and go as all others do."""
     over = {(_key(one), one.uid) for one in answers if one.outcome == Outcome.CONSUMED}
-    recent = (one for one in orders if now_ns // SECOND_NS - one.time < KEPT_S)
-    return [*(one for one in recent if (one.request, one.uid) not in over), *new]
+    recent = (one for one in orders if now_ns // SECOND_NS - one.order_time.seconds < KEPT_S)
+    return [*(one for one in recent if (one.name, one.uid) not in over), *new]

@@ -62,10 +62,6 @@ class RequestHandler:
 
     def plan(self, request: plan_pb2.PlanRequest, payload: Payload, caller: Caller) -> plan_pb2.PlanResponse:
         """Make the requested decisions. `payload` : the bytes of the snapshot or delta, or objects."""
-        return self.plan_with_failures(request, payload, caller).answer
-
-    def plan_with_failures(self, request: plan_pb2.PlanRequest, payload: Payload, caller: Caller) -> Planned:
-        """Make the requested decisions: see `plan`."""
         watch = StopWatch(EnforcedLimits(caller.bounds, caller.reserve), self._instruments)
         scope = CacheScope(caller.identity, request.cluster)
         with _contract_errors(), within(watch.limits):
@@ -86,7 +82,7 @@ class RequestHandler:
         watch.write(answer.diagnostics)
         self._log_decisions(request, answer, watch)
         self._log_failures(request, planned)
-        return planned
+        return answer
 
     def shared(self, request: plan_pb2.PlanRequest, identity: str) -> SharedParts:
         """Return what the objects of a request share with those of the caller's requests before."""

@@ -26,8 +26,7 @@ FILES = ("snapshot.proto", "plan.proto")
 OF_SNAPSHOT, OF_PLAN = (columns(file) for file in FILES)
 OF_STATE = [one for one in OF_PLAN if one.message != "PodCostShare"]  # which only answers have
 OTHER_BYTES = {
-    "SnapshotPart.data", "ScaleUpState.opaque", "SlackState.opaque", "PodCostsState.opaque", "ScaleDownState.opaque",
-    "ReplacementState.opaque",
+    "SnapshotPart.data", "ScaleUpState.opaque", "ScaleDownState.opaque",
 }  # fmt: skip
 VOLUME = MountedVolume("v", 1, "", "", None, (), False, "")
 SHARE = AllocatedDevice("r", DeviceId("d", "n", "x"), shared=True, consumed=(("memory", 1),))

@@ -25,7 +25,6 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// The values; their meaning is that of the message.
 type Decision_Code int32
 
 const (
@@ -95,7 +94,6 @@ func (Decision_Code) EnumDescriptor() ([]byte, []int) {
 	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{0, 0}
 }
 
-// The values; their meaning is that of the message.
 type Expander_Code int32
 
 const (
@@ -278,7 +276,6 @@ func (CapacityOutcome_Code) EnumDescriptor() ([]byte, []int) {
 	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{19, 0}
 }
 
-// The values; their meaning is that of the message.
 type PlaceholderKind_Code int32
 
 const (
@@ -339,7 +336,6 @@ func (PlaceholderKind_Code) EnumDescriptor() ([]byte, []int) {
 	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{23, 0}
 }
 
-// The values; their meaning is that of the message.
 type CandidateOrder_Code int32
 
 const (
@@ -402,7 +398,6 @@ func (CandidateOrder_Code) EnumDescriptor() ([]byte, []int) {
 	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{27, 0}
 }
 
-// The values; their meaning is that of the message.
 type PodCostStrategy_Code int32
 
 const (
@@ -504,7 +499,6 @@ func (PodCostStrategy_Code) EnumDescriptor() ([]byte, []int) {
 	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{41, 0}
 }
 
-// The values; their meaning is that of the message.
 type CapacityClassKind_Code int32
 
 const (
@@ -555,10 +549,9 @@ func (x CapacityClassKind_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CapacityClassKind_Code.Descriptor instead.
 func (CapacityClassKind_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{59, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{58, 0}
 }
 
-// The values; their meaning is that of the message.
 type ProvisionedWhen_Code int32
 
 const (
@@ -608,10 +601,9 @@ func (x ProvisionedWhen_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ProvisionedWhen_Code.Descriptor instead.
 func (ProvisionedWhen_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{60, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{59, 0}
 }
 
-// The values; their meaning is that of the message.
 type ReplacementChoice_Code int32
 
 const (
@@ -665,10 +657,9 @@ func (x ReplacementChoice_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ReplacementChoice_Code.Descriptor instead.
 func (ReplacementChoice_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{62, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{61, 0}
 }
 
-// The values; their meaning is that of the message.
 type Objective_Code int32
 
 const (
@@ -718,10 +709,9 @@ func (x Objective_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Objective_Code.Descriptor instead.
 func (Objective_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{65, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{64, 0}
 }
 
-// The values; their meaning is that of the message.
 type SearchEffort_Code int32
 
 const (
@@ -780,10 +770,9 @@ func (x SearchEffort_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use SearchEffort_Code.Descriptor instead.
 func (SearchEffort_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{66, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{65, 0}
 }
 
-// The values; their meaning is that of the message.
 type TemplateSource_Code int32
 
 const (
@@ -834,10 +823,9 @@ func (x TemplateSource_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use TemplateSource_Code.Descriptor instead.
 func (TemplateSource_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{74, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{73, 0}
 }
 
-// The values; their meaning is that of the message.
 type Consolidation_Code int32
 
 const (
@@ -891,10 +879,9 @@ func (x Consolidation_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Consolidation_Code.Descriptor instead.
 func (Consolidation_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{81, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{80, 0}
 }
 
-// The values; their meaning is that of the message.
 type SlackStrategy_Code int32
 
 const (
@@ -951,10 +938,9 @@ func (x SlackStrategy_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use SlackStrategy_Code.Descriptor instead.
 func (SlackStrategy_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{84, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{83, 0}
 }
 
-// The values; their meaning is that of the message.
 type CapacityBufferReading_Code int32
 
 const (
@@ -1006,7 +992,7 @@ func (x CapacityBufferReading_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CapacityBufferReading_Code.Descriptor instead.
 func (CapacityBufferReading_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{87, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{86, 0}
 }
 
 // A decision the planner can take.
@@ -2656,8 +2642,8 @@ type CapacityAnswer struct {
 	BookedCount int32 `protobuf:"varint,8,opt,name=booked_count,json=bookedCount,proto3" json:"booked_count,omitempty"`
 	// Where the room is: by set, existing nodes first, then by group and number.
 	Places []*CapacityPlace `protobuf:"bytes,9,rep,name=places,proto3" json:"places,omitempty"`
-	// When the booking ends, Unix seconds; 0 = nothing is booked.
-	BookedUntil int64 `protobuf:"varint,10,opt,name=booked_until,json=bookedUntil,proto3" json:"booked_until,omitempty"`
+	// When the booking ends. Absent = nothing is booked.
+	BookedUntil *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=booked_until,json=bookedUntil,proto3" json:"booked_until,omitempty"`
 	// Why no node of a group helps the pods without room. Absent = they have room,
 	// or places were not looked for.
 	Shortfall *Shortfall `protobuf:"bytes,11,opt,name=shortfall,proto3" json:"shortfall,omitempty"`
@@ -2762,11 +2748,11 @@ func (x *CapacityAnswer) GetPlaces() []*CapacityPlace {
 	return nil
 }
 
-func (x *CapacityAnswer) GetBookedUntil() int64 {
+func (x *CapacityAnswer) GetBookedUntil() *timestamppb.Timestamp {
 	if x != nil {
 		return x.BookedUntil
 	}
-	return 0
+	return nil
 }
 
 func (x *CapacityAnswer) GetShortfall() *Shortfall {
@@ -5047,8 +5033,8 @@ func (x *PlanState) GetCapacityRequests() *CapacityRequestsState {
 // is booked is not here: that follows from the conditions of the objects.
 type CapacityRequestsState struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Orders, the oldest first.
-	Orders        []*CapacityOrder `protobuf:"bytes,1,rep,name=orders,proto3" json:"orders,omitempty"`
+	// Orders, the oldest first. OPTIONAL.
+	Orders        []*NodeOrder `protobuf:"bytes,1,rep,name=orders,proto3" json:"orders,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5083,44 +5069,45 @@ func (*CapacityRequestsState) Descriptor() ([]byte, []int) {
 	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{43}
 }
 
-func (x *CapacityRequestsState) GetOrders() []*CapacityOrder {
+func (x *CapacityRequestsState) GetOrders() []*NodeOrder {
 	if x != nil {
 		return x.Orders
 	}
 	return nil
 }
 
-// New nodes that were ordered for a ProvisioningRequest.
-type CapacityOrder struct {
+// Nodes of one group that were ordered for a gang or a ProvisioningRequest. If
+// it cannot be completed in the end, they are of no use (`Release`).
+type NodeOrder struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// "namespace/name" of the request.
-	Request string `protobuf:"bytes,1,opt,name=request,proto3" json:"request,omitempty"`
-	// Uid of the request.
+	// The gang or the request, as "namespace/name". REQUIRED.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Uid of the request. OPTIONAL: "" = a gang's.
 	Uid string `protobuf:"bytes,2,opt,name=uid,proto3" json:"uid,omitempty"`
-	// Id of the node group.
+	// Id of the node group. REQUIRED.
 	NodeGroup string `protobuf:"bytes,3,opt,name=node_group,json=nodeGroup,proto3" json:"node_group,omitempty"`
-	// Number of nodes.
+	// Number of nodes, >= 1. REQUIRED.
 	Count int32 `protobuf:"varint,4,opt,name=count,proto3" json:"count,omitempty"`
-	// When, Unix seconds.
-	Time          int64 `protobuf:"varint,5,opt,name=time,proto3" json:"time,omitempty"`
+	// When they were ordered: nodes created before are others. REQUIRED.
+	OrderTime     *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=order_time,json=orderTime,proto3" json:"order_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *CapacityOrder) Reset() {
-	*x = CapacityOrder{}
+func (x *NodeOrder) Reset() {
+	*x = NodeOrder{}
 	mi := &file_trimtab_v1_plan_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *CapacityOrder) String() string {
+func (x *NodeOrder) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*CapacityOrder) ProtoMessage() {}
+func (*NodeOrder) ProtoMessage() {}
 
-func (x *CapacityOrder) ProtoReflect() protoreflect.Message {
+func (x *NodeOrder) ProtoReflect() protoreflect.Message {
 	mi := &file_trimtab_v1_plan_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -5132,52 +5119,50 @@ func (x *CapacityOrder) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use CapacityOrder.ProtoReflect.Descriptor instead.
-func (*CapacityOrder) Descriptor() ([]byte, []int) {
+// Deprecated: Use NodeOrder.ProtoReflect.Descriptor instead.
+func (*NodeOrder) Descriptor() ([]byte, []int) {
 	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{44}
 }
 
-func (x *CapacityOrder) GetRequest() string {
+func (x *NodeOrder) GetName() string {
 	if x != nil {
-		return x.Request
+		return x.Name
 	}
 	return ""
 }
 
-func (x *CapacityOrder) GetUid() string {
+func (x *NodeOrder) GetUid() string {
 	if x != nil {
 		return x.Uid
 	}
 	return ""
 }
 
-func (x *CapacityOrder) GetNodeGroup() string {
+func (x *NodeOrder) GetNodeGroup() string {
 	if x != nil {
 		return x.NodeGroup
 	}
 	return ""
 }
 
-func (x *CapacityOrder) GetCount() int32 {
+func (x *NodeOrder) GetCount() int32 {
 	if x != nil {
 		return x.Count
 	}
 	return 0
 }
 
-func (x *CapacityOrder) GetTime() int64 {
+func (x *NodeOrder) GetOrderTime() *timestamppb.Timestamp {
 	if x != nil {
-		return x.Time
+		return x.OrderTime
 	}
-	return 0
+	return nil
 }
 
 // What replacement remembers: where not to try again. Columns are little-endian
 // arrays as in snapshot.proto.
 type ReplacementState struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Layout of `opaque`: 0, this version has none.
-	LayoutVersion int32 `protobuf:"varint,1,opt,name=layout_version,json=layoutVersion,proto3" json:"layout_version,omitempty"`
 	// Dictionary of strings (names of nodes, ids of node groups); element 0 is
 	// "".
 	Strings []string `protobuf:"bytes,2,rep,name=strings,proto3" json:"strings,omitempty"`
@@ -5190,9 +5175,7 @@ type ReplacementState struct {
 	AvoidedGroups *NodeTimes `protobuf:"bytes,4,opt,name=avoided_groups,json=avoidedGroups,proto3" json:"avoided_groups,omitempty"`
 	// Nodes that came by a replacement, and until when none replaces them: the
 	// payback time. OPTIONAL; absent = none.
-	PaidBack *NodeTimes `protobuf:"bytes,5,opt,name=paid_back,json=paidBack,proto3" json:"paid_back,omitempty"`
-	// Nothing in this version. OPTIONAL.
-	Opaque        []byte `protobuf:"bytes,6,opt,name=opaque,proto3" json:"opaque,omitempty"`
+	PaidBack      *NodeTimes `protobuf:"bytes,5,opt,name=paid_back,json=paidBack,proto3" json:"paid_back,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5227,13 +5210,6 @@ func (*ReplacementState) Descriptor() ([]byte, []int) {
 	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{45}
 }
 
-func (x *ReplacementState) GetLayoutVersion() int32 {
-	if x != nil {
-		return x.LayoutVersion
-	}
-	return 0
-}
-
 func (x *ReplacementState) GetStrings() []string {
 	if x != nil {
 		return x.Strings
@@ -5262,13 +5238,6 @@ func (x *ReplacementState) GetPaidBack() *NodeTimes {
 	return nil
 }
 
-func (x *ReplacementState) GetOpaque() []byte {
-	if x != nil {
-		return x.Opaque
-	}
-	return nil
-}
-
 // What scale-up remembers: where waiting pods have places. It has no timers.
 type ScaleUpState struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -5281,7 +5250,7 @@ type ScaleUpState struct {
 	// ones. OPTIONAL: empty = none.
 	Opaque []byte `protobuf:"bytes,5,opt,name=opaque,proto3" json:"opaque,omitempty"`
 	// Nodes requested for gangs that have not been whole since. OPTIONAL.
-	GangOrders    []*GangOrder `protobuf:"bytes,60,rep,name=gang_orders,json=gangOrders,proto3" json:"gang_orders,omitempty"`
+	GangOrders    []*NodeOrder `protobuf:"bytes,60,rep,name=gang_orders,json=gangOrders,proto3" json:"gang_orders,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5337,83 +5306,9 @@ func (x *ScaleUpState) GetOpaque() []byte {
 	return nil
 }
 
-func (x *ScaleUpState) GetGangOrders() []*GangOrder {
+func (x *ScaleUpState) GetGangOrders() []*NodeOrder {
 	if x != nil {
 		return x.GangOrders
-	}
-	return nil
-}
-
-// Nodes of one group requested for a gang. If the gang cannot be whole in the
-// end, they are of no use, and go at once.
-type GangOrder struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The gang, as "namespace/name". REQUIRED.
-	Gang string `protobuf:"bytes,1,opt,name=gang,proto3" json:"gang,omitempty"`
-	// Id of the node group. REQUIRED.
-	NodeGroup string `protobuf:"bytes,2,opt,name=node_group,json=nodeGroup,proto3" json:"node_group,omitempty"`
-	// Number of nodes, >= 1. REQUIRED.
-	Count int32 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
-	// When they were requested: nodes created before are others. REQUIRED.
-	OrderTime     *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=order_time,json=orderTime,proto3" json:"order_time,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *GangOrder) Reset() {
-	*x = GangOrder{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[47]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *GangOrder) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*GangOrder) ProtoMessage() {}
-
-func (x *GangOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[47]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use GangOrder.ProtoReflect.Descriptor instead.
-func (*GangOrder) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{47}
-}
-
-func (x *GangOrder) GetGang() string {
-	if x != nil {
-		return x.Gang
-	}
-	return ""
-}
-
-func (x *GangOrder) GetNodeGroup() string {
-	if x != nil {
-		return x.NodeGroup
-	}
-	return ""
-}
-
-func (x *GangOrder) GetCount() int32 {
-	if x != nil {
-		return x.Count
-	}
-	return 0
-}
-
-func (x *GangOrder) GetOrderTime() *timestamppb.Timestamp {
-	if x != nil {
-		return x.OrderTime
 	}
 	return nil
 }
@@ -5421,21 +5316,17 @@ func (x *GangOrder) GetOrderTime() *timestamppb.Timestamp {
 // What slack remembers: the placeholders and their nodes.
 type SlackState struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Layout of `opaque`: 0, this version has none.
-	LayoutVersion int32 `protobuf:"varint,1,opt,name=layout_version,json=layoutVersion,proto3" json:"layout_version,omitempty"`
 	// Dictionary of strings (node names); element 0 is "".
 	Strings []string `protobuf:"bytes,2,rep,name=strings,proto3" json:"strings,omitempty"`
 	// Sets of equal placeholders, by name.
-	Sets []*SlackSetState `protobuf:"bytes,3,rep,name=sets,proto3" json:"sets,omitempty"`
-	// Nothing in this version. OPTIONAL.
-	Opaque        []byte `protobuf:"bytes,4,opt,name=opaque,proto3" json:"opaque,omitempty"`
+	Sets          []*SlackSetState `protobuf:"bytes,3,rep,name=sets,proto3" json:"sets,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SlackState) Reset() {
 	*x = SlackState{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[48]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5447,7 +5338,7 @@ func (x *SlackState) String() string {
 func (*SlackState) ProtoMessage() {}
 
 func (x *SlackState) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[48]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5460,14 +5351,7 @@ func (x *SlackState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackState.ProtoReflect.Descriptor instead.
 func (*SlackState) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{48}
-}
-
-func (x *SlackState) GetLayoutVersion() int32 {
-	if x != nil {
-		return x.LayoutVersion
-	}
-	return 0
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *SlackState) GetStrings() []string {
@@ -5480,13 +5364,6 @@ func (x *SlackState) GetStrings() []string {
 func (x *SlackState) GetSets() []*SlackSetState {
 	if x != nil {
 		return x.Sets
-	}
-	return nil
-}
-
-func (x *SlackState) GetOpaque() []byte {
-	if x != nil {
-		return x.Opaque
 	}
 	return nil
 }
@@ -5508,7 +5385,7 @@ type SlackSetState struct {
 
 func (x *SlackSetState) Reset() {
 	*x = SlackSetState{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[49]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5520,7 +5397,7 @@ func (x *SlackSetState) String() string {
 func (*SlackSetState) ProtoMessage() {}
 
 func (x *SlackSetState) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[49]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5533,7 +5410,7 @@ func (x *SlackSetState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackSetState.ProtoReflect.Descriptor instead.
 func (*SlackSetState) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{49}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *SlackSetState) GetName() string {
@@ -5566,18 +5443,14 @@ func (x *SlackSetState) GetNode() []byte {
 
 // What pod costs remember: nothing.
 type PodCostsState struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Layout of `opaque`: 0, this version has none.
-	LayoutVersion int32 `protobuf:"varint,1,opt,name=layout_version,json=layoutVersion,proto3" json:"layout_version,omitempty"`
-	// Nothing in this version. OPTIONAL.
-	Opaque        []byte `protobuf:"bytes,2,opt,name=opaque,proto3" json:"opaque,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PodCostsState) Reset() {
 	*x = PodCostsState{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[50]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5589,7 +5462,7 @@ func (x *PodCostsState) String() string {
 func (*PodCostsState) ProtoMessage() {}
 
 func (x *PodCostsState) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[50]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5602,21 +5475,7 @@ func (x *PodCostsState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCostsState.ProtoReflect.Descriptor instead.
 func (*PodCostsState) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{50}
-}
-
-func (x *PodCostsState) GetLayoutVersion() int32 {
-	if x != nil {
-		return x.LayoutVersion
-	}
-	return 0
-}
-
-func (x *PodCostsState) GetOpaque() []byte {
-	if x != nil {
-		return x.Opaque
-	}
-	return nil
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{49}
 }
 
 // What scale-down remembers. Columns are little-endian arrays as in
@@ -5652,7 +5511,7 @@ type ScaleDownState struct {
 
 func (x *ScaleDownState) Reset() {
 	*x = ScaleDownState{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[51]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5664,7 +5523,7 @@ func (x *ScaleDownState) String() string {
 func (*ScaleDownState) ProtoMessage() {}
 
 func (x *ScaleDownState) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[51]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5677,7 +5536,7 @@ func (x *ScaleDownState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleDownState.ProtoReflect.Descriptor instead.
 func (*ScaleDownState) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{51}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ScaleDownState) GetLayoutVersion() int32 {
@@ -5764,7 +5623,7 @@ type UndoneDrains struct {
 
 func (x *UndoneDrains) Reset() {
 	*x = UndoneDrains{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[52]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5776,7 +5635,7 @@ func (x *UndoneDrains) String() string {
 func (*UndoneDrains) ProtoMessage() {}
 
 func (x *UndoneDrains) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[52]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5789,7 +5648,7 @@ func (x *UndoneDrains) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndoneDrains.ProtoReflect.Descriptor instead.
 func (*UndoneDrains) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{52}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *UndoneDrains) GetDrainTime() *timestamppb.Timestamp {
@@ -5835,7 +5694,7 @@ type NodeTimes struct {
 
 func (x *NodeTimes) Reset() {
 	*x = NodeTimes{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[53]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5847,7 +5706,7 @@ func (x *NodeTimes) String() string {
 func (*NodeTimes) ProtoMessage() {}
 
 func (x *NodeTimes) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[53]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5860,7 +5719,7 @@ func (x *NodeTimes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeTimes.ProtoReflect.Descriptor instead.
 func (*NodeTimes) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{53}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *NodeTimes) GetNode() []byte {
@@ -5897,7 +5756,7 @@ type FailedNodes struct {
 
 func (x *FailedNodes) Reset() {
 	*x = FailedNodes{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[54]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5909,7 +5768,7 @@ func (x *FailedNodes) String() string {
 func (*FailedNodes) ProtoMessage() {}
 
 func (x *FailedNodes) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[54]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5922,7 +5781,7 @@ func (x *FailedNodes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailedNodes.ProtoReflect.Descriptor instead.
 func (*FailedNodes) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{54}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *FailedNodes) GetNode() []byte {
@@ -5994,7 +5853,7 @@ type PlanSettings struct {
 
 func (x *PlanSettings) Reset() {
 	*x = PlanSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[55]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6006,7 +5865,7 @@ func (x *PlanSettings) String() string {
 func (*PlanSettings) ProtoMessage() {}
 
 func (x *PlanSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[55]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6019,7 +5878,7 @@ func (x *PlanSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanSettings.ProtoReflect.Descriptor instead.
 func (*PlanSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{55}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *PlanSettings) GetScaleUp() *ScaleUpSettings {
@@ -6120,7 +5979,7 @@ type GangSettings struct {
 
 func (x *GangSettings) Reset() {
 	*x = GangSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[56]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6132,7 +5991,7 @@ func (x *GangSettings) String() string {
 func (*GangSettings) ProtoMessage() {}
 
 func (x *GangSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[56]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6145,7 +6004,7 @@ func (x *GangSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GangSettings.ProtoReflect.Descriptor instead.
 func (*GangSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{56}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *GangSettings) GetCountMissingMembers() bool {
@@ -6199,7 +6058,7 @@ type CapacityRequestSettings struct {
 
 func (x *CapacityRequestSettings) Reset() {
 	*x = CapacityRequestSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[57]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6211,7 +6070,7 @@ func (x *CapacityRequestSettings) String() string {
 func (*CapacityRequestSettings) ProtoMessage() {}
 
 func (x *CapacityRequestSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[57]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6224,7 +6083,7 @@ func (x *CapacityRequestSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapacityRequestSettings.ProtoReflect.Descriptor instead.
 func (*CapacityRequestSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{57}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *CapacityRequestSettings) GetEnabled() bool {
@@ -6282,7 +6141,7 @@ type CapacityClass struct {
 
 func (x *CapacityClass) Reset() {
 	*x = CapacityClass{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[58]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6294,7 +6153,7 @@ func (x *CapacityClass) String() string {
 func (*CapacityClass) ProtoMessage() {}
 
 func (x *CapacityClass) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[58]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6307,7 +6166,7 @@ func (x *CapacityClass) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapacityClass.ProtoReflect.Descriptor instead.
 func (*CapacityClass) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{58}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *CapacityClass) GetName() string {
@@ -6333,7 +6192,7 @@ type CapacityClassKind struct {
 
 func (x *CapacityClassKind) Reset() {
 	*x = CapacityClassKind{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[59]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6345,7 +6204,7 @@ func (x *CapacityClassKind) String() string {
 func (*CapacityClassKind) ProtoMessage() {}
 
 func (x *CapacityClassKind) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[59]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6358,7 +6217,7 @@ func (x *CapacityClassKind) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapacityClassKind.ProtoReflect.Descriptor instead.
 func (*CapacityClassKind) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{59}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{58}
 }
 
 // When a request that gets new nodes is provisioned.
@@ -6370,7 +6229,7 @@ type ProvisionedWhen struct {
 
 func (x *ProvisionedWhen) Reset() {
 	*x = ProvisionedWhen{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[60]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6382,7 +6241,7 @@ func (x *ProvisionedWhen) String() string {
 func (*ProvisionedWhen) ProtoMessage() {}
 
 func (x *ProvisionedWhen) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[60]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6395,7 +6254,7 @@ func (x *ProvisionedWhen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProvisionedWhen.ProtoReflect.Descriptor instead.
 func (*ProvisionedWhen) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{60}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{59}
 }
 
 // Replacement. A node goes only if the rules of scale-down let it
@@ -6461,7 +6320,7 @@ type ReplacementSettings struct {
 
 func (x *ReplacementSettings) Reset() {
 	*x = ReplacementSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[61]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6473,7 +6332,7 @@ func (x *ReplacementSettings) String() string {
 func (*ReplacementSettings) ProtoMessage() {}
 
 func (x *ReplacementSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[61]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6486,7 +6345,7 @@ func (x *ReplacementSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplacementSettings.ProtoReflect.Descriptor instead.
 func (*ReplacementSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{61}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *ReplacementSettings) GetEnabled() bool {
@@ -6624,7 +6483,7 @@ type ReplacementChoice struct {
 
 func (x *ReplacementChoice) Reset() {
 	*x = ReplacementChoice{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[62]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6636,7 +6495,7 @@ func (x *ReplacementChoice) String() string {
 func (*ReplacementChoice) ProtoMessage() {}
 
 func (x *ReplacementChoice) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[62]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6649,7 +6508,7 @@ func (x *ReplacementChoice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplacementChoice.ProtoReflect.Descriptor instead.
 func (*ReplacementChoice) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{62}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{61}
 }
 
 // Rules for replacing spot nodes by spot nodes. A node is a spot node if its
@@ -6669,7 +6528,7 @@ type SpotReplacementSettings struct {
 
 func (x *SpotReplacementSettings) Reset() {
 	*x = SpotReplacementSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[63]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6681,7 +6540,7 @@ func (x *SpotReplacementSettings) String() string {
 func (*SpotReplacementSettings) ProtoMessage() {}
 
 func (x *SpotReplacementSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[63]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6694,7 +6553,7 @@ func (x *SpotReplacementSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpotReplacementSettings.ProtoReflect.Descriptor instead.
 func (*SpotReplacementSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{63}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *SpotReplacementSettings) GetEnabled() bool {
@@ -6736,7 +6595,7 @@ type DisruptionBudget struct {
 
 func (x *DisruptionBudget) Reset() {
 	*x = DisruptionBudget{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[64]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6748,7 +6607,7 @@ func (x *DisruptionBudget) String() string {
 func (*DisruptionBudget) ProtoMessage() {}
 
 func (x *DisruptionBudget) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[64]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6761,7 +6620,7 @@ func (x *DisruptionBudget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DisruptionBudget.ProtoReflect.Descriptor instead.
 func (*DisruptionBudget) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{64}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *DisruptionBudget) GetNodes() *Selector {
@@ -6815,7 +6674,7 @@ type Objective struct {
 
 func (x *Objective) Reset() {
 	*x = Objective{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[65]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6827,7 +6686,7 @@ func (x *Objective) String() string {
 func (*Objective) ProtoMessage() {}
 
 func (x *Objective) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[65]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6840,7 +6699,7 @@ func (x *Objective) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Objective.ProtoReflect.Descriptor instead.
 func (*Objective) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{65}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{64}
 }
 
 // How much is searched for a better plan. Budgets are amounts of work: what
@@ -6854,7 +6713,7 @@ type SearchEffort struct {
 
 func (x *SearchEffort) Reset() {
 	*x = SearchEffort{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[66]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6866,7 +6725,7 @@ func (x *SearchEffort) String() string {
 func (*SearchEffort) ProtoMessage() {}
 
 func (x *SearchEffort) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[66]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6879,7 +6738,7 @@ func (x *SearchEffort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SearchEffort.ProtoReflect.Descriptor instead.
 func (*SearchEffort) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{66}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{65}
 }
 
 // Settings for all decisions.
@@ -6927,7 +6786,7 @@ type PlannerSettings struct {
 
 func (x *PlannerSettings) Reset() {
 	*x = PlannerSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[67]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6939,7 +6798,7 @@ func (x *PlannerSettings) String() string {
 func (*PlannerSettings) ProtoMessage() {}
 
 func (x *PlannerSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[67]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6952,7 +6811,7 @@ func (x *PlannerSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannerSettings.ProtoReflect.Descriptor instead.
 func (*PlannerSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{67}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *PlannerSettings) GetExpendablePodsPriorityCutoff() int32 {
@@ -7048,7 +6907,7 @@ type ResourceLimit struct {
 
 func (x *ResourceLimit) Reset() {
 	*x = ResourceLimit{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[68]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7060,7 +6919,7 @@ func (x *ResourceLimit) String() string {
 func (*ResourceLimit) ProtoMessage() {}
 
 func (x *ResourceLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[68]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7073,7 +6932,7 @@ func (x *ResourceLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceLimit.ProtoReflect.Descriptor instead.
 func (*ResourceLimit) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{68}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *ResourceLimit) GetResource() string {
@@ -7125,7 +6984,7 @@ type Selector struct {
 
 func (x *Selector) Reset() {
 	*x = Selector{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[69]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7137,7 +6996,7 @@ func (x *Selector) String() string {
 func (*Selector) ProtoMessage() {}
 
 func (x *Selector) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[69]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7150,7 +7009,7 @@ func (x *Selector) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Selector.ProtoReflect.Descriptor instead.
 func (*Selector) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{69}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *Selector) GetMatchLabels() map[string]string {
@@ -7182,7 +7041,7 @@ type SelectorRequirement struct {
 
 func (x *SelectorRequirement) Reset() {
 	*x = SelectorRequirement{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[70]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7194,7 +7053,7 @@ func (x *SelectorRequirement) String() string {
 func (*SelectorRequirement) ProtoMessage() {}
 
 func (x *SelectorRequirement) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[70]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7207,7 +7066,7 @@ func (x *SelectorRequirement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SelectorRequirement.ProtoReflect.Descriptor instead.
 func (*SelectorRequirement) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{70}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *SelectorRequirement) GetKey() string {
@@ -7275,7 +7134,7 @@ type BalanceSettings struct {
 
 func (x *BalanceSettings) Reset() {
 	*x = BalanceSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[71]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7287,7 +7146,7 @@ func (x *BalanceSettings) String() string {
 func (*BalanceSettings) ProtoMessage() {}
 
 func (x *BalanceSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[71]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7300,7 +7159,7 @@ func (x *BalanceSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BalanceSettings.ProtoReflect.Descriptor instead.
 func (*BalanceSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{71}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *BalanceSettings) GetMaxDifference() int32 {
@@ -7363,7 +7222,7 @@ type SimulationSettings struct {
 
 func (x *SimulationSettings) Reset() {
 	*x = SimulationSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[72]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7375,7 +7234,7 @@ func (x *SimulationSettings) String() string {
 func (*SimulationSettings) ProtoMessage() {}
 
 func (x *SimulationSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[72]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7388,7 +7247,7 @@ func (x *SimulationSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SimulationSettings.ProtoReflect.Descriptor instead.
 func (*SimulationSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{72}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *SimulationSettings) GetTopologySpreadTimeout() bool {
@@ -7459,7 +7318,7 @@ type ScaleUpSettings struct {
 
 func (x *ScaleUpSettings) Reset() {
 	*x = ScaleUpSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[73]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7471,7 +7330,7 @@ func (x *ScaleUpSettings) String() string {
 func (*ScaleUpSettings) ProtoMessage() {}
 
 func (x *ScaleUpSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[73]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7484,7 +7343,7 @@ func (x *ScaleUpSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleUpSettings.ProtoReflect.Descriptor instead.
 func (*ScaleUpSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{73}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *ScaleUpSettings) GetBalanceSimilarNodeGroups() bool {
@@ -7587,7 +7446,7 @@ type TemplateSource struct {
 
 func (x *TemplateSource) Reset() {
 	*x = TemplateSource{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[74]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7599,7 +7458,7 @@ func (x *TemplateSource) String() string {
 func (*TemplateSource) ProtoMessage() {}
 
 func (x *TemplateSource) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[74]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7612,7 +7471,7 @@ func (x *TemplateSource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TemplateSource.ProtoReflect.Descriptor instead.
 func (*TemplateSource) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{74}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{73}
 }
 
 // Taints by key.
@@ -7628,7 +7487,7 @@ type TaintNames struct {
 
 func (x *TaintNames) Reset() {
 	*x = TaintNames{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[75]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7640,7 +7499,7 @@ func (x *TaintNames) String() string {
 func (*TaintNames) ProtoMessage() {}
 
 func (x *TaintNames) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[75]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7653,7 +7512,7 @@ func (x *TaintNames) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaintNames.ProtoReflect.Descriptor instead.
 func (*TaintNames) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{75}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *TaintNames) GetKeys() []string {
@@ -7681,7 +7540,7 @@ type PriorityExpanderSettings struct {
 
 func (x *PriorityExpanderSettings) Reset() {
 	*x = PriorityExpanderSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[76]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7693,7 +7552,7 @@ func (x *PriorityExpanderSettings) String() string {
 func (*PriorityExpanderSettings) ProtoMessage() {}
 
 func (x *PriorityExpanderSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[76]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7706,7 +7565,7 @@ func (x *PriorityExpanderSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PriorityExpanderSettings.ProtoReflect.Descriptor instead.
 func (*PriorityExpanderSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{76}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *PriorityExpanderSettings) GetRanks() []*PriorityRank {
@@ -7731,7 +7590,7 @@ type PriorityRank struct {
 
 func (x *PriorityRank) Reset() {
 	*x = PriorityRank{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[77]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7743,7 +7602,7 @@ func (x *PriorityRank) String() string {
 func (*PriorityRank) ProtoMessage() {}
 
 func (x *PriorityRank) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[77]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7756,7 +7615,7 @@ func (x *PriorityRank) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PriorityRank.ProtoReflect.Descriptor instead.
 func (*PriorityRank) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{77}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *PriorityRank) GetRank() int32 {
@@ -7785,7 +7644,7 @@ type HighestPriorityExpanderSettings struct {
 
 func (x *HighestPriorityExpanderSettings) Reset() {
 	*x = HighestPriorityExpanderSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[78]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7797,7 +7656,7 @@ func (x *HighestPriorityExpanderSettings) String() string {
 func (*HighestPriorityExpanderSettings) ProtoMessage() {}
 
 func (x *HighestPriorityExpanderSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[78]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7810,7 +7669,7 @@ func (x *HighestPriorityExpanderSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HighestPriorityExpanderSettings.ProtoReflect.Descriptor instead.
 func (*HighestPriorityExpanderSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{78}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *HighestPriorityExpanderSettings) GetLabel() string {
@@ -7928,7 +7787,7 @@ type ScaleDownSettings struct {
 
 func (x *ScaleDownSettings) Reset() {
 	*x = ScaleDownSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[79]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7940,7 +7799,7 @@ func (x *ScaleDownSettings) String() string {
 func (*ScaleDownSettings) ProtoMessage() {}
 
 func (x *ScaleDownSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[79]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7953,7 +7812,7 @@ func (x *ScaleDownSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleDownSettings.ProtoReflect.Descriptor instead.
 func (*ScaleDownSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{79}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *ScaleDownSettings) GetEnabled() bool {
@@ -8192,7 +8051,7 @@ type NodeGroupSettings struct {
 
 func (x *NodeGroupSettings) Reset() {
 	*x = NodeGroupSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[80]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8204,7 +8063,7 @@ func (x *NodeGroupSettings) String() string {
 func (*NodeGroupSettings) ProtoMessage() {}
 
 func (x *NodeGroupSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[80]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8217,7 +8076,7 @@ func (x *NodeGroupSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeGroupSettings.ProtoReflect.Descriptor instead.
 func (*NodeGroupSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{80}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *NodeGroupSettings) GetUtilizationThreshold() float64 {
@@ -8286,7 +8145,7 @@ type Consolidation struct {
 
 func (x *Consolidation) Reset() {
 	*x = Consolidation{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[81]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8298,7 +8157,7 @@ func (x *Consolidation) String() string {
 func (*Consolidation) ProtoMessage() {}
 
 func (x *Consolidation) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[81]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8311,7 +8170,7 @@ func (x *Consolidation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Consolidation.ProtoReflect.Descriptor instead.
 func (*Consolidation) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{81}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{80}
 }
 
 // Resource slack.
@@ -8351,7 +8210,7 @@ type SlackSettings struct {
 
 func (x *SlackSettings) Reset() {
 	*x = SlackSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[82]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8363,7 +8222,7 @@ func (x *SlackSettings) String() string {
 func (*SlackSettings) ProtoMessage() {}
 
 func (x *SlackSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[82]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8376,7 +8235,7 @@ func (x *SlackSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackSettings.ProtoReflect.Descriptor instead.
 func (*SlackSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{82}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *SlackSettings) GetExtraCapacityMinRate() float64 {
@@ -8460,7 +8319,7 @@ type SlackAmount struct {
 
 func (x *SlackAmount) Reset() {
 	*x = SlackAmount{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[83]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8472,7 +8331,7 @@ func (x *SlackAmount) String() string {
 func (*SlackAmount) ProtoMessage() {}
 
 func (x *SlackAmount) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[83]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8485,7 +8344,7 @@ func (x *SlackAmount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackAmount.ProtoReflect.Descriptor instead.
 func (*SlackAmount) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{83}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *SlackAmount) GetRate() float64 {
@@ -8518,7 +8377,7 @@ type SlackStrategy struct {
 
 func (x *SlackStrategy) Reset() {
 	*x = SlackStrategy{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[84]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8530,7 +8389,7 @@ func (x *SlackStrategy) String() string {
 func (*SlackStrategy) ProtoMessage() {}
 
 func (x *SlackStrategy) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[84]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8543,7 +8402,7 @@ func (x *SlackStrategy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackStrategy.ProtoReflect.Descriptor instead.
 func (*SlackStrategy) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{84}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{83}
 }
 
 // A part of the cluster with separate slack, in addition to that of the whole
@@ -8578,7 +8437,7 @@ type SlackPool struct {
 
 func (x *SlackPool) Reset() {
 	*x = SlackPool{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[85]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8590,7 +8449,7 @@ func (x *SlackPool) String() string {
 func (*SlackPool) ProtoMessage() {}
 
 func (x *SlackPool) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[85]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8603,7 +8462,7 @@ func (x *SlackPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackPool.ProtoReflect.Descriptor instead.
 func (*SlackPool) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{85}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *SlackPool) GetName() string {
@@ -8694,7 +8553,7 @@ type SlackSchedule struct {
 
 func (x *SlackSchedule) Reset() {
 	*x = SlackSchedule{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[86]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8706,7 +8565,7 @@ func (x *SlackSchedule) String() string {
 func (*SlackSchedule) ProtoMessage() {}
 
 func (x *SlackSchedule) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[86]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8719,7 +8578,7 @@ func (x *SlackSchedule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackSchedule.ProtoReflect.Descriptor instead.
 func (*SlackSchedule) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{86}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *SlackSchedule) GetCron() string {
@@ -8773,7 +8632,7 @@ type CapacityBufferReading struct {
 
 func (x *CapacityBufferReading) Reset() {
 	*x = CapacityBufferReading{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[87]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8785,7 +8644,7 @@ func (x *CapacityBufferReading) String() string {
 func (*CapacityBufferReading) ProtoMessage() {}
 
 func (x *CapacityBufferReading) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[87]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8798,7 +8657,7 @@ func (x *CapacityBufferReading) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapacityBufferReading.ProtoReflect.Descriptor instead.
 func (*CapacityBufferReading) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{87}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{86}
 }
 
 // Pods by namespace and labels: both must match. Without any, all pods.
@@ -8814,7 +8673,7 @@ type PodSelector struct {
 
 func (x *PodSelector) Reset() {
 	*x = PodSelector{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[88]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8826,7 +8685,7 @@ func (x *PodSelector) String() string {
 func (*PodSelector) ProtoMessage() {}
 
 func (x *PodSelector) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[88]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8839,7 +8698,7 @@ func (x *PodSelector) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodSelector.ProtoReflect.Descriptor instead.
 func (*PodSelector) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{88}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *PodSelector) GetNamespaces() []string {
@@ -8868,7 +8727,7 @@ type PodCostSettings struct {
 
 func (x *PodCostSettings) Reset() {
 	*x = PodCostSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[89]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8880,7 +8739,7 @@ func (x *PodCostSettings) String() string {
 func (*PodCostSettings) ProtoMessage() {}
 
 func (x *PodCostSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[89]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8893,7 +8752,7 @@ func (x *PodCostSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCostSettings.ProtoReflect.Descriptor instead.
 func (*PodCostSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{89}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *PodCostSettings) GetTargets() []*PodCostTarget {
@@ -8921,7 +8780,7 @@ type PodCostTarget struct {
 
 func (x *PodCostTarget) Reset() {
 	*x = PodCostTarget{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[90]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8933,7 +8792,7 @@ func (x *PodCostTarget) String() string {
 func (*PodCostTarget) ProtoMessage() {}
 
 func (x *PodCostTarget) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[90]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8946,7 +8805,7 @@ func (x *PodCostTarget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCostTarget.ProtoReflect.Descriptor instead.
 func (*PodCostTarget) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{90}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *PodCostTarget) GetNamespaces() []string {
@@ -9004,7 +8863,7 @@ type PodCostTerm struct {
 
 func (x *PodCostTerm) Reset() {
 	*x = PodCostTerm{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[91]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9016,7 +8875,7 @@ func (x *PodCostTerm) String() string {
 func (*PodCostTerm) ProtoMessage() {}
 
 func (x *PodCostTerm) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[91]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9029,7 +8888,7 @@ func (x *PodCostTerm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCostTerm.ProtoReflect.Descriptor instead.
 func (*PodCostTerm) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{91}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *PodCostTerm) GetStrategy() PodCostStrategy_Code {
@@ -9257,7 +9116,7 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\brequests\x18\x03 \x03(\v2\x1a.trimtab.v1.CapacityAnswerR\brequests\x120\n" +
 	"\x06splits\x18\x04 \x03(\v2\x18.trimtab.v1.ScaleUpSplitR\x06splits\x12-\n" +
 	"\arelease\x18\x05 \x01(\v2\x13.trimtab.v1.ReleaseR\arelease\x12$\n" +
-	"\x0eprice_per_hour\x18\x06 \x01(\x01R\fpricePerHour\"\xef\x03\n" +
+	"\x0eprice_per_hour\x18\x06 \x01(\x01R\fpricePerHour\"\x8b\x04\n" +
 	"\x0eCapacityAnswer\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
@@ -9267,9 +9126,9 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\tpod_count\x18\x06 \x01(\x05R\bpodCount\x12#\n" +
 	"\rstarted_count\x18\a \x01(\x05R\fstartedCount\x12!\n" +
 	"\fbooked_count\x18\b \x01(\x05R\vbookedCount\x121\n" +
-	"\x06places\x18\t \x03(\v2\x19.trimtab.v1.CapacityPlaceR\x06places\x12!\n" +
+	"\x06places\x18\t \x03(\v2\x19.trimtab.v1.CapacityPlaceR\x06places\x12=\n" +
 	"\fbooked_until\x18\n" +
-	" \x01(\x03R\vbookedUntil\x123\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\vbookedUntil\x123\n" +
 	"\tshortfall\x18\v \x01(\v2\x15.trimtab.v1.ShortfallR\tshortfall\x12&\n" +
 	"\x0fneeds_new_nodes\x18\r \x01(\bR\rneedsNewNodes\x12-\n" +
 	"\arelease\x18\x0e \x01(\v2\x13.trimtab.v1.ReleaseR\arelease\"\x90\x01\n" +
@@ -9522,42 +9381,32 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"scale_down\x18\x03 \x01(\v2\x1a.trimtab.v1.ScaleDownStateR\tscaleDown\x126\n" +
 	"\tpod_costs\x18\x04 \x01(\v2\x19.trimtab.v1.PodCostsStateR\bpodCosts\x12>\n" +
 	"\vreplacement\x18\x05 \x01(\v2\x1c.trimtab.v1.ReplacementStateR\vreplacement\x12N\n" +
-	"\x11capacity_requests\x18P \x01(\v2!.trimtab.v1.CapacityRequestsStateR\x10capacityRequests\"J\n" +
-	"\x15CapacityRequestsState\x121\n" +
-	"\x06orders\x18\x01 \x03(\v2\x19.trimtab.v1.CapacityOrderR\x06orders\"\x84\x01\n" +
-	"\rCapacityOrder\x12\x18\n" +
-	"\arequest\x18\x01 \x01(\tR\arequest\x12\x10\n" +
+	"\x11capacity_requests\x18P \x01(\v2!.trimtab.v1.CapacityRequestsStateR\x10capacityRequests\"F\n" +
+	"\x15CapacityRequestsState\x12-\n" +
+	"\x06orders\x18\x01 \x03(\v2\x15.trimtab.v1.NodeOrderR\x06orders\"\xa1\x01\n" +
+	"\tNodeOrder\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12\x1d\n" +
 	"\n" +
 	"node_group\x18\x03 \x01(\tR\tnodeGroup\x12\x14\n" +
-	"\x05count\x18\x04 \x01(\x05R\x05count\x12\x12\n" +
-	"\x04time\x18\x05 \x01(\x03R\x04time\"\x8e\x02\n" +
-	"\x10ReplacementState\x12%\n" +
-	"\x0elayout_version\x18\x01 \x01(\x05R\rlayoutVersion\x12\x18\n" +
+	"\x05count\x18\x04 \x01(\x05R\x05count\x129\n" +
+	"\n" +
+	"order_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\torderTime\"\xcf\x01\n" +
+	"\x10ReplacementState\x12\x18\n" +
 	"\astrings\x18\x02 \x03(\tR\astrings\x12/\n" +
 	"\aplanned\x18\x03 \x01(\v2\x15.trimtab.v1.NodeTimesR\aplanned\x12<\n" +
 	"\x0eavoided_groups\x18\x04 \x01(\v2\x15.trimtab.v1.NodeTimesR\ravoidedGroups\x122\n" +
-	"\tpaid_back\x18\x05 \x01(\v2\x15.trimtab.v1.NodeTimesR\bpaidBack\x12\x16\n" +
-	"\x06opaque\x18\x06 \x01(\fR\x06opaque\"\x9f\x01\n" +
+	"\tpaid_back\x18\x05 \x01(\v2\x15.trimtab.v1.NodeTimesR\bpaidBack\"\x9f\x01\n" +
 	"\fScaleUpState\x12%\n" +
 	"\x0elayout_version\x18\x01 \x01(\x05R\rlayoutVersion\x12\x18\n" +
 	"\astrings\x18\x02 \x03(\tR\astrings\x12\x16\n" +
 	"\x06opaque\x18\x05 \x01(\fR\x06opaque\x126\n" +
-	"\vgang_orders\x18< \x03(\v2\x15.trimtab.v1.GangOrderR\n" +
-	"gangOrders\"\x8f\x01\n" +
-	"\tGangOrder\x12\x12\n" +
-	"\x04gang\x18\x01 \x01(\tR\x04gang\x12\x1d\n" +
+	"\vgang_orders\x18< \x03(\v2\x15.trimtab.v1.NodeOrderR\n" +
+	"gangOrders\"U\n" +
 	"\n" +
-	"node_group\x18\x02 \x01(\tR\tnodeGroup\x12\x14\n" +
-	"\x05count\x18\x03 \x01(\x05R\x05count\x129\n" +
-	"\n" +
-	"order_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\torderTime\"\x94\x01\n" +
-	"\n" +
-	"SlackState\x12%\n" +
-	"\x0elayout_version\x18\x01 \x01(\x05R\rlayoutVersion\x12\x18\n" +
+	"SlackState\x12\x18\n" +
 	"\astrings\x18\x02 \x03(\tR\astrings\x12-\n" +
-	"\x04sets\x18\x03 \x03(\v2\x19.trimtab.v1.SlackSetStateR\x04sets\x12\x16\n" +
-	"\x06opaque\x18\x04 \x01(\fR\x06opaque\"\xc1\x01\n" +
+	"\x04sets\x18\x03 \x03(\v2\x19.trimtab.v1.SlackSetStateR\x04sets\"\xc1\x01\n" +
 	"\rSlackSetState\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x127\n" +
 	"\x04size\x18\x02 \x03(\v2#.trimtab.v1.SlackSetState.SizeEntryR\x04size\x12\x16\n" +
@@ -9565,10 +9414,8 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\x04node\x18\x04 \x01(\fR\x04node\x1a7\n" +
 	"\tSizeEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"N\n" +
-	"\rPodCostsState\x12%\n" +
-	"\x0elayout_version\x18\x01 \x01(\x05R\rlayoutVersion\x12\x16\n" +
-	"\x06opaque\x18\x02 \x01(\fR\x06opaque\"\xfa\x02\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\x0f\n" +
+	"\rPodCostsState\"\xfa\x02\n" +
 	"\x0eScaleDownState\x12%\n" +
 	"\x0elayout_version\x18\x01 \x01(\x05R\rlayoutVersion\x12\x18\n" +
 	"\astrings\x18\x02 \x03(\tR\astrings\x121\n" +
@@ -10113,7 +9960,7 @@ func file_trimtab_v1_plan_proto_rawDescGZIP() []byte {
 }
 
 var file_trimtab_v1_plan_proto_enumTypes = make([]protoimpl.EnumInfo, 15)
-var file_trimtab_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 107)
+var file_trimtab_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 106)
 var file_trimtab_v1_plan_proto_goTypes = []any{
 	(Decision_Code)(0),                      // 0: trimtab.v1.Decision.Code
 	(Expander_Code)(0),                      // 1: trimtab.v1.Expander.Code
@@ -10174,92 +10021,91 @@ var file_trimtab_v1_plan_proto_goTypes = []any{
 	(*PodCostStrategy)(nil),                 // 56: trimtab.v1.PodCostStrategy
 	(*PlanState)(nil),                       // 57: trimtab.v1.PlanState
 	(*CapacityRequestsState)(nil),           // 58: trimtab.v1.CapacityRequestsState
-	(*CapacityOrder)(nil),                   // 59: trimtab.v1.CapacityOrder
+	(*NodeOrder)(nil),                       // 59: trimtab.v1.NodeOrder
 	(*ReplacementState)(nil),                // 60: trimtab.v1.ReplacementState
 	(*ScaleUpState)(nil),                    // 61: trimtab.v1.ScaleUpState
-	(*GangOrder)(nil),                       // 62: trimtab.v1.GangOrder
-	(*SlackState)(nil),                      // 63: trimtab.v1.SlackState
-	(*SlackSetState)(nil),                   // 64: trimtab.v1.SlackSetState
-	(*PodCostsState)(nil),                   // 65: trimtab.v1.PodCostsState
-	(*ScaleDownState)(nil),                  // 66: trimtab.v1.ScaleDownState
-	(*UndoneDrains)(nil),                    // 67: trimtab.v1.UndoneDrains
-	(*NodeTimes)(nil),                       // 68: trimtab.v1.NodeTimes
-	(*FailedNodes)(nil),                     // 69: trimtab.v1.FailedNodes
-	(*PlanSettings)(nil),                    // 70: trimtab.v1.PlanSettings
-	(*GangSettings)(nil),                    // 71: trimtab.v1.GangSettings
-	(*CapacityRequestSettings)(nil),         // 72: trimtab.v1.CapacityRequestSettings
-	(*CapacityClass)(nil),                   // 73: trimtab.v1.CapacityClass
-	(*CapacityClassKind)(nil),               // 74: trimtab.v1.CapacityClassKind
-	(*ProvisionedWhen)(nil),                 // 75: trimtab.v1.ProvisionedWhen
-	(*ReplacementSettings)(nil),             // 76: trimtab.v1.ReplacementSettings
-	(*ReplacementChoice)(nil),               // 77: trimtab.v1.ReplacementChoice
-	(*SpotReplacementSettings)(nil),         // 78: trimtab.v1.SpotReplacementSettings
-	(*DisruptionBudget)(nil),                // 79: trimtab.v1.DisruptionBudget
-	(*Objective)(nil),                       // 80: trimtab.v1.Objective
-	(*SearchEffort)(nil),                    // 81: trimtab.v1.SearchEffort
-	(*PlannerSettings)(nil),                 // 82: trimtab.v1.PlannerSettings
-	(*ResourceLimit)(nil),                   // 83: trimtab.v1.ResourceLimit
-	(*Selector)(nil),                        // 84: trimtab.v1.Selector
-	(*SelectorRequirement)(nil),             // 85: trimtab.v1.SelectorRequirement
-	(*BalanceSettings)(nil),                 // 86: trimtab.v1.BalanceSettings
-	(*SimulationSettings)(nil),              // 87: trimtab.v1.SimulationSettings
-	(*ScaleUpSettings)(nil),                 // 88: trimtab.v1.ScaleUpSettings
-	(*TemplateSource)(nil),                  // 89: trimtab.v1.TemplateSource
-	(*TaintNames)(nil),                      // 90: trimtab.v1.TaintNames
-	(*PriorityExpanderSettings)(nil),        // 91: trimtab.v1.PriorityExpanderSettings
-	(*PriorityRank)(nil),                    // 92: trimtab.v1.PriorityRank
-	(*HighestPriorityExpanderSettings)(nil), // 93: trimtab.v1.HighestPriorityExpanderSettings
-	(*ScaleDownSettings)(nil),               // 94: trimtab.v1.ScaleDownSettings
-	(*NodeGroupSettings)(nil),               // 95: trimtab.v1.NodeGroupSettings
-	(*Consolidation)(nil),                   // 96: trimtab.v1.Consolidation
-	(*SlackSettings)(nil),                   // 97: trimtab.v1.SlackSettings
-	(*SlackAmount)(nil),                     // 98: trimtab.v1.SlackAmount
-	(*SlackStrategy)(nil),                   // 99: trimtab.v1.SlackStrategy
-	(*SlackPool)(nil),                       // 100: trimtab.v1.SlackPool
-	(*SlackSchedule)(nil),                   // 101: trimtab.v1.SlackSchedule
-	(*CapacityBufferReading)(nil),           // 102: trimtab.v1.CapacityBufferReading
-	(*PodSelector)(nil),                     // 103: trimtab.v1.PodSelector
-	(*PodCostSettings)(nil),                 // 104: trimtab.v1.PodCostSettings
-	(*PodCostTarget)(nil),                   // 105: trimtab.v1.PodCostTarget
-	(*PodCostTerm)(nil),                     // 106: trimtab.v1.PodCostTerm
-	nil,                                     // 107: trimtab.v1.DecisionSummary.CountsEntry
-	nil,                                     // 108: trimtab.v1.ScaleUpDecision.ExcludedEntry
-	nil,                                     // 109: trimtab.v1.Shortfall.ReasonsEntry
-	nil,                                     // 110: trimtab.v1.Shortfall.FailedPredicatesEntry
-	nil,                                     // 111: trimtab.v1.Release.UpcomingEntry
-	nil,                                     // 112: trimtab.v1.SlackDecision.DesiredEntry
-	nil,                                     // 113: trimtab.v1.SlackDecision.PresentEntry
-	nil,                                     // 114: trimtab.v1.UnremovableNode.PredicateFailureCountsEntry
-	nil,                                     // 115: trimtab.v1.ReplacementDecision.ExcludedEntry
-	nil,                                     // 116: trimtab.v1.SlackSetState.SizeEntry
-	nil,                                     // 117: trimtab.v1.PlanSettings.NodeGroupsEntry
-	nil,                                     // 118: trimtab.v1.Selector.MatchLabelsEntry
-	nil,                                     // 119: trimtab.v1.SlackSettings.ResourcesEntry
-	nil,                                     // 120: trimtab.v1.SlackPool.ResourcesEntry
-	nil,                                     // 121: trimtab.v1.SlackSchedule.ResourcesEntry
-	(*timestamppb.Timestamp)(nil),           // 122: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),             // 123: google.protobuf.Duration
-	(ScaleUpResult_Code)(0),                 // 124: trimtab.v1.ScaleUpResult.Code
-	(GangReason_Code)(0),                    // 125: trimtab.v1.GangReason.Code
-	(SkippedPodReason_Code)(0),              // 126: trimtab.v1.SkippedPodReason.Code
-	(NodeGroupReason_Code)(0),               // 127: trimtab.v1.NodeGroupReason.Code
-	(CapacityRequestsResult_Code)(0),        // 128: trimtab.v1.CapacityRequestsResult.Code
-	(*PodDictionary)(nil),                   // 129: trimtab.v1.PodDictionary
-	(SlackResult_Code)(0),                   // 130: trimtab.v1.SlackResult.Code
-	(ScaleDownResult_Code)(0),               // 131: trimtab.v1.ScaleDownResult.Code
-	(BlockingPodReason_Code)(0),             // 132: trimtab.v1.BlockingPodReason.Code
-	(UnremovableReason_Code)(0),             // 133: trimtab.v1.UnremovableReason.Code
-	(ReplacementResult_Code)(0),             // 134: trimtab.v1.ReplacementResult.Code
-	(ReplacementLimit_Code)(0),              // 135: trimtab.v1.ReplacementLimit.Code
-	(PodCostsResult_Code)(0),                // 136: trimtab.v1.PodCostsResult.Code
-	(PodCostGroupReason_Code)(0),            // 137: trimtab.v1.PodCostGroupReason.Code
-	(LabelOperator_Code)(0),                 // 138: trimtab.v1.LabelOperator.Code
-	(PredicateReason_Code)(0),               // 139: trimtab.v1.PredicateReason.Code
+	(*SlackState)(nil),                      // 62: trimtab.v1.SlackState
+	(*SlackSetState)(nil),                   // 63: trimtab.v1.SlackSetState
+	(*PodCostsState)(nil),                   // 64: trimtab.v1.PodCostsState
+	(*ScaleDownState)(nil),                  // 65: trimtab.v1.ScaleDownState
+	(*UndoneDrains)(nil),                    // 66: trimtab.v1.UndoneDrains
+	(*NodeTimes)(nil),                       // 67: trimtab.v1.NodeTimes
+	(*FailedNodes)(nil),                     // 68: trimtab.v1.FailedNodes
+	(*PlanSettings)(nil),                    // 69: trimtab.v1.PlanSettings
+	(*GangSettings)(nil),                    // 70: trimtab.v1.GangSettings
+	(*CapacityRequestSettings)(nil),         // 71: trimtab.v1.CapacityRequestSettings
+	(*CapacityClass)(nil),                   // 72: trimtab.v1.CapacityClass
+	(*CapacityClassKind)(nil),               // 73: trimtab.v1.CapacityClassKind
+	(*ProvisionedWhen)(nil),                 // 74: trimtab.v1.ProvisionedWhen
+	(*ReplacementSettings)(nil),             // 75: trimtab.v1.ReplacementSettings
+	(*ReplacementChoice)(nil),               // 76: trimtab.v1.ReplacementChoice
+	(*SpotReplacementSettings)(nil),         // 77: trimtab.v1.SpotReplacementSettings
+	(*DisruptionBudget)(nil),                // 78: trimtab.v1.DisruptionBudget
+	(*Objective)(nil),                       // 79: trimtab.v1.Objective
+	(*SearchEffort)(nil),                    // 80: trimtab.v1.SearchEffort
+	(*PlannerSettings)(nil),                 // 81: trimtab.v1.PlannerSettings
+	(*ResourceLimit)(nil),                   // 82: trimtab.v1.ResourceLimit
+	(*Selector)(nil),                        // 83: trimtab.v1.Selector
+	(*SelectorRequirement)(nil),             // 84: trimtab.v1.SelectorRequirement
+	(*BalanceSettings)(nil),                 // 85: trimtab.v1.BalanceSettings
+	(*SimulationSettings)(nil),              // 86: trimtab.v1.SimulationSettings
+	(*ScaleUpSettings)(nil),                 // 87: trimtab.v1.ScaleUpSettings
+	(*TemplateSource)(nil),                  // 88: trimtab.v1.TemplateSource
+	(*TaintNames)(nil),                      // 89: trimtab.v1.TaintNames
+	(*PriorityExpanderSettings)(nil),        // 90: trimtab.v1.PriorityExpanderSettings
+	(*PriorityRank)(nil),                    // 91: trimtab.v1.PriorityRank
+	(*HighestPriorityExpanderSettings)(nil), // 92: trimtab.v1.HighestPriorityExpanderSettings
+	(*ScaleDownSettings)(nil),               // 93: trimtab.v1.ScaleDownSettings
+	(*NodeGroupSettings)(nil),               // 94: trimtab.v1.NodeGroupSettings
+	(*Consolidation)(nil),                   // 95: trimtab.v1.Consolidation
+	(*SlackSettings)(nil),                   // 96: trimtab.v1.SlackSettings
+	(*SlackAmount)(nil),                     // 97: trimtab.v1.SlackAmount
+	(*SlackStrategy)(nil),                   // 98: trimtab.v1.SlackStrategy
+	(*SlackPool)(nil),                       // 99: trimtab.v1.SlackPool
+	(*SlackSchedule)(nil),                   // 100: trimtab.v1.SlackSchedule
+	(*CapacityBufferReading)(nil),           // 101: trimtab.v1.CapacityBufferReading
+	(*PodSelector)(nil),                     // 102: trimtab.v1.PodSelector
+	(*PodCostSettings)(nil),                 // 103: trimtab.v1.PodCostSettings
+	(*PodCostTarget)(nil),                   // 104: trimtab.v1.PodCostTarget
+	(*PodCostTerm)(nil),                     // 105: trimtab.v1.PodCostTerm
+	nil,                                     // 106: trimtab.v1.DecisionSummary.CountsEntry
+	nil,                                     // 107: trimtab.v1.ScaleUpDecision.ExcludedEntry
+	nil,                                     // 108: trimtab.v1.Shortfall.ReasonsEntry
+	nil,                                     // 109: trimtab.v1.Shortfall.FailedPredicatesEntry
+	nil,                                     // 110: trimtab.v1.Release.UpcomingEntry
+	nil,                                     // 111: trimtab.v1.SlackDecision.DesiredEntry
+	nil,                                     // 112: trimtab.v1.SlackDecision.PresentEntry
+	nil,                                     // 113: trimtab.v1.UnremovableNode.PredicateFailureCountsEntry
+	nil,                                     // 114: trimtab.v1.ReplacementDecision.ExcludedEntry
+	nil,                                     // 115: trimtab.v1.SlackSetState.SizeEntry
+	nil,                                     // 116: trimtab.v1.PlanSettings.NodeGroupsEntry
+	nil,                                     // 117: trimtab.v1.Selector.MatchLabelsEntry
+	nil,                                     // 118: trimtab.v1.SlackSettings.ResourcesEntry
+	nil,                                     // 119: trimtab.v1.SlackPool.ResourcesEntry
+	nil,                                     // 120: trimtab.v1.SlackSchedule.ResourcesEntry
+	(*timestamppb.Timestamp)(nil),           // 121: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),             // 122: google.protobuf.Duration
+	(ScaleUpResult_Code)(0),                 // 123: trimtab.v1.ScaleUpResult.Code
+	(GangReason_Code)(0),                    // 124: trimtab.v1.GangReason.Code
+	(SkippedPodReason_Code)(0),              // 125: trimtab.v1.SkippedPodReason.Code
+	(NodeGroupReason_Code)(0),               // 126: trimtab.v1.NodeGroupReason.Code
+	(CapacityRequestsResult_Code)(0),        // 127: trimtab.v1.CapacityRequestsResult.Code
+	(*PodDictionary)(nil),                   // 128: trimtab.v1.PodDictionary
+	(SlackResult_Code)(0),                   // 129: trimtab.v1.SlackResult.Code
+	(ScaleDownResult_Code)(0),               // 130: trimtab.v1.ScaleDownResult.Code
+	(BlockingPodReason_Code)(0),             // 131: trimtab.v1.BlockingPodReason.Code
+	(UnremovableReason_Code)(0),             // 132: trimtab.v1.UnremovableReason.Code
+	(ReplacementResult_Code)(0),             // 133: trimtab.v1.ReplacementResult.Code
+	(ReplacementLimit_Code)(0),              // 134: trimtab.v1.ReplacementLimit.Code
+	(PodCostsResult_Code)(0),                // 135: trimtab.v1.PodCostsResult.Code
+	(PodCostGroupReason_Code)(0),            // 136: trimtab.v1.PodCostGroupReason.Code
+	(LabelOperator_Code)(0),                 // 137: trimtab.v1.LabelOperator.Code
+	(PredicateReason_Code)(0),               // 138: trimtab.v1.PredicateReason.Code
 }
 var file_trimtab_v1_plan_proto_depIdxs = []int32{
 	0,   // 0: trimtab.v1.PlanRequest.decisions:type_name -> trimtab.v1.Decision.Code
-	122, // 1: trimtab.v1.PlanRequest.now:type_name -> google.protobuf.Timestamp
-	70,  // 2: trimtab.v1.PlanRequest.settings:type_name -> trimtab.v1.PlanSettings
+	121, // 1: trimtab.v1.PlanRequest.now:type_name -> google.protobuf.Timestamp
+	69,  // 2: trimtab.v1.PlanRequest.settings:type_name -> trimtab.v1.PlanSettings
 	57,  // 3: trimtab.v1.PlanRequest.state:type_name -> trimtab.v1.PlanState
 	21,  // 4: trimtab.v1.PlanResponse.scale_up:type_name -> trimtab.v1.ScaleUpDecision
 	35,  // 5: trimtab.v1.PlanResponse.slack:type_name -> trimtab.v1.SlackDecision
@@ -10272,184 +10118,185 @@ var file_trimtab_v1_plan_proto_depIdxs = []int32{
 	20,  // 12: trimtab.v1.Diagnostics.stages:type_name -> trimtab.v1.StageTime
 	19,  // 13: trimtab.v1.Diagnostics.decisions:type_name -> trimtab.v1.DecisionSummary
 	0,   // 14: trimtab.v1.DecisionSummary.decision:type_name -> trimtab.v1.Decision.Code
-	107, // 15: trimtab.v1.DecisionSummary.counts:type_name -> trimtab.v1.DecisionSummary.CountsEntry
-	123, // 16: trimtab.v1.StageTime.duration:type_name -> google.protobuf.Duration
+	106, // 15: trimtab.v1.DecisionSummary.counts:type_name -> trimtab.v1.DecisionSummary.CountsEntry
+	122, // 16: trimtab.v1.StageTime.duration:type_name -> google.protobuf.Duration
 	23,  // 17: trimtab.v1.ScaleUpDecision.splits:type_name -> trimtab.v1.ScaleUpSplit
 	25,  // 18: trimtab.v1.ScaleUpDecision.unschedulable:type_name -> trimtab.v1.Shortfall
 	24,  // 19: trimtab.v1.ScaleUpDecision.places:type_name -> trimtab.v1.Places
 	27,  // 20: trimtab.v1.ScaleUpDecision.skipped:type_name -> trimtab.v1.SkippedPod
-	124, // 21: trimtab.v1.ScaleUpDecision.result:type_name -> trimtab.v1.ScaleUpResult.Code
+	123, // 21: trimtab.v1.ScaleUpDecision.result:type_name -> trimtab.v1.ScaleUpResult.Code
 	28,  // 22: trimtab.v1.ScaleUpDecision.options:type_name -> trimtab.v1.ScaleUpOption
-	108, // 23: trimtab.v1.ScaleUpDecision.excluded:type_name -> trimtab.v1.ScaleUpDecision.ExcludedEntry
+	107, // 23: trimtab.v1.ScaleUpDecision.excluded:type_name -> trimtab.v1.ScaleUpDecision.ExcludedEntry
 	25,  // 24: trimtab.v1.ScaleUpDecision.waiting_placeholders:type_name -> trimtab.v1.Shortfall
 	9,   // 25: trimtab.v1.ScaleUpDecision.objective:type_name -> trimtab.v1.Objective.Code
 	22,  // 26: trimtab.v1.ScaleUpDecision.gangs:type_name -> trimtab.v1.GangResult
-	125, // 27: trimtab.v1.GangResult.reason:type_name -> trimtab.v1.GangReason.Code
+	124, // 27: trimtab.v1.GangResult.reason:type_name -> trimtab.v1.GangReason.Code
 	26,  // 28: trimtab.v1.GangResult.release:type_name -> trimtab.v1.Release
-	109, // 29: trimtab.v1.Shortfall.reasons:type_name -> trimtab.v1.Shortfall.ReasonsEntry
-	110, // 30: trimtab.v1.Shortfall.failed_predicates:type_name -> trimtab.v1.Shortfall.FailedPredicatesEntry
-	111, // 31: trimtab.v1.Release.upcoming:type_name -> trimtab.v1.Release.UpcomingEntry
-	126, // 32: trimtab.v1.SkippedPod.reason:type_name -> trimtab.v1.SkippedPodReason.Code
+	108, // 29: trimtab.v1.Shortfall.reasons:type_name -> trimtab.v1.Shortfall.ReasonsEntry
+	109, // 30: trimtab.v1.Shortfall.failed_predicates:type_name -> trimtab.v1.Shortfall.FailedPredicatesEntry
+	110, // 31: trimtab.v1.Release.upcoming:type_name -> trimtab.v1.Release.UpcomingEntry
+	125, // 32: trimtab.v1.SkippedPod.reason:type_name -> trimtab.v1.SkippedPodReason.Code
 	29,  // 33: trimtab.v1.ScaleUpOption.scores:type_name -> trimtab.v1.ExpanderScore
-	127, // 34: trimtab.v1.ScaleUpOption.reason:type_name -> trimtab.v1.NodeGroupReason.Code
+	126, // 34: trimtab.v1.ScaleUpOption.reason:type_name -> trimtab.v1.NodeGroupReason.Code
 	1,   // 35: trimtab.v1.ScaleUpOption.decided_by:type_name -> trimtab.v1.Expander.Code
 	1,   // 36: trimtab.v1.ExpanderScore.expander:type_name -> trimtab.v1.Expander.Code
-	128, // 37: trimtab.v1.CapacityRequestsDecision.result:type_name -> trimtab.v1.CapacityRequestsResult.Code
+	127, // 37: trimtab.v1.CapacityRequestsDecision.result:type_name -> trimtab.v1.CapacityRequestsResult.Code
 	32,  // 38: trimtab.v1.CapacityRequestsDecision.requests:type_name -> trimtab.v1.CapacityAnswer
 	23,  // 39: trimtab.v1.CapacityRequestsDecision.splits:type_name -> trimtab.v1.ScaleUpSplit
 	26,  // 40: trimtab.v1.CapacityRequestsDecision.release:type_name -> trimtab.v1.Release
 	2,   // 41: trimtab.v1.CapacityAnswer.outcome:type_name -> trimtab.v1.CapacityOutcome.Code
 	33,  // 42: trimtab.v1.CapacityAnswer.places:type_name -> trimtab.v1.CapacityPlace
-	25,  // 43: trimtab.v1.CapacityAnswer.shortfall:type_name -> trimtab.v1.Shortfall
-	26,  // 44: trimtab.v1.CapacityAnswer.release:type_name -> trimtab.v1.Release
-	37,  // 45: trimtab.v1.SlackDecision.placeholders:type_name -> trimtab.v1.Placeholder
-	112, // 46: trimtab.v1.SlackDecision.desired:type_name -> trimtab.v1.SlackDecision.DesiredEntry
-	129, // 47: trimtab.v1.SlackDecision.dictionary:type_name -> trimtab.v1.PodDictionary
-	113, // 48: trimtab.v1.SlackDecision.present:type_name -> trimtab.v1.SlackDecision.PresentEntry
-	130, // 49: trimtab.v1.SlackDecision.result:type_name -> trimtab.v1.SlackResult.Code
-	36,  // 50: trimtab.v1.SlackDecision.objects:type_name -> trimtab.v1.SlackObject
-	3,   // 51: trimtab.v1.Placeholder.kind:type_name -> trimtab.v1.PlaceholderKind.Code
-	43,  // 52: trimtab.v1.ScaleDownDecision.unneeded:type_name -> trimtab.v1.UnneededNode
-	45,  // 53: trimtab.v1.ScaleDownDecision.unremovable:type_name -> trimtab.v1.UnremovableNode
-	24,  // 54: trimtab.v1.ScaleDownDecision.places:type_name -> trimtab.v1.Places
-	131, // 55: trimtab.v1.ScaleDownDecision.result:type_name -> trimtab.v1.ScaleDownResult.Code
-	40,  // 56: trimtab.v1.ScaleDownDecision.blockers:type_name -> trimtab.v1.NodeBlockers
-	9,   // 57: trimtab.v1.ScaleDownDecision.objective:type_name -> trimtab.v1.Objective.Code
-	41,  // 58: trimtab.v1.NodeBlockers.pods:type_name -> trimtab.v1.BlockingPod
-	132, // 59: trimtab.v1.BlockingPod.reason:type_name -> trimtab.v1.BlockingPodReason.Code
-	132, // 60: trimtab.v1.BlockingPod.reasons:type_name -> trimtab.v1.BlockingPodReason.Code
-	122, // 61: trimtab.v1.UnneededNode.since:type_name -> google.protobuf.Timestamp
-	133, // 62: trimtab.v1.UnneededNode.not_now_reason:type_name -> trimtab.v1.UnremovableReason.Code
-	44,  // 63: trimtab.v1.UnneededNode.assumption:type_name -> trimtab.v1.NodeAssumption
-	133, // 64: trimtab.v1.UnremovableNode.reason:type_name -> trimtab.v1.UnremovableReason.Code
-	132, // 65: trimtab.v1.UnremovableNode.blocking_reason:type_name -> trimtab.v1.BlockingPodReason.Code
-	114, // 66: trimtab.v1.UnremovableNode.predicate_failure_counts:type_name -> trimtab.v1.UnremovableNode.PredicateFailureCountsEntry
-	48,  // 67: trimtab.v1.ReplacementDecision.waves:type_name -> trimtab.v1.ReplacementWave
-	134, // 68: trimtab.v1.ReplacementDecision.result:type_name -> trimtab.v1.ReplacementResult.Code
-	47,  // 69: trimtab.v1.ReplacementDecision.cost:type_name -> trimtab.v1.ReplacementCost
-	51,  // 70: trimtab.v1.ReplacementDecision.frontier:type_name -> trimtab.v1.ReplacementOption
-	52,  // 71: trimtab.v1.ReplacementDecision.kept:type_name -> trimtab.v1.KeptNode
-	115, // 72: trimtab.v1.ReplacementDecision.excluded:type_name -> trimtab.v1.ReplacementDecision.ExcludedEntry
-	49,  // 73: trimtab.v1.ReplacementWave.new_nodes:type_name -> trimtab.v1.ReplacementNode
-	50,  // 74: trimtab.v1.ReplacementWave.leaving:type_name -> trimtab.v1.ReplacedNode
-	24,  // 75: trimtab.v1.ReplacementWave.places:type_name -> trimtab.v1.Places
-	44,  // 76: trimtab.v1.ReplacedNode.assumption:type_name -> trimtab.v1.NodeAssumption
-	123, // 77: trimtab.v1.ReplacementOption.payback_time:type_name -> google.protobuf.Duration
-	135, // 78: trimtab.v1.ReplacementOption.stopped_by:type_name -> trimtab.v1.ReplacementLimit.Code
-	135, // 79: trimtab.v1.KeptNode.reason:type_name -> trimtab.v1.ReplacementLimit.Code
-	133, // 80: trimtab.v1.KeptNode.unremovable:type_name -> trimtab.v1.UnremovableReason.Code
-	132, // 81: trimtab.v1.KeptNode.blocking_reason:type_name -> trimtab.v1.BlockingPodReason.Code
-	54,  // 82: trimtab.v1.PodCostsDecision.groups:type_name -> trimtab.v1.PodCostGroup
-	136, // 83: trimtab.v1.PodCostsDecision.result:type_name -> trimtab.v1.PodCostsResult.Code
-	137, // 84: trimtab.v1.PodCostGroup.reason:type_name -> trimtab.v1.PodCostGroupReason.Code
-	55,  // 85: trimtab.v1.PodCostGroup.shares:type_name -> trimtab.v1.PodCostShare
-	5,   // 86: trimtab.v1.PodCostShare.strategy:type_name -> trimtab.v1.PodCostStrategy.Code
-	61,  // 87: trimtab.v1.PlanState.scale_up:type_name -> trimtab.v1.ScaleUpState
-	63,  // 88: trimtab.v1.PlanState.slack:type_name -> trimtab.v1.SlackState
-	66,  // 89: trimtab.v1.PlanState.scale_down:type_name -> trimtab.v1.ScaleDownState
-	65,  // 90: trimtab.v1.PlanState.pod_costs:type_name -> trimtab.v1.PodCostsState
-	60,  // 91: trimtab.v1.PlanState.replacement:type_name -> trimtab.v1.ReplacementState
-	58,  // 92: trimtab.v1.PlanState.capacity_requests:type_name -> trimtab.v1.CapacityRequestsState
-	59,  // 93: trimtab.v1.CapacityRequestsState.orders:type_name -> trimtab.v1.CapacityOrder
-	68,  // 94: trimtab.v1.ReplacementState.planned:type_name -> trimtab.v1.NodeTimes
-	68,  // 95: trimtab.v1.ReplacementState.avoided_groups:type_name -> trimtab.v1.NodeTimes
-	68,  // 96: trimtab.v1.ReplacementState.paid_back:type_name -> trimtab.v1.NodeTimes
-	62,  // 97: trimtab.v1.ScaleUpState.gang_orders:type_name -> trimtab.v1.GangOrder
-	122, // 98: trimtab.v1.GangOrder.order_time:type_name -> google.protobuf.Timestamp
-	64,  // 99: trimtab.v1.SlackState.sets:type_name -> trimtab.v1.SlackSetState
-	116, // 100: trimtab.v1.SlackSetState.size:type_name -> trimtab.v1.SlackSetState.SizeEntry
-	68,  // 101: trimtab.v1.ScaleDownState.unneeded:type_name -> trimtab.v1.NodeTimes
-	69,  // 102: trimtab.v1.ScaleDownState.unremovable:type_name -> trimtab.v1.FailedNodes
-	67,  // 103: trimtab.v1.ScaleDownState.undone_drains:type_name -> trimtab.v1.UndoneDrains
-	68,  // 104: trimtab.v1.ScaleDownState.later_waves:type_name -> trimtab.v1.NodeTimes
-	122, // 105: trimtab.v1.UndoneDrains.drain_time:type_name -> google.protobuf.Timestamp
-	122, // 106: trimtab.v1.UndoneDrains.until_time:type_name -> google.protobuf.Timestamp
-	88,  // 107: trimtab.v1.PlanSettings.scale_up:type_name -> trimtab.v1.ScaleUpSettings
-	94,  // 108: trimtab.v1.PlanSettings.scale_down:type_name -> trimtab.v1.ScaleDownSettings
-	97,  // 109: trimtab.v1.PlanSettings.slack:type_name -> trimtab.v1.SlackSettings
-	104, // 110: trimtab.v1.PlanSettings.pod_costs:type_name -> trimtab.v1.PodCostSettings
-	117, // 111: trimtab.v1.PlanSettings.node_groups:type_name -> trimtab.v1.PlanSettings.NodeGroupsEntry
-	87,  // 112: trimtab.v1.PlanSettings.simulation:type_name -> trimtab.v1.SimulationSettings
-	82,  // 113: trimtab.v1.PlanSettings.planner:type_name -> trimtab.v1.PlannerSettings
-	10,  // 114: trimtab.v1.PlanSettings.search_effort:type_name -> trimtab.v1.SearchEffort.Code
-	76,  // 115: trimtab.v1.PlanSettings.replacement:type_name -> trimtab.v1.ReplacementSettings
-	71,  // 116: trimtab.v1.PlanSettings.gangs:type_name -> trimtab.v1.GangSettings
-	72,  // 117: trimtab.v1.PlanSettings.capacity_requests:type_name -> trimtab.v1.CapacityRequestSettings
-	73,  // 118: trimtab.v1.CapacityRequestSettings.classes:type_name -> trimtab.v1.CapacityClass
-	7,   // 119: trimtab.v1.CapacityRequestSettings.provisioned_when:type_name -> trimtab.v1.ProvisionedWhen.Code
-	123, // 120: trimtab.v1.CapacityRequestSettings.booking_time:type_name -> google.protobuf.Duration
-	123, // 121: trimtab.v1.CapacityRequestSettings.max_seek_time:type_name -> google.protobuf.Duration
-	6,   // 122: trimtab.v1.CapacityClass.kind:type_name -> trimtab.v1.CapacityClassKind.Code
-	123, // 123: trimtab.v1.ReplacementSettings.max_payback_time:type_name -> google.protobuf.Duration
-	123, // 124: trimtab.v1.ReplacementSettings.consolidate_after:type_name -> google.protobuf.Duration
-	79,  // 125: trimtab.v1.ReplacementSettings.budgets:type_name -> trimtab.v1.DisruptionBudget
-	8,   // 126: trimtab.v1.ReplacementSettings.choice:type_name -> trimtab.v1.ReplacementChoice.Code
-	78,  // 127: trimtab.v1.ReplacementSettings.spot:type_name -> trimtab.v1.SpotReplacementSettings
-	123, // 128: trimtab.v1.ReplacementSettings.avoid_time:type_name -> google.protobuf.Duration
-	123, // 129: trimtab.v1.ReplacementSettings.stable_time:type_name -> google.protobuf.Duration
-	84,  // 130: trimtab.v1.DisruptionBudget.nodes:type_name -> trimtab.v1.Selector
-	123, // 131: trimtab.v1.DisruptionBudget.duration:type_name -> google.protobuf.Duration
-	123, // 132: trimtab.v1.PlannerSettings.recent_eviction_ttl:type_name -> google.protobuf.Duration
-	83,  // 133: trimtab.v1.PlannerSettings.limits:type_name -> trimtab.v1.ResourceLimit
-	86,  // 134: trimtab.v1.PlannerSettings.balance:type_name -> trimtab.v1.BalanceSettings
-	123, // 135: trimtab.v1.PlannerSettings.max_node_startup_time:type_name -> google.protobuf.Duration
-	123, // 136: trimtab.v1.PlannerSettings.max_node_provision_time:type_name -> google.protobuf.Duration
-	79,  // 137: trimtab.v1.PlannerSettings.disruption_budgets:type_name -> trimtab.v1.DisruptionBudget
-	84,  // 138: trimtab.v1.ResourceLimit.nodes:type_name -> trimtab.v1.Selector
-	118, // 139: trimtab.v1.Selector.match_labels:type_name -> trimtab.v1.Selector.MatchLabelsEntry
-	85,  // 140: trimtab.v1.Selector.match_expressions:type_name -> trimtab.v1.SelectorRequirement
-	138, // 141: trimtab.v1.SelectorRequirement.operator:type_name -> trimtab.v1.LabelOperator.Code
-	1,   // 142: trimtab.v1.ScaleUpSettings.expanders:type_name -> trimtab.v1.Expander.Code
-	91,  // 143: trimtab.v1.ScaleUpSettings.priority:type_name -> trimtab.v1.PriorityExpanderSettings
-	93,  // 144: trimtab.v1.ScaleUpSettings.highest_priority:type_name -> trimtab.v1.HighestPriorityExpanderSettings
-	11,  // 145: trimtab.v1.ScaleUpSettings.template_source:type_name -> trimtab.v1.TemplateSource.Code
-	123, // 146: trimtab.v1.ScaleUpSettings.new_pod_scale_up_delay:type_name -> google.protobuf.Duration
-	90,  // 147: trimtab.v1.ScaleUpSettings.startup_taints:type_name -> trimtab.v1.TaintNames
-	90,  // 148: trimtab.v1.ScaleUpSettings.status_taints:type_name -> trimtab.v1.TaintNames
-	92,  // 149: trimtab.v1.PriorityExpanderSettings.ranks:type_name -> trimtab.v1.PriorityRank
-	123, // 150: trimtab.v1.ScaleDownSettings.unneeded_time:type_name -> google.protobuf.Duration
-	123, // 151: trimtab.v1.ScaleDownSettings.unready_time:type_name -> google.protobuf.Duration
-	123, // 152: trimtab.v1.ScaleDownSettings.unremovable_node_recheck_timeout:type_name -> google.protobuf.Duration
-	123, // 153: trimtab.v1.ScaleDownSettings.blocking_system_pod_disruption_timeout:type_name -> google.protobuf.Duration
-	4,   // 154: trimtab.v1.ScaleDownSettings.candidate_orders:type_name -> trimtab.v1.CandidateOrder.Code
-	123, // 155: trimtab.v1.ScaleDownSettings.delay_after_add:type_name -> google.protobuf.Duration
-	123, // 156: trimtab.v1.ScaleDownSettings.delay_after_delete:type_name -> google.protobuf.Duration
-	123, // 157: trimtab.v1.ScaleDownSettings.delay_after_failure:type_name -> google.protobuf.Duration
-	9,   // 158: trimtab.v1.ScaleDownSettings.objective:type_name -> trimtab.v1.Objective.Code
-	123, // 159: trimtab.v1.NodeGroupSettings.unneeded_time:type_name -> google.protobuf.Duration
-	123, // 160: trimtab.v1.NodeGroupSettings.unready_time:type_name -> google.protobuf.Duration
-	123, // 161: trimtab.v1.NodeGroupSettings.consolidate_after:type_name -> google.protobuf.Duration
-	12,  // 162: trimtab.v1.NodeGroupSettings.consolidation:type_name -> trimtab.v1.Consolidation.Code
-	13,  // 163: trimtab.v1.SlackSettings.strategy:type_name -> trimtab.v1.SlackStrategy.Code
-	119, // 164: trimtab.v1.SlackSettings.resources:type_name -> trimtab.v1.SlackSettings.ResourcesEntry
-	100, // 165: trimtab.v1.SlackSettings.pools:type_name -> trimtab.v1.SlackPool
-	101, // 166: trimtab.v1.SlackSettings.schedules:type_name -> trimtab.v1.SlackSchedule
-	103, // 167: trimtab.v1.SlackSettings.ignored_pods:type_name -> trimtab.v1.PodSelector
-	14,  // 168: trimtab.v1.SlackSettings.capacity_buffer_reading:type_name -> trimtab.v1.CapacityBufferReading.Code
-	84,  // 169: trimtab.v1.SlackPool.nodes:type_name -> trimtab.v1.Selector
-	120, // 170: trimtab.v1.SlackPool.resources:type_name -> trimtab.v1.SlackPool.ResourcesEntry
-	13,  // 171: trimtab.v1.SlackPool.strategy:type_name -> trimtab.v1.SlackStrategy.Code
-	101, // 172: trimtab.v1.SlackPool.schedules:type_name -> trimtab.v1.SlackSchedule
-	123, // 173: trimtab.v1.SlackSchedule.duration:type_name -> google.protobuf.Duration
-	121, // 174: trimtab.v1.SlackSchedule.resources:type_name -> trimtab.v1.SlackSchedule.ResourcesEntry
-	84,  // 175: trimtab.v1.PodSelector.labels:type_name -> trimtab.v1.Selector
-	105, // 176: trimtab.v1.PodCostSettings.targets:type_name -> trimtab.v1.PodCostTarget
-	84,  // 177: trimtab.v1.PodCostTarget.selector:type_name -> trimtab.v1.Selector
-	106, // 178: trimtab.v1.PodCostTarget.strategies:type_name -> trimtab.v1.PodCostTerm
-	5,   // 179: trimtab.v1.PodCostTerm.strategy:type_name -> trimtab.v1.PodCostStrategy.Code
-	127, // 180: trimtab.v1.ScaleUpDecision.ExcludedEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
-	127, // 181: trimtab.v1.Shortfall.ReasonsEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
-	139, // 182: trimtab.v1.Shortfall.FailedPredicatesEntry.value:type_name -> trimtab.v1.PredicateReason.Code
-	127, // 183: trimtab.v1.ReplacementDecision.ExcludedEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
-	95,  // 184: trimtab.v1.PlanSettings.NodeGroupsEntry.value:type_name -> trimtab.v1.NodeGroupSettings
-	98,  // 185: trimtab.v1.SlackSettings.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
-	98,  // 186: trimtab.v1.SlackPool.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
-	98,  // 187: trimtab.v1.SlackSchedule.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
-	188, // [188:188] is the sub-list for method output_type
-	188, // [188:188] is the sub-list for method input_type
-	188, // [188:188] is the sub-list for extension type_name
-	188, // [188:188] is the sub-list for extension extendee
-	0,   // [0:188] is the sub-list for field type_name
+	121, // 43: trimtab.v1.CapacityAnswer.booked_until:type_name -> google.protobuf.Timestamp
+	25,  // 44: trimtab.v1.CapacityAnswer.shortfall:type_name -> trimtab.v1.Shortfall
+	26,  // 45: trimtab.v1.CapacityAnswer.release:type_name -> trimtab.v1.Release
+	37,  // 46: trimtab.v1.SlackDecision.placeholders:type_name -> trimtab.v1.Placeholder
+	111, // 47: trimtab.v1.SlackDecision.desired:type_name -> trimtab.v1.SlackDecision.DesiredEntry
+	128, // 48: trimtab.v1.SlackDecision.dictionary:type_name -> trimtab.v1.PodDictionary
+	112, // 49: trimtab.v1.SlackDecision.present:type_name -> trimtab.v1.SlackDecision.PresentEntry
+	129, // 50: trimtab.v1.SlackDecision.result:type_name -> trimtab.v1.SlackResult.Code
+	36,  // 51: trimtab.v1.SlackDecision.objects:type_name -> trimtab.v1.SlackObject
+	3,   // 52: trimtab.v1.Placeholder.kind:type_name -> trimtab.v1.PlaceholderKind.Code
+	43,  // 53: trimtab.v1.ScaleDownDecision.unneeded:type_name -> trimtab.v1.UnneededNode
+	45,  // 54: trimtab.v1.ScaleDownDecision.unremovable:type_name -> trimtab.v1.UnremovableNode
+	24,  // 55: trimtab.v1.ScaleDownDecision.places:type_name -> trimtab.v1.Places
+	130, // 56: trimtab.v1.ScaleDownDecision.result:type_name -> trimtab.v1.ScaleDownResult.Code
+	40,  // 57: trimtab.v1.ScaleDownDecision.blockers:type_name -> trimtab.v1.NodeBlockers
+	9,   // 58: trimtab.v1.ScaleDownDecision.objective:type_name -> trimtab.v1.Objective.Code
+	41,  // 59: trimtab.v1.NodeBlockers.pods:type_name -> trimtab.v1.BlockingPod
+	131, // 60: trimtab.v1.BlockingPod.reason:type_name -> trimtab.v1.BlockingPodReason.Code
+	131, // 61: trimtab.v1.BlockingPod.reasons:type_name -> trimtab.v1.BlockingPodReason.Code
+	121, // 62: trimtab.v1.UnneededNode.since:type_name -> google.protobuf.Timestamp
+	132, // 63: trimtab.v1.UnneededNode.not_now_reason:type_name -> trimtab.v1.UnremovableReason.Code
+	44,  // 64: trimtab.v1.UnneededNode.assumption:type_name -> trimtab.v1.NodeAssumption
+	132, // 65: trimtab.v1.UnremovableNode.reason:type_name -> trimtab.v1.UnremovableReason.Code
+	131, // 66: trimtab.v1.UnremovableNode.blocking_reason:type_name -> trimtab.v1.BlockingPodReason.Code
+	113, // 67: trimtab.v1.UnremovableNode.predicate_failure_counts:type_name -> trimtab.v1.UnremovableNode.PredicateFailureCountsEntry
+	48,  // 68: trimtab.v1.ReplacementDecision.waves:type_name -> trimtab.v1.ReplacementWave
+	133, // 69: trimtab.v1.ReplacementDecision.result:type_name -> trimtab.v1.ReplacementResult.Code
+	47,  // 70: trimtab.v1.ReplacementDecision.cost:type_name -> trimtab.v1.ReplacementCost
+	51,  // 71: trimtab.v1.ReplacementDecision.frontier:type_name -> trimtab.v1.ReplacementOption
+	52,  // 72: trimtab.v1.ReplacementDecision.kept:type_name -> trimtab.v1.KeptNode
+	114, // 73: trimtab.v1.ReplacementDecision.excluded:type_name -> trimtab.v1.ReplacementDecision.ExcludedEntry
+	49,  // 74: trimtab.v1.ReplacementWave.new_nodes:type_name -> trimtab.v1.ReplacementNode
+	50,  // 75: trimtab.v1.ReplacementWave.leaving:type_name -> trimtab.v1.ReplacedNode
+	24,  // 76: trimtab.v1.ReplacementWave.places:type_name -> trimtab.v1.Places
+	44,  // 77: trimtab.v1.ReplacedNode.assumption:type_name -> trimtab.v1.NodeAssumption
+	122, // 78: trimtab.v1.ReplacementOption.payback_time:type_name -> google.protobuf.Duration
+	134, // 79: trimtab.v1.ReplacementOption.stopped_by:type_name -> trimtab.v1.ReplacementLimit.Code
+	134, // 80: trimtab.v1.KeptNode.reason:type_name -> trimtab.v1.ReplacementLimit.Code
+	132, // 81: trimtab.v1.KeptNode.unremovable:type_name -> trimtab.v1.UnremovableReason.Code
+	131, // 82: trimtab.v1.KeptNode.blocking_reason:type_name -> trimtab.v1.BlockingPodReason.Code
+	54,  // 83: trimtab.v1.PodCostsDecision.groups:type_name -> trimtab.v1.PodCostGroup
+	135, // 84: trimtab.v1.PodCostsDecision.result:type_name -> trimtab.v1.PodCostsResult.Code
+	136, // 85: trimtab.v1.PodCostGroup.reason:type_name -> trimtab.v1.PodCostGroupReason.Code
+	55,  // 86: trimtab.v1.PodCostGroup.shares:type_name -> trimtab.v1.PodCostShare
+	5,   // 87: trimtab.v1.PodCostShare.strategy:type_name -> trimtab.v1.PodCostStrategy.Code
+	61,  // 88: trimtab.v1.PlanState.scale_up:type_name -> trimtab.v1.ScaleUpState
+	62,  // 89: trimtab.v1.PlanState.slack:type_name -> trimtab.v1.SlackState
+	65,  // 90: trimtab.v1.PlanState.scale_down:type_name -> trimtab.v1.ScaleDownState
+	64,  // 91: trimtab.v1.PlanState.pod_costs:type_name -> trimtab.v1.PodCostsState
+	60,  // 92: trimtab.v1.PlanState.replacement:type_name -> trimtab.v1.ReplacementState
+	58,  // 93: trimtab.v1.PlanState.capacity_requests:type_name -> trimtab.v1.CapacityRequestsState
+	59,  // 94: trimtab.v1.CapacityRequestsState.orders:type_name -> trimtab.v1.NodeOrder
+	121, // 95: trimtab.v1.NodeOrder.order_time:type_name -> google.protobuf.Timestamp
+	67,  // 96: trimtab.v1.ReplacementState.planned:type_name -> trimtab.v1.NodeTimes
+	67,  // 97: trimtab.v1.ReplacementState.avoided_groups:type_name -> trimtab.v1.NodeTimes
+	67,  // 98: trimtab.v1.ReplacementState.paid_back:type_name -> trimtab.v1.NodeTimes
+	59,  // 99: trimtab.v1.ScaleUpState.gang_orders:type_name -> trimtab.v1.NodeOrder
+	63,  // 100: trimtab.v1.SlackState.sets:type_name -> trimtab.v1.SlackSetState
+	115, // 101: trimtab.v1.SlackSetState.size:type_name -> trimtab.v1.SlackSetState.SizeEntry
+	67,  // 102: trimtab.v1.ScaleDownState.unneeded:type_name -> trimtab.v1.NodeTimes
+	68,  // 103: trimtab.v1.ScaleDownState.unremovable:type_name -> trimtab.v1.FailedNodes
+	66,  // 104: trimtab.v1.ScaleDownState.undone_drains:type_name -> trimtab.v1.UndoneDrains
+	67,  // 105: trimtab.v1.ScaleDownState.later_waves:type_name -> trimtab.v1.NodeTimes
+	121, // 106: trimtab.v1.UndoneDrains.drain_time:type_name -> google.protobuf.Timestamp
+	121, // 107: trimtab.v1.UndoneDrains.until_time:type_name -> google.protobuf.Timestamp
+	87,  // 108: trimtab.v1.PlanSettings.scale_up:type_name -> trimtab.v1.ScaleUpSettings
+	93,  // 109: trimtab.v1.PlanSettings.scale_down:type_name -> trimtab.v1.ScaleDownSettings
+	96,  // 110: trimtab.v1.PlanSettings.slack:type_name -> trimtab.v1.SlackSettings
+	103, // 111: trimtab.v1.PlanSettings.pod_costs:type_name -> trimtab.v1.PodCostSettings
+	116, // 112: trimtab.v1.PlanSettings.node_groups:type_name -> trimtab.v1.PlanSettings.NodeGroupsEntry
+	86,  // 113: trimtab.v1.PlanSettings.simulation:type_name -> trimtab.v1.SimulationSettings
+	81,  // 114: trimtab.v1.PlanSettings.planner:type_name -> trimtab.v1.PlannerSettings
+	10,  // 115: trimtab.v1.PlanSettings.search_effort:type_name -> trimtab.v1.SearchEffort.Code
+	75,  // 116: trimtab.v1.PlanSettings.replacement:type_name -> trimtab.v1.ReplacementSettings
+	70,  // 117: trimtab.v1.PlanSettings.gangs:type_name -> trimtab.v1.GangSettings
+	71,  // 118: trimtab.v1.PlanSettings.capacity_requests:type_name -> trimtab.v1.CapacityRequestSettings
+	72,  // 119: trimtab.v1.CapacityRequestSettings.classes:type_name -> trimtab.v1.CapacityClass
+	7,   // 120: trimtab.v1.CapacityRequestSettings.provisioned_when:type_name -> trimtab.v1.ProvisionedWhen.Code
+	122, // 121: trimtab.v1.CapacityRequestSettings.booking_time:type_name -> google.protobuf.Duration
+	122, // 122: trimtab.v1.CapacityRequestSettings.max_seek_time:type_name -> google.protobuf.Duration
+	6,   // 123: trimtab.v1.CapacityClass.kind:type_name -> trimtab.v1.CapacityClassKind.Code
+	122, // 124: trimtab.v1.ReplacementSettings.max_payback_time:type_name -> google.protobuf.Duration
+	122, // 125: trimtab.v1.ReplacementSettings.consolidate_after:type_name -> google.protobuf.Duration
+	78,  // 126: trimtab.v1.ReplacementSettings.budgets:type_name -> trimtab.v1.DisruptionBudget
+	8,   // 127: trimtab.v1.ReplacementSettings.choice:type_name -> trimtab.v1.ReplacementChoice.Code
+	77,  // 128: trimtab.v1.ReplacementSettings.spot:type_name -> trimtab.v1.SpotReplacementSettings
+	122, // 129: trimtab.v1.ReplacementSettings.avoid_time:type_name -> google.protobuf.Duration
+	122, // 130: trimtab.v1.ReplacementSettings.stable_time:type_name -> google.protobuf.Duration
+	83,  // 131: trimtab.v1.DisruptionBudget.nodes:type_name -> trimtab.v1.Selector
+	122, // 132: trimtab.v1.DisruptionBudget.duration:type_name -> google.protobuf.Duration
+	122, // 133: trimtab.v1.PlannerSettings.recent_eviction_ttl:type_name -> google.protobuf.Duration
+	82,  // 134: trimtab.v1.PlannerSettings.limits:type_name -> trimtab.v1.ResourceLimit
+	85,  // 135: trimtab.v1.PlannerSettings.balance:type_name -> trimtab.v1.BalanceSettings
+	122, // 136: trimtab.v1.PlannerSettings.max_node_startup_time:type_name -> google.protobuf.Duration
+	122, // 137: trimtab.v1.PlannerSettings.max_node_provision_time:type_name -> google.protobuf.Duration
+	78,  // 138: trimtab.v1.PlannerSettings.disruption_budgets:type_name -> trimtab.v1.DisruptionBudget
+	83,  // 139: trimtab.v1.ResourceLimit.nodes:type_name -> trimtab.v1.Selector
+	117, // 140: trimtab.v1.Selector.match_labels:type_name -> trimtab.v1.Selector.MatchLabelsEntry
+	84,  // 141: trimtab.v1.Selector.match_expressions:type_name -> trimtab.v1.SelectorRequirement
+	137, // 142: trimtab.v1.SelectorRequirement.operator:type_name -> trimtab.v1.LabelOperator.Code
+	1,   // 143: trimtab.v1.ScaleUpSettings.expanders:type_name -> trimtab.v1.Expander.Code
+	90,  // 144: trimtab.v1.ScaleUpSettings.priority:type_name -> trimtab.v1.PriorityExpanderSettings
+	92,  // 145: trimtab.v1.ScaleUpSettings.highest_priority:type_name -> trimtab.v1.HighestPriorityExpanderSettings
+	11,  // 146: trimtab.v1.ScaleUpSettings.template_source:type_name -> trimtab.v1.TemplateSource.Code
+	122, // 147: trimtab.v1.ScaleUpSettings.new_pod_scale_up_delay:type_name -> google.protobuf.Duration
+	89,  // 148: trimtab.v1.ScaleUpSettings.startup_taints:type_name -> trimtab.v1.TaintNames
+	89,  // 149: trimtab.v1.ScaleUpSettings.status_taints:type_name -> trimtab.v1.TaintNames
+	91,  // 150: trimtab.v1.PriorityExpanderSettings.ranks:type_name -> trimtab.v1.PriorityRank
+	122, // 151: trimtab.v1.ScaleDownSettings.unneeded_time:type_name -> google.protobuf.Duration
+	122, // 152: trimtab.v1.ScaleDownSettings.unready_time:type_name -> google.protobuf.Duration
+	122, // 153: trimtab.v1.ScaleDownSettings.unremovable_node_recheck_timeout:type_name -> google.protobuf.Duration
+	122, // 154: trimtab.v1.ScaleDownSettings.blocking_system_pod_disruption_timeout:type_name -> google.protobuf.Duration
+	4,   // 155: trimtab.v1.ScaleDownSettings.candidate_orders:type_name -> trimtab.v1.CandidateOrder.Code
+	122, // 156: trimtab.v1.ScaleDownSettings.delay_after_add:type_name -> google.protobuf.Duration
+	122, // 157: trimtab.v1.ScaleDownSettings.delay_after_delete:type_name -> google.protobuf.Duration
+	122, // 158: trimtab.v1.ScaleDownSettings.delay_after_failure:type_name -> google.protobuf.Duration
+	9,   // 159: trimtab.v1.ScaleDownSettings.objective:type_name -> trimtab.v1.Objective.Code
+	122, // 160: trimtab.v1.NodeGroupSettings.unneeded_time:type_name -> google.protobuf.Duration
+	122, // 161: trimtab.v1.NodeGroupSettings.unready_time:type_name -> google.protobuf.Duration
+	122, // 162: trimtab.v1.NodeGroupSettings.consolidate_after:type_name -> google.protobuf.Duration
+	12,  // 163: trimtab.v1.NodeGroupSettings.consolidation:type_name -> trimtab.v1.Consolidation.Code
+	13,  // 164: trimtab.v1.SlackSettings.strategy:type_name -> trimtab.v1.SlackStrategy.Code
+	118, // 165: trimtab.v1.SlackSettings.resources:type_name -> trimtab.v1.SlackSettings.ResourcesEntry
+	99,  // 166: trimtab.v1.SlackSettings.pools:type_name -> trimtab.v1.SlackPool
+	100, // 167: trimtab.v1.SlackSettings.schedules:type_name -> trimtab.v1.SlackSchedule
+	102, // 168: trimtab.v1.SlackSettings.ignored_pods:type_name -> trimtab.v1.PodSelector
+	14,  // 169: trimtab.v1.SlackSettings.capacity_buffer_reading:type_name -> trimtab.v1.CapacityBufferReading.Code
+	83,  // 170: trimtab.v1.SlackPool.nodes:type_name -> trimtab.v1.Selector
+	119, // 171: trimtab.v1.SlackPool.resources:type_name -> trimtab.v1.SlackPool.ResourcesEntry
+	13,  // 172: trimtab.v1.SlackPool.strategy:type_name -> trimtab.v1.SlackStrategy.Code
+	100, // 173: trimtab.v1.SlackPool.schedules:type_name -> trimtab.v1.SlackSchedule
+	122, // 174: trimtab.v1.SlackSchedule.duration:type_name -> google.protobuf.Duration
+	120, // 175: trimtab.v1.SlackSchedule.resources:type_name -> trimtab.v1.SlackSchedule.ResourcesEntry
+	83,  // 176: trimtab.v1.PodSelector.labels:type_name -> trimtab.v1.Selector
+	104, // 177: trimtab.v1.PodCostSettings.targets:type_name -> trimtab.v1.PodCostTarget
+	83,  // 178: trimtab.v1.PodCostTarget.selector:type_name -> trimtab.v1.Selector
+	105, // 179: trimtab.v1.PodCostTarget.strategies:type_name -> trimtab.v1.PodCostTerm
+	5,   // 180: trimtab.v1.PodCostTerm.strategy:type_name -> trimtab.v1.PodCostStrategy.Code
+	126, // 181: trimtab.v1.ScaleUpDecision.ExcludedEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
+	126, // 182: trimtab.v1.Shortfall.ReasonsEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
+	138, // 183: trimtab.v1.Shortfall.FailedPredicatesEntry.value:type_name -> trimtab.v1.PredicateReason.Code
+	126, // 184: trimtab.v1.ReplacementDecision.ExcludedEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
+	94,  // 185: trimtab.v1.PlanSettings.NodeGroupsEntry.value:type_name -> trimtab.v1.NodeGroupSettings
+	97,  // 186: trimtab.v1.SlackSettings.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
+	97,  // 187: trimtab.v1.SlackPool.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
+	97,  // 188: trimtab.v1.SlackSchedule.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
+	189, // [189:189] is the sub-list for method output_type
+	189, // [189:189] is the sub-list for method input_type
+	189, // [189:189] is the sub-list for extension type_name
+	189, // [189:189] is the sub-list for extension extendee
+	0,   // [0:189] is the sub-list for field type_name
 }
 
 func init() { file_trimtab_v1_plan_proto_init() }
@@ -10466,29 +10313,29 @@ func file_trimtab_v1_plan_proto_init() {
 	file_trimtab_v1_plan_proto_msgTypes[28].OneofWrappers = []any{}
 	file_trimtab_v1_plan_proto_msgTypes[30].OneofWrappers = []any{}
 	file_trimtab_v1_plan_proto_msgTypes[36].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[55].OneofWrappers = []any{}
 	file_trimtab_v1_plan_proto_msgTypes[56].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[57].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[61].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[63].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[60].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[62].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[66].OneofWrappers = []any{}
 	file_trimtab_v1_plan_proto_msgTypes[67].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[68].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[70].OneofWrappers = []any{}
 	file_trimtab_v1_plan_proto_msgTypes[71].OneofWrappers = []any{}
 	file_trimtab_v1_plan_proto_msgTypes[72].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[73].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[78].OneofWrappers = []any{}
 	file_trimtab_v1_plan_proto_msgTypes[79].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[80].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[81].OneofWrappers = []any{}
 	file_trimtab_v1_plan_proto_msgTypes[82].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[83].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[84].OneofWrappers = []any{}
 	file_trimtab_v1_plan_proto_msgTypes[85].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[86].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[91].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[90].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_trimtab_v1_plan_proto_rawDesc), len(file_trimtab_v1_plan_proto_rawDesc)),
 			NumEnums:      15,
-			NumMessages:   107,
+			NumMessages:   106,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

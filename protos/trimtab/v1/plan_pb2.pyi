@@ -52,9 +52,7 @@ class Decision(_message.Message):
         all others, which count its new nodes as requested and its room as taken.
         """
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: Decision.Code.ValueType  # 0
     """Refused."""
     SCALE_UP: Decision.Code.ValueType  # 1
@@ -1053,9 +1051,7 @@ class Expander(_message.Message):
         first compared by price, if all of them have one.
         """
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: Expander.Code.ValueType  # 0
     """Refused."""
     LEAST_WASTE: Expander.Code.ValueType  # 1
@@ -1192,13 +1188,15 @@ class CapacityAnswer(_message.Message):
     """Pods that name it and have started; they take room themselves."""
     booked_count: _builtins.int
     """Pods for which room is held after this plan."""
-    booked_until: _builtins.int
-    """When the booking ends, Unix seconds; 0 = nothing is booked."""
     needs_new_nodes: _builtins.bool
     """The room, or a part of it, is on nodes that are ordered by this plan."""
     @_builtins.property
     def places(self) -> _containers.RepeatedCompositeFieldContainer[Global___CapacityPlace]:
         """Where the room is: by set, existing nodes first, then by group and number."""
+
+    @_builtins.property
+    def booked_until(self) -> _timestamp_pb2.Timestamp:
+        """When the booking ends. Absent = nothing is booked."""
 
     @_builtins.property
     def shortfall(self) -> Global___Shortfall:
@@ -1222,12 +1220,12 @@ class CapacityAnswer(_message.Message):
         started_count: _builtins.int = ...,
         booked_count: _builtins.int = ...,
         places: _abc.Iterable[Global___CapacityPlace] | None = ...,
-        booked_until: _builtins.int = ...,
+        booked_until: _timestamp_pb2.Timestamp | None = ...,
         shortfall: Global___Shortfall | None = ...,
         needs_new_nodes: _builtins.bool = ...,
         release: Global___Release | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["release", b"release", "shortfall", b"shortfall"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["booked_until", b"booked_until", "release", b"release", "shortfall", b"shortfall"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
     _ClearFieldArgType: _TypeAlias = _typing.Literal["booked_count", b"booked_count", "booked_until", b"booked_until", "detail", b"detail", "name", b"name", "namespace", b"namespace", "needs_new_nodes", b"needs_new_nodes", "outcome", b"outcome", "places", b"places", "pod_count", b"pod_count", "release", b"release", "shortfall", b"shortfall", "started_count", b"started_count", "uid", b"uid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
@@ -1655,9 +1653,7 @@ class PlaceholderKind(_message.Message):
         CAPACITY_BUFFER: PlaceholderKind._Code.ValueType  # 4
         """Requested by a CapacityBuffer."""
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: PlaceholderKind.Code.ValueType  # 0
     """Never sent."""
     STANDARD: PlaceholderKind.Code.ValueType  # 1
@@ -1857,9 +1853,7 @@ class CandidateOrder(_message.Message):
         list is sorted.
         """
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: CandidateOrder.Code.ValueType  # 0
     """Refused."""
     UTILIZATION: CandidateOrder.Code.ValueType  # 1
@@ -2660,9 +2654,7 @@ class PodCostStrategy(_message.Message):
         CUSTOM: PodCostStrategy._Code.ValueType  # 11
         """A strategy from a package installed with the planner. `PodCostTerm.name`."""
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: PodCostStrategy.Code.ValueType  # 0
     """Refused."""
     BALANCE_DOMAINS: PodCostStrategy.Code.ValueType  # 1
@@ -2796,13 +2788,13 @@ class CapacityRequestsState(_message.Message):
 
     ORDERS_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def orders(self) -> _containers.RepeatedCompositeFieldContainer[Global___CapacityOrder]:
-        """Orders, the oldest first."""
+    def orders(self) -> _containers.RepeatedCompositeFieldContainer[Global___NodeOrder]:
+        """Orders, the oldest first. OPTIONAL."""
 
     def __init__(
         self,
         *,
-        orders: _abc.Iterable[Global___CapacityOrder] | None = ...,
+        orders: _abc.Iterable[Global___NodeOrder] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -2813,42 +2805,46 @@ class CapacityRequestsState(_message.Message):
 Global___CapacityRequestsState: _TypeAlias = CapacityRequestsState  # noqa: Y015
 
 @_typing.final
-class CapacityOrder(_message.Message):
-    """New nodes that were ordered for a ProvisioningRequest."""
+class NodeOrder(_message.Message):
+    """Nodes of one group that were ordered for a gang or a ProvisioningRequest. If
+    it cannot be completed in the end, they are of no use (`Release`).
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    REQUEST_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
     UID_FIELD_NUMBER: _builtins.int
     NODE_GROUP_FIELD_NUMBER: _builtins.int
     COUNT_FIELD_NUMBER: _builtins.int
-    TIME_FIELD_NUMBER: _builtins.int
-    request: _builtins.str
-    """"namespace/name" of the request."""
+    ORDER_TIME_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """The gang or the request, as "namespace/name". REQUIRED."""
     uid: _builtins.str
-    """Uid of the request."""
+    """Uid of the request. OPTIONAL: "" = a gang's."""
     node_group: _builtins.str
-    """Id of the node group."""
+    """Id of the node group. REQUIRED."""
     count: _builtins.int
-    """Number of nodes."""
-    time: _builtins.int
-    """When, Unix seconds."""
+    """Number of nodes, >= 1. REQUIRED."""
+    @_builtins.property
+    def order_time(self) -> _timestamp_pb2.Timestamp:
+        """When they were ordered: nodes created before are others. REQUIRED."""
+
     def __init__(
         self,
         *,
-        request: _builtins.str = ...,
+        name: _builtins.str = ...,
         uid: _builtins.str = ...,
         node_group: _builtins.str = ...,
         count: _builtins.int = ...,
-        time: _builtins.int = ...,
+        order_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["order_time", b"order_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "node_group", b"node_group", "request", b"request", "time", b"time", "uid", b"uid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "name", b"name", "node_group", b"node_group", "order_time", b"order_time", "uid", b"uid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___CapacityOrder: _TypeAlias = CapacityOrder  # noqa: Y015
+Global___NodeOrder: _TypeAlias = NodeOrder  # noqa: Y015
 
 @_typing.final
 class ReplacementState(_message.Message):
@@ -2858,16 +2854,10 @@ class ReplacementState(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    LAYOUT_VERSION_FIELD_NUMBER: _builtins.int
     STRINGS_FIELD_NUMBER: _builtins.int
     PLANNED_FIELD_NUMBER: _builtins.int
     AVOIDED_GROUPS_FIELD_NUMBER: _builtins.int
     PAID_BACK_FIELD_NUMBER: _builtins.int
-    OPAQUE_FIELD_NUMBER: _builtins.int
-    layout_version: _builtins.int
-    """Layout of `opaque`: 0, this version has none."""
-    opaque: _builtins.bytes
-    """Nothing in this version. OPTIONAL."""
     @_builtins.property
     def strings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Dictionary of strings (names of nodes, ids of node groups); element 0 is
@@ -2896,16 +2886,14 @@ class ReplacementState(_message.Message):
     def __init__(
         self,
         *,
-        layout_version: _builtins.int = ...,
         strings: _abc.Iterable[_builtins.str] | None = ...,
         planned: Global___NodeTimes | None = ...,
         avoided_groups: Global___NodeTimes | None = ...,
         paid_back: Global___NodeTimes | None = ...,
-        opaque: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["avoided_groups", b"avoided_groups", "paid_back", b"paid_back", "planned", b"planned"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["avoided_groups", b"avoided_groups", "layout_version", b"layout_version", "opaque", b"opaque", "paid_back", b"paid_back", "planned", b"planned", "strings", b"strings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["avoided_groups", b"avoided_groups", "paid_back", b"paid_back", "planned", b"planned", "strings", b"strings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2934,7 +2922,7 @@ class ScaleUpState(_message.Message):
         """
 
     @_builtins.property
-    def gang_orders(self) -> _containers.RepeatedCompositeFieldContainer[Global___GangOrder]:
+    def gang_orders(self) -> _containers.RepeatedCompositeFieldContainer[Global___NodeOrder]:
         """Nodes requested for gangs that have not been whole since. OPTIONAL."""
 
     def __init__(
@@ -2943,7 +2931,7 @@ class ScaleUpState(_message.Message):
         layout_version: _builtins.int = ...,
         strings: _abc.Iterable[_builtins.str] | None = ...,
         opaque: _builtins.bytes = ...,
-        gang_orders: _abc.Iterable[Global___GangOrder] | None = ...,
+        gang_orders: _abc.Iterable[Global___NodeOrder] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -2954,57 +2942,13 @@ class ScaleUpState(_message.Message):
 Global___ScaleUpState: _TypeAlias = ScaleUpState  # noqa: Y015
 
 @_typing.final
-class GangOrder(_message.Message):
-    """Nodes of one group requested for a gang. If the gang cannot be whole in the
-    end, they are of no use, and go at once.
-    """
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    GANG_FIELD_NUMBER: _builtins.int
-    NODE_GROUP_FIELD_NUMBER: _builtins.int
-    COUNT_FIELD_NUMBER: _builtins.int
-    ORDER_TIME_FIELD_NUMBER: _builtins.int
-    gang: _builtins.str
-    """The gang, as "namespace/name". REQUIRED."""
-    node_group: _builtins.str
-    """Id of the node group. REQUIRED."""
-    count: _builtins.int
-    """Number of nodes, >= 1. REQUIRED."""
-    @_builtins.property
-    def order_time(self) -> _timestamp_pb2.Timestamp:
-        """When they were requested: nodes created before are others. REQUIRED."""
-
-    def __init__(
-        self,
-        *,
-        gang: _builtins.str = ...,
-        node_group: _builtins.str = ...,
-        count: _builtins.int = ...,
-        order_time: _timestamp_pb2.Timestamp | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["order_time", b"order_time"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "gang", b"gang", "node_group", b"node_group", "order_time", b"order_time"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___GangOrder: _TypeAlias = GangOrder  # noqa: Y015
-
-@_typing.final
 class SlackState(_message.Message):
     """What slack remembers: the placeholders and their nodes."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    LAYOUT_VERSION_FIELD_NUMBER: _builtins.int
     STRINGS_FIELD_NUMBER: _builtins.int
     SETS_FIELD_NUMBER: _builtins.int
-    OPAQUE_FIELD_NUMBER: _builtins.int
-    layout_version: _builtins.int
-    """Layout of `opaque`: 0, this version has none."""
-    opaque: _builtins.bytes
-    """Nothing in this version. OPTIONAL."""
     @_builtins.property
     def strings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Dictionary of strings (node names); element 0 is ""."""
@@ -3016,14 +2960,12 @@ class SlackState(_message.Message):
     def __init__(
         self,
         *,
-        layout_version: _builtins.int = ...,
         strings: _abc.Iterable[_builtins.str] | None = ...,
         sets: _abc.Iterable[Global___SlackSetState] | None = ...,
-        opaque: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["layout_version", b"layout_version", "opaque", b"opaque", "sets", b"sets", "strings", b"strings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["sets", b"sets", "strings", b"strings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -3091,21 +3033,12 @@ class PodCostsState(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    LAYOUT_VERSION_FIELD_NUMBER: _builtins.int
-    OPAQUE_FIELD_NUMBER: _builtins.int
-    layout_version: _builtins.int
-    """Layout of `opaque`: 0, this version has none."""
-    opaque: _builtins.bytes
-    """Nothing in this version. OPTIONAL."""
     def __init__(
         self,
-        *,
-        layout_version: _builtins.int = ...,
-        opaque: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["layout_version", b"layout_version", "opaque", b"opaque"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -3573,9 +3506,7 @@ class CapacityClassKind(_message.Message):
         needed are added, so that all pods have room; or none at all.
         """
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: CapacityClassKind.Code.ValueType  # 0
     """Refused."""
     CHECK_CAPACITY: CapacityClassKind.Code.ValueType  # 1
@@ -3615,9 +3546,7 @@ class ProvisionedWhen(_message.Message):
         READY: ProvisionedWhen._Code.ValueType  # 2
         """Once all its pods fit nodes that are ready."""
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: ProvisionedWhen.Code.ValueType  # 0
     """ORDERED."""
     ORDERED: ProvisionedWhen.Code.ValueType  # 1
@@ -3831,9 +3760,7 @@ class ReplacementChoice(_message.Message):
         CAREFUL: ReplacementChoice._Code.ValueType  # 3
         """The smallest one within the limits."""
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: ReplacementChoice.Code.ValueType  # 0
     """MOST_SAVED."""
     MOST_SAVED: ReplacementChoice.Code.ValueType  # 1
@@ -3969,9 +3896,7 @@ class Objective(_message.Message):
         MONEY: Objective._Code.ValueType  # 2
         """The price of nodes per hour."""
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: Objective.Code.ValueType  # 0
     """In settings: MONEY where all prices are known, else COUNT."""
     COUNT: Objective.Code.ValueType  # 1
@@ -4022,9 +3947,7 @@ class SearchEffort(_message.Message):
         fewer nodes at no higher price; a note says so.
         """
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: SearchEffort.Code.ValueType  # 0
     """USUAL."""
     FIRST: SearchEffort.Code.ValueType  # 1
@@ -4585,9 +4508,7 @@ class TemplateSource(_message.Message):
         template if it has no nodes.
         """
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: TemplateSource.Code.ValueType  # 0
     """PREFER_TEMPLATE."""
     PREFER_TEMPLATE: TemplateSource.Code.ValueType  # 1
@@ -5104,9 +5025,7 @@ class Consolidation(_message.Message):
         NEVER: Consolidation._Code.ValueType  # 3
         """None."""
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: Consolidation.Code.ValueType  # 0
     """WHENEVER_POSSIBLE."""
     WHENEVER_POSSIBLE: Consolidation.Code.ValueType  # 1
@@ -5309,9 +5228,7 @@ class SlackStrategy(_message.Message):
         and the largest memory over all pods.
         """
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: SlackStrategy.Code.ValueType  # 0
     """EQUAL."""
     EQUAL: SlackStrategy.Code.ValueType  # 1
@@ -5539,9 +5456,7 @@ class CapacityBufferReading(_message.Message):
         Autoscaler up to 1.36.
         """
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: CapacityBufferReading.Code.ValueType  # 0
     """LARGER."""
     LARGER: CapacityBufferReading.Code.ValueType  # 1

@@ -21,7 +21,6 @@ from trimtab.clients.planner_client import PlannerClient
 from trimtab.common.rpc.client import connect, invoke
 from trimtab.common.rpc.errors import Reason, TrimtabError
 from trimtab.common.rpc.telemetry import start_telemetry
-from trimtab.planner.decisions.plan import Planned
 from trimtab.planner.service.request_handler import Caller, RequestHandler
 from trimtab.planner.service.streams import MAX_PIECE_BYTES
 from trimtab.planner.service.warm_up import small_cluster
@@ -324,10 +323,10 @@ class HeldHandler(RequestHandler):
         super().__init__(start_telemetry("planner").meter, 0)
         self.entered, self.may_go_on = threading.Event(), threading.Event()
 
-    def plan_with_failures(self, request: plan_pb2.PlanRequest, payload: bytes, caller: Caller) -> Planned:
+    def plan(self, request: plan_pb2.PlanRequest, payload: bytes, caller: Caller) -> plan_pb2.PlanResponse:
         self.entered.set()
         assert self.may_go_on.wait(LIMIT_S)
-        return super().plan_with_failures(request, payload, caller)
+        return super().plan(request, payload, caller)
 
 
 def test_calls_above_the_limit_are_refused_and_a_freed_slot_is_used_again() -> None:

@@ -44,7 +44,7 @@ def reasons(found: CapacityOutcomes, name: str) -> dict[str, str]:
 def test_a_request_that_fits_existing_nodes_is_found() -> None:
     found = plan_requests(node("n1", "4"), pod_template("t"), request("r", ("t", 3), class_name=CHECK))
     assert found.outcomes == {"r": "FOUND"}
-    assert found.of("r").booked_until == NOW_S + 600
+    assert found.of("r").booked_until.seconds == NOW_S + 600
     assert found.of("r").detail == "room for 3 pods on nodes: 1 that exists"
 
 
@@ -238,7 +238,8 @@ def test_a_request_is_provisioned_only_once_its_nodes_are_ready_if_asked() -> No
 
 def test_nodes_that_cannot_complete_a_request_go_back_at_once() -> None:
     state = plan_pb2.PlanState()
-    state.capacity_requests.orders.add(request="default/r", uid="uid-r", node_group="g", count=2, time=NOW_S - 300)
+    order = state.capacity_requests.orders.add(name="default/r", uid="uid-r", node_group="g", count=2)
+    order.order_time.seconds = NOW_S - 300
     came = node("came", "4", created="2027-01-15T07:58:00Z")
     before = node("before", "4", created="2027-01-01T00:00:00Z")
     made = [pod_template("t", "3"), request("r", ("t", 5))]

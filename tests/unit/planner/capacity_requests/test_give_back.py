@@ -26,9 +26,8 @@ MADE = [pod_template("t", "3"), request("r", ("t", 5))]
 
 def ordered(count: int = 3, group: str = "g", name: str = "r") -> plan_pb2.PlanState:
     state = plan_pb2.PlanState()
-    state.capacity_requests.orders.add(
-        request=f"default/{name}", uid=f"uid-{name}", node_group=group, count=count, time=NOW_S - 300
-    )
+    order = state.capacity_requests.orders.add(name=f"default/{name}", uid=f"uid-{name}", node_group=group, count=count)
+    order.order_time.seconds = NOW_S - 300
     return state
 
 

@@ -22,7 +22,7 @@ def ordered() -> plan_pb2.PlanState:
     found = plan_message(gang_snapshot(GANG, PODS, group("a", 0, 4, [])))
     assert found.growth == {"a": 4}
     (order,) = found.answer.state.scale_up.gang_orders
-    assert (order.gang, order.node_group, order.count, order.order_time.seconds) == ("default/g", "a", 4, NOW_S)
+    assert (order.name, order.node_group, order.count, order.order_time.seconds) == ("default/g", "a", 4, NOW_S)
     return found.answer.state
 
 

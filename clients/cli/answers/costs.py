@@ -1,33 +1,20 @@
-"""Hourly costs of nodes: the price of a file for the node's group, label or machine, else that of its node group, else
-by rates. A node without node group, such as one of the control plane, costs money as well. If nothing is known of
-prices, default rates are assumed, only for what is shown; `assumption` says so. The currency is that of the prices.
+"""Hourly costs of nodes: their prices in the snapshot, as `trimtab.clients.cli.prices` decides them. If nothing is
+known of prices, default rates are assumed, only for what is shown; `assumption` says so. The currency is that of the
+prices.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from enum import StrEnum
-from functools import cached_property
 from typing import Final
 
 from trimtab.clients.cli.amounts import counted
-from trimtab.clients.cli.prices import Prices, group_rates, machine_of, price_of
+from trimtab.clients.cli.prices import NodePrice, Prices, PriceSource, node_prices
 from trimtab.clients.cli.rates import DEFAULT_RATES, Rates
 from trimtab.clients.cluster_view import ClusterView
-from trimtab.v1 import snapshot_pb2 as pb
 
 DEFAULT_ASSUMPTION: Final = f"assumed: {DEFAULT_RATES}; --prices or --rates gives yours"
 """What is said wherever money at default rates is shown."""
-
-
-class PriceSource(StrEnum):
-    """Where the price of a node is from."""
-
-    GROUP_LINE = "group in the file"
-    LABEL_LINE = "label in the file"
-    TYPE_LINE = "instance type in the file"
-    NODE_GROUP = "NodeGroup"
-    RATES = "rates"
-    DEFAULT = "assumed rates"
+_ASSUMED: Final = "assumed rates"
 
 
 class Costs:
@@ -35,46 +22,12 @@ class Costs:
 
     def __init__(self, view: ClusterView, given: Prices | None = None) -> None:
         self._view, self._given = view, given or Prices()
-        found = {name: self._found(node) for name, node in view.nodes.items()}
-        self._sources = {name: price[1] for name, price in found.items() if price is not None}
-        self._by_node = {name: price[0] for name, price in found.items() if price is not None}
+        self._found: Mapping[str, NodePrice] = node_prices(view, self._given)
+        self._by_node = {name: price.per_hour for name, price in self._found.items()}
         self.known = bool(self._by_node)
         """Whether any node has a price that is not assumed."""
         if not self.known:
             self._by_node = {name: DEFAULT_RATES.price(view.allocatable(name)) for name in view.nodes}
-            self._sources = dict.fromkeys(self._by_node, PriceSource.DEFAULT)
-
-    def _found(self, node: pb.Node) -> tuple[float, PriceSource] | None:
-        """Return the price of a node and where it is from; None = unknown."""
-        given, group = self._given, self._view.groups.get(node.node_group)
-        if node.node_group and node.node_group in given.groups:
-            return given.groups[node.node_group], PriceSource.GROUP_LINE
-        of_label_set = self._by_label_set.get(node.label_set)
-        if of_label_set is not None:
-            return of_label_set
-        if group is not None and group.HasField("price_per_hour"):
-            is_own = self._by_rates.get(group.id) != group.price_per_hour
-            return group.price_per_hour, PriceSource.NODE_GROUP if is_own else PriceSource.RATES
-        if given.rates is not None:
-            return given.rates.price(self._view.allocatable(node.name)), PriceSource.RATES
-        return None
-
-    @cached_property
-    def _by_label_set(self) -> Mapping[int, tuple[float, PriceSource]]:
-        """The prices of the label sets of nodes, where the file has one. O(label sets of nodes)."""
-        found = {}
-        if self._given.machines or self._given.labels:
-            for label_set in {node.label_set for node in self._view.nodes.values()}:
-                machine = machine_of(self._view.labels(label_set), self._given)
-                price = price_of(machine, self._given)
-                if price is not None:
-                    found[label_set] = price, PriceSource.LABEL_LINE if machine.label else PriceSource.TYPE_LINE
-        return found
-
-    @cached_property
-    def _by_rates(self) -> Mapping[str, float]:
-        """The prices that rates gave to node groups."""
-        return group_rates(self._view, self._given.rates) if self._given.rates is not None else {}
 
     @property
     def by_node(self) -> Mapping[str, float]:
@@ -103,7 +56,7 @@ class Costs:
         """Where the prices are from, as a sentence; "" = all from the node groups themselves."""
         if not self.known:
             return f"No price is known; {self.assumption}." if self._by_node else ""
-        counts = Counter(self._sources.values())
+        counts = Counter(price.source for price in self._found.values())
         if set(counts) == {PriceSource.NODE_GROUP}:
             return ""
         parts = [f"{counted(count, 'node')} by {self._named(source)}" for source, count in counts.most_common()]
@@ -119,7 +72,9 @@ class Costs:
 
     def source(self, node: str) -> str:
         """Return where the price of a node is from, "" = it has none."""
-        return self._sources[node].value if node in self._sources else ""
+        if node in self._found:
+            return self._found[node].source.value
+        return _ASSUMED if node in self._by_node else ""
 
     @property
     def total(self) -> float:

@@ -96,6 +96,77 @@ func (Decision_Code) EnumDescriptor() ([]byte, []int) {
 }
 
 // The values; their meaning is that of the message.
+type NodeFate_Code int32
+
+const (
+	// No decision says it: SCALE_DOWN failed or was not requested, and the node
+	// is not replaced.
+	NodeFate_UNSPECIFIED NodeFate_Code = 0
+	// It is drained and deleted now, or deleted if no pod has to move.
+	NodeFate_GOES_NOW NodeFate_Code = 1
+	// It is not needed, and goes later: `reason`, `wave`, `goes_at`.
+	NodeFate_GOES_LATER NodeFate_Code = 2
+	// It goes by the replacement, which has new nodes first.
+	NodeFate_REPLACED NodeFate_Code = 3
+	// It stays.
+	NodeFate_STAYS NodeFate_Code = 4
+	// It is being deleted already.
+	NodeFate_LEAVING NodeFate_Code = 5
+	// It has registered and may still be starting
+	// (`PlannerSettings.max_node_startup_time`); no decision removes it.
+	NodeFate_COMING NodeFate_Code = 6
+)
+
+// Enum value maps for NodeFate_Code.
+var (
+	NodeFate_Code_name = map[int32]string{
+		0: "UNSPECIFIED",
+		1: "GOES_NOW",
+		2: "GOES_LATER",
+		3: "REPLACED",
+		4: "STAYS",
+		5: "LEAVING",
+		6: "COMING",
+	}
+	NodeFate_Code_value = map[string]int32{
+		"UNSPECIFIED": 0,
+		"GOES_NOW":    1,
+		"GOES_LATER":  2,
+		"REPLACED":    3,
+		"STAYS":       4,
+		"LEAVING":     5,
+		"COMING":      6,
+	}
+)
+
+func (x NodeFate_Code) Enum() *NodeFate_Code {
+	p := new(NodeFate_Code)
+	*p = x
+	return p
+}
+
+func (x NodeFate_Code) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (NodeFate_Code) Descriptor() protoreflect.EnumDescriptor {
+	return file_trimtab_v1_plan_proto_enumTypes[1].Descriptor()
+}
+
+func (NodeFate_Code) Type() protoreflect.EnumType {
+	return &file_trimtab_v1_plan_proto_enumTypes[1]
+}
+
+func (x NodeFate_Code) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use NodeFate_Code.Descriptor instead.
+func (NodeFate_Code) EnumDescriptor() ([]byte, []int) {
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{7, 0}
+}
+
+// The values; their meaning is that of the message.
 type Expander_Code int32
 
 const (
@@ -166,11 +237,11 @@ func (x Expander_Code) String() string {
 }
 
 func (Expander_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[1].Descriptor()
+	return file_trimtab_v1_plan_proto_enumTypes[2].Descriptor()
 }
 
 func (Expander_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[1]
+	return &file_trimtab_v1_plan_proto_enumTypes[2]
 }
 
 func (x Expander_Code) Number() protoreflect.EnumNumber {
@@ -179,7 +250,7 @@ func (x Expander_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Expander_Code.Descriptor instead.
 func (Expander_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{15, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{20, 0}
 }
 
 // The values; their meaning is that of the message. The conditions that follow
@@ -263,11 +334,11 @@ func (x CapacityOutcome_Code) String() string {
 }
 
 func (CapacityOutcome_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[2].Descriptor()
+	return file_trimtab_v1_plan_proto_enumTypes[3].Descriptor()
 }
 
 func (CapacityOutcome_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[2]
+	return &file_trimtab_v1_plan_proto_enumTypes[3]
 }
 
 func (x CapacityOutcome_Code) Number() protoreflect.EnumNumber {
@@ -276,7 +347,7 @@ func (x CapacityOutcome_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CapacityOutcome_Code.Descriptor instead.
 func (CapacityOutcome_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{19, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{24, 0}
 }
 
 // The values; their meaning is that of the message.
@@ -324,11 +395,11 @@ func (x PlaceholderKind_Code) String() string {
 }
 
 func (PlaceholderKind_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[3].Descriptor()
+	return file_trimtab_v1_plan_proto_enumTypes[4].Descriptor()
 }
 
 func (PlaceholderKind_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[3]
+	return &file_trimtab_v1_plan_proto_enumTypes[4]
 }
 
 func (x PlaceholderKind_Code) Number() protoreflect.EnumNumber {
@@ -337,7 +408,7 @@ func (x PlaceholderKind_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PlaceholderKind_Code.Descriptor instead.
 func (PlaceholderKind_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{23, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{28, 0}
 }
 
 // The values; their meaning is that of the message.
@@ -417,11 +488,11 @@ func (x CandidateOrder_Code) String() string {
 }
 
 func (CandidateOrder_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[4].Descriptor()
+	return file_trimtab_v1_plan_proto_enumTypes[5].Descriptor()
 }
 
 func (CandidateOrder_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[4]
+	return &file_trimtab_v1_plan_proto_enumTypes[5]
 }
 
 func (x CandidateOrder_Code) Number() protoreflect.EnumNumber {
@@ -430,7 +501,7 @@ func (x CandidateOrder_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CandidateOrder_Code.Descriptor instead.
 func (CandidateOrder_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{27, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{32, 0}
 }
 
 // The values; their meaning is that of the message.
@@ -519,11 +590,11 @@ func (x PodCostStrategy_Code) String() string {
 }
 
 func (PodCostStrategy_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[5].Descriptor()
+	return file_trimtab_v1_plan_proto_enumTypes[6].Descriptor()
 }
 
 func (PodCostStrategy_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[5]
+	return &file_trimtab_v1_plan_proto_enumTypes[6]
 }
 
 func (x PodCostStrategy_Code) Number() protoreflect.EnumNumber {
@@ -532,7 +603,7 @@ func (x PodCostStrategy_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PodCostStrategy_Code.Descriptor instead.
 func (PodCostStrategy_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{41, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{46, 0}
 }
 
 // The values; their meaning is that of the message.
@@ -573,11 +644,11 @@ func (x CapacityClassKind_Code) String() string {
 }
 
 func (CapacityClassKind_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[6].Descriptor()
+	return file_trimtab_v1_plan_proto_enumTypes[7].Descriptor()
 }
 
 func (CapacityClassKind_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[6]
+	return &file_trimtab_v1_plan_proto_enumTypes[7]
 }
 
 func (x CapacityClassKind_Code) Number() protoreflect.EnumNumber {
@@ -586,7 +657,7 @@ func (x CapacityClassKind_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CapacityClassKind_Code.Descriptor instead.
 func (CapacityClassKind_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{59, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{64, 0}
 }
 
 // The values; their meaning is that of the message.
@@ -626,11 +697,11 @@ func (x ProvisionedWhen_Code) String() string {
 }
 
 func (ProvisionedWhen_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[7].Descriptor()
+	return file_trimtab_v1_plan_proto_enumTypes[8].Descriptor()
 }
 
 func (ProvisionedWhen_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[7]
+	return &file_trimtab_v1_plan_proto_enumTypes[8]
 }
 
 func (x ProvisionedWhen_Code) Number() protoreflect.EnumNumber {
@@ -639,7 +710,7 @@ func (x ProvisionedWhen_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ProvisionedWhen_Code.Descriptor instead.
 func (ProvisionedWhen_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{60, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{65, 0}
 }
 
 // The values; their meaning is that of the message.
@@ -683,11 +754,11 @@ func (x ReplacementChoice_Code) String() string {
 }
 
 func (ReplacementChoice_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[8].Descriptor()
+	return file_trimtab_v1_plan_proto_enumTypes[9].Descriptor()
 }
 
 func (ReplacementChoice_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[8]
+	return &file_trimtab_v1_plan_proto_enumTypes[9]
 }
 
 func (x ReplacementChoice_Code) Number() protoreflect.EnumNumber {
@@ -696,7 +767,7 @@ func (x ReplacementChoice_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ReplacementChoice_Code.Descriptor instead.
 func (ReplacementChoice_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{62, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{67, 0}
 }
 
 // The values; their meaning is that of the message.
@@ -736,11 +807,11 @@ func (x Objective_Code) String() string {
 }
 
 func (Objective_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[9].Descriptor()
+	return file_trimtab_v1_plan_proto_enumTypes[10].Descriptor()
 }
 
 func (Objective_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[9]
+	return &file_trimtab_v1_plan_proto_enumTypes[10]
 }
 
 func (x Objective_Code) Number() protoreflect.EnumNumber {
@@ -749,7 +820,7 @@ func (x Objective_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Objective_Code.Descriptor instead.
 func (Objective_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{65, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{70, 0}
 }
 
 // The values; their meaning is that of the message.
@@ -798,11 +869,11 @@ func (x SearchEffort_Code) String() string {
 }
 
 func (SearchEffort_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[10].Descriptor()
+	return file_trimtab_v1_plan_proto_enumTypes[11].Descriptor()
 }
 
 func (SearchEffort_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[10]
+	return &file_trimtab_v1_plan_proto_enumTypes[11]
 }
 
 func (x SearchEffort_Code) Number() protoreflect.EnumNumber {
@@ -811,7 +882,7 @@ func (x SearchEffort_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use SearchEffort_Code.Descriptor instead.
 func (SearchEffort_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{66, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{71, 0}
 }
 
 // The values; their meaning is that of the message.
@@ -852,11 +923,11 @@ func (x TemplateSource_Code) String() string {
 }
 
 func (TemplateSource_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[11].Descriptor()
+	return file_trimtab_v1_plan_proto_enumTypes[12].Descriptor()
 }
 
 func (TemplateSource_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[11]
+	return &file_trimtab_v1_plan_proto_enumTypes[12]
 }
 
 func (x TemplateSource_Code) Number() protoreflect.EnumNumber {
@@ -865,7 +936,7 @@ func (x TemplateSource_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use TemplateSource_Code.Descriptor instead.
 func (TemplateSource_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{74, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{79, 0}
 }
 
 // The values; their meaning is that of the message.
@@ -909,11 +980,11 @@ func (x Consolidation_Code) String() string {
 }
 
 func (Consolidation_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[12].Descriptor()
+	return file_trimtab_v1_plan_proto_enumTypes[13].Descriptor()
 }
 
 func (Consolidation_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[12]
+	return &file_trimtab_v1_plan_proto_enumTypes[13]
 }
 
 func (x Consolidation_Code) Number() protoreflect.EnumNumber {
@@ -922,7 +993,7 @@ func (x Consolidation_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Consolidation_Code.Descriptor instead.
 func (Consolidation_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{82, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{87, 0}
 }
 
 // The values; their meaning is that of the message.
@@ -969,11 +1040,11 @@ func (x SlackStrategy_Code) String() string {
 }
 
 func (SlackStrategy_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[13].Descriptor()
+	return file_trimtab_v1_plan_proto_enumTypes[14].Descriptor()
 }
 
 func (SlackStrategy_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[13]
+	return &file_trimtab_v1_plan_proto_enumTypes[14]
 }
 
 func (x SlackStrategy_Code) Number() protoreflect.EnumNumber {
@@ -982,7 +1053,7 @@ func (x SlackStrategy_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use SlackStrategy_Code.Descriptor instead.
 func (SlackStrategy_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{85, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{90, 0}
 }
 
 // The values; their meaning is that of the message.
@@ -1024,11 +1095,11 @@ func (x CapacityBufferReading_Code) String() string {
 }
 
 func (CapacityBufferReading_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[14].Descriptor()
+	return file_trimtab_v1_plan_proto_enumTypes[15].Descriptor()
 }
 
 func (CapacityBufferReading_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[14]
+	return &file_trimtab_v1_plan_proto_enumTypes[15]
 }
 
 func (x CapacityBufferReading_Code) Number() protoreflect.EnumNumber {
@@ -1037,7 +1108,7 @@ func (x CapacityBufferReading_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CapacityBufferReading_Code.Descriptor instead.
 func (CapacityBufferReading_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{88, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{93, 0}
 }
 
 // A decision the planner can take.
@@ -1272,8 +1343,13 @@ type PlanResponse struct {
 	Replacement *ReplacementDecision `protobuf:"bytes,10,opt,name=replacement,proto3" json:"replacement,omitempty"`
 	// Present if CAPACITY_REQUESTS was requested.
 	CapacityRequests *CapacityRequestsDecision `protobuf:"bytes,80,opt,name=capacity_requests,json=capacityRequests,proto3" json:"capacity_requests,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Nodes and money: now, after each decision, and after all of them.
+	Summary *PlanSummary `protobuf:"bytes,11,opt,name=summary,proto3" json:"summary,omitempty"`
+	// What becomes of each node: one entry for every node of the snapshot, sorted
+	// by name. Empty unless SCALE_DOWN or REPLACEMENT was requested.
+	Nodes         []*NodeVerdict `protobuf:"bytes,12,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PlanResponse) Reset() {
@@ -1383,6 +1459,593 @@ func (x *PlanResponse) GetCapacityRequests() *CapacityRequestsDecision {
 	return nil
 }
 
+func (x *PlanResponse) GetSummary() *PlanSummary {
+	if x != nil {
+		return x.Summary
+	}
+	return nil
+}
+
+func (x *PlanResponse) GetNodes() []*NodeVerdict {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+// Nodes and money of one plan. Prices are in the currency of the snapshot's;
+// a month has 730 hours.
+type PlanSummary struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The nodes of the snapshot that are not being deleted.
+	Now *ClusterFigures `protobuf:"bytes,1,opt,name=now,proto3" json:"now,omitempty"`
+	// One entry for each requested decision that did not fail, in the order in
+	// which they were taken; each counts from where the one before ends.
+	Decisions []*DecisionFigures `protobuf:"bytes,2,rep,name=decisions,proto3" json:"decisions,omitempty"`
+	// After all decisions, and all waves of each.
+	After *ClusterFigures `protobuf:"bytes,3,opt,name=after,proto3" json:"after,omitempty"`
+	// Price of the nodes that go.
+	SavedPerHour float64 `protobuf:"fixed64,4,opt,name=saved_per_hour,json=savedPerHour,proto3" json:"saved_per_hour,omitempty"`
+	// Price of the new nodes.
+	BoughtPerHour float64 `protobuf:"fixed64,5,opt,name=bought_per_hour,json=boughtPerHour,proto3" json:"bought_per_hour,omitempty"`
+	// `saved_per_hour` without `bought_per_hour`, for a month. Below 0 if the plan
+	// costs more than it saves.
+	SavedPerMonth float64 `protobuf:"fixed64,6,opt,name=saved_per_month,json=savedPerMonth,proto3" json:"saved_per_month,omitempty"`
+	// No plan saves more: the bound of replacement, else that of scale-down
+	// (`DecisionFigures.most_saved_per_hour`). Absent = not computed.
+	MostSavedPerHour *float64 `protobuf:"fixed64,7,opt,name=most_saved_per_hour,json=mostSavedPerHour,proto3,oneof" json:"most_saved_per_hour,omitempty"`
+	// Nodes that are being deleted; they are in no other number.
+	LeavingNodeCount int32 `protobuf:"varint,8,opt,name=leaving_node_count,json=leavingNodeCount,proto3" json:"leaving_node_count,omitempty"`
+	// Nodes that node groups requested before and that have not registered.
+	ComingNodeCount int32 `protobuf:"varint,9,opt,name=coming_node_count,json=comingNodeCount,proto3" json:"coming_node_count,omitempty"`
+	// What is assumed of prices, for people: as no node of the snapshot has a
+	// price (or, without nodes, no node group), all prices of this message and of
+	// `PlanResponse.nodes` are by these rates. No decision rests on them. "" = all
+	// prices are the snapshot's.
+	Assumption    string `protobuf:"bytes,10,opt,name=assumption,proto3" json:"assumption,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlanSummary) Reset() {
+	*x = PlanSummary{}
+	mi := &file_trimtab_v1_plan_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlanSummary) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlanSummary) ProtoMessage() {}
+
+func (x *PlanSummary) ProtoReflect() protoreflect.Message {
+	mi := &file_trimtab_v1_plan_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlanSummary.ProtoReflect.Descriptor instead.
+func (*PlanSummary) Descriptor() ([]byte, []int) {
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *PlanSummary) GetNow() *ClusterFigures {
+	if x != nil {
+		return x.Now
+	}
+	return nil
+}
+
+func (x *PlanSummary) GetDecisions() []*DecisionFigures {
+	if x != nil {
+		return x.Decisions
+	}
+	return nil
+}
+
+func (x *PlanSummary) GetAfter() *ClusterFigures {
+	if x != nil {
+		return x.After
+	}
+	return nil
+}
+
+func (x *PlanSummary) GetSavedPerHour() float64 {
+	if x != nil {
+		return x.SavedPerHour
+	}
+	return 0
+}
+
+func (x *PlanSummary) GetBoughtPerHour() float64 {
+	if x != nil {
+		return x.BoughtPerHour
+	}
+	return 0
+}
+
+func (x *PlanSummary) GetSavedPerMonth() float64 {
+	if x != nil {
+		return x.SavedPerMonth
+	}
+	return 0
+}
+
+func (x *PlanSummary) GetMostSavedPerHour() float64 {
+	if x != nil && x.MostSavedPerHour != nil {
+		return *x.MostSavedPerHour
+	}
+	return 0
+}
+
+func (x *PlanSummary) GetLeavingNodeCount() int32 {
+	if x != nil {
+		return x.LeavingNodeCount
+	}
+	return 0
+}
+
+func (x *PlanSummary) GetComingNodeCount() int32 {
+	if x != nil {
+		return x.ComingNodeCount
+	}
+	return 0
+}
+
+func (x *PlanSummary) GetAssumption() string {
+	if x != nil {
+		return x.Assumption
+	}
+	return ""
+}
+
+// Numbers of a cluster at one moment of a plan.
+type ClusterFigures struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Nodes.
+	NodeCount int32 `protobuf:"varint,1,opt,name=node_count,json=nodeCount,proto3" json:"node_count,omitempty"`
+	// Pods that have a node, or a place on one, without those that have ended.
+	PodCount int32 `protobuf:"varint,2,opt,name=pod_count,json=podCount,proto3" json:"pod_count,omitempty"`
+	// Price of the nodes for one hour, without those of unknown price.
+	PricePerHour float64 `protobuf:"fixed64,3,opt,name=price_per_hour,json=pricePerHour,proto3" json:"price_per_hour,omitempty"`
+	// The same for a month.
+	PricePerMonth float64 `protobuf:"fixed64,4,opt,name=price_per_month,json=pricePerMonth,proto3" json:"price_per_month,omitempty"`
+	// Nodes of unknown price.
+	UnpricedNodeCount int32 `protobuf:"varint,5,opt,name=unpriced_node_count,json=unpricedNodeCount,proto3" json:"unpriced_node_count,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *ClusterFigures) Reset() {
+	*x = ClusterFigures{}
+	mi := &file_trimtab_v1_plan_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClusterFigures) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClusterFigures) ProtoMessage() {}
+
+func (x *ClusterFigures) ProtoReflect() protoreflect.Message {
+	mi := &file_trimtab_v1_plan_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClusterFigures.ProtoReflect.Descriptor instead.
+func (*ClusterFigures) Descriptor() ([]byte, []int) {
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ClusterFigures) GetNodeCount() int32 {
+	if x != nil {
+		return x.NodeCount
+	}
+	return 0
+}
+
+func (x *ClusterFigures) GetPodCount() int32 {
+	if x != nil {
+		return x.PodCount
+	}
+	return 0
+}
+
+func (x *ClusterFigures) GetPricePerHour() float64 {
+	if x != nil {
+		return x.PricePerHour
+	}
+	return 0
+}
+
+func (x *ClusterFigures) GetPricePerMonth() float64 {
+	if x != nil {
+		return x.PricePerMonth
+	}
+	return 0
+}
+
+func (x *ClusterFigures) GetUnpricedNodeCount() int32 {
+	if x != nil {
+		return x.UnpricedNodeCount
+	}
+	return 0
+}
+
+// What one decision changes.
+type DecisionFigures struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The decision.
+	Decision Decision_Code `protobuf:"varint,1,opt,name=decision,proto3,enum=trimtab.v1.Decision_Code" json:"decision,omitempty"`
+	// Nodes that go, in all waves, as far as none of the decisions before removes
+	// them.
+	RemovedNodeCount int32 `protobuf:"varint,2,opt,name=removed_node_count,json=removedNodeCount,proto3" json:"removed_node_count,omitempty"`
+	// New nodes.
+	AddedNodeCount int32 `protobuf:"varint,3,opt,name=added_node_count,json=addedNodeCount,proto3" json:"added_node_count,omitempty"`
+	// Price of the nodes that go.
+	SavedPerHour float64 `protobuf:"fixed64,4,opt,name=saved_per_hour,json=savedPerHour,proto3" json:"saved_per_hour,omitempty"`
+	// Price of the new nodes.
+	BoughtPerHour float64 `protobuf:"fixed64,5,opt,name=bought_per_hour,json=boughtPerHour,proto3" json:"bought_per_hour,omitempty"`
+	// The cluster once the decision is carried out.
+	After *ClusterFigures `protobuf:"bytes,6,opt,name=after,proto3" json:"after,omitempty"`
+	// What plans were compared by first. Of SCALE_UP: MONEY with the expanders
+	// CHEAPEST_PLAN, which is the default where the prices of all node groups that
+	// may grow are known, and PRICE; COUNT with LEAST_NODES; UNSPECIFIED with all
+	// others, see `ScaleUpOption.decided_by`. UNSPECIFIED also if no plan was made.
+	Objective Objective_Code `protobuf:"varint,7,opt,name=objective,proto3,enum=trimtab.v1.Objective_Code" json:"objective,omitempty"`
+	// No plan of this decision saves more, from where the decision before ends. Of
+	// SCALE_DOWN: no set of the candidates, in all waves: an upper bound by cpu and
+	// memory, of all nodes and of nodes outside of which some pods have no place,
+	// with fractions of nodes, as of this loop or of the last one that compared
+	// plans. Of REPLACEMENT: no cluster of these node groups that holds these pods
+	// costs less, by a linear programme. Absent = not computed.
+	MostSavedPerHour *float64 `protobuf:"fixed64,8,opt,name=most_saved_per_hour,json=mostSavedPerHour,proto3,oneof" json:"most_saved_per_hour,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *DecisionFigures) Reset() {
+	*x = DecisionFigures{}
+	mi := &file_trimtab_v1_plan_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DecisionFigures) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DecisionFigures) ProtoMessage() {}
+
+func (x *DecisionFigures) ProtoReflect() protoreflect.Message {
+	mi := &file_trimtab_v1_plan_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DecisionFigures.ProtoReflect.Descriptor instead.
+func (*DecisionFigures) Descriptor() ([]byte, []int) {
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *DecisionFigures) GetDecision() Decision_Code {
+	if x != nil {
+		return x.Decision
+	}
+	return Decision_UNSPECIFIED
+}
+
+func (x *DecisionFigures) GetRemovedNodeCount() int32 {
+	if x != nil {
+		return x.RemovedNodeCount
+	}
+	return 0
+}
+
+func (x *DecisionFigures) GetAddedNodeCount() int32 {
+	if x != nil {
+		return x.AddedNodeCount
+	}
+	return 0
+}
+
+func (x *DecisionFigures) GetSavedPerHour() float64 {
+	if x != nil {
+		return x.SavedPerHour
+	}
+	return 0
+}
+
+func (x *DecisionFigures) GetBoughtPerHour() float64 {
+	if x != nil {
+		return x.BoughtPerHour
+	}
+	return 0
+}
+
+func (x *DecisionFigures) GetAfter() *ClusterFigures {
+	if x != nil {
+		return x.After
+	}
+	return nil
+}
+
+func (x *DecisionFigures) GetObjective() Objective_Code {
+	if x != nil {
+		return x.Objective
+	}
+	return Objective_UNSPECIFIED
+}
+
+func (x *DecisionFigures) GetMostSavedPerHour() float64 {
+	if x != nil && x.MostSavedPerHour != nil {
+		return *x.MostSavedPerHour
+	}
+	return 0
+}
+
+// What becomes of a node.
+type NodeVerdict struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the node.
+	Node string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	// What becomes of it.
+	Fate NodeFate_Code `protobuf:"varint,2,opt,name=fate,proto3,enum=trimtab.v1.NodeFate_Code" json:"fate,omitempty"`
+	// Id of its node group; "" = none.
+	NodeGroup string `protobuf:"bytes,3,opt,name=node_group,json=nodeGroup,proto3" json:"node_group,omitempty"`
+	// Its zone; "" = it has no label for it.
+	Zone string `protobuf:"bytes,4,opt,name=zone,proto3" json:"zone,omitempty"`
+	// Its instance type; "" = it has no label for it.
+	InstanceType string `protobuf:"bytes,5,opt,name=instance_type,json=instanceType,proto3" json:"instance_type,omitempty"`
+	// Its price for one hour; absent = unknown. By assumed rates if
+	// `PlanSummary.assumption` says so.
+	PricePerHour *float64 `protobuf:"fixed64,6,opt,name=price_per_hour,json=pricePerHour,proto3,oneof" json:"price_per_hour,omitempty"`
+	// The larger of the utilizations of cpu and memory (of the GPU on GPU nodes), 0
+	// to 1 and above; absent = not computed, as without SCALE_DOWN.
+	Utilization *float64 `protobuf:"fixed64,7,opt,name=utilization,proto3,oneof" json:"utilization,omitempty"`
+	// Number of the wave in which it goes, from 1: of scale-down with GOES_NOW and
+	// GOES_LATER, of replacement with REPLACED; else 0. Wave 1 of scale-down is
+	// what disruption budgets allow now. The nodes of each further wave can go once
+	// the pods evicted in the waves before run again, so that budgets allow
+	// evictions again.
+	Wave int32 `protobuf:"varint,8,opt,name=wave,proto3" json:"wave,omitempty"`
+	// With GOES_LATER, if only a timer keeps it: when that ends.
+	GoesAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=goes_at,json=goesAt,proto3" json:"goes_at,omitempty"`
+	// With GOES_LATER, why it does not go now; else why scale-down does not remove
+	// it, also with REPLACED. UNSPECIFIED = no reason, or scale-down was not
+	// requested.
+	Reason UnremovableReason_Code `protobuf:"varint,10,opt,name=reason,proto3,enum=trimtab.v1.UnremovableReason_Code" json:"reason,omitempty"`
+	// One clause with the reason, for people; it fits one node or many. "" = none.
+	Why string `protobuf:"bytes,11,opt,name=why,proto3" json:"why,omitempty"`
+	// More about the reason, for people; of GOES_NOW, how it goes.
+	Detail string `protobuf:"bytes,12,opt,name=detail,proto3" json:"detail,omitempty"`
+	// Pod that is in the way, as "namespace/name"; "" = none.
+	BlockingPod string `protobuf:"bytes,13,opt,name=blocking_pod,json=blockingPod,proto3" json:"blocking_pod,omitempty"`
+	// Why that pod is in the way.
+	BlockingReason BlockingPodReason_Code `protobuf:"varint,14,opt,name=blocking_reason,json=blockingReason,proto3,enum=trimtab.v1.BlockingPodReason_Code" json:"blocking_reason,omitempty"`
+	// Of a node of `PlanRequest.explain_nodes`: every pod that a rule or a
+	// PodDisruptionBudget keeps from being evicted, sorted by name. Pods that only
+	// find no place elsewhere are not listed.
+	BlockingPods []*BlockingPod `protobuf:"bytes,15,rep,name=blocking_pods,json=blockingPods,proto3" json:"blocking_pods,omitempty"`
+	// With NO_PLACE_TO_MOVE_PODS: for how many nodes each predicate failed for the
+	// blocking pod, keyed by `PredicateReason` name.
+	PredicateFailureCounts map[string]int32 `protobuf:"bytes,16,rep,name=predicate_failure_counts,json=predicateFailureCounts,proto3" json:"predicate_failure_counts,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// With REPLACED: names of the new nodes (`ReplacementNode.name`) that take its
+	// pods, sorted; empty = all of them go to nodes that stay.
+	ReplacedBy    []string `protobuf:"bytes,17,rep,name=replaced_by,json=replacedBy,proto3" json:"replaced_by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeVerdict) Reset() {
+	*x = NodeVerdict{}
+	mi := &file_trimtab_v1_plan_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeVerdict) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeVerdict) ProtoMessage() {}
+
+func (x *NodeVerdict) ProtoReflect() protoreflect.Message {
+	mi := &file_trimtab_v1_plan_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeVerdict.ProtoReflect.Descriptor instead.
+func (*NodeVerdict) Descriptor() ([]byte, []int) {
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *NodeVerdict) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *NodeVerdict) GetFate() NodeFate_Code {
+	if x != nil {
+		return x.Fate
+	}
+	return NodeFate_UNSPECIFIED
+}
+
+func (x *NodeVerdict) GetNodeGroup() string {
+	if x != nil {
+		return x.NodeGroup
+	}
+	return ""
+}
+
+func (x *NodeVerdict) GetZone() string {
+	if x != nil {
+		return x.Zone
+	}
+	return ""
+}
+
+func (x *NodeVerdict) GetInstanceType() string {
+	if x != nil {
+		return x.InstanceType
+	}
+	return ""
+}
+
+func (x *NodeVerdict) GetPricePerHour() float64 {
+	if x != nil && x.PricePerHour != nil {
+		return *x.PricePerHour
+	}
+	return 0
+}
+
+func (x *NodeVerdict) GetUtilization() float64 {
+	if x != nil && x.Utilization != nil {
+		return *x.Utilization
+	}
+	return 0
+}
+
+func (x *NodeVerdict) GetWave() int32 {
+	if x != nil {
+		return x.Wave
+	}
+	return 0
+}
+
+func (x *NodeVerdict) GetGoesAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.GoesAt
+	}
+	return nil
+}
+
+func (x *NodeVerdict) GetReason() UnremovableReason_Code {
+	if x != nil {
+		return x.Reason
+	}
+	return UnremovableReason_UNSPECIFIED
+}
+
+func (x *NodeVerdict) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+func (x *NodeVerdict) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+func (x *NodeVerdict) GetBlockingPod() string {
+	if x != nil {
+		return x.BlockingPod
+	}
+	return ""
+}
+
+func (x *NodeVerdict) GetBlockingReason() BlockingPodReason_Code {
+	if x != nil {
+		return x.BlockingReason
+	}
+	return BlockingPodReason_UNSPECIFIED
+}
+
+func (x *NodeVerdict) GetBlockingPods() []*BlockingPod {
+	if x != nil {
+		return x.BlockingPods
+	}
+	return nil
+}
+
+func (x *NodeVerdict) GetPredicateFailureCounts() map[string]int32 {
+	if x != nil {
+		return x.PredicateFailureCounts
+	}
+	return nil
+}
+
+func (x *NodeVerdict) GetReplacedBy() []string {
+	if x != nil {
+		return x.ReplacedBy
+	}
+	return nil
+}
+
+// What becomes of a node.
+type NodeFate struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeFate) Reset() {
+	*x = NodeFate{}
+	mi := &file_trimtab_v1_plan_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeFate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeFate) ProtoMessage() {}
+
+func (x *NodeFate) ProtoReflect() protoreflect.Message {
+	mi := &file_trimtab_v1_plan_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeFate.ProtoReflect.Descriptor instead.
+func (*NodeFate) Descriptor() ([]byte, []int) {
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{7}
+}
+
 // Times and counts of one answer.
 type Diagnostics struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1414,7 +2077,7 @@ type Diagnostics struct {
 
 func (x *Diagnostics) Reset() {
 	*x = Diagnostics{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[3]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1426,7 +2089,7 @@ func (x *Diagnostics) String() string {
 func (*Diagnostics) ProtoMessage() {}
 
 func (x *Diagnostics) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[3]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1439,7 +2102,7 @@ func (x *Diagnostics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Diagnostics.ProtoReflect.Descriptor instead.
 func (*Diagnostics) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{3}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Diagnostics) GetStages() []*StageTime {
@@ -1533,7 +2196,7 @@ type DecisionSummary struct {
 
 func (x *DecisionSummary) Reset() {
 	*x = DecisionSummary{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[4]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1545,7 +2208,7 @@ func (x *DecisionSummary) String() string {
 func (*DecisionSummary) ProtoMessage() {}
 
 func (x *DecisionSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[4]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1558,7 +2221,7 @@ func (x *DecisionSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecisionSummary.ProtoReflect.Descriptor instead.
 func (*DecisionSummary) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{4}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *DecisionSummary) GetDecision() Decision_Code {
@@ -1602,7 +2265,7 @@ type StageTime struct {
 
 func (x *StageTime) Reset() {
 	*x = StageTime{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[5]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1614,7 +2277,7 @@ func (x *StageTime) String() string {
 func (*StageTime) ProtoMessage() {}
 
 func (x *StageTime) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[5]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1627,7 +2290,7 @@ func (x *StageTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StageTime.ProtoReflect.Descriptor instead.
 func (*StageTime) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{5}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *StageTime) GetStage() string {
@@ -1706,7 +2369,7 @@ type ScaleUpDecision struct {
 
 func (x *ScaleUpDecision) Reset() {
 	*x = ScaleUpDecision{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[6]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1718,7 +2381,7 @@ func (x *ScaleUpDecision) String() string {
 func (*ScaleUpDecision) ProtoMessage() {}
 
 func (x *ScaleUpDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[6]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1731,7 +2394,7 @@ func (x *ScaleUpDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleUpDecision.ProtoReflect.Descriptor instead.
 func (*ScaleUpDecision) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{6}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ScaleUpDecision) GetSplits() []*ScaleUpSplit {
@@ -1898,7 +2561,7 @@ type GangResult struct {
 
 func (x *GangResult) Reset() {
 	*x = GangResult{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[7]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1910,7 +2573,7 @@ func (x *GangResult) String() string {
 func (*GangResult) ProtoMessage() {}
 
 func (x *GangResult) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[7]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1923,7 +2586,7 @@ func (x *GangResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GangResult.ProtoReflect.Descriptor instead.
 func (*GangResult) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{7}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *GangResult) GetGroup() string {
@@ -2049,7 +2712,7 @@ type ScaleUpSplit struct {
 
 func (x *ScaleUpSplit) Reset() {
 	*x = ScaleUpSplit{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[8]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2061,7 +2724,7 @@ func (x *ScaleUpSplit) String() string {
 func (*ScaleUpSplit) ProtoMessage() {}
 
 func (x *ScaleUpSplit) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[8]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2074,7 +2737,7 @@ func (x *ScaleUpSplit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleUpSplit.ProtoReflect.Descriptor instead.
 func (*ScaleUpSplit) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{8}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ScaleUpSplit) GetNodeGroup() string {
@@ -2138,7 +2801,7 @@ type NewNode struct {
 
 func (x *NewNode) Reset() {
 	*x = NewNode{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[9]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2150,7 +2813,7 @@ func (x *NewNode) String() string {
 func (*NewNode) ProtoMessage() {}
 
 func (x *NewNode) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[9]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2163,7 +2826,7 @@ func (x *NewNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NewNode.ProtoReflect.Descriptor instead.
 func (*NewNode) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{9}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *NewNode) GetPods() []string {
@@ -2191,7 +2854,7 @@ type UnschedulablePod struct {
 
 func (x *UnschedulablePod) Reset() {
 	*x = UnschedulablePod{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[10]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2203,7 +2866,7 @@ func (x *UnschedulablePod) String() string {
 func (*UnschedulablePod) ProtoMessage() {}
 
 func (x *UnschedulablePod) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[10]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2216,7 +2879,7 @@ func (x *UnschedulablePod) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnschedulablePod.ProtoReflect.Descriptor instead.
 func (*UnschedulablePod) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{10}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *UnschedulablePod) GetPod() string {
@@ -2265,7 +2928,7 @@ type WaitingPlaceholders struct {
 
 func (x *WaitingPlaceholders) Reset() {
 	*x = WaitingPlaceholders{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[11]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2277,7 +2940,7 @@ func (x *WaitingPlaceholders) String() string {
 func (*WaitingPlaceholders) ProtoMessage() {}
 
 func (x *WaitingPlaceholders) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[11]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2290,7 +2953,7 @@ func (x *WaitingPlaceholders) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitingPlaceholders.ProtoReflect.Descriptor instead.
 func (*WaitingPlaceholders) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{11}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *WaitingPlaceholders) GetPlaceholders() []string {
@@ -2334,7 +2997,7 @@ type SkippedPod struct {
 
 func (x *SkippedPod) Reset() {
 	*x = SkippedPod{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[12]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2346,7 +3009,7 @@ func (x *SkippedPod) String() string {
 func (*SkippedPod) ProtoMessage() {}
 
 func (x *SkippedPod) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[12]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2359,7 +3022,7 @@ func (x *SkippedPod) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkippedPod.ProtoReflect.Descriptor instead.
 func (*SkippedPod) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{12}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *SkippedPod) GetPod() string {
@@ -2409,7 +3072,7 @@ type ScaleUpOption struct {
 
 func (x *ScaleUpOption) Reset() {
 	*x = ScaleUpOption{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[13]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2421,7 +3084,7 @@ func (x *ScaleUpOption) String() string {
 func (*ScaleUpOption) ProtoMessage() {}
 
 func (x *ScaleUpOption) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[13]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2434,7 +3097,7 @@ func (x *ScaleUpOption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleUpOption.ProtoReflect.Descriptor instead.
 func (*ScaleUpOption) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{13}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ScaleUpOption) GetNodeGroup() string {
@@ -2513,7 +3176,7 @@ type ExpanderScore struct {
 
 func (x *ExpanderScore) Reset() {
 	*x = ExpanderScore{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[14]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2525,7 +3188,7 @@ func (x *ExpanderScore) String() string {
 func (*ExpanderScore) ProtoMessage() {}
 
 func (x *ExpanderScore) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[14]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2538,7 +3201,7 @@ func (x *ExpanderScore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExpanderScore.ProtoReflect.Descriptor instead.
 func (*ExpanderScore) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{14}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ExpanderScore) GetExpander() Expander_Code {
@@ -2564,7 +3227,7 @@ type Expander struct {
 
 func (x *Expander) Reset() {
 	*x = Expander{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[15]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2576,7 +3239,7 @@ func (x *Expander) String() string {
 func (*Expander) ProtoMessage() {}
 
 func (x *Expander) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[15]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2589,7 +3252,7 @@ func (x *Expander) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Expander.ProtoReflect.Descriptor instead.
 func (*Expander) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{15}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{20}
 }
 
 // What is answered to ProvisioningRequests. Real pods that wait come before
@@ -2626,7 +3289,7 @@ type CapacityRequestsDecision struct {
 
 func (x *CapacityRequestsDecision) Reset() {
 	*x = CapacityRequestsDecision{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[16]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2638,7 +3301,7 @@ func (x *CapacityRequestsDecision) String() string {
 func (*CapacityRequestsDecision) ProtoMessage() {}
 
 func (x *CapacityRequestsDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[16]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2651,7 +3314,7 @@ func (x *CapacityRequestsDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapacityRequestsDecision.ProtoReflect.Descriptor instead.
 func (*CapacityRequestsDecision) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{16}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *CapacityRequestsDecision) GetResult() CapacityRequestsResult_Code {
@@ -2744,7 +3407,7 @@ type CapacityAnswer struct {
 
 func (x *CapacityAnswer) Reset() {
 	*x = CapacityAnswer{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[17]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2756,7 +3419,7 @@ func (x *CapacityAnswer) String() string {
 func (*CapacityAnswer) ProtoMessage() {}
 
 func (x *CapacityAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[17]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2769,7 +3432,7 @@ func (x *CapacityAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapacityAnswer.ProtoReflect.Descriptor instead.
 func (*CapacityAnswer) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{17}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *CapacityAnswer) GetNamespace() string {
@@ -2897,7 +3560,7 @@ type CapacityPlace struct {
 
 func (x *CapacityPlace) Reset() {
 	*x = CapacityPlace{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[18]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2909,7 +3572,7 @@ func (x *CapacityPlace) String() string {
 func (*CapacityPlace) ProtoMessage() {}
 
 func (x *CapacityPlace) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[18]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2922,7 +3585,7 @@ func (x *CapacityPlace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapacityPlace.ProtoReflect.Descriptor instead.
 func (*CapacityPlace) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{18}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *CapacityPlace) GetNode() string {
@@ -2969,7 +3632,7 @@ type CapacityOutcome struct {
 
 func (x *CapacityOutcome) Reset() {
 	*x = CapacityOutcome{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[19]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2981,7 +3644,7 @@ func (x *CapacityOutcome) String() string {
 func (*CapacityOutcome) ProtoMessage() {}
 
 func (x *CapacityOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[19]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2994,7 +3657,7 @@ func (x *CapacityOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapacityOutcome.ProtoReflect.Descriptor instead.
 func (*CapacityOutcome) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{19}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{24}
 }
 
 // Placeholder pods.
@@ -3036,7 +3699,7 @@ type SlackDecision struct {
 
 func (x *SlackDecision) Reset() {
 	*x = SlackDecision{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[20]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3048,7 +3711,7 @@ func (x *SlackDecision) String() string {
 func (*SlackDecision) ProtoMessage() {}
 
 func (x *SlackDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[20]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3061,7 +3724,7 @@ func (x *SlackDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackDecision.ProtoReflect.Descriptor instead.
 func (*SlackDecision) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{20}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *SlackDecision) GetPlaceholders() []*Placeholder {
@@ -3158,7 +3821,7 @@ type SlackObject struct {
 
 func (x *SlackObject) Reset() {
 	*x = SlackObject{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[21]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3170,7 +3833,7 @@ func (x *SlackObject) String() string {
 func (*SlackObject) ProtoMessage() {}
 
 func (x *SlackObject) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[21]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3183,7 +3846,7 @@ func (x *SlackObject) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackObject.ProtoReflect.Descriptor instead.
 func (*SlackObject) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{21}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SlackObject) GetObject() string {
@@ -3273,7 +3936,7 @@ type Placeholder struct {
 
 func (x *Placeholder) Reset() {
 	*x = Placeholder{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[22]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3285,7 +3948,7 @@ func (x *Placeholder) String() string {
 func (*Placeholder) ProtoMessage() {}
 
 func (x *Placeholder) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[22]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3298,7 +3961,7 @@ func (x *Placeholder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Placeholder.ProtoReflect.Descriptor instead.
 func (*Placeholder) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{22}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Placeholder) GetName() string {
@@ -3387,7 +4050,7 @@ type PlaceholderKind struct {
 
 func (x *PlaceholderKind) Reset() {
 	*x = PlaceholderKind{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[23]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3399,7 +4062,7 @@ func (x *PlaceholderKind) String() string {
 func (*PlaceholderKind) ProtoMessage() {}
 
 func (x *PlaceholderKind) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[23]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3412,7 +4075,7 @@ func (x *PlaceholderKind) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlaceholderKind.ProtoReflect.Descriptor instead.
 func (*PlaceholderKind) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{23}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{28}
 }
 
 // Which nodes go.
@@ -3459,7 +4122,7 @@ type ScaleDownDecision struct {
 
 func (x *ScaleDownDecision) Reset() {
 	*x = ScaleDownDecision{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[24]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3471,7 +4134,7 @@ func (x *ScaleDownDecision) String() string {
 func (*ScaleDownDecision) ProtoMessage() {}
 
 func (x *ScaleDownDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[24]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3484,7 +4147,7 @@ func (x *ScaleDownDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleDownDecision.ProtoReflect.Descriptor instead.
 func (*ScaleDownDecision) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{24}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ScaleDownDecision) GetUnneeded() []*UnneededNode {
@@ -3607,7 +4270,7 @@ type NodeBlockers struct {
 
 func (x *NodeBlockers) Reset() {
 	*x = NodeBlockers{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[25]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3619,7 +4282,7 @@ func (x *NodeBlockers) String() string {
 func (*NodeBlockers) ProtoMessage() {}
 
 func (x *NodeBlockers) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[25]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3632,7 +4295,7 @@ func (x *NodeBlockers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeBlockers.ProtoReflect.Descriptor instead.
 func (*NodeBlockers) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{25}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *NodeBlockers) GetNode() string {
@@ -3665,7 +4328,7 @@ type BlockingPod struct {
 
 func (x *BlockingPod) Reset() {
 	*x = BlockingPod{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[26]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3677,7 +4340,7 @@ func (x *BlockingPod) String() string {
 func (*BlockingPod) ProtoMessage() {}
 
 func (x *BlockingPod) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[26]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3690,7 +4353,7 @@ func (x *BlockingPod) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlockingPod.ProtoReflect.Descriptor instead.
 func (*BlockingPod) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{26}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *BlockingPod) GetPod() string {
@@ -3723,7 +4386,7 @@ type CandidateOrder struct {
 
 func (x *CandidateOrder) Reset() {
 	*x = CandidateOrder{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[27]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3735,7 +4398,7 @@ func (x *CandidateOrder) String() string {
 func (*CandidateOrder) ProtoMessage() {}
 
 func (x *CandidateOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[27]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3748,7 +4411,7 @@ func (x *CandidateOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CandidateOrder.ProtoReflect.Descriptor instead.
 func (*CandidateOrder) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{27}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{32}
 }
 
 // A node that is not needed.
@@ -3791,7 +4454,7 @@ type UnneededNode struct {
 
 func (x *UnneededNode) Reset() {
 	*x = UnneededNode{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[28]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3803,7 +4466,7 @@ func (x *UnneededNode) String() string {
 func (*UnneededNode) ProtoMessage() {}
 
 func (x *UnneededNode) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[28]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3816,7 +4479,7 @@ func (x *UnneededNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnneededNode.ProtoReflect.Descriptor instead.
 func (*UnneededNode) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{28}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *UnneededNode) GetNode() string {
@@ -3910,7 +4573,7 @@ type NodeAssumption struct {
 
 func (x *NodeAssumption) Reset() {
 	*x = NodeAssumption{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[29]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3922,7 +4585,7 @@ func (x *NodeAssumption) String() string {
 func (*NodeAssumption) ProtoMessage() {}
 
 func (x *NodeAssumption) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[29]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3935,7 +4598,7 @@ func (x *NodeAssumption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeAssumption.ProtoReflect.Descriptor instead.
 func (*NodeAssumption) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{29}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *NodeAssumption) GetPodsToMoveCount() int32 {
@@ -3977,7 +4640,7 @@ type UnremovableNode struct {
 
 func (x *UnremovableNode) Reset() {
 	*x = UnremovableNode{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[30]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3989,7 +4652,7 @@ func (x *UnremovableNode) String() string {
 func (*UnremovableNode) ProtoMessage() {}
 
 func (x *UnremovableNode) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[30]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4002,7 +4665,7 @@ func (x *UnremovableNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnremovableNode.ProtoReflect.Descriptor instead.
 func (*UnremovableNode) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{30}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *UnremovableNode) GetNode() string {
@@ -4083,7 +4746,7 @@ type ReplacementDecision struct {
 
 func (x *ReplacementDecision) Reset() {
 	*x = ReplacementDecision{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[31]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4095,7 +4758,7 @@ func (x *ReplacementDecision) String() string {
 func (*ReplacementDecision) ProtoMessage() {}
 
 func (x *ReplacementDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[31]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4108,7 +4771,7 @@ func (x *ReplacementDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplacementDecision.ProtoReflect.Descriptor instead.
 func (*ReplacementDecision) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{31}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ReplacementDecision) GetWaves() []*ReplacementWave {
@@ -4189,7 +4852,7 @@ type ReplacementCost struct {
 
 func (x *ReplacementCost) Reset() {
 	*x = ReplacementCost{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[32]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4201,7 +4864,7 @@ func (x *ReplacementCost) String() string {
 func (*ReplacementCost) ProtoMessage() {}
 
 func (x *ReplacementCost) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[32]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4214,7 +4877,7 @@ func (x *ReplacementCost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplacementCost.ProtoReflect.Descriptor instead.
 func (*ReplacementCost) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{32}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ReplacementCost) GetNowPerHour() float64 {
@@ -4272,7 +4935,7 @@ type ReplacementWave struct {
 
 func (x *ReplacementWave) Reset() {
 	*x = ReplacementWave{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[33]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4284,7 +4947,7 @@ func (x *ReplacementWave) String() string {
 func (*ReplacementWave) ProtoMessage() {}
 
 func (x *ReplacementWave) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[33]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4297,7 +4960,7 @@ func (x *ReplacementWave) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplacementWave.ProtoReflect.Descriptor instead.
 func (*ReplacementWave) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{33}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ReplacementWave) GetNewNodes() []*ReplacementNode {
@@ -4355,7 +5018,7 @@ type ReplacementNode struct {
 
 func (x *ReplacementNode) Reset() {
 	*x = ReplacementNode{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[34]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4367,7 +5030,7 @@ func (x *ReplacementNode) String() string {
 func (*ReplacementNode) ProtoMessage() {}
 
 func (x *ReplacementNode) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[34]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4380,7 +5043,7 @@ func (x *ReplacementNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplacementNode.ProtoReflect.Descriptor instead.
 func (*ReplacementNode) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{34}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ReplacementNode) GetName() string {
@@ -4434,7 +5097,7 @@ type ReplacedNode struct {
 
 func (x *ReplacedNode) Reset() {
 	*x = ReplacedNode{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[35]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4446,7 +5109,7 @@ func (x *ReplacedNode) String() string {
 func (*ReplacedNode) ProtoMessage() {}
 
 func (x *ReplacedNode) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[35]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4459,7 +5122,7 @@ func (x *ReplacedNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplacedNode.ProtoReflect.Descriptor instead.
 func (*ReplacedNode) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{35}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ReplacedNode) GetNode() string {
@@ -4541,7 +5204,7 @@ type ReplacementOption struct {
 
 func (x *ReplacementOption) Reset() {
 	*x = ReplacementOption{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[36]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4553,7 +5216,7 @@ func (x *ReplacementOption) String() string {
 func (*ReplacementOption) ProtoMessage() {}
 
 func (x *ReplacementOption) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[36]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4566,7 +5229,7 @@ func (x *ReplacementOption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplacementOption.ProtoReflect.Descriptor instead.
 func (*ReplacementOption) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{36}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ReplacementOption) GetSavingPerHour() float64 {
@@ -4678,7 +5341,7 @@ type KeptNode struct {
 
 func (x *KeptNode) Reset() {
 	*x = KeptNode{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[37]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4690,7 +5353,7 @@ func (x *KeptNode) String() string {
 func (*KeptNode) ProtoMessage() {}
 
 func (x *KeptNode) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[37]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4703,7 +5366,7 @@ func (x *KeptNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeptNode.ProtoReflect.Descriptor instead.
 func (*KeptNode) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{37}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *KeptNode) GetNode() string {
@@ -4770,7 +5433,7 @@ type PodCostsDecision struct {
 
 func (x *PodCostsDecision) Reset() {
 	*x = PodCostsDecision{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[38]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4782,7 +5445,7 @@ func (x *PodCostsDecision) String() string {
 func (*PodCostsDecision) ProtoMessage() {}
 
 func (x *PodCostsDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[38]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4795,7 +5458,7 @@ func (x *PodCostsDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCostsDecision.ProtoReflect.Descriptor instead.
 func (*PodCostsDecision) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{38}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *PodCostsDecision) GetGroups() []*PodCostGroup {
@@ -4857,7 +5520,7 @@ type PodCostGroup struct {
 
 func (x *PodCostGroup) Reset() {
 	*x = PodCostGroup{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[39]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4869,7 +5532,7 @@ func (x *PodCostGroup) String() string {
 func (*PodCostGroup) ProtoMessage() {}
 
 func (x *PodCostGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[39]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4882,7 +5545,7 @@ func (x *PodCostGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCostGroup.ProtoReflect.Descriptor instead.
 func (*PodCostGroup) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{39}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *PodCostGroup) GetOwner() string {
@@ -4974,7 +5637,7 @@ type PodCostShare struct {
 
 func (x *PodCostShare) Reset() {
 	*x = PodCostShare{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[40]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4986,7 +5649,7 @@ func (x *PodCostShare) String() string {
 func (*PodCostShare) ProtoMessage() {}
 
 func (x *PodCostShare) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[40]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4999,7 +5662,7 @@ func (x *PodCostShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCostShare.ProtoReflect.Descriptor instead.
 func (*PodCostShare) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{40}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *PodCostShare) GetStrategy() PodCostStrategy_Code {
@@ -5039,7 +5702,7 @@ type PodCostStrategy struct {
 
 func (x *PodCostStrategy) Reset() {
 	*x = PodCostStrategy{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[41]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5051,7 +5714,7 @@ func (x *PodCostStrategy) String() string {
 func (*PodCostStrategy) ProtoMessage() {}
 
 func (x *PodCostStrategy) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[41]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5064,7 +5727,7 @@ func (x *PodCostStrategy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCostStrategy.ProtoReflect.Descriptor instead.
 func (*PodCostStrategy) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{41}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{46}
 }
 
 // The planner's memory between two loops. The caller stores it and sends it
@@ -5097,7 +5760,7 @@ type PlanState struct {
 
 func (x *PlanState) Reset() {
 	*x = PlanState{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[42]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5109,7 +5772,7 @@ func (x *PlanState) String() string {
 func (*PlanState) ProtoMessage() {}
 
 func (x *PlanState) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[42]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5122,7 +5785,7 @@ func (x *PlanState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanState.ProtoReflect.Descriptor instead.
 func (*PlanState) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{42}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *PlanState) GetScaleUp() *ScaleUpState {
@@ -5180,7 +5843,7 @@ type CapacityRequestsState struct {
 
 func (x *CapacityRequestsState) Reset() {
 	*x = CapacityRequestsState{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[43]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5192,7 +5855,7 @@ func (x *CapacityRequestsState) String() string {
 func (*CapacityRequestsState) ProtoMessage() {}
 
 func (x *CapacityRequestsState) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[43]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5205,7 +5868,7 @@ func (x *CapacityRequestsState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapacityRequestsState.ProtoReflect.Descriptor instead.
 func (*CapacityRequestsState) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{43}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *CapacityRequestsState) GetOrders() []*CapacityOrder {
@@ -5234,7 +5897,7 @@ type CapacityOrder struct {
 
 func (x *CapacityOrder) Reset() {
 	*x = CapacityOrder{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[44]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5246,7 +5909,7 @@ func (x *CapacityOrder) String() string {
 func (*CapacityOrder) ProtoMessage() {}
 
 func (x *CapacityOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[44]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5259,7 +5922,7 @@ func (x *CapacityOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapacityOrder.ProtoReflect.Descriptor instead.
 func (*CapacityOrder) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{44}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *CapacityOrder) GetRequest() string {
@@ -5324,7 +5987,7 @@ type ReplacementState struct {
 
 func (x *ReplacementState) Reset() {
 	*x = ReplacementState{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[45]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5336,7 +5999,7 @@ func (x *ReplacementState) String() string {
 func (*ReplacementState) ProtoMessage() {}
 
 func (x *ReplacementState) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[45]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5349,7 +6012,7 @@ func (x *ReplacementState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplacementState.ProtoReflect.Descriptor instead.
 func (*ReplacementState) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{45}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ReplacementState) GetLayoutVersion() int32 {
@@ -5413,7 +6076,7 @@ type ScaleUpState struct {
 
 func (x *ScaleUpState) Reset() {
 	*x = ScaleUpState{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[46]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5425,7 +6088,7 @@ func (x *ScaleUpState) String() string {
 func (*ScaleUpState) ProtoMessage() {}
 
 func (x *ScaleUpState) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[46]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5438,7 +6101,7 @@ func (x *ScaleUpState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleUpState.ProtoReflect.Descriptor instead.
 func (*ScaleUpState) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{46}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ScaleUpState) GetLayoutVersion() int32 {
@@ -5487,7 +6150,7 @@ type GangOrder struct {
 
 func (x *GangOrder) Reset() {
 	*x = GangOrder{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[47]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5499,7 +6162,7 @@ func (x *GangOrder) String() string {
 func (*GangOrder) ProtoMessage() {}
 
 func (x *GangOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[47]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5512,7 +6175,7 @@ func (x *GangOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GangOrder.ProtoReflect.Descriptor instead.
 func (*GangOrder) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{47}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *GangOrder) GetGang() string {
@@ -5560,7 +6223,7 @@ type SlackState struct {
 
 func (x *SlackState) Reset() {
 	*x = SlackState{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[48]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5572,7 +6235,7 @@ func (x *SlackState) String() string {
 func (*SlackState) ProtoMessage() {}
 
 func (x *SlackState) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[48]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5585,7 +6248,7 @@ func (x *SlackState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackState.ProtoReflect.Descriptor instead.
 func (*SlackState) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{48}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *SlackState) GetLayoutVersion() int32 {
@@ -5633,7 +6296,7 @@ type SlackSetState struct {
 
 func (x *SlackSetState) Reset() {
 	*x = SlackSetState{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[49]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5645,7 +6308,7 @@ func (x *SlackSetState) String() string {
 func (*SlackSetState) ProtoMessage() {}
 
 func (x *SlackSetState) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[49]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5658,7 +6321,7 @@ func (x *SlackSetState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackSetState.ProtoReflect.Descriptor instead.
 func (*SlackSetState) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{49}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *SlackSetState) GetName() string {
@@ -5702,7 +6365,7 @@ type PodCostsState struct {
 
 func (x *PodCostsState) Reset() {
 	*x = PodCostsState{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[50]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5714,7 +6377,7 @@ func (x *PodCostsState) String() string {
 func (*PodCostsState) ProtoMessage() {}
 
 func (x *PodCostsState) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[50]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5727,7 +6390,7 @@ func (x *PodCostsState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCostsState.ProtoReflect.Descriptor instead.
 func (*PodCostsState) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{50}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *PodCostsState) GetLayoutVersion() int32 {
@@ -5777,7 +6440,7 @@ type ScaleDownState struct {
 
 func (x *ScaleDownState) Reset() {
 	*x = ScaleDownState{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[51]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5789,7 +6452,7 @@ func (x *ScaleDownState) String() string {
 func (*ScaleDownState) ProtoMessage() {}
 
 func (x *ScaleDownState) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[51]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5802,7 +6465,7 @@ func (x *ScaleDownState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleDownState.ProtoReflect.Descriptor instead.
 func (*ScaleDownState) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{51}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ScaleDownState) GetLayoutVersion() int32 {
@@ -5889,7 +6552,7 @@ type UndoneDrains struct {
 
 func (x *UndoneDrains) Reset() {
 	*x = UndoneDrains{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[52]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5901,7 +6564,7 @@ func (x *UndoneDrains) String() string {
 func (*UndoneDrains) ProtoMessage() {}
 
 func (x *UndoneDrains) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[52]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5914,7 +6577,7 @@ func (x *UndoneDrains) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndoneDrains.ProtoReflect.Descriptor instead.
 func (*UndoneDrains) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{52}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *UndoneDrains) GetDrainTime() *timestamppb.Timestamp {
@@ -5960,7 +6623,7 @@ type NodeTimes struct {
 
 func (x *NodeTimes) Reset() {
 	*x = NodeTimes{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[53]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5972,7 +6635,7 @@ func (x *NodeTimes) String() string {
 func (*NodeTimes) ProtoMessage() {}
 
 func (x *NodeTimes) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[53]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5985,7 +6648,7 @@ func (x *NodeTimes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeTimes.ProtoReflect.Descriptor instead.
 func (*NodeTimes) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{53}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *NodeTimes) GetNode() []byte {
@@ -6022,7 +6685,7 @@ type FailedNodes struct {
 
 func (x *FailedNodes) Reset() {
 	*x = FailedNodes{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[54]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6034,7 +6697,7 @@ func (x *FailedNodes) String() string {
 func (*FailedNodes) ProtoMessage() {}
 
 func (x *FailedNodes) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[54]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6047,7 +6710,7 @@ func (x *FailedNodes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailedNodes.ProtoReflect.Descriptor instead.
 func (*FailedNodes) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{54}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *FailedNodes) GetNode() []byte {
@@ -6117,7 +6780,7 @@ type PlanSettings struct {
 
 func (x *PlanSettings) Reset() {
 	*x = PlanSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[55]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6129,7 +6792,7 @@ func (x *PlanSettings) String() string {
 func (*PlanSettings) ProtoMessage() {}
 
 func (x *PlanSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[55]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6142,7 +6805,7 @@ func (x *PlanSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanSettings.ProtoReflect.Descriptor instead.
 func (*PlanSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{55}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *PlanSettings) GetScaleUp() *ScaleUpSettings {
@@ -6243,7 +6906,7 @@ type GangSettings struct {
 
 func (x *GangSettings) Reset() {
 	*x = GangSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[56]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6255,7 +6918,7 @@ func (x *GangSettings) String() string {
 func (*GangSettings) ProtoMessage() {}
 
 func (x *GangSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[56]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6268,7 +6931,7 @@ func (x *GangSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GangSettings.ProtoReflect.Descriptor instead.
 func (*GangSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{56}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *GangSettings) GetCountMissingMembers() bool {
@@ -6324,7 +6987,7 @@ type CapacityRequestSettings struct {
 
 func (x *CapacityRequestSettings) Reset() {
 	*x = CapacityRequestSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[57]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6336,7 +6999,7 @@ func (x *CapacityRequestSettings) String() string {
 func (*CapacityRequestSettings) ProtoMessage() {}
 
 func (x *CapacityRequestSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[57]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6349,7 +7012,7 @@ func (x *CapacityRequestSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapacityRequestSettings.ProtoReflect.Descriptor instead.
 func (*CapacityRequestSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{57}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *CapacityRequestSettings) GetEnabled() bool {
@@ -6407,7 +7070,7 @@ type CapacityClass struct {
 
 func (x *CapacityClass) Reset() {
 	*x = CapacityClass{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[58]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6419,7 +7082,7 @@ func (x *CapacityClass) String() string {
 func (*CapacityClass) ProtoMessage() {}
 
 func (x *CapacityClass) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[58]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6432,7 +7095,7 @@ func (x *CapacityClass) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapacityClass.ProtoReflect.Descriptor instead.
 func (*CapacityClass) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{58}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *CapacityClass) GetName() string {
@@ -6458,7 +7121,7 @@ type CapacityClassKind struct {
 
 func (x *CapacityClassKind) Reset() {
 	*x = CapacityClassKind{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[59]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6470,7 +7133,7 @@ func (x *CapacityClassKind) String() string {
 func (*CapacityClassKind) ProtoMessage() {}
 
 func (x *CapacityClassKind) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[59]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6483,7 +7146,7 @@ func (x *CapacityClassKind) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapacityClassKind.ProtoReflect.Descriptor instead.
 func (*CapacityClassKind) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{59}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{64}
 }
 
 // When a request that gets new nodes is provisioned.
@@ -6495,7 +7158,7 @@ type ProvisionedWhen struct {
 
 func (x *ProvisionedWhen) Reset() {
 	*x = ProvisionedWhen{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[60]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6507,7 +7170,7 @@ func (x *ProvisionedWhen) String() string {
 func (*ProvisionedWhen) ProtoMessage() {}
 
 func (x *ProvisionedWhen) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[60]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6520,7 +7183,7 @@ func (x *ProvisionedWhen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProvisionedWhen.ProtoReflect.Descriptor instead.
 func (*ProvisionedWhen) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{60}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{65}
 }
 
 // Replacement. A node goes only if the rules of scale-down let it
@@ -6590,7 +7253,7 @@ type ReplacementSettings struct {
 
 func (x *ReplacementSettings) Reset() {
 	*x = ReplacementSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[61]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6602,7 +7265,7 @@ func (x *ReplacementSettings) String() string {
 func (*ReplacementSettings) ProtoMessage() {}
 
 func (x *ReplacementSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[61]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6615,7 +7278,7 @@ func (x *ReplacementSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplacementSettings.ProtoReflect.Descriptor instead.
 func (*ReplacementSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{61}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *ReplacementSettings) GetEnabled() bool {
@@ -6753,7 +7416,7 @@ type ReplacementChoice struct {
 
 func (x *ReplacementChoice) Reset() {
 	*x = ReplacementChoice{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[62]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6765,7 +7428,7 @@ func (x *ReplacementChoice) String() string {
 func (*ReplacementChoice) ProtoMessage() {}
 
 func (x *ReplacementChoice) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[62]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6778,7 +7441,7 @@ func (x *ReplacementChoice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplacementChoice.ProtoReflect.Descriptor instead.
 func (*ReplacementChoice) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{62}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{67}
 }
 
 // Rules for replacing spot nodes by spot nodes. A node is a spot node if its
@@ -6798,7 +7461,7 @@ type SpotReplacementSettings struct {
 
 func (x *SpotReplacementSettings) Reset() {
 	*x = SpotReplacementSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[63]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6810,7 +7473,7 @@ func (x *SpotReplacementSettings) String() string {
 func (*SpotReplacementSettings) ProtoMessage() {}
 
 func (x *SpotReplacementSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[63]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6823,7 +7486,7 @@ func (x *SpotReplacementSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpotReplacementSettings.ProtoReflect.Descriptor instead.
 func (*SpotReplacementSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{63}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *SpotReplacementSettings) GetEnabled() bool {
@@ -6865,7 +7528,7 @@ type DisruptionBudget struct {
 
 func (x *DisruptionBudget) Reset() {
 	*x = DisruptionBudget{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[64]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6877,7 +7540,7 @@ func (x *DisruptionBudget) String() string {
 func (*DisruptionBudget) ProtoMessage() {}
 
 func (x *DisruptionBudget) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[64]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6890,7 +7553,7 @@ func (x *DisruptionBudget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DisruptionBudget.ProtoReflect.Descriptor instead.
 func (*DisruptionBudget) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{64}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *DisruptionBudget) GetNodes() *Selector {
@@ -6944,7 +7607,7 @@ type Objective struct {
 
 func (x *Objective) Reset() {
 	*x = Objective{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[65]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6956,7 +7619,7 @@ func (x *Objective) String() string {
 func (*Objective) ProtoMessage() {}
 
 func (x *Objective) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[65]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6969,7 +7632,7 @@ func (x *Objective) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Objective.ProtoReflect.Descriptor instead.
 func (*Objective) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{65}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{70}
 }
 
 // How much is searched for a better plan. Budgets are amounts of work: what
@@ -6983,7 +7646,7 @@ type SearchEffort struct {
 
 func (x *SearchEffort) Reset() {
 	*x = SearchEffort{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[66]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6995,7 +7658,7 @@ func (x *SearchEffort) String() string {
 func (*SearchEffort) ProtoMessage() {}
 
 func (x *SearchEffort) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[66]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7008,7 +7671,7 @@ func (x *SearchEffort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SearchEffort.ProtoReflect.Descriptor instead.
 func (*SearchEffort) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{66}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{71}
 }
 
 // Settings for all decisions.
@@ -7060,7 +7723,7 @@ type PlannerSettings struct {
 
 func (x *PlannerSettings) Reset() {
 	*x = PlannerSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[67]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7072,7 +7735,7 @@ func (x *PlannerSettings) String() string {
 func (*PlannerSettings) ProtoMessage() {}
 
 func (x *PlannerSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[67]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7085,7 +7748,7 @@ func (x *PlannerSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannerSettings.ProtoReflect.Descriptor instead.
 func (*PlannerSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{67}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *PlannerSettings) GetExpendablePodsPriorityCutoff() int32 {
@@ -7181,7 +7844,7 @@ type ResourceLimit struct {
 
 func (x *ResourceLimit) Reset() {
 	*x = ResourceLimit{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[68]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7193,7 +7856,7 @@ func (x *ResourceLimit) String() string {
 func (*ResourceLimit) ProtoMessage() {}
 
 func (x *ResourceLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[68]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7206,7 +7869,7 @@ func (x *ResourceLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceLimit.ProtoReflect.Descriptor instead.
 func (*ResourceLimit) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{68}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *ResourceLimit) GetResource() string {
@@ -7258,7 +7921,7 @@ type Selector struct {
 
 func (x *Selector) Reset() {
 	*x = Selector{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[69]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7270,7 +7933,7 @@ func (x *Selector) String() string {
 func (*Selector) ProtoMessage() {}
 
 func (x *Selector) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[69]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7283,7 +7946,7 @@ func (x *Selector) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Selector.ProtoReflect.Descriptor instead.
 func (*Selector) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{69}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *Selector) GetMatchLabels() map[string]string {
@@ -7315,7 +7978,7 @@ type SelectorRequirement struct {
 
 func (x *SelectorRequirement) Reset() {
 	*x = SelectorRequirement{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[70]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7327,7 +7990,7 @@ func (x *SelectorRequirement) String() string {
 func (*SelectorRequirement) ProtoMessage() {}
 
 func (x *SelectorRequirement) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[70]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7340,7 +8003,7 @@ func (x *SelectorRequirement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SelectorRequirement.ProtoReflect.Descriptor instead.
 func (*SelectorRequirement) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{70}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *SelectorRequirement) GetKey() string {
@@ -7410,7 +8073,7 @@ type BalanceSettings struct {
 
 func (x *BalanceSettings) Reset() {
 	*x = BalanceSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[71]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7422,7 +8085,7 @@ func (x *BalanceSettings) String() string {
 func (*BalanceSettings) ProtoMessage() {}
 
 func (x *BalanceSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[71]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7435,7 +8098,7 @@ func (x *BalanceSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BalanceSettings.ProtoReflect.Descriptor instead.
 func (*BalanceSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{71}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *BalanceSettings) GetMaxDifference() int32 {
@@ -7498,7 +8161,7 @@ type SimulationSettings struct {
 
 func (x *SimulationSettings) Reset() {
 	*x = SimulationSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[72]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7510,7 +8173,7 @@ func (x *SimulationSettings) String() string {
 func (*SimulationSettings) ProtoMessage() {}
 
 func (x *SimulationSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[72]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7523,7 +8186,7 @@ func (x *SimulationSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SimulationSettings.ProtoReflect.Descriptor instead.
 func (*SimulationSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{72}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *SimulationSettings) GetTopologySpreadTimeout() bool {
@@ -7607,7 +8270,7 @@ type ScaleUpSettings struct {
 
 func (x *ScaleUpSettings) Reset() {
 	*x = ScaleUpSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[73]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7619,7 +8282,7 @@ func (x *ScaleUpSettings) String() string {
 func (*ScaleUpSettings) ProtoMessage() {}
 
 func (x *ScaleUpSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[73]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7632,7 +8295,7 @@ func (x *ScaleUpSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleUpSettings.ProtoReflect.Descriptor instead.
 func (*ScaleUpSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{73}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *ScaleUpSettings) GetBalanceSimilarNodeGroups() bool {
@@ -7749,7 +8412,7 @@ type TemplateSource struct {
 
 func (x *TemplateSource) Reset() {
 	*x = TemplateSource{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[74]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7761,7 +8424,7 @@ func (x *TemplateSource) String() string {
 func (*TemplateSource) ProtoMessage() {}
 
 func (x *TemplateSource) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[74]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7774,7 +8437,7 @@ func (x *TemplateSource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TemplateSource.ProtoReflect.Descriptor instead.
 func (*TemplateSource) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{74}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{79}
 }
 
 // Taints by key.
@@ -7790,7 +8453,7 @@ type TaintNames struct {
 
 func (x *TaintNames) Reset() {
 	*x = TaintNames{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[75]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7802,7 +8465,7 @@ func (x *TaintNames) String() string {
 func (*TaintNames) ProtoMessage() {}
 
 func (x *TaintNames) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[75]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7815,7 +8478,7 @@ func (x *TaintNames) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaintNames.ProtoReflect.Descriptor instead.
 func (*TaintNames) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{75}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *TaintNames) GetKeys() []string {
@@ -7843,7 +8506,7 @@ type PriorityExpanderSettings struct {
 
 func (x *PriorityExpanderSettings) Reset() {
 	*x = PriorityExpanderSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[76]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7855,7 +8518,7 @@ func (x *PriorityExpanderSettings) String() string {
 func (*PriorityExpanderSettings) ProtoMessage() {}
 
 func (x *PriorityExpanderSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[76]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7868,7 +8531,7 @@ func (x *PriorityExpanderSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PriorityExpanderSettings.ProtoReflect.Descriptor instead.
 func (*PriorityExpanderSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{76}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *PriorityExpanderSettings) GetRanks() []*PriorityRank {
@@ -7893,7 +8556,7 @@ type PriorityRank struct {
 
 func (x *PriorityRank) Reset() {
 	*x = PriorityRank{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[77]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7905,7 +8568,7 @@ func (x *PriorityRank) String() string {
 func (*PriorityRank) ProtoMessage() {}
 
 func (x *PriorityRank) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[77]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7918,7 +8581,7 @@ func (x *PriorityRank) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PriorityRank.ProtoReflect.Descriptor instead.
 func (*PriorityRank) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{77}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *PriorityRank) GetRank() int32 {
@@ -7947,7 +8610,7 @@ type HighestPriorityExpanderSettings struct {
 
 func (x *HighestPriorityExpanderSettings) Reset() {
 	*x = HighestPriorityExpanderSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[78]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7959,7 +8622,7 @@ func (x *HighestPriorityExpanderSettings) String() string {
 func (*HighestPriorityExpanderSettings) ProtoMessage() {}
 
 func (x *HighestPriorityExpanderSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[78]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7972,7 +8635,7 @@ func (x *HighestPriorityExpanderSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HighestPriorityExpanderSettings.ProtoReflect.Descriptor instead.
 func (*HighestPriorityExpanderSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{78}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *HighestPriorityExpanderSettings) GetLabel() string {
@@ -7993,7 +8656,7 @@ type CheapestPlanExpanderSettings struct {
 
 func (x *CheapestPlanExpanderSettings) Reset() {
 	*x = CheapestPlanExpanderSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[79]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8005,7 +8668,7 @@ func (x *CheapestPlanExpanderSettings) String() string {
 func (*CheapestPlanExpanderSettings) ProtoMessage() {}
 
 func (x *CheapestPlanExpanderSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[79]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8018,7 +8681,7 @@ func (x *CheapestPlanExpanderSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheapestPlanExpanderSettings.ProtoReflect.Descriptor instead.
 func (*CheapestPlanExpanderSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{79}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *CheapestPlanExpanderSettings) GetMaxImprovements() int32 {
@@ -8179,7 +8842,7 @@ type ScaleDownSettings struct {
 
 func (x *ScaleDownSettings) Reset() {
 	*x = ScaleDownSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[80]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8191,7 +8854,7 @@ func (x *ScaleDownSettings) String() string {
 func (*ScaleDownSettings) ProtoMessage() {}
 
 func (x *ScaleDownSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[80]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8204,7 +8867,7 @@ func (x *ScaleDownSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleDownSettings.ProtoReflect.Descriptor instead.
 func (*ScaleDownSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{80}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *ScaleDownSettings) GetEnabled() bool {
@@ -8486,7 +9149,7 @@ type NodeGroupSettings struct {
 
 func (x *NodeGroupSettings) Reset() {
 	*x = NodeGroupSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[81]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8498,7 +9161,7 @@ func (x *NodeGroupSettings) String() string {
 func (*NodeGroupSettings) ProtoMessage() {}
 
 func (x *NodeGroupSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[81]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8511,7 +9174,7 @@ func (x *NodeGroupSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeGroupSettings.ProtoReflect.Descriptor instead.
 func (*NodeGroupSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{81}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *NodeGroupSettings) GetUtilizationThreshold() float64 {
@@ -8580,7 +9243,7 @@ type Consolidation struct {
 
 func (x *Consolidation) Reset() {
 	*x = Consolidation{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[82]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8592,7 +9255,7 @@ func (x *Consolidation) String() string {
 func (*Consolidation) ProtoMessage() {}
 
 func (x *Consolidation) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[82]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8605,7 +9268,7 @@ func (x *Consolidation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Consolidation.ProtoReflect.Descriptor instead.
 func (*Consolidation) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{82}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{87}
 }
 
 // Resource slack.
@@ -8647,7 +9310,7 @@ type SlackSettings struct {
 
 func (x *SlackSettings) Reset() {
 	*x = SlackSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[83]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8659,7 +9322,7 @@ func (x *SlackSettings) String() string {
 func (*SlackSettings) ProtoMessage() {}
 
 func (x *SlackSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[83]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8672,7 +9335,7 @@ func (x *SlackSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackSettings.ProtoReflect.Descriptor instead.
 func (*SlackSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{83}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *SlackSettings) GetExtraCapacityMinRate() float64 {
@@ -8756,7 +9419,7 @@ type SlackAmount struct {
 
 func (x *SlackAmount) Reset() {
 	*x = SlackAmount{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[84]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8768,7 +9431,7 @@ func (x *SlackAmount) String() string {
 func (*SlackAmount) ProtoMessage() {}
 
 func (x *SlackAmount) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[84]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8781,7 +9444,7 @@ func (x *SlackAmount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackAmount.ProtoReflect.Descriptor instead.
 func (*SlackAmount) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{84}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *SlackAmount) GetRate() float64 {
@@ -8814,7 +9477,7 @@ type SlackStrategy struct {
 
 func (x *SlackStrategy) Reset() {
 	*x = SlackStrategy{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[85]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8826,7 +9489,7 @@ func (x *SlackStrategy) String() string {
 func (*SlackStrategy) ProtoMessage() {}
 
 func (x *SlackStrategy) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[85]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8839,7 +9502,7 @@ func (x *SlackStrategy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackStrategy.ProtoReflect.Descriptor instead.
 func (*SlackStrategy) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{85}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{90}
 }
 
 // A part of the cluster with separate slack, in addition to that of the whole
@@ -8874,7 +9537,7 @@ type SlackPool struct {
 
 func (x *SlackPool) Reset() {
 	*x = SlackPool{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[86]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8886,7 +9549,7 @@ func (x *SlackPool) String() string {
 func (*SlackPool) ProtoMessage() {}
 
 func (x *SlackPool) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[86]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8899,7 +9562,7 @@ func (x *SlackPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackPool.ProtoReflect.Descriptor instead.
 func (*SlackPool) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{86}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *SlackPool) GetName() string {
@@ -8990,7 +9653,7 @@ type SlackSchedule struct {
 
 func (x *SlackSchedule) Reset() {
 	*x = SlackSchedule{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[87]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9002,7 +9665,7 @@ func (x *SlackSchedule) String() string {
 func (*SlackSchedule) ProtoMessage() {}
 
 func (x *SlackSchedule) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[87]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9015,7 +9678,7 @@ func (x *SlackSchedule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackSchedule.ProtoReflect.Descriptor instead.
 func (*SlackSchedule) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{87}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *SlackSchedule) GetCron() string {
@@ -9069,7 +9732,7 @@ type CapacityBufferReading struct {
 
 func (x *CapacityBufferReading) Reset() {
 	*x = CapacityBufferReading{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[88]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9081,7 +9744,7 @@ func (x *CapacityBufferReading) String() string {
 func (*CapacityBufferReading) ProtoMessage() {}
 
 func (x *CapacityBufferReading) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[88]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9094,7 +9757,7 @@ func (x *CapacityBufferReading) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapacityBufferReading.ProtoReflect.Descriptor instead.
 func (*CapacityBufferReading) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{88}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{93}
 }
 
 // Pods by namespace and labels: both must match. Without any, all pods.
@@ -9110,7 +9773,7 @@ type PodSelector struct {
 
 func (x *PodSelector) Reset() {
 	*x = PodSelector{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[89]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9122,7 +9785,7 @@ func (x *PodSelector) String() string {
 func (*PodSelector) ProtoMessage() {}
 
 func (x *PodSelector) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[89]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9135,7 +9798,7 @@ func (x *PodSelector) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodSelector.ProtoReflect.Descriptor instead.
 func (*PodSelector) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{89}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *PodSelector) GetNamespaces() []string {
@@ -9164,7 +9827,7 @@ type PodCostSettings struct {
 
 func (x *PodCostSettings) Reset() {
 	*x = PodCostSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[90]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9176,7 +9839,7 @@ func (x *PodCostSettings) String() string {
 func (*PodCostSettings) ProtoMessage() {}
 
 func (x *PodCostSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[90]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9189,7 +9852,7 @@ func (x *PodCostSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCostSettings.ProtoReflect.Descriptor instead.
 func (*PodCostSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{90}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *PodCostSettings) GetTargets() []*PodCostTarget {
@@ -9217,7 +9880,7 @@ type PodCostTarget struct {
 
 func (x *PodCostTarget) Reset() {
 	*x = PodCostTarget{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[91]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9229,7 +9892,7 @@ func (x *PodCostTarget) String() string {
 func (*PodCostTarget) ProtoMessage() {}
 
 func (x *PodCostTarget) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[91]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9242,7 +9905,7 @@ func (x *PodCostTarget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCostTarget.ProtoReflect.Descriptor instead.
 func (*PodCostTarget) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{91}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *PodCostTarget) GetNamespaces() []string {
@@ -9300,7 +9963,7 @@ type PodCostTerm struct {
 
 func (x *PodCostTerm) Reset() {
 	*x = PodCostTerm{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[92]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9312,7 +9975,7 @@ func (x *PodCostTerm) String() string {
 func (*PodCostTerm) ProtoMessage() {}
 
 func (x *PodCostTerm) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[92]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9325,7 +9988,7 @@ func (x *PodCostTerm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCostTerm.ProtoReflect.Descriptor instead.
 func (*PodCostTerm) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{92}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *PodCostTerm) GetStrategy() PodCostStrategy_Code {
@@ -9401,7 +10064,7 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	" \x01(\tR\fstateVersion\x12\x19\n" +
 	"\bfit_pods\x18\v \x03(\tR\afitPods\x12#\n" +
 	"\rexplain_nodes\x18\f \x03(\tR\fexplainNodes\x12+\n" +
-	"\x11required_features\x18\r \x03(\tR\x10requiredFeatures\"\xdd\x04\n" +
+	"\x11required_features\x18\r \x03(\tR\x10requiredFeatures\"\xbf\x05\n" +
 	"\fPlanResponse\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12)\n" +
@@ -9416,7 +10079,78 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\vdiagnostics\x18\t \x01(\v2\x17.trimtab.v1.DiagnosticsR\vdiagnostics\x12A\n" +
 	"\vreplacement\x18\n" +
 	" \x01(\v2\x1f.trimtab.v1.ReplacementDecisionR\vreplacement\x12Q\n" +
-	"\x11capacity_requests\x18P \x01(\v2$.trimtab.v1.CapacityRequestsDecisionR\x10capacityRequests\"\xa0\x03\n" +
+	"\x11capacity_requests\x18P \x01(\v2$.trimtab.v1.CapacityRequestsDecisionR\x10capacityRequests\x121\n" +
+	"\asummary\x18\v \x01(\v2\x17.trimtab.v1.PlanSummaryR\asummary\x12-\n" +
+	"\x05nodes\x18\f \x03(\v2\x17.trimtab.v1.NodeVerdictR\x05nodes\"\xe4\x03\n" +
+	"\vPlanSummary\x12,\n" +
+	"\x03now\x18\x01 \x01(\v2\x1a.trimtab.v1.ClusterFiguresR\x03now\x129\n" +
+	"\tdecisions\x18\x02 \x03(\v2\x1b.trimtab.v1.DecisionFiguresR\tdecisions\x120\n" +
+	"\x05after\x18\x03 \x01(\v2\x1a.trimtab.v1.ClusterFiguresR\x05after\x12$\n" +
+	"\x0esaved_per_hour\x18\x04 \x01(\x01R\fsavedPerHour\x12&\n" +
+	"\x0fbought_per_hour\x18\x05 \x01(\x01R\rboughtPerHour\x12&\n" +
+	"\x0fsaved_per_month\x18\x06 \x01(\x01R\rsavedPerMonth\x122\n" +
+	"\x13most_saved_per_hour\x18\a \x01(\x01H\x00R\x10mostSavedPerHour\x88\x01\x01\x12,\n" +
+	"\x12leaving_node_count\x18\b \x01(\x05R\x10leavingNodeCount\x12*\n" +
+	"\x11coming_node_count\x18\t \x01(\x05R\x0fcomingNodeCount\x12\x1e\n" +
+	"\n" +
+	"assumption\x18\n" +
+	" \x01(\tR\n" +
+	"assumptionB\x16\n" +
+	"\x14_most_saved_per_hour\"\xca\x01\n" +
+	"\x0eClusterFigures\x12\x1d\n" +
+	"\n" +
+	"node_count\x18\x01 \x01(\x05R\tnodeCount\x12\x1b\n" +
+	"\tpod_count\x18\x02 \x01(\x05R\bpodCount\x12$\n" +
+	"\x0eprice_per_hour\x18\x03 \x01(\x01R\fpricePerHour\x12&\n" +
+	"\x0fprice_per_month\x18\x04 \x01(\x01R\rpricePerMonth\x12.\n" +
+	"\x13unpriced_node_count\x18\x05 \x01(\x05R\x11unpricedNodeCount\"\xa6\x03\n" +
+	"\x0fDecisionFigures\x125\n" +
+	"\bdecision\x18\x01 \x01(\x0e2\x19.trimtab.v1.Decision.CodeR\bdecision\x12,\n" +
+	"\x12removed_node_count\x18\x02 \x01(\x05R\x10removedNodeCount\x12(\n" +
+	"\x10added_node_count\x18\x03 \x01(\x05R\x0eaddedNodeCount\x12$\n" +
+	"\x0esaved_per_hour\x18\x04 \x01(\x01R\fsavedPerHour\x12&\n" +
+	"\x0fbought_per_hour\x18\x05 \x01(\x01R\rboughtPerHour\x120\n" +
+	"\x05after\x18\x06 \x01(\v2\x1a.trimtab.v1.ClusterFiguresR\x05after\x128\n" +
+	"\tobjective\x18\a \x01(\x0e2\x1a.trimtab.v1.Objective.CodeR\tobjective\x122\n" +
+	"\x13most_saved_per_hour\x18\b \x01(\x01H\x00R\x10mostSavedPerHour\x88\x01\x01B\x16\n" +
+	"\x14_most_saved_per_hour\"\xd5\x06\n" +
+	"\vNodeVerdict\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12-\n" +
+	"\x04fate\x18\x02 \x01(\x0e2\x19.trimtab.v1.NodeFate.CodeR\x04fate\x12\x1d\n" +
+	"\n" +
+	"node_group\x18\x03 \x01(\tR\tnodeGroup\x12\x12\n" +
+	"\x04zone\x18\x04 \x01(\tR\x04zone\x12#\n" +
+	"\rinstance_type\x18\x05 \x01(\tR\finstanceType\x12)\n" +
+	"\x0eprice_per_hour\x18\x06 \x01(\x01H\x00R\fpricePerHour\x88\x01\x01\x12%\n" +
+	"\vutilization\x18\a \x01(\x01H\x01R\vutilization\x88\x01\x01\x12\x12\n" +
+	"\x04wave\x18\b \x01(\x05R\x04wave\x123\n" +
+	"\agoes_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x06goesAt\x12:\n" +
+	"\x06reason\x18\n" +
+	" \x01(\x0e2\".trimtab.v1.UnremovableReason.CodeR\x06reason\x12\x10\n" +
+	"\x03why\x18\v \x01(\tR\x03why\x12\x16\n" +
+	"\x06detail\x18\f \x01(\tR\x06detail\x12!\n" +
+	"\fblocking_pod\x18\r \x01(\tR\vblockingPod\x12K\n" +
+	"\x0fblocking_reason\x18\x0e \x01(\x0e2\".trimtab.v1.BlockingPodReason.CodeR\x0eblockingReason\x12<\n" +
+	"\rblocking_pods\x18\x0f \x03(\v2\x17.trimtab.v1.BlockingPodR\fblockingPods\x12m\n" +
+	"\x18predicate_failure_counts\x18\x10 \x03(\v23.trimtab.v1.NodeVerdict.PredicateFailureCountsEntryR\x16predicateFailureCounts\x12\x1f\n" +
+	"\vreplaced_by\x18\x11 \x03(\tR\n" +
+	"replacedBy\x1aI\n" +
+	"\x1bPredicateFailureCountsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01B\x11\n" +
+	"\x0f_price_per_hourB\x0e\n" +
+	"\f_utilization\"s\n" +
+	"\bNodeFate\"g\n" +
+	"\x04Code\x12\x0f\n" +
+	"\vUNSPECIFIED\x10\x00\x12\f\n" +
+	"\bGOES_NOW\x10\x01\x12\x0e\n" +
+	"\n" +
+	"GOES_LATER\x10\x02\x12\f\n" +
+	"\bREPLACED\x10\x03\x12\t\n" +
+	"\x05STAYS\x10\x04\x12\v\n" +
+	"\aLEAVING\x10\x05\x12\n" +
+	"\n" +
+	"\x06COMING\x10\x06\"\xa0\x03\n" +
 	"\vDiagnostics\x12-\n" +
 	"\x06stages\x18\x01 \x03(\v2\x15.trimtab.v1.StageTimeR\x06stages\x12\x1d\n" +
 	"\n" +
@@ -10355,367 +11089,388 @@ func file_trimtab_v1_plan_proto_rawDescGZIP() []byte {
 	return file_trimtab_v1_plan_proto_rawDescData
 }
 
-var file_trimtab_v1_plan_proto_enumTypes = make([]protoimpl.EnumInfo, 15)
-var file_trimtab_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 119)
+var file_trimtab_v1_plan_proto_enumTypes = make([]protoimpl.EnumInfo, 16)
+var file_trimtab_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 125)
 var file_trimtab_v1_plan_proto_goTypes = []any{
 	(Decision_Code)(0),                      // 0: trimtab.v1.Decision.Code
-	(Expander_Code)(0),                      // 1: trimtab.v1.Expander.Code
-	(CapacityOutcome_Code)(0),               // 2: trimtab.v1.CapacityOutcome.Code
-	(PlaceholderKind_Code)(0),               // 3: trimtab.v1.PlaceholderKind.Code
-	(CandidateOrder_Code)(0),                // 4: trimtab.v1.CandidateOrder.Code
-	(PodCostStrategy_Code)(0),               // 5: trimtab.v1.PodCostStrategy.Code
-	(CapacityClassKind_Code)(0),             // 6: trimtab.v1.CapacityClassKind.Code
-	(ProvisionedWhen_Code)(0),               // 7: trimtab.v1.ProvisionedWhen.Code
-	(ReplacementChoice_Code)(0),             // 8: trimtab.v1.ReplacementChoice.Code
-	(Objective_Code)(0),                     // 9: trimtab.v1.Objective.Code
-	(SearchEffort_Code)(0),                  // 10: trimtab.v1.SearchEffort.Code
-	(TemplateSource_Code)(0),                // 11: trimtab.v1.TemplateSource.Code
-	(Consolidation_Code)(0),                 // 12: trimtab.v1.Consolidation.Code
-	(SlackStrategy_Code)(0),                 // 13: trimtab.v1.SlackStrategy.Code
-	(CapacityBufferReading_Code)(0),         // 14: trimtab.v1.CapacityBufferReading.Code
-	(*Decision)(nil),                        // 15: trimtab.v1.Decision
-	(*PlanRequest)(nil),                     // 16: trimtab.v1.PlanRequest
-	(*PlanResponse)(nil),                    // 17: trimtab.v1.PlanResponse
-	(*Diagnostics)(nil),                     // 18: trimtab.v1.Diagnostics
-	(*DecisionSummary)(nil),                 // 19: trimtab.v1.DecisionSummary
-	(*StageTime)(nil),                       // 20: trimtab.v1.StageTime
-	(*ScaleUpDecision)(nil),                 // 21: trimtab.v1.ScaleUpDecision
-	(*GangResult)(nil),                      // 22: trimtab.v1.GangResult
-	(*ScaleUpSplit)(nil),                    // 23: trimtab.v1.ScaleUpSplit
-	(*NewNode)(nil),                         // 24: trimtab.v1.NewNode
-	(*UnschedulablePod)(nil),                // 25: trimtab.v1.UnschedulablePod
-	(*WaitingPlaceholders)(nil),             // 26: trimtab.v1.WaitingPlaceholders
-	(*SkippedPod)(nil),                      // 27: trimtab.v1.SkippedPod
-	(*ScaleUpOption)(nil),                   // 28: trimtab.v1.ScaleUpOption
-	(*ExpanderScore)(nil),                   // 29: trimtab.v1.ExpanderScore
-	(*Expander)(nil),                        // 30: trimtab.v1.Expander
-	(*CapacityRequestsDecision)(nil),        // 31: trimtab.v1.CapacityRequestsDecision
-	(*CapacityAnswer)(nil),                  // 32: trimtab.v1.CapacityAnswer
-	(*CapacityPlace)(nil),                   // 33: trimtab.v1.CapacityPlace
-	(*CapacityOutcome)(nil),                 // 34: trimtab.v1.CapacityOutcome
-	(*SlackDecision)(nil),                   // 35: trimtab.v1.SlackDecision
-	(*SlackObject)(nil),                     // 36: trimtab.v1.SlackObject
-	(*Placeholder)(nil),                     // 37: trimtab.v1.Placeholder
-	(*PlaceholderKind)(nil),                 // 38: trimtab.v1.PlaceholderKind
-	(*ScaleDownDecision)(nil),               // 39: trimtab.v1.ScaleDownDecision
-	(*NodeBlockers)(nil),                    // 40: trimtab.v1.NodeBlockers
-	(*BlockingPod)(nil),                     // 41: trimtab.v1.BlockingPod
-	(*CandidateOrder)(nil),                  // 42: trimtab.v1.CandidateOrder
-	(*UnneededNode)(nil),                    // 43: trimtab.v1.UnneededNode
-	(*NodeAssumption)(nil),                  // 44: trimtab.v1.NodeAssumption
-	(*UnremovableNode)(nil),                 // 45: trimtab.v1.UnremovableNode
-	(*ReplacementDecision)(nil),             // 46: trimtab.v1.ReplacementDecision
-	(*ReplacementCost)(nil),                 // 47: trimtab.v1.ReplacementCost
-	(*ReplacementWave)(nil),                 // 48: trimtab.v1.ReplacementWave
-	(*ReplacementNode)(nil),                 // 49: trimtab.v1.ReplacementNode
-	(*ReplacedNode)(nil),                    // 50: trimtab.v1.ReplacedNode
-	(*ReplacementOption)(nil),               // 51: trimtab.v1.ReplacementOption
-	(*KeptNode)(nil),                        // 52: trimtab.v1.KeptNode
-	(*PodCostsDecision)(nil),                // 53: trimtab.v1.PodCostsDecision
-	(*PodCostGroup)(nil),                    // 54: trimtab.v1.PodCostGroup
-	(*PodCostShare)(nil),                    // 55: trimtab.v1.PodCostShare
-	(*PodCostStrategy)(nil),                 // 56: trimtab.v1.PodCostStrategy
-	(*PlanState)(nil),                       // 57: trimtab.v1.PlanState
-	(*CapacityRequestsState)(nil),           // 58: trimtab.v1.CapacityRequestsState
-	(*CapacityOrder)(nil),                   // 59: trimtab.v1.CapacityOrder
-	(*ReplacementState)(nil),                // 60: trimtab.v1.ReplacementState
-	(*ScaleUpState)(nil),                    // 61: trimtab.v1.ScaleUpState
-	(*GangOrder)(nil),                       // 62: trimtab.v1.GangOrder
-	(*SlackState)(nil),                      // 63: trimtab.v1.SlackState
-	(*SlackSetState)(nil),                   // 64: trimtab.v1.SlackSetState
-	(*PodCostsState)(nil),                   // 65: trimtab.v1.PodCostsState
-	(*ScaleDownState)(nil),                  // 66: trimtab.v1.ScaleDownState
-	(*UndoneDrains)(nil),                    // 67: trimtab.v1.UndoneDrains
-	(*NodeTimes)(nil),                       // 68: trimtab.v1.NodeTimes
-	(*FailedNodes)(nil),                     // 69: trimtab.v1.FailedNodes
-	(*PlanSettings)(nil),                    // 70: trimtab.v1.PlanSettings
-	(*GangSettings)(nil),                    // 71: trimtab.v1.GangSettings
-	(*CapacityRequestSettings)(nil),         // 72: trimtab.v1.CapacityRequestSettings
-	(*CapacityClass)(nil),                   // 73: trimtab.v1.CapacityClass
-	(*CapacityClassKind)(nil),               // 74: trimtab.v1.CapacityClassKind
-	(*ProvisionedWhen)(nil),                 // 75: trimtab.v1.ProvisionedWhen
-	(*ReplacementSettings)(nil),             // 76: trimtab.v1.ReplacementSettings
-	(*ReplacementChoice)(nil),               // 77: trimtab.v1.ReplacementChoice
-	(*SpotReplacementSettings)(nil),         // 78: trimtab.v1.SpotReplacementSettings
-	(*DisruptionBudget)(nil),                // 79: trimtab.v1.DisruptionBudget
-	(*Objective)(nil),                       // 80: trimtab.v1.Objective
-	(*SearchEffort)(nil),                    // 81: trimtab.v1.SearchEffort
-	(*PlannerSettings)(nil),                 // 82: trimtab.v1.PlannerSettings
-	(*ResourceLimit)(nil),                   // 83: trimtab.v1.ResourceLimit
-	(*Selector)(nil),                        // 84: trimtab.v1.Selector
-	(*SelectorRequirement)(nil),             // 85: trimtab.v1.SelectorRequirement
-	(*BalanceSettings)(nil),                 // 86: trimtab.v1.BalanceSettings
-	(*SimulationSettings)(nil),              // 87: trimtab.v1.SimulationSettings
-	(*ScaleUpSettings)(nil),                 // 88: trimtab.v1.ScaleUpSettings
-	(*TemplateSource)(nil),                  // 89: trimtab.v1.TemplateSource
-	(*TaintNames)(nil),                      // 90: trimtab.v1.TaintNames
-	(*PriorityExpanderSettings)(nil),        // 91: trimtab.v1.PriorityExpanderSettings
-	(*PriorityRank)(nil),                    // 92: trimtab.v1.PriorityRank
-	(*HighestPriorityExpanderSettings)(nil), // 93: trimtab.v1.HighestPriorityExpanderSettings
-	(*CheapestPlanExpanderSettings)(nil),    // 94: trimtab.v1.CheapestPlanExpanderSettings
-	(*ScaleDownSettings)(nil),               // 95: trimtab.v1.ScaleDownSettings
-	(*NodeGroupSettings)(nil),               // 96: trimtab.v1.NodeGroupSettings
-	(*Consolidation)(nil),                   // 97: trimtab.v1.Consolidation
-	(*SlackSettings)(nil),                   // 98: trimtab.v1.SlackSettings
-	(*SlackAmount)(nil),                     // 99: trimtab.v1.SlackAmount
-	(*SlackStrategy)(nil),                   // 100: trimtab.v1.SlackStrategy
-	(*SlackPool)(nil),                       // 101: trimtab.v1.SlackPool
-	(*SlackSchedule)(nil),                   // 102: trimtab.v1.SlackSchedule
-	(*CapacityBufferReading)(nil),           // 103: trimtab.v1.CapacityBufferReading
-	(*PodSelector)(nil),                     // 104: trimtab.v1.PodSelector
-	(*PodCostSettings)(nil),                 // 105: trimtab.v1.PodCostSettings
-	(*PodCostTarget)(nil),                   // 106: trimtab.v1.PodCostTarget
-	(*PodCostTerm)(nil),                     // 107: trimtab.v1.PodCostTerm
-	nil,                                     // 108: trimtab.v1.DecisionSummary.CountsEntry
-	nil,                                     // 109: trimtab.v1.ScaleUpDecision.OnExistingEntry
-	nil,                                     // 110: trimtab.v1.ScaleUpDecision.OnUpcomingEntry
-	nil,                                     // 111: trimtab.v1.ScaleUpDecision.ExcludedEntry
-	nil,                                     // 112: trimtab.v1.GangResult.UselessUpcomingEntry
-	nil,                                     // 113: trimtab.v1.UnschedulablePod.ReasonsEntry
-	nil,                                     // 114: trimtab.v1.UnschedulablePod.FailedPredicatesEntry
-	nil,                                     // 115: trimtab.v1.WaitingPlaceholders.ReasonsEntry
-	nil,                                     // 116: trimtab.v1.WaitingPlaceholders.FailedPredicatesEntry
-	nil,                                     // 117: trimtab.v1.CapacityRequestsDecision.GiveBackUpcomingEntry
-	nil,                                     // 118: trimtab.v1.CapacityAnswer.ReasonsEntry
-	nil,                                     // 119: trimtab.v1.CapacityAnswer.FailedPredicatesEntry
-	nil,                                     // 120: trimtab.v1.CapacityAnswer.UselessUpcomingEntry
-	nil,                                     // 121: trimtab.v1.SlackDecision.DesiredEntry
-	nil,                                     // 122: trimtab.v1.SlackDecision.PresentEntry
-	nil,                                     // 123: trimtab.v1.UnneededNode.DestinationsEntry
-	nil,                                     // 124: trimtab.v1.UnremovableNode.PredicateFailureCountsEntry
-	nil,                                     // 125: trimtab.v1.ReplacementDecision.ExcludedEntry
-	nil,                                     // 126: trimtab.v1.ReplacedNode.DestinationsEntry
-	nil,                                     // 127: trimtab.v1.PodCostGroup.CostsEntry
-	nil,                                     // 128: trimtab.v1.SlackSetState.SizeEntry
-	nil,                                     // 129: trimtab.v1.PlanSettings.NodeGroupsEntry
-	nil,                                     // 130: trimtab.v1.Selector.MatchLabelsEntry
-	nil,                                     // 131: trimtab.v1.SlackSettings.ResourcesEntry
-	nil,                                     // 132: trimtab.v1.SlackPool.ResourcesEntry
-	nil,                                     // 133: trimtab.v1.SlackSchedule.ResourcesEntry
-	(*timestamppb.Timestamp)(nil),           // 134: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),             // 135: google.protobuf.Duration
-	(ScaleUpResult_Code)(0),                 // 136: trimtab.v1.ScaleUpResult.Code
-	(GangReason_Code)(0),                    // 137: trimtab.v1.GangReason.Code
-	(SkippedPodReason_Code)(0),              // 138: trimtab.v1.SkippedPodReason.Code
-	(NodeGroupReason_Code)(0),               // 139: trimtab.v1.NodeGroupReason.Code
-	(CapacityRequestsResult_Code)(0),        // 140: trimtab.v1.CapacityRequestsResult.Code
-	(*PodDictionary)(nil),                   // 141: trimtab.v1.PodDictionary
-	(SlackResult_Code)(0),                   // 142: trimtab.v1.SlackResult.Code
-	(ScaleDownResult_Code)(0),               // 143: trimtab.v1.ScaleDownResult.Code
-	(BlockingPodReason_Code)(0),             // 144: trimtab.v1.BlockingPodReason.Code
-	(UnremovableReason_Code)(0),             // 145: trimtab.v1.UnremovableReason.Code
-	(ReplacementResult_Code)(0),             // 146: trimtab.v1.ReplacementResult.Code
-	(ReplacementLimit_Code)(0),              // 147: trimtab.v1.ReplacementLimit.Code
-	(PodCostsResult_Code)(0),                // 148: trimtab.v1.PodCostsResult.Code
-	(PodCostGroupReason_Code)(0),            // 149: trimtab.v1.PodCostGroupReason.Code
-	(LabelOperator_Code)(0),                 // 150: trimtab.v1.LabelOperator.Code
-	(PredicateReason_Code)(0),               // 151: trimtab.v1.PredicateReason.Code
+	(NodeFate_Code)(0),                      // 1: trimtab.v1.NodeFate.Code
+	(Expander_Code)(0),                      // 2: trimtab.v1.Expander.Code
+	(CapacityOutcome_Code)(0),               // 3: trimtab.v1.CapacityOutcome.Code
+	(PlaceholderKind_Code)(0),               // 4: trimtab.v1.PlaceholderKind.Code
+	(CandidateOrder_Code)(0),                // 5: trimtab.v1.CandidateOrder.Code
+	(PodCostStrategy_Code)(0),               // 6: trimtab.v1.PodCostStrategy.Code
+	(CapacityClassKind_Code)(0),             // 7: trimtab.v1.CapacityClassKind.Code
+	(ProvisionedWhen_Code)(0),               // 8: trimtab.v1.ProvisionedWhen.Code
+	(ReplacementChoice_Code)(0),             // 9: trimtab.v1.ReplacementChoice.Code
+	(Objective_Code)(0),                     // 10: trimtab.v1.Objective.Code
+	(SearchEffort_Code)(0),                  // 11: trimtab.v1.SearchEffort.Code
+	(TemplateSource_Code)(0),                // 12: trimtab.v1.TemplateSource.Code
+	(Consolidation_Code)(0),                 // 13: trimtab.v1.Consolidation.Code
+	(SlackStrategy_Code)(0),                 // 14: trimtab.v1.SlackStrategy.Code
+	(CapacityBufferReading_Code)(0),         // 15: trimtab.v1.CapacityBufferReading.Code
+	(*Decision)(nil),                        // 16: trimtab.v1.Decision
+	(*PlanRequest)(nil),                     // 17: trimtab.v1.PlanRequest
+	(*PlanResponse)(nil),                    // 18: trimtab.v1.PlanResponse
+	(*PlanSummary)(nil),                     // 19: trimtab.v1.PlanSummary
+	(*ClusterFigures)(nil),                  // 20: trimtab.v1.ClusterFigures
+	(*DecisionFigures)(nil),                 // 21: trimtab.v1.DecisionFigures
+	(*NodeVerdict)(nil),                     // 22: trimtab.v1.NodeVerdict
+	(*NodeFate)(nil),                        // 23: trimtab.v1.NodeFate
+	(*Diagnostics)(nil),                     // 24: trimtab.v1.Diagnostics
+	(*DecisionSummary)(nil),                 // 25: trimtab.v1.DecisionSummary
+	(*StageTime)(nil),                       // 26: trimtab.v1.StageTime
+	(*ScaleUpDecision)(nil),                 // 27: trimtab.v1.ScaleUpDecision
+	(*GangResult)(nil),                      // 28: trimtab.v1.GangResult
+	(*ScaleUpSplit)(nil),                    // 29: trimtab.v1.ScaleUpSplit
+	(*NewNode)(nil),                         // 30: trimtab.v1.NewNode
+	(*UnschedulablePod)(nil),                // 31: trimtab.v1.UnschedulablePod
+	(*WaitingPlaceholders)(nil),             // 32: trimtab.v1.WaitingPlaceholders
+	(*SkippedPod)(nil),                      // 33: trimtab.v1.SkippedPod
+	(*ScaleUpOption)(nil),                   // 34: trimtab.v1.ScaleUpOption
+	(*ExpanderScore)(nil),                   // 35: trimtab.v1.ExpanderScore
+	(*Expander)(nil),                        // 36: trimtab.v1.Expander
+	(*CapacityRequestsDecision)(nil),        // 37: trimtab.v1.CapacityRequestsDecision
+	(*CapacityAnswer)(nil),                  // 38: trimtab.v1.CapacityAnswer
+	(*CapacityPlace)(nil),                   // 39: trimtab.v1.CapacityPlace
+	(*CapacityOutcome)(nil),                 // 40: trimtab.v1.CapacityOutcome
+	(*SlackDecision)(nil),                   // 41: trimtab.v1.SlackDecision
+	(*SlackObject)(nil),                     // 42: trimtab.v1.SlackObject
+	(*Placeholder)(nil),                     // 43: trimtab.v1.Placeholder
+	(*PlaceholderKind)(nil),                 // 44: trimtab.v1.PlaceholderKind
+	(*ScaleDownDecision)(nil),               // 45: trimtab.v1.ScaleDownDecision
+	(*NodeBlockers)(nil),                    // 46: trimtab.v1.NodeBlockers
+	(*BlockingPod)(nil),                     // 47: trimtab.v1.BlockingPod
+	(*CandidateOrder)(nil),                  // 48: trimtab.v1.CandidateOrder
+	(*UnneededNode)(nil),                    // 49: trimtab.v1.UnneededNode
+	(*NodeAssumption)(nil),                  // 50: trimtab.v1.NodeAssumption
+	(*UnremovableNode)(nil),                 // 51: trimtab.v1.UnremovableNode
+	(*ReplacementDecision)(nil),             // 52: trimtab.v1.ReplacementDecision
+	(*ReplacementCost)(nil),                 // 53: trimtab.v1.ReplacementCost
+	(*ReplacementWave)(nil),                 // 54: trimtab.v1.ReplacementWave
+	(*ReplacementNode)(nil),                 // 55: trimtab.v1.ReplacementNode
+	(*ReplacedNode)(nil),                    // 56: trimtab.v1.ReplacedNode
+	(*ReplacementOption)(nil),               // 57: trimtab.v1.ReplacementOption
+	(*KeptNode)(nil),                        // 58: trimtab.v1.KeptNode
+	(*PodCostsDecision)(nil),                // 59: trimtab.v1.PodCostsDecision
+	(*PodCostGroup)(nil),                    // 60: trimtab.v1.PodCostGroup
+	(*PodCostShare)(nil),                    // 61: trimtab.v1.PodCostShare
+	(*PodCostStrategy)(nil),                 // 62: trimtab.v1.PodCostStrategy
+	(*PlanState)(nil),                       // 63: trimtab.v1.PlanState
+	(*CapacityRequestsState)(nil),           // 64: trimtab.v1.CapacityRequestsState
+	(*CapacityOrder)(nil),                   // 65: trimtab.v1.CapacityOrder
+	(*ReplacementState)(nil),                // 66: trimtab.v1.ReplacementState
+	(*ScaleUpState)(nil),                    // 67: trimtab.v1.ScaleUpState
+	(*GangOrder)(nil),                       // 68: trimtab.v1.GangOrder
+	(*SlackState)(nil),                      // 69: trimtab.v1.SlackState
+	(*SlackSetState)(nil),                   // 70: trimtab.v1.SlackSetState
+	(*PodCostsState)(nil),                   // 71: trimtab.v1.PodCostsState
+	(*ScaleDownState)(nil),                  // 72: trimtab.v1.ScaleDownState
+	(*UndoneDrains)(nil),                    // 73: trimtab.v1.UndoneDrains
+	(*NodeTimes)(nil),                       // 74: trimtab.v1.NodeTimes
+	(*FailedNodes)(nil),                     // 75: trimtab.v1.FailedNodes
+	(*PlanSettings)(nil),                    // 76: trimtab.v1.PlanSettings
+	(*GangSettings)(nil),                    // 77: trimtab.v1.GangSettings
+	(*CapacityRequestSettings)(nil),         // 78: trimtab.v1.CapacityRequestSettings
+	(*CapacityClass)(nil),                   // 79: trimtab.v1.CapacityClass
+	(*CapacityClassKind)(nil),               // 80: trimtab.v1.CapacityClassKind
+	(*ProvisionedWhen)(nil),                 // 81: trimtab.v1.ProvisionedWhen
+	(*ReplacementSettings)(nil),             // 82: trimtab.v1.ReplacementSettings
+	(*ReplacementChoice)(nil),               // 83: trimtab.v1.ReplacementChoice
+	(*SpotReplacementSettings)(nil),         // 84: trimtab.v1.SpotReplacementSettings
+	(*DisruptionBudget)(nil),                // 85: trimtab.v1.DisruptionBudget
+	(*Objective)(nil),                       // 86: trimtab.v1.Objective
+	(*SearchEffort)(nil),                    // 87: trimtab.v1.SearchEffort
+	(*PlannerSettings)(nil),                 // 88: trimtab.v1.PlannerSettings
+	(*ResourceLimit)(nil),                   // 89: trimtab.v1.ResourceLimit
+	(*Selector)(nil),                        // 90: trimtab.v1.Selector
+	(*SelectorRequirement)(nil),             // 91: trimtab.v1.SelectorRequirement
+	(*BalanceSettings)(nil),                 // 92: trimtab.v1.BalanceSettings
+	(*SimulationSettings)(nil),              // 93: trimtab.v1.SimulationSettings
+	(*ScaleUpSettings)(nil),                 // 94: trimtab.v1.ScaleUpSettings
+	(*TemplateSource)(nil),                  // 95: trimtab.v1.TemplateSource
+	(*TaintNames)(nil),                      // 96: trimtab.v1.TaintNames
+	(*PriorityExpanderSettings)(nil),        // 97: trimtab.v1.PriorityExpanderSettings
+	(*PriorityRank)(nil),                    // 98: trimtab.v1.PriorityRank
+	(*HighestPriorityExpanderSettings)(nil), // 99: trimtab.v1.HighestPriorityExpanderSettings
+	(*CheapestPlanExpanderSettings)(nil),    // 100: trimtab.v1.CheapestPlanExpanderSettings
+	(*ScaleDownSettings)(nil),               // 101: trimtab.v1.ScaleDownSettings
+	(*NodeGroupSettings)(nil),               // 102: trimtab.v1.NodeGroupSettings
+	(*Consolidation)(nil),                   // 103: trimtab.v1.Consolidation
+	(*SlackSettings)(nil),                   // 104: trimtab.v1.SlackSettings
+	(*SlackAmount)(nil),                     // 105: trimtab.v1.SlackAmount
+	(*SlackStrategy)(nil),                   // 106: trimtab.v1.SlackStrategy
+	(*SlackPool)(nil),                       // 107: trimtab.v1.SlackPool
+	(*SlackSchedule)(nil),                   // 108: trimtab.v1.SlackSchedule
+	(*CapacityBufferReading)(nil),           // 109: trimtab.v1.CapacityBufferReading
+	(*PodSelector)(nil),                     // 110: trimtab.v1.PodSelector
+	(*PodCostSettings)(nil),                 // 111: trimtab.v1.PodCostSettings
+	(*PodCostTarget)(nil),                   // 112: trimtab.v1.PodCostTarget
+	(*PodCostTerm)(nil),                     // 113: trimtab.v1.PodCostTerm
+	nil,                                     // 114: trimtab.v1.NodeVerdict.PredicateFailureCountsEntry
+	nil,                                     // 115: trimtab.v1.DecisionSummary.CountsEntry
+	nil,                                     // 116: trimtab.v1.ScaleUpDecision.OnExistingEntry
+	nil,                                     // 117: trimtab.v1.ScaleUpDecision.OnUpcomingEntry
+	nil,                                     // 118: trimtab.v1.ScaleUpDecision.ExcludedEntry
+	nil,                                     // 119: trimtab.v1.GangResult.UselessUpcomingEntry
+	nil,                                     // 120: trimtab.v1.UnschedulablePod.ReasonsEntry
+	nil,                                     // 121: trimtab.v1.UnschedulablePod.FailedPredicatesEntry
+	nil,                                     // 122: trimtab.v1.WaitingPlaceholders.ReasonsEntry
+	nil,                                     // 123: trimtab.v1.WaitingPlaceholders.FailedPredicatesEntry
+	nil,                                     // 124: trimtab.v1.CapacityRequestsDecision.GiveBackUpcomingEntry
+	nil,                                     // 125: trimtab.v1.CapacityAnswer.ReasonsEntry
+	nil,                                     // 126: trimtab.v1.CapacityAnswer.FailedPredicatesEntry
+	nil,                                     // 127: trimtab.v1.CapacityAnswer.UselessUpcomingEntry
+	nil,                                     // 128: trimtab.v1.SlackDecision.DesiredEntry
+	nil,                                     // 129: trimtab.v1.SlackDecision.PresentEntry
+	nil,                                     // 130: trimtab.v1.UnneededNode.DestinationsEntry
+	nil,                                     // 131: trimtab.v1.UnremovableNode.PredicateFailureCountsEntry
+	nil,                                     // 132: trimtab.v1.ReplacementDecision.ExcludedEntry
+	nil,                                     // 133: trimtab.v1.ReplacedNode.DestinationsEntry
+	nil,                                     // 134: trimtab.v1.PodCostGroup.CostsEntry
+	nil,                                     // 135: trimtab.v1.SlackSetState.SizeEntry
+	nil,                                     // 136: trimtab.v1.PlanSettings.NodeGroupsEntry
+	nil,                                     // 137: trimtab.v1.Selector.MatchLabelsEntry
+	nil,                                     // 138: trimtab.v1.SlackSettings.ResourcesEntry
+	nil,                                     // 139: trimtab.v1.SlackPool.ResourcesEntry
+	nil,                                     // 140: trimtab.v1.SlackSchedule.ResourcesEntry
+	(*timestamppb.Timestamp)(nil),           // 141: google.protobuf.Timestamp
+	(UnremovableReason_Code)(0),             // 142: trimtab.v1.UnremovableReason.Code
+	(BlockingPodReason_Code)(0),             // 143: trimtab.v1.BlockingPodReason.Code
+	(*durationpb.Duration)(nil),             // 144: google.protobuf.Duration
+	(ScaleUpResult_Code)(0),                 // 145: trimtab.v1.ScaleUpResult.Code
+	(GangReason_Code)(0),                    // 146: trimtab.v1.GangReason.Code
+	(SkippedPodReason_Code)(0),              // 147: trimtab.v1.SkippedPodReason.Code
+	(NodeGroupReason_Code)(0),               // 148: trimtab.v1.NodeGroupReason.Code
+	(CapacityRequestsResult_Code)(0),        // 149: trimtab.v1.CapacityRequestsResult.Code
+	(*PodDictionary)(nil),                   // 150: trimtab.v1.PodDictionary
+	(SlackResult_Code)(0),                   // 151: trimtab.v1.SlackResult.Code
+	(ScaleDownResult_Code)(0),               // 152: trimtab.v1.ScaleDownResult.Code
+	(ReplacementResult_Code)(0),             // 153: trimtab.v1.ReplacementResult.Code
+	(ReplacementLimit_Code)(0),              // 154: trimtab.v1.ReplacementLimit.Code
+	(PodCostsResult_Code)(0),                // 155: trimtab.v1.PodCostsResult.Code
+	(PodCostGroupReason_Code)(0),            // 156: trimtab.v1.PodCostGroupReason.Code
+	(LabelOperator_Code)(0),                 // 157: trimtab.v1.LabelOperator.Code
+	(PredicateReason_Code)(0),               // 158: trimtab.v1.PredicateReason.Code
 }
 var file_trimtab_v1_plan_proto_depIdxs = []int32{
 	0,   // 0: trimtab.v1.PlanRequest.decisions:type_name -> trimtab.v1.Decision.Code
-	134, // 1: trimtab.v1.PlanRequest.now:type_name -> google.protobuf.Timestamp
-	70,  // 2: trimtab.v1.PlanRequest.settings:type_name -> trimtab.v1.PlanSettings
-	57,  // 3: trimtab.v1.PlanRequest.state:type_name -> trimtab.v1.PlanState
-	21,  // 4: trimtab.v1.PlanResponse.scale_up:type_name -> trimtab.v1.ScaleUpDecision
-	35,  // 5: trimtab.v1.PlanResponse.slack:type_name -> trimtab.v1.SlackDecision
-	39,  // 6: trimtab.v1.PlanResponse.scale_down:type_name -> trimtab.v1.ScaleDownDecision
-	53,  // 7: trimtab.v1.PlanResponse.pod_costs:type_name -> trimtab.v1.PodCostsDecision
-	57,  // 8: trimtab.v1.PlanResponse.state:type_name -> trimtab.v1.PlanState
-	18,  // 9: trimtab.v1.PlanResponse.diagnostics:type_name -> trimtab.v1.Diagnostics
-	46,  // 10: trimtab.v1.PlanResponse.replacement:type_name -> trimtab.v1.ReplacementDecision
-	31,  // 11: trimtab.v1.PlanResponse.capacity_requests:type_name -> trimtab.v1.CapacityRequestsDecision
-	20,  // 12: trimtab.v1.Diagnostics.stages:type_name -> trimtab.v1.StageTime
-	19,  // 13: trimtab.v1.Diagnostics.decisions:type_name -> trimtab.v1.DecisionSummary
-	0,   // 14: trimtab.v1.DecisionSummary.decision:type_name -> trimtab.v1.Decision.Code
-	108, // 15: trimtab.v1.DecisionSummary.counts:type_name -> trimtab.v1.DecisionSummary.CountsEntry
-	135, // 16: trimtab.v1.StageTime.duration:type_name -> google.protobuf.Duration
-	23,  // 17: trimtab.v1.ScaleUpDecision.splits:type_name -> trimtab.v1.ScaleUpSplit
-	25,  // 18: trimtab.v1.ScaleUpDecision.unschedulable:type_name -> trimtab.v1.UnschedulablePod
-	109, // 19: trimtab.v1.ScaleUpDecision.on_existing:type_name -> trimtab.v1.ScaleUpDecision.OnExistingEntry
-	110, // 20: trimtab.v1.ScaleUpDecision.on_upcoming:type_name -> trimtab.v1.ScaleUpDecision.OnUpcomingEntry
-	27,  // 21: trimtab.v1.ScaleUpDecision.skipped:type_name -> trimtab.v1.SkippedPod
-	136, // 22: trimtab.v1.ScaleUpDecision.result:type_name -> trimtab.v1.ScaleUpResult.Code
-	28,  // 23: trimtab.v1.ScaleUpDecision.options:type_name -> trimtab.v1.ScaleUpOption
-	111, // 24: trimtab.v1.ScaleUpDecision.excluded:type_name -> trimtab.v1.ScaleUpDecision.ExcludedEntry
-	26,  // 25: trimtab.v1.ScaleUpDecision.waiting_placeholders:type_name -> trimtab.v1.WaitingPlaceholders
-	9,   // 26: trimtab.v1.ScaleUpDecision.objective:type_name -> trimtab.v1.Objective.Code
-	22,  // 27: trimtab.v1.ScaleUpDecision.gangs:type_name -> trimtab.v1.GangResult
-	137, // 28: trimtab.v1.GangResult.reason:type_name -> trimtab.v1.GangReason.Code
-	112, // 29: trimtab.v1.GangResult.useless_upcoming:type_name -> trimtab.v1.GangResult.UselessUpcomingEntry
-	24,  // 30: trimtab.v1.ScaleUpSplit.new_nodes:type_name -> trimtab.v1.NewNode
-	113, // 31: trimtab.v1.UnschedulablePod.reasons:type_name -> trimtab.v1.UnschedulablePod.ReasonsEntry
-	114, // 32: trimtab.v1.UnschedulablePod.failed_predicates:type_name -> trimtab.v1.UnschedulablePod.FailedPredicatesEntry
-	115, // 33: trimtab.v1.WaitingPlaceholders.reasons:type_name -> trimtab.v1.WaitingPlaceholders.ReasonsEntry
-	116, // 34: trimtab.v1.WaitingPlaceholders.failed_predicates:type_name -> trimtab.v1.WaitingPlaceholders.FailedPredicatesEntry
-	138, // 35: trimtab.v1.SkippedPod.reason:type_name -> trimtab.v1.SkippedPodReason.Code
-	29,  // 36: trimtab.v1.ScaleUpOption.scores:type_name -> trimtab.v1.ExpanderScore
-	139, // 37: trimtab.v1.ScaleUpOption.reason:type_name -> trimtab.v1.NodeGroupReason.Code
-	1,   // 38: trimtab.v1.ScaleUpOption.decided_by:type_name -> trimtab.v1.Expander.Code
-	1,   // 39: trimtab.v1.ExpanderScore.expander:type_name -> trimtab.v1.Expander.Code
-	140, // 40: trimtab.v1.CapacityRequestsDecision.result:type_name -> trimtab.v1.CapacityRequestsResult.Code
-	32,  // 41: trimtab.v1.CapacityRequestsDecision.requests:type_name -> trimtab.v1.CapacityAnswer
-	23,  // 42: trimtab.v1.CapacityRequestsDecision.splits:type_name -> trimtab.v1.ScaleUpSplit
-	117, // 43: trimtab.v1.CapacityRequestsDecision.give_back_upcoming:type_name -> trimtab.v1.CapacityRequestsDecision.GiveBackUpcomingEntry
-	2,   // 44: trimtab.v1.CapacityAnswer.outcome:type_name -> trimtab.v1.CapacityOutcome.Code
-	33,  // 45: trimtab.v1.CapacityAnswer.places:type_name -> trimtab.v1.CapacityPlace
-	118, // 46: trimtab.v1.CapacityAnswer.reasons:type_name -> trimtab.v1.CapacityAnswer.ReasonsEntry
-	119, // 47: trimtab.v1.CapacityAnswer.failed_predicates:type_name -> trimtab.v1.CapacityAnswer.FailedPredicatesEntry
-	120, // 48: trimtab.v1.CapacityAnswer.useless_upcoming:type_name -> trimtab.v1.CapacityAnswer.UselessUpcomingEntry
-	37,  // 49: trimtab.v1.SlackDecision.placeholders:type_name -> trimtab.v1.Placeholder
-	121, // 50: trimtab.v1.SlackDecision.desired:type_name -> trimtab.v1.SlackDecision.DesiredEntry
-	141, // 51: trimtab.v1.SlackDecision.dictionary:type_name -> trimtab.v1.PodDictionary
-	122, // 52: trimtab.v1.SlackDecision.present:type_name -> trimtab.v1.SlackDecision.PresentEntry
-	142, // 53: trimtab.v1.SlackDecision.result:type_name -> trimtab.v1.SlackResult.Code
-	36,  // 54: trimtab.v1.SlackDecision.objects:type_name -> trimtab.v1.SlackObject
-	3,   // 55: trimtab.v1.Placeholder.kind:type_name -> trimtab.v1.PlaceholderKind.Code
-	43,  // 56: trimtab.v1.ScaleDownDecision.unneeded:type_name -> trimtab.v1.UnneededNode
-	45,  // 57: trimtab.v1.ScaleDownDecision.unremovable:type_name -> trimtab.v1.UnremovableNode
-	143, // 58: trimtab.v1.ScaleDownDecision.result:type_name -> trimtab.v1.ScaleDownResult.Code
-	4,   // 59: trimtab.v1.ScaleDownDecision.candidate_order:type_name -> trimtab.v1.CandidateOrder.Code
-	40,  // 60: trimtab.v1.ScaleDownDecision.blockers:type_name -> trimtab.v1.NodeBlockers
-	9,   // 61: trimtab.v1.ScaleDownDecision.objective:type_name -> trimtab.v1.Objective.Code
-	41,  // 62: trimtab.v1.NodeBlockers.pods:type_name -> trimtab.v1.BlockingPod
-	144, // 63: trimtab.v1.BlockingPod.reason:type_name -> trimtab.v1.BlockingPodReason.Code
-	144, // 64: trimtab.v1.BlockingPod.reasons:type_name -> trimtab.v1.BlockingPodReason.Code
-	134, // 65: trimtab.v1.UnneededNode.since:type_name -> google.protobuf.Timestamp
-	123, // 66: trimtab.v1.UnneededNode.destinations:type_name -> trimtab.v1.UnneededNode.DestinationsEntry
-	145, // 67: trimtab.v1.UnneededNode.not_now_reason:type_name -> trimtab.v1.UnremovableReason.Code
-	44,  // 68: trimtab.v1.UnneededNode.assumption:type_name -> trimtab.v1.NodeAssumption
-	145, // 69: trimtab.v1.UnremovableNode.reason:type_name -> trimtab.v1.UnremovableReason.Code
-	144, // 70: trimtab.v1.UnremovableNode.blocking_reason:type_name -> trimtab.v1.BlockingPodReason.Code
-	124, // 71: trimtab.v1.UnremovableNode.predicate_failure_counts:type_name -> trimtab.v1.UnremovableNode.PredicateFailureCountsEntry
-	48,  // 72: trimtab.v1.ReplacementDecision.waves:type_name -> trimtab.v1.ReplacementWave
-	146, // 73: trimtab.v1.ReplacementDecision.result:type_name -> trimtab.v1.ReplacementResult.Code
-	47,  // 74: trimtab.v1.ReplacementDecision.cost:type_name -> trimtab.v1.ReplacementCost
-	51,  // 75: trimtab.v1.ReplacementDecision.frontier:type_name -> trimtab.v1.ReplacementOption
-	52,  // 76: trimtab.v1.ReplacementDecision.kept:type_name -> trimtab.v1.KeptNode
-	125, // 77: trimtab.v1.ReplacementDecision.excluded:type_name -> trimtab.v1.ReplacementDecision.ExcludedEntry
-	49,  // 78: trimtab.v1.ReplacementWave.new_nodes:type_name -> trimtab.v1.ReplacementNode
-	50,  // 79: trimtab.v1.ReplacementWave.leaving:type_name -> trimtab.v1.ReplacedNode
-	126, // 80: trimtab.v1.ReplacedNode.destinations:type_name -> trimtab.v1.ReplacedNode.DestinationsEntry
-	44,  // 81: trimtab.v1.ReplacedNode.assumption:type_name -> trimtab.v1.NodeAssumption
-	135, // 82: trimtab.v1.ReplacementOption.payback_time:type_name -> google.protobuf.Duration
-	147, // 83: trimtab.v1.ReplacementOption.stopped_by:type_name -> trimtab.v1.ReplacementLimit.Code
-	147, // 84: trimtab.v1.KeptNode.reason:type_name -> trimtab.v1.ReplacementLimit.Code
-	145, // 85: trimtab.v1.KeptNode.unremovable:type_name -> trimtab.v1.UnremovableReason.Code
-	144, // 86: trimtab.v1.KeptNode.blocking_reason:type_name -> trimtab.v1.BlockingPodReason.Code
-	54,  // 87: trimtab.v1.PodCostsDecision.groups:type_name -> trimtab.v1.PodCostGroup
-	148, // 88: trimtab.v1.PodCostsDecision.result:type_name -> trimtab.v1.PodCostsResult.Code
-	127, // 89: trimtab.v1.PodCostGroup.costs:type_name -> trimtab.v1.PodCostGroup.CostsEntry
-	149, // 90: trimtab.v1.PodCostGroup.reason:type_name -> trimtab.v1.PodCostGroupReason.Code
-	55,  // 91: trimtab.v1.PodCostGroup.shares:type_name -> trimtab.v1.PodCostShare
-	5,   // 92: trimtab.v1.PodCostShare.strategy:type_name -> trimtab.v1.PodCostStrategy.Code
-	61,  // 93: trimtab.v1.PlanState.scale_up:type_name -> trimtab.v1.ScaleUpState
-	63,  // 94: trimtab.v1.PlanState.slack:type_name -> trimtab.v1.SlackState
-	66,  // 95: trimtab.v1.PlanState.scale_down:type_name -> trimtab.v1.ScaleDownState
-	65,  // 96: trimtab.v1.PlanState.pod_costs:type_name -> trimtab.v1.PodCostsState
-	60,  // 97: trimtab.v1.PlanState.replacement:type_name -> trimtab.v1.ReplacementState
-	58,  // 98: trimtab.v1.PlanState.capacity_requests:type_name -> trimtab.v1.CapacityRequestsState
-	59,  // 99: trimtab.v1.CapacityRequestsState.orders:type_name -> trimtab.v1.CapacityOrder
-	68,  // 100: trimtab.v1.ReplacementState.planned:type_name -> trimtab.v1.NodeTimes
-	68,  // 101: trimtab.v1.ReplacementState.avoided_groups:type_name -> trimtab.v1.NodeTimes
-	68,  // 102: trimtab.v1.ReplacementState.paid_back:type_name -> trimtab.v1.NodeTimes
-	62,  // 103: trimtab.v1.ScaleUpState.gang_orders:type_name -> trimtab.v1.GangOrder
-	134, // 104: trimtab.v1.GangOrder.order_time:type_name -> google.protobuf.Timestamp
-	64,  // 105: trimtab.v1.SlackState.sets:type_name -> trimtab.v1.SlackSetState
-	128, // 106: trimtab.v1.SlackSetState.size:type_name -> trimtab.v1.SlackSetState.SizeEntry
-	68,  // 107: trimtab.v1.ScaleDownState.unneeded:type_name -> trimtab.v1.NodeTimes
-	69,  // 108: trimtab.v1.ScaleDownState.unremovable:type_name -> trimtab.v1.FailedNodes
-	67,  // 109: trimtab.v1.ScaleDownState.undone_drains:type_name -> trimtab.v1.UndoneDrains
-	68,  // 110: trimtab.v1.ScaleDownState.later_waves:type_name -> trimtab.v1.NodeTimes
-	134, // 111: trimtab.v1.UndoneDrains.drain_time:type_name -> google.protobuf.Timestamp
-	134, // 112: trimtab.v1.UndoneDrains.until_time:type_name -> google.protobuf.Timestamp
-	88,  // 113: trimtab.v1.PlanSettings.scale_up:type_name -> trimtab.v1.ScaleUpSettings
-	95,  // 114: trimtab.v1.PlanSettings.scale_down:type_name -> trimtab.v1.ScaleDownSettings
-	98,  // 115: trimtab.v1.PlanSettings.slack:type_name -> trimtab.v1.SlackSettings
-	105, // 116: trimtab.v1.PlanSettings.pod_costs:type_name -> trimtab.v1.PodCostSettings
-	129, // 117: trimtab.v1.PlanSettings.node_groups:type_name -> trimtab.v1.PlanSettings.NodeGroupsEntry
-	87,  // 118: trimtab.v1.PlanSettings.simulation:type_name -> trimtab.v1.SimulationSettings
-	82,  // 119: trimtab.v1.PlanSettings.planner:type_name -> trimtab.v1.PlannerSettings
-	10,  // 120: trimtab.v1.PlanSettings.search_effort:type_name -> trimtab.v1.SearchEffort.Code
-	76,  // 121: trimtab.v1.PlanSettings.replacement:type_name -> trimtab.v1.ReplacementSettings
-	71,  // 122: trimtab.v1.PlanSettings.gangs:type_name -> trimtab.v1.GangSettings
-	72,  // 123: trimtab.v1.PlanSettings.capacity_requests:type_name -> trimtab.v1.CapacityRequestSettings
-	73,  // 124: trimtab.v1.CapacityRequestSettings.classes:type_name -> trimtab.v1.CapacityClass
-	7,   // 125: trimtab.v1.CapacityRequestSettings.provisioned_when:type_name -> trimtab.v1.ProvisionedWhen.Code
-	135, // 126: trimtab.v1.CapacityRequestSettings.booking_time:type_name -> google.protobuf.Duration
-	135, // 127: trimtab.v1.CapacityRequestSettings.max_seek_time:type_name -> google.protobuf.Duration
-	6,   // 128: trimtab.v1.CapacityClass.kind:type_name -> trimtab.v1.CapacityClassKind.Code
-	135, // 129: trimtab.v1.ReplacementSettings.max_payback_time:type_name -> google.protobuf.Duration
-	135, // 130: trimtab.v1.ReplacementSettings.consolidate_after:type_name -> google.protobuf.Duration
-	79,  // 131: trimtab.v1.ReplacementSettings.budgets:type_name -> trimtab.v1.DisruptionBudget
-	8,   // 132: trimtab.v1.ReplacementSettings.choice:type_name -> trimtab.v1.ReplacementChoice.Code
-	78,  // 133: trimtab.v1.ReplacementSettings.spot:type_name -> trimtab.v1.SpotReplacementSettings
-	135, // 134: trimtab.v1.ReplacementSettings.avoid_time:type_name -> google.protobuf.Duration
-	135, // 135: trimtab.v1.ReplacementSettings.stable_time:type_name -> google.protobuf.Duration
-	84,  // 136: trimtab.v1.DisruptionBudget.nodes:type_name -> trimtab.v1.Selector
-	135, // 137: trimtab.v1.DisruptionBudget.duration:type_name -> google.protobuf.Duration
-	135, // 138: trimtab.v1.PlannerSettings.recent_eviction_ttl:type_name -> google.protobuf.Duration
-	83,  // 139: trimtab.v1.PlannerSettings.limits:type_name -> trimtab.v1.ResourceLimit
-	86,  // 140: trimtab.v1.PlannerSettings.balance:type_name -> trimtab.v1.BalanceSettings
-	135, // 141: trimtab.v1.PlannerSettings.max_node_startup_time:type_name -> google.protobuf.Duration
-	135, // 142: trimtab.v1.PlannerSettings.max_node_provision_time:type_name -> google.protobuf.Duration
-	79,  // 143: trimtab.v1.PlannerSettings.disruption_budgets:type_name -> trimtab.v1.DisruptionBudget
-	84,  // 144: trimtab.v1.ResourceLimit.nodes:type_name -> trimtab.v1.Selector
-	130, // 145: trimtab.v1.Selector.match_labels:type_name -> trimtab.v1.Selector.MatchLabelsEntry
-	85,  // 146: trimtab.v1.Selector.match_expressions:type_name -> trimtab.v1.SelectorRequirement
-	150, // 147: trimtab.v1.SelectorRequirement.operator:type_name -> trimtab.v1.LabelOperator.Code
-	1,   // 148: trimtab.v1.ScaleUpSettings.expanders:type_name -> trimtab.v1.Expander.Code
-	91,  // 149: trimtab.v1.ScaleUpSettings.priority:type_name -> trimtab.v1.PriorityExpanderSettings
-	93,  // 150: trimtab.v1.ScaleUpSettings.highest_priority:type_name -> trimtab.v1.HighestPriorityExpanderSettings
-	94,  // 151: trimtab.v1.ScaleUpSettings.cheapest_plan:type_name -> trimtab.v1.CheapestPlanExpanderSettings
-	11,  // 152: trimtab.v1.ScaleUpSettings.template_source:type_name -> trimtab.v1.TemplateSource.Code
-	135, // 153: trimtab.v1.ScaleUpSettings.new_pod_scale_up_delay:type_name -> google.protobuf.Duration
-	90,  // 154: trimtab.v1.ScaleUpSettings.startup_taints:type_name -> trimtab.v1.TaintNames
-	90,  // 155: trimtab.v1.ScaleUpSettings.status_taints:type_name -> trimtab.v1.TaintNames
-	92,  // 156: trimtab.v1.PriorityExpanderSettings.ranks:type_name -> trimtab.v1.PriorityRank
-	135, // 157: trimtab.v1.ScaleDownSettings.unneeded_time:type_name -> google.protobuf.Duration
-	135, // 158: trimtab.v1.ScaleDownSettings.unready_time:type_name -> google.protobuf.Duration
-	135, // 159: trimtab.v1.ScaleDownSettings.unremovable_node_recheck_timeout:type_name -> google.protobuf.Duration
-	135, // 160: trimtab.v1.ScaleDownSettings.blocking_system_pod_disruption_timeout:type_name -> google.protobuf.Duration
-	4,   // 161: trimtab.v1.ScaleDownSettings.candidate_orders:type_name -> trimtab.v1.CandidateOrder.Code
-	135, // 162: trimtab.v1.ScaleDownSettings.delay_after_add:type_name -> google.protobuf.Duration
-	135, // 163: trimtab.v1.ScaleDownSettings.delay_after_delete:type_name -> google.protobuf.Duration
-	135, // 164: trimtab.v1.ScaleDownSettings.delay_after_failure:type_name -> google.protobuf.Duration
-	9,   // 165: trimtab.v1.ScaleDownSettings.objective:type_name -> trimtab.v1.Objective.Code
-	135, // 166: trimtab.v1.NodeGroupSettings.unneeded_time:type_name -> google.protobuf.Duration
-	135, // 167: trimtab.v1.NodeGroupSettings.unready_time:type_name -> google.protobuf.Duration
-	135, // 168: trimtab.v1.NodeGroupSettings.consolidate_after:type_name -> google.protobuf.Duration
-	12,  // 169: trimtab.v1.NodeGroupSettings.consolidation:type_name -> trimtab.v1.Consolidation.Code
-	13,  // 170: trimtab.v1.SlackSettings.strategy:type_name -> trimtab.v1.SlackStrategy.Code
-	131, // 171: trimtab.v1.SlackSettings.resources:type_name -> trimtab.v1.SlackSettings.ResourcesEntry
-	101, // 172: trimtab.v1.SlackSettings.pools:type_name -> trimtab.v1.SlackPool
-	102, // 173: trimtab.v1.SlackSettings.schedules:type_name -> trimtab.v1.SlackSchedule
-	104, // 174: trimtab.v1.SlackSettings.ignored_pods:type_name -> trimtab.v1.PodSelector
-	14,  // 175: trimtab.v1.SlackSettings.capacity_buffer_reading:type_name -> trimtab.v1.CapacityBufferReading.Code
-	84,  // 176: trimtab.v1.SlackPool.nodes:type_name -> trimtab.v1.Selector
-	132, // 177: trimtab.v1.SlackPool.resources:type_name -> trimtab.v1.SlackPool.ResourcesEntry
-	13,  // 178: trimtab.v1.SlackPool.strategy:type_name -> trimtab.v1.SlackStrategy.Code
-	102, // 179: trimtab.v1.SlackPool.schedules:type_name -> trimtab.v1.SlackSchedule
-	135, // 180: trimtab.v1.SlackSchedule.duration:type_name -> google.protobuf.Duration
-	133, // 181: trimtab.v1.SlackSchedule.resources:type_name -> trimtab.v1.SlackSchedule.ResourcesEntry
-	84,  // 182: trimtab.v1.PodSelector.labels:type_name -> trimtab.v1.Selector
-	106, // 183: trimtab.v1.PodCostSettings.targets:type_name -> trimtab.v1.PodCostTarget
-	84,  // 184: trimtab.v1.PodCostTarget.selector:type_name -> trimtab.v1.Selector
-	107, // 185: trimtab.v1.PodCostTarget.strategies:type_name -> trimtab.v1.PodCostTerm
-	5,   // 186: trimtab.v1.PodCostTerm.strategy:type_name -> trimtab.v1.PodCostStrategy.Code
-	139, // 187: trimtab.v1.ScaleUpDecision.ExcludedEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
-	139, // 188: trimtab.v1.UnschedulablePod.ReasonsEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
-	151, // 189: trimtab.v1.UnschedulablePod.FailedPredicatesEntry.value:type_name -> trimtab.v1.PredicateReason.Code
-	139, // 190: trimtab.v1.WaitingPlaceholders.ReasonsEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
-	151, // 191: trimtab.v1.WaitingPlaceholders.FailedPredicatesEntry.value:type_name -> trimtab.v1.PredicateReason.Code
-	139, // 192: trimtab.v1.CapacityAnswer.ReasonsEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
-	151, // 193: trimtab.v1.CapacityAnswer.FailedPredicatesEntry.value:type_name -> trimtab.v1.PredicateReason.Code
-	139, // 194: trimtab.v1.ReplacementDecision.ExcludedEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
-	96,  // 195: trimtab.v1.PlanSettings.NodeGroupsEntry.value:type_name -> trimtab.v1.NodeGroupSettings
-	99,  // 196: trimtab.v1.SlackSettings.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
-	99,  // 197: trimtab.v1.SlackPool.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
-	99,  // 198: trimtab.v1.SlackSchedule.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
-	199, // [199:199] is the sub-list for method output_type
-	199, // [199:199] is the sub-list for method input_type
-	199, // [199:199] is the sub-list for extension type_name
-	199, // [199:199] is the sub-list for extension extendee
-	0,   // [0:199] is the sub-list for field type_name
+	141, // 1: trimtab.v1.PlanRequest.now:type_name -> google.protobuf.Timestamp
+	76,  // 2: trimtab.v1.PlanRequest.settings:type_name -> trimtab.v1.PlanSettings
+	63,  // 3: trimtab.v1.PlanRequest.state:type_name -> trimtab.v1.PlanState
+	27,  // 4: trimtab.v1.PlanResponse.scale_up:type_name -> trimtab.v1.ScaleUpDecision
+	41,  // 5: trimtab.v1.PlanResponse.slack:type_name -> trimtab.v1.SlackDecision
+	45,  // 6: trimtab.v1.PlanResponse.scale_down:type_name -> trimtab.v1.ScaleDownDecision
+	59,  // 7: trimtab.v1.PlanResponse.pod_costs:type_name -> trimtab.v1.PodCostsDecision
+	63,  // 8: trimtab.v1.PlanResponse.state:type_name -> trimtab.v1.PlanState
+	24,  // 9: trimtab.v1.PlanResponse.diagnostics:type_name -> trimtab.v1.Diagnostics
+	52,  // 10: trimtab.v1.PlanResponse.replacement:type_name -> trimtab.v1.ReplacementDecision
+	37,  // 11: trimtab.v1.PlanResponse.capacity_requests:type_name -> trimtab.v1.CapacityRequestsDecision
+	19,  // 12: trimtab.v1.PlanResponse.summary:type_name -> trimtab.v1.PlanSummary
+	22,  // 13: trimtab.v1.PlanResponse.nodes:type_name -> trimtab.v1.NodeVerdict
+	20,  // 14: trimtab.v1.PlanSummary.now:type_name -> trimtab.v1.ClusterFigures
+	21,  // 15: trimtab.v1.PlanSummary.decisions:type_name -> trimtab.v1.DecisionFigures
+	20,  // 16: trimtab.v1.PlanSummary.after:type_name -> trimtab.v1.ClusterFigures
+	0,   // 17: trimtab.v1.DecisionFigures.decision:type_name -> trimtab.v1.Decision.Code
+	20,  // 18: trimtab.v1.DecisionFigures.after:type_name -> trimtab.v1.ClusterFigures
+	10,  // 19: trimtab.v1.DecisionFigures.objective:type_name -> trimtab.v1.Objective.Code
+	1,   // 20: trimtab.v1.NodeVerdict.fate:type_name -> trimtab.v1.NodeFate.Code
+	141, // 21: trimtab.v1.NodeVerdict.goes_at:type_name -> google.protobuf.Timestamp
+	142, // 22: trimtab.v1.NodeVerdict.reason:type_name -> trimtab.v1.UnremovableReason.Code
+	143, // 23: trimtab.v1.NodeVerdict.blocking_reason:type_name -> trimtab.v1.BlockingPodReason.Code
+	47,  // 24: trimtab.v1.NodeVerdict.blocking_pods:type_name -> trimtab.v1.BlockingPod
+	114, // 25: trimtab.v1.NodeVerdict.predicate_failure_counts:type_name -> trimtab.v1.NodeVerdict.PredicateFailureCountsEntry
+	26,  // 26: trimtab.v1.Diagnostics.stages:type_name -> trimtab.v1.StageTime
+	25,  // 27: trimtab.v1.Diagnostics.decisions:type_name -> trimtab.v1.DecisionSummary
+	0,   // 28: trimtab.v1.DecisionSummary.decision:type_name -> trimtab.v1.Decision.Code
+	115, // 29: trimtab.v1.DecisionSummary.counts:type_name -> trimtab.v1.DecisionSummary.CountsEntry
+	144, // 30: trimtab.v1.StageTime.duration:type_name -> google.protobuf.Duration
+	29,  // 31: trimtab.v1.ScaleUpDecision.splits:type_name -> trimtab.v1.ScaleUpSplit
+	31,  // 32: trimtab.v1.ScaleUpDecision.unschedulable:type_name -> trimtab.v1.UnschedulablePod
+	116, // 33: trimtab.v1.ScaleUpDecision.on_existing:type_name -> trimtab.v1.ScaleUpDecision.OnExistingEntry
+	117, // 34: trimtab.v1.ScaleUpDecision.on_upcoming:type_name -> trimtab.v1.ScaleUpDecision.OnUpcomingEntry
+	33,  // 35: trimtab.v1.ScaleUpDecision.skipped:type_name -> trimtab.v1.SkippedPod
+	145, // 36: trimtab.v1.ScaleUpDecision.result:type_name -> trimtab.v1.ScaleUpResult.Code
+	34,  // 37: trimtab.v1.ScaleUpDecision.options:type_name -> trimtab.v1.ScaleUpOption
+	118, // 38: trimtab.v1.ScaleUpDecision.excluded:type_name -> trimtab.v1.ScaleUpDecision.ExcludedEntry
+	32,  // 39: trimtab.v1.ScaleUpDecision.waiting_placeholders:type_name -> trimtab.v1.WaitingPlaceholders
+	10,  // 40: trimtab.v1.ScaleUpDecision.objective:type_name -> trimtab.v1.Objective.Code
+	28,  // 41: trimtab.v1.ScaleUpDecision.gangs:type_name -> trimtab.v1.GangResult
+	146, // 42: trimtab.v1.GangResult.reason:type_name -> trimtab.v1.GangReason.Code
+	119, // 43: trimtab.v1.GangResult.useless_upcoming:type_name -> trimtab.v1.GangResult.UselessUpcomingEntry
+	30,  // 44: trimtab.v1.ScaleUpSplit.new_nodes:type_name -> trimtab.v1.NewNode
+	120, // 45: trimtab.v1.UnschedulablePod.reasons:type_name -> trimtab.v1.UnschedulablePod.ReasonsEntry
+	121, // 46: trimtab.v1.UnschedulablePod.failed_predicates:type_name -> trimtab.v1.UnschedulablePod.FailedPredicatesEntry
+	122, // 47: trimtab.v1.WaitingPlaceholders.reasons:type_name -> trimtab.v1.WaitingPlaceholders.ReasonsEntry
+	123, // 48: trimtab.v1.WaitingPlaceholders.failed_predicates:type_name -> trimtab.v1.WaitingPlaceholders.FailedPredicatesEntry
+	147, // 49: trimtab.v1.SkippedPod.reason:type_name -> trimtab.v1.SkippedPodReason.Code
+	35,  // 50: trimtab.v1.ScaleUpOption.scores:type_name -> trimtab.v1.ExpanderScore
+	148, // 51: trimtab.v1.ScaleUpOption.reason:type_name -> trimtab.v1.NodeGroupReason.Code
+	2,   // 52: trimtab.v1.ScaleUpOption.decided_by:type_name -> trimtab.v1.Expander.Code
+	2,   // 53: trimtab.v1.ExpanderScore.expander:type_name -> trimtab.v1.Expander.Code
+	149, // 54: trimtab.v1.CapacityRequestsDecision.result:type_name -> trimtab.v1.CapacityRequestsResult.Code
+	38,  // 55: trimtab.v1.CapacityRequestsDecision.requests:type_name -> trimtab.v1.CapacityAnswer
+	29,  // 56: trimtab.v1.CapacityRequestsDecision.splits:type_name -> trimtab.v1.ScaleUpSplit
+	124, // 57: trimtab.v1.CapacityRequestsDecision.give_back_upcoming:type_name -> trimtab.v1.CapacityRequestsDecision.GiveBackUpcomingEntry
+	3,   // 58: trimtab.v1.CapacityAnswer.outcome:type_name -> trimtab.v1.CapacityOutcome.Code
+	39,  // 59: trimtab.v1.CapacityAnswer.places:type_name -> trimtab.v1.CapacityPlace
+	125, // 60: trimtab.v1.CapacityAnswer.reasons:type_name -> trimtab.v1.CapacityAnswer.ReasonsEntry
+	126, // 61: trimtab.v1.CapacityAnswer.failed_predicates:type_name -> trimtab.v1.CapacityAnswer.FailedPredicatesEntry
+	127, // 62: trimtab.v1.CapacityAnswer.useless_upcoming:type_name -> trimtab.v1.CapacityAnswer.UselessUpcomingEntry
+	43,  // 63: trimtab.v1.SlackDecision.placeholders:type_name -> trimtab.v1.Placeholder
+	128, // 64: trimtab.v1.SlackDecision.desired:type_name -> trimtab.v1.SlackDecision.DesiredEntry
+	150, // 65: trimtab.v1.SlackDecision.dictionary:type_name -> trimtab.v1.PodDictionary
+	129, // 66: trimtab.v1.SlackDecision.present:type_name -> trimtab.v1.SlackDecision.PresentEntry
+	151, // 67: trimtab.v1.SlackDecision.result:type_name -> trimtab.v1.SlackResult.Code
+	42,  // 68: trimtab.v1.SlackDecision.objects:type_name -> trimtab.v1.SlackObject
+	4,   // 69: trimtab.v1.Placeholder.kind:type_name -> trimtab.v1.PlaceholderKind.Code
+	49,  // 70: trimtab.v1.ScaleDownDecision.unneeded:type_name -> trimtab.v1.UnneededNode
+	51,  // 71: trimtab.v1.ScaleDownDecision.unremovable:type_name -> trimtab.v1.UnremovableNode
+	152, // 72: trimtab.v1.ScaleDownDecision.result:type_name -> trimtab.v1.ScaleDownResult.Code
+	5,   // 73: trimtab.v1.ScaleDownDecision.candidate_order:type_name -> trimtab.v1.CandidateOrder.Code
+	46,  // 74: trimtab.v1.ScaleDownDecision.blockers:type_name -> trimtab.v1.NodeBlockers
+	10,  // 75: trimtab.v1.ScaleDownDecision.objective:type_name -> trimtab.v1.Objective.Code
+	47,  // 76: trimtab.v1.NodeBlockers.pods:type_name -> trimtab.v1.BlockingPod
+	143, // 77: trimtab.v1.BlockingPod.reason:type_name -> trimtab.v1.BlockingPodReason.Code
+	143, // 78: trimtab.v1.BlockingPod.reasons:type_name -> trimtab.v1.BlockingPodReason.Code
+	141, // 79: trimtab.v1.UnneededNode.since:type_name -> google.protobuf.Timestamp
+	130, // 80: trimtab.v1.UnneededNode.destinations:type_name -> trimtab.v1.UnneededNode.DestinationsEntry
+	142, // 81: trimtab.v1.UnneededNode.not_now_reason:type_name -> trimtab.v1.UnremovableReason.Code
+	50,  // 82: trimtab.v1.UnneededNode.assumption:type_name -> trimtab.v1.NodeAssumption
+	142, // 83: trimtab.v1.UnremovableNode.reason:type_name -> trimtab.v1.UnremovableReason.Code
+	143, // 84: trimtab.v1.UnremovableNode.blocking_reason:type_name -> trimtab.v1.BlockingPodReason.Code
+	131, // 85: trimtab.v1.UnremovableNode.predicate_failure_counts:type_name -> trimtab.v1.UnremovableNode.PredicateFailureCountsEntry
+	54,  // 86: trimtab.v1.ReplacementDecision.waves:type_name -> trimtab.v1.ReplacementWave
+	153, // 87: trimtab.v1.ReplacementDecision.result:type_name -> trimtab.v1.ReplacementResult.Code
+	53,  // 88: trimtab.v1.ReplacementDecision.cost:type_name -> trimtab.v1.ReplacementCost
+	57,  // 89: trimtab.v1.ReplacementDecision.frontier:type_name -> trimtab.v1.ReplacementOption
+	58,  // 90: trimtab.v1.ReplacementDecision.kept:type_name -> trimtab.v1.KeptNode
+	132, // 91: trimtab.v1.ReplacementDecision.excluded:type_name -> trimtab.v1.ReplacementDecision.ExcludedEntry
+	55,  // 92: trimtab.v1.ReplacementWave.new_nodes:type_name -> trimtab.v1.ReplacementNode
+	56,  // 93: trimtab.v1.ReplacementWave.leaving:type_name -> trimtab.v1.ReplacedNode
+	133, // 94: trimtab.v1.ReplacedNode.destinations:type_name -> trimtab.v1.ReplacedNode.DestinationsEntry
+	50,  // 95: trimtab.v1.ReplacedNode.assumption:type_name -> trimtab.v1.NodeAssumption
+	144, // 96: trimtab.v1.ReplacementOption.payback_time:type_name -> google.protobuf.Duration
+	154, // 97: trimtab.v1.ReplacementOption.stopped_by:type_name -> trimtab.v1.ReplacementLimit.Code
+	154, // 98: trimtab.v1.KeptNode.reason:type_name -> trimtab.v1.ReplacementLimit.Code
+	142, // 99: trimtab.v1.KeptNode.unremovable:type_name -> trimtab.v1.UnremovableReason.Code
+	143, // 100: trimtab.v1.KeptNode.blocking_reason:type_name -> trimtab.v1.BlockingPodReason.Code
+	60,  // 101: trimtab.v1.PodCostsDecision.groups:type_name -> trimtab.v1.PodCostGroup
+	155, // 102: trimtab.v1.PodCostsDecision.result:type_name -> trimtab.v1.PodCostsResult.Code
+	134, // 103: trimtab.v1.PodCostGroup.costs:type_name -> trimtab.v1.PodCostGroup.CostsEntry
+	156, // 104: trimtab.v1.PodCostGroup.reason:type_name -> trimtab.v1.PodCostGroupReason.Code
+	61,  // 105: trimtab.v1.PodCostGroup.shares:type_name -> trimtab.v1.PodCostShare
+	6,   // 106: trimtab.v1.PodCostShare.strategy:type_name -> trimtab.v1.PodCostStrategy.Code
+	67,  // 107: trimtab.v1.PlanState.scale_up:type_name -> trimtab.v1.ScaleUpState
+	69,  // 108: trimtab.v1.PlanState.slack:type_name -> trimtab.v1.SlackState
+	72,  // 109: trimtab.v1.PlanState.scale_down:type_name -> trimtab.v1.ScaleDownState
+	71,  // 110: trimtab.v1.PlanState.pod_costs:type_name -> trimtab.v1.PodCostsState
+	66,  // 111: trimtab.v1.PlanState.replacement:type_name -> trimtab.v1.ReplacementState
+	64,  // 112: trimtab.v1.PlanState.capacity_requests:type_name -> trimtab.v1.CapacityRequestsState
+	65,  // 113: trimtab.v1.CapacityRequestsState.orders:type_name -> trimtab.v1.CapacityOrder
+	74,  // 114: trimtab.v1.ReplacementState.planned:type_name -> trimtab.v1.NodeTimes
+	74,  // 115: trimtab.v1.ReplacementState.avoided_groups:type_name -> trimtab.v1.NodeTimes
+	74,  // 116: trimtab.v1.ReplacementState.paid_back:type_name -> trimtab.v1.NodeTimes
+	68,  // 117: trimtab.v1.ScaleUpState.gang_orders:type_name -> trimtab.v1.GangOrder
+	141, // 118: trimtab.v1.GangOrder.order_time:type_name -> google.protobuf.Timestamp
+	70,  // 119: trimtab.v1.SlackState.sets:type_name -> trimtab.v1.SlackSetState
+	135, // 120: trimtab.v1.SlackSetState.size:type_name -> trimtab.v1.SlackSetState.SizeEntry
+	74,  // 121: trimtab.v1.ScaleDownState.unneeded:type_name -> trimtab.v1.NodeTimes
+	75,  // 122: trimtab.v1.ScaleDownState.unremovable:type_name -> trimtab.v1.FailedNodes
+	73,  // 123: trimtab.v1.ScaleDownState.undone_drains:type_name -> trimtab.v1.UndoneDrains
+	74,  // 124: trimtab.v1.ScaleDownState.later_waves:type_name -> trimtab.v1.NodeTimes
+	141, // 125: trimtab.v1.UndoneDrains.drain_time:type_name -> google.protobuf.Timestamp
+	141, // 126: trimtab.v1.UndoneDrains.until_time:type_name -> google.protobuf.Timestamp
+	94,  // 127: trimtab.v1.PlanSettings.scale_up:type_name -> trimtab.v1.ScaleUpSettings
+	101, // 128: trimtab.v1.PlanSettings.scale_down:type_name -> trimtab.v1.ScaleDownSettings
+	104, // 129: trimtab.v1.PlanSettings.slack:type_name -> trimtab.v1.SlackSettings
+	111, // 130: trimtab.v1.PlanSettings.pod_costs:type_name -> trimtab.v1.PodCostSettings
+	136, // 131: trimtab.v1.PlanSettings.node_groups:type_name -> trimtab.v1.PlanSettings.NodeGroupsEntry
+	93,  // 132: trimtab.v1.PlanSettings.simulation:type_name -> trimtab.v1.SimulationSettings
+	88,  // 133: trimtab.v1.PlanSettings.planner:type_name -> trimtab.v1.PlannerSettings
+	11,  // 134: trimtab.v1.PlanSettings.search_effort:type_name -> trimtab.v1.SearchEffort.Code
+	82,  // 135: trimtab.v1.PlanSettings.replacement:type_name -> trimtab.v1.ReplacementSettings
+	77,  // 136: trimtab.v1.PlanSettings.gangs:type_name -> trimtab.v1.GangSettings
+	78,  // 137: trimtab.v1.PlanSettings.capacity_requests:type_name -> trimtab.v1.CapacityRequestSettings
+	79,  // 138: trimtab.v1.CapacityRequestSettings.classes:type_name -> trimtab.v1.CapacityClass
+	8,   // 139: trimtab.v1.CapacityRequestSettings.provisioned_when:type_name -> trimtab.v1.ProvisionedWhen.Code
+	144, // 140: trimtab.v1.CapacityRequestSettings.booking_time:type_name -> google.protobuf.Duration
+	144, // 141: trimtab.v1.CapacityRequestSettings.max_seek_time:type_name -> google.protobuf.Duration
+	7,   // 142: trimtab.v1.CapacityClass.kind:type_name -> trimtab.v1.CapacityClassKind.Code
+	144, // 143: trimtab.v1.ReplacementSettings.max_payback_time:type_name -> google.protobuf.Duration
+	144, // 144: trimtab.v1.ReplacementSettings.consolidate_after:type_name -> google.protobuf.Duration
+	85,  // 145: trimtab.v1.ReplacementSettings.budgets:type_name -> trimtab.v1.DisruptionBudget
+	9,   // 146: trimtab.v1.ReplacementSettings.choice:type_name -> trimtab.v1.ReplacementChoice.Code
+	84,  // 147: trimtab.v1.ReplacementSettings.spot:type_name -> trimtab.v1.SpotReplacementSettings
+	144, // 148: trimtab.v1.ReplacementSettings.avoid_time:type_name -> google.protobuf.Duration
+	144, // 149: trimtab.v1.ReplacementSettings.stable_time:type_name -> google.protobuf.Duration
+	90,  // 150: trimtab.v1.DisruptionBudget.nodes:type_name -> trimtab.v1.Selector
+	144, // 151: trimtab.v1.DisruptionBudget.duration:type_name -> google.protobuf.Duration
+	144, // 152: trimtab.v1.PlannerSettings.recent_eviction_ttl:type_name -> google.protobuf.Duration
+	89,  // 153: trimtab.v1.PlannerSettings.limits:type_name -> trimtab.v1.ResourceLimit
+	92,  // 154: trimtab.v1.PlannerSettings.balance:type_name -> trimtab.v1.BalanceSettings
+	144, // 155: trimtab.v1.PlannerSettings.max_node_startup_time:type_name -> google.protobuf.Duration
+	144, // 156: trimtab.v1.PlannerSettings.max_node_provision_time:type_name -> google.protobuf.Duration
+	85,  // 157: trimtab.v1.PlannerSettings.disruption_budgets:type_name -> trimtab.v1.DisruptionBudget
+	90,  // 158: trimtab.v1.ResourceLimit.nodes:type_name -> trimtab.v1.Selector
+	137, // 159: trimtab.v1.Selector.match_labels:type_name -> trimtab.v1.Selector.MatchLabelsEntry
+	91,  // 160: trimtab.v1.Selector.match_expressions:type_name -> trimtab.v1.SelectorRequirement
+	157, // 161: trimtab.v1.SelectorRequirement.operator:type_name -> trimtab.v1.LabelOperator.Code
+	2,   // 162: trimtab.v1.ScaleUpSettings.expanders:type_name -> trimtab.v1.Expander.Code
+	97,  // 163: trimtab.v1.ScaleUpSettings.priority:type_name -> trimtab.v1.PriorityExpanderSettings
+	99,  // 164: trimtab.v1.ScaleUpSettings.highest_priority:type_name -> trimtab.v1.HighestPriorityExpanderSettings
+	100, // 165: trimtab.v1.ScaleUpSettings.cheapest_plan:type_name -> trimtab.v1.CheapestPlanExpanderSettings
+	12,  // 166: trimtab.v1.ScaleUpSettings.template_source:type_name -> trimtab.v1.TemplateSource.Code
+	144, // 167: trimtab.v1.ScaleUpSettings.new_pod_scale_up_delay:type_name -> google.protobuf.Duration
+	96,  // 168: trimtab.v1.ScaleUpSettings.startup_taints:type_name -> trimtab.v1.TaintNames
+	96,  // 169: trimtab.v1.ScaleUpSettings.status_taints:type_name -> trimtab.v1.TaintNames
+	98,  // 170: trimtab.v1.PriorityExpanderSettings.ranks:type_name -> trimtab.v1.PriorityRank
+	144, // 171: trimtab.v1.ScaleDownSettings.unneeded_time:type_name -> google.protobuf.Duration
+	144, // 172: trimtab.v1.ScaleDownSettings.unready_time:type_name -> google.protobuf.Duration
+	144, // 173: trimtab.v1.ScaleDownSettings.unremovable_node_recheck_timeout:type_name -> google.protobuf.Duration
+	144, // 174: trimtab.v1.ScaleDownSettings.blocking_system_pod_disruption_timeout:type_name -> google.protobuf.Duration
+	5,   // 175: trimtab.v1.ScaleDownSettings.candidate_orders:type_name -> trimtab.v1.CandidateOrder.Code
+	144, // 176: trimtab.v1.ScaleDownSettings.delay_after_add:type_name -> google.protobuf.Duration
+	144, // 177: trimtab.v1.ScaleDownSettings.delay_after_delete:type_name -> google.protobuf.Duration
+	144, // 178: trimtab.v1.ScaleDownSettings.delay_after_failure:type_name -> google.protobuf.Duration
+	10,  // 179: trimtab.v1.ScaleDownSettings.objective:type_name -> trimtab.v1.Objective.Code
+	144, // 180: trimtab.v1.NodeGroupSettings.unneeded_time:type_name -> google.protobuf.Duration
+	144, // 181: trimtab.v1.NodeGroupSettings.unready_time:type_name -> google.protobuf.Duration
+	144, // 182: trimtab.v1.NodeGroupSettings.consolidate_after:type_name -> google.protobuf.Duration
+	13,  // 183: trimtab.v1.NodeGroupSettings.consolidation:type_name -> trimtab.v1.Consolidation.Code
+	14,  // 184: trimtab.v1.SlackSettings.strategy:type_name -> trimtab.v1.SlackStrategy.Code
+	138, // 185: trimtab.v1.SlackSettings.resources:type_name -> trimtab.v1.SlackSettings.ResourcesEntry
+	107, // 186: trimtab.v1.SlackSettings.pools:type_name -> trimtab.v1.SlackPool
+	108, // 187: trimtab.v1.SlackSettings.schedules:type_name -> trimtab.v1.SlackSchedule
+	110, // 188: trimtab.v1.SlackSettings.ignored_pods:type_name -> trimtab.v1.PodSelector
+	15,  // 189: trimtab.v1.SlackSettings.capacity_buffer_reading:type_name -> trimtab.v1.CapacityBufferReading.Code
+	90,  // 190: trimtab.v1.SlackPool.nodes:type_name -> trimtab.v1.Selector
+	139, // 191: trimtab.v1.SlackPool.resources:type_name -> trimtab.v1.SlackPool.ResourcesEntry
+	14,  // 192: trimtab.v1.SlackPool.strategy:type_name -> trimtab.v1.SlackStrategy.Code
+	108, // 193: trimtab.v1.SlackPool.schedules:type_name -> trimtab.v1.SlackSchedule
+	144, // 194: trimtab.v1.SlackSchedule.duration:type_name -> google.protobuf.Duration
+	140, // 195: trimtab.v1.SlackSchedule.resources:type_name -> trimtab.v1.SlackSchedule.ResourcesEntry
+	90,  // 196: trimtab.v1.PodSelector.labels:type_name -> trimtab.v1.Selector
+	112, // 197: trimtab.v1.PodCostSettings.targets:type_name -> trimtab.v1.PodCostTarget
+	90,  // 198: trimtab.v1.PodCostTarget.selector:type_name -> trimtab.v1.Selector
+	113, // 199: trimtab.v1.PodCostTarget.strategies:type_name -> trimtab.v1.PodCostTerm
+	6,   // 200: trimtab.v1.PodCostTerm.strategy:type_name -> trimtab.v1.PodCostStrategy.Code
+	148, // 201: trimtab.v1.ScaleUpDecision.ExcludedEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
+	148, // 202: trimtab.v1.UnschedulablePod.ReasonsEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
+	158, // 203: trimtab.v1.UnschedulablePod.FailedPredicatesEntry.value:type_name -> trimtab.v1.PredicateReason.Code
+	148, // 204: trimtab.v1.WaitingPlaceholders.ReasonsEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
+	158, // 205: trimtab.v1.WaitingPlaceholders.FailedPredicatesEntry.value:type_name -> trimtab.v1.PredicateReason.Code
+	148, // 206: trimtab.v1.CapacityAnswer.ReasonsEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
+	158, // 207: trimtab.v1.CapacityAnswer.FailedPredicatesEntry.value:type_name -> trimtab.v1.PredicateReason.Code
+	148, // 208: trimtab.v1.ReplacementDecision.ExcludedEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
+	102, // 209: trimtab.v1.PlanSettings.NodeGroupsEntry.value:type_name -> trimtab.v1.NodeGroupSettings
+	105, // 210: trimtab.v1.SlackSettings.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
+	105, // 211: trimtab.v1.SlackPool.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
+	105, // 212: trimtab.v1.SlackSchedule.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
+	213, // [213:213] is the sub-list for method output_type
+	213, // [213:213] is the sub-list for method input_type
+	213, // [213:213] is the sub-list for extension type_name
+	213, // [213:213] is the sub-list for extension extendee
+	0,   // [0:213] is the sub-list for field type_name
 }
 
 func init() { file_trimtab_v1_plan_proto_init() }
@@ -10725,36 +11480,39 @@ func file_trimtab_v1_plan_proto_init() {
 	}
 	file_trimtab_v1_reason_proto_init()
 	file_trimtab_v1_snapshot_proto_init()
-	file_trimtab_v1_plan_proto_msgTypes[8].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[3].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[5].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[6].OneofWrappers = []any{}
 	file_trimtab_v1_plan_proto_msgTypes[13].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[20].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[28].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[30].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[36].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[56].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[57].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[18].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[25].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[33].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[35].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[41].OneofWrappers = []any{}
 	file_trimtab_v1_plan_proto_msgTypes[61].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[63].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[67].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[62].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[66].OneofWrappers = []any{}
 	file_trimtab_v1_plan_proto_msgTypes[68].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[71].OneofWrappers = []any{}
 	file_trimtab_v1_plan_proto_msgTypes[72].OneofWrappers = []any{}
 	file_trimtab_v1_plan_proto_msgTypes[73].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[79].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[80].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[81].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[83].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[76].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[77].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[78].OneofWrappers = []any{}
 	file_trimtab_v1_plan_proto_msgTypes[84].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[85].OneofWrappers = []any{}
 	file_trimtab_v1_plan_proto_msgTypes[86].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[87].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[88].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[89].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[91].OneofWrappers = []any{}
 	file_trimtab_v1_plan_proto_msgTypes[92].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[97].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_trimtab_v1_plan_proto_rawDesc), len(file_trimtab_v1_plan_proto_rawDesc)),
-			NumEnums:      15,
-			NumMessages:   119,
+			NumEnums:      16,
+			NumMessages:   125,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,6 +1,7 @@
 """Build the message and the next state from the plan of a loop. Nodes in order of name."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,13 +10,14 @@ from trimtab.planner.drainability import outcome, rules
 from trimtab.planner.drainability.pod_columns import of_rows
 from trimtab.planner.facts import pdb
 from trimtab.planner.facts.nodes import prices
-from trimtab.planner.round.decision import Decided, Summary
+from trimtab.planner.round.decision import Decided, NodeChange, Summary
 from trimtab.planner.scale_down import eligibility
 from trimtab.planner.scale_down.context import ScaleDownContext, ScaleDownRequest
 from trimtab.planner.scale_down.loop import ScaleDownPlan
 from trimtab.planner.scale_down.report.answer import Staying, Unneeded, staying_bytes, unneeded_bytes
 from trimtab.planner.scale_down.report.details import put_why_staying, why_waiting
 from trimtab.planner.scale_down.report.texts import Blocking, NodeTexts, blocking_code, blocking_codes, order_code
+from trimtab.planner.scale_down.report.verdicts import judge
 from trimtab.planner.scale_down.result import LoopResult
 from trimtab.planner.scale_down.search.displaced import names_of
 from trimtab.planner.scale_down.selection.removal import Removal, room_left, since
@@ -36,7 +38,13 @@ def not_tried(request: ScaleDownRequest) -> Decided:
     decision = pb.ScaleDownDecision(result=Outcome.SCALE_DOWN_NOT_TRIED, detail="scale-down is switched off")
     for name in request.snapshot.nodes.name:
         decision.unremovable.add(node=name, reason=Reason.NOT_EVALUATED)
-    return Decided(decision, request.state or pb.ScaleDownState())
+    return Decided(decision, request.state or pb.ScaleDownState(), judge=_judge_not_tried)
+
+
+def _judge_not_tried(verdicts: Sequence[pb.NodeVerdict]) -> None:
+    """Write that every node stays."""
+    for verdict in verdicts:
+        verdict.fate, verdict.reason = pb.NodeFate.STAYS, Reason.NOT_EVALUATED
 
 
 def conclude(plan: ScaleDownPlan) -> Decided:
@@ -68,7 +76,21 @@ def conclude(plan: ScaleDownPlan) -> Decided:
     _add_blockers(decision, context, found)
     state = _state(context, found, blocking, len(removal.drain) > 0)
     more = (going, staying_bytes(request, remaining, share))
-    return Decided(decision, state, context.notes, more=more, summary=summary_of(decision, len(unneeded.nodes)))
+    change = NodeChange(
+        unneeded.nodes,
+        objective=decision.objective,
+        most_saved=found.choice.saving_bound or None if found.choice else None,
+    )
+    verdicts = partial(
+        judge,
+        share=share,
+        unneeded=unneeded,
+        ends_ns=removal.ends_ns,
+        staying=remaining,
+        blockers=[(request.snapshot.nodes.name.index(one.node), list(one.pods)) for one in decision.blockers],
+    )
+    summary = summary_of(decision, len(unneeded.nodes))
+    return Decided(decision, state, context.notes, more=more, summary=summary, change=change, judge=verdicts)
 
 
 def summary_of(decision: pb.ScaleDownDecision, unneeded_count: int) -> Summary:

@@ -91,14 +91,11 @@ def _node_price(
     if of_line is not None:
         return of_line
     rated = given.rates.price(view.allocatable(node.name)) if given.rates is not None else None
-    if node.HasField("price_per_hour"):
-        is_rated = node.price_per_hour == rated
-        return NodePrice(node.price_per_hour, PriceSource.RATES if is_rated else PriceSource.NODE)
-    group = view.groups.get(node.node_group)
-    if group is not None and group.HasField("price_per_hour"):
-        is_rated = by_rates.get(group.id) == group.price_per_hour
-        return NodePrice(group.price_per_hour, PriceSource.RATES if is_rated else PriceSource.NODE_GROUP)
-    return NodePrice(rated, PriceSource.RATES) if rated is not None else None
+    price, is_own = view.price(node.name), node.HasField("price_per_hour")
+    if price is None or price == (rated if is_own else by_rates.get(node.node_group)):
+        price = rated if price is None else price
+        return NodePrice(price, PriceSource.RATES) if price is not None else None
+    return NodePrice(price, PriceSource.NODE if is_own else PriceSource.NODE_GROUP)
 
 
 def _line_prices(view: ClusterView, given: Prices) -> dict[int, NodePrice]:
@@ -133,11 +130,9 @@ def apply_prices(snapshot: pb.ClusterSnapshot, prices: Prices) -> None:
         elif prices.file:
             without[group.id] = machines
     for name, one in node_prices(view, prices).items():
-        node, of_group = view.nodes[name], view.groups.get(view.nodes[name].node_group)
-        if of_group is not None and of_group.HasField("price_per_hour") and of_group.price_per_hour == one.per_hour:
-            node.ClearField("price_per_hour")
-        else:
-            node.price_per_hour = one.per_hour
+        view.nodes[name].ClearField("price_per_hour")
+        if view.price(name) != one.per_hour:
+            view.nodes[name].price_per_hour = one.per_hour
     note_without(without)
 
 

@@ -124,14 +124,7 @@ EXPANDER_NAMES = {
 }
 
 
-def why_it_stays(node: plan_pb2.UnremovableNode) -> str:
-    """Return one clause with the reason why a node stays; the pod that blocks it is "a pod"."""
-    if node.reason == _Node.BLOCKED_BY_POD and node.blocking_reason:
-        return f"a pod {POD_SENTENCES[node.blocking_reason]}"
-    return NODE_SENTENCES[node.reason]
-
-
-def codes_of(node: plan_pb2.UnremovableNode) -> str:
+def codes_of(node: plan_pb2.NodeVerdict) -> str:
     """Return the codes of a node that stays, as `-o json` has them."""
     code = reason_pb2.UnremovableReason.Code.Name(node.reason)
     return f"{code}, {reason_pb2.BlockingPodReason.Code.Name(node.blocking_reason)}" if node.blocking_reason else code

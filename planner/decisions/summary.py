@@ -44,6 +44,8 @@ def write_summary(
             most_saved_per_hour=change.most_saved,
         )
         _write_figures(figures.after, shown, there, new, placed)
+        summary.removed_node_count += figures.removed_node_count
+        summary.added_node_count += figures.added_node_count
         summary.saved_per_hour += figures.saved_per_hour
         summary.bought_per_hour += figures.bought_per_hour
     _write_figures(summary.after, shown, there, new, placed)

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from trimtab.planner.drainability.facts import facts_of
-from trimtab.planner.facts.nodes import being_deleted
+from trimtab.planner.facts.nodes import being_deleted, prices
 from trimtab.planner.placement.waiting import pods_with_room
 from trimtab.planner.replacement.answer import add_kept, cost_of, excluded_groups, option_of, waves_of
 from trimtab.planner.replacement.cluster_bound import ClusterBound, cluster_bound
@@ -44,13 +44,11 @@ def find(request: ReplacementRequest, known: KnownState) -> Replacement:
     """Make the plan; the simulation is left with its moves. If the log proves too short, everything is done again with
     a larger one."""
     price = np.array([group.price_per_hour for group in request.snapshot.groups], np.float64)
-    group = request.snapshot.nodes.group
-    if not (~np.isnan(price)).any() or np.isnan(np.append(price, np.nan)[group]).all():
+    if np.isnan(price).all() or np.isnan(prices(request.snapshot)).all():
         result = pb.ReplacementDecision(
             result=ReplacementResult.REPLACEMENT_NO_PRICES,
             detail="no node of a node group with price_per_hour: give prices of node groups",
         )
-        result.cost.unpriced_node_count = len(group)
         return Replacement(result, _NO_NODES)
     start = current_mark(request.round.simulation.state)
     while True:

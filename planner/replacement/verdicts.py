@@ -32,5 +32,4 @@ def judge(result: pb.ReplacementDecision, verdicts: Sequence[pb.NodeVerdict]) ->
         for one in wave.leaving:
             verdict = verdict_on[one.node]
             verdict.fate, verdict.wave = pb.NodeFate.REPLACED, number
-            verdict.ClearField("goes_at")
             verdict.replaced_by.extend(sorted(new.intersection(one.destinations.values())))

@@ -55,7 +55,7 @@ class AdvisedCase:
         snapshot = self.snapshot()
         request, view = self.request(snapshot), ClusterView(snapshot)
         answer = planner.plan(snapshot, request)
-        return advise(planner, view, request, answer, AdviceOptions(Costs(view).by_node, most_plans, more))
+        return advise(planner, view, request, answer, AdviceOptions(most_plans, more))
 
 
 def generated(seed: int) -> AdvisedCase:

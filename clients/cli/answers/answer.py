@@ -31,4 +31,24 @@ class PlanAnswer:
     @cached_property
     def costs(self) -> Costs:
         """The costs of nodes."""
-        return Costs(self.view, self.prices)
+        return Costs(self.response, self.view, self.prices)
+
+    @cached_property
+    def unneeded(self) -> dict[str, plan_pb2.UnneededNode]:
+        """The nodes that scale-down does not need, with where their pods go, by name."""
+        return {one.node: one for one in self.response.scale_down.unneeded}
+
+    @property
+    def summary(self) -> plan_pb2.PlanSummary:
+        """Nodes and money of the plan."""
+        return self.response.summary
+
+    @property
+    def node_count(self) -> int:
+        """Number of nodes, those included that are being deleted."""
+        return self.summary.now.node_count + self.summary.leaving_node_count
+
+    def figures(self, decision: "plan_pb2.Decision.Code.ValueType") -> plan_pb2.DecisionFigures:
+        """Return what one decision changes; nothing if it was not requested."""
+        found = (one for one in self.summary.decisions if one.decision == decision)
+        return next(found, plan_pb2.DecisionFigures(decision=decision, after=self.summary.now))

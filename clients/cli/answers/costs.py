@@ -1,33 +1,39 @@
-"""Hourly costs of nodes: their prices in the snapshot, as `trimtab.clients.cli.prices` decides them. If nothing is
-known of prices, default rates are assumed, only for what is shown; `assumption` says so. The currency is that of the
-prices.
+"""Hourly costs of nodes, as the planner's answer has them; where prices are from, as `trimtab.clients.cli.prices` decides
+it. If nothing is known of prices, the planner assumes rates, only for what is shown; `assumption` says so. The currency is
+that of the prices.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import Final
 
 from trimtab.clients.cli.amounts import counted
 from trimtab.clients.cli.prices import NodePrice, Prices, PriceSource, node_prices
-from trimtab.clients.cli.rates import DEFAULT_RATES, Rates
+from trimtab.clients.cli.rates import Rates
 from trimtab.clients.cluster_view import ClusterView
+from trimtab.v1 import plan_pb2
 
-DEFAULT_ASSUMPTION: Final = f"assumed: {DEFAULT_RATES}; --prices or --rates gives yours"
-"""What is said wherever money at default rates is shown."""
+_REMEDY: Final = "--prices or --rates gives yours"
 _ASSUMED: Final = "assumed rates"
 
 
 class Costs:
     """Prices by node. given : the prices of a file, and rates."""
 
-    def __init__(self, view: ClusterView, given: Prices | None = None) -> None:
-        self._view, self._given = view, given or Prices()
-        self._found: Mapping[str, NodePrice] = node_prices(view, self._given)
-        self._by_node = {name: price.per_hour for name, price in self._found.items()}
-        self.known = bool(self._by_node)
+    def __init__(self, response: plan_pb2.PlanResponse, view: ClusterView, given: Prices | None = None) -> None:
+        self._summary, self._view, self._given = response.summary, view, given or Prices()
+        self._by_node = {one.node: one.price_per_hour for one in response.nodes if one.HasField("price_per_hour")}
+
+    @cached_property
+    def _found(self) -> Mapping[str, NodePrice]:
+        """The prices of the snapshot, with their sources."""
+        return node_prices(self._view, self._given)
+
+    @property
+    def known(self) -> bool:
         """Whether any node has a price that is not assumed."""
-        if not self.known:
-            self._by_node = {name: DEFAULT_RATES.price(view.allocatable(name)) for name in view.nodes}
+        return self.is_shown and not self._summary.assumption
 
     @property
     def by_node(self) -> Mapping[str, float]:
@@ -37,7 +43,7 @@ class Costs:
     @property
     def is_shown(self) -> bool:
         """Whether there is money to show, known or assumed."""
-        return bool(self._by_node)
+        return self._summary.now.node_count > self._summary.now.unpriced_node_count
 
     @property
     def currency(self) -> str:
@@ -47,15 +53,13 @@ class Costs:
     @property
     def assumption(self) -> str:
         """What is assumed of prices, as a clause; "" = nothing."""
-        if self.known or not self._by_node:
-            return ""
-        return DEFAULT_ASSUMPTION
+        return assumption_of(self._summary)
 
     @property
     def sources(self) -> str:
         """Where the prices are from, as a sentence; "" = all from the node groups themselves."""
         if not self.known:
-            return f"No price is known; {self.assumption}." if self._by_node else ""
+            return f"No price is known; {self.assumption}." if self.is_shown else ""
         counts = Counter(price.source for price in self._found.values())
         if set(counts) == {PriceSource.NODE_GROUP}:
             return ""
@@ -78,13 +82,13 @@ class Costs:
 
     @property
     def total(self) -> float:
-        """Hourly cost of all nodes with a price."""
-        return sum(self._by_node.values())
+        """Hourly cost of all nodes with a price that are not being deleted."""
+        return self._summary.now.price_per_hour
 
     @property
     def unknown_count(self) -> int:
         """Number of nodes without a price."""
-        return len(self._view.nodes) - len(self._by_node)
+        return self._summary.now.unpriced_node_count
 
     def of(self, nodes: Iterable[str]) -> float:
         """Return the hourly cost of some nodes; a node without price counts as 0."""
@@ -94,6 +98,11 @@ class Costs:
         """Return the same with two decimals, "" if none of them has a price."""
         known = [self._by_node[node] for node in nodes if node in self._by_node]
         return money(sum(known)) if known else ""
+
+
+def assumption_of(summary: plan_pb2.PlanSummary) -> str:
+    """Return what is assumed of prices, as a clause; "" = nothing."""
+    return f"{summary.assumption}; {_REMEDY}" if summary.assumption else ""
 
 
 def money(amount: float) -> str:

@@ -30,11 +30,12 @@ def judge(
 
 
 def _judge_unneeded(verdicts: Sequence[pb.NodeVerdict], unneeded: Unneeded, ends_ns: Int64) -> None:
-    rows = (unneeded.nodes, unneeded.not_now, unneeded.wave, ends_ns)
-    for node, reason, wave, end_ns in zip(*(column.tolist() for column in rows), strict=True):
+    rows = (unneeded.nodes, unneeded.not_now, unneeded.wave, unneeded.since_ns, ends_ns)
+    for node, reason, wave, since_ns, end_ns in zip(*(column.tolist() for column in rows), strict=True):
         verdict = verdicts[node]
         verdict.fate = pb.NodeFate.GOES_LATER if reason else pb.NodeFate.GOES_NOW
         verdict.wave, verdict.reason = wave, reason
+        verdict.since.seconds, verdict.since.nanos = divmod(since_ns, SECOND_NS)
         if end_ns:
             verdict.goes_at.seconds, verdict.goes_at.nanos = divmod(end_ns, SECOND_NS)
     for node, text in unneeded.details.items():

@@ -303,6 +303,8 @@ class PlanSummary(_message.Message):
     LEAVING_NODE_COUNT_FIELD_NUMBER: _builtins.int
     COMING_NODE_COUNT_FIELD_NUMBER: _builtins.int
     ASSUMPTION_FIELD_NUMBER: _builtins.int
+    REMOVED_NODE_COUNT_FIELD_NUMBER: _builtins.int
+    ADDED_NODE_COUNT_FIELD_NUMBER: _builtins.int
     saved_per_hour: _builtins.float
     """Price of the nodes that go."""
     bought_per_hour: _builtins.float
@@ -325,6 +327,10 @@ class PlanSummary(_message.Message):
     `PlanResponse.nodes` are by these rates. No decision rests on them. "" = all
     prices are the snapshot's.
     """
+    removed_node_count: _builtins.int
+    """Nodes that go by all decisions."""
+    added_node_count: _builtins.int
+    """New nodes of all decisions."""
     @_builtins.property
     def now(self) -> Global___ClusterFigures:
         """The nodes of the snapshot that are not being deleted."""
@@ -352,10 +358,12 @@ class PlanSummary(_message.Message):
         leaving_node_count: _builtins.int = ...,
         coming_node_count: _builtins.int = ...,
         assumption: _builtins.str = ...,
+        removed_node_count: _builtins.int = ...,
+        added_node_count: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_most_saved_per_hour", b"_most_saved_per_hour", "after", b"after", "most_saved_per_hour", b"most_saved_per_hour", "now", b"now"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_most_saved_per_hour", b"_most_saved_per_hour", "after", b"after", "assumption", b"assumption", "bought_per_hour", b"bought_per_hour", "coming_node_count", b"coming_node_count", "decisions", b"decisions", "leaving_node_count", b"leaving_node_count", "most_saved_per_hour", b"most_saved_per_hour", "now", b"now", "saved_per_hour", b"saved_per_hour", "saved_per_month", b"saved_per_month"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_most_saved_per_hour", b"_most_saved_per_hour", "added_node_count", b"added_node_count", "after", b"after", "assumption", b"assumption", "bought_per_hour", b"bought_per_hour", "coming_node_count", b"coming_node_count", "decisions", b"decisions", "leaving_node_count", b"leaving_node_count", "most_saved_per_hour", b"most_saved_per_hour", "now", b"now", "removed_node_count", b"removed_node_count", "saved_per_hour", b"saved_per_hour", "saved_per_month", b"saved_per_month"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__most_saved_per_hour: _TypeAlias = _typing.Literal["most_saved_per_hour"]  # noqa: Y015
     _WhichOneofArgType__most_saved_per_hour: _TypeAlias = _typing.Literal["_most_saved_per_hour", b"_most_saved_per_hour"]  # noqa: Y015
@@ -510,6 +518,7 @@ class NodeVerdict(_message.Message):
     BLOCKING_PODS_FIELD_NUMBER: _builtins.int
     PREDICATE_FAILURE_COUNTS_FIELD_NUMBER: _builtins.int
     REPLACED_BY_FIELD_NUMBER: _builtins.int
+    SINCE_FIELD_NUMBER: _builtins.int
     node: _builtins.str
     """Name of the node."""
     fate: Global___NodeFate.Code.ValueType
@@ -571,6 +580,12 @@ class NodeVerdict(_message.Message):
         pods, sorted; empty = all of them go to nodes that stay.
         """
 
+    @_builtins.property
+    def since(self) -> _timestamp_pb2.Timestamp:
+        """With GOES_NOW and GOES_LATER: since when scale-down has not needed it,
+        without interruption.
+        """
+
     def __init__(
         self,
         *,
@@ -591,10 +606,11 @@ class NodeVerdict(_message.Message):
         blocking_pods: _abc.Iterable[Global___BlockingPod] | None = ...,
         predicate_failure_counts: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
         replaced_by: _abc.Iterable[_builtins.str] | None = ...,
+        since: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_price_per_hour", b"_price_per_hour", "_utilization", b"_utilization", "goes_at", b"goes_at", "price_per_hour", b"price_per_hour", "utilization", b"utilization"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_price_per_hour", b"_price_per_hour", "_utilization", b"_utilization", "goes_at", b"goes_at", "price_per_hour", b"price_per_hour", "since", b"since", "utilization", b"utilization"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_price_per_hour", b"_price_per_hour", "_utilization", b"_utilization", "blocking_pod", b"blocking_pod", "blocking_pods", b"blocking_pods", "blocking_reason", b"blocking_reason", "detail", b"detail", "fate", b"fate", "goes_at", b"goes_at", "instance_type", b"instance_type", "node", b"node", "node_group", b"node_group", "predicate_failure_counts", b"predicate_failure_counts", "price_per_hour", b"price_per_hour", "reason", b"reason", "replaced_by", b"replaced_by", "utilization", b"utilization", "wave", b"wave", "why", b"why", "zone", b"zone"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_price_per_hour", b"_price_per_hour", "_utilization", b"_utilization", "blocking_pod", b"blocking_pod", "blocking_pods", b"blocking_pods", "blocking_reason", b"blocking_reason", "detail", b"detail", "fate", b"fate", "goes_at", b"goes_at", "instance_type", b"instance_type", "node", b"node", "node_group", b"node_group", "predicate_failure_counts", b"predicate_failure_counts", "price_per_hour", b"price_per_hour", "reason", b"reason", "replaced_by", b"replaced_by", "since", b"since", "utilization", b"utilization", "wave", b"wave", "why", b"why", "zone", b"zone"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__price_per_hour: _TypeAlias = _typing.Literal["price_per_hour"]  # noqa: Y015
     _WhichOneofArgType__price_per_hour: _TypeAlias = _typing.Literal["_price_per_hour", b"_price_per_hour"]  # noqa: Y015

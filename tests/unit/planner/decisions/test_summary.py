@@ -1,15 +1,11 @@
 """What an answer says once: nodes and money of the plan, and what becomes of each node."""
 
-from collections import Counter
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders.examples import examples
-from tests.builders.kubernetes import node, node_group, pod, replica_set, snapshot_of
-from tests.builders.scale_up import NOW_S
 from tests.reference.decisions import summary as twin
 from tests.unit.planner.decisions.test_replacement_together import asked
 from trimtab.planner.decisions.plan import plan
@@ -17,7 +13,6 @@ from trimtab.planner.round.work import Work
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.prices import HOURS_A_MONTH
 from trimtab.v1 import plan_pb2, snapshot_pb2
-from trimtab.v1.reason_pb2 import UnremovableReason
 
 Decision, Fate = plan_pb2.Decision, plan_pb2.NodeFate
 ENDED = (snapshot_pb2.PodPhase.SUCCEEDED, snapshot_pb2.PodPhase.FAILED)
@@ -44,7 +39,11 @@ def test_the_summary_is_what_snapshot_and_decisions_add_up_to(seed: int, unprice
     moments = [found.now, *(one.after for one in found.decisions), found.after]
     assert [one.decision for one in found.decisions] == [one.code for one in twin.steps(answer)]
     for one, figures in zip(moments, [*expected, expected[-1]], strict=True):
-        assert (one.node_count, one.pod_count, one.unpriced_node_count) == (figures.nodes, figures.pods, figures.unpriced)
+        assert (one.node_count, one.pod_count, one.unpriced_node_count) == (
+            figures.nodes,
+            figures.pods,
+            figures.unpriced,
+        )
         assert one.price_per_hour == pytest.approx(figures.price, rel=1e-9, abs=1e-9)
         assert one.price_per_month == one.price_per_hour * HOURS_A_MONTH
     saved, bought = found.saved_per_hour, found.bought_per_hour

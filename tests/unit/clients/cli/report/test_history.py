@@ -57,11 +57,11 @@ def counted(view: ClusterView, answer: plan_pb2.PlanResponse) -> Json:
     on_nodes = [pod for pod in pods if pod and pod.node in view.nodes and pod.phase not in (SUCCEEDED, FAILED)]
     requested = [view.requests(pod) for pod in on_nodes]
     labels = {name: view.labels(node.label_set) for name, node in view.nodes.items()}
-    costs = Costs(view)
+    prices = node_prices(view, Prices())
     zones = {name: next((found[key] for key in ZONES if found.get(key)), "") for name, found in labels.items()}
     return {
         "nodes": dict(Counter(f"{n.node_group if groups else ''}/{zones[name]}" for name, n in view.nodes.items())),
-        "pricePerHour": round(costs.total if costs.known else 0.0, 6),
+        "pricePerHour": round(sum(one.per_hour for one in prices.values()), 6),
         "pods": view.snapshot.pods.count,
         "pending": len(view.waiting_pods()),
         "cpuAllocatableMilli": sum(view.allocatable(name).get("cpu", 0) for name in view.nodes),

@@ -10,8 +10,9 @@ from typing import Any, Final
 from trimtab.clients.cli.amounts import counted, percent
 from trimtab.clients.cli.answers.costs import Costs, money
 from trimtab.clients.cli.sentences import why_it_stays
-from trimtab.clients.json_form import json_form
+from trimtab.clients.json_form import readable_form
 from trimtab.clients.python_api.replacement import PlannedReplacement, replacement_of
+from trimtab.places import moves_by_node, on_new_nodes, shortfalls
 from trimtab.prices import HOURS_A_MONTH
 from trimtab.v1 import plan_pb2, reason_pb2
 
@@ -84,14 +85,14 @@ class PlanResult:
     def removable(self) -> Sequence[RemovableNode]:
         """The nodes that can go, by name."""
         decision = self.response.scale_down
-        now = {*decision.delete_empty, *decision.drain}
+        now, moves = {*decision.delete_empty, *decision.drain}, moves_by_node(decision.places)
         return tuple(
             RemovableNode(
                 one.node,
                 self._groups[one.node],
                 one.utilization,
                 self._costs.by_node.get(one.node),
-                dict(one.destinations),
+                moves.get(one.node, {}),
                 one.node in now,
                 one.since.ToDatetime(UTC),
             )
@@ -117,8 +118,11 @@ class PlanResult:
     @cached_property
     def growth(self) -> Sequence[PlannedGrowth]:
         """The node groups that grow, by name."""
+        pods = on_new_nodes(self.response.scale_up)
         return tuple(
-            PlannedGrowth(one.node_group, one.current_size, one.new_size, tuple(one.pods), one.price_per_hour or None)
+            PlannedGrowth(
+                one.node_group, one.current_size, one.new_size, tuple(pods[one.node_group]), one.price_per_hour or None
+            )
             for one in self.response.scale_up.splits
         )
 
@@ -130,7 +134,7 @@ class PlanResult:
     @property
     def unschedulable(self) -> Mapping[str, str]:
         """The pods that stay pending, as "namespace/name", with the reason in words."""
-        return {one.pod: one.detail for one in self.response.scale_up.unschedulable}
+        return {pod: one.detail for pod, one in shortfalls(self.response.scale_up).items()}
 
     @property
     def node_count(self) -> int:
@@ -155,7 +159,7 @@ class PlanResult:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the whole answer as `trimtab plan -o json` prints it."""
-        document = json_form(self.response, with_defaults=True)
+        document = readable_form(self.response)
         document["diagnostics"]["stages"] = []  # they differ between runs
         return document
 

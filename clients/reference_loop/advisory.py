@@ -39,7 +39,10 @@ def proposals(done: RoundResult) -> dict[str, Proposal]:
     return {
         SCALE_UP: Proposal(-growth.price_per_hour, sum(one.new_size - one.current_size for one in growth.splits)),
         SCALE_DOWN: Proposal(
-            sum(one.saving_per_hour for one in nodes), 0, len(nodes), sum(len(one.destinations) for one in nodes)
+            sum(one.saving_per_hour for one in nodes),
+            0,
+            len(nodes),
+            sum(one.assumption.pods_to_move_count for one in nodes),
         ),
         REPLACEMENT: Proposal(
             sum(wave.saving_per_hour for wave in waves),

@@ -82,15 +82,15 @@ def _headline(answer: PlanAnswer) -> Iterator[str]:
 
 def _growth(answer: PlanAnswer) -> Iterator[Table]:
     """Yield the node groups that grow, the one for the most pods first."""
-    decision = answer.response.scale_up
-    splits = sorted(decision.splits, key=lambda one: (-len(one.pods), one.node_group))
+    decision, pods = answer.response.scale_up, answer.on_new_nodes
+    splits = sorted(decision.splits, key=lambda one: (-len(pods[one.node_group]), one.node_group))
     lines = tuple(
         Line(
             (
                 one.node_group,
                 f"{one.current_size:,} → {one.new_size:,}",
                 f"{one.max_size:,}",
-                f"{len(one.pods):,}",
+                f"{len(pods[one.node_group]):,}",
                 *reason_line("", 0, one.price_per_hour).cells[2:],
                 expansion.chosen_because(decision, one.node_group),
             )
@@ -131,7 +131,7 @@ def _unneeded(answer: PlanAnswer) -> Table:
     """Return the nodes that can go, the most expensive first."""
     costs = answer.costs
     lines = tuple(
-        Line((one.node, percent(one.utilization), str(len(one.destinations)), costs.text([one.node])))
+        Line((one.node, percent(one.utilization), str(one.assumption.pods_to_move_count), costs.text([one.node])))
         for one in sorted(answer.response.scale_down.unneeded, key=lambda one: (-costs.of([one.node]), one.node))
     )
     columns = ("node", "utilization", "pods to move", "an hour")

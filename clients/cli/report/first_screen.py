@@ -148,7 +148,8 @@ def _verdicts(answer: PlanAnswer) -> Iterator[tuple[str, float, str, str]]:
     decision = answer.response.scale_down
     of_node: dict[str, tuple[float, str, str]] = {}
     for gone in decision.unneeded:
-        moves = f"{counted(len(gone.destinations), 'pod')} to move" if gone.destinations else "empty"
+        count = gone.assumption.pods_to_move_count
+        moves = f"{counted(count, 'pod')} to move" if count else "empty"
         what = f"can go in wave {gone.wave}" if gone.wave > 1 else "can go"
         of_node[gone.node] = gone.utilization, what, moves
     for kept in decision.unremovable:

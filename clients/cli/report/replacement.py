@@ -3,7 +3,7 @@ careful to bold as a table and as a chart, and what keeps the other nodes. Shows
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from trimtab.clients.cli.answers.answer import PlanAnswer
@@ -20,6 +20,7 @@ from trimtab.clients.cli.answers.replacement import (
 from trimtab.clients.cli.report.charts import finished
 from trimtab.clients.cli.report.page import COLORS, Chart, Line, Table
 from trimtab.clients.cli.report.plot import PlotFigure
+from trimtab.places import moves_by_node
 from trimtab.prices import HOURS_A_MONTH
 from trimtab.v1 import plan_pb2
 
@@ -85,15 +86,16 @@ def frontier_chart(answer: PlanAnswer) -> Chart | None:
 def replaced_nodes(decision: plan_pb2.ReplacementDecision) -> dict[str, tuple[str, str]]:
     """Return what a table of nodes says of the nodes that are replaced: the plan, and by what."""
     return {
-        one.node: (f"is replaced in wave {number}", _by(one))
+        one.node: (f"is replaced in wave {number}", _by(moves.get(one.node, {})))
         for number, wave in enumerate(decision.waves, 1)
+        for moves in [moves_by_node(wave.places)]
         for one in wave.leaving
     }
 
 
-def _by(node: plan_pb2.ReplacedNode) -> str:
-    """Return which nodes take the pods of a node."""
-    places = Counter(sorted(node.destinations.values())).most_common(3)
+def _by(moves: Mapping[str, str]) -> str:
+    """Return which nodes take the pods of a node. moves : by pod."""
+    places = Counter(sorted(moves.values())).most_common(3)
     return ", ".join(f"{to} ({count})" for to, count in places) or "no pods to move"
 
 

@@ -26,6 +26,7 @@ from trimtab.clients.cli.screen.model import (
 )
 from trimtab.clients.cli.sentences import NODE_SENTENCES, RESULT_SENTENCES, SKIPPED_SENTENCES, why_it_stays
 from trimtab.clients.cli.timers import remaining_s
+from trimtab.places import on_existing, on_upcoming, shortfalls
 from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2
 
 MOST_FINISHED: Final = 50
@@ -126,7 +127,11 @@ def _verdicts(answer: PlanAnswer) -> dict[str, tuple[NodeState, str]]:
     found = {}
     for gone in decision.unneeded:
         if gone.node in now:
-            moves = f"drains {counted(len(gone.destinations), 'pod')}" if gone.node in decision.drain else "empty"
+            moves = (
+                f"drains {counted(gone.assumption.pods_to_move_count, 'pod')}"
+                if gone.node in decision.drain
+                else "empty"
+            )
             found[gone.node] = NodeState.NOW, f"goes now: {moves}"
         else:
             found[gone.node] = NodeState.LATER, _later(answer, gone)
@@ -185,17 +190,17 @@ def _pending(answer: PlanAnswer) -> Iterator[PendingLine]:
     def add(pod: str, reason: str, *, is_served: bool) -> None:
         alike[view.owner_text(pod), reason, is_served].append(pod)
 
-    for lacking in decision.unschedulable:
-        add(lacking.pod, lacking.detail or "no node group can grow for it", is_served=False)
+    for pod, lacking in shortfalls(decision).items():
+        add(pod, lacking.detail or "no node group can grow for it", is_served=False)
     for one in decision.skipped:
         add(one.pod, SKIPPED_SENTENCES[one.reason], is_served=False)
-    for split in decision.splits:
-        for pod in split.pods:
+    for group, pods in answer.on_new_nodes.items():
+        for pod in pods:
             if view.row_of(pod) is not None:
-                add(pod, f"gets a new node of {split.node_group}", is_served=True)
-    for pod in sorted(decision.on_existing):
+                add(pod, f"gets a new node of {group}", is_served=True)
+    for pod in on_existing(decision):
         add(pod, "fits on existing nodes", is_served=True)
-    for pod in sorted(decision.on_upcoming):
+    for pod in on_upcoming(decision):
         add(pod, "waits for nodes that are on their way", is_served=True)
     lines = (
         PendingLine(owner or some(pods, 2), reason, is_served, tuple(pods))
@@ -206,11 +211,13 @@ def _pending(answer: PlanAnswer) -> Iterator[PendingLine]:
 
 def _growth(answer: PlanAnswer) -> Iterator[GrowthLine]:
     """Yield the node groups that grow, the one for the most pods first."""
-    decision = answer.response.scale_up
-    for one in sorted(decision.splits, key=lambda one: (-len(one.pods), one.node_group)):
+    decision, pods = answer.response.scale_up, answer.on_new_nodes
+    for one in sorted(decision.splits, key=lambda one: (-len(pods[one.node_group]), one.node_group)):
         price = one.price_per_hour if one.HasField("price_per_hour") else None
         why = expansion.chosen_because(decision, one.node_group)
-        yield GrowthLine(one.node_group, one.current_size, one.new_size, one.max_size, len(one.pods), price, why)
+        yield GrowthLine(
+            one.node_group, one.current_size, one.new_size, one.max_size, len(pods[one.node_group]), price, why
+        )
 
 
 def _removals(status: actuator_pb2.ActuatorStatus, now_s: float) -> Iterator[RemovalLine]:

@@ -96,14 +96,14 @@ class ExternalPolicy:
         """Return the growth that the program wants, within the maximums of the groups."""
         assert self._cluster is not None, "attach comes first"
         decision = plan_pb2.ScaleUpDecision(result=reason_pb2.ScaleUpResult.SCALE_UP_NOT_NEEDED)
-        decision.unschedulable.extend(plan_pb2.UnschedulablePod(pod=pod) for pod in answer.pending)
+        if answer.pending:
+            decision.unschedulable.add(pods=sorted(answer.pending))
         for group, count in answer.groups.items():
             spec = self._cluster.state.groups[group]["spec"]
             size, most = spec["targetSize"], spec["maxSize"]
             added = min(count, most - size)
             if added > 0:
                 split = decision.splits.add(node_group=group, current_size=size, new_size=size + added, max_size=most)
-                split.new_nodes.extend(plan_pb2.NewNode() for _ in range(added))
                 if spec.get("price") is not None:
                     split.price_per_hour = added * spec["price"]
         if decision.splits:

@@ -71,7 +71,7 @@ def _levels(context: RankingContext) -> Float64 | None:
 
 def _make(snapshot: Snapshot, decided: Decided) -> Float64:
     """Return the level of each node. float64[N]. O(N + P)."""
-    decision: Any = decided.whole().result
+    decision: Any = decided.result
     row = {name: number for number, name in enumerate(snapshot.nodes.name)}
     missing = len(row)
     level = np.zeros(missing + 1)

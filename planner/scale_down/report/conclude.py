@@ -13,7 +13,7 @@ from trimtab.planner.round.decision import Decided, Summary
 from trimtab.planner.scale_down import eligibility
 from trimtab.planner.scale_down.context import ScaleDownContext, ScaleDownRequest
 from trimtab.planner.scale_down.loop import ScaleDownPlan
-from trimtab.planner.scale_down.report.answer import Staying, Unneeded, staying_bytes, unneeded_bytes
+from trimtab.planner.scale_down.report.answer import Staying, Unneeded, add_staying, add_unneeded
 from trimtab.planner.scale_down.report.details import put_why_staying, why_waiting
 from trimtab.planner.scale_down.report.texts import Blocking, NodeTexts, blocking_code, blocking_codes, order_code
 from trimtab.planner.scale_down.result import LoopResult
@@ -47,13 +47,14 @@ def conclude(plan: ScaleDownPlan) -> Decided:
     decision = pb.ScaleDownDecision(detail=found.trouble or context.unhealthy or context.cooldown.cluster)
     share = context.nodes.utilization.share
     request = context.request
-    going = unneeded_bytes(request, unneeded, share)
+    add_unneeded(decision, request, unneeded, share)
     staying = np.flatnonzero(reasons).astype(np.int32)
     blocking = _blocking(context, found)
     details = NodeTexts(len(reasons))
     details.put(_numbers(found.staying.explanation.details), found.staying.explanation.details.values())
     put_why_staying(context, reasons, details)
     remaining = Staying(staying, reasons[staying], blocking, found.staying.explanation.failed, details)
+    add_staying(decision, request, remaining, share)
     names = request.snapshot.nodes.name
     decision.delete_empty.extend(names[node] for node in removal.delete_empty)
     decision.drain.extend(names[node] for node in removal.drain)
@@ -67,14 +68,13 @@ def conclude(plan: ScaleDownPlan) -> Decided:
         decision.saving_bound_per_hour = found.choice.saving_bound
     _add_blockers(decision, context, found)
     state = _state(context, found, blocking, len(removal.drain) > 0)
-    more = (going, staying_bytes(request, remaining, share))
-    return Decided(decision, state, context.notes, more=more, summary=summary_of(decision, len(unneeded.nodes)))
+    return Decided(decision, state, context.notes)
 
 
-def summary_of(decision: pb.ScaleDownDecision, unneeded_count: int) -> Summary:
-    """Return the figures of a result for logs and metrics. decision : with or without its nodes."""
+def summarize(decision: pb.ScaleDownDecision) -> Summary:
+    """Return the figures of a result for logs and metrics."""
     counts = {
-        "unneeded": unneeded_count,
+        "unneeded": len(decision.unneeded),
         "delete_empty": len(decision.delete_empty),
         "drain": len(decision.drain),
         "evaluated": decision.evaluated,

@@ -15,7 +15,7 @@ from random import Random
 from tests.benchmarks.registry import Stages, scenario
 from tests.builders.rows import Labels, NodeRow, PodRow
 from tests.builders.snapshots import Cluster, Group, write
-from trimtab.planner.decisions.plan import plan_in_parts
+from trimtab.planner.decisions.plan import plan_with_failures
 from trimtab.planner.model.values import AffinityTerm, LabelRequirement, PodRequirements, SpreadConstraint
 from trimtab.planner.round.work import Work
 from trimtab.planner.service.version_cache import CachedSnapshot, CacheScope, VersionCache
@@ -50,7 +50,7 @@ class Growing:
                 yield
 
         work = Work(stage=stage, cache=self.kept, encodings=self.cache.parts(CacheScope("", "")))
-        planned = plan_in_parts(self.kept.snapshot, self.request, self.state, work)
+        planned = plan_with_failures(self.kept.snapshot, self.request, self.state, work)
         with stages.stage("answer"):
             return planned.whole()
 

@@ -324,10 +324,10 @@ class HeldHandler(RequestHandler):
         super().__init__(start_telemetry("planner").meter, 0)
         self.entered, self.may_go_on = threading.Event(), threading.Event()
 
-    def plan_in_parts(self, request: plan_pb2.PlanRequest, payload: bytes, caller: Caller) -> Planned:
+    def plan_with_failures(self, request: plan_pb2.PlanRequest, payload: bytes, caller: Caller) -> Planned:
         self.entered.set()
         assert self.may_go_on.wait(LIMIT_S)
-        return super().plan_in_parts(request, payload, caller)
+        return super().plan_with_failures(request, payload, caller)
 
 
 def test_calls_above_the_limit_are_refused_and_a_freed_slot_is_used_again() -> None:

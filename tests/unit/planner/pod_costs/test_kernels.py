@@ -5,6 +5,8 @@ from itertools import accumulate, pairwise
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from trimtab.planner.pod_costs.kernels.wire import RankedGroups, write_groups
+from trimtab.planner.snapshot.kernels.protobuf import varint_length, write_varint
 
 from tests.reference.pod_costs import claims, compared, ordering, terms, wire
 from tests.reference.snapshot import protobuf
@@ -12,8 +14,6 @@ from trimtab.planner.pod_costs.kernels.claims import Claims, find_claims
 from trimtab.planner.pod_costs.kernels.compared import Compared, find_differing
 from trimtab.planner.pod_costs.kernels.ordering import count_in_turn, sort_groups
 from trimtab.planner.pod_costs.kernels.terms import CountedPods, Tally, Terms, add_terms
-from trimtab.planner.pod_costs.kernels.wire import RankedGroups, write_groups
-from trimtab.planner.snapshot.kernels.protobuf import varint_length, write_varint
 from trimtab.planner.snapshot.texts import Names, joined
 from trimtab.v1 import plan_pb2
 

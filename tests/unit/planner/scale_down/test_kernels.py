@@ -8,13 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from tests.builders.columns import text
-from tests.reference.facts import grouping
-from tests.reference.placement import hints
-from tests.reference.scale_down.report import wire
-from trimtab.planner.facts.kernels.grouping import group_by_node
-from trimtab.planner.placement.kernels.hints import Remembered, digest_texts, match_hints
 from trimtab.planner.scale_down.report.kernels.wire import (
     Names,
     StayingRows,
@@ -23,6 +16,13 @@ from trimtab.planner.scale_down.report.kernels.wire import (
     write_staying,
     write_unneeded,
 )
+
+from tests.builders.columns import text
+from tests.reference.facts import grouping
+from tests.reference.placement import hints
+from tests.reference.scale_down.report import wire
+from trimtab.planner.facts.kernels.grouping import group_by_node
+from trimtab.planner.placement.kernels.hints import Remembered, digest_texts, match_hints
 from trimtab.planner.snapshot.texts import joined
 from trimtab.v1 import plan_pb2
 

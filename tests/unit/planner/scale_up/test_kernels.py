@@ -5,14 +5,14 @@ from random import Random
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.reference.scale_up.report import wire
+from trimtab.planner.scale_up.report.kernels.wire import write_pods
 
 from tests.builders.examples import examples
 from tests.builders.growing import GrowingCluster, random_growing_cluster
 from tests.builders.simulation_walks import assert_same, copied
 from tests.reference.placement import refusals as naive_refusals
-from tests.reference.scale_up.report import wire
 from trimtab.planner.placement.kernels.refusals import refusals
-from trimtab.planner.scale_up.report.kernels.wire import write_pods
 from trimtab.planner.simulation.kernels import open_from_template
 from trimtab.planner.simulation.log import check_log
 from trimtab.planner.snapshot.texts import Names, joined

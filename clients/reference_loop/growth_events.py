@@ -10,7 +10,6 @@ from typing import Final
 from trimtab.clients.reference_loop.events import NORMAL, WARNING, ClusterEvent, Subject
 from trimtab.clients.reference_loop.rounds import RoundResult
 from trimtab.places import on_new_nodes, shortfalls
-from trimtab.v1 import plan_pb2
 
 TRIGGERED, NOT_TRIGGERED = "TriggeredScaleUp", "NotTriggerScaleUp"
 SCALED_UP, SCALE_UP_FAILED = "ScaledUpGroup", "FailedToScaleUpGroup"
@@ -44,20 +43,14 @@ class GrowthEvents:
 
     def _of_pods(self, done: RoundResult) -> Iterator[ClusterEvent]:
         decision, written_count = done.answer.scale_up, 0
-        groups: dict[str, list[plan_pb2.ScaleUpSplit]] = {}
         pods = on_new_nodes(decision)
         for split in decision.splits:
-            if split.node_group in done.grown:
-                for pod in pods[split.node_group]:
-                    groups.setdefault(pod, []).append(split)
-        for pod, splits in groups.items():
-            if written_count >= MOST_PODS:
-                return
-            written_count += 1
-            sizes = " ".join(
-                f"{{{one.node_group} {one.current_size}->{one.new_size} (max: {one.max_size})}}" for one in splits
-            )
-            yield ClusterEvent(_pod(pod), NORMAL, TRIGGERED, f"pod triggered scale-up: [{sizes}]")
+            for pod in pods[split.node_group] if split.node_group in done.grown else ():
+                if written_count >= MOST_PODS:
+                    return
+                written_count += 1
+                sizes = f"{{{split.node_group} {split.current_size}->{split.new_size} (max: {split.max_size})}}"
+                yield ClusterEvent(_pod(pod), NORMAL, TRIGGERED, f"pod triggered scale-up: [{sizes}]")
         if not done.answer.HasField("scale_up"):
             return
         known, self._helpless = self._helpless, {pod: one.detail for pod, one in shortfalls(decision).items()}

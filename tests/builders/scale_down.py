@@ -7,6 +7,7 @@ from google.protobuf.json_format import ParseDict
 
 from tests.builders.kubernetes import Json, snapshot_of
 from tests.certificates.scale_down import offences
+from trimtab.places import destinations
 from trimtab.planner.device_amounts.planned import planned_snapshot
 from trimtab.planner.model.settings import resolve_planner, resolve_scale_down
 from trimtab.planner.round.round import Round
@@ -55,7 +56,7 @@ class Outcome(NamedTuple):
 
     @property
     def destinations(self) -> dict[str, str]:
-        return {pod: node for entry in self.decision.unneeded for pod, node in entry.destinations.items()}
+        return destinations(self.decision.places)
 
     @property
     def result(self) -> str:
@@ -104,7 +105,7 @@ def plan_message(
     """Decide on a snapshot, and verify the plan."""
     snapshot = planned_snapshot(canonicalize(message)).snapshot
     given = settings_of(settings)
-    result = decide_scale_down(scale_down_request(snapshot, given, now_s, state, time_left)).whole()
+    result = decide_scale_down(scale_down_request(snapshot, given, now_s, state, time_left))
     assert offences(message, given, result.result, now_s) == []
     return Outcome(result.result, result.state, result.notes)
 

@@ -14,6 +14,7 @@ from tests.certificates.evenness import too_uneven
 from tests.certificates.gangs import marked_wrongly, torn_apart
 from tests.certificates.new_nodes import is_ready
 from tests.certificates.scheduling import PREDICATES, Placement
+from trimtab.places import moves_by_node
 from trimtab.v1 import plan_pb2, reason_pb2, snapshot_pb2
 from trimtab.v1.snapshot_pb2 import LabelOperator
 
@@ -37,6 +38,7 @@ class Plan:
         self.decision = decision
         self.now_s = now_s
         self.unneeded = {entry.node: entry for entry in decision.unneeded}
+        self.moves = moves_by_node(decision.places)
         self.leaving = self.cluster.leaving(now_s)
         cutoff = self.general.expendable_pods_priority_cutoff
         self.cutoff = cutoff if self.general.HasField("expendable_pods_priority_cutoff") else -10
@@ -45,6 +47,7 @@ class Plan:
         """Return the plan without the waves after one."""
         plan = copy.copy(self)
         plan.unneeded = {node: entry for node, entry in self.unneeded.items() if entry.wave <= wave}
+        plan.moves = {node: pods for node, pods in self.moves.items() if node in plan.unneeded}
         return plan
 
     def ready(self, node: str) -> bool:
@@ -70,7 +73,7 @@ class Plan:
             entry = self.unneeded.get(pod.node)
             if pod.ended or not pod.node or pod.key == without or pod.spec.priority < self.cutoff:
                 continue
-            node_of[pod.key] = entry.destinations.get(pod.key, "") if entry else pod.node
+            node_of[pod.key] = self.moves.get(pod.node, {}).get(pod.key, "") if entry else pod.node
         closed = set(self.unneeded) | self.leaving
         if ghosts:
             return Placement(self.cluster, set(self.cluster.nodes), node_of, frozenset(closed))
@@ -135,10 +138,12 @@ def eligible(plan: Plan) -> Iterator[str]:
 
 def moves(plan: Plan) -> Iterator[str]:
     """Check that exactly the pods that need a place have one, none blocks, and the assumption matches them."""
+    if not plan.moves.keys() <= plan.unneeded.keys():
+        yield f"pods leave {sorted(plan.moves)}, of which not all go"
     for node, entry in plan.unneeded.items():
-        pods = plan.to_move(node)
-        if {pod.key for pod in pods} != set(entry.destinations):
-            yield f"{node}: moves {sorted(entry.destinations)[:5]}, must move {sorted(p.key for p in pods)[:5]}"
+        pods, moved = plan.to_move(node), set(plan.moves.get(node, ()))
+        if {pod.key for pod in pods} != moved:
+            yield f"{node}: moves {sorted(moved)[:5]}, must move {sorted(p.key for p in pods)[:5]}"
         for pod in pods:
             if why := blocks(plan.cluster, pod, plan.settings, plan.now_s):
                 yield f"{node}: {pod.key} blocks, {why}"
@@ -156,8 +161,8 @@ def moves(plan: Plan) -> Iterator[str]:
 def places(plan: Plan) -> Iterator[str]:
     """Check that the scheduler could place every moved pod on its planned node, all at the same time."""
     placement = plan.placement()
-    for entry in plan.unneeded.values():
-        for key, target in sorted(entry.destinations.items()):
+    for node in plan.unneeded:
+        for key, target in sorted(plan.moves.get(node, {}).items()):
             if target not in placement.nodes:
                 yield f"{key} goes to {target}, which does not stay"
                 continue
@@ -197,7 +202,7 @@ def _admits(placement: Placement, pod: Pod, node: str) -> bool:
 
 def order(plan: Plan) -> Iterator[str]:
     """Check that the scheduler can place all moved pods in some order, with all evicted and removed nodes closed."""
-    target_of = {key: node for entry in plan.unneeded.values() for key, node in entry.destinations.items()}
+    target_of = {key: node for pods in plan.moves.values() for key, node in pods.items()}
     moved = [plan.cluster.pods[key] for key in sorted(target_of)]
     needy = [pod for pod in moved if pod.spec.pod_affinity or pod.spec.topology_spread]
     waits = {pod.key for pod in needy}

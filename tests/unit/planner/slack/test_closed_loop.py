@@ -16,6 +16,7 @@ from tests.builders.snapshots import Cluster, write
 from tests.builders.tiers import nightly_but
 from tests.certificates import slack
 from tests.certificates.whole_plan import offences
+from trimtab.places import moves_by_node
 from trimtab.planner.decisions.plan import plan
 from trimtab.planner.model.values import Owner
 from trimtab.planner.round.work import Work
@@ -84,9 +85,9 @@ class SlackCluster:
         as_planned : pods go to their planned nodes; otherwise they are pending, and the scheduler spreads them.
         """
         gone = {*answer.scale_down.delete_empty, *answer.scale_down.drain}
-        for entry in answer.scale_down.unneeded:
-            if entry.node in gone:
-                moved = {key.removeprefix("default/"): on for key, on in entry.destinations.items()}
+        for name, moves in moves_by_node(answer.scale_down.places).items():
+            if name in gone:
+                moved = {key.removeprefix("default/"): on for key, on in moves.items()}
                 self.at |= moved if as_planned else dict.fromkeys(moved, "")
         self.nodes = [name for name in self.nodes if name not in gone]
         for split in answer.scale_up.splits:

@@ -11,9 +11,10 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from trimtab.clients.cli.amounts import counted, percent
 from trimtab.clients.cli.answers.costs import Costs, money
-from trimtab.clients.json_form import json_form
+from trimtab.clients.json_form import readable_form
 from trimtab.clients.python_api.replacement import PlannedReplacement, replacement_of
 from trimtab.clients.verdicts import going, staying
+from trimtab.places import moves_by_node, on_new_nodes, shortfalls
 from trimtab.prices import HOURS_A_MONTH
 from trimtab.v1 import plan_pb2, reason_pb2
 
@@ -85,14 +86,14 @@ class PlanResult:
     @cached_property
     def removable(self) -> Sequence[RemovableNode]:
         """The nodes that can go, by name."""
-        unneeded = {one.node: one for one in self.response.scale_down.unneeded}
+        moves = moves_by_node(self.response.scale_down.places)
         return tuple(
             RemovableNode(
                 one.node,
                 one.node_group,
                 one.utilization,
                 self._costs.by_node.get(one.node),
-                dict(unneeded[one.node].destinations) if one.node in unneeded else {},
+                moves.get(one.node, {}),
                 one.fate == plan_pb2.NodeFate.GOES_NOW,
                 (one.since if one.HasField("since") else self._now).ToDatetime(UTC),
             )
@@ -118,8 +119,11 @@ class PlanResult:
     @cached_property
     def growth(self) -> Sequence[PlannedGrowth]:
         """The node groups that grow, by name."""
+        pods = on_new_nodes(self.response.scale_up)
         return tuple(
-            PlannedGrowth(one.node_group, one.current_size, one.new_size, tuple(one.pods), one.price_per_hour or None)
+            PlannedGrowth(
+                one.node_group, one.current_size, one.new_size, tuple(pods[one.node_group]), one.price_per_hour or None
+            )
             for one in self.response.scale_up.splits
         )
 
@@ -131,7 +135,7 @@ class PlanResult:
     @property
     def unschedulable(self) -> Mapping[str, str]:
         """The pods that stay pending, as "namespace/name", with the reason in words."""
-        return {one.pod: one.detail for one in self.response.scale_up.unschedulable}
+        return {pod: one.detail for pod, one in shortfalls(self.response.scale_up).items()}
 
     @property
     def node_count(self) -> int:
@@ -157,7 +161,7 @@ class PlanResult:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the whole answer as `trimtab plan -o json` prints it."""
-        document = json_form(self.response, with_defaults=True)
+        document = readable_form(self.response)
         document["diagnostics"]["stages"] = []  # they differ between runs
         return document
 

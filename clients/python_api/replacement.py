@@ -8,6 +8,7 @@ from typing import Final
 from trimtab.clients.cli.amounts import counted, percent
 from trimtab.clients.cli.answers.costs import money
 from trimtab.clients.cli.sentences import REPLACEMENT_SENTENCES, why_not_replaced
+from trimtab.places import moves_by_node
 from trimtab.prices import HOURS_A_MONTH
 from trimtab.v1 import plan_pb2, reason_pb2
 
@@ -168,13 +169,14 @@ def replacement_of(answer: plan_pb2.PlanResponse) -> PlannedReplacement:
 
 
 def _wave(wave: plan_pb2.ReplacementWave) -> PlannedWave:
+    moves = moves_by_node(wave.places)
     return PlannedWave(
         tuple(
             IncomingNode(one.name, one.node_group, one.price_per_hour, tuple(one.alternatives))
             for one in wave.new_nodes
         ),
         tuple(
-            OutgoingNode(one.node, one.node_group, one.price_per_hour, dict(one.destinations)) for one in wave.leaving
+            OutgoingNode(one.node, one.node_group, one.price_per_hour, moves.get(one.node, {})) for one in wave.leaving
         ),
         wave.saving_per_hour,
         wave.evicted_pod_count,

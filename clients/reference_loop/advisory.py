@@ -50,7 +50,7 @@ def proposals(done: RoundResult) -> dict[str, Proposal]:
             sum(prices.get(node, 0.0) for node in sorted(going)),
             0,
             len(going),
-            sum(len(one.destinations) for one in removal.unneeded if one.node in going),
+            sum(one.assumption.pods_to_move_count for one in removal.unneeded if one.node in going),
         ),
         REPLACEMENT: Proposal(
             replacement.saved_per_hour - replacement.bought_per_hour,

@@ -13,6 +13,7 @@ import numpy as np
 from trimtab.clients.reference_loop.replacing import is_over
 from trimtab.clients.reference_loop.rounds import RoundResult
 from trimtab.clients.verdicts import staying
+from trimtab.places import on_new_nodes
 from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2
 
 MOST_NAMES: Final = 20
@@ -89,14 +90,15 @@ def _growth(now_s: float, split: plan_pb2.ScaleUpSplit, decision: plan_pb2.Scale
         for one in decision.options
         if not one.chosen and one.reason
     }
+    pods = on_new_nodes(decision)[split.node_group]
     return {
         "time": now_s,
         "kind": "scale-up",
         "group": split.node_group,
         "count": count,
         "pricePerHour": round(split.price_per_hour, 6),
-        "text": f"{split.node_group}: {split.current_size} to {split.new_size} nodes for {len(split.pods)} pods",
-        "pods": list(split.pods[:MOST_NAMES]),
+        "text": f"{split.node_group}: {split.current_size} to {split.new_size} nodes for {len(pods)} pods",
+        "pods": pods[:MOST_NAMES],
         "reasons": dict(sorted(others.items())[:MOST_NAMES]),
     }
 
@@ -122,7 +124,7 @@ def _removal(now_s: float, done: RoundResult, groups: Mapping[str, str], prices:
     drains = len(drained & set(nodes))
     used = {one.node: one.utilization for one in done.answer.nodes}
     reasons = {
-        node: f"utilization {used[node]:.0%}, pods to move: {len(unneeded[node].destinations)}"
+        node: f"utilization {used[node]:.0%}, pods to move: {unneeded[node].assumption.pods_to_move_count}"
         for node in nodes[:MOST_NAMES]
         if node in unneeded and node in used
     }

@@ -61,7 +61,7 @@ def _was_full(done: RoundResult) -> bool:
         {plan_pb2.Decision.SCALE_DOWN} <= set(done.request.decisions) <= _DECISIONS
         and found.result in _NOTHING_FOUND
         and not done.answer.state.scale_up.opaque
-        and not any(one.destinations for one in found.unneeded)
+        and not found.places.pods
         and all(one.reason in (_USED, _FAILED) for one in staying(done.answer))
     )
 

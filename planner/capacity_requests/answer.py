@@ -56,7 +56,7 @@ def summary_of(result: pb.CapacityRequestsDecision) -> Summary:
         "ended": outcomes[Outcome.BOOKING_EXPIRED] + outcomes[Outcome.CONSUMED],
         "booked_pods": sum(one.booked_count for one in result.requests),
         "new_nodes": sum(split.new_size - split.current_size for split in result.splits),
-        "given_back": len(result.give_back) + sum(result.give_back_upcoming.values()),
+        "given_back": len(result.release.nodes) + sum(result.release.upcoming.values()),
     }
     return Summary(Result.Code.Name(result.result), counts)
 
@@ -68,7 +68,7 @@ def answer_of(loop: CapacityLoop, served: Sequence[ServedRequest], state: pb.Cap
     for one in asking(served, every=1):
         reserve_memory(_BYTES_OF_REASON * (len(one.lack.reasons) + len(one.lack.failed)), "what requests lack")
         result.requests.append(_answer(loop, one, coming))
-    _add_splits(loop, served, result)
+    _add_splits(loop, result)
     lacking = any(one.outcome in _LACKS_ROOM for one in served)
     result.result = Result.CAPACITY_REQUESTS_LACKING if lacking else Result.CAPACITY_REQUESTS_MET
     if not served:
@@ -108,9 +108,11 @@ def _answer(loop: CapacityLoop, one: ServedRequest, coming_at: Coming) -> pb.Cap
         since = request.provisioned_s or loop.this.now_ns // SECOND_NS
         answer.booked_until = since + loop.settings.booking_s
     answer.places.extend(_places(loop, one, coming_at))
-    answer.reasons.update(one.lack.reasons)  # type: ignore[arg-type]
-    answer.failed_predicates.update(one.lack.failed)  # type: ignore[arg-type]
     answer.detail = _detail(one, answer)
+    if one.lack.detail or one.lack.reasons:
+        answer.shortfall.reasons.update(one.lack.reasons)  # type: ignore[arg-type]
+        answer.shortfall.failed_predicates.update(one.lack.failed)  # type: ignore[arg-type]
+        answer.shortfall.detail = one.lack.detail
     return answer
 
 
@@ -160,31 +162,18 @@ def groups_of_coming(loop: CapacityLoop) -> Coming:
     return found
 
 
-def _add_splits(loop: CapacityLoop, served: Sequence[ServedRequest], result: pb.CapacityRequestsDecision) -> None:
-    """Add the growth of each group. A new node names the requests that have room on it."""
-    spare = loop.growth.spare_nodes[: len(loop.group_of)]
-    position = {node: at for at, node in enumerate(spare.tolist())}
-    users: list[set[str]] = [set() for _ in loop.group_of]
-    for one in served if position else ():
-        for node in np.unique(loop.state.pod_node[one.pods]).tolist():
-            if node in position:
-                users[position[node]].add(one.request.request.key)
-    positions: dict[int, list[int]] = {}
-    for at, group in enumerate(loop.group_of):
-        positions.setdefault(group, []).append(at)
-    for group, members in sorted(positions.items()):
+def _add_splits(loop: CapacityLoop, result: pb.CapacityRequestsDecision) -> None:
+    """Add the growth of each group."""
+    for group, count in sorted(Counter(loop.group_of).items()):
         row = loop.this.snapshot.groups[group]
-        price = None if math.isnan(row.price_per_hour) else row.price_per_hour * len(members)
-        split = result.splits.add(
+        price = None if math.isnan(row.price_per_hour) else row.price_per_hour * count
+        result.splits.add(
             node_group=row.id,
             current_size=row.target_size,
-            new_size=row.target_size + len(members),
+            new_size=row.target_size + count,
             max_size=row.max_size,
-            pods=sorted(set().union(*(users[at] for at in members))),
             price_per_hour=price,
         )
-        for at in members:
-            split.new_nodes.add(pods=sorted(users[at]))
         result.price_per_hour += price or 0.0
 
 

@@ -43,20 +43,17 @@ def add_useless(result: pb.CapacityRequestsDecision, state: pb.CapacityRequestsS
     search, touched = _UselessNodes(this, {split.node_group for split in result.splits}), list[pb.CapacityAnswer]()
     for order in orders:
         nodes, coming = search.of(order)
-        result.give_back.extend(nodes)
-        if coming:
-            result.give_back_upcoming[order.node_group] += coming
         own = answers.get((order.request, order.uid))
-        if own is not None and (nodes or coming):
-            own.useless_nodes.extend(nodes)
+        for release in (result.release, *([own.release] if own is not None else ())) if nodes or coming else ():
+            release.nodes.extend(nodes)
+            release.nodes.sort()
             if coming:
-                own.useless_upcoming[order.node_group] += coming
+                release.upcoming[order.node_group] += coming
+        if own is not None and (nodes or coming):
             touched.append(own)
-    result.give_back.sort()
     for own in {id(one): one for one in touched}.values():
-        own.useless_nodes.sort()
         own.detail = f"{own.detail}; {_sentence(own)}" if own.detail else _sentence(own)
-    return np.array([bisect_left(this.snapshot.nodes.name, name) for name in result.give_back], np.int32)
+    return np.array([bisect_left(this.snapshot.nodes.name, name) for name in result.release.nodes], np.int32)
 
 
 class _UselessNodes:
@@ -91,7 +88,7 @@ class _UselessNodes:
 
 
 def _sentence(one: pb.CapacityAnswer) -> str:
-    count, coming = len(one.useless_nodes), sum(one.useless_upcoming.values())
+    count, coming = len(one.release.nodes), sum(one.release.upcoming.values())
     here = f"{count} that {'has' if count == 1 else 'have'} come" if count else ""
     later = f"{coming} still to come" if coming else ""
     return f"nodes ordered for it are given back: {' and '.join(filter(None, (here, later)))}"

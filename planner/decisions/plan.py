@@ -26,7 +26,6 @@ from trimtab.planner.facts.nodes import being_deleted
 from trimtab.planner.facts.shown_prices import ShownPricesKey, shown_prices
 from trimtab.planner.facts.upcoming import starting
 from trimtab.planner.model.settings import SettingsError, resolve_planner
-from trimtab.planner.model.wire import entry, tag
 from trimtab.planner.round.decision import Decided, Decision
 from trimtab.planner.round.round import NOTHING_BOOKED, Round, RoundInput
 from trimtab.planner.round.work import Work
@@ -58,39 +57,27 @@ class DecisionFailure(NamedTuple):
 
 
 class Planned(NamedTuple):
-    """An answer. answer : all of it but `rest`; rest : encoded entries of fields of `PlanResponse`, to be merged into
-    it; failures : of decisions, in their order; inputs : what decisions give to those that follow (`Decided.input`);
-    round : in which they were taken; unconcluded : decisions to be concluded (`Decision.conclude`); decided : what each
-    decision that did not fail says, in their order.
+    """An answer. failures : of decisions, in their order; inputs : what decisions give to those that follow
+    (`Decided.input`); round : in which they were taken; unconcluded : decisions to be concluded (`Decision.conclude`);
+    decided : what each decision that did not fail says, in their order.
     """
 
     answer: pb.PlanResponse
-    rest: tuple[bytes, ...] = ()
     failures: tuple[DecisionFailure, ...] = ()
     inputs: tuple[RoundInput | None, ...] = ()
     round: Round | None = None
     unconcluded: tuple[Decision, ...] = ()
     decided: tuple[tuple[Decision, Decided], ...] = ()
 
-    def whole(self) -> pb.PlanResponse:
-        """Return the answer with everything merged into it."""
-        for part in self.rest:
-            self.answer.MergeFromString(part)
-        return self.answer
-
-    def encoded(self) -> bytes:
-        """Return the bytes of the whole answer. Whoever parses them merges the entries."""
-        return b"".join((self.answer.SerializeToString(), *self.rest))
-
 
 def plan(
     snapshot: Snapshot, request: pb.PlanRequest, state: pb.PlanState | None, work: Work, table: Table = TABLE
 ) -> pb.PlanResponse:
-    """Take the decisions: `plan_in_parts`, in one message."""
-    return plan_in_parts(snapshot, request, state, work, table).whole()
+    """Take the decisions, as `plan_with_failures`."""
+    return plan_with_failures(snapshot, request, state, work, table).answer
 
 
-def plan_in_parts(
+def plan_with_failures(
     snapshot: Snapshot, request: pb.PlanRequest, state: pb.PlanState | None, work: Work, table: Table = TABLE
 ) -> Planned:
     """Take the decisions. `state` : that of the last answer, None = first loop.
@@ -214,19 +201,13 @@ def _joined(first: Planned, before: Sequence[Decision], rest: Planned) -> Planne
         getattr(answer, field).CopyFrom(getattr(own, field))
         if own.state.HasField(field):
             getattr(answer.state, field).CopyFrom(getattr(own.state, field))
-    return Planned(
-        answer,
-        first.rest + rest.rest,
-        first.failures + rest.failures,
-        round=rest.round,
-        decided=first.decided + rest.decided,
-    )
+    return Planned(answer, first.failures + rest.failures, round=rest.round, decided=first.decided + rest.decided)
 
 
 class _PlanCall(NamedTuple):
     """The input of a plan. requested : in the order of the table; settings : as resolved, by `Decision.Code`; explained
     : int32, see `Round.explained`; is_followed : all moves are needed in the simulation, those of the last decision
-    included; others as for `plan_in_parts`.
+    included; others as for `plan_with_failures`.
     """
 
     snapshot: Snapshot
@@ -274,7 +255,6 @@ class _RoundAttempt:
     def __init__(self, call: _PlanCall, failures: Mapping[int, DecisionFailure]) -> None:
         self._call, self._failures = call, dict(failures)
         self._answer = pb.PlanResponse(snapshot_version=call.version)
-        self._rest: tuple[bytes, ...] = ()
         self._notes: list[str] = []
         self._needs = {code: need for code, need in map(self._need, call.requested) if need is not None}
         self._growth: RoundGrowth | None = None
@@ -311,7 +291,7 @@ class _RoundAttempt:
         )
         inputs = tuple(one.input for one in decided.values())
         said = tuple((one, decided[one.code]) for one in call.requested if one.code in decided)
-        return Planned(answer, self._rest, tuple(self._failures.values()), inputs, self._round, unconcluded, said)
+        return Planned(answer, tuple(self._failures.values()), inputs, self._round, unconcluded, said)
 
     def _run_decision(self, decision: Decision, is_last: bool) -> None:
         """Take one decision and write its result."""
@@ -325,22 +305,15 @@ class _RoundAttempt:
             self._failures[decision.code] = failed.failure
 
     def _decide(self, decision: Decision, is_last: bool) -> None:
-        """Take one decision and write its result into the answer, except encoded entries of the answer: nothing here
-        reads them, so they are not parsed.
-        """
+        """Take one decision and write its result into the answer."""
         answer, this = self._answer, self._round
         field: Any = decision.field
         known = getattr(answer.state, field) if answer.state.HasField(field) else None
         decided = decision.decide(this, self._call.settings[decision.code], known)
-        result, rest = getattr(answer, field), tuple[bytes, ...]()
-        if decided.summary is not None:
-            result.CopyFrom(decided.result)
-            tagged = tag(pb.PlanResponse, field)
-            rest = tuple(entry(tagged, part) for part in decided.more)
-        else:
-            decided.write(result)
-            decided = decided._replace(result=result, more=())
-        summary = decided.summary or decision.summarize(result)
+        getattr(answer, field).CopyFrom(decided.result)
+        summary = decision.summarize(decided.result)
+        if decided.change.objective:
+            summary.counts["by_money"] = int(decided.change.objective == pb.Objective.MONEY)
         this.decided[decision.code] = decided
         if decision.comes_before or not is_last:
             # Commit before, too, so that the log has room for the remaining moves.
@@ -350,7 +323,6 @@ class _RoundAttempt:
         getattr(answer.state, field).CopyFrom(decided.state)
         answer.diagnostics.decisions.add(decision=decision.code, result=summary.result, counts=summary.counts)
         self._notes.extend(decided.notes)
-        self._rest += rest
 
     def _commit(self, decision: Decision) -> None:
         """Make the moves of a decision final. One that comes before the round of the others may not have simulated."""

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from trimtab.places import moves_by_node
 from trimtab.planner.round.decision import NodeChange
 from trimtab.planner.snapshot.columns import Snapshot
 from trimtab.v1 import plan_pb2 as pb
@@ -29,7 +30,8 @@ def judge(result: pb.ReplacementDecision, verdicts: Sequence[pb.NodeVerdict]) ->
     verdict_on, new = {one.node: one for one in verdicts} if result.waves else {}, set[str]()
     for number, wave in enumerate(result.waves, 1):
         new.update(one.name for one in wave.new_nodes)
+        moves = moves_by_node(wave.places)
         for one in wave.leaving:
             verdict = verdict_on[one.node]
             verdict.fate, verdict.wave = pb.NodeFate.REPLACED, number
-            verdict.replaced_by.extend(sorted(new.intersection(one.destinations.values())))
+            verdict.replaced_by.extend(sorted(new.intersection(moves.get(one.node, {}).values())))

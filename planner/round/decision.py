@@ -4,7 +4,7 @@ A decision is one package with one `Decision`, and one line in `trimtab.planner.
 state, notes, logs, metrics and the warm-up follow from the table.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -51,35 +51,19 @@ def _no_verdict(verdicts: Sequence[pb.NodeVerdict]) -> None:
 class Decided(NamedTuple):
     """The answer of a decision. result : the decision's field of `PlanResponse`; state : its field of `PlanState`, for
     the next request; notes : for the caller; finish : makes the remaining moves of the decision in the round's
-    simulation, called only if another decision follows; more : the rest of the result as bytes of messages, because
-    copying many entries takes as long as parsing them; summary : what `Decision.summarize` returns for the whole
-    result, None = not known before `more` is parsed; input : of the round of the decisions that follow, from one that
-    is taken before it, None = as it is; change : of the nodes, for the summary; judge : writes what the decision says
-    of nodes into their verdicts, one for each node of the snapshot, in its order.
+    simulation, called only if another decision follows; input : of the round of the decisions that follow, from one
+    that is taken before it, None = as it is; change : of the nodes, for the summary; judge : writes what the decision
+    says of nodes into their verdicts, one for each node of the snapshot, in its order.
     """
 
     result: Message
     state: Message
     notes: tuple[str, ...] = ()
     finish: Callable[[], None] = _nothing
-    more: Iterable[bytes] = ()
-    summary: Summary | None = None
     input: RoundInput | None = None
     is_concluded_later: bool = False
     change: NodeChange = NO_CHANGE
     judge: Callable[[Sequence[pb.NodeVerdict]], None] = _no_verdict
-
-    def write(self, result: Message) -> None:
-        """Write the whole result into an empty message."""
-        result.CopyFrom(self.result)
-        for part in self.more:
-            result.MergeFromString(part)
-
-    def whole(self) -> "Decided":
-        """Return the same answer with the rest of the result merged into `result`."""
-        result = type(self.result)()
-        self.write(result)
-        return self._replace(result=result, more=())
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from trimtab.planner.simulation.fresh import branch
 from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import check_log
 from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32
+from trimtab.planner.snapshot.texts import pod_keys
 
 
 class PlanHistory(NamedTuple):
@@ -100,15 +101,11 @@ class ScaleUpPlan(NamedTuple):
 
     def names_of(self, pods: Int32) -> list[str]:
         """Return `name_of` of many pods."""
-        snapshot = self.context.request.snapshot
-        table, strings, pod_count = snapshot.pods, snapshot.strings, self.progress.packer.simulation.pod_count
-        if not (pods < pod_count).all():
-            return [self.name_of(pod) for pod in pods.tolist()]
-        text = table.name.data.tobytes()
-        starts, ends = table.name.offsets[pods].tolist(), table.name.offsets[pods + 1].tolist()
-        spaces = table.namespace[pods].tolist()
-        rows = zip(spaces, starts, ends, strict=True)
-        return [f"{strings[space]}/{text[start:end].decode()}" for space, start, end in rows]
+        pod_count = self.progress.packer.simulation.pod_count
+        if (pods < pod_count).all():
+            return pod_keys(self.context.request.snapshot, pods)
+        known = iter(pod_keys(self.context.request.snapshot, pods[pods < pod_count]))
+        return [next(known) if pod < pod_count else self.name_of(pod) for pod in pods.tolist()]
 
 
 def rating(plan: ScaleUpPlan) -> tuple[int, int, float, int]:

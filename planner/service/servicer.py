@@ -68,7 +68,7 @@ class PlannerServicer(planner_pb2_grpc.PlannerServicer):
             request, payload = collect(request_iterator, self._limits(context), reserve, self._admit)
             with self._admitted(context):
                 reserve_for_reading(payload, reserve)
-                return self._handler.plan_in_parts(request, payload, self._caller(context, reserve)).encoded()
+                return self._handler.plan(request, payload, self._caller(context, reserve)).SerializeToString()
 
     def CheckFit(  # noqa: N802
         self, request_iterator: Iterator[planner_pb2.PlanRequestPart], context: grpc.ServicerContext

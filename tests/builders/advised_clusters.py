@@ -10,7 +10,6 @@ import msgspec
 
 from trimtab.clients.advice import Advice, AdviceOptions, AdviceReport, advise
 from trimtab.clients.advice.levers.lever import BasePlan, Lever
-from trimtab.clients.cli.answers.costs import Costs
 from trimtab.clients.cli.decisions import default_decisions
 from trimtab.clients.cli.documents import settings_of
 from trimtab.clients.cli.planners import PlannerAccess

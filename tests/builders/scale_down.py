@@ -1,14 +1,20 @@
 """A scale-down decision from plain objects, verified by the certificate before a test checks it."""
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from google.protobuf.json_format import ParseDict
 
 from tests.builders.kubernetes import Json, snapshot_of
+from tests.builders.verdicts import judged
 from tests.certificates.scale_down import offences
+from trimtab.clients.verdicts import GOES
+from trimtab.places import destinations
 from trimtab.planner.device_amounts.planned import planned_snapshot
+from trimtab.planner.facts.nodes import prices
 from trimtab.planner.model.settings import resolve_planner, resolve_scale_down
+from trimtab.planner.round.decision import NodeChange
 from trimtab.planner.round.round import Round
 from trimtab.planner.round.work import Work
 from trimtab.planner.scale_down.context import ScaleDownRequest
@@ -30,6 +36,24 @@ class Outcome(NamedTuple):
     decision: plan_pb2.ScaleDownDecision
     state: plan_pb2.ScaleDownState
     notes: tuple[str, ...]
+    nodes: tuple[plan_pb2.NodeVerdict, ...]
+    change: NodeChange
+    price_of: Mapping[str, float]
+
+    @property
+    def saving_per_hour(self) -> float:
+        """Return what the unneeded nodes cost, those of unknown price excepted."""
+        return sum(self.price_of.get(name, 0.0) for name in self.unneeded)
+
+    @property
+    def going(self) -> list[plan_pb2.NodeVerdict]:
+        """Return the verdicts on unneeded nodes."""
+        return [one for one in self.nodes if one.fate in GOES]
+
+    @property
+    def staying(self) -> list[plan_pb2.NodeVerdict]:
+        """Return the verdicts on nodes that stay."""
+        return [one for one in self.nodes if one.fate not in GOES]
 
     @property
     def unneeded(self) -> list[str]:
@@ -39,23 +63,23 @@ class Outcome(NamedTuple):
     def reasons(self) -> dict[str, str]:
         """Return why each node stays."""
         name = reason_pb2.UnremovableReason.Code.Name
-        return {entry.node: name(entry.reason) for entry in self.decision.unremovable}
+        return {entry.node: name(entry.reason) for entry in self.staying}
 
     @property
     def not_now(self) -> dict[str, str]:
         """Return why each unneeded node is not removed now; "" = it is."""
         name = reason_pb2.UnremovableReason.Code.Name
-        return {e.node: name(e.not_now_reason) if e.not_now_reason else "" for e in self.decision.unneeded}
+        return {e.node: name(e.reason) if e.reason else "" for e in self.going}
 
     @property
     def blocking(self) -> dict[str, tuple[str, str]]:
         """Return the blocking pod of each node that has one, and why it blocks."""
         name = reason_pb2.BlockingPodReason.Code.Name
-        return {e.node: (e.blocking_pod, name(e.blocking_reason)) for e in self.decision.unremovable if e.blocking_pod}
+        return {e.node: (e.blocking_pod, name(e.blocking_reason)) for e in self.staying if e.blocking_pod}
 
     @property
     def destinations(self) -> dict[str, str]:
-        return {pod: node for entry in self.decision.unneeded for pod, node in entry.destinations.items()}
+        return destinations(self.decision.places)
 
     @property
     def result(self) -> str:
@@ -104,9 +128,18 @@ def plan_message(
     """Decide on a snapshot, and verify the plan."""
     snapshot = planned_snapshot(canonicalize(message)).snapshot
     given = settings_of(settings)
-    result = decide_scale_down(scale_down_request(snapshot, given, now_s, state, time_left)).whole()
-    assert offences(message, given, result.result, now_s) == []
-    return Outcome(result.result, result.state, result.notes)
+    result = decide_scale_down(scale_down_request(snapshot, given, now_s, state, time_left))
+    answer = judged(result, snapshot.nodes.name)
+    assert offences(message, given, answer, now_s) == []
+    return Outcome(
+        answer.scale_down, result.state, result.notes, tuple(answer.nodes), result.change, prices_of(snapshot)
+    )
+
+
+def prices_of(snapshot: Snapshot) -> dict[str, float]:
+    """Return the prices that are known, by node."""
+    found = zip(snapshot.nodes.name, prices(snapshot).tolist(), strict=True)
+    return {name: price for name, price in found if not math.isnan(price)}
 
 
 def plan(

@@ -25,6 +25,7 @@ from tests.certificates.disruption import (
 from tests.certificates.new_nodes import new_node_of
 from tests.certificates.scale_down import selects
 from tests.certificates.scheduling import PREDICATES, Placement
+from trimtab.places import destinations, moves_by_node
 from trimtab.v1 import plan_pb2, reason_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 
@@ -158,8 +159,7 @@ def _wave(plan: Plan, number: int, wave: plan_pb2.ReplacementWave) -> Iterator[s
     yield from _moves(plan, wave)
     yield from _disruptions(plan, number, gone)
     yield from _node_budgets(plan, gone)
-    for entry in wave.leaving:
-        plan.node_of.update(entry.destinations)
+    plan.node_of.update(destinations(wave.places))
     plan.nodes -= gone
     plan.node_of = {key: node for key, node in plan.node_of.items() if node in plan.nodes}
     for name in gone:
@@ -174,10 +174,13 @@ def _wave(plan: Plan, number: int, wave: plan_pb2.ReplacementWave) -> Iterator[s
 
 def _moves(plan: Plan, wave: plan_pb2.ReplacementWave) -> Iterator[str]:
     """Check that exactly the pods that need a place have one, that none blocks, and what the plan assumes."""
+    moves = moves_by_node(wave.places)
+    if not moves.keys() <= {entry.node for entry in wave.leaving}:
+        yield f"pods leave {sorted(moves)}, of which not all go"
     for entry in wave.leaving:
-        pods = plan.to_move(entry.node)
-        if {pod.key for pod in pods} != set(entry.destinations):
-            yield f"{entry.node}: moves {sorted(entry.destinations)[:5]}, not {sorted(pod.key for pod in pods)[:5]}"
+        pods, moved = plan.to_move(entry.node), set(moves.get(entry.node, ()))
+        if {pod.key for pod in pods} != moved:
+            yield f"{entry.node}: moves {sorted(moved)[:5]}, not {sorted(pod.key for pod in pods)[:5]}"
         for pod in pods:
             if waits_for_completion(pod) and pod.spec.safe_to_evict != pb.SafeToEvict.TRUE:
                 yield f"{pod.key} has to complete first"
@@ -235,8 +238,9 @@ def _places(plan: Plan, wave: plan_pb2.ReplacementWave) -> Iterator[str]:
     """Check that the scheduler could place every moved pod on its node, with all others in place."""
     running = {key: node for key, node in plan.node_of.items() if key in plan.cluster.pods}
     placement = Placement(plan.cluster, set(plan.nodes), running)
+    moves = moves_by_node(wave.places)
     for entry in wave.leaving:
-        for key, target in sorted(entry.destinations.items()):
+        for key, target in sorted(moves.get(entry.node, {}).items()):
             if target not in plan.nodes:
                 yield f"{key} goes to {target}, which does not stay"
                 continue

@@ -99,7 +99,7 @@ def ours(
     settings = settings_of(document, {**UNLIMITED, **(scale_down or {})}, more)
     now_s = int(datetime.fromisoformat(document["now"]).timestamp())
     snapshot = canonicalize(message)
-    decision = decide_scale_down(scale_down_request(snapshot, settings, now_s)).whole().result
+    decision = decide_scale_down(scale_down_request(snapshot, settings, now_s)).result
     verdicts = {entry.node: Verdict("UNNEEDED") for entry in decision.unneeded}
     for entry in decision.unremovable:
         verdicts[entry.node] = _verdict(entry.reason, entry.blocking_reason, entry.blocking_pod)

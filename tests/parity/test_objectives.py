@@ -23,7 +23,7 @@ def decided(document: dict[str, Any], objective: str) -> plan_pb2.ScaleDownDecis
     snapshot = canonicalize(build_snapshot(decode_objects(document["items"])).snapshot)
     settings = settings_of(document, UNLIMITED | {"objective": objective})
     now_s = int(datetime.fromisoformat(document["now"]).timestamp())
-    return decide_scale_down(scale_down_request(snapshot, settings, now_s)).whole().result
+    return decide_scale_down(scale_down_request(snapshot, settings, now_s)).result
 
 
 def without_prices(document: dict[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from trimtab.clients.cli.answers.costs import Costs
 from trimtab.clients.cli.prices import Prices
 from trimtab.clients.cli.usage import ClusterUsage
 from trimtab.clients.cluster_view import ClusterView
+from trimtab.places import moves_by_node, on_new_nodes
 from trimtab.v1 import plan_pb2
 
 
@@ -34,9 +35,14 @@ class PlanAnswer:
         return Costs(self.response, self.view, self.prices)
 
     @cached_property
-    def unneeded(self) -> dict[str, plan_pb2.UnneededNode]:
-        """The nodes that scale-down does not need, with where their pods go, by name."""
-        return {one.node: one for one in self.response.scale_down.unneeded}
+    def moves(self) -> dict[str, dict[str, str]]:
+        """Where the pods of each unneeded node would go."""
+        return moves_by_node(self.response.scale_down.places)
+
+    @cached_property
+    def on_new_nodes(self) -> dict[str, list[str]]:
+        """The pods and placeholders for which each node group grows."""
+        return on_new_nodes(self.response.scale_up)
 
     @property
     def summary(self) -> plan_pb2.PlanSummary:

@@ -21,6 +21,7 @@ from trimtab.clients.cli.output import as_document
 from trimtab.clients.cli.timers import remaining_s, threshold
 from trimtab.clients.cluster_view import ClusterView, ShownPod
 from trimtab.clients.verdicts import GOES
+from trimtab.places import moves_by_node
 from trimtab.predicate_texts import clause_of
 from trimtab.reason_texts import NODE_SENTENCES, POD_SENTENCES
 from trimtab.v1 import plan_pb2, reason_pb2
@@ -77,14 +78,18 @@ class NodeExplanation:
     homeless: frozenset[str] = frozenset()
 
     @cached_property
+    def moves(self) -> dict[str, str]:
+        """Where its pods would go, by pod."""
+        return moves_by_node(self.decision.places).get(self.name, {})
+
+    @cached_property
     def pods(self) -> tuple[NodePod, ...]:
         """All its pods, the worst first."""
         reasons = {one.pod: tuple(one.reasons or (one.reason,)) for one in self.verdict.blocking_pods}
         if self.verdict.blocking_reason:
             reasons.setdefault(self.verdict.blocking_pod, (self.verdict.blocking_reason,))
-        moves = self.unneeded.destinations if self.unneeded is not None else {}
         found = (
-            NodePod(one.key, *self._state(one, reasons.get(one.key, ())), moves.get(one.key, ""))
+            NodePod(one.key, *self._state(one, reasons.get(one.key, ())), self.moves.get(one.key, ""))
             for one in self.view.pods_on(self.name)
         )
         return tuple(sorted(found, key=lambda one: (list(PodState).index(one.state), -len(one.reasons), one.key)))
@@ -148,7 +153,9 @@ def node_document(explanation: NodeExplanation) -> dict[str, Any]:
         "removable": explanation.verdict.fate in GOES,
         "deletedNow": explanation.goes_now,
         "utilizationThreshold": explanation.threshold,
-        "unneeded": as_document(explanation.unneeded) if explanation.unneeded else None,
+        "unneeded": as_document(explanation.unneeded) | {"destinations": dict(sorted(explanation.moves.items()))}
+        if explanation.unneeded
+        else None,
         "verdict": as_document(explanation.verdict),
         "everyPod": [
             {
@@ -211,10 +218,10 @@ def _unneeded_lines(explanation: NodeExplanation, node: plan_pb2.UnneededNode) -
         if remaining > 0:
             whole = duration((verdict.goes_at.ToNanoseconds() - since_ns) / 1e9)
             yield f"It has to stay unneeded for {duration(remaining)} more (of {whole})."
-    if node.destinations:
+    if explanation.moves:
         yield ""
-        yield f"Its {counted(len(node.destinations), 'pod')} would move, with room for all at the same time, to:"
-        for pod, destination in sorted(node.destinations.items()):
+        yield f"Its {counted(len(explanation.moves), 'pod')} would move, with room for all at the same time, to:"
+        for pod, destination in sorted(explanation.moves.items()):
             yield f"  {escape(pod)} → [cyan]{escape(destination)}[/cyan]"
 
 

@@ -14,6 +14,7 @@ from trimtab.clients.cli.amounts import counted, duration, percent, shown_of, so
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.costs import money
 from trimtab.clients.cli.sentences import LIMIT_SENTENCES, REPLACEMENT_SENTENCES, why_not_replaced
+from trimtab.places import moves_by_node
 from trimtab.prices import HOURS_A_MONTH
 from trimtab.v1 import plan_pb2, reason_pb2
 
@@ -203,15 +204,16 @@ def example(kept: KeptFor) -> str:
 
 def _leaving(answer: PlanAnswer) -> Table:
     """Return the nodes that leave, with where their pods go."""
-    nodes = [(number, one) for number, wave in enumerate(answer.response.replacement.waves, 1) for one in wave.leaving]
+    waves = answer.response.replacement.waves
+    nodes = [(number, one) for number, wave in enumerate(waves, 1) for one in wave.leaving]
+    moves = [moves_by_node(wave.places) for wave in waves]
     shown = nodes if answer.verbose else nodes[:MOST_ROWS]
     rows = []
     for number, one in shown:
-        places = [f"{to} ({count})" for to, count in Counter(sorted(one.destinations.values())).most_common()]
+        to_nodes = Counter(sorted(moves[number - 1].get(one.node, {}).values()))
+        places = [f"{to} ({count})" for to, count in to_nodes.most_common()]
         told = some(places, len(places) if answer.verbose else 2) or "no pods to move"
-        rows.append(
-            (one.node, one.node_group, money(one.price_per_hour), f"{len(one.destinations)}", f"{number}", told)
-        )
+        rows.append((one.node, one.node_group, money(one.price_per_hour), f"{to_nodes.total()}", f"{number}", told))
     columns = ("node", "node group", "an hour", "pods", "wave", "its pods go to")
     title = f"What leaves{shown_of(len(shown), len(nodes))}"
     return _table(title, columns, rows, words=(0, 1, 5))

@@ -76,7 +76,7 @@ def _objective(answer: PlanAnswer) -> Iterator[str]:
 def _moves(decision: plan_pb2.ScaleDownDecision) -> Iterator[str]:
     """Yield how many pods have to move."""
     if decision.unneeded:
-        pods = sum(len(one.destinations) for one in decision.unneeded)
+        pods = len(decision.places.pods)
         fit = "1 pod has to move, and fits" if pods == 1 else f"{pods:,} pods have to move, and fit"
         yield f"{fit} on the nodes that stay, all at the same time." if pods else "No pod has to move."
 
@@ -160,8 +160,7 @@ def _nodes_that_go(answer: PlanAnswer) -> Table:
         table.add_column(column, justify="right" if right else "left", no_wrap=True)
     table.add_column("its pods go to", overflow="fold")
     for one in shown:
-        moves = answer.unneeded[one.node].destinations if one.node in answer.unneeded else {}
-        targets = Counter(sorted(moves.values()))
+        targets = Counter(sorted(answer.moves.get(one.node, {}).values()))
         places = [f"{node} ({count})" for node, count in targets.most_common()]
         table.add_row(
             escape(one.node),

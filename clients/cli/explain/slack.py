@@ -21,6 +21,7 @@ from trimtab.clients.cli.output import as_document
 from trimtab.clients.cli.planners import PlannerAccess
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.clients.verdicts import going
+from trimtab.places import on_new_nodes
 from trimtab.prices import HOURS_A_MONTH
 from trimtab.v1 import plan_pb2, reason_pb2
 
@@ -53,14 +54,18 @@ class SlackExplanation:
 
     def group_for(self, name: str) -> str:
         """Return the node group that grows for a placeholder, "" = none."""
-        return next((one.node_group for one in self.answer.scale_up.splits if name in one.pods), "")
+        return next((group for group, pods in self._on_new_nodes.items() if name in pods), "")
 
     def groups_for_gang(self, placeholder: plan_pb2.Placeholder) -> str:
         """Return the node groups that grow for others of a placeholder's gang, "" = none, or it is in none."""
         if not placeholder.is_in_gang:
             return ""
         mine = {one.name for one in self.placeholders if set_of(one) == set_of(placeholder)}
-        return ", ".join(one.node_group for one in self.answer.scale_up.splits if mine & {*one.pods})
+        return ", ".join(group for group, pods in self._on_new_nodes.items() if mine & {*pods})
+
+    @cached_property
+    def _on_new_nodes(self) -> dict[str, list[str]]:
+        return on_new_nodes(self.answer.scale_up)
 
     def why_waiting(self, name: str) -> str:
         """Return why no node group grows for a placeholder, in a sentence; "" if it has a node or is not decided."""
@@ -69,7 +74,7 @@ class SlackExplanation:
     @cached_property
     def _why_waiting(self) -> dict[str, str]:
         rows = self.answer.scale_up.waiting_placeholders
-        return {name: one.detail for one in rows for name in one.placeholders}
+        return {name: one.detail for one in rows for name in one.pods}
 
     def share(self, placeholder: plan_pb2.Placeholder) -> float:
         """Return the share of its node that a placeholder takes, 0 if it is on none."""

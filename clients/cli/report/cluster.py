@@ -82,15 +82,15 @@ def _headline(answer: PlanAnswer) -> Iterator[str]:
 
 def _growth(answer: PlanAnswer) -> Iterator[Table]:
     """Yield the node groups that grow, the one for the most pods first."""
-    decision = answer.response.scale_up
-    splits = sorted(decision.splits, key=lambda one: (-len(one.pods), one.node_group))
+    decision, pods = answer.response.scale_up, answer.on_new_nodes
+    splits = sorted(decision.splits, key=lambda one: (-len(pods[one.node_group]), one.node_group))
     lines = tuple(
         Line(
             (
                 one.node_group,
                 f"{one.current_size:,} → {one.new_size:,}",
                 f"{one.max_size:,}",
-                f"{len(one.pods):,}",
+                f"{len(pods[one.node_group]):,}",
                 *reason_line("", 0, one.price_per_hour).cells[2:],
                 expansion.chosen_because(decision, one.node_group),
             )
@@ -134,7 +134,7 @@ def _unneeded(answer: PlanAnswer) -> Table:
             (
                 one.node,
                 percent(one.utilization),
-                str(len(answer.unneeded[one.node].destinations) if one.node in answer.unneeded else 0),
+                str(len(answer.moves.get(one.node, {}))),
                 money(one.price_per_hour) if one.HasField("price_per_hour") else "",
             )
         )

@@ -141,7 +141,7 @@ def node_grid(answer: PlanAnswer) -> NodeGrid:
 def _plan_says(answer: PlanAnswer, verdict: plan_pb2.NodeVerdict) -> tuple[str, str]:
     """Return what the plan says of a node, and the pod or the detail that decides."""
     if verdict.fate in GOES:
-        pods = len(answer.unneeded[verdict.node].destinations) if verdict.node in answer.unneeded else 0
+        pods = len(answer.moves.get(verdict.node, {}))
         what = f"can go in wave {verdict.wave}" if verdict.wave > 1 else "can go"
         return what, f"{counted(pods, 'pod')} to move" if pods else "empty"
     if verdict.fate == plan_pb2.NodeFate.REPLACED:

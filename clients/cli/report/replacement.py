@@ -3,7 +3,7 @@ careful to bold as a table and as a chart, and what keeps the other nodes. Shows
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from trimtab.clients.cli.answers.answer import PlanAnswer
@@ -21,6 +21,7 @@ from trimtab.clients.cli.answers.replacement import (
 from trimtab.clients.cli.report.charts import finished
 from trimtab.clients.cli.report.page import COLORS, Chart, Line, Table
 from trimtab.clients.cli.report.plot import PlotFigure
+from trimtab.places import moves_by_node
 from trimtab.prices import HOURS_A_MONTH
 from trimtab.v1 import plan_pb2
 
@@ -83,9 +84,9 @@ def frontier_chart(answer: PlanAnswer) -> Chart | None:
     return Chart(title, f"Cost of an hour: {told}.", finished(figure, "cost of an hour", "pods moved"))
 
 
-def _by(node: plan_pb2.ReplacedNode) -> str:
-    """Return which nodes take the pods of a node."""
-    places = Counter(sorted(node.destinations.values())).most_common(3)
+def _by(moves: Mapping[str, str]) -> str:
+    """Return which nodes take the pods of a node. moves : by pod."""
+    places = Counter(sorted(moves.values())).most_common(3)
     return ", ".join(f"{to} ({count})" for to, count in places) or "no pods to move"
 
 
@@ -112,8 +113,9 @@ def _waves(answer: PlanAnswer) -> tuple[Line, ...]:
 
 
 def _moves(wave: plan_pb2.ReplacementWave) -> Iterator[str]:
+    moves = moves_by_node(wave.places)
     for one in wave.leaving[:MOST_NODES]:
-        yield f"{one.node} at {money(one.price_per_hour)} → {_by(one)}"
+        yield f"{one.node} at {money(one.price_per_hour)} → {_by(moves.get(one.node, {}))}"
     if len(wave.leaving) > MOST_NODES:
         yield f"and {len(wave.leaving) - MOST_NODES:,} more"
 

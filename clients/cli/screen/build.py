@@ -25,6 +25,7 @@ from trimtab.clients.cli.screen.model import (
 )
 from trimtab.clients.cli.sentences import RESULT_SENTENCES, SKIPPED_SENTENCES
 from trimtab.clients.cli.timers import remaining_s
+from trimtab.places import on_existing, on_upcoming, shortfalls
 from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2
 
 MOST_FINISHED: Final = 50
@@ -130,7 +131,7 @@ def _node(answer: PlanAnswer, verdict: plan_pb2.NodeVerdict, amounts: _Amounts, 
 def _text_of(answer: PlanAnswer, verdict: plan_pb2.NodeVerdict) -> str:
     """Return what the plan says of a node."""
     if verdict.fate == _Fate.GOES_NOW:
-        pods = len(answer.unneeded[verdict.node].destinations) if verdict.node in answer.unneeded else 0
+        pods = len(answer.moves.get(verdict.node, {}))
         return f"goes now: drains {counted(pods, 'pod')}" if pods else "goes now: empty"
     if verdict.fate == _Fate.GOES_LATER:
         return _later(answer, verdict)
@@ -184,17 +185,17 @@ def _pending(answer: PlanAnswer) -> Iterator[PendingLine]:
     def add(pod: str, reason: str, *, is_served: bool) -> None:
         alike[view.owner_text(pod), reason, is_served].append(pod)
 
-    for lacking in decision.unschedulable:
-        add(lacking.pod, lacking.detail or "no node group can grow for it", is_served=False)
+    for pod, lacking in shortfalls(decision).items():
+        add(pod, lacking.detail or "no node group can grow for it", is_served=False)
     for one in decision.skipped:
         add(one.pod, SKIPPED_SENTENCES[one.reason], is_served=False)
-    for split in decision.splits:
-        for pod in split.pods:
+    for group, pods in answer.on_new_nodes.items():
+        for pod in pods:
             if view.row_of(pod) is not None:
-                add(pod, f"gets a new node of {split.node_group}", is_served=True)
-    for pod in sorted(decision.on_existing):
+                add(pod, f"gets a new node of {group}", is_served=True)
+    for pod in on_existing(decision):
         add(pod, "fits on existing nodes", is_served=True)
-    for pod in sorted(decision.on_upcoming):
+    for pod in on_upcoming(decision):
         add(pod, "waits for nodes that are on their way", is_served=True)
     lines = (
         PendingLine(owner or some(pods, 2), reason, is_served, tuple(pods))
@@ -205,11 +206,13 @@ def _pending(answer: PlanAnswer) -> Iterator[PendingLine]:
 
 def _growth(answer: PlanAnswer) -> Iterator[GrowthLine]:
     """Yield the node groups that grow, the one for the most pods first."""
-    decision = answer.response.scale_up
-    for one in sorted(decision.splits, key=lambda one: (-len(one.pods), one.node_group)):
+    decision, pods = answer.response.scale_up, answer.on_new_nodes
+    for one in sorted(decision.splits, key=lambda one: (-len(pods[one.node_group]), one.node_group)):
         price = one.price_per_hour if one.HasField("price_per_hour") else None
         why = expansion.chosen_because(decision, one.node_group)
-        yield GrowthLine(one.node_group, one.current_size, one.new_size, one.max_size, len(one.pods), price, why)
+        yield GrowthLine(
+            one.node_group, one.current_size, one.new_size, one.max_size, len(pods[one.node_group]), price, why
+        )
 
 
 def _removals(status: actuator_pb2.ActuatorStatus, now_s: float) -> Iterator[RemovalLine]:

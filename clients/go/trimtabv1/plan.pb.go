@@ -1502,9 +1502,13 @@ type PlanSummary struct {
 	// price (or, without nodes, no node group), all prices of this message and of
 	// `PlanResponse.nodes` are by these rates. No decision rests on them. "" = all
 	// prices are the snapshot's.
-	Assumption    string `protobuf:"bytes,10,opt,name=assumption,proto3" json:"assumption,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Assumption string `protobuf:"bytes,10,opt,name=assumption,proto3" json:"assumption,omitempty"`
+	// Nodes that go by all decisions.
+	RemovedNodeCount int32 `protobuf:"varint,11,opt,name=removed_node_count,json=removedNodeCount,proto3" json:"removed_node_count,omitempty"`
+	// New nodes of all decisions.
+	AddedNodeCount int32 `protobuf:"varint,12,opt,name=added_node_count,json=addedNodeCount,proto3" json:"added_node_count,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *PlanSummary) Reset() {
@@ -1605,6 +1609,20 @@ func (x *PlanSummary) GetAssumption() string {
 		return x.Assumption
 	}
 	return ""
+}
+
+func (x *PlanSummary) GetRemovedNodeCount() int32 {
+	if x != nil {
+		return x.RemovedNodeCount
+	}
+	return 0
+}
+
+func (x *PlanSummary) GetAddedNodeCount() int32 {
+	if x != nil {
+		return x.AddedNodeCount
+	}
+	return 0
 }
 
 // Numbers of a cluster at one moment of a plan.
@@ -1855,7 +1873,10 @@ type NodeVerdict struct {
 	PredicateFailureCounts map[string]int32 `protobuf:"bytes,16,rep,name=predicate_failure_counts,json=predicateFailureCounts,proto3" json:"predicate_failure_counts,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// With REPLACED: names of the new nodes (`ReplacementNode.name`) that take its
 	// pods, sorted; empty = all of them go to nodes that stay.
-	ReplacedBy    []string `protobuf:"bytes,17,rep,name=replaced_by,json=replacedBy,proto3" json:"replaced_by,omitempty"`
+	ReplacedBy []string `protobuf:"bytes,17,rep,name=replaced_by,json=replacedBy,proto3" json:"replaced_by,omitempty"`
+	// With GOES_NOW and GOES_LATER: since when scale-down has not needed it,
+	// without interruption.
+	Since         *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=since,proto3" json:"since,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2005,6 +2026,13 @@ func (x *NodeVerdict) GetPredicateFailureCounts() map[string]int32 {
 func (x *NodeVerdict) GetReplacedBy() []string {
 	if x != nil {
 		return x.ReplacedBy
+	}
+	return nil
+}
+
+func (x *NodeVerdict) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
 	}
 	return nil
 }
@@ -2313,15 +2341,13 @@ type ScaleUpDecision struct {
 	// One entry per node group that grows, sorted by node group.
 	Splits []*ScaleUpSplit `protobuf:"bytes,1,rep,name=splits,proto3" json:"splits,omitempty"`
 	// Pods that no node group helps and that fit no node once the new nodes are
-	// there, sorted by pod.
-	Unschedulable []*UnschedulablePod `protobuf:"bytes,2,rep,name=unschedulable,proto3" json:"unschedulable,omitempty"`
-	// Pending pods that fit on existing nodes: "namespace/name" to the node's
-	// name. No node is added for them, and a scale-down in the same answer keeps
-	// the node.
-	OnExisting map[string]string `protobuf:"bytes,3,rep,name=on_existing,json=onExisting,proto3" json:"on_existing,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Pending pods that fit on nodes that were requested from the cloud but have
-	// not registered yet: "namespace/name" to the id of the node group.
-	OnUpcoming map[string]string `protobuf:"bytes,4,rep,name=on_upcoming,json=onUpcoming,proto3" json:"on_upcoming,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// there, by reason; sorted by the first pod.
+	Unschedulable []*Shortfall `protobuf:"bytes,2,rep,name=unschedulable,proto3" json:"unschedulable,omitempty"`
+	// Where pods that wait, and placeholders of slack, find room: on existing
+	// nodes, for which no node is added and which a scale-down in the same answer
+	// keeps; on nodes that were requested before; and on the new nodes. Sorted by
+	// pod, first all on existing or requested nodes.
+	Places *Places `protobuf:"bytes,3,opt,name=places,proto3" json:"places,omitempty"`
 	// Pending pods that scale-up does not serve, sorted by pod.
 	Skipped []*SkippedPod `protobuf:"bytes,5,rep,name=skipped,proto3" json:"skipped,omitempty"`
 	// Outcome.
@@ -2339,15 +2365,15 @@ type ScaleUpDecision struct {
 	Evaluated int32 `protobuf:"varint,11,opt,name=evaluated,proto3" json:"evaluated,omitempty"`
 	// Number of node groups left out because of the bound.
 	NotEvaluated int32 `protobuf:"varint,12,opt,name=not_evaluated,json=notEvaluated,proto3" json:"not_evaluated,omitempty"`
-	// Pods of `on_existing` and `on_upcoming` that the scheduler can bind only
-	// once the new nodes, or pods on them, are there, because of a topology
+	// Pods of `places` on existing or requested nodes that the scheduler can bind
+	// only once the new nodes, or pods on them, are there, because of a topology
 	// spread or an affinity, or because their gang needs them for its minimum;
-	// sorted. All other pods of these two fit their nodes both before and after
-	// the new nodes register.
+	// sorted. All others on these nodes fit both before and after the new nodes
+	// register.
 	AfterNewNodes []string `protobuf:"bytes,13,rep,name=after_new_nodes,json=afterNewNodes,proto3" json:"after_new_nodes,omitempty"`
 	// Placeholders of slack that have no node after this plan, not even a new
-	// one, by reason. A note of the answer's diagnostics counts them.
-	WaitingPlaceholders []*WaitingPlaceholders `protobuf:"bytes,14,rep,name=waiting_placeholders,json=waitingPlaceholders,proto3" json:"waiting_placeholders,omitempty"`
+	// one, by reason; that of the most comes first. A note counts them.
+	WaitingPlaceholders []*Shortfall `protobuf:"bytes,14,rep,name=waiting_placeholders,json=waitingPlaceholders,proto3" json:"waiting_placeholders,omitempty"`
 	// Whether the plan stopped at its bound: after its last new nodes, pods of
 	// `unschedulable` are left that more nodes might help. Their reason for the
 	// node groups concerned is NOT_EVALUATED, `detail` says so, and a later plan
@@ -2404,23 +2430,16 @@ func (x *ScaleUpDecision) GetSplits() []*ScaleUpSplit {
 	return nil
 }
 
-func (x *ScaleUpDecision) GetUnschedulable() []*UnschedulablePod {
+func (x *ScaleUpDecision) GetUnschedulable() []*Shortfall {
 	if x != nil {
 		return x.Unschedulable
 	}
 	return nil
 }
 
-func (x *ScaleUpDecision) GetOnExisting() map[string]string {
+func (x *ScaleUpDecision) GetPlaces() *Places {
 	if x != nil {
-		return x.OnExisting
-	}
-	return nil
-}
-
-func (x *ScaleUpDecision) GetOnUpcoming() map[string]string {
-	if x != nil {
-		return x.OnUpcoming
+		return x.Places
 	}
 	return nil
 }
@@ -2488,7 +2507,7 @@ func (x *ScaleUpDecision) GetAfterNewNodes() []string {
 	return nil
 }
 
-func (x *ScaleUpDecision) GetWaitingPlaceholders() []*WaitingPlaceholders {
+func (x *ScaleUpDecision) GetWaitingPlaceholders() []*Shortfall {
 	if x != nil {
 		return x.WaitingPlaceholders
 	}
@@ -2548,15 +2567,11 @@ type GangResult struct {
 	LackingCount int32 `protobuf:"varint,11,opt,name=lacking_count,json=lackingCount,proto3" json:"lacking_count,omitempty"`
 	// What it lacks, or what follows from a `problem`; one sentence, for people.
 	Detail string `protobuf:"bytes,12,opt,name=detail,proto3" json:"detail,omitempty"`
-	// Registered nodes that were added for it and are of no use, as it cannot be
-	// completed: nodes without pods to move, which SCALE_DOWN removes without
-	// waiting. Sorted.
-	UselessNodes []string `protobuf:"bytes,13,rep,name=useless_nodes,json=uselessNodes,proto3" json:"useless_nodes,omitempty"`
-	// Node group id to the number of nodes that were requested for it, have not
-	// registered, and are of no use. The target size may be reduced by as many.
-	UselessUpcoming map[string]int32 `protobuf:"bytes,14,rep,name=useless_upcoming,json=uselessUpcoming,proto3" json:"useless_upcoming,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Its nodes, if it cannot be completed. SCALE_DOWN removes them without
+	// waiting. Absent = none.
+	Release       *Release `protobuf:"bytes,13,opt,name=release,proto3" json:"release,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GangResult) Reset() {
@@ -2673,16 +2688,9 @@ func (x *GangResult) GetDetail() string {
 	return ""
 }
 
-func (x *GangResult) GetUselessNodes() []string {
+func (x *GangResult) GetRelease() *Release {
 	if x != nil {
-		return x.UselessNodes
-	}
-	return nil
-}
-
-func (x *GangResult) GetUselessUpcoming() map[string]int32 {
-	if x != nil {
-		return x.UselessUpcoming
+		return x.Release
 	}
 	return nil
 }
@@ -2698,14 +2706,9 @@ type ScaleUpSplit struct {
 	NewSize int32 `protobuf:"varint,3,opt,name=new_size,json=newSize,proto3" json:"new_size,omitempty"`
 	// Largest size of the node group, in nodes.
 	MaxSize int32 `protobuf:"varint,4,opt,name=max_size,json=maxSize,proto3" json:"max_size,omitempty"`
-	// Pods that the new nodes are for, as "namespace/name", sorted.
-	Pods []string `protobuf:"bytes,5,rep,name=pods,proto3" json:"pods,omitempty"`
-	// The new nodes, `new_size` - `current_size` of them. Empty in an answer of
-	// BalanceScaleUp, which has no pods.
-	NewNodes []*NewNode `protobuf:"bytes,6,rep,name=new_nodes,json=newNodes,proto3" json:"new_nodes,omitempty"`
 	// What the new nodes cost for one hour, in the currency of the prices; absent
 	// = unknown.
-	PricePerHour  *float64 `protobuf:"fixed64,7,opt,name=price_per_hour,json=pricePerHour,proto3,oneof" json:"price_per_hour,omitempty"`
+	PricePerHour  *float64 `protobuf:"fixed64,5,opt,name=price_per_hour,json=pricePerHour,proto3,oneof" json:"price_per_hour,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2768,20 +2771,6 @@ func (x *ScaleUpSplit) GetMaxSize() int32 {
 	return 0
 }
 
-func (x *ScaleUpSplit) GetPods() []string {
-	if x != nil {
-		return x.Pods
-	}
-	return nil
-}
-
-func (x *ScaleUpSplit) GetNewNodes() []*NewNode {
-	if x != nil {
-		return x.NewNodes
-	}
-	return nil
-}
-
 func (x *ScaleUpSplit) GetPricePerHour() float64 {
 	if x != nil && x.PricePerHour != nil {
 		return *x.PricePerHour
@@ -2789,30 +2778,39 @@ func (x *ScaleUpSplit) GetPricePerHour() float64 {
 	return 0
 }
 
-// A node that a node group adds.
-type NewNode struct {
+// Pods and their places as parallel columns, a row for each pod.
+type Places struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Pods that fit it, all together, as "namespace/name", sorted; placeholders
-	// by their names.
-	Pods          []string `protobuf:"bytes,1,rep,name=pods,proto3" json:"pods,omitempty"`
+	// The pods, as "namespace/name", each once; placeholders by their names.
+	Pods []string `protobuf:"bytes,1,rep,name=pods,proto3" json:"pods,omitempty"`
+	// The nodes of the other columns, each once; element 0 is "". A node that does
+	// not exist has the id of its node group, "#", and its number among the new
+	// nodes of that group in the decision, from 0, or "upcoming" if it was
+	// requested before.
+	Nodes []string `protobuf:"bytes,2,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	// Index into `nodes`: the node that the pod leaves; 0 = it is on none. Empty =
+	// 0 for all.
+	Sources []uint32 `protobuf:"varint,3,rep,packed,name=sources,proto3" json:"sources,omitempty"`
+	// Index into `nodes`: the node that the pod goes to, never 0.
+	Destinations  []uint32 `protobuf:"varint,4,rep,packed,name=destinations,proto3" json:"destinations,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *NewNode) Reset() {
-	*x = NewNode{}
+func (x *Places) Reset() {
+	*x = Places{}
 	mi := &file_trimtab_v1_plan_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *NewNode) String() string {
+func (x *Places) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*NewNode) ProtoMessage() {}
+func (*Places) ProtoMessage() {}
 
-func (x *NewNode) ProtoReflect() protoreflect.Message {
+func (x *Places) ProtoReflect() protoreflect.Message {
 	mi := &file_trimtab_v1_plan_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2824,97 +2822,45 @@ func (x *NewNode) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use NewNode.ProtoReflect.Descriptor instead.
-func (*NewNode) Descriptor() ([]byte, []int) {
+// Deprecated: Use Places.ProtoReflect.Descriptor instead.
+func (*Places) Descriptor() ([]byte, []int) {
 	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{14}
 }
 
-func (x *NewNode) GetPods() []string {
+func (x *Places) GetPods() []string {
 	if x != nil {
 		return x.Pods
 	}
 	return nil
 }
 
-// A pod that stays pending.
-type UnschedulablePod struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// "namespace/name".
-	Pod string `protobuf:"bytes,1,opt,name=pod,proto3" json:"pod,omitempty"`
-	// Why no node of a group serves the pod: node group id to reason.
-	Reasons map[string]NodeGroupReason_Code `protobuf:"bytes,2,rep,name=reasons,proto3" json:"reasons,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value,enum=trimtab.v1.NodeGroupReason_Code"`
-	// With PREDICATE_FAILED: node group id to the first predicate, in the
-	// scheduler's order, that refuses the pod on a new node of that group.
-	FailedPredicates map[string]PredicateReason_Code `protobuf:"bytes,3,rep,name=failed_predicates,json=failedPredicates,proto3" json:"failed_predicates,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value,enum=trimtab.v1.PredicateReason_Code"`
-	// One sentence, for people.
-	Detail        string `protobuf:"bytes,4,opt,name=detail,proto3" json:"detail,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *UnschedulablePod) Reset() {
-	*x = UnschedulablePod{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[15]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *UnschedulablePod) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*UnschedulablePod) ProtoMessage() {}
-
-func (x *UnschedulablePod) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[15]
+func (x *Places) GetNodes() []string {
 	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use UnschedulablePod.ProtoReflect.Descriptor instead.
-func (*UnschedulablePod) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{15}
-}
-
-func (x *UnschedulablePod) GetPod() string {
-	if x != nil {
-		return x.Pod
-	}
-	return ""
-}
-
-func (x *UnschedulablePod) GetReasons() map[string]NodeGroupReason_Code {
-	if x != nil {
-		return x.Reasons
+		return x.Nodes
 	}
 	return nil
 }
 
-func (x *UnschedulablePod) GetFailedPredicates() map[string]PredicateReason_Code {
+func (x *Places) GetSources() []uint32 {
 	if x != nil {
-		return x.FailedPredicates
+		return x.Sources
 	}
 	return nil
 }
 
-func (x *UnschedulablePod) GetDetail() string {
+func (x *Places) GetDestinations() []uint32 {
 	if x != nil {
-		return x.Detail
+		return x.Destinations
 	}
-	return ""
+	return nil
 }
 
-// Placeholders for which no node is added, all for the same reasons.
-type WaitingPlaceholders struct {
+// Why pods have no place, not even on a new node; the same for all of them.
+type Shortfall struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Their names, sorted.
-	Placeholders []string `protobuf:"bytes,1,rep,name=placeholders,proto3" json:"placeholders,omitempty"`
+	// The pods, as "namespace/name", or placeholders by their names; sorted. Empty
+	// if the message around it names what lacks room.
+	Pods []string `protobuf:"bytes,1,rep,name=pods,proto3" json:"pods,omitempty"`
 	// Why no node of a group serves them: node group id to reason.
 	Reasons map[string]NodeGroupReason_Code `protobuf:"bytes,2,rep,name=reasons,proto3" json:"reasons,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value,enum=trimtab.v1.NodeGroupReason_Code"`
 	// With PREDICATE_FAILED: node group id to the first predicate, in the
@@ -2926,20 +2872,91 @@ type WaitingPlaceholders struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *WaitingPlaceholders) Reset() {
-	*x = WaitingPlaceholders{}
+func (x *Shortfall) Reset() {
+	*x = Shortfall{}
+	mi := &file_trimtab_v1_plan_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Shortfall) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Shortfall) ProtoMessage() {}
+
+func (x *Shortfall) ProtoReflect() protoreflect.Message {
+	mi := &file_trimtab_v1_plan_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Shortfall.ProtoReflect.Descriptor instead.
+func (*Shortfall) Descriptor() ([]byte, []int) {
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *Shortfall) GetPods() []string {
+	if x != nil {
+		return x.Pods
+	}
+	return nil
+}
+
+func (x *Shortfall) GetReasons() map[string]NodeGroupReason_Code {
+	if x != nil {
+		return x.Reasons
+	}
+	return nil
+}
+
+func (x *Shortfall) GetFailedPredicates() map[string]PredicateReason_Code {
+	if x != nil {
+		return x.FailedPredicates
+	}
+	return nil
+}
+
+func (x *Shortfall) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+// Nodes that were ordered for what can no longer be completed, and of which no
+// decision of the answer makes use.
+type Release struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Registered nodes without pods to move, sorted.
+	Nodes []string `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	// Node group id to the number of nodes that have not registered. The target
+	// size may be reduced by as many.
+	Upcoming      map[string]int32 `protobuf:"bytes,2,rep,name=upcoming,proto3" json:"upcoming,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Release) Reset() {
+	*x = Release{}
 	mi := &file_trimtab_v1_plan_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *WaitingPlaceholders) String() string {
+func (x *Release) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*WaitingPlaceholders) ProtoMessage() {}
+func (*Release) ProtoMessage() {}
 
-func (x *WaitingPlaceholders) ProtoReflect() protoreflect.Message {
+func (x *Release) ProtoReflect() protoreflect.Message {
 	mi := &file_trimtab_v1_plan_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2951,37 +2968,23 @@ func (x *WaitingPlaceholders) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use WaitingPlaceholders.ProtoReflect.Descriptor instead.
-func (*WaitingPlaceholders) Descriptor() ([]byte, []int) {
+// Deprecated: Use Release.ProtoReflect.Descriptor instead.
+func (*Release) Descriptor() ([]byte, []int) {
 	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{16}
 }
 
-func (x *WaitingPlaceholders) GetPlaceholders() []string {
+func (x *Release) GetNodes() []string {
 	if x != nil {
-		return x.Placeholders
+		return x.Nodes
 	}
 	return nil
 }
 
-func (x *WaitingPlaceholders) GetReasons() map[string]NodeGroupReason_Code {
+func (x *Release) GetUpcoming() map[string]int32 {
 	if x != nil {
-		return x.Reasons
+		return x.Upcoming
 	}
 	return nil
-}
-
-func (x *WaitingPlaceholders) GetFailedPredicates() map[string]PredicateReason_Code {
-	if x != nil {
-		return x.FailedPredicates
-	}
-	return nil
-}
-
-func (x *WaitingPlaceholders) GetDetail() string {
-	if x != nil {
-		return x.Detail
-	}
-	return ""
 }
 
 // A pending pod for which no node is added.
@@ -3267,24 +3270,18 @@ type CapacityRequestsDecision struct {
 	// The requests of the classes that are answered, sorted by namespace and name;
 	// none that has ended (Failed, BookingExpired, CapacityRevoked).
 	Requests []*CapacityAnswer `protobuf:"bytes,3,rep,name=requests,proto3" json:"requests,omitempty"`
-	// Growth of node groups for all requests together, sorted by node group;
-	// `pods` are requests, as "namespace/name". Other decisions of the same answer
-	// count these nodes as requested: `current_size` of their splits is `new_size`
-	// of these.
+	// Growth of node groups for all requests together, sorted by node group. Other
+	// decisions of the same answer count these nodes as requested: `current_size`
+	// of their splits is `new_size` of these.
 	Splits []*ScaleUpSplit `protobuf:"bytes,4,rep,name=splits,proto3" json:"splits,omitempty"`
-	// Nodes that were ordered for a request which now can no longer be completed,
-	// without pods and used by no decision of this answer: to be deleted at once,
-	// sorted by name.
-	GiveBack []string `protobuf:"bytes,5,rep,name=give_back,json=giveBack,proto3" json:"give_back,omitempty"`
+	// Nodes of requests that can no longer be completed, to be deleted at once.
+	// Absent = none.
+	Release *Release `protobuf:"bytes,5,opt,name=release,proto3" json:"release,omitempty"`
 	// Hourly cost of the new nodes, without those of unknown price, in the
 	// currency of the prices.
-	PricePerHour float64 `protobuf:"fixed64,6,opt,name=price_per_hour,json=pricePerHour,proto3" json:"price_per_hour,omitempty"`
-	// Node group id to the number of nodes that were ordered for such requests,
-	// have not registered, and are used by no decision of this answer. The target
-	// size may be reduced by as many.
-	GiveBackUpcoming map[string]int32 `protobuf:"bytes,7,rep,name=give_back_upcoming,json=giveBackUpcoming,proto3" json:"give_back_upcoming,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	PricePerHour  float64 `protobuf:"fixed64,6,opt,name=price_per_hour,json=pricePerHour,proto3" json:"price_per_hour,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CapacityRequestsDecision) Reset() {
@@ -3345,9 +3342,9 @@ func (x *CapacityRequestsDecision) GetSplits() []*ScaleUpSplit {
 	return nil
 }
 
-func (x *CapacityRequestsDecision) GetGiveBack() []string {
+func (x *CapacityRequestsDecision) GetRelease() *Release {
 	if x != nil {
-		return x.GiveBack
+		return x.Release
 	}
 	return nil
 }
@@ -3357,13 +3354,6 @@ func (x *CapacityRequestsDecision) GetPricePerHour() float64 {
 		return x.PricePerHour
 	}
 	return 0
-}
-
-func (x *CapacityRequestsDecision) GetGiveBackUpcoming() map[string]int32 {
-	if x != nil {
-		return x.GiveBackUpcoming
-	}
-	return nil
 }
 
 // What is answered to one ProvisioningRequest.
@@ -3389,20 +3379,15 @@ type CapacityAnswer struct {
 	Places []*CapacityPlace `protobuf:"bytes,9,rep,name=places,proto3" json:"places,omitempty"`
 	// When the booking ends, Unix seconds; 0 = nothing is booked.
 	BookedUntil int64 `protobuf:"varint,10,opt,name=booked_until,json=bookedUntil,proto3" json:"booked_until,omitempty"`
-	// Why no node of a group helps the pods without room: node group id to reason.
-	Reasons map[string]NodeGroupReason_Code `protobuf:"bytes,11,rep,name=reasons,proto3" json:"reasons,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value,enum=trimtab.v1.NodeGroupReason_Code"`
-	// With PREDICATE_FAILED: node group id to the first predicate, in the
-	// scheduler's order, that refuses a pod on a new node of that group.
-	FailedPredicates map[string]PredicateReason_Code `protobuf:"bytes,12,rep,name=failed_predicates,json=failedPredicates,proto3" json:"failed_predicates,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value,enum=trimtab.v1.PredicateReason_Code"`
+	// Why no node of a group helps the pods without room. Absent = they have room,
+	// or places were not looked for.
+	Shortfall *Shortfall `protobuf:"bytes,11,opt,name=shortfall,proto3" json:"shortfall,omitempty"`
 	// The room, or a part of it, is on nodes that are ordered by this plan.
 	NeedsNewNodes bool `protobuf:"varint,13,opt,name=needs_new_nodes,json=needsNewNodes,proto3" json:"needs_new_nodes,omitempty"`
-	// Those of `CapacityRequestsDecision.give_back` that were ordered for it,
-	// sorted.
-	UselessNodes []string `protobuf:"bytes,14,rep,name=useless_nodes,json=uselessNodes,proto3" json:"useless_nodes,omitempty"`
-	// Its part of `CapacityRequestsDecision.give_back_upcoming`.
-	UselessUpcoming map[string]int32 `protobuf:"bytes,15,rep,name=useless_upcoming,json=uselessUpcoming,proto3" json:"useless_upcoming,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Its part of `CapacityRequestsDecision.release`. Absent = none.
+	Release       *Release `protobuf:"bytes,14,opt,name=release,proto3" json:"release,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CapacityAnswer) Reset() {
@@ -3505,16 +3490,9 @@ func (x *CapacityAnswer) GetBookedUntil() int64 {
 	return 0
 }
 
-func (x *CapacityAnswer) GetReasons() map[string]NodeGroupReason_Code {
+func (x *CapacityAnswer) GetShortfall() *Shortfall {
 	if x != nil {
-		return x.Reasons
-	}
-	return nil
-}
-
-func (x *CapacityAnswer) GetFailedPredicates() map[string]PredicateReason_Code {
-	if x != nil {
-		return x.FailedPredicates
+		return x.Shortfall
 	}
 	return nil
 }
@@ -3526,16 +3504,9 @@ func (x *CapacityAnswer) GetNeedsNewNodes() bool {
 	return false
 }
 
-func (x *CapacityAnswer) GetUselessNodes() []string {
+func (x *CapacityAnswer) GetRelease() *Release {
 	if x != nil {
-		return x.UselessNodes
-	}
-	return nil
-}
-
-func (x *CapacityAnswer) GetUselessUpcoming() map[string]int32 {
-	if x != nil {
-		return x.UselessUpcoming
+		return x.Release
 	}
 	return nil
 }
@@ -4086,6 +4057,8 @@ type ScaleDownDecision struct {
 	Unneeded []*UnneededNode `protobuf:"bytes,1,rep,name=unneeded,proto3" json:"unneeded,omitempty"`
 	// Every other node, sorted by name.
 	Unremovable []*UnremovableNode `protobuf:"bytes,2,rep,name=unremovable,proto3" json:"unremovable,omitempty"`
+	// Where each pod of the unneeded nodes would go, in the order of the nodes.
+	Places *Places `protobuf:"bytes,16,opt,name=places,proto3" json:"places,omitempty"`
 	// Unneeded nodes without pods to move, to be deleted now, sorted by name.
 	DeleteEmpty []string `protobuf:"bytes,3,rep,name=delete_empty,json=deleteEmpty,proto3" json:"delete_empty,omitempty"`
 	// Unneeded nodes to be drained and deleted now, sorted by name.
@@ -4160,6 +4133,13 @@ func (x *ScaleDownDecision) GetUnneeded() []*UnneededNode {
 func (x *ScaleDownDecision) GetUnremovable() []*UnremovableNode {
 	if x != nil {
 		return x.Unremovable
+	}
+	return nil
+}
+
+func (x *ScaleDownDecision) GetPlaces() *Places {
+	if x != nil {
+		return x.Places
 	}
 	return nil
 }
@@ -4421,8 +4401,6 @@ type UnneededNode struct {
 	Node string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
 	// Since when it has been unneeded, without interruption.
 	Since *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=since,proto3" json:"since,omitempty"`
-	// Where each pod to be moved would go: "namespace/name" to node.
-	Destinations map[string]string `protobuf:"bytes,3,rep,name=destinations,proto3" json:"destinations,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Why it is not deleted now; UNSPECIFIED if it is.
 	NotNowReason UnremovableReason_Code `protobuf:"varint,4,opt,name=not_now_reason,json=notNowReason,proto3,enum=trimtab.v1.UnremovableReason_Code" json:"not_now_reason,omitempty"`
 	// The larger of the utilizations of cpu and memory (of the GPU on GPU
@@ -4492,13 +4470,6 @@ func (x *UnneededNode) GetNode() string {
 func (x *UnneededNode) GetSince() *timestamppb.Timestamp {
 	if x != nil {
 		return x.Since
-	}
-	return nil
-}
-
-func (x *UnneededNode) GetDestinations() map[string]string {
-	if x != nil {
-		return x.Destinations
 	}
 	return nil
 }
@@ -4922,6 +4893,9 @@ type ReplacementWave struct {
 	NewNodes []*ReplacementNode `protobuf:"bytes,1,rep,name=new_nodes,json=newNodes,proto3" json:"new_nodes,omitempty"`
 	// The nodes that go, sorted by name.
 	Leaving []*ReplacedNode `protobuf:"bytes,2,rep,name=leaving,proto3" json:"leaving,omitempty"`
+	// Where each pod to be moved would go, in the order of the nodes: to a node
+	// that stays, or to a `ReplacementNode.name` of this wave or an earlier one.
+	Places *Places `protobuf:"bytes,6,opt,name=places,proto3" json:"places,omitempty"`
 	// What the wave saves for one hour: the price of the nodes that go without
 	// that of the new ones. Below 0 only if later waves save more.
 	SavingPerHour float64 `protobuf:"fixed64,3,opt,name=saving_per_hour,json=savingPerHour,proto3" json:"saving_per_hour,omitempty"`
@@ -4977,6 +4951,13 @@ func (x *ReplacementWave) GetLeaving() []*ReplacedNode {
 	return nil
 }
 
+func (x *ReplacementWave) GetPlaces() *Places {
+	if x != nil {
+		return x.Places
+	}
+	return nil
+}
+
 func (x *ReplacementWave) GetSavingPerHour() float64 {
 	if x != nil {
 		return x.SavingPerHour
@@ -5001,9 +4982,8 @@ func (x *ReplacementWave) GetEvictionCost() float64 {
 // A new node of a replacement.
 type ReplacementNode struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its name in this plan, to which destinations refer: id of its node group,
-	// "#", and its number in the plan among those of the group, from 0. No node
-	// has this name.
+	// Its name in this plan, as `Places.nodes` has it; the number is that among
+	// the new nodes of all waves. No node has this name.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Id of its node group.
 	NodeGroup string `protobuf:"bytes,2,opt,name=node_group,json=nodeGroup,proto3" json:"node_group,omitempty"`
@@ -5083,9 +5063,6 @@ type ReplacedNode struct {
 	NodeGroup string `protobuf:"bytes,2,opt,name=node_group,json=nodeGroup,proto3" json:"node_group,omitempty"`
 	// Price for one hour.
 	PricePerHour float64 `protobuf:"fixed64,3,opt,name=price_per_hour,json=pricePerHour,proto3" json:"price_per_hour,omitempty"`
-	// Where each pod to be moved would go: "namespace/name" to the name of a node
-	// that stays, or to a `ReplacementNode.name` of this wave or an earlier one.
-	Destinations map[string]string `protobuf:"bytes,4,rep,name=destinations,proto3" json:"destinations,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// What the plan assumes about the node, for `StartDeletion`.
 	Assumption *NodeAssumption `protobuf:"bytes,5,opt,name=assumption,proto3" json:"assumption,omitempty"`
 	// Cost rating of moving its pods, as `UnneededNode.eviction_cost`, by the
@@ -5144,13 +5121,6 @@ func (x *ReplacedNode) GetPricePerHour() float64 {
 		return x.PricePerHour
 	}
 	return 0
-}
-
-func (x *ReplacedNode) GetDestinations() map[string]string {
-	if x != nil {
-		return x.Destinations
-	}
-	return nil
 }
 
 func (x *ReplacedNode) GetAssumption() *NodeAssumption {
@@ -5487,22 +5457,22 @@ type PodCostGroup struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Owner as "Kind/namespace/name".
 	Owner string `protobuf:"bytes,1,opt,name=owner,proto3" json:"owner,omitempty"`
-	// "namespace/name" to cost: pods with a lower cost go first. The negated
+	// Its pods in the order in which they should be removed, as "namespace/name":
+	// by cost, ties by name.
+	Pods []string `protobuf:"bytes,6,rep,name=pods,proto3" json:"pods,omitempty"`
+	// Their costs, parallel to `pods`: pods with a lower cost go first. The negated
 	// rank, -(2^31 - 1) to 0: the weighted sum of ranks in units of 2^-26, or in
 	// larger units if the weights add up to more than 31. For pods that a running
 	// gang needs, 1 to 2^26: the gang's place among those of the target, equal for
 	// all these pods, and for no other gang.
-	Costs map[string]int32 `protobuf:"bytes,2,rep,name=costs,proto3" json:"costs,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	Costs []int32 `protobuf:"zigzag32,2,rep,packed,name=costs,proto3" json:"costs,omitempty"`
 	// Whether all pods of the owner that are not being deleted have a cost here.
-	// If false, `costs` is empty and nothing must be written.
+	// If false, there are no `pods`, and nothing must be written.
 	Complete bool `protobuf:"varint,3,opt,name=complete,proto3" json:"complete,omitempty"`
 	// Why it is not complete; UNSPECIFIED if it is.
 	Reason PodCostGroupReason_Code `protobuf:"varint,4,opt,name=reason,proto3,enum=trimtab.v1.PodCostGroupReason_Code" json:"reason,omitempty"`
 	// More about `reason`, for people.
 	Detail string `protobuf:"bytes,5,opt,name=detail,proto3" json:"detail,omitempty"`
-	// The pods in the order in which they should be removed, as
-	// "namespace/name": by cost, ties by name.
-	Order []string `protobuf:"bytes,6,rep,name=order,proto3" json:"order,omitempty"`
 	// The contribution of each strategy to the sum.
 	Shares []*PodCostShare `protobuf:"bytes,7,rep,name=shares,proto3" json:"shares,omitempty"`
 	// A strategy of the group has to rank again after each removal: one pod is
@@ -5555,7 +5525,14 @@ func (x *PodCostGroup) GetOwner() string {
 	return ""
 }
 
-func (x *PodCostGroup) GetCosts() map[string]int32 {
+func (x *PodCostGroup) GetPods() []string {
+	if x != nil {
+		return x.Pods
+	}
+	return nil
+}
+
+func (x *PodCostGroup) GetCosts() []int32 {
 	if x != nil {
 		return x.Costs
 	}
@@ -5581,13 +5558,6 @@ func (x *PodCostGroup) GetDetail() string {
 		return x.Detail
 	}
 	return ""
-}
-
-func (x *PodCostGroup) GetOrder() []string {
-	if x != nil {
-		return x.Order
-	}
-	return nil
 }
 
 func (x *PodCostGroup) GetShares() []*PodCostShare {
@@ -5625,12 +5595,11 @@ type PodCostShare struct {
 	Strategy PodCostStrategy_Code `protobuf:"varint,1,opt,name=strategy,proto3,enum=trimtab.v1.PodCostStrategy_Code" json:"strategy,omitempty"`
 	// Its name, with CUSTOM; "" otherwise.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// Its weighted rank for each pod, parallel to `PodCostGroup.order`, 0 to its
-	// weight: a larger one is removed sooner.
-	Ranks []float64 `protobuf:"fixed64,3,rep,packed,name=ranks,proto3" json:"ranks,omitempty"`
-	// Its rank for each pod before threshold and weight, in its own unit,
-	// likewise parallel.
-	OwnRanks      []float64 `protobuf:"fixed64,4,rep,packed,name=own_ranks,json=ownRanks,proto3" json:"own_ranks,omitempty"`
+	// double[N]: its weighted rank for each of `PodCostGroup.pods`, 0 to its
+	// weight. A larger one is removed sooner. REQUIRED.
+	Ranks []byte `protobuf:"bytes,3,opt,name=ranks,proto3" json:"ranks,omitempty"`
+	// double[N]: the same before threshold and weight, in its own unit. REQUIRED.
+	OwnRanks      []byte `protobuf:"bytes,4,opt,name=own_ranks,json=ownRanks,proto3" json:"own_ranks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5679,14 +5648,14 @@ func (x *PodCostShare) GetName() string {
 	return ""
 }
 
-func (x *PodCostShare) GetRanks() []float64 {
+func (x *PodCostShare) GetRanks() []byte {
 	if x != nil {
 		return x.Ranks
 	}
 	return nil
 }
 
-func (x *PodCostShare) GetOwnRanks() []float64 {
+func (x *PodCostShare) GetOwnRanks() []byte {
 	if x != nil {
 		return x.OwnRanks
 	}
@@ -10081,7 +10050,7 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	" \x01(\v2\x1f.trimtab.v1.ReplacementDecisionR\vreplacement\x12Q\n" +
 	"\x11capacity_requests\x18P \x01(\v2$.trimtab.v1.CapacityRequestsDecisionR\x10capacityRequests\x121\n" +
 	"\asummary\x18\v \x01(\v2\x17.trimtab.v1.PlanSummaryR\asummary\x12-\n" +
-	"\x05nodes\x18\f \x03(\v2\x17.trimtab.v1.NodeVerdictR\x05nodes\"\xe4\x03\n" +
+	"\x05nodes\x18\f \x03(\v2\x17.trimtab.v1.NodeVerdictR\x05nodes\"\xbc\x04\n" +
 	"\vPlanSummary\x12,\n" +
 	"\x03now\x18\x01 \x01(\v2\x1a.trimtab.v1.ClusterFiguresR\x03now\x129\n" +
 	"\tdecisions\x18\x02 \x03(\v2\x1b.trimtab.v1.DecisionFiguresR\tdecisions\x120\n" +
@@ -10095,7 +10064,9 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\n" +
 	"assumption\x18\n" +
 	" \x01(\tR\n" +
-	"assumptionB\x16\n" +
+	"assumption\x12,\n" +
+	"\x12removed_node_count\x18\v \x01(\x05R\x10removedNodeCount\x12(\n" +
+	"\x10added_node_count\x18\f \x01(\x05R\x0eaddedNodeCountB\x16\n" +
 	"\x14_most_saved_per_hour\"\xca\x01\n" +
 	"\x0eClusterFigures\x12\x1d\n" +
 	"\n" +
@@ -10113,7 +10084,7 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\x05after\x18\x06 \x01(\v2\x1a.trimtab.v1.ClusterFiguresR\x05after\x128\n" +
 	"\tobjective\x18\a \x01(\x0e2\x1a.trimtab.v1.Objective.CodeR\tobjective\x122\n" +
 	"\x13most_saved_per_hour\x18\b \x01(\x01H\x00R\x10mostSavedPerHour\x88\x01\x01B\x16\n" +
-	"\x14_most_saved_per_hour\"\xd5\x06\n" +
+	"\x14_most_saved_per_hour\"\x87\a\n" +
 	"\vNodeVerdict\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12-\n" +
 	"\x04fate\x18\x02 \x01(\x0e2\x19.trimtab.v1.NodeFate.CodeR\x04fate\x12\x1d\n" +
@@ -10134,7 +10105,8 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\rblocking_pods\x18\x0f \x03(\v2\x17.trimtab.v1.BlockingPodR\fblockingPods\x12m\n" +
 	"\x18predicate_failure_counts\x18\x10 \x03(\v23.trimtab.v1.NodeVerdict.PredicateFailureCountsEntryR\x16predicateFailureCounts\x12\x1f\n" +
 	"\vreplaced_by\x18\x11 \x03(\tR\n" +
-	"replacedBy\x1aI\n" +
+	"replacedBy\x120\n" +
+	"\x05since\x18\x12 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x1aI\n" +
 	"\x1bPredicateFailureCountsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01B\x11\n" +
@@ -10174,14 +10146,11 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"X\n" +
 	"\tStageTime\x12\x14\n" +
 	"\x05stage\x18\x01 \x01(\tR\x05stage\x125\n" +
-	"\bduration\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\bduration\"\xeb\b\n" +
+	"\bduration\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\bduration\"\xec\x06\n" +
 	"\x0fScaleUpDecision\x120\n" +
-	"\x06splits\x18\x01 \x03(\v2\x18.trimtab.v1.ScaleUpSplitR\x06splits\x12B\n" +
-	"\runschedulable\x18\x02 \x03(\v2\x1c.trimtab.v1.UnschedulablePodR\runschedulable\x12L\n" +
-	"\von_existing\x18\x03 \x03(\v2+.trimtab.v1.ScaleUpDecision.OnExistingEntryR\n" +
-	"onExisting\x12L\n" +
-	"\von_upcoming\x18\x04 \x03(\v2+.trimtab.v1.ScaleUpDecision.OnUpcomingEntryR\n" +
-	"onUpcoming\x120\n" +
+	"\x06splits\x18\x01 \x03(\v2\x18.trimtab.v1.ScaleUpSplitR\x06splits\x12;\n" +
+	"\runschedulable\x18\x02 \x03(\v2\x15.trimtab.v1.ShortfallR\runschedulable\x12*\n" +
+	"\x06places\x18\x03 \x01(\v2\x12.trimtab.v1.PlacesR\x06places\x120\n" +
 	"\askipped\x18\x05 \x03(\v2\x16.trimtab.v1.SkippedPodR\askipped\x126\n" +
 	"\x06result\x18\x06 \x01(\x0e2\x1e.trimtab.v1.ScaleUpResult.CodeR\x06result\x12\x16\n" +
 	"\x06detail\x18\a \x01(\tR\x06detail\x123\n" +
@@ -10191,22 +10160,16 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	" \x01(\x01R\fpricePerHour\x12\x1c\n" +
 	"\tevaluated\x18\v \x01(\x05R\tevaluated\x12#\n" +
 	"\rnot_evaluated\x18\f \x01(\x05R\fnotEvaluated\x12&\n" +
-	"\x0fafter_new_nodes\x18\r \x03(\tR\rafterNewNodes\x12R\n" +
-	"\x14waiting_placeholders\x18\x0e \x03(\v2\x1f.trimtab.v1.WaitingPlaceholdersR\x13waitingPlaceholders\x12\x1e\n" +
+	"\x0fafter_new_nodes\x18\r \x03(\tR\rafterNewNodes\x12H\n" +
+	"\x14waiting_placeholders\x18\x0e \x03(\v2\x15.trimtab.v1.ShortfallR\x13waitingPlaceholders\x12\x1e\n" +
 	"\n" +
 	"incomplete\x18\x0f \x01(\bR\n" +
 	"incomplete\x128\n" +
 	"\tobjective\x18\x10 \x01(\x0e2\x1a.trimtab.v1.Objective.CodeR\tobjective\x12,\n" +
-	"\x05gangs\x18< \x03(\v2\x16.trimtab.v1.GangResultR\x05gangs\x1a=\n" +
-	"\x0fOnExistingEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a=\n" +
-	"\x0fOnUpcomingEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a]\n" +
+	"\x05gangs\x18< \x03(\v2\x16.trimtab.v1.GangResultR\x05gangs\x1a]\n" +
 	"\rExcludedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x126\n" +
-	"\x05value\x18\x02 \x01(\x0e2 .trimtab.v1.NodeGroupReason.CodeR\x05value:\x028\x01\"\xe4\x04\n" +
+	"\x05value\x18\x02 \x01(\x0e2 .trimtab.v1.NodeGroupReason.CodeR\x05value:\x028\x01\"\xd2\x03\n" +
 	"\n" +
 	"GangResult\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x1b\n" +
@@ -10224,46 +10187,38 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	" \x03(\tR\n" +
 	"nodeGroups\x12#\n" +
 	"\rlacking_count\x18\v \x01(\x05R\flackingCount\x12\x16\n" +
-	"\x06detail\x18\f \x01(\tR\x06detail\x12#\n" +
-	"\ruseless_nodes\x18\r \x03(\tR\fuselessNodes\x12V\n" +
-	"\x10useless_upcoming\x18\x0e \x03(\v2+.trimtab.v1.GangResult.UselessUpcomingEntryR\x0fuselessUpcoming\x1aB\n" +
-	"\x14UselessUpcomingEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\"\x8a\x02\n" +
+	"\x06detail\x18\f \x01(\tR\x06detail\x12-\n" +
+	"\arelease\x18\r \x01(\v2\x13.trimtab.v1.ReleaseR\arelease\"\xc4\x01\n" +
 	"\fScaleUpSplit\x12\x1d\n" +
 	"\n" +
 	"node_group\x18\x01 \x01(\tR\tnodeGroup\x12!\n" +
 	"\fcurrent_size\x18\x02 \x01(\x05R\vcurrentSize\x12\x19\n" +
 	"\bnew_size\x18\x03 \x01(\x05R\anewSize\x12\x19\n" +
-	"\bmax_size\x18\x04 \x01(\x05R\amaxSize\x12\x12\n" +
-	"\x04pods\x18\x05 \x03(\tR\x04pods\x120\n" +
-	"\tnew_nodes\x18\x06 \x03(\v2\x13.trimtab.v1.NewNodeR\bnewNodes\x12)\n" +
-	"\x0eprice_per_hour\x18\a \x01(\x01H\x00R\fpricePerHour\x88\x01\x01B\x11\n" +
-	"\x0f_price_per_hour\"\x1d\n" +
-	"\aNewNode\x12\x12\n" +
-	"\x04pods\x18\x01 \x03(\tR\x04pods\"\xa7\x03\n" +
-	"\x10UnschedulablePod\x12\x10\n" +
-	"\x03pod\x18\x01 \x01(\tR\x03pod\x12C\n" +
-	"\areasons\x18\x02 \x03(\v2).trimtab.v1.UnschedulablePod.ReasonsEntryR\areasons\x12_\n" +
-	"\x11failed_predicates\x18\x03 \x03(\v22.trimtab.v1.UnschedulablePod.FailedPredicatesEntryR\x10failedPredicates\x12\x16\n" +
+	"\bmax_size\x18\x04 \x01(\x05R\amaxSize\x12)\n" +
+	"\x0eprice_per_hour\x18\x05 \x01(\x01H\x00R\fpricePerHour\x88\x01\x01B\x11\n" +
+	"\x0f_price_per_hour\"p\n" +
+	"\x06Places\x12\x12\n" +
+	"\x04pods\x18\x01 \x03(\tR\x04pods\x12\x14\n" +
+	"\x05nodes\x18\x02 \x03(\tR\x05nodes\x12\x18\n" +
+	"\asources\x18\x03 \x03(\rR\asources\x12\"\n" +
+	"\fdestinations\x18\x04 \x03(\rR\fdestinations\"\x94\x03\n" +
+	"\tShortfall\x12\x12\n" +
+	"\x04pods\x18\x01 \x03(\tR\x04pods\x12<\n" +
+	"\areasons\x18\x02 \x03(\v2\".trimtab.v1.Shortfall.ReasonsEntryR\areasons\x12X\n" +
+	"\x11failed_predicates\x18\x03 \x03(\v2+.trimtab.v1.Shortfall.FailedPredicatesEntryR\x10failedPredicates\x12\x16\n" +
 	"\x06detail\x18\x04 \x01(\tR\x06detail\x1a\\\n" +
 	"\fReasonsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x126\n" +
 	"\x05value\x18\x02 \x01(\x0e2 .trimtab.v1.NodeGroupReason.CodeR\x05value:\x028\x01\x1ae\n" +
 	"\x15FailedPredicatesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x126\n" +
-	"\x05value\x18\x02 \x01(\x0e2 .trimtab.v1.PredicateReason.CodeR\x05value:\x028\x01\"\xc2\x03\n" +
-	"\x13WaitingPlaceholders\x12\"\n" +
-	"\fplaceholders\x18\x01 \x03(\tR\fplaceholders\x12F\n" +
-	"\areasons\x18\x02 \x03(\v2,.trimtab.v1.WaitingPlaceholders.ReasonsEntryR\areasons\x12b\n" +
-	"\x11failed_predicates\x18\x03 \x03(\v25.trimtab.v1.WaitingPlaceholders.FailedPredicatesEntryR\x10failedPredicates\x12\x16\n" +
-	"\x06detail\x18\x04 \x01(\tR\x06detail\x1a\\\n" +
-	"\fReasonsEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x126\n" +
-	"\x05value\x18\x02 \x01(\x0e2 .trimtab.v1.NodeGroupReason.CodeR\x05value:\x028\x01\x1ae\n" +
-	"\x15FailedPredicatesEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x126\n" +
-	"\x05value\x18\x02 \x01(\x0e2 .trimtab.v1.PredicateReason.CodeR\x05value:\x028\x01\"Y\n" +
+	"\x05value\x18\x02 \x01(\x0e2 .trimtab.v1.PredicateReason.CodeR\x05value:\x028\x01\"\x9b\x01\n" +
+	"\aRelease\x12\x14\n" +
+	"\x05nodes\x18\x01 \x03(\tR\x05nodes\x12=\n" +
+	"\bupcoming\x18\x02 \x03(\v2!.trimtab.v1.Release.UpcomingEntryR\bupcoming\x1a;\n" +
+	"\rUpcomingEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\"Y\n" +
 	"\n" +
 	"SkippedPod\x12\x10\n" +
 	"\x03pod\x18\x01 \x01(\tR\x03pod\x129\n" +
@@ -10297,18 +10252,14 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\bBALANCED\x10\a\x12\x11\n" +
 	"\rCHEAPEST_PLAN\x10\b\x12\n" +
 	"\n" +
-	"\x06RANDOM\x10\t\"\xcf\x03\n" +
+	"\x06RANDOM\x10\t\"\xb2\x02\n" +
 	"\x18CapacityRequestsDecision\x12?\n" +
 	"\x06result\x18\x01 \x01(\x0e2'.trimtab.v1.CapacityRequestsResult.CodeR\x06result\x12\x16\n" +
 	"\x06detail\x18\x02 \x01(\tR\x06detail\x126\n" +
 	"\brequests\x18\x03 \x03(\v2\x1a.trimtab.v1.CapacityAnswerR\brequests\x120\n" +
-	"\x06splits\x18\x04 \x03(\v2\x18.trimtab.v1.ScaleUpSplitR\x06splits\x12\x1b\n" +
-	"\tgive_back\x18\x05 \x03(\tR\bgiveBack\x12$\n" +
-	"\x0eprice_per_hour\x18\x06 \x01(\x01R\fpricePerHour\x12h\n" +
-	"\x12give_back_upcoming\x18\a \x03(\v2:.trimtab.v1.CapacityRequestsDecision.GiveBackUpcomingEntryR\x10giveBackUpcoming\x1aC\n" +
-	"\x15GiveBackUpcomingEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\"\xb7\a\n" +
+	"\x06splits\x18\x04 \x03(\v2\x18.trimtab.v1.ScaleUpSplitR\x06splits\x12-\n" +
+	"\arelease\x18\x05 \x01(\v2\x13.trimtab.v1.ReleaseR\arelease\x12$\n" +
+	"\x0eprice_per_hour\x18\x06 \x01(\x01R\fpricePerHour\"\xef\x03\n" +
 	"\x0eCapacityAnswer\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
@@ -10320,21 +10271,10 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\fbooked_count\x18\b \x01(\x05R\vbookedCount\x121\n" +
 	"\x06places\x18\t \x03(\v2\x19.trimtab.v1.CapacityPlaceR\x06places\x12!\n" +
 	"\fbooked_until\x18\n" +
-	" \x01(\x03R\vbookedUntil\x12A\n" +
-	"\areasons\x18\v \x03(\v2'.trimtab.v1.CapacityAnswer.ReasonsEntryR\areasons\x12]\n" +
-	"\x11failed_predicates\x18\f \x03(\v20.trimtab.v1.CapacityAnswer.FailedPredicatesEntryR\x10failedPredicates\x12&\n" +
-	"\x0fneeds_new_nodes\x18\r \x01(\bR\rneedsNewNodes\x12#\n" +
-	"\ruseless_nodes\x18\x0e \x03(\tR\fuselessNodes\x12Z\n" +
-	"\x10useless_upcoming\x18\x0f \x03(\v2/.trimtab.v1.CapacityAnswer.UselessUpcomingEntryR\x0fuselessUpcoming\x1a\\\n" +
-	"\fReasonsEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x126\n" +
-	"\x05value\x18\x02 \x01(\x0e2 .trimtab.v1.NodeGroupReason.CodeR\x05value:\x028\x01\x1ae\n" +
-	"\x15FailedPredicatesEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x126\n" +
-	"\x05value\x18\x02 \x01(\x0e2 .trimtab.v1.PredicateReason.CodeR\x05value:\x028\x01\x1aB\n" +
-	"\x14UselessUpcomingEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\"\x90\x01\n" +
+	" \x01(\x03R\vbookedUntil\x123\n" +
+	"\tshortfall\x18\v \x01(\v2\x15.trimtab.v1.ShortfallR\tshortfall\x12&\n" +
+	"\x0fneeds_new_nodes\x18\r \x01(\bR\rneedsNewNodes\x12-\n" +
+	"\arelease\x18\x0e \x01(\v2\x13.trimtab.v1.ReleaseR\arelease\"\x90\x01\n" +
 	"\rCapacityPlace\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x1d\n" +
 	"\n" +
@@ -10412,10 +10352,11 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\bSTANDARD\x10\x01\x12\v\n" +
 	"\aLARGEST\x10\x02\x12\f\n" +
 	"\bWORKLOAD\x10\x03\x12\x13\n" +
-	"\x0fCAPACITY_BUFFER\x10\x04\"\x9f\x05\n" +
+	"\x0fCAPACITY_BUFFER\x10\x04\"\xcb\x05\n" +
 	"\x11ScaleDownDecision\x124\n" +
 	"\bunneeded\x18\x01 \x03(\v2\x18.trimtab.v1.UnneededNodeR\bunneeded\x12=\n" +
-	"\vunremovable\x18\x02 \x03(\v2\x1b.trimtab.v1.UnremovableNodeR\vunremovable\x12!\n" +
+	"\vunremovable\x18\x02 \x03(\v2\x1b.trimtab.v1.UnremovableNodeR\vunremovable\x12*\n" +
+	"\x06places\x18\x10 \x01(\v2\x12.trimtab.v1.PlacesR\x06places\x12!\n" +
 	"\fdelete_empty\x18\x03 \x03(\tR\vdeleteEmpty\x12\x14\n" +
 	"\x05drain\x18\x04 \x03(\tR\x05drain\x128\n" +
 	"\x06result\x18\x05 \x01(\x0e2 .trimtab.v1.ScaleDownResult.CodeR\x06result\x12\x1c\n" +
@@ -10451,11 +10392,10 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\bMINIMUMS\x10\t\x12\n" +
 	"\n" +
 	"\x06SAVING\x10\n" +
-	"\"\xb3\x04\n" +
+	"\"\xa2\x03\n" +
 	"\fUnneededNode\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x120\n" +
-	"\x05since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12N\n" +
-	"\fdestinations\x18\x03 \x03(\v2*.trimtab.v1.UnneededNode.DestinationsEntryR\fdestinations\x12H\n" +
+	"\x05since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12H\n" +
 	"\x0enot_now_reason\x18\x04 \x01(\x0e2\".trimtab.v1.UnremovableReason.CodeR\fnotNowReason\x12 \n" +
 	"\vutilization\x18\x05 \x01(\x01R\vutilization\x12:\n" +
 	"\n" +
@@ -10466,10 +10406,7 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\reviction_cost\x18\t \x01(\x01R\fevictionCost\x12\x12\n" +
 	"\x04wave\x18\n" +
 	" \x01(\x05R\x04wave\x12\x12\n" +
-	"\x04gang\x18\v \x01(\tR\x04gang\x1a?\n" +
-	"\x11DestinationsEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x12\n" +
+	"\x04gang\x18\v \x01(\tR\x04gangB\x12\n" +
 	"\x10_saving_per_hour\"l\n" +
 	"\x0eNodeAssumption\x12+\n" +
 	"\x12pods_to_move_count\x18\x01 \x01(\x05R\x0fpodsToMoveCount\x12-\n" +
@@ -10506,10 +10443,11 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\x19after_scale_down_per_hour\x18\x02 \x01(\x01R\x15afterScaleDownPerHour\x12$\n" +
 	"\x0eafter_per_hour\x18\x03 \x01(\x01R\fafterPerHour\x12$\n" +
 	"\x0ebound_per_hour\x18\x04 \x01(\x01R\fboundPerHour\x12.\n" +
-	"\x13unpriced_node_count\x18\x05 \x01(\x05R\x11unpricedNodeCount\"\xf8\x01\n" +
+	"\x13unpriced_node_count\x18\x05 \x01(\x05R\x11unpricedNodeCount\"\xa4\x02\n" +
 	"\x0fReplacementWave\x128\n" +
 	"\tnew_nodes\x18\x01 \x03(\v2\x1b.trimtab.v1.ReplacementNodeR\bnewNodes\x122\n" +
-	"\aleaving\x18\x02 \x03(\v2\x18.trimtab.v1.ReplacedNodeR\aleaving\x12&\n" +
+	"\aleaving\x18\x02 \x03(\v2\x18.trimtab.v1.ReplacedNodeR\aleaving\x12*\n" +
+	"\x06places\x18\x06 \x01(\v2\x12.trimtab.v1.PlacesR\x06places\x12&\n" +
 	"\x0fsaving_per_hour\x18\x03 \x01(\x01R\rsavingPerHour\x12*\n" +
 	"\x11evicted_pod_count\x18\x04 \x01(\x05R\x0fevictedPodCount\x12#\n" +
 	"\reviction_cost\x18\x05 \x01(\x01R\fevictionCost\"\x8e\x01\n" +
@@ -10518,20 +10456,16 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\n" +
 	"node_group\x18\x02 \x01(\tR\tnodeGroup\x12$\n" +
 	"\x0eprice_per_hour\x18\x03 \x01(\x01R\fpricePerHour\x12\"\n" +
-	"\falternatives\x18\x04 \x03(\tR\falternatives\"\xd9\x02\n" +
+	"\falternatives\x18\x04 \x03(\tR\falternatives\"\xc8\x01\n" +
 	"\fReplacedNode\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x1d\n" +
 	"\n" +
 	"node_group\x18\x02 \x01(\tR\tnodeGroup\x12$\n" +
-	"\x0eprice_per_hour\x18\x03 \x01(\x01R\fpricePerHour\x12N\n" +
-	"\fdestinations\x18\x04 \x03(\v2*.trimtab.v1.ReplacedNode.DestinationsEntryR\fdestinations\x12:\n" +
+	"\x0eprice_per_hour\x18\x03 \x01(\x01R\fpricePerHour\x12:\n" +
 	"\n" +
 	"assumption\x18\x05 \x01(\v2\x1a.trimtab.v1.NodeAssumptionR\n" +
 	"assumption\x12#\n" +
-	"\reviction_cost\x18\x06 \x01(\x01R\fevictionCost\x1a?\n" +
-	"\x11DestinationsEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa0\x04\n" +
+	"\reviction_cost\x18\x06 \x01(\x01R\fevictionCost\"\xa0\x04\n" +
 	"\x11ReplacementOption\x12&\n" +
 	"\x0fsaving_per_hour\x18\x01 \x01(\x01R\rsavingPerHour\x12,\n" +
 	"\x12leaving_node_count\x18\x02 \x01(\x05R\x10leavingNodeCount\x12$\n" +
@@ -10560,28 +10494,24 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\x10PodCostsDecision\x120\n" +
 	"\x06groups\x18\x01 \x03(\v2\x18.trimtab.v1.PodCostGroupR\x06groups\x127\n" +
 	"\x06result\x18\x02 \x01(\x0e2\x1f.trimtab.v1.PodCostsResult.CodeR\x06result\x12\x16\n" +
-	"\x06detail\x18\x03 \x01(\tR\x06detail\"\xc2\x03\n" +
+	"\x06detail\x18\x03 \x01(\tR\x06detail\"\xe1\x02\n" +
 	"\fPodCostGroup\x12\x14\n" +
-	"\x05owner\x18\x01 \x01(\tR\x05owner\x129\n" +
-	"\x05costs\x18\x02 \x03(\v2#.trimtab.v1.PodCostGroup.CostsEntryR\x05costs\x12\x1a\n" +
+	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x12\n" +
+	"\x04pods\x18\x06 \x03(\tR\x04pods\x12\x14\n" +
+	"\x05costs\x18\x02 \x03(\x11R\x05costs\x12\x1a\n" +
 	"\bcomplete\x18\x03 \x01(\bR\bcomplete\x12;\n" +
 	"\x06reason\x18\x04 \x01(\x0e2#.trimtab.v1.PodCostGroupReason.CodeR\x06reason\x12\x16\n" +
-	"\x06detail\x18\x05 \x01(\tR\x06detail\x12\x14\n" +
-	"\x05order\x18\x06 \x03(\tR\x05order\x120\n" +
+	"\x06detail\x18\x05 \x01(\tR\x06detail\x120\n" +
 	"\x06shares\x18\a \x03(\v2\x18.trimtab.v1.PodCostShareR\x06shares\x129\n" +
 	"\x19ranked_after_each_removal\x18\b \x01(\bR\x16rankedAfterEachRemoval\x12\x1b\n" +
 	"\twaits_for\x18\t \x01(\tR\bwaitsFor\x12\x16\n" +
 	"\x06target\x18\n" +
-	" \x01(\x05R\x06target\x1a8\n" +
-	"\n" +
-	"CostsEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\"\x93\x01\n" +
+	" \x01(\x05R\x06target\"\x93\x01\n" +
 	"\fPodCostShare\x12<\n" +
 	"\bstrategy\x18\x01 \x01(\x0e2 .trimtab.v1.PodCostStrategy.CodeR\bstrategy\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
-	"\x05ranks\x18\x03 \x03(\x01R\x05ranks\x12\x1b\n" +
-	"\town_ranks\x18\x04 \x03(\x01R\bownRanks\"\xee\x01\n" +
+	"\x05ranks\x18\x03 \x01(\fR\x05ranks\x12\x1b\n" +
+	"\town_ranks\x18\x04 \x01(\fR\bownRanks\"\xee\x01\n" +
 	"\x0fPodCostStrategy\"\xda\x01\n" +
 	"\x04Code\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\x13\n" +
@@ -11090,7 +11020,7 @@ func file_trimtab_v1_plan_proto_rawDescGZIP() []byte {
 }
 
 var file_trimtab_v1_plan_proto_enumTypes = make([]protoimpl.EnumInfo, 16)
-var file_trimtab_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 125)
+var file_trimtab_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 114)
 var file_trimtab_v1_plan_proto_goTypes = []any{
 	(Decision_Code)(0),                      // 0: trimtab.v1.Decision.Code
 	(NodeFate_Code)(0),                      // 1: trimtab.v1.NodeFate.Code
@@ -11122,9 +11052,9 @@ var file_trimtab_v1_plan_proto_goTypes = []any{
 	(*ScaleUpDecision)(nil),                 // 27: trimtab.v1.ScaleUpDecision
 	(*GangResult)(nil),                      // 28: trimtab.v1.GangResult
 	(*ScaleUpSplit)(nil),                    // 29: trimtab.v1.ScaleUpSplit
-	(*NewNode)(nil),                         // 30: trimtab.v1.NewNode
-	(*UnschedulablePod)(nil),                // 31: trimtab.v1.UnschedulablePod
-	(*WaitingPlaceholders)(nil),             // 32: trimtab.v1.WaitingPlaceholders
+	(*Places)(nil),                          // 30: trimtab.v1.Places
+	(*Shortfall)(nil),                       // 31: trimtab.v1.Shortfall
+	(*Release)(nil),                         // 32: trimtab.v1.Release
 	(*SkippedPod)(nil),                      // 33: trimtab.v1.SkippedPod
 	(*ScaleUpOption)(nil),                   // 34: trimtab.v1.ScaleUpOption
 	(*ExpanderScore)(nil),                   // 35: trimtab.v1.ExpanderScore
@@ -11208,53 +11138,42 @@ var file_trimtab_v1_plan_proto_goTypes = []any{
 	(*PodCostTerm)(nil),                     // 113: trimtab.v1.PodCostTerm
 	nil,                                     // 114: trimtab.v1.NodeVerdict.PredicateFailureCountsEntry
 	nil,                                     // 115: trimtab.v1.DecisionSummary.CountsEntry
-	nil,                                     // 116: trimtab.v1.ScaleUpDecision.OnExistingEntry
-	nil,                                     // 117: trimtab.v1.ScaleUpDecision.OnUpcomingEntry
-	nil,                                     // 118: trimtab.v1.ScaleUpDecision.ExcludedEntry
-	nil,                                     // 119: trimtab.v1.GangResult.UselessUpcomingEntry
-	nil,                                     // 120: trimtab.v1.UnschedulablePod.ReasonsEntry
-	nil,                                     // 121: trimtab.v1.UnschedulablePod.FailedPredicatesEntry
-	nil,                                     // 122: trimtab.v1.WaitingPlaceholders.ReasonsEntry
-	nil,                                     // 123: trimtab.v1.WaitingPlaceholders.FailedPredicatesEntry
-	nil,                                     // 124: trimtab.v1.CapacityRequestsDecision.GiveBackUpcomingEntry
-	nil,                                     // 125: trimtab.v1.CapacityAnswer.ReasonsEntry
-	nil,                                     // 126: trimtab.v1.CapacityAnswer.FailedPredicatesEntry
-	nil,                                     // 127: trimtab.v1.CapacityAnswer.UselessUpcomingEntry
-	nil,                                     // 128: trimtab.v1.SlackDecision.DesiredEntry
-	nil,                                     // 129: trimtab.v1.SlackDecision.PresentEntry
-	nil,                                     // 130: trimtab.v1.UnneededNode.DestinationsEntry
-	nil,                                     // 131: trimtab.v1.UnremovableNode.PredicateFailureCountsEntry
-	nil,                                     // 132: trimtab.v1.ReplacementDecision.ExcludedEntry
-	nil,                                     // 133: trimtab.v1.ReplacedNode.DestinationsEntry
-	nil,                                     // 134: trimtab.v1.PodCostGroup.CostsEntry
-	nil,                                     // 135: trimtab.v1.SlackSetState.SizeEntry
-	nil,                                     // 136: trimtab.v1.PlanSettings.NodeGroupsEntry
-	nil,                                     // 137: trimtab.v1.Selector.MatchLabelsEntry
-	nil,                                     // 138: trimtab.v1.SlackSettings.ResourcesEntry
-	nil,                                     // 139: trimtab.v1.SlackPool.ResourcesEntry
-	nil,                                     // 140: trimtab.v1.SlackSchedule.ResourcesEntry
-	(*timestamppb.Timestamp)(nil),           // 141: google.protobuf.Timestamp
-	(UnremovableReason_Code)(0),             // 142: trimtab.v1.UnremovableReason.Code
-	(BlockingPodReason_Code)(0),             // 143: trimtab.v1.BlockingPodReason.Code
-	(*durationpb.Duration)(nil),             // 144: google.protobuf.Duration
-	(ScaleUpResult_Code)(0),                 // 145: trimtab.v1.ScaleUpResult.Code
-	(GangReason_Code)(0),                    // 146: trimtab.v1.GangReason.Code
-	(SkippedPodReason_Code)(0),              // 147: trimtab.v1.SkippedPodReason.Code
-	(NodeGroupReason_Code)(0),               // 148: trimtab.v1.NodeGroupReason.Code
-	(CapacityRequestsResult_Code)(0),        // 149: trimtab.v1.CapacityRequestsResult.Code
-	(*PodDictionary)(nil),                   // 150: trimtab.v1.PodDictionary
-	(SlackResult_Code)(0),                   // 151: trimtab.v1.SlackResult.Code
-	(ScaleDownResult_Code)(0),               // 152: trimtab.v1.ScaleDownResult.Code
-	(ReplacementResult_Code)(0),             // 153: trimtab.v1.ReplacementResult.Code
-	(ReplacementLimit_Code)(0),              // 154: trimtab.v1.ReplacementLimit.Code
-	(PodCostsResult_Code)(0),                // 155: trimtab.v1.PodCostsResult.Code
-	(PodCostGroupReason_Code)(0),            // 156: trimtab.v1.PodCostGroupReason.Code
-	(LabelOperator_Code)(0),                 // 157: trimtab.v1.LabelOperator.Code
-	(PredicateReason_Code)(0),               // 158: trimtab.v1.PredicateReason.Code
+	nil,                                     // 116: trimtab.v1.ScaleUpDecision.ExcludedEntry
+	nil,                                     // 117: trimtab.v1.Shortfall.ReasonsEntry
+	nil,                                     // 118: trimtab.v1.Shortfall.FailedPredicatesEntry
+	nil,                                     // 119: trimtab.v1.Release.UpcomingEntry
+	nil,                                     // 120: trimtab.v1.SlackDecision.DesiredEntry
+	nil,                                     // 121: trimtab.v1.SlackDecision.PresentEntry
+	nil,                                     // 122: trimtab.v1.UnremovableNode.PredicateFailureCountsEntry
+	nil,                                     // 123: trimtab.v1.ReplacementDecision.ExcludedEntry
+	nil,                                     // 124: trimtab.v1.SlackSetState.SizeEntry
+	nil,                                     // 125: trimtab.v1.PlanSettings.NodeGroupsEntry
+	nil,                                     // 126: trimtab.v1.Selector.MatchLabelsEntry
+	nil,                                     // 127: trimtab.v1.SlackSettings.ResourcesEntry
+	nil,                                     // 128: trimtab.v1.SlackPool.ResourcesEntry
+	nil,                                     // 129: trimtab.v1.SlackSchedule.ResourcesEntry
+	(*timestamppb.Timestamp)(nil),           // 130: google.protobuf.Timestamp
+	(UnremovableReason_Code)(0),             // 131: trimtab.v1.UnremovableReason.Code
+	(BlockingPodReason_Code)(0),             // 132: trimtab.v1.BlockingPodReason.Code
+	(*durationpb.Duration)(nil),             // 133: google.protobuf.Duration
+	(ScaleUpResult_Code)(0),                 // 134: trimtab.v1.ScaleUpResult.Code
+	(GangReason_Code)(0),                    // 135: trimtab.v1.GangReason.Code
+	(SkippedPodReason_Code)(0),              // 136: trimtab.v1.SkippedPodReason.Code
+	(NodeGroupReason_Code)(0),               // 137: trimtab.v1.NodeGroupReason.Code
+	(CapacityRequestsResult_Code)(0),        // 138: trimtab.v1.CapacityRequestsResult.Code
+	(*PodDictionary)(nil),                   // 139: trimtab.v1.PodDictionary
+	(SlackResult_Code)(0),                   // 140: trimtab.v1.SlackResult.Code
+	(ScaleDownResult_Code)(0),               // 141: trimtab.v1.ScaleDownResult.Code
+	(ReplacementResult_Code)(0),             // 142: trimtab.v1.ReplacementResult.Code
+	(ReplacementLimit_Code)(0),              // 143: trimtab.v1.ReplacementLimit.Code
+	(PodCostsResult_Code)(0),                // 144: trimtab.v1.PodCostsResult.Code
+	(PodCostGroupReason_Code)(0),            // 145: trimtab.v1.PodCostGroupReason.Code
+	(LabelOperator_Code)(0),                 // 146: trimtab.v1.LabelOperator.Code
+	(PredicateReason_Code)(0),               // 147: trimtab.v1.PredicateReason.Code
 }
 var file_trimtab_v1_plan_proto_depIdxs = []int32{
 	0,   // 0: trimtab.v1.PlanRequest.decisions:type_name -> trimtab.v1.Decision.Code
-	141, // 1: trimtab.v1.PlanRequest.now:type_name -> google.protobuf.Timestamp
+	130, // 1: trimtab.v1.PlanRequest.now:type_name -> google.protobuf.Timestamp
 	76,  // 2: trimtab.v1.PlanRequest.settings:type_name -> trimtab.v1.PlanSettings
 	63,  // 3: trimtab.v1.PlanRequest.state:type_name -> trimtab.v1.PlanState
 	27,  // 4: trimtab.v1.PlanResponse.scale_up:type_name -> trimtab.v1.ScaleUpDecision
@@ -11274,203 +11193,195 @@ var file_trimtab_v1_plan_proto_depIdxs = []int32{
 	20,  // 18: trimtab.v1.DecisionFigures.after:type_name -> trimtab.v1.ClusterFigures
 	10,  // 19: trimtab.v1.DecisionFigures.objective:type_name -> trimtab.v1.Objective.Code
 	1,   // 20: trimtab.v1.NodeVerdict.fate:type_name -> trimtab.v1.NodeFate.Code
-	141, // 21: trimtab.v1.NodeVerdict.goes_at:type_name -> google.protobuf.Timestamp
-	142, // 22: trimtab.v1.NodeVerdict.reason:type_name -> trimtab.v1.UnremovableReason.Code
-	143, // 23: trimtab.v1.NodeVerdict.blocking_reason:type_name -> trimtab.v1.BlockingPodReason.Code
+	130, // 21: trimtab.v1.NodeVerdict.goes_at:type_name -> google.protobuf.Timestamp
+	131, // 22: trimtab.v1.NodeVerdict.reason:type_name -> trimtab.v1.UnremovableReason.Code
+	132, // 23: trimtab.v1.NodeVerdict.blocking_reason:type_name -> trimtab.v1.BlockingPodReason.Code
 	47,  // 24: trimtab.v1.NodeVerdict.blocking_pods:type_name -> trimtab.v1.BlockingPod
 	114, // 25: trimtab.v1.NodeVerdict.predicate_failure_counts:type_name -> trimtab.v1.NodeVerdict.PredicateFailureCountsEntry
-	26,  // 26: trimtab.v1.Diagnostics.stages:type_name -> trimtab.v1.StageTime
-	25,  // 27: trimtab.v1.Diagnostics.decisions:type_name -> trimtab.v1.DecisionSummary
-	0,   // 28: trimtab.v1.DecisionSummary.decision:type_name -> trimtab.v1.Decision.Code
-	115, // 29: trimtab.v1.DecisionSummary.counts:type_name -> trimtab.v1.DecisionSummary.CountsEntry
-	144, // 30: trimtab.v1.StageTime.duration:type_name -> google.protobuf.Duration
-	29,  // 31: trimtab.v1.ScaleUpDecision.splits:type_name -> trimtab.v1.ScaleUpSplit
-	31,  // 32: trimtab.v1.ScaleUpDecision.unschedulable:type_name -> trimtab.v1.UnschedulablePod
-	116, // 33: trimtab.v1.ScaleUpDecision.on_existing:type_name -> trimtab.v1.ScaleUpDecision.OnExistingEntry
-	117, // 34: trimtab.v1.ScaleUpDecision.on_upcoming:type_name -> trimtab.v1.ScaleUpDecision.OnUpcomingEntry
+	130, // 26: trimtab.v1.NodeVerdict.since:type_name -> google.protobuf.Timestamp
+	26,  // 27: trimtab.v1.Diagnostics.stages:type_name -> trimtab.v1.StageTime
+	25,  // 28: trimtab.v1.Diagnostics.decisions:type_name -> trimtab.v1.DecisionSummary
+	0,   // 29: trimtab.v1.DecisionSummary.decision:type_name -> trimtab.v1.Decision.Code
+	115, // 30: trimtab.v1.DecisionSummary.counts:type_name -> trimtab.v1.DecisionSummary.CountsEntry
+	133, // 31: trimtab.v1.StageTime.duration:type_name -> google.protobuf.Duration
+	29,  // 32: trimtab.v1.ScaleUpDecision.splits:type_name -> trimtab.v1.ScaleUpSplit
+	31,  // 33: trimtab.v1.ScaleUpDecision.unschedulable:type_name -> trimtab.v1.Shortfall
+	30,  // 34: trimtab.v1.ScaleUpDecision.places:type_name -> trimtab.v1.Places
 	33,  // 35: trimtab.v1.ScaleUpDecision.skipped:type_name -> trimtab.v1.SkippedPod
-	145, // 36: trimtab.v1.ScaleUpDecision.result:type_name -> trimtab.v1.ScaleUpResult.Code
+	134, // 36: trimtab.v1.ScaleUpDecision.result:type_name -> trimtab.v1.ScaleUpResult.Code
 	34,  // 37: trimtab.v1.ScaleUpDecision.options:type_name -> trimtab.v1.ScaleUpOption
-	118, // 38: trimtab.v1.ScaleUpDecision.excluded:type_name -> trimtab.v1.ScaleUpDecision.ExcludedEntry
-	32,  // 39: trimtab.v1.ScaleUpDecision.waiting_placeholders:type_name -> trimtab.v1.WaitingPlaceholders
+	116, // 38: trimtab.v1.ScaleUpDecision.excluded:type_name -> trimtab.v1.ScaleUpDecision.ExcludedEntry
+	31,  // 39: trimtab.v1.ScaleUpDecision.waiting_placeholders:type_name -> trimtab.v1.Shortfall
 	10,  // 40: trimtab.v1.ScaleUpDecision.objective:type_name -> trimtab.v1.Objective.Code
 	28,  // 41: trimtab.v1.ScaleUpDecision.gangs:type_name -> trimtab.v1.GangResult
-	146, // 42: trimtab.v1.GangResult.reason:type_name -> trimtab.v1.GangReason.Code
-	119, // 43: trimtab.v1.GangResult.useless_upcoming:type_name -> trimtab.v1.GangResult.UselessUpcomingEntry
-	30,  // 44: trimtab.v1.ScaleUpSplit.new_nodes:type_name -> trimtab.v1.NewNode
-	120, // 45: trimtab.v1.UnschedulablePod.reasons:type_name -> trimtab.v1.UnschedulablePod.ReasonsEntry
-	121, // 46: trimtab.v1.UnschedulablePod.failed_predicates:type_name -> trimtab.v1.UnschedulablePod.FailedPredicatesEntry
-	122, // 47: trimtab.v1.WaitingPlaceholders.reasons:type_name -> trimtab.v1.WaitingPlaceholders.ReasonsEntry
-	123, // 48: trimtab.v1.WaitingPlaceholders.failed_predicates:type_name -> trimtab.v1.WaitingPlaceholders.FailedPredicatesEntry
-	147, // 49: trimtab.v1.SkippedPod.reason:type_name -> trimtab.v1.SkippedPodReason.Code
-	35,  // 50: trimtab.v1.ScaleUpOption.scores:type_name -> trimtab.v1.ExpanderScore
-	148, // 51: trimtab.v1.ScaleUpOption.reason:type_name -> trimtab.v1.NodeGroupReason.Code
-	2,   // 52: trimtab.v1.ScaleUpOption.decided_by:type_name -> trimtab.v1.Expander.Code
-	2,   // 53: trimtab.v1.ExpanderScore.expander:type_name -> trimtab.v1.Expander.Code
-	149, // 54: trimtab.v1.CapacityRequestsDecision.result:type_name -> trimtab.v1.CapacityRequestsResult.Code
-	38,  // 55: trimtab.v1.CapacityRequestsDecision.requests:type_name -> trimtab.v1.CapacityAnswer
-	29,  // 56: trimtab.v1.CapacityRequestsDecision.splits:type_name -> trimtab.v1.ScaleUpSplit
-	124, // 57: trimtab.v1.CapacityRequestsDecision.give_back_upcoming:type_name -> trimtab.v1.CapacityRequestsDecision.GiveBackUpcomingEntry
-	3,   // 58: trimtab.v1.CapacityAnswer.outcome:type_name -> trimtab.v1.CapacityOutcome.Code
-	39,  // 59: trimtab.v1.CapacityAnswer.places:type_name -> trimtab.v1.CapacityPlace
-	125, // 60: trimtab.v1.CapacityAnswer.reasons:type_name -> trimtab.v1.CapacityAnswer.ReasonsEntry
-	126, // 61: trimtab.v1.CapacityAnswer.failed_predicates:type_name -> trimtab.v1.CapacityAnswer.FailedPredicatesEntry
-	127, // 62: trimtab.v1.CapacityAnswer.useless_upcoming:type_name -> trimtab.v1.CapacityAnswer.UselessUpcomingEntry
-	43,  // 63: trimtab.v1.SlackDecision.placeholders:type_name -> trimtab.v1.Placeholder
-	128, // 64: trimtab.v1.SlackDecision.desired:type_name -> trimtab.v1.SlackDecision.DesiredEntry
-	150, // 65: trimtab.v1.SlackDecision.dictionary:type_name -> trimtab.v1.PodDictionary
-	129, // 66: trimtab.v1.SlackDecision.present:type_name -> trimtab.v1.SlackDecision.PresentEntry
-	151, // 67: trimtab.v1.SlackDecision.result:type_name -> trimtab.v1.SlackResult.Code
-	42,  // 68: trimtab.v1.SlackDecision.objects:type_name -> trimtab.v1.SlackObject
-	4,   // 69: trimtab.v1.Placeholder.kind:type_name -> trimtab.v1.PlaceholderKind.Code
-	49,  // 70: trimtab.v1.ScaleDownDecision.unneeded:type_name -> trimtab.v1.UnneededNode
-	51,  // 71: trimtab.v1.ScaleDownDecision.unremovable:type_name -> trimtab.v1.UnremovableNode
-	152, // 72: trimtab.v1.ScaleDownDecision.result:type_name -> trimtab.v1.ScaleDownResult.Code
-	5,   // 73: trimtab.v1.ScaleDownDecision.candidate_order:type_name -> trimtab.v1.CandidateOrder.Code
-	46,  // 74: trimtab.v1.ScaleDownDecision.blockers:type_name -> trimtab.v1.NodeBlockers
-	10,  // 75: trimtab.v1.ScaleDownDecision.objective:type_name -> trimtab.v1.Objective.Code
-	47,  // 76: trimtab.v1.NodeBlockers.pods:type_name -> trimtab.v1.BlockingPod
-	143, // 77: trimtab.v1.BlockingPod.reason:type_name -> trimtab.v1.BlockingPodReason.Code
-	143, // 78: trimtab.v1.BlockingPod.reasons:type_name -> trimtab.v1.BlockingPodReason.Code
-	141, // 79: trimtab.v1.UnneededNode.since:type_name -> google.protobuf.Timestamp
-	130, // 80: trimtab.v1.UnneededNode.destinations:type_name -> trimtab.v1.UnneededNode.DestinationsEntry
-	142, // 81: trimtab.v1.UnneededNode.not_now_reason:type_name -> trimtab.v1.UnremovableReason.Code
-	50,  // 82: trimtab.v1.UnneededNode.assumption:type_name -> trimtab.v1.NodeAssumption
-	142, // 83: trimtab.v1.UnremovableNode.reason:type_name -> trimtab.v1.UnremovableReason.Code
-	143, // 84: trimtab.v1.UnremovableNode.blocking_reason:type_name -> trimtab.v1.BlockingPodReason.Code
-	131, // 85: trimtab.v1.UnremovableNode.predicate_failure_counts:type_name -> trimtab.v1.UnremovableNode.PredicateFailureCountsEntry
-	54,  // 86: trimtab.v1.ReplacementDecision.waves:type_name -> trimtab.v1.ReplacementWave
-	153, // 87: trimtab.v1.ReplacementDecision.result:type_name -> trimtab.v1.ReplacementResult.Code
-	53,  // 88: trimtab.v1.ReplacementDecision.cost:type_name -> trimtab.v1.ReplacementCost
-	57,  // 89: trimtab.v1.ReplacementDecision.frontier:type_name -> trimtab.v1.ReplacementOption
-	58,  // 90: trimtab.v1.ReplacementDecision.kept:type_name -> trimtab.v1.KeptNode
-	132, // 91: trimtab.v1.ReplacementDecision.excluded:type_name -> trimtab.v1.ReplacementDecision.ExcludedEntry
-	55,  // 92: trimtab.v1.ReplacementWave.new_nodes:type_name -> trimtab.v1.ReplacementNode
-	56,  // 93: trimtab.v1.ReplacementWave.leaving:type_name -> trimtab.v1.ReplacedNode
-	133, // 94: trimtab.v1.ReplacedNode.destinations:type_name -> trimtab.v1.ReplacedNode.DestinationsEntry
-	50,  // 95: trimtab.v1.ReplacedNode.assumption:type_name -> trimtab.v1.NodeAssumption
-	144, // 96: trimtab.v1.ReplacementOption.payback_time:type_name -> google.protobuf.Duration
-	154, // 97: trimtab.v1.ReplacementOption.stopped_by:type_name -> trimtab.v1.ReplacementLimit.Code
-	154, // 98: trimtab.v1.KeptNode.reason:type_name -> trimtab.v1.ReplacementLimit.Code
-	142, // 99: trimtab.v1.KeptNode.unremovable:type_name -> trimtab.v1.UnremovableReason.Code
-	143, // 100: trimtab.v1.KeptNode.blocking_reason:type_name -> trimtab.v1.BlockingPodReason.Code
-	60,  // 101: trimtab.v1.PodCostsDecision.groups:type_name -> trimtab.v1.PodCostGroup
-	155, // 102: trimtab.v1.PodCostsDecision.result:type_name -> trimtab.v1.PodCostsResult.Code
-	134, // 103: trimtab.v1.PodCostGroup.costs:type_name -> trimtab.v1.PodCostGroup.CostsEntry
-	156, // 104: trimtab.v1.PodCostGroup.reason:type_name -> trimtab.v1.PodCostGroupReason.Code
-	61,  // 105: trimtab.v1.PodCostGroup.shares:type_name -> trimtab.v1.PodCostShare
-	6,   // 106: trimtab.v1.PodCostShare.strategy:type_name -> trimtab.v1.PodCostStrategy.Code
-	67,  // 107: trimtab.v1.PlanState.scale_up:type_name -> trimtab.v1.ScaleUpState
-	69,  // 108: trimtab.v1.PlanState.slack:type_name -> trimtab.v1.SlackState
-	72,  // 109: trimtab.v1.PlanState.scale_down:type_name -> trimtab.v1.ScaleDownState
-	71,  // 110: trimtab.v1.PlanState.pod_costs:type_name -> trimtab.v1.PodCostsState
-	66,  // 111: trimtab.v1.PlanState.replacement:type_name -> trimtab.v1.ReplacementState
-	64,  // 112: trimtab.v1.PlanState.capacity_requests:type_name -> trimtab.v1.CapacityRequestsState
-	65,  // 113: trimtab.v1.CapacityRequestsState.orders:type_name -> trimtab.v1.CapacityOrder
-	74,  // 114: trimtab.v1.ReplacementState.planned:type_name -> trimtab.v1.NodeTimes
-	74,  // 115: trimtab.v1.ReplacementState.avoided_groups:type_name -> trimtab.v1.NodeTimes
-	74,  // 116: trimtab.v1.ReplacementState.paid_back:type_name -> trimtab.v1.NodeTimes
-	68,  // 117: trimtab.v1.ScaleUpState.gang_orders:type_name -> trimtab.v1.GangOrder
-	141, // 118: trimtab.v1.GangOrder.order_time:type_name -> google.protobuf.Timestamp
-	70,  // 119: trimtab.v1.SlackState.sets:type_name -> trimtab.v1.SlackSetState
-	135, // 120: trimtab.v1.SlackSetState.size:type_name -> trimtab.v1.SlackSetState.SizeEntry
-	74,  // 121: trimtab.v1.ScaleDownState.unneeded:type_name -> trimtab.v1.NodeTimes
-	75,  // 122: trimtab.v1.ScaleDownState.unremovable:type_name -> trimtab.v1.FailedNodes
-	73,  // 123: trimtab.v1.ScaleDownState.undone_drains:type_name -> trimtab.v1.UndoneDrains
-	74,  // 124: trimtab.v1.ScaleDownState.later_waves:type_name -> trimtab.v1.NodeTimes
-	141, // 125: trimtab.v1.UndoneDrains.drain_time:type_name -> google.protobuf.Timestamp
-	141, // 126: trimtab.v1.UndoneDrains.until_time:type_name -> google.protobuf.Timestamp
-	94,  // 127: trimtab.v1.PlanSettings.scale_up:type_name -> trimtab.v1.ScaleUpSettings
-	101, // 128: trimtab.v1.PlanSettings.scale_down:type_name -> trimtab.v1.ScaleDownSettings
-	104, // 129: trimtab.v1.PlanSettings.slack:type_name -> trimtab.v1.SlackSettings
-	111, // 130: trimtab.v1.PlanSettings.pod_costs:type_name -> trimtab.v1.PodCostSettings
-	136, // 131: trimtab.v1.PlanSettings.node_groups:type_name -> trimtab.v1.PlanSettings.NodeGroupsEntry
-	93,  // 132: trimtab.v1.PlanSettings.simulation:type_name -> trimtab.v1.SimulationSettings
-	88,  // 133: trimtab.v1.PlanSettings.planner:type_name -> trimtab.v1.PlannerSettings
-	11,  // 134: trimtab.v1.PlanSettings.search_effort:type_name -> trimtab.v1.SearchEffort.Code
-	82,  // 135: trimtab.v1.PlanSettings.replacement:type_name -> trimtab.v1.ReplacementSettings
-	77,  // 136: trimtab.v1.PlanSettings.gangs:type_name -> trimtab.v1.GangSettings
-	78,  // 137: trimtab.v1.PlanSettings.capacity_requests:type_name -> trimtab.v1.CapacityRequestSettings
-	79,  // 138: trimtab.v1.CapacityRequestSettings.classes:type_name -> trimtab.v1.CapacityClass
-	8,   // 139: trimtab.v1.CapacityRequestSettings.provisioned_when:type_name -> trimtab.v1.ProvisionedWhen.Code
-	144, // 140: trimtab.v1.CapacityRequestSettings.booking_time:type_name -> google.protobuf.Duration
-	144, // 141: trimtab.v1.CapacityRequestSettings.max_seek_time:type_name -> google.protobuf.Duration
-	7,   // 142: trimtab.v1.CapacityClass.kind:type_name -> trimtab.v1.CapacityClassKind.Code
-	144, // 143: trimtab.v1.ReplacementSettings.max_payback_time:type_name -> google.protobuf.Duration
-	144, // 144: trimtab.v1.ReplacementSettings.consolidate_after:type_name -> google.protobuf.Duration
-	85,  // 145: trimtab.v1.ReplacementSettings.budgets:type_name -> trimtab.v1.DisruptionBudget
-	9,   // 146: trimtab.v1.ReplacementSettings.choice:type_name -> trimtab.v1.ReplacementChoice.Code
-	84,  // 147: trimtab.v1.ReplacementSettings.spot:type_name -> trimtab.v1.SpotReplacementSettings
-	144, // 148: trimtab.v1.ReplacementSettings.avoid_time:type_name -> google.protobuf.Duration
-	144, // 149: trimtab.v1.ReplacementSettings.stable_time:type_name -> google.protobuf.Duration
-	90,  // 150: trimtab.v1.DisruptionBudget.nodes:type_name -> trimtab.v1.Selector
-	144, // 151: trimtab.v1.DisruptionBudget.duration:type_name -> google.protobuf.Duration
-	144, // 152: trimtab.v1.PlannerSettings.recent_eviction_ttl:type_name -> google.protobuf.Duration
-	89,  // 153: trimtab.v1.PlannerSettings.limits:type_name -> trimtab.v1.ResourceLimit
-	92,  // 154: trimtab.v1.PlannerSettings.balance:type_name -> trimtab.v1.BalanceSettings
-	144, // 155: trimtab.v1.PlannerSettings.max_node_startup_time:type_name -> google.protobuf.Duration
-	144, // 156: trimtab.v1.PlannerSettings.max_node_provision_time:type_name -> google.protobuf.Duration
-	85,  // 157: trimtab.v1.PlannerSettings.disruption_budgets:type_name -> trimtab.v1.DisruptionBudget
-	90,  // 158: trimtab.v1.ResourceLimit.nodes:type_name -> trimtab.v1.Selector
-	137, // 159: trimtab.v1.Selector.match_labels:type_name -> trimtab.v1.Selector.MatchLabelsEntry
-	91,  // 160: trimtab.v1.Selector.match_expressions:type_name -> trimtab.v1.SelectorRequirement
-	157, // 161: trimtab.v1.SelectorRequirement.operator:type_name -> trimtab.v1.LabelOperator.Code
-	2,   // 162: trimtab.v1.ScaleUpSettings.expanders:type_name -> trimtab.v1.Expander.Code
-	97,  // 163: trimtab.v1.ScaleUpSettings.priority:type_name -> trimtab.v1.PriorityExpanderSettings
-	99,  // 164: trimtab.v1.ScaleUpSettings.highest_priority:type_name -> trimtab.v1.HighestPriorityExpanderSettings
-	100, // 165: trimtab.v1.ScaleUpSettings.cheapest_plan:type_name -> trimtab.v1.CheapestPlanExpanderSettings
-	12,  // 166: trimtab.v1.ScaleUpSettings.template_source:type_name -> trimtab.v1.TemplateSource.Code
-	144, // 167: trimtab.v1.ScaleUpSettings.new_pod_scale_up_delay:type_name -> google.protobuf.Duration
-	96,  // 168: trimtab.v1.ScaleUpSettings.startup_taints:type_name -> trimtab.v1.TaintNames
-	96,  // 169: trimtab.v1.ScaleUpSettings.status_taints:type_name -> trimtab.v1.TaintNames
-	98,  // 170: trimtab.v1.PriorityExpanderSettings.ranks:type_name -> trimtab.v1.PriorityRank
-	144, // 171: trimtab.v1.ScaleDownSettings.unneeded_time:type_name -> google.protobuf.Duration
-	144, // 172: trimtab.v1.ScaleDownSettings.unready_time:type_name -> google.protobuf.Duration
-	144, // 173: trimtab.v1.ScaleDownSettings.unremovable_node_recheck_timeout:type_name -> google.protobuf.Duration
-	144, // 174: trimtab.v1.ScaleDownSettings.blocking_system_pod_disruption_timeout:type_name -> google.protobuf.Duration
-	5,   // 175: trimtab.v1.ScaleDownSettings.candidate_orders:type_name -> trimtab.v1.CandidateOrder.Code
-	144, // 176: trimtab.v1.ScaleDownSettings.delay_after_add:type_name -> google.protobuf.Duration
-	144, // 177: trimtab.v1.ScaleDownSettings.delay_after_delete:type_name -> google.protobuf.Duration
-	144, // 178: trimtab.v1.ScaleDownSettings.delay_after_failure:type_name -> google.protobuf.Duration
-	10,  // 179: trimtab.v1.ScaleDownSettings.objective:type_name -> trimtab.v1.Objective.Code
-	144, // 180: trimtab.v1.NodeGroupSettings.unneeded_time:type_name -> google.protobuf.Duration
-	144, // 181: trimtab.v1.NodeGroupSettings.unready_time:type_name -> google.protobuf.Duration
-	144, // 182: trimtab.v1.NodeGroupSettings.consolidate_after:type_name -> google.protobuf.Duration
-	13,  // 183: trimtab.v1.NodeGroupSettings.consolidation:type_name -> trimtab.v1.Consolidation.Code
-	14,  // 184: trimtab.v1.SlackSettings.strategy:type_name -> trimtab.v1.SlackStrategy.Code
-	138, // 185: trimtab.v1.SlackSettings.resources:type_name -> trimtab.v1.SlackSettings.ResourcesEntry
-	107, // 186: trimtab.v1.SlackSettings.pools:type_name -> trimtab.v1.SlackPool
-	108, // 187: trimtab.v1.SlackSettings.schedules:type_name -> trimtab.v1.SlackSchedule
-	110, // 188: trimtab.v1.SlackSettings.ignored_pods:type_name -> trimtab.v1.PodSelector
-	15,  // 189: trimtab.v1.SlackSettings.capacity_buffer_reading:type_name -> trimtab.v1.CapacityBufferReading.Code
-	90,  // 190: trimtab.v1.SlackPool.nodes:type_name -> trimtab.v1.Selector
-	139, // 191: trimtab.v1.SlackPool.resources:type_name -> trimtab.v1.SlackPool.ResourcesEntry
-	14,  // 192: trimtab.v1.SlackPool.strategy:type_name -> trimtab.v1.SlackStrategy.Code
-	108, // 193: trimtab.v1.SlackPool.schedules:type_name -> trimtab.v1.SlackSchedule
-	144, // 194: trimtab.v1.SlackSchedule.duration:type_name -> google.protobuf.Duration
-	140, // 195: trimtab.v1.SlackSchedule.resources:type_name -> trimtab.v1.SlackSchedule.ResourcesEntry
-	90,  // 196: trimtab.v1.PodSelector.labels:type_name -> trimtab.v1.Selector
-	112, // 197: trimtab.v1.PodCostSettings.targets:type_name -> trimtab.v1.PodCostTarget
-	90,  // 198: trimtab.v1.PodCostTarget.selector:type_name -> trimtab.v1.Selector
-	113, // 199: trimtab.v1.PodCostTarget.strategies:type_name -> trimtab.v1.PodCostTerm
-	6,   // 200: trimtab.v1.PodCostTerm.strategy:type_name -> trimtab.v1.PodCostStrategy.Code
-	148, // 201: trimtab.v1.ScaleUpDecision.ExcludedEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
-	148, // 202: trimtab.v1.UnschedulablePod.ReasonsEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
-	158, // 203: trimtab.v1.UnschedulablePod.FailedPredicatesEntry.value:type_name -> trimtab.v1.PredicateReason.Code
-	148, // 204: trimtab.v1.WaitingPlaceholders.ReasonsEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
-	158, // 205: trimtab.v1.WaitingPlaceholders.FailedPredicatesEntry.value:type_name -> trimtab.v1.PredicateReason.Code
-	148, // 206: trimtab.v1.CapacityAnswer.ReasonsEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
-	158, // 207: trimtab.v1.CapacityAnswer.FailedPredicatesEntry.value:type_name -> trimtab.v1.PredicateReason.Code
-	148, // 208: trimtab.v1.ReplacementDecision.ExcludedEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
-	102, // 209: trimtab.v1.PlanSettings.NodeGroupsEntry.value:type_name -> trimtab.v1.NodeGroupSettings
-	105, // 210: trimtab.v1.SlackSettings.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
-	105, // 211: trimtab.v1.SlackPool.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
-	105, // 212: trimtab.v1.SlackSchedule.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
-	213, // [213:213] is the sub-list for method output_type
-	213, // [213:213] is the sub-list for method input_type
-	213, // [213:213] is the sub-list for extension type_name
-	213, // [213:213] is the sub-list for extension extendee
-	0,   // [0:213] is the sub-list for field type_name
+	135, // 42: trimtab.v1.GangResult.reason:type_name -> trimtab.v1.GangReason.Code
+	32,  // 43: trimtab.v1.GangResult.release:type_name -> trimtab.v1.Release
+	117, // 44: trimtab.v1.Shortfall.reasons:type_name -> trimtab.v1.Shortfall.ReasonsEntry
+	118, // 45: trimtab.v1.Shortfall.failed_predicates:type_name -> trimtab.v1.Shortfall.FailedPredicatesEntry
+	119, // 46: trimtab.v1.Release.upcoming:type_name -> trimtab.v1.Release.UpcomingEntry
+	136, // 47: trimtab.v1.SkippedPod.reason:type_name -> trimtab.v1.SkippedPodReason.Code
+	35,  // 48: trimtab.v1.ScaleUpOption.scores:type_name -> trimtab.v1.ExpanderScore
+	137, // 49: trimtab.v1.ScaleUpOption.reason:type_name -> trimtab.v1.NodeGroupReason.Code
+	2,   // 50: trimtab.v1.ScaleUpOption.decided_by:type_name -> trimtab.v1.Expander.Code
+	2,   // 51: trimtab.v1.ExpanderScore.expander:type_name -> trimtab.v1.Expander.Code
+	138, // 52: trimtab.v1.CapacityRequestsDecision.result:type_name -> trimtab.v1.CapacityRequestsResult.Code
+	38,  // 53: trimtab.v1.CapacityRequestsDecision.requests:type_name -> trimtab.v1.CapacityAnswer
+	29,  // 54: trimtab.v1.CapacityRequestsDecision.splits:type_name -> trimtab.v1.ScaleUpSplit
+	32,  // 55: trimtab.v1.CapacityRequestsDecision.release:type_name -> trimtab.v1.Release
+	3,   // 56: trimtab.v1.CapacityAnswer.outcome:type_name -> trimtab.v1.CapacityOutcome.Code
+	39,  // 57: trimtab.v1.CapacityAnswer.places:type_name -> trimtab.v1.CapacityPlace
+	31,  // 58: trimtab.v1.CapacityAnswer.shortfall:type_name -> trimtab.v1.Shortfall
+	32,  // 59: trimtab.v1.CapacityAnswer.release:type_name -> trimtab.v1.Release
+	43,  // 60: trimtab.v1.SlackDecision.placeholders:type_name -> trimtab.v1.Placeholder
+	120, // 61: trimtab.v1.SlackDecision.desired:type_name -> trimtab.v1.SlackDecision.DesiredEntry
+	139, // 62: trimtab.v1.SlackDecision.dictionary:type_name -> trimtab.v1.PodDictionary
+	121, // 63: trimtab.v1.SlackDecision.present:type_name -> trimtab.v1.SlackDecision.PresentEntry
+	140, // 64: trimtab.v1.SlackDecision.result:type_name -> trimtab.v1.SlackResult.Code
+	42,  // 65: trimtab.v1.SlackDecision.objects:type_name -> trimtab.v1.SlackObject
+	4,   // 66: trimtab.v1.Placeholder.kind:type_name -> trimtab.v1.PlaceholderKind.Code
+	49,  // 67: trimtab.v1.ScaleDownDecision.unneeded:type_name -> trimtab.v1.UnneededNode
+	51,  // 68: trimtab.v1.ScaleDownDecision.unremovable:type_name -> trimtab.v1.UnremovableNode
+	30,  // 69: trimtab.v1.ScaleDownDecision.places:type_name -> trimtab.v1.Places
+	141, // 70: trimtab.v1.ScaleDownDecision.result:type_name -> trimtab.v1.ScaleDownResult.Code
+	5,   // 71: trimtab.v1.ScaleDownDecision.candidate_order:type_name -> trimtab.v1.CandidateOrder.Code
+	46,  // 72: trimtab.v1.ScaleDownDecision.blockers:type_name -> trimtab.v1.NodeBlockers
+	10,  // 73: trimtab.v1.ScaleDownDecision.objective:type_name -> trimtab.v1.Objective.Code
+	47,  // 74: trimtab.v1.NodeBlockers.pods:type_name -> trimtab.v1.BlockingPod
+	132, // 75: trimtab.v1.BlockingPod.reason:type_name -> trimtab.v1.BlockingPodReason.Code
+	132, // 76: trimtab.v1.BlockingPod.reasons:type_name -> trimtab.v1.BlockingPodReason.Code
+	130, // 77: trimtab.v1.UnneededNode.since:type_name -> google.protobuf.Timestamp
+	131, // 78: trimtab.v1.UnneededNode.not_now_reason:type_name -> trimtab.v1.UnremovableReason.Code
+	50,  // 79: trimtab.v1.UnneededNode.assumption:type_name -> trimtab.v1.NodeAssumption
+	131, // 80: trimtab.v1.UnremovableNode.reason:type_name -> trimtab.v1.UnremovableReason.Code
+	132, // 81: trimtab.v1.UnremovableNode.blocking_reason:type_name -> trimtab.v1.BlockingPodReason.Code
+	122, // 82: trimtab.v1.UnremovableNode.predicate_failure_counts:type_name -> trimtab.v1.UnremovableNode.PredicateFailureCountsEntry
+	54,  // 83: trimtab.v1.ReplacementDecision.waves:type_name -> trimtab.v1.ReplacementWave
+	142, // 84: trimtab.v1.ReplacementDecision.result:type_name -> trimtab.v1.ReplacementResult.Code
+	53,  // 85: trimtab.v1.ReplacementDecision.cost:type_name -> trimtab.v1.ReplacementCost
+	57,  // 86: trimtab.v1.ReplacementDecision.frontier:type_name -> trimtab.v1.ReplacementOption
+	58,  // 87: trimtab.v1.ReplacementDecision.kept:type_name -> trimtab.v1.KeptNode
+	123, // 88: trimtab.v1.ReplacementDecision.excluded:type_name -> trimtab.v1.ReplacementDecision.ExcludedEntry
+	55,  // 89: trimtab.v1.ReplacementWave.new_nodes:type_name -> trimtab.v1.ReplacementNode
+	56,  // 90: trimtab.v1.ReplacementWave.leaving:type_name -> trimtab.v1.ReplacedNode
+	30,  // 91: trimtab.v1.ReplacementWave.places:type_name -> trimtab.v1.Places
+	50,  // 92: trimtab.v1.ReplacedNode.assumption:type_name -> trimtab.v1.NodeAssumption
+	133, // 93: trimtab.v1.ReplacementOption.payback_time:type_name -> google.protobuf.Duration
+	143, // 94: trimtab.v1.ReplacementOption.stopped_by:type_name -> trimtab.v1.ReplacementLimit.Code
+	143, // 95: trimtab.v1.KeptNode.reason:type_name -> trimtab.v1.ReplacementLimit.Code
+	131, // 96: trimtab.v1.KeptNode.unremovable:type_name -> trimtab.v1.UnremovableReason.Code
+	132, // 97: trimtab.v1.KeptNode.blocking_reason:type_name -> trimtab.v1.BlockingPodReason.Code
+	60,  // 98: trimtab.v1.PodCostsDecision.groups:type_name -> trimtab.v1.PodCostGroup
+	144, // 99: trimtab.v1.PodCostsDecision.result:type_name -> trimtab.v1.PodCostsResult.Code
+	145, // 100: trimtab.v1.PodCostGroup.reason:type_name -> trimtab.v1.PodCostGroupReason.Code
+	61,  // 101: trimtab.v1.PodCostGroup.shares:type_name -> trimtab.v1.PodCostShare
+	6,   // 102: trimtab.v1.PodCostShare.strategy:type_name -> trimtab.v1.PodCostStrategy.Code
+	67,  // 103: trimtab.v1.PlanState.scale_up:type_name -> trimtab.v1.ScaleUpState
+	69,  // 104: trimtab.v1.PlanState.slack:type_name -> trimtab.v1.SlackState
+	72,  // 105: trimtab.v1.PlanState.scale_down:type_name -> trimtab.v1.ScaleDownState
+	71,  // 106: trimtab.v1.PlanState.pod_costs:type_name -> trimtab.v1.PodCostsState
+	66,  // 107: trimtab.v1.PlanState.replacement:type_name -> trimtab.v1.ReplacementState
+	64,  // 108: trimtab.v1.PlanState.capacity_requests:type_name -> trimtab.v1.CapacityRequestsState
+	65,  // 109: trimtab.v1.CapacityRequestsState.orders:type_name -> trimtab.v1.CapacityOrder
+	74,  // 110: trimtab.v1.ReplacementState.planned:type_name -> trimtab.v1.NodeTimes
+	74,  // 111: trimtab.v1.ReplacementState.avoided_groups:type_name -> trimtab.v1.NodeTimes
+	74,  // 112: trimtab.v1.ReplacementState.paid_back:type_name -> trimtab.v1.NodeTimes
+	68,  // 113: trimtab.v1.ScaleUpState.gang_orders:type_name -> trimtab.v1.GangOrder
+	130, // 114: trimtab.v1.GangOrder.order_time:type_name -> google.protobuf.Timestamp
+	70,  // 115: trimtab.v1.SlackState.sets:type_name -> trimtab.v1.SlackSetState
+	124, // 116: trimtab.v1.SlackSetState.size:type_name -> trimtab.v1.SlackSetState.SizeEntry
+	74,  // 117: trimtab.v1.ScaleDownState.unneeded:type_name -> trimtab.v1.NodeTimes
+	75,  // 118: trimtab.v1.ScaleDownState.unremovable:type_name -> trimtab.v1.FailedNodes
+	73,  // 119: trimtab.v1.ScaleDownState.undone_drains:type_name -> trimtab.v1.UndoneDrains
+	74,  // 120: trimtab.v1.ScaleDownState.later_waves:type_name -> trimtab.v1.NodeTimes
+	130, // 121: trimtab.v1.UndoneDrains.drain_time:type_name -> google.protobuf.Timestamp
+	130, // 122: trimtab.v1.UndoneDrains.until_time:type_name -> google.protobuf.Timestamp
+	94,  // 123: trimtab.v1.PlanSettings.scale_up:type_name -> trimtab.v1.ScaleUpSettings
+	101, // 124: trimtab.v1.PlanSettings.scale_down:type_name -> trimtab.v1.ScaleDownSettings
+	104, // 125: trimtab.v1.PlanSettings.slack:type_name -> trimtab.v1.SlackSettings
+	111, // 126: trimtab.v1.PlanSettings.pod_costs:type_name -> trimtab.v1.PodCostSettings
+	125, // 127: trimtab.v1.PlanSettings.node_groups:type_name -> trimtab.v1.PlanSettings.NodeGroupsEntry
+	93,  // 128: trimtab.v1.PlanSettings.simulation:type_name -> trimtab.v1.SimulationSettings
+	88,  // 129: trimtab.v1.PlanSettings.planner:type_name -> trimtab.v1.PlannerSettings
+	11,  // 130: trimtab.v1.PlanSettings.search_effort:type_name -> trimtab.v1.SearchEffort.Code
+	82,  // 131: trimtab.v1.PlanSettings.replacement:type_name -> trimtab.v1.ReplacementSettings
+	77,  // 132: trimtab.v1.PlanSettings.gangs:type_name -> trimtab.v1.GangSettings
+	78,  // 133: trimtab.v1.PlanSettings.capacity_requests:type_name -> trimtab.v1.CapacityRequestSettings
+	79,  // 134: trimtab.v1.CapacityRequestSettings.classes:type_name -> trimtab.v1.CapacityClass
+	8,   // 135: trimtab.v1.CapacityRequestSettings.provisioned_when:type_name -> trimtab.v1.ProvisionedWhen.Code
+	133, // 136: trimtab.v1.CapacityRequestSettings.booking_time:type_name -> google.protobuf.Duration
+	133, // 137: trimtab.v1.CapacityRequestSettings.max_seek_time:type_name -> google.protobuf.Duration
+	7,   // 138: trimtab.v1.CapacityClass.kind:type_name -> trimtab.v1.CapacityClassKind.Code
+	133, // 139: trimtab.v1.ReplacementSettings.max_payback_time:type_name -> google.protobuf.Duration
+	133, // 140: trimtab.v1.ReplacementSettings.consolidate_after:type_name -> google.protobuf.Duration
+	85,  // 141: trimtab.v1.ReplacementSettings.budgets:type_name -> trimtab.v1.DisruptionBudget
+	9,   // 142: trimtab.v1.ReplacementSettings.choice:type_name -> trimtab.v1.ReplacementChoice.Code
+	84,  // 143: trimtab.v1.ReplacementSettings.spot:type_name -> trimtab.v1.SpotReplacementSettings
+	133, // 144: trimtab.v1.ReplacementSettings.avoid_time:type_name -> google.protobuf.Duration
+	133, // 145: trimtab.v1.ReplacementSettings.stable_time:type_name -> google.protobuf.Duration
+	90,  // 146: trimtab.v1.DisruptionBudget.nodes:type_name -> trimtab.v1.Selector
+	133, // 147: trimtab.v1.DisruptionBudget.duration:type_name -> google.protobuf.Duration
+	133, // 148: trimtab.v1.PlannerSettings.recent_eviction_ttl:type_name -> google.protobuf.Duration
+	89,  // 149: trimtab.v1.PlannerSettings.limits:type_name -> trimtab.v1.ResourceLimit
+	92,  // 150: trimtab.v1.PlannerSettings.balance:type_name -> trimtab.v1.BalanceSettings
+	133, // 151: trimtab.v1.PlannerSettings.max_node_startup_time:type_name -> google.protobuf.Duration
+	133, // 152: trimtab.v1.PlannerSettings.max_node_provision_time:type_name -> google.protobuf.Duration
+	85,  // 153: trimtab.v1.PlannerSettings.disruption_budgets:type_name -> trimtab.v1.DisruptionBudget
+	90,  // 154: trimtab.v1.ResourceLimit.nodes:type_name -> trimtab.v1.Selector
+	126, // 155: trimtab.v1.Selector.match_labels:type_name -> trimtab.v1.Selector.MatchLabelsEntry
+	91,  // 156: trimtab.v1.Selector.match_expressions:type_name -> trimtab.v1.SelectorRequirement
+	146, // 157: trimtab.v1.SelectorRequirement.operator:type_name -> trimtab.v1.LabelOperator.Code
+	2,   // 158: trimtab.v1.ScaleUpSettings.expanders:type_name -> trimtab.v1.Expander.Code
+	97,  // 159: trimtab.v1.ScaleUpSettings.priority:type_name -> trimtab.v1.PriorityExpanderSettings
+	99,  // 160: trimtab.v1.ScaleUpSettings.highest_priority:type_name -> trimtab.v1.HighestPriorityExpanderSettings
+	100, // 161: trimtab.v1.ScaleUpSettings.cheapest_plan:type_name -> trimtab.v1.CheapestPlanExpanderSettings
+	12,  // 162: trimtab.v1.ScaleUpSettings.template_source:type_name -> trimtab.v1.TemplateSource.Code
+	133, // 163: trimtab.v1.ScaleUpSettings.new_pod_scale_up_delay:type_name -> google.protobuf.Duration
+	96,  // 164: trimtab.v1.ScaleUpSettings.startup_taints:type_name -> trimtab.v1.TaintNames
+	96,  // 165: trimtab.v1.ScaleUpSettings.status_taints:type_name -> trimtab.v1.TaintNames
+	98,  // 166: trimtab.v1.PriorityExpanderSettings.ranks:type_name -> trimtab.v1.PriorityRank
+	133, // 167: trimtab.v1.ScaleDownSettings.unneeded_time:type_name -> google.protobuf.Duration
+	133, // 168: trimtab.v1.ScaleDownSettings.unready_time:type_name -> google.protobuf.Duration
+	133, // 169: trimtab.v1.ScaleDownSettings.unremovable_node_recheck_timeout:type_name -> google.protobuf.Duration
+	133, // 170: trimtab.v1.ScaleDownSettings.blocking_system_pod_disruption_timeout:type_name -> google.protobuf.Duration
+	5,   // 171: trimtab.v1.ScaleDownSettings.candidate_orders:type_name -> trimtab.v1.CandidateOrder.Code
+	133, // 172: trimtab.v1.ScaleDownSettings.delay_after_add:type_name -> google.protobuf.Duration
+	133, // 173: trimtab.v1.ScaleDownSettings.delay_after_delete:type_name -> google.protobuf.Duration
+	133, // 174: trimtab.v1.ScaleDownSettings.delay_after_failure:type_name -> google.protobuf.Duration
+	10,  // 175: trimtab.v1.ScaleDownSettings.objective:type_name -> trimtab.v1.Objective.Code
+	133, // 176: trimtab.v1.NodeGroupSettings.unneeded_time:type_name -> google.protobuf.Duration
+	133, // 177: trimtab.v1.NodeGroupSettings.unready_time:type_name -> google.protobuf.Duration
+	133, // 178: trimtab.v1.NodeGroupSettings.consolidate_after:type_name -> google.protobuf.Duration
+	13,  // 179: trimtab.v1.NodeGroupSettings.consolidation:type_name -> trimtab.v1.Consolidation.Code
+	14,  // 180: trimtab.v1.SlackSettings.strategy:type_name -> trimtab.v1.SlackStrategy.Code
+	127, // 181: trimtab.v1.SlackSettings.resources:type_name -> trimtab.v1.SlackSettings.ResourcesEntry
+	107, // 182: trimtab.v1.SlackSettings.pools:type_name -> trimtab.v1.SlackPool
+	108, // 183: trimtab.v1.SlackSettings.schedules:type_name -> trimtab.v1.SlackSchedule
+	110, // 184: trimtab.v1.SlackSettings.ignored_pods:type_name -> trimtab.v1.PodSelector
+	15,  // 185: trimtab.v1.SlackSettings.capacity_buffer_reading:type_name -> trimtab.v1.CapacityBufferReading.Code
+	90,  // 186: trimtab.v1.SlackPool.nodes:type_name -> trimtab.v1.Selector
+	128, // 187: trimtab.v1.SlackPool.resources:type_name -> trimtab.v1.SlackPool.ResourcesEntry
+	14,  // 188: trimtab.v1.SlackPool.strategy:type_name -> trimtab.v1.SlackStrategy.Code
+	108, // 189: trimtab.v1.SlackPool.schedules:type_name -> trimtab.v1.SlackSchedule
+	133, // 190: trimtab.v1.SlackSchedule.duration:type_name -> google.protobuf.Duration
+	129, // 191: trimtab.v1.SlackSchedule.resources:type_name -> trimtab.v1.SlackSchedule.ResourcesEntry
+	90,  // 192: trimtab.v1.PodSelector.labels:type_name -> trimtab.v1.Selector
+	112, // 193: trimtab.v1.PodCostSettings.targets:type_name -> trimtab.v1.PodCostTarget
+	90,  // 194: trimtab.v1.PodCostTarget.selector:type_name -> trimtab.v1.Selector
+	113, // 195: trimtab.v1.PodCostTarget.strategies:type_name -> trimtab.v1.PodCostTerm
+	6,   // 196: trimtab.v1.PodCostTerm.strategy:type_name -> trimtab.v1.PodCostStrategy.Code
+	137, // 197: trimtab.v1.ScaleUpDecision.ExcludedEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
+	137, // 198: trimtab.v1.Shortfall.ReasonsEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
+	147, // 199: trimtab.v1.Shortfall.FailedPredicatesEntry.value:type_name -> trimtab.v1.PredicateReason.Code
+	137, // 200: trimtab.v1.ReplacementDecision.ExcludedEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
+	102, // 201: trimtab.v1.PlanSettings.NodeGroupsEntry.value:type_name -> trimtab.v1.NodeGroupSettings
+	105, // 202: trimtab.v1.SlackSettings.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
+	105, // 203: trimtab.v1.SlackPool.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
+	105, // 204: trimtab.v1.SlackSchedule.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
+	205, // [205:205] is the sub-list for method output_type
+	205, // [205:205] is the sub-list for method input_type
+	205, // [205:205] is the sub-list for extension type_name
+	205, // [205:205] is the sub-list for extension extendee
+	0,   // [0:205] is the sub-list for field type_name
 }
 
 func init() { file_trimtab_v1_plan_proto_init() }
@@ -11512,7 +11423,7 @@ func file_trimtab_v1_plan_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_trimtab_v1_plan_proto_rawDesc), len(file_trimtab_v1_plan_proto_rawDesc)),
 			NumEnums:      16,
-			NumMessages:   125,
+			NumMessages:   114,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -97,14 +97,14 @@ class ExternalPolicy:
         """Return the growth that the program wants, within the maximums of the groups."""
         assert self._cluster is not None, "attach comes first"
         decision = plan_pb2.ScaleUpDecision(result=reason_pb2.ScaleUpResult.SCALE_UP_NOT_NEEDED)
-        decision.unschedulable.extend(plan_pb2.UnschedulablePod(pod=pod) for pod in answer.pending)
+        if answer.pending:
+            decision.unschedulable.add(pods=sorted(answer.pending))
         for group, count in answer.groups.items():
             spec = self._cluster.state.groups[group]["spec"]
             size, most = spec["targetSize"], spec["maxSize"]
             added = min(count, most - size)
             if added > 0:
                 split = decision.splits.add(node_group=group, current_size=size, new_size=size + added, max_size=most)
-                split.new_nodes.extend(plan_pb2.NewNode() for _ in range(added))
                 if spec.get("price") is not None:
                     split.price_per_hour = added * spec["price"]
         if decision.splits:
@@ -168,7 +168,9 @@ class ExternalPolicy:
         ]
         room = (limits.max_scale_down_parallelism or _REMOVALS) - len(going)
         drains = (limits.max_drain_parallelism or _DRAINS) - sum(self._drained(name) for name in going)
-        for one in sorted(ready, key=lambda one: (one.assumption.pods_to_move_count > 0, one.since.seconds, one.node)):
+        for one in sorted(
+            ready, key=lambda one: (one.assumption.pods_to_move_count > 0, self._since[one.node], one.node)
+        ):
             is_drain = one.assumption.pods_to_move_count > 0
             if room <= 0 or (is_drain and drains <= 0):
                 continue
@@ -182,12 +184,10 @@ class ExternalPolicy:
 
     def _unneeded(self, name: str, info: NodeInfo, request: plan_pb2.PlanRequest) -> plan_pb2.UnneededNode:
         moved = self._moved(info, request)
-        found = plan_pb2.UnneededNode(
+        return plan_pb2.UnneededNode(
             node=name,
             assumption=plan_pb2.NodeAssumption(pods_to_move_count=len(moved), pods_to_move_digest=digest_of(moved)),
         )
-        found.since.seconds = self._since[name]
-        return found
 
     def _moved(self, info: NodeInfo, request: plan_pb2.PlanRequest) -> list[str]:
         """Return the uids of the pods that have to be moved from a node."""

@@ -1,6 +1,6 @@
 """What scale-down says of each node, written into the verdicts of a plan."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -16,7 +16,7 @@ def judge(
     unneeded: Unneeded,
     ends_ns: Int64,
     staying: Staying,
-    blockers: Sequence[tuple[int, Sequence[pb.BlockingPod]]],
+    blockers: Mapping[int, Sequence[pb.BlockingPod]],
 ) -> None:
     """Write what becomes of each node. share : float64[N] utilization, NaN = not computed; ends_ns : int64[U], when the
     timers of the unneeded nodes end, 0 = no timer keeps the node; blockers : all blocking pods of some nodes. O(N).
@@ -25,7 +25,7 @@ def judge(
         verdicts[node].utilization = share[node]
     _judge_unneeded(verdicts, unneeded, ends_ns)
     _judge_staying(verdicts, staying)
-    for node, pods in blockers:
+    for node, pods in blockers.items():
         verdicts[node].blocking_pods.extend(pods)
 
 

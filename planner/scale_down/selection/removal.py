@@ -111,7 +111,7 @@ def of_no_use(this: Round, nodes: Int32) -> Bool:
     """Return which nodes : int32[U] scale-up has named as added for a gang that cannot be whole: they go without
     waiting. bool[U]."""
     decided = this.decided.get(pb.Decision.SCALE_UP)
-    names = {name for gang in decided.result.gangs for name in gang.useless_nodes} if decided is not None else set()
+    names = {name for gang in decided.result.gangs for name in gang.release.nodes} if decided is not None else set()
     if not names:
         return np.zeros(len(nodes), bool)
     return np.array([this.snapshot.nodes.name[node] in names for node in nodes.tolist()], bool)

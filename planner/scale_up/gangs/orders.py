@@ -90,7 +90,8 @@ def _add_order(result: pb.GangResult, plan: ScaleUpPlan, order: pb.GangOrder, ta
     coming = growth.upcoming_of(group)
     coming = coming[~taken[coming]][: order.count - len(here)]
     taken[here] = taken[coming] = True
-    result.useless_nodes.extend(snapshot.nodes.name[node] for node in here.tolist())
-    result.useless_nodes.sort()
+    if len(here) or len(coming):
+        result.release.nodes.extend(snapshot.nodes.name[node] for node in here.tolist())
+        result.release.nodes.sort()
     if len(coming):
-        result.useless_upcoming[order.node_group] = len(coming)
+        result.release.upcoming[order.node_group] = len(coming)

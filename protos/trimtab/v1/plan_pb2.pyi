@@ -153,7 +153,7 @@ class PlanRequest(_message.Message):
     @_builtins.property
     def explain_nodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """For SCALE_DOWN: names of nodes whose blocking pods are all listed in
-        `ScaleDownDecision.blockers`; each one in the snapshot, without
+        `NodeVerdict.blocking_pods`; each one in the snapshot, without
         repetition. OPTIONAL: empty means none. Ignored by CheckFit.
         """
 
@@ -853,46 +853,6 @@ class ScaleUpDecision(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     @_typing.final
-    class OnExistingEntry(_message.Message):
-        DESCRIPTOR: _descriptor.Descriptor
-
-        KEY_FIELD_NUMBER: _builtins.int
-        VALUE_FIELD_NUMBER: _builtins.int
-        key: _builtins.str
-        value: _builtins.str
-        def __init__(
-            self,
-            *,
-            key: _builtins.str = ...,
-            value: _builtins.str = ...,
-        ) -> None: ...
-        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
-        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-        def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-    @_typing.final
-    class OnUpcomingEntry(_message.Message):
-        DESCRIPTOR: _descriptor.Descriptor
-
-        KEY_FIELD_NUMBER: _builtins.int
-        VALUE_FIELD_NUMBER: _builtins.int
-        key: _builtins.str
-        value: _builtins.str
-        def __init__(
-            self,
-            *,
-            key: _builtins.str = ...,
-            value: _builtins.str = ...,
-        ) -> None: ...
-        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
-        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-        def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-    @_typing.final
     class ExcludedEntry(_message.Message):
         DESCRIPTOR: _descriptor.Descriptor
 
@@ -914,8 +874,7 @@ class ScaleUpDecision(_message.Message):
 
     SPLITS_FIELD_NUMBER: _builtins.int
     UNSCHEDULABLE_FIELD_NUMBER: _builtins.int
-    ON_EXISTING_FIELD_NUMBER: _builtins.int
-    ON_UPCOMING_FIELD_NUMBER: _builtins.int
+    PLACES_FIELD_NUMBER: _builtins.int
     SKIPPED_FIELD_NUMBER: _builtins.int
     RESULT_FIELD_NUMBER: _builtins.int
     DETAIL_FIELD_NUMBER: _builtins.int
@@ -927,7 +886,6 @@ class ScaleUpDecision(_message.Message):
     AFTER_NEW_NODES_FIELD_NUMBER: _builtins.int
     WAITING_PLACEHOLDERS_FIELD_NUMBER: _builtins.int
     INCOMPLETE_FIELD_NUMBER: _builtins.int
-    OBJECTIVE_FIELD_NUMBER: _builtins.int
     GANGS_FIELD_NUMBER: _builtins.int
     result: _reason_pb2.ScaleUpResult.Code.ValueType
     """Outcome."""
@@ -947,33 +905,22 @@ class ScaleUpDecision(_message.Message):
     node groups concerned is NOT_EVALUATED, `detail` says so, and a later plan
     continues. All places in the plan are valid. False = the plan is complete.
     """
-    objective: Global___Objective.Code.ValueType
-    """What decided between plans: MONEY with the expanders CHEAPEST_PLAN, which is
-    the default where the prices of all node groups that may grow are known, and
-    PRICE; COUNT with LEAST_NODES; UNSPECIFIED with all others, see
-    `ScaleUpOption.decided_by`.
-    """
     @_builtins.property
     def splits(self) -> _containers.RepeatedCompositeFieldContainer[Global___ScaleUpSplit]:
         """One entry per node group that grows, sorted by node group."""
 
     @_builtins.property
-    def unschedulable(self) -> _containers.RepeatedCompositeFieldContainer[Global___UnschedulablePod]:
+    def unschedulable(self) -> _containers.RepeatedCompositeFieldContainer[Global___Shortfall]:
         """Pods that no node group helps and that fit no node once the new nodes are
-        there, sorted by pod.
+        there, by reason; sorted by the first pod.
         """
 
     @_builtins.property
-    def on_existing(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Pending pods that fit on existing nodes: "namespace/name" to the node's
-        name. No node is added for them, and a scale-down in the same answer keeps
-        the node.
-        """
-
-    @_builtins.property
-    def on_upcoming(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Pending pods that fit on nodes that were requested from the cloud but have
-        not registered yet: "namespace/name" to the id of the node group.
+    def places(self) -> Global___Places:
+        """Where pods that wait, and placeholders of slack, find room: on existing
+        nodes, for which no node is added and which a scale-down in the same answer
+        keeps; on nodes that were requested before; and on the new nodes. Sorted by
+        pod, first all on existing or requested nodes.
         """
 
     @_builtins.property
@@ -990,17 +937,17 @@ class ScaleUpDecision(_message.Message):
 
     @_builtins.property
     def after_new_nodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Pods of `on_existing` and `on_upcoming` that the scheduler can bind only
-        once the new nodes, or pods on them, are there, because of a topology
+        """Pods of `places` on existing or requested nodes that the scheduler can bind
+        only once the new nodes, or pods on them, are there, because of a topology
         spread or an affinity, or because their gang needs them for its minimum;
-        sorted. All other pods of these two fit their nodes both before and after
-        the new nodes register.
+        sorted. All others on these nodes fit both before and after the new nodes
+        register.
         """
 
     @_builtins.property
-    def waiting_placeholders(self) -> _containers.RepeatedCompositeFieldContainer[Global___WaitingPlaceholders]:
+    def waiting_placeholders(self) -> _containers.RepeatedCompositeFieldContainer[Global___Shortfall]:
         """Placeholders of slack that have no node after this plan, not even a new
-        one, by reason. A note of the answer's diagnostics counts them.
+        one, by reason; that of the most comes first. A note counts them.
         """
 
     @_builtins.property
@@ -1015,9 +962,8 @@ class ScaleUpDecision(_message.Message):
         self,
         *,
         splits: _abc.Iterable[Global___ScaleUpSplit] | None = ...,
-        unschedulable: _abc.Iterable[Global___UnschedulablePod] | None = ...,
-        on_existing: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
-        on_upcoming: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        unschedulable: _abc.Iterable[Global___Shortfall] | None = ...,
+        places: Global___Places | None = ...,
         skipped: _abc.Iterable[Global___SkippedPod] | None = ...,
         result: _reason_pb2.ScaleUpResult.Code.ValueType = ...,
         detail: _builtins.str = ...,
@@ -1027,14 +973,13 @@ class ScaleUpDecision(_message.Message):
         evaluated: _builtins.int = ...,
         not_evaluated: _builtins.int = ...,
         after_new_nodes: _abc.Iterable[_builtins.str] | None = ...,
-        waiting_placeholders: _abc.Iterable[Global___WaitingPlaceholders] | None = ...,
+        waiting_placeholders: _abc.Iterable[Global___Shortfall] | None = ...,
         incomplete: _builtins.bool = ...,
-        objective: Global___Objective.Code.ValueType = ...,
         gangs: _abc.Iterable[Global___GangResult] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["places", b"places"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_new_nodes", b"after_new_nodes", "detail", b"detail", "evaluated", b"evaluated", "excluded", b"excluded", "gangs", b"gangs", "incomplete", b"incomplete", "not_evaluated", b"not_evaluated", "objective", b"objective", "on_existing", b"on_existing", "on_upcoming", b"on_upcoming", "options", b"options", "price_per_hour", b"price_per_hour", "result", b"result", "skipped", b"skipped", "splits", b"splits", "unschedulable", b"unschedulable", "waiting_placeholders", b"waiting_placeholders"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_new_nodes", b"after_new_nodes", "detail", b"detail", "evaluated", b"evaluated", "excluded", b"excluded", "gangs", b"gangs", "incomplete", b"incomplete", "not_evaluated", b"not_evaluated", "options", b"options", "places", b"places", "price_per_hour", b"price_per_hour", "result", b"result", "skipped", b"skipped", "splits", b"splits", "unschedulable", b"unschedulable", "waiting_placeholders", b"waiting_placeholders"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1045,26 +990,6 @@ class GangResult(_message.Message):
     """What a plan does for one pod group."""
 
     DESCRIPTOR: _descriptor.Descriptor
-
-    @_typing.final
-    class UselessUpcomingEntry(_message.Message):
-        DESCRIPTOR: _descriptor.Descriptor
-
-        KEY_FIELD_NUMBER: _builtins.int
-        VALUE_FIELD_NUMBER: _builtins.int
-        key: _builtins.str
-        value: _builtins.int
-        def __init__(
-            self,
-            *,
-            key: _builtins.str = ...,
-            value: _builtins.int = ...,
-        ) -> None: ...
-        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
-        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-        def WhichOneof(self, oneof_group: _Never) -> None: ...
 
     GROUP_FIELD_NUMBER: _builtins.int
     MIN_COUNT_FIELD_NUMBER: _builtins.int
@@ -1078,8 +1003,7 @@ class GangResult(_message.Message):
     NODE_GROUPS_FIELD_NUMBER: _builtins.int
     LACKING_COUNT_FIELD_NUMBER: _builtins.int
     DETAIL_FIELD_NUMBER: _builtins.int
-    USELESS_NODES_FIELD_NUMBER: _builtins.int
-    USELESS_UPCOMING_FIELD_NUMBER: _builtins.int
+    RELEASE_FIELD_NUMBER: _builtins.int
     group: _builtins.str
     """The group, as "namespace/name"."""
     min_count: _builtins.int
@@ -1117,16 +1041,9 @@ class GangResult(_message.Message):
         """
 
     @_builtins.property
-    def useless_nodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Registered nodes that were added for it and are of no use, as it cannot be
-        completed: nodes without pods to move, which SCALE_DOWN removes without
-        waiting. Sorted.
-        """
-
-    @_builtins.property
-    def useless_upcoming(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """Node group id to the number of nodes that were requested for it, have not
-        registered, and are of no use. The target size may be reduced by as many.
+    def release(self) -> Global___Release:
+        """Its nodes, if it cannot be completed. SCALE_DOWN removes them without
+        waiting. Absent = none.
         """
 
     def __init__(
@@ -1144,12 +1061,11 @@ class GangResult(_message.Message):
         node_groups: _abc.Iterable[_builtins.str] | None = ...,
         lacking_count: _builtins.int = ...,
         detail: _builtins.str = ...,
-        useless_nodes: _abc.Iterable[_builtins.str] | None = ...,
-        useless_upcoming: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        release: Global___Release | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["release", b"release"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ahead_count", b"ahead_count", "bound_count", b"bound_count", "detail", b"detail", "domain", b"domain", "existing_count", b"existing_count", "group", b"group", "lacking_count", b"lacking_count", "min_count", b"min_count", "node_groups", b"node_groups", "on_new_nodes_count", b"on_new_nodes_count", "placed_count", b"placed_count", "reason", b"reason", "useless_nodes", b"useless_nodes", "useless_upcoming", b"useless_upcoming"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ahead_count", b"ahead_count", "bound_count", b"bound_count", "detail", b"detail", "domain", b"domain", "existing_count", b"existing_count", "group", b"group", "lacking_count", b"lacking_count", "min_count", b"min_count", "node_groups", b"node_groups", "on_new_nodes_count", b"on_new_nodes_count", "placed_count", b"placed_count", "reason", b"reason", "release", b"release"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1165,8 +1081,6 @@ class ScaleUpSplit(_message.Message):
     CURRENT_SIZE_FIELD_NUMBER: _builtins.int
     NEW_SIZE_FIELD_NUMBER: _builtins.int
     MAX_SIZE_FIELD_NUMBER: _builtins.int
-    PODS_FIELD_NUMBER: _builtins.int
-    NEW_NODES_FIELD_NUMBER: _builtins.int
     PRICE_PER_HOUR_FIELD_NUMBER: _builtins.int
     node_group: _builtins.str
     """Id of the node group."""
@@ -1180,16 +1094,6 @@ class ScaleUpSplit(_message.Message):
     """What the new nodes cost for one hour, in the currency of the prices; absent
     = unknown.
     """
-    @_builtins.property
-    def pods(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Pods that the new nodes are for, as "namespace/name", sorted."""
-
-    @_builtins.property
-    def new_nodes(self) -> _containers.RepeatedCompositeFieldContainer[Global___NewNode]:
-        """The new nodes, `new_size` - `current_size` of them. Empty in an answer of
-        BalanceScaleUp, which has no pods.
-        """
-
     def __init__(
         self,
         *,
@@ -1197,13 +1101,11 @@ class ScaleUpSplit(_message.Message):
         current_size: _builtins.int = ...,
         new_size: _builtins.int = ...,
         max_size: _builtins.int = ...,
-        pods: _abc.Iterable[_builtins.str] | None = ...,
-        new_nodes: _abc.Iterable[Global___NewNode] | None = ...,
         price_per_hour: _builtins.float | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_price_per_hour", b"_price_per_hour", "price_per_hour", b"price_per_hour"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_price_per_hour", b"_price_per_hour", "current_size", b"current_size", "max_size", b"max_size", "new_nodes", b"new_nodes", "new_size", b"new_size", "node_group", b"node_group", "pods", b"pods", "price_per_hour", b"price_per_hour"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_price_per_hour", b"_price_per_hour", "current_size", b"current_size", "max_size", b"max_size", "new_size", b"new_size", "node_group", b"node_group", "price_per_hour", b"price_per_hour"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__price_per_hour: _TypeAlias = _typing.Literal["price_per_hour"]  # noqa: Y015
     _WhichOneofArgType__price_per_hour: _TypeAlias = _typing.Literal["_price_per_hour", b"_price_per_hour"]  # noqa: Y015
@@ -1212,34 +1114,56 @@ class ScaleUpSplit(_message.Message):
 Global___ScaleUpSplit: _TypeAlias = ScaleUpSplit  # noqa: Y015
 
 @_typing.final
-class NewNode(_message.Message):
-    """A node that a node group adds."""
+class Places(_message.Message):
+    """Pods and their places as parallel columns, a row for each pod."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     PODS_FIELD_NUMBER: _builtins.int
+    NODES_FIELD_NUMBER: _builtins.int
+    SOURCES_FIELD_NUMBER: _builtins.int
+    DESTINATIONS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def pods(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Pods that fit it, all together, as "namespace/name", sorted; placeholders
-        by their names.
+        """The pods, as "namespace/name", each once; placeholders by their names."""
+
+    @_builtins.property
+    def nodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The nodes of the other columns, each once; element 0 is "". A node that does
+        not exist has the id of its node group, "#", and its number among the new
+        nodes of that group in the decision, from 0, or "upcoming" if it was
+        requested before.
         """
+
+    @_builtins.property
+    def sources(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Index into `nodes`: the node that the pod leaves; 0 = it is on none. Empty =
+        0 for all.
+        """
+
+    @_builtins.property
+    def destinations(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Index into `nodes`: the node that the pod goes to, never 0."""
 
     def __init__(
         self,
         *,
         pods: _abc.Iterable[_builtins.str] | None = ...,
+        nodes: _abc.Iterable[_builtins.str] | None = ...,
+        sources: _abc.Iterable[_builtins.int] | None = ...,
+        destinations: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["pods", b"pods"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["destinations", b"destinations", "nodes", b"nodes", "pods", b"pods", "sources", b"sources"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___NewNode: _TypeAlias = NewNode  # noqa: Y015
+Global___Places: _TypeAlias = Places  # noqa: Y015
 
 @_typing.final
-class UnschedulablePod(_message.Message):
-    """A pod that stays pending."""
+class Shortfall(_message.Message):
+    """Why pods have no place, not even on a new node; the same for all of them."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1283,95 +1207,17 @@ class UnschedulablePod(_message.Message):
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-    POD_FIELD_NUMBER: _builtins.int
+    PODS_FIELD_NUMBER: _builtins.int
     REASONS_FIELD_NUMBER: _builtins.int
     FAILED_PREDICATES_FIELD_NUMBER: _builtins.int
     DETAIL_FIELD_NUMBER: _builtins.int
-    pod: _builtins.str
-    """"namespace/name"."""
     detail: _builtins.str
     """One sentence, for people."""
     @_builtins.property
-    def reasons(self) -> _containers.ScalarMap[_builtins.str, _reason_pb2.NodeGroupReason.Code.ValueType]:
-        """Why no node of a group serves the pod: node group id to reason."""
-
-    @_builtins.property
-    def failed_predicates(self) -> _containers.ScalarMap[_builtins.str, _reason_pb2.PredicateReason.Code.ValueType]:
-        """With PREDICATE_FAILED: node group id to the first predicate, in the
-        scheduler's order, that refuses the pod on a new node of that group.
+    def pods(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The pods, as "namespace/name", or placeholders by their names; sorted. Empty
+        if the message around it names what lacks room.
         """
-
-    def __init__(
-        self,
-        *,
-        pod: _builtins.str = ...,
-        reasons: _abc.Mapping[_builtins.str, _reason_pb2.NodeGroupReason.Code.ValueType] | None = ...,
-        failed_predicates: _abc.Mapping[_builtins.str, _reason_pb2.PredicateReason.Code.ValueType] | None = ...,
-        detail: _builtins.str = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["detail", b"detail", "failed_predicates", b"failed_predicates", "pod", b"pod", "reasons", b"reasons"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___UnschedulablePod: _TypeAlias = UnschedulablePod  # noqa: Y015
-
-@_typing.final
-class WaitingPlaceholders(_message.Message):
-    """Placeholders for which no node is added, all for the same reasons."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    @_typing.final
-    class ReasonsEntry(_message.Message):
-        DESCRIPTOR: _descriptor.Descriptor
-
-        KEY_FIELD_NUMBER: _builtins.int
-        VALUE_FIELD_NUMBER: _builtins.int
-        key: _builtins.str
-        value: _reason_pb2.NodeGroupReason.Code.ValueType
-        def __init__(
-            self,
-            *,
-            key: _builtins.str = ...,
-            value: _reason_pb2.NodeGroupReason.Code.ValueType = ...,
-        ) -> None: ...
-        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
-        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-        def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-    @_typing.final
-    class FailedPredicatesEntry(_message.Message):
-        DESCRIPTOR: _descriptor.Descriptor
-
-        KEY_FIELD_NUMBER: _builtins.int
-        VALUE_FIELD_NUMBER: _builtins.int
-        key: _builtins.str
-        value: _reason_pb2.PredicateReason.Code.ValueType
-        def __init__(
-            self,
-            *,
-            key: _builtins.str = ...,
-            value: _reason_pb2.PredicateReason.Code.ValueType = ...,
-        ) -> None: ...
-        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
-        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-        def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-    PLACEHOLDERS_FIELD_NUMBER: _builtins.int
-    REASONS_FIELD_NUMBER: _builtins.int
-    FAILED_PREDICATES_FIELD_NUMBER: _builtins.int
-    DETAIL_FIELD_NUMBER: _builtins.int
-    detail: _builtins.str
-    """One sentence, for people."""
-    @_builtins.property
-    def placeholders(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Their names, sorted."""
 
     @_builtins.property
     def reasons(self) -> _containers.ScalarMap[_builtins.str, _reason_pb2.NodeGroupReason.Code.ValueType]:
@@ -1386,18 +1232,72 @@ class WaitingPlaceholders(_message.Message):
     def __init__(
         self,
         *,
-        placeholders: _abc.Iterable[_builtins.str] | None = ...,
+        pods: _abc.Iterable[_builtins.str] | None = ...,
         reasons: _abc.Mapping[_builtins.str, _reason_pb2.NodeGroupReason.Code.ValueType] | None = ...,
         failed_predicates: _abc.Mapping[_builtins.str, _reason_pb2.PredicateReason.Code.ValueType] | None = ...,
         detail: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["detail", b"detail", "failed_predicates", b"failed_predicates", "placeholders", b"placeholders", "reasons", b"reasons"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["detail", b"detail", "failed_predicates", b"failed_predicates", "pods", b"pods", "reasons", b"reasons"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___WaitingPlaceholders: _TypeAlias = WaitingPlaceholders  # noqa: Y015
+Global___Shortfall: _TypeAlias = Shortfall  # noqa: Y015
+
+@_typing.final
+class Release(_message.Message):
+    """Nodes that were ordered for what can no longer be completed, and of which no
+    decision of the answer makes use.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class UpcomingEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    NODES_FIELD_NUMBER: _builtins.int
+    UPCOMING_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def nodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Registered nodes without pods to move, sorted."""
+
+    @_builtins.property
+    def upcoming(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """Node group id to the number of nodes that have not registered. The target
+        size may be reduced by as many.
+        """
+
+    def __init__(
+        self,
+        *,
+        nodes: _abc.Iterable[_builtins.str] | None = ...,
+        upcoming: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["nodes", b"nodes", "upcoming", b"upcoming"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Release: _TypeAlias = Release  # noqa: Y015
 
 @_typing.final
 class SkippedPod(_message.Message):
@@ -1614,33 +1514,12 @@ class CapacityRequestsDecision(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    @_typing.final
-    class GiveBackUpcomingEntry(_message.Message):
-        DESCRIPTOR: _descriptor.Descriptor
-
-        KEY_FIELD_NUMBER: _builtins.int
-        VALUE_FIELD_NUMBER: _builtins.int
-        key: _builtins.str
-        value: _builtins.int
-        def __init__(
-            self,
-            *,
-            key: _builtins.str = ...,
-            value: _builtins.int = ...,
-        ) -> None: ...
-        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
-        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-        def WhichOneof(self, oneof_group: _Never) -> None: ...
-
     RESULT_FIELD_NUMBER: _builtins.int
     DETAIL_FIELD_NUMBER: _builtins.int
     REQUESTS_FIELD_NUMBER: _builtins.int
     SPLITS_FIELD_NUMBER: _builtins.int
-    GIVE_BACK_FIELD_NUMBER: _builtins.int
+    RELEASE_FIELD_NUMBER: _builtins.int
     PRICE_PER_HOUR_FIELD_NUMBER: _builtins.int
-    GIVE_BACK_UPCOMING_FIELD_NUMBER: _builtins.int
     result: _reason_pb2.CapacityRequestsResult.Code.ValueType
     """Outcome."""
     detail: _builtins.str
@@ -1657,24 +1536,15 @@ class CapacityRequestsDecision(_message.Message):
 
     @_builtins.property
     def splits(self) -> _containers.RepeatedCompositeFieldContainer[Global___ScaleUpSplit]:
-        """Growth of node groups for all requests together, sorted by node group;
-        `pods` are requests, as "namespace/name". Other decisions of the same answer
-        count these nodes as requested: `current_size` of their splits is `new_size`
-        of these.
+        """Growth of node groups for all requests together, sorted by node group. Other
+        decisions of the same answer count these nodes as requested: `current_size`
+        of their splits is `new_size` of these.
         """
 
     @_builtins.property
-    def give_back(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Nodes that were ordered for a request which now can no longer be completed,
-        without pods and used by no decision of this answer: to be deleted at once,
-        sorted by name.
-        """
-
-    @_builtins.property
-    def give_back_upcoming(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """Node group id to the number of nodes that were ordered for such requests,
-        have not registered, and are used by no decision of this answer. The target
-        size may be reduced by as many.
+    def release(self) -> Global___Release:
+        """Nodes of requests that can no longer be completed, to be deleted at once.
+        Absent = none.
         """
 
     def __init__(
@@ -1684,13 +1554,12 @@ class CapacityRequestsDecision(_message.Message):
         detail: _builtins.str = ...,
         requests: _abc.Iterable[Global___CapacityAnswer] | None = ...,
         splits: _abc.Iterable[Global___ScaleUpSplit] | None = ...,
-        give_back: _abc.Iterable[_builtins.str] | None = ...,
+        release: Global___Release | None = ...,
         price_per_hour: _builtins.float = ...,
-        give_back_upcoming: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["release", b"release"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["detail", b"detail", "give_back", b"give_back", "give_back_upcoming", b"give_back_upcoming", "price_per_hour", b"price_per_hour", "requests", b"requests", "result", b"result", "splits", b"splits"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["detail", b"detail", "price_per_hour", b"price_per_hour", "release", b"release", "requests", b"requests", "result", b"result", "splits", b"splits"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1702,66 +1571,6 @@ class CapacityAnswer(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    @_typing.final
-    class ReasonsEntry(_message.Message):
-        DESCRIPTOR: _descriptor.Descriptor
-
-        KEY_FIELD_NUMBER: _builtins.int
-        VALUE_FIELD_NUMBER: _builtins.int
-        key: _builtins.str
-        value: _reason_pb2.NodeGroupReason.Code.ValueType
-        def __init__(
-            self,
-            *,
-            key: _builtins.str = ...,
-            value: _reason_pb2.NodeGroupReason.Code.ValueType = ...,
-        ) -> None: ...
-        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
-        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-        def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-    @_typing.final
-    class FailedPredicatesEntry(_message.Message):
-        DESCRIPTOR: _descriptor.Descriptor
-
-        KEY_FIELD_NUMBER: _builtins.int
-        VALUE_FIELD_NUMBER: _builtins.int
-        key: _builtins.str
-        value: _reason_pb2.PredicateReason.Code.ValueType
-        def __init__(
-            self,
-            *,
-            key: _builtins.str = ...,
-            value: _reason_pb2.PredicateReason.Code.ValueType = ...,
-        ) -> None: ...
-        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
-        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-        def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-    @_typing.final
-    class UselessUpcomingEntry(_message.Message):
-        DESCRIPTOR: _descriptor.Descriptor
-
-        KEY_FIELD_NUMBER: _builtins.int
-        VALUE_FIELD_NUMBER: _builtins.int
-        key: _builtins.str
-        value: _builtins.int
-        def __init__(
-            self,
-            *,
-            key: _builtins.str = ...,
-            value: _builtins.int = ...,
-        ) -> None: ...
-        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
-        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-        def WhichOneof(self, oneof_group: _Never) -> None: ...
-
     NAMESPACE_FIELD_NUMBER: _builtins.int
     NAME_FIELD_NUMBER: _builtins.int
     UID_FIELD_NUMBER: _builtins.int
@@ -1772,11 +1581,9 @@ class CapacityAnswer(_message.Message):
     BOOKED_COUNT_FIELD_NUMBER: _builtins.int
     PLACES_FIELD_NUMBER: _builtins.int
     BOOKED_UNTIL_FIELD_NUMBER: _builtins.int
-    REASONS_FIELD_NUMBER: _builtins.int
-    FAILED_PREDICATES_FIELD_NUMBER: _builtins.int
+    SHORTFALL_FIELD_NUMBER: _builtins.int
     NEEDS_NEW_NODES_FIELD_NUMBER: _builtins.int
-    USELESS_NODES_FIELD_NUMBER: _builtins.int
-    USELESS_UPCOMING_FIELD_NUMBER: _builtins.int
+    RELEASE_FIELD_NUMBER: _builtins.int
     namespace: _builtins.str
     """Namespace."""
     name: _builtins.str
@@ -1802,24 +1609,14 @@ class CapacityAnswer(_message.Message):
         """Where the room is: by set, existing nodes first, then by group and number."""
 
     @_builtins.property
-    def reasons(self) -> _containers.ScalarMap[_builtins.str, _reason_pb2.NodeGroupReason.Code.ValueType]:
-        """Why no node of a group helps the pods without room: node group id to reason."""
-
-    @_builtins.property
-    def failed_predicates(self) -> _containers.ScalarMap[_builtins.str, _reason_pb2.PredicateReason.Code.ValueType]:
-        """With PREDICATE_FAILED: node group id to the first predicate, in the
-        scheduler's order, that refuses a pod on a new node of that group.
+    def shortfall(self) -> Global___Shortfall:
+        """Why no node of a group helps the pods without room. Absent = they have room,
+        or places were not looked for.
         """
 
     @_builtins.property
-    def useless_nodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Those of `CapacityRequestsDecision.give_back` that were ordered for it,
-        sorted.
-        """
-
-    @_builtins.property
-    def useless_upcoming(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """Its part of `CapacityRequestsDecision.give_back_upcoming`."""
+    def release(self) -> Global___Release:
+        """Its part of `CapacityRequestsDecision.release`. Absent = none."""
 
     def __init__(
         self,
@@ -1834,15 +1631,13 @@ class CapacityAnswer(_message.Message):
         booked_count: _builtins.int = ...,
         places: _abc.Iterable[Global___CapacityPlace] | None = ...,
         booked_until: _builtins.int = ...,
-        reasons: _abc.Mapping[_builtins.str, _reason_pb2.NodeGroupReason.Code.ValueType] | None = ...,
-        failed_predicates: _abc.Mapping[_builtins.str, _reason_pb2.PredicateReason.Code.ValueType] | None = ...,
+        shortfall: Global___Shortfall | None = ...,
         needs_new_nodes: _builtins.bool = ...,
-        useless_nodes: _abc.Iterable[_builtins.str] | None = ...,
-        useless_upcoming: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        release: Global___Release | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["release", b"release", "shortfall", b"shortfall"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["booked_count", b"booked_count", "booked_until", b"booked_until", "detail", b"detail", "failed_predicates", b"failed_predicates", "name", b"name", "namespace", b"namespace", "needs_new_nodes", b"needs_new_nodes", "outcome", b"outcome", "places", b"places", "pod_count", b"pod_count", "reasons", b"reasons", "started_count", b"started_count", "uid", b"uid", "useless_nodes", b"useless_nodes", "useless_upcoming", b"useless_upcoming"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["booked_count", b"booked_count", "booked_until", b"booked_until", "detail", b"detail", "name", b"name", "namespace", b"namespace", "needs_new_nodes", b"needs_new_nodes", "outcome", b"outcome", "places", b"places", "pod_count", b"pod_count", "release", b"release", "shortfall", b"shortfall", "started_count", b"started_count", "uid", b"uid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2300,7 +2095,7 @@ class ScaleDownDecision(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     UNNEEDED_FIELD_NUMBER: _builtins.int
-    UNREMOVABLE_FIELD_NUMBER: _builtins.int
+    PLACES_FIELD_NUMBER: _builtins.int
     DELETE_EMPTY_FIELD_NUMBER: _builtins.int
     DRAIN_FIELD_NUMBER: _builtins.int
     RESULT_FIELD_NUMBER: _builtins.int
@@ -2311,9 +2106,6 @@ class ScaleDownDecision(_message.Message):
     SEARCHES_FIELD_NUMBER: _builtins.int
     CANDIDATE_ORDER_FIELD_NUMBER: _builtins.int
     ORDERS_TRIED_FIELD_NUMBER: _builtins.int
-    BLOCKERS_FIELD_NUMBER: _builtins.int
-    OBJECTIVE_FIELD_NUMBER: _builtins.int
-    SAVING_BOUND_PER_HOUR_FIELD_NUMBER: _builtins.int
     result: _reason_pb2.ScaleDownResult.Code.ValueType
     """Outcome."""
     evaluated: _builtins.int
@@ -2330,15 +2122,6 @@ class ScaleDownDecision(_message.Message):
     """The order of candidates that led to this plan."""
     orders_tried: _builtins.int
     """Orders that were simulated, this one included."""
-    objective: Global___Objective.Code.ValueType
-    """What plans were compared by first; UNSPECIFIED if none was made."""
-    saving_bound_per_hour: _builtins.float
-    """No set of the candidates saves more per hour, in all waves: an upper bound
-    by cpu and memory, of all nodes and of nodes outside of which some pods have
-    no place, with fractions of nodes, as of this loop or of the last one
-    that compared plans. 0 = not computed: nothing is saved, or the objective
-    is not MONEY.
-    """
     @_builtins.property
     def unneeded(self) -> _containers.RepeatedCompositeFieldContainer[Global___UnneededNode]:
         """Nodes whose pods, all together, fit on the nodes that stay; sorted by
@@ -2346,8 +2129,8 @@ class ScaleDownDecision(_message.Message):
         """
 
     @_builtins.property
-    def unremovable(self) -> _containers.RepeatedCompositeFieldContainer[Global___UnremovableNode]:
-        """Every other node, sorted by name."""
+    def places(self) -> Global___Places:
+        """Where each pod of the unneeded nodes would go, in the order of the nodes."""
 
     @_builtins.property
     def delete_empty(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -2357,15 +2140,11 @@ class ScaleDownDecision(_message.Message):
     def drain(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Unneeded nodes to be drained and deleted now, sorted by name."""
 
-    @_builtins.property
-    def blockers(self) -> _containers.RepeatedCompositeFieldContainer[Global___NodeBlockers]:
-        """One entry per node of `explain_nodes`, sorted by name."""
-
     def __init__(
         self,
         *,
         unneeded: _abc.Iterable[Global___UnneededNode] | None = ...,
-        unremovable: _abc.Iterable[Global___UnremovableNode] | None = ...,
+        places: Global___Places | None = ...,
         delete_empty: _abc.Iterable[_builtins.str] | None = ...,
         drain: _abc.Iterable[_builtins.str] | None = ...,
         result: _reason_pb2.ScaleDownResult.Code.ValueType = ...,
@@ -2376,48 +2155,14 @@ class ScaleDownDecision(_message.Message):
         searches: _builtins.int = ...,
         candidate_order: Global___CandidateOrder.Code.ValueType = ...,
         orders_tried: _builtins.int = ...,
-        blockers: _abc.Iterable[Global___NodeBlockers] | None = ...,
-        objective: Global___Objective.Code.ValueType = ...,
-        saving_bound_per_hour: _builtins.float = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["places", b"places"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["blockers", b"blockers", "candidate_order", b"candidate_order", "delete_empty", b"delete_empty", "detail", b"detail", "drain", b"drain", "evaluated", b"evaluated", "hint_hits", b"hint_hits", "not_evaluated", b"not_evaluated", "objective", b"objective", "orders_tried", b"orders_tried", "result", b"result", "saving_bound_per_hour", b"saving_bound_per_hour", "searches", b"searches", "unneeded", b"unneeded", "unremovable", b"unremovable"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidate_order", b"candidate_order", "delete_empty", b"delete_empty", "detail", b"detail", "drain", b"drain", "evaluated", b"evaluated", "hint_hits", b"hint_hits", "not_evaluated", b"not_evaluated", "orders_tried", b"orders_tried", "places", b"places", "result", b"result", "searches", b"searches", "unneeded", b"unneeded"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ScaleDownDecision: _TypeAlias = ScaleDownDecision  # noqa: Y015
-
-@_typing.final
-class NodeBlockers(_message.Message):
-    """All pods that must not be evicted from a node."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    NODE_FIELD_NUMBER: _builtins.int
-    PODS_FIELD_NUMBER: _builtins.int
-    node: _builtins.str
-    """Name of the node."""
-    @_builtins.property
-    def pods(self) -> _containers.RepeatedCompositeFieldContainer[Global___BlockingPod]:
-        """Every pod of the node that a rule or a PodDisruptionBudget keeps from
-        being evicted, sorted by name; empty if there is none. Pods that only find
-        no place elsewhere are not listed.
-        """
-
-    def __init__(
-        self,
-        *,
-        node: _builtins.str = ...,
-        pods: _abc.Iterable[Global___BlockingPod] | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["node", b"node", "pods", b"pods"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___NodeBlockers: _TypeAlias = NodeBlockers  # noqa: Y015
 
 @_typing.final
 class BlockingPod(_message.Message):
@@ -2561,74 +2306,22 @@ class UnneededNode(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    @_typing.final
-    class DestinationsEntry(_message.Message):
-        DESCRIPTOR: _descriptor.Descriptor
-
-        KEY_FIELD_NUMBER: _builtins.int
-        VALUE_FIELD_NUMBER: _builtins.int
-        key: _builtins.str
-        value: _builtins.str
-        def __init__(
-            self,
-            *,
-            key: _builtins.str = ...,
-            value: _builtins.str = ...,
-        ) -> None: ...
-        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
-        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-        def WhichOneof(self, oneof_group: _Never) -> None: ...
-
     NODE_FIELD_NUMBER: _builtins.int
-    SINCE_FIELD_NUMBER: _builtins.int
-    DESTINATIONS_FIELD_NUMBER: _builtins.int
-    NOT_NOW_REASON_FIELD_NUMBER: _builtins.int
-    UTILIZATION_FIELD_NUMBER: _builtins.int
     ASSUMPTION_FIELD_NUMBER: _builtins.int
-    DETAIL_FIELD_NUMBER: _builtins.int
-    SAVING_PER_HOUR_FIELD_NUMBER: _builtins.int
     EVICTION_COST_FIELD_NUMBER: _builtins.int
-    WAVE_FIELD_NUMBER: _builtins.int
     GANG_FIELD_NUMBER: _builtins.int
     node: _builtins.str
-    """Name of the node."""
-    not_now_reason: _reason_pb2.UnremovableReason.Code.ValueType
-    """Why it is not deleted now; UNSPECIFIED if it is."""
-    utilization: _builtins.float
-    """The larger of the utilizations of cpu and memory (of the GPU on GPU
-    nodes), 0 to 1 and above.
-    """
-    detail: _builtins.str
-    """More about `not_now_reason`, for people."""
-    saving_per_hour: _builtins.float
-    """Hourly price of the node, from its node group; absent = unknown."""
+    """Name of the node. When it goes, and why not now: `PlanResponse.nodes`."""
     eviction_cost: _builtins.float
     """Cost rating of moving its pods: the sum over pods of 1 + deletion cost /
     2^27 + priority / 2^25, clamped to -10 to 10. With `gang`, the cost of
     moving all of it is shared equally: the mean over the gang's nodes.
-    """
-    wave: _builtins.int
-    """The wave in which the node goes, from 1. Wave 1 is what disruption budgets
-    allow now. The nodes of each further wave can go once the pods evicted in
-    the waves before run again, so that budgets allow evictions again; until
-    then `not_now_reason` is LATER_WAVE unless another reason comes first. 0
-    also counts as wave 1: planners without waves plan what budgets allow now.
     """
     gang: _builtins.str
     """The gang that moves whole from this node and others, as "namespace/name":
     of the nodes with the same value all go at the same time, or none, see
     `NodeToDelete.gang`. "" = the node goes independently of others.
     """
-    @_builtins.property
-    def since(self) -> _timestamp_pb2.Timestamp:
-        """Since when it has been unneeded, without interruption."""
-
-    @_builtins.property
-    def destinations(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Where each pod to be moved would go: "namespace/name" to node."""
-
     @_builtins.property
     def assumption(self) -> Global___NodeAssumption:
         """What the plan assumes about the node, for `StartDeletion`."""
@@ -2637,24 +2330,15 @@ class UnneededNode(_message.Message):
         self,
         *,
         node: _builtins.str = ...,
-        since: _timestamp_pb2.Timestamp | None = ...,
-        destinations: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
-        not_now_reason: _reason_pb2.UnremovableReason.Code.ValueType = ...,
-        utilization: _builtins.float = ...,
         assumption: Global___NodeAssumption | None = ...,
-        detail: _builtins.str = ...,
-        saving_per_hour: _builtins.float | None = ...,
         eviction_cost: _builtins.float = ...,
-        wave: _builtins.int = ...,
         gang: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_saving_per_hour", b"_saving_per_hour", "assumption", b"assumption", "saving_per_hour", b"saving_per_hour", "since", b"since"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["assumption", b"assumption"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_saving_per_hour", b"_saving_per_hour", "assumption", b"assumption", "destinations", b"destinations", "detail", b"detail", "eviction_cost", b"eviction_cost", "gang", b"gang", "node", b"node", "not_now_reason", b"not_now_reason", "saving_per_hour", b"saving_per_hour", "since", b"since", "utilization", b"utilization", "wave", b"wave"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["assumption", b"assumption", "eviction_cost", b"eviction_cost", "gang", b"gang", "node", b"node"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__saving_per_hour: _TypeAlias = _typing.Literal["saving_per_hour"]  # noqa: Y015
-    _WhichOneofArgType__saving_per_hour: _TypeAlias = _typing.Literal["_saving_per_hour", b"_saving_per_hour"]  # noqa: Y015
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__saving_per_hour) -> _WhichOneofReturnType__saving_per_hour | None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___UnneededNode: _TypeAlias = UnneededNode  # noqa: Y015
 
@@ -2685,80 +2369,6 @@ class NodeAssumption(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___NodeAssumption: _TypeAlias = NodeAssumption  # noqa: Y015
-
-@_typing.final
-class UnremovableNode(_message.Message):
-    """A node that stays."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    @_typing.final
-    class PredicateFailureCountsEntry(_message.Message):
-        DESCRIPTOR: _descriptor.Descriptor
-
-        KEY_FIELD_NUMBER: _builtins.int
-        VALUE_FIELD_NUMBER: _builtins.int
-        key: _builtins.str
-        value: _builtins.int
-        def __init__(
-            self,
-            *,
-            key: _builtins.str = ...,
-            value: _builtins.int = ...,
-        ) -> None: ...
-        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
-        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-        def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-    NODE_FIELD_NUMBER: _builtins.int
-    REASON_FIELD_NUMBER: _builtins.int
-    BLOCKING_POD_FIELD_NUMBER: _builtins.int
-    BLOCKING_REASON_FIELD_NUMBER: _builtins.int
-    DETAIL_FIELD_NUMBER: _builtins.int
-    PREDICATE_FAILURE_COUNTS_FIELD_NUMBER: _builtins.int
-    UTILIZATION_FIELD_NUMBER: _builtins.int
-    node: _builtins.str
-    """Name of the node."""
-    reason: _reason_pb2.UnremovableReason.Code.ValueType
-    """Why it stays."""
-    blocking_pod: _builtins.str
-    """Pod that is in the way, as "namespace/name"; "" = none."""
-    blocking_reason: _reason_pb2.BlockingPodReason.Code.ValueType
-    """Why that pod is in the way."""
-    detail: _builtins.str
-    """More, for people."""
-    utilization: _builtins.float
-    """The larger of the utilizations, as `UnneededNode.utilization`; absent = not
-    computed.
-    """
-    @_builtins.property
-    def predicate_failure_counts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """With NO_PLACE_TO_MOVE_PODS: for how many nodes each predicate failed for
-        the blocking pod, keyed by `PredicateReason` name.
-        """
-
-    def __init__(
-        self,
-        *,
-        node: _builtins.str = ...,
-        reason: _reason_pb2.UnremovableReason.Code.ValueType = ...,
-        blocking_pod: _builtins.str = ...,
-        blocking_reason: _reason_pb2.BlockingPodReason.Code.ValueType = ...,
-        detail: _builtins.str = ...,
-        predicate_failure_counts: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
-        utilization: _builtins.float | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_utilization", b"_utilization", "utilization", b"utilization"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_utilization", b"_utilization", "blocking_pod", b"blocking_pod", "blocking_reason", b"blocking_reason", "detail", b"detail", "node", b"node", "predicate_failure_counts", b"predicate_failure_counts", "reason", b"reason", "utilization", b"utilization"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__utilization: _TypeAlias = _typing.Literal["utilization"]  # noqa: Y015
-    _WhichOneofArgType__utilization: _TypeAlias = _typing.Literal["_utilization", b"_utilization"]  # noqa: Y015
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__utilization) -> _WhichOneofReturnType__utilization | None: ...
-
-Global___UnremovableNode: _TypeAlias = UnremovableNode  # noqa: Y015
 
 @_typing.final
 class ReplacementDecision(_message.Message):
@@ -2899,6 +2509,7 @@ class ReplacementWave(_message.Message):
 
     NEW_NODES_FIELD_NUMBER: _builtins.int
     LEAVING_FIELD_NUMBER: _builtins.int
+    PLACES_FIELD_NUMBER: _builtins.int
     SAVING_PER_HOUR_FIELD_NUMBER: _builtins.int
     EVICTED_POD_COUNT_FIELD_NUMBER: _builtins.int
     EVICTION_COST_FIELD_NUMBER: _builtins.int
@@ -2918,18 +2529,25 @@ class ReplacementWave(_message.Message):
     def leaving(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReplacedNode]:
         """The nodes that go, sorted by name."""
 
+    @_builtins.property
+    def places(self) -> Global___Places:
+        """Where each pod to be moved would go, in the order of the nodes: to a node
+        that stays, or to a `ReplacementNode.name` of this wave or an earlier one.
+        """
+
     def __init__(
         self,
         *,
         new_nodes: _abc.Iterable[Global___ReplacementNode] | None = ...,
         leaving: _abc.Iterable[Global___ReplacedNode] | None = ...,
+        places: Global___Places | None = ...,
         saving_per_hour: _builtins.float = ...,
         evicted_pod_count: _builtins.int = ...,
         eviction_cost: _builtins.float = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["places", b"places"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["evicted_pod_count", b"evicted_pod_count", "eviction_cost", b"eviction_cost", "leaving", b"leaving", "new_nodes", b"new_nodes", "saving_per_hour", b"saving_per_hour"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["evicted_pod_count", b"evicted_pod_count", "eviction_cost", b"eviction_cost", "leaving", b"leaving", "new_nodes", b"new_nodes", "places", b"places", "saving_per_hour", b"saving_per_hour"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2946,9 +2564,8 @@ class ReplacementNode(_message.Message):
     PRICE_PER_HOUR_FIELD_NUMBER: _builtins.int
     ALTERNATIVES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """Its name in this plan, to which destinations refer: id of its node group,
-    "#", and its number in the plan among those of the group, from 0. No node
-    has this name.
+    """Its name in this plan, as `Places.nodes` has it; the number is that among
+    the new nodes of all waves. No node has this name.
     """
     node_group: _builtins.str
     """Id of its node group."""
@@ -2982,30 +2599,9 @@ class ReplacedNode(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    @_typing.final
-    class DestinationsEntry(_message.Message):
-        DESCRIPTOR: _descriptor.Descriptor
-
-        KEY_FIELD_NUMBER: _builtins.int
-        VALUE_FIELD_NUMBER: _builtins.int
-        key: _builtins.str
-        value: _builtins.str
-        def __init__(
-            self,
-            *,
-            key: _builtins.str = ...,
-            value: _builtins.str = ...,
-        ) -> None: ...
-        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
-        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-        def WhichOneof(self, oneof_group: _Never) -> None: ...
-
     NODE_FIELD_NUMBER: _builtins.int
     NODE_GROUP_FIELD_NUMBER: _builtins.int
     PRICE_PER_HOUR_FIELD_NUMBER: _builtins.int
-    DESTINATIONS_FIELD_NUMBER: _builtins.int
     ASSUMPTION_FIELD_NUMBER: _builtins.int
     EVICTION_COST_FIELD_NUMBER: _builtins.int
     node: _builtins.str
@@ -3019,12 +2615,6 @@ class ReplacedNode(_message.Message):
     annotations for disruption costs where pods have them.
     """
     @_builtins.property
-    def destinations(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Where each pod to be moved would go: "namespace/name" to the name of a node
-        that stays, or to a `ReplacementNode.name` of this wave or an earlier one.
-        """
-
-    @_builtins.property
     def assumption(self) -> Global___NodeAssumption:
         """What the plan assumes about the node, for `StartDeletion`."""
 
@@ -3034,13 +2624,12 @@ class ReplacedNode(_message.Message):
         node: _builtins.str = ...,
         node_group: _builtins.str = ...,
         price_per_hour: _builtins.float = ...,
-        destinations: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         assumption: Global___NodeAssumption | None = ...,
         eviction_cost: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["assumption", b"assumption"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["assumption", b"assumption", "destinations", b"destinations", "eviction_cost", b"eviction_cost", "node", b"node", "node_group", b"node_group", "price_per_hour", b"price_per_hour"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["assumption", b"assumption", "eviction_cost", b"eviction_cost", "node", b"node", "node_group", b"node_group", "price_per_hour", b"price_per_hour"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -3209,32 +2798,12 @@ class PodCostGroup(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    @_typing.final
-    class CostsEntry(_message.Message):
-        DESCRIPTOR: _descriptor.Descriptor
-
-        KEY_FIELD_NUMBER: _builtins.int
-        VALUE_FIELD_NUMBER: _builtins.int
-        key: _builtins.str
-        value: _builtins.int
-        def __init__(
-            self,
-            *,
-            key: _builtins.str = ...,
-            value: _builtins.int = ...,
-        ) -> None: ...
-        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
-        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-        def WhichOneof(self, oneof_group: _Never) -> None: ...
-
     OWNER_FIELD_NUMBER: _builtins.int
+    PODS_FIELD_NUMBER: _builtins.int
     COSTS_FIELD_NUMBER: _builtins.int
     COMPLETE_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     DETAIL_FIELD_NUMBER: _builtins.int
-    ORDER_FIELD_NUMBER: _builtins.int
     SHARES_FIELD_NUMBER: _builtins.int
     RANKED_AFTER_EACH_REMOVAL_FIELD_NUMBER: _builtins.int
     WAITS_FOR_FIELD_NUMBER: _builtins.int
@@ -3243,7 +2812,7 @@ class PodCostGroup(_message.Message):
     """Owner as "Kind/namespace/name"."""
     complete: _builtins.bool
     """Whether all pods of the owner that are not being deleted have a cost here.
-    If false, `costs` is empty and nothing must be written.
+    If false, there are no `pods`, and nothing must be written.
     """
     reason: _reason_pb2.PodCostGroupReason.Code.ValueType
     """Why it is not complete; UNSPECIFIED if it is."""
@@ -3261,18 +2830,18 @@ class PodCostGroup(_message.Message):
     target: _builtins.int
     """Number of the target in the settings, from 0."""
     @_builtins.property
-    def costs(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """"namespace/name" to cost: pods with a lower cost go first. The negated
+    def pods(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Its pods in the order in which they should be removed, as "namespace/name":
+        by cost, ties by name.
+        """
+
+    @_builtins.property
+    def costs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Their costs, parallel to `pods`: pods with a lower cost go first. The negated
         rank, -(2^31 - 1) to 0: the weighted sum of ranks in units of 2^-26, or in
         larger units if the weights add up to more than 31. For pods that a running
         gang needs, 1 to 2^26: the gang's place among those of the target, equal for
         all these pods, and for no other gang.
-        """
-
-    @_builtins.property
-    def order(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The pods in the order in which they should be removed, as
-        "namespace/name": by cost, ties by name.
         """
 
     @_builtins.property
@@ -3283,11 +2852,11 @@ class PodCostGroup(_message.Message):
         self,
         *,
         owner: _builtins.str = ...,
-        costs: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        pods: _abc.Iterable[_builtins.str] | None = ...,
+        costs: _abc.Iterable[_builtins.int] | None = ...,
         complete: _builtins.bool = ...,
         reason: _reason_pb2.PodCostGroupReason.Code.ValueType = ...,
         detail: _builtins.str = ...,
-        order: _abc.Iterable[_builtins.str] | None = ...,
         shares: _abc.Iterable[Global___PodCostShare] | None = ...,
         ranked_after_each_removal: _builtins.bool = ...,
         waits_for: _builtins.str = ...,
@@ -3295,7 +2864,7 @@ class PodCostGroup(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["complete", b"complete", "costs", b"costs", "detail", b"detail", "order", b"order", "owner", b"owner", "ranked_after_each_removal", b"ranked_after_each_removal", "reason", b"reason", "shares", b"shares", "target", b"target", "waits_for", b"waits_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["complete", b"complete", "costs", b"costs", "detail", b"detail", "owner", b"owner", "pods", b"pods", "ranked_after_each_removal", b"ranked_after_each_removal", "reason", b"reason", "shares", b"shares", "target", b"target", "waits_for", b"waits_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -3315,25 +2884,19 @@ class PodCostShare(_message.Message):
     """The strategy."""
     name: _builtins.str
     """Its name, with CUSTOM; "" otherwise."""
-    @_builtins.property
-    def ranks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
-        """Its weighted rank for each pod, parallel to `PodCostGroup.order`, 0 to its
-        weight: a larger one is removed sooner.
-        """
-
-    @_builtins.property
-    def own_ranks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
-        """Its rank for each pod before threshold and weight, in its own unit,
-        likewise parallel.
-        """
-
+    ranks: _builtins.bytes
+    """double[N]: its weighted rank for each of `PodCostGroup.pods`, 0 to its
+    weight. A larger one is removed sooner. REQUIRED.
+    """
+    own_ranks: _builtins.bytes
+    """double[N]: the same before threshold and weight, in its own unit. REQUIRED."""
     def __init__(
         self,
         *,
         strategy: Global___PodCostStrategy.Code.ValueType = ...,
         name: _builtins.str = ...,
-        ranks: _abc.Iterable[_builtins.float] | None = ...,
-        own_ranks: _abc.Iterable[_builtins.float] | None = ...,
+        ranks: _builtins.bytes = ...,
+        own_ranks: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -5697,7 +5260,7 @@ class ScaleDownSettings(_message.Message):
     nodes: with [NAME], one pass like upstream.
     """
     max_waves: _builtins.int
-    """Plan up to this many waves (`UnneededNode.wave`). >= 1, default 10; 1 plans
+    """Plan up to this many waves (`NodeVerdict.wave`). >= 1, default 10; 1 plans
     only what disruption budgets allow now, as upstream does; so does
     `SearchEffort.FIRST`. In each wave after the first, a budget counts for what
     it allows with all its pods healthy (`expected_pods` - `desired_healthy`),

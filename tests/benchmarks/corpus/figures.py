@@ -46,9 +46,9 @@ def figures(case: Case) -> Figures:
     found: Figures = {
         "saved": sum(one.saving_per_hour for one in down) + sum(wave.saving_per_hour for wave in new),
         "growth": answer.scale_up.price_per_hour,
-        "unplaced": len(answer.scale_up.unschedulable),
+        "unplaced": sum(len(one.pods) for one in answer.scale_up.unschedulable),
         "slack": sum(bool(one.node) for one in answer.slack.placeholders),
-        "moves": sum(len(one.destinations) for one in (*down, *(node for wave in new for node in wave.leaving))),
+        "moves": sum(len(one.places.pods) for one in (answer.scale_down, *new)),
         "waves": max((one.wave for one in down), default=0) + len(new),
     }
     if answer.scale_down.objective == plan_pb2.Objective.COUNT:

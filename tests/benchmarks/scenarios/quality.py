@@ -64,7 +64,7 @@ def generated(shape: ClusterShape) -> Compared:
 
 def _decide(cluster: Snapshot, settings: ScaleDownSettings) -> Decided:
     request = scale_down_request(cluster, pb.PlanSettings(), NOW_S)._replace(settings=settings)
-    return decide_scale_down(request).whole()
+    return decide_scale_down(request)
 
 
 def run(made: Compared, stages: Stages) -> Decided:

@@ -12,6 +12,7 @@ from tests.benchmarks.clusters import LARGE, snapshot
 from tests.benchmarks.karpenter.consolidation.clusters import cluster, objects
 from tests.benchmarks.registry import Stages, scenario
 from trimtab.common.objects import build_snapshot, decode_objects
+from trimtab.places import destinations
 from trimtab.planner.decisions.plan import plan
 from trimtab.planner.replacement.last_search import LastSearchKey
 from trimtab.planner.round.work import Work
@@ -125,7 +126,7 @@ def verify(made: Replacing, decision: pb.ReplacementDecision) -> None:
     assert len(leaving) == len(set(leaving))
     places = set(made.kept.snapshot.nodes.name) | {one.name for wave in decision.waves for one in wave.new_nodes}
     places -= set(leaving)
-    assert all(to in places for wave in decision.waves for one in wave.leaving for to in one.destinations.values())
+    assert all(to in places for wave in decision.waves for to in destinations(wave.places).values())
     saved = sum(one.price_per_hour for wave in decision.waves for one in wave.leaving)
     saved -= sum(one.price_per_hour for wave in decision.waves for one in wave.new_nodes)
     assert abs(decision.cost.now_per_hour - saved - decision.cost.after_per_hour) < 1e-6

@@ -12,6 +12,7 @@ import numpy as np
 from tests.benchmarks.clusters import LARGE, snapshot
 from tests.benchmarks.registry import Stages, scenario
 from trimtab.clients.cluster_generator import ClusterShape
+from trimtab.places import destinations
 from trimtab.planner.model.settings import ScaleDownSettings
 from trimtab.planner.model.settings.search import FIRST
 from trimtab.planner.round.decision import Decided
@@ -71,7 +72,7 @@ def prepare(shape: ClusterShape, settings: ScaleDownSettings, *, steady: bool = 
 
 def run(made: Deciding, stages: Stages) -> Decided:
     with stages.stage("total"):
-        result = decide_scale_down(made.request()).whole()
+        result = decide_scale_down(made.request())
     # The next run starts from the cluster as it is.
     revert(made.simulation.state, 0)
     decision = result.result
@@ -108,7 +109,7 @@ def verify(made: Deciding, result: Decided) -> None:
     going = {place[entry.node] for entry in decision.unneeded}
     named = [entry.node for entry in (*decision.unneeded, *decision.unremovable)]
     assert sorted(named) == list(cluster.nodes.name)
-    where = {pod: place[node] for entry in decision.unneeded for pod, node in entry.destinations.items()}
+    where = {pod: place[node] for pod, node in destinations(decision.places).items()}
     assert going.isdisjoint(where.values())
     asked = np.array([dict(spec.requests).get("cpu", 0) for spec in cluster.specs])
     pods = np.flatnonzero(np.isin(cluster.pods.node, list(going)))

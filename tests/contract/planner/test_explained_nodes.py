@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.builders.planner_service import asking, make_shell, parts, refused, send
+from trimtab.clients.verdicts import staying
 from trimtab.common.rpc.client import connect
 from trimtab.common.rpc.errors import Reason
 from trimtab.planner.service.warm_up import small_cluster
@@ -24,7 +25,7 @@ def test_all_blocking_pods_of_the_nodes_asked_for_are_listed(planner: planner_pb
     answer = send(planner, parts(asking(explain_nodes=nodes[::-1])))
     assert [one.node for one in answer.scale_down.blockers] == nodes
     listed = {one.node: {pod.pod: pod.reason for pod in one.pods} for one in answer.scale_down.blockers}
-    blocked = [one for one in answer.scale_down.unremovable if one.blocking_reason]
+    blocked = [one for one in staying(answer) if one.blocking_reason]
     assert all(listed[one.node][one.blocking_pod] == one.blocking_reason for one in blocked)
     answer.scale_down.ClearField("blockers")
     assert answer.scale_down == without.scale_down, "nothing else depends on it"

@@ -13,9 +13,9 @@ from typing import Any
 
 from google.protobuf import json_format
 
-from trimtab.clients.cli.prices import Prices, node_prices
 from trimtab.clients.cli.demo.command import generated_chapter, recorded_chapter
 from trimtab.clients.cli.demo.recorded_answers import FILE, digest
+from trimtab.clients.cli.prices import Prices, node_prices
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.common.objects import read_files
 
@@ -48,7 +48,9 @@ def main() -> None:
                 "settings": settings,
                 "now": NOW,
                 "nodes": [len(nodes) for nodes in going],
-                "savingPerHour": [round(sum(prices[node].per_hour for node in nodes if node in prices), 2) for nodes in going],
+                "savingPerHour": [
+                    round(sum(prices[node].per_hour for node in nodes if node in prices), 2) for nodes in going
+                ],
             }
     document = {
         "version": VERSION,

@@ -50,8 +50,7 @@ def steps(answer: pb.PlanResponse) -> Iterator[Step]:
         growth = answer.scale_up
         placeholders = {one.name for one in answer.slack.placeholders}
         new = [one.node_group for one in growth.splits for _ in range(one.new_size - one.current_size)]
-        pods = {pod for one in growth.splits for pod in one.pods} | set(growth.on_existing) | set(growth.on_upcoming)
-        yield Step(CODE.SCALE_UP, set(), new, len(pods - placeholders))
+        yield Step(CODE.SCALE_UP, set(), new, len(set(growth.places.pods) - placeholders))
     if answer.HasField("scale_down"):
         yield Step(CODE.SCALE_DOWN, {one.node for one in answer.scale_down.unneeded}, [], 0)
     if answer.HasField("replacement"):

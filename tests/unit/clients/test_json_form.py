@@ -10,7 +10,7 @@ NAMES = [f"group-{number:03}" for number in range(40)]
 
 def test_the_keys_of_maps_are_in_order_at_every_depth() -> None:
     answer = plan_pb2.PlanResponse()
-    waiting = answer.scale_up.unschedulable.add(pod="default/a")
+    waiting = answer.scale_up.unschedulable.add(pods=["default/a"])
     settings = plan_pb2.PlanSettings()
     for name in reversed(NAMES):
         waiting.reasons[name] = 1
@@ -25,7 +25,7 @@ def test_the_keys_of_maps_are_in_order_at_every_depth() -> None:
 
 def test_the_form_is_that_of_protobuf() -> None:
     answer = plan_pb2.PlanResponse()
-    node = answer.scale_down.unneeded.add(node="n1", destinations={"default/a": "n2"})
+    node = answer.scale_down.unneeded.add(node="n1")
     node.since.FromSeconds(1_800_000_000)
     answer.diagnostics.notes.append("a note")
     expected = json_format.MessageToDict(answer, always_print_fields_with_no_presence=True)

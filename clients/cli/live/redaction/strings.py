@@ -122,7 +122,7 @@ def _walk_map(field: FieldDescriptor, value: Any, replace: Replace, is_message: 
     for key, item in entries.items():
         if is_message:
             value[replace(key)].CopyFrom(item)
-        elif field.name in ("destinations", "match_labels", "on_existing", "on_upcoming"):
+        elif field.name in ("match_labels",):
             value[replace(key)] = replace(item)
         else:
             value[replace(key)] = item

@@ -17,6 +17,7 @@ from typing import Any
 
 from tests.benchmarks.karpenter.consolidation.clusters import objects
 from trimtab.common.objects import build_snapshot, decode_objects
+from trimtab.places import destinations
 from trimtab.planner.decisions.plan import plan
 from trimtab.planner.round.work import Work
 from trimtab.planner.service.version_cache import CachedSnapshot
@@ -64,9 +65,8 @@ class Cluster:
                 self._given["nodes"].append(
                     {"name": names[new.name], "type": kind, "zone": zone, "capacityType": capacity}
                 )
-            for replaced in wave.leaving:
-                leaving.add(replaced.node)
-                moves |= dict(replaced.destinations)
+            leaving.update(replaced.node for replaced in wave.leaving)
+            moves |= destinations(wave.places)
         before = {pod["name"]: pod["node"] for pod in self._given["pods"]}
         for pod in self._given["pods"]:
             place = pod["node"]

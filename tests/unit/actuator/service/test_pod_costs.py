@@ -26,7 +26,7 @@ WEB = [f"default/web-{number}" for number in range(5)]
 
 
 def request(costs: dict[str, int], remove: list[str] | None = None) -> actuator_pb2.ApplyPodCostsRequest:
-    groups = [plan_pb2.PodCostGroup(owner="ReplicaSet/default/web", costs=costs)] if costs else []
+    groups = [plan_pb2.PodCostGroup(owner="ReplicaSet/default/web", pods=costs, costs=costs.values())] if costs else []
     return actuator_pb2.ApplyPodCostsRequest(groups=groups, remove=remove or [])
 
 
@@ -251,7 +251,7 @@ def test_pods_that_cannot_be_read_fail_the_call() -> None:
         pytest.param(request({}), "names 0 pods; give 1 to", id="nothing"),
         pytest.param(request({f"a/{n}": 1 for n in range(MAX_COSTS + 1)}), "names 200001 pods", id="too many"),
         pytest.param(
-            actuator_pb2.ApplyPodCostsRequest(groups=[plan_pb2.PodCostGroup(owner="web", costs={"a/b": 1})]),
+            actuator_pb2.ApplyPodCostsRequest(groups=[plan_pb2.PodCostGroup(owner="web", pods=["a/b"], costs=[1])]),
             "'web' is not an owner",
             id="no owner",
         ),

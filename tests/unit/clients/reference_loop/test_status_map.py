@@ -56,7 +56,7 @@ def test_each_group_tells_whether_it_grows_or_is_backed_off_and_why(server: Fake
         health_detail="no quota left",
     )
     answer = plan_pb2.PlanResponse()
-    answer.scale_up.unschedulable.add(pod="shop/huge")
+    answer.scale_up.unschedulable.add(pods=["shop/huge"])
     done = RoundResult(plan_pb2.PlanRequest(), answer, status, was_delta=False)
     api = Api(Connection(server.url, urllib3.PoolManager(), lambda: ""))
     StatusMap(api, "kube-system", "trimtab-status").write(done, "", 1_800_000_000)
@@ -118,8 +118,8 @@ def test_gangs_are_reported_with_what_they_lack_and_the_nodes_that_came_for_noth
     answer = plan_pb2.PlanResponse()
     answer.scale_up.gangs.add(group="a/whole", placed_count=4)
     lacking = answer.scale_up.gangs.add(group="a/big", reason=reason_pb2.GangReason.MAX_SIZE_REACHED, detail="2 lack")
-    lacking.useless_nodes.extend(["n2", "n1"])
-    lacking.useless_upcoming["g"] = 3
+    lacking.release.nodes.extend(["n2", "n1"])
+    lacking.release.upcoming["g"] = 3
     done = RoundResult(plan_pb2.PlanRequest(), answer, None, was_delta=False)
     api = Api(Connection(server.url, urllib3.PoolManager(), lambda: ""))
     StatusMap(api, "kube-system", "trimtab-status").write(done, "", 1_800_000_000)

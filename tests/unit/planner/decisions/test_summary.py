@@ -38,14 +38,11 @@ def test_the_summary_is_what_snapshot_and_decisions_add_up_to(seed: int, unprice
     found, expected = answer.summary, list(twin.figures(message, answer, pods_on_nodes(message)))
     moments = [found.now, *(one.after for one in found.decisions), found.after]
     assert [one.decision for one in found.decisions] == [one.code for one in twin.steps(answer)]
-    for one, figures in zip(moments, [*expected, expected[-1]], strict=True):
-        assert (one.node_count, one.pod_count, one.unpriced_node_count) == (
-            figures.nodes,
-            figures.pods,
-            figures.unpriced,
-        )
-        assert one.price_per_hour == pytest.approx(figures.price, rel=1e-9, abs=1e-9)
-        assert one.price_per_month == one.price_per_hour * HOURS_A_MONTH
+    for moment, figures in zip(moments, [*expected, expected[-1]], strict=True):
+        numbers = moment.node_count, moment.pod_count, moment.unpriced_node_count
+        assert numbers == (figures.nodes, figures.pods, figures.unpriced)
+        assert moment.price_per_hour == pytest.approx(figures.price, rel=1e-9, abs=1e-9)
+        assert moment.price_per_month == moment.price_per_hour * HOURS_A_MONTH
     saved, bought = found.saved_per_hour, found.bought_per_hour
     assert found.now.price_per_hour - saved + bought == pytest.approx(found.after.price_per_hour, rel=1e-9, abs=1e-9)
     assert found.saved_per_month == pytest.approx((saved - bought) * HOURS_A_MONTH)
@@ -65,14 +62,15 @@ def _check_verdicts(message: snapshot_pb2.ClusterSnapshot, answer: plan_pb2.Plan
         assert (one.price_per_hour if one.HasField("price_per_hour") else None) == price
         assert one.node_group == of_node[one.node].node_group
         assert bool(one.why) == bool(one.reason)
-    unneeded = {one.node: one for one in down.unneeded}
+    unneeded = {one.node for one in down.unneeded}
     assert by_fate[Fate.GOES_NOW] == {*down.delete_empty, *down.drain}
-    assert by_fate[Fate.GOES_NOW] | by_fate[Fate.GOES_LATER] == set(unneeded)
+    assert by_fate[Fate.GOES_NOW] | by_fate[Fate.GOES_LATER] == unneeded
     waves = {one.node: at for at, wave in enumerate(answer.replacement.waves, 1) for one in wave.leaving}
     assert by_fate[Fate.REPLACED] == set(waves)
     assert not by_fate[Fate.UNSPECIFIED]
     new = {one.name for wave in answer.replacement.waves for one in wave.new_nodes}
     for one in answer.nodes:
-        assert one.wave == waves.get(one.node, unneeded[one.node].wave if one.node in unneeded else 0)
+        assert one.wave == waves.get(one.node, 1 if one.node in unneeded and one.wave <= 1 else one.wave)
+        assert (one.wave > 0) == (one.node in unneeded or one.node in waves)
         assert bool(one.reason) == (one.fate != Fate.GOES_NOW)
         assert new.issuperset(one.replaced_by)

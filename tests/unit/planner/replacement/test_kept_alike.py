@@ -15,7 +15,7 @@ SAMPLE = (17, 56, 3)
 
 
 def moved(found: Outcome) -> int:
-    return sum(len(one.destinations) for wave in found.decision.waves for one in wave.leaving)
+    return sum(len(wave.places.pods) for wave in found.decision.waves)
 
 
 def check(seed: int) -> int:

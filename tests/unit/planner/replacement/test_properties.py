@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.builders.examples import examples
 from tests.builders.kubernetes import Json
 from tests.builders.replacement import SIZES, Outcome, SmallCluster, plan, small_cluster
+from trimtab.places import destinations
 from trimtab.planner.replacement.settings import ReplacementSettings
 from trimtab.v1 import plan_pb2
 
@@ -34,8 +35,8 @@ def replaced(cluster: SmallCluster, decision: plan_pb2.ReplacementDecision) -> S
     at = {f"default/p{i}-{j}": f"n{i}" for i, pods in enumerate(cluster.pods) for j in range(len(pods))}
     for wave in decision.waves:
         group_of |= {one.name: one.node_group for one in wave.new_nodes}
+        at |= destinations(wave.places)
         for gone in wave.leaving:
-            at |= gone.destinations
             del group_of[gone.node]
     pods: dict[str, list[tuple[int, int]]] = {name: [] for name in group_of}
     for i, there in enumerate(cluster.pods):

@@ -19,8 +19,10 @@ from tests.builders.kubernetes import (
     spread,
     storage_class,
 )
+from tests.builders.places import move
 from tests.builders.scale_down import NOW_S, even, plan, settings_of
 from tests.certificates.scale_down import offences
+from trimtab.places import each_place
 from trimtab.v1 import plan_pb2, reason_pb2
 
 Decision = plan_pb2.ScaleDownDecision
@@ -40,9 +42,7 @@ def plan_by_hand(**where: str) -> Decision:
     """Return a plan with both nodes long unneeded and pods on the test's nodes."""
     good = plan(*base()).decision
     assert [entry.node for entry in good.unneeded] == ["n1", "n2"]
-    for entry in good.unneeded:
-        for key in entry.destinations:
-            entry.destinations[key] = where.get(key.removeprefix("default/").replace("-", "_"), entry.destinations[key])
+    move(good.places, {f"default/{name.replace('_', '-')}": node for name, node in where.items()})
     return good
 
 
@@ -105,15 +105,15 @@ def _forget_reason(decision: Decision) -> None:
 
 
 def _forget_pod(decision: Decision) -> None:
-    del decision.unneeded[0].destinations["default/web-0"]
+    move(decision.places, {"default/web-0": ""})
 
 
 def _to_unneeded(decision: Decision) -> None:
-    decision.unneeded[0].destinations["default/web-0"] = "n2"
+    move(decision.places, {"default/web-0": "n2"})
 
 
 def _to_nowhere(decision: Decision) -> None:
-    decision.unneeded[0].destinations["default/web-0"] = "n9"
+    move(decision.places, {"default/web-0": "n9"})
 
 
 def _other_assumption(decision: Decision) -> None:
@@ -121,7 +121,7 @@ def _other_assumption(decision: Decision) -> None:
 
 
 def _too_early(decision: Decision) -> None:
-    decision.unneeded[0].not_now_reason = reason_pb2.UnremovableReason.UNSPECIFIED
+    decision.unneeded[0].reason = reason_pb2.UnremovableReason.UNSPECIFIED
     decision.drain.append("n1")
     decision.result = reason_pb2.ScaleDownResult.SCALE_DOWN_NODE_DELETE_STARTED
 
@@ -269,7 +269,7 @@ def test_waves_that_budgets_do_not_allow_are_found(case: tuple[tuple[int, int], 
 
 def test_a_node_of_a_later_wave_that_goes_now_is_found() -> None:
     objects, decision = in_waves()
-    decision.unneeded[1].not_now_reason = reason_pb2.UnremovableReason.UNSPECIFIED
+    decision.unneeded[1].reason = reason_pb2.UnremovableReason.UNSPECIFIED
     decision.drain.append("n2")
     assert "n2 goes now, and is in wave 2" in faults(objects, decision)
 
@@ -284,9 +284,8 @@ def test_a_wave_whose_pods_only_fit_after_a_later_wave_is_found() -> None:
     pods = [pod(f"web-{i}", "1", node=f"n{i + 1}", owner=web, labels={"app": "web"}, affinity=repels) for i in range(2)]
     objects = [*(node(name, zone=zone) for name, zone in zones.items()), *others, *pods]
     decision = in_waves()[1]
-    for entry, target in zip(decision.unneeded, ("n4", "n3"), strict=True):
-        for key in entry.destinations:
-            entry.destinations[key] = target
+    targets = dict(zip([entry.node for entry in decision.unneeded], ("n4", "n3"), strict=True))
+    move(decision.places, {pod: targets[node] for pod, node, _ in each_place(decision.places)})
     found = faults(objects, decision)
     assert "up to wave 1: default/web-0 on n4" in found
     decision.unneeded[1].wave = 1

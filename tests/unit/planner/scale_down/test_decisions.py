@@ -63,7 +63,7 @@ def test_an_unknown_saving_and_a_utilization_that_was_not_computed_are_absent_an
     )
     savings = {one.node: (one.HasField("saving_per_hour"), one.saving_per_hour) for one in found.decision.unneeded}
     assert savings == {"n1": (True, 0.0), "n2": (False, 0.0)}
-    (without,) = found.decision.unremovable
+    (without,) = found.staying
     assert not without.HasField("utilization")
 
 
@@ -120,7 +120,7 @@ def test_pods_are_not_moved_for_pennies() -> None:
     group = node_group("g", nodes=["n1"], target=1, price=1.0)
     kept = plan(WEB, node("n1"), node("n2"), group, pods, settings={"minSavingPerEviction": 0.3})
     assert kept.reasons["n1"] == "NOT_UNNEEDED_OTHER_REASON"
-    assert "saves too little" in next(e.detail for e in kept.decision.unremovable if e.node == "n1")
+    assert "saves too little" in next(e.detail for e in kept.staying if e.node == "n1")
     assert plan(WEB, node("n1"), node("n2"), group, pods, settings={"minSavingPerEviction": 0.2}).unneeded == ["n1"]
 
 
@@ -132,7 +132,7 @@ def test_a_failed_simulation_is_believed_for_a_while() -> None:
     second = again(bigger, first, 299)
     assert second.reasons["n1"] == "RECENTLY_UNREMOVABLE"
     assert second.blocking["n1"] == ("default/web-n1-0", "NO_PLACE")
-    assert "NO_PLACE_TO_MOVE_PODS 299 s ago" in {entry.detail for entry in second.decision.unremovable}
+    assert "NO_PLACE_TO_MOVE_PODS 299 s ago" in {entry.detail for entry in second.staying}
     assert again(bigger, second, 300).unneeded == ["n1"]
 
 
@@ -142,13 +142,13 @@ def test_leaving_the_set_and_coming_back_restarts_the_timer() -> None:
     second = again(busy, first, 60)
     assert second.unneeded == []
     third = again(idle, second, 120)
-    assert third.decision.unneeded[0].since.seconds == NOW_S + 120
+    assert third.going[0].since.seconds == NOW_S + 120
 
 
 def test_a_clock_that_went_back_gives_no_time_in_the_future() -> None:
     first = plan(cluster({"n1": []}), now_s=NOW_S + 100)
     second = plan(cluster({"n1": []}), state=first.state, now_s=NOW_S)
-    assert second.decision.unneeded[0].since.seconds == NOW_S
+    assert second.going[0].since.seconds == NOW_S
     assert second.notes == ("state has times up to 100.0 s after now, which count as now: the clocks differ",)
     assert plan(cluster({"n1": []}), state=second.state, now_s=NOW_S).notes == ()
 
@@ -156,14 +156,14 @@ def test_a_clock_that_went_back_gives_no_time_in_the_future() -> None:
 def test_no_place_says_how_many_nodes_failed_which_predicate() -> None:
     objects = [*cluster({"n1": ["2"], "n2": ["3"], "n3": ["3"]}), node("n4", taints=["a=b:NoSchedule"])]
     found = plan(objects)
-    (entry,) = [one for one in found.decision.unremovable if one.node == "n1"]
+    (entry,) = [one for one in found.staying if one.node == "n1"]
     assert dict(entry.predicate_failure_counts) == {"INSUFFICIENT_RESOURCES": 2, "TAINT_NOT_TOLERATED": 1}
     assert found.blocking["n1"] == ("default/web-n1-0", "NO_PLACE")
 
 
 def test_places_for_each_but_not_for_all_are_distinguished() -> None:
     found = plan(cluster({"n1": ["1", "1"], "n2": ["3"]}))
-    (entry,) = [one for one in found.decision.unremovable if one.node == "n1"]
+    (entry,) = [one for one in found.staying if one.node == "n1"]
     assert "not all at the same time" in entry.detail
 
 
@@ -259,7 +259,7 @@ def test_a_state_that_cannot_be_used_counts_as_absent_and_timers_continue_where_
     spoil(first.state)
     second = again(objects, first)
     assert second.unneeded == first.unneeded
-    assert {entry.since.seconds for entry in second.decision.unneeded} == {NOW_S + since_s}
+    assert {entry.since.seconds for entry in second.going} == {NOW_S + since_s}
     assert len(second.notes) == bool(note)
     assert all(note in one for one in second.notes)
 

@@ -152,7 +152,7 @@ def test_times_that_cannot_be_count_as_now(value: int) -> None:
     found = plan_message(message, SETTINGS, damaged, NOW_S + 3 * STEP_S)
     assert found.unneeded
     wanted = {0} if value == 1 else {NOW_S + 3 * STEP_S}
-    assert {entry.since.seconds for entry in found.decision.unneeded} == wanted
+    assert {entry.since.seconds for entry in found.going} == wanted
 
 
 @pytest.mark.parametrize("layout", [LAYOUT_VERSION + 1, LAYOUT_VERSION - 1, 0])
@@ -165,7 +165,7 @@ def test_an_opaque_part_of_another_layout_is_dropped_with_a_note_and_the_timers_
         "timers continue, searches start anew",
     )
     assert found.state.layout_version == LAYOUT_VERSION
-    assert {entry.since.seconds for entry in found.decision.unneeded} == {NOW_S}
+    assert {entry.since.seconds for entry in found.going} == {NOW_S}
     assert_timers_continue(0, state)
 
 

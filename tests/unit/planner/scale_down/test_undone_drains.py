@@ -90,7 +90,7 @@ def test_while_drains_wait_nodes_without_pods_still_go() -> None:
     assert not held.drain
     assert held.delete_empty
     assert held.delete_empty == free.scale_down.delete_empty
-    assert {one.node: (one.not_now_reason, one.detail) for one in held.unneeded if one.not_now_reason} == {
+    assert {one.node: (one.reason, one.detail) for one in held.unneeded if one.reason} == {
         node: (
             UnremovableReason.NEEDED_FOR_SLACK,
             "drains wait 270 s more: the pods of the last drain took the room of slack",

@@ -27,7 +27,7 @@ class Patient:
     def __init__(self) -> None:
         self.may_answer = threading.Event()
 
-    def plan_in_parts(self, request: plan_pb2.PlanRequest, payload: bytes, caller: Caller) -> Planned:
+    def plan_with_failures(self, request: plan_pb2.PlanRequest, payload: bytes, caller: Caller) -> Planned:
         del caller
         assert self.may_answer.wait(LIMIT_S)
         return Planned(plan_pb2.PlanResponse(request_id=request.request_id, snapshot_version=str(len(payload))))

@@ -20,6 +20,7 @@ from trimtab.clients.reference_loop.loop import Loop, LoopServices, LoopSettings
 from trimtab.clients.reference_loop.loop_clock import LoopClock
 from trimtab.clients.reference_loop.planner_session import PlannerSession
 from trimtab.clients.reference_loop.rounds import RoundResult, RoundRunner, RoundSettings
+from trimtab.clients.verdicts import going
 from trimtab.common.kubernetes.api import Api
 from trimtab.common.kubernetes.connection import Connection
 from trimtab.common.kubernetes.registry import WATCHED
@@ -48,7 +49,7 @@ def since(api: Api, place: StateStorage, now_s: float) -> dict[str, int]:
         loop = Loop(rounds, LoopSettings(0.01, 1), around, LoopClock(lambda: now_s, lambda: 0.0))
         loop.run()
     assert loop.last is not None
-    return {one.node: one.since.seconds for one in loop.last.answer.scale_down.unneeded}
+    return {one.node: one.since.seconds for one in going(loop.last.answer)}
 
 
 @pytest.mark.parametrize("where", ["file", "ConfigMap"])

@@ -15,11 +15,10 @@ from tests.builders.examples import examples
 from tests.builders.random_clusters import changes, clusters
 from tests.builders.snapshots import Cluster, write, write_delta
 from tests.unit.clients.cli.report.recordings import recorded, scenario
-from trimtab.clients.cli.answers.costs import Costs
 from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.live.rounds_reader import Recorded, read_rounds
 from trimtab.clients.cli.live.rounds_recorder import RoundsRecorder
-from trimtab.clients.cli.prices import PricedMachine, Prices
+from trimtab.clients.cli.prices import PricedMachine, Prices, node_prices
 from trimtab.clients.cli.report.history import RecordedHistory, read_history
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.clients.simulation.simulation import ClusterSimulation
@@ -209,7 +208,7 @@ def test_a_decision_that_repeats_is_one_entry_with_its_count(tmp_path: Path) -> 
     for number in (1, 2, 4):
         answers[number].scale_down.delete_empty.append("n")
         answers[number].scale_down.unneeded.add(node="n", utilization=0.1)
-    lacking = answers[3].scale_up.unschedulable.add(pod="default/p")
+    lacking = answers[3].scale_up.unschedulable.add(pods=["default/p"])
     lacking.reasons["g"] = 1
     with RoundsRecorder(path) as recorder:
         for number, answer in enumerate(answers):

@@ -23,6 +23,7 @@ from trimtab.clients.simulation.result import encoded, read_result, result_of, w
 from trimtab.clients.simulation.scenario import Scenario
 from trimtab.clients.simulation.scenario_values import ScenarioError
 from trimtab.clients.simulation.simulation import ClusterSimulation
+from trimtab.clients.verdicts import staying
 from trimtab.common.recording import RecordingReader, RecordingWriter
 from trimtab.common.watched.snapshot_update import SnapshotUpdate
 from trimtab.v1 import plan_pb2
@@ -277,7 +278,7 @@ def test_blockers_of_a_recording_are_the_recorded_ones_unless_other_settings_are
     with recording.open("rb") as opened:
         *_, last = read_rounds("x", opened)
     assert isinstance(last, Recorded)
-    code = last.answer.scale_down.unremovable[0].reason
+    code = staying(last.answer)[0].reason
     assert NODE_SENTENCES[code] in page_of(trimtab, tmp_path, recording).text
     settings = tmp_path / "never.yaml"
     settings.write_text("scaleDown: {utilizationThreshold: 0.0}\n")

@@ -57,7 +57,7 @@ def decided(
     simulation = build_simulation(snapshot, VirtualRows())
     simulation = simulation._replace(state=simulation.state._replace(log=move_log(capacity)))
     this = Round(snapshot, lambda *_: simulation, NOW_S * 10**9, work=Work(parallel=together))
-    found = decide_scale_down(ScaleDownRequest(this, resolve_scale_down(settings_of(asked)), state)).whole()
+    found = decide_scale_down(ScaleDownRequest(this, resolve_scale_down(settings_of(asked)), state))
     left = this.simulation.state
     counters = left.counters
     arrays = (left.pod_node, left.node_state, left.resources.free, counters.spread.counts, counters.presence.counts)

@@ -20,28 +20,28 @@ def test_a_plan_that_saves_more_does_not_free_fewer_nodes_than_upstreams_order()
     objects = [*big_or_small()]
     found = plan(objects, settings={"candidateOrders": ["PRICE", "EVICTION_COST"], "objective": "COUNT"})
     assert found.unneeded == ["small-1", "small-2"]
-    assert found.decision.objective == plan_pb2.Objective.COUNT
+    assert found.change.objective == plan_pb2.Objective.COUNT
 
 
 @pytest.mark.parametrize("settings", [{}, {"objective": "MONEY"}], ids=["by default", "by setting"])
 def test_the_saving_decides_where_all_prices_are_known(settings: Json) -> None:
     found = plan(big_or_small(), settings={"candidateOrders": ["UTILIZATION"], **settings})
     assert found.unneeded == ["big"]
-    assert found.decision.objective == plan_pb2.Objective.MONEY
-    assert found.decision.saving_bound_per_hour >= 9.0
+    assert found.change.objective == plan_pb2.Objective.MONEY
+    assert found.change.most_saved >= 9.0
 
 
 def test_the_number_of_nodes_decides_where_a_candidate_has_no_price() -> None:
     objects = [*big_or_small(), node("more", "2"), node_group("unpriced", nodes=["more"], target=1)]
     found = plan(objects)
-    assert found.decision.objective == plan_pb2.Objective.COUNT
-    assert found.decision.saving_bound_per_hour == 0.0
+    assert found.change.objective == plan_pb2.Objective.COUNT
+    assert found.change.most_saved == 0.0
 
 
 def test_the_first_effort_says_how_far_the_linear_bound_is() -> None:
     found = plan(big_or_small(), settings={"searchEffort": "FIRST"})
-    saved = sum(entry.saving_per_hour for entry in found.decision.unneeded)
-    assert found.decision.saving_bound_per_hour >= max(saved, 9.0)
+    saved = found.saving_per_hour
+    assert found.change.most_saved >= max(saved, 9.0)
 
 
 def test_a_plan_finds_what_only_some_other_order_frees() -> None:
@@ -64,7 +64,7 @@ def test_pods_of_a_node_go_in_turn_where_the_budget_never_allows_all_at_once() -
     found = plan(in_turn(1, {"n1": 3}), settings={"unneededTime": "0s"})
     assert found.unneeded == ["n1"]
     text = "more pods than budget default/budget allows at once: evicted one after another"
-    assert [entry.detail for entry in found.decision.unneeded] == [text]
+    assert [entry.detail for entry in found.going] == [text]
 
 
 def test_a_node_whose_pods_go_in_turn_stays_unneeded_from_memory() -> None:
@@ -73,7 +73,7 @@ def test_a_node_whose_pods_go_in_turn_stays_unneeded_from_memory() -> None:
     second = plan(objects, state=first.state, now_s=NOW_S + 10)
     assert second.unneeded == first.unneeded != []
     assert second.decision.searches == 0
-    assert {e.since.seconds for e in second.decision.unneeded} == {NOW_S}
+    assert {e.since.seconds for e in second.going} == {NOW_S}
 
 
 def test_no_pods_go_in_turn_where_as_many_nodes_go_at_once() -> None:

@@ -1,5 +1,5 @@
-"""The threshold that a request sets for a node, and what is left of its timer. Read only to show them; the planner applies
-them.
+"""The threshold that a request sets for a node, and what is left of its timer. Read only to show them; the planner
+applies them.
 """
 
 from trimtab.v1 import plan_pb2, snapshot_pb2

@@ -8,8 +8,8 @@ from trimtab.v1 import plan_pb2
 
 
 def costs(done: RoundResult) -> dict[str, Any] | None:
-    """Return hourly and monthly costs: now, after the plan with all its waves, and of all unneeded nodes; None = no price
-    is known.
+    """Return hourly and monthly costs: now, after the plan with all its waves, and of all unneeded nodes; None = no
+    price is known.
     """
     summary = done.answer.summary
     if summary.assumption or summary.now.node_count == summary.now.unpriced_node_count:

@@ -1,18 +1,16 @@
 """A scale-down decision from plain objects, verified by the certificate before a test checks it."""
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from google.protobuf.json_format import ParseDict
 
 from tests.builders.kubernetes import Json, snapshot_of
-from tests.builders.verdicts import judged
+from tests.builders.verdicts import judged, saving_of
 from tests.certificates.scale_down import offences
 from trimtab.clients.verdicts import GOES
 from trimtab.places import destinations
 from trimtab.planner.device_amounts.planned import planned_snapshot
-from trimtab.planner.facts.nodes import prices
 from trimtab.planner.model.settings import resolve_planner, resolve_scale_down
 from trimtab.planner.round.decision import NodeChange
 from trimtab.planner.round.round import Round
@@ -38,12 +36,17 @@ class Outcome(NamedTuple):
     notes: tuple[str, ...]
     nodes: tuple[plan_pb2.NodeVerdict, ...]
     change: NodeChange
-    price_of: Mapping[str, float]
+    answer: plan_pb2.PlanResponse
 
     @property
     def saving_per_hour(self) -> float:
         """Return what the unneeded nodes cost, those of unknown price excepted."""
-        return sum(self.price_of.get(name, 0.0) for name in self.unneeded)
+        return saving_of(self.answer)
+
+    @property
+    def bound(self) -> float:
+        """Return what no plan exceeds, 0 = not computed."""
+        return self.change.most_saved or 0.0
 
     @property
     def going(self) -> list[plan_pb2.NodeVerdict]:
@@ -129,17 +132,10 @@ def plan_message(
     snapshot = planned_snapshot(canonicalize(message)).snapshot
     given = settings_of(settings)
     result = decide_scale_down(scale_down_request(snapshot, given, now_s, state, time_left))
-    answer = judged(result, snapshot.nodes.name)
+    answer = judged(result, snapshot)
     assert offences(message, given, answer, now_s) == []
-    return Outcome(
-        answer.scale_down, result.state, result.notes, tuple(answer.nodes), result.change, prices_of(snapshot)
-    )
-
-
-def prices_of(snapshot: Snapshot) -> dict[str, float]:
-    """Return the prices that are known, by node."""
-    found = zip(snapshot.nodes.name, prices(snapshot).tolist(), strict=True)
-    return {name: price for name, price in found if not math.isnan(price)}
+    after: Any = result.state
+    return Outcome(answer.scale_down, after, result.notes, tuple(answer.nodes), result.change, answer)
 
 
 def plan(

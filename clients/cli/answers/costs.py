@@ -1,6 +1,6 @@
-"""Hourly costs of nodes, as the planner's answer has them; where prices are from, as `trimtab.clients.cli.prices` decides
-it. If nothing is known of prices, the planner assumes rates, only for what is shown; `assumption` says so. The currency is
-that of the prices.
+"""Hourly costs of nodes, as the planner's answer has them; where prices are from, as `trimtab.clients.cli.prices`
+decides it. If nothing is known of prices, the planner assumes rates, only for what is shown; `assumption` says so. The
+currency is that of the prices.
 """
 
 from collections import Counter

@@ -63,9 +63,9 @@ class NodePod(NamedTuple):
 
 @dataclass(frozen=True)
 class NodeExplanation:
-    """The explanation of a node. verdict : what becomes of it; unneeded : since when, and where its pods go, None = it is
-    needed; homeless : its pods that fit no other node, even alone. view : the snapshot; decision, settings, now : of the
-    request for which the plan was made.
+    """The explanation of a node. verdict : what becomes of it; unneeded : since when, and where its pods go, None = it
+    is needed; homeless : its pods that fit no other node, even alone. view : the snapshot; decision, settings, now : of
+    the request for which the plan was made.
     """
 
     view: ClusterView
@@ -190,15 +190,15 @@ def node_lines(explanation: NodeExplanation, *, is_replaced: bool = False) -> It
     parts = [f"{amount(one, has[one] - free[one])} of {named_amount(one, has[one])} requested" for one in shown]
     yield f"{'; '.join(parts)}." if parts else "It has no allocatable cpu or memory."
     yield ""
-    if explanation.unneeded is not None:
-        yield from _unneeded_lines(explanation, explanation.unneeded)
+    if explanation.verdict.fate in GOES:
+        yield from _going_lines(explanation)
     elif explanation.verdict.reason:
         yield from _staying_lines(explanation, is_replaced)
     else:
         yield f"The plan does not mention it: {escape(explanation.decision.detail) or 'scale-down was not tried'}."
 
 
-def _unneeded_lines(explanation: NodeExplanation, node: plan_pb2.UnneededNode) -> Iterator[str]:
+def _going_lines(explanation: NodeExplanation) -> Iterator[str]:
     """Yield that the node can go, when, and where its pods would go."""
     now_ns, since_ns = explanation.now.ToNanoseconds(), explanation.verdict.since.ToNanoseconds()
     verdict = explanation.verdict
@@ -213,7 +213,7 @@ def _unneeded_lines(explanation: NodeExplanation, node: plan_pb2.UnneededNode) -
         why = escape(verdict.detail or verdict.why)
         yield f"It does not go now: {why} [dim]({_NodeReason.Code.Name(verdict.reason)})[/dim]."
         if verdict.wave > 1:
-            yield f"It goes in wave {verdict.wave}: once pods evicted in the waves before run again, budgets allow more."
+            yield f"It goes in wave {verdict.wave}: once pods evicted before it run again, budgets allow more."
         remaining = remaining_s(verdict, now_ns)
         if remaining > 0:
             whole = duration((verdict.goes_at.ToNanoseconds() - since_ns) / 1e9)

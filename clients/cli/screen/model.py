@@ -91,7 +91,8 @@ class GrowthLine(NamedTuple):
 
 class ClusterScreen(NamedTuple):
     """One plan on one cluster. name : of the cluster; time_s : Unix seconds for which the plan was made; cpu, memory :
-    share requested over all nodes; currency : of the prices, "" = not told; waiting : pods that have no node yet; sentences : what matters most.
+    share requested over all nodes; currency : of the prices, "" = not told; waiting : pods that have no node yet;
+    sentences : what matters most.
     """
 
     name: str

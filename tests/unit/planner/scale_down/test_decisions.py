@@ -53,16 +53,12 @@ def test_the_most_expensive_node_goes_first_by_price() -> None:
     ]  # fmt: skip
     found = plan(objects, settings={"candidateOrders": ["PRICE"], "maxNewUnneededNodes": 1})
     assert found.unneeded == ["n2"]
-    assert found.decision.unneeded[0].saving_per_hour == 2.0
+    assert found.saving_per_hour == 2.0
 
 
-def test_an_unknown_saving_and_a_utilization_that_was_not_computed_are_absent_and_a_zero_is_a_zero() -> None:
-    free = node_group("free", nodes=["n1"], target=1, price=0.0)
-    found = plan(
-        [node("n1"), node("n2"), free, node_group("unknown", nodes=["n2"], target=1), node("without", cpu="0")]
-    )
-    savings = {one.node: (one.HasField("saving_per_hour"), one.saving_per_hour) for one in found.decision.unneeded}
-    assert savings == {"n1": (True, 0.0), "n2": (False, 0.0)}
+def test_a_utilization_that_was_not_computed_is_absent_and_a_zero_is_a_zero() -> None:
+    found = plan([node("n1"), node_group("free", nodes=["n1"], target=1), node("without", cpu="0")])
+    assert [(one.HasField("utilization"), one.utilization) for one in found.going] == [(True, 0.0)]
     (without,) = found.staying
     assert not without.HasField("utilization")
 

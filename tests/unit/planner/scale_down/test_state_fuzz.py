@@ -120,7 +120,7 @@ def assert_timers_continue(which: int, state: plan_pb2.ScaleDownState) -> None:
     nodes = [before.strings[at] for at in np.frombuffer(before.unneeded.node, "<i4")]
     since_ns = dict(zip(nodes, np.frombuffer(before.unneeded.time_ns, "<i8").tolist(), strict=True))
     found = answered(which, state)
-    for entry in found.decision.unneeded:
+    for entry in found.going:
         if entry.node in since_ns:
             assert entry.since.ToNanoseconds() == since_ns[entry.node]
     assert not any("starting with empty state" in note for note in found.notes)

@@ -170,7 +170,7 @@ def test_no_node_goes_while_slack_is_built_up_and_in_the_end_nothing_comes_or_go
         assert not (gone and lacking), f"loop {loop}: {sorted(gone)} go while {lacking} wait for new nodes"
         assert all(
             (one.reason == UnremovableReason.NEEDED_FOR_SLACK) == (bool(lacking) or pauses(answer, loop))
-            for one in answer.scale_down.unneeded
+            for one in going(answer)
         )
     # Long after the last pod has arrived, all requested slack is there, and no node is added or removed.
     assert not lacking

@@ -27,6 +27,7 @@ from tests.builders.slack import (
 )
 from tests.certificates import scale_down
 from tests.certificates.slack import offences
+from trimtab.clients import verdicts
 from trimtab.clients.verdicts import going
 from trimtab.places import destinations, moves_by_node, on_existing, on_new_nodes
 from trimtab.planner.decisions.plan import plan
@@ -38,7 +39,7 @@ from trimtab.v1 import reason_pb2
 
 def staying(answer: pb.PlanResponse) -> Counter[str]:
     name = reason_pb2.UnremovableReason.Code.Name
-    return Counter(name(one.reason) for one in staying(answer))
+    return Counter(name(one.reason) for one in verdicts.staying(answer))
 
 
 def test_r3_scale_down_leaves_the_nodes_that_slack_needs_and_says_so() -> None:
@@ -174,7 +175,7 @@ def test_r3_what_goes_for_less_slack_goes_within_the_budgets_of_the_first_wave()
     request.now.seconds = NOW_S
     answer = plan(canonicalize(message), request, None, Work())
     assert len(answer.scale_down.unneeded) > 1
-    assert scale_down.offences(message, request.settings, answer.scale_down, NOW_S) == []
+    assert scale_down.offences(message, request.settings, answer, NOW_S) == []
 
 
 def test_r3_a_count_of_placeholders_does_not_fall_with_the_nodes() -> None:

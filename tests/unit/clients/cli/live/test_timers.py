@@ -95,7 +95,7 @@ def test_a_step_of_the_wall_clock_is_not_credited_to_timers_of_nodes(api: Api, t
             done = super().run(request_id, now, may_act)
             decision = done.answer.scale_down
             assert not decision.delete_empty
-            unneeded.append({one.node: now.seconds - one.since.seconds for one in decision.unneeded})
+            unneeded.append({one.node: now.seconds - one.since.seconds for one in going(done.answer)})
             clocks.pass_(20, step_s if len(unneeded) == 2 else 0.0)
             return done
 

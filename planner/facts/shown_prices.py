@@ -16,7 +16,7 @@ _RATES: Final = {"cpu": ASSUMED_PER_CORE / 1000, "memory": ASSUMED_PER_GIB / (1 
 
 
 class ShownPrices(NamedTuple):
-    """node : float64[N], group : float64[G] of a new node, per hour; NaN = unknown; assumption : for people, "" = none."""
+    """Prices per hour, NaN = unknown. node : float64[N]; group : float64[G] of a new node; assumption : "" = none."""
 
     node: Float64
     group: Float64
@@ -45,7 +45,7 @@ def _rated(snapshot: Snapshot, allocatable: Int64) -> Float64:
 
 
 def _of_new_nodes(snapshot: Snapshot) -> Float64:
-    """Return the price of a new node of each group: by its template, else the mean of its nodes, else NaN. float64[G]."""
+    """Return the price of a new node of each group: by its template, else its nodes' mean, else NaN. float64[G]."""
     count = len(snapshot.groups)
     group, price = snapshot.nodes.group, _rated(snapshot, snapshot.nodes.allocatable)
     ours = group >= 0

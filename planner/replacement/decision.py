@@ -28,7 +28,7 @@ def decide(this: Round, settings: ReplacementSettings, state: pb.ReplacementStat
     known = recall(state, this.snapshot, this.now_ns)
     found = find(request, known)
     notes = (*known.notes, *_unknown_groups(settings, this))
-    change, verdicts = change_of(this.snapshot, found.result), partial(judge, found.result)
+    change, verdicts = change_of(this.snapshot, found.result, found.most_saved), partial(judge, found.result)
     return Decided(found.result, _state(request, known, found.gone), notes, change=change, judge=verdicts)
 
 

@@ -11,18 +11,12 @@ from trimtab.planner.snapshot.columns import Snapshot
 from trimtab.v1 import plan_pb2 as pb
 
 
-def change_of(snapshot: Snapshot, result: pb.ReplacementDecision) -> NodeChange:
+def change_of(snapshot: Snapshot, result: pb.ReplacementDecision, most_saved: float | None) -> NodeChange:
     """Return what the waves change. O(nodes of the waves)."""
     names, group_at = snapshot.nodes.name, {group.id: row for row, group in enumerate(snapshot.groups)}
     gone = sorted(bisect_left(names, one.node) for wave in result.waves for one in wave.leaving)
     new = [group_at[one.node_group] for wave in result.waves for one in wave.new_nodes]
-    bound = result.cost.after_scale_down_per_hour - result.cost.bound_per_hour
-    return NodeChange(
-        np.array(gone, np.int32),
-        new,
-        objective=pb.Objective.MONEY,
-        most_saved=bound if result.cost.bound_per_hour else None,
-    )
+    return NodeChange(np.array(gone, np.int32), new, objective=pb.Objective.MONEY, most_saved=most_saved)
 
 
 def judge(result: pb.ReplacementDecision, verdicts: Sequence[pb.NodeVerdict]) -> None:

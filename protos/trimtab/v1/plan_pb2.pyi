@@ -2399,7 +2399,6 @@ class ReplacementDecision(_message.Message):
     WAVES_FIELD_NUMBER: _builtins.int
     RESULT_FIELD_NUMBER: _builtins.int
     DETAIL_FIELD_NUMBER: _builtins.int
-    COST_FIELD_NUMBER: _builtins.int
     FRONTIER_FIELD_NUMBER: _builtins.int
     KEPT_FIELD_NUMBER: _builtins.int
     EXCLUDED_FIELD_NUMBER: _builtins.int
@@ -2418,10 +2417,6 @@ class ReplacementDecision(_message.Message):
         first pod of the wave is evicted; a wave begins when the pods of the wave
         before run again. Empty unless `result` is REPLACEMENT_PLANNED.
         """
-
-    @_builtins.property
-    def cost(self) -> Global___ReplacementCost:
-        """What the cluster costs, before and after."""
 
     @_builtins.property
     def frontier(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReplacementOption]:
@@ -2443,63 +2438,18 @@ class ReplacementDecision(_message.Message):
         waves: _abc.Iterable[Global___ReplacementWave] | None = ...,
         result: _reason_pb2.ReplacementResult.Code.ValueType = ...,
         detail: _builtins.str = ...,
-        cost: Global___ReplacementCost | None = ...,
         frontier: _abc.Iterable[Global___ReplacementOption] | None = ...,
         kept: _abc.Iterable[Global___KeptNode] | None = ...,
         excluded: _abc.Mapping[_builtins.str, _reason_pb2.NodeGroupReason.Code.ValueType] | None = ...,
         incomplete: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "detail", b"detail", "excluded", b"excluded", "frontier", b"frontier", "incomplete", b"incomplete", "kept", b"kept", "result", b"result", "waves", b"waves"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["detail", b"detail", "excluded", b"excluded", "frontier", b"frontier", "incomplete", b"incomplete", "kept", b"kept", "result", b"result", "waves", b"waves"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ReplacementDecision: _TypeAlias = ReplacementDecision  # noqa: Y015
-
-@_typing.final
-class ReplacementCost(_message.Message):
-    """What the nodes of known price cost for one hour, in the currency of the
-    prices.
-    """
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    NOW_PER_HOUR_FIELD_NUMBER: _builtins.int
-    AFTER_SCALE_DOWN_PER_HOUR_FIELD_NUMBER: _builtins.int
-    AFTER_PER_HOUR_FIELD_NUMBER: _builtins.int
-    BOUND_PER_HOUR_FIELD_NUMBER: _builtins.int
-    UNPRICED_NODE_COUNT_FIELD_NUMBER: _builtins.int
-    now_per_hour: _builtins.float
-    """All nodes of the snapshot, without those that are being deleted."""
-    after_scale_down_per_hour: _builtins.float
-    """After all waves of the scale-down in the same answer; without one, as
-    `now_per_hour`.
-    """
-    after_per_hour: _builtins.float
-    """After the chosen plan as well."""
-    bound_per_hour: _builtins.float
-    """No cluster of these node groups that holds these pods costs less: a proven
-    lower bound by a linear programme. 0 = not computed.
-    """
-    unpriced_node_count: _builtins.int
-    """Nodes of unknown price; they are in none of the sums."""
-    def __init__(
-        self,
-        *,
-        now_per_hour: _builtins.float = ...,
-        after_scale_down_per_hour: _builtins.float = ...,
-        after_per_hour: _builtins.float = ...,
-        bound_per_hour: _builtins.float = ...,
-        unpriced_node_count: _builtins.int = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_per_hour", b"after_per_hour", "after_scale_down_per_hour", b"after_scale_down_per_hour", "bound_per_hour", b"bound_per_hour", "now_per_hour", b"now_per_hour", "unpriced_node_count", b"unpriced_node_count"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___ReplacementCost: _TypeAlias = ReplacementCost  # noqa: Y015
 
 @_typing.final
 class ReplacementWave(_message.Message):

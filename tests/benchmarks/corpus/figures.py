@@ -68,7 +68,7 @@ def _offences(case: Case, answer: plan_pb2.PlanResponse) -> Iterator[str]:
     if plan_pb2.Decision.SCALE_UP in asked:
         yield from scale_up.offences(case.snapshot, settings, answer.scale_up, NOW_S, ordered=False)
     if asked == {plan_pb2.Decision.REPLACEMENT}:
-        yield from replacement.offences(case.snapshot, settings, answer.replacement, NOW_S)
+        yield from replacement.offences(case.snapshot, settings, answer, NOW_S)
     if len(asked) > 1:
         yield from whole_plan.offences(case.snapshot, settings, answer, NOW_S)
 

@@ -10,7 +10,7 @@ CODE = pb.Decision
 
 
 class Step(NamedTuple):
-    """What one decision changes. gone : names of nodes; new : the node group of each new node; pods : that get places."""
+    """What one decision changes. gone : names of nodes; new : node group of each new node; pods : that get places."""
 
     code: int
     gone: set[str]

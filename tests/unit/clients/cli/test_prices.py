@@ -163,8 +163,9 @@ def test_a_plan_over_kubectls_objects_says_what_they_cost(trimtab: Run, tmp_path
     cluster = listed(tmp_path, *(k8s.node(name, labels=labels) for name in ("n1", "n2")))
     plan = ("plan", cluster, "--decision", "scale-down", "-o", "json")
     without, priced = trimtab(*plan).document(), trimtab(*plan, "--prices", file).document()
-    assert [one.get("savingPerHour") for one in without["scaleDown"]["unneeded"]] == [None, None]
-    assert [one["savingPerHour"] for one in priced["scaleDown"]["unneeded"]] == [0.107, 0.107]
+    assert without["summary"]["assumption"]
+    assert [one["pricePerHour"] for one in priced["nodes"]] == [0.107, 0.107]
+    assert not priced["summary"]["assumption"]
 
 
 def test_a_missing_price_file_is_named(trimtab: Run, cluster: Path) -> None:
@@ -203,9 +204,10 @@ def test_rates_are_prices_for_the_planner_but_assumed_ones_are_not(trimtab: Run,
     cluster = listed(tmp_path, *(k8s.node(name, cpu="4", labels={TYPE: "m5"}) for name in ("n1", "n2")))
     plan = ("plan", cluster, "--decision", "scale-down")
     given = trimtab(*plan, "--rates", "cpu=0.03", "-o", "json").document()
-    assert [one["savingPerHour"] for one in given["scaleDown"]["unneeded"]] == [0.12, 0.12]
+    assert [one["pricePerHour"] for one in given["nodes"]] == [0.12, 0.12]
     assumed = trimtab(*plan, "-o", "json").document()
-    assert [one.get("savingPerHour") for one in assumed["scaleDown"]["unneeded"]] == [None, None]
+    assert [one["objective"] for one in assumed["summary"]["decisions"]] == ["COUNT"]
+    assert assumed["summary"]["assumption"] == "assumed: 0.03 a core and 0.004 a GiB of memory an hour"
     out = " ".join(trimtab(*plan).out.split())
     assert "(assumed: 0.03 a core and 0.004 a GiB of memory an hour; --prices or --rates gives yours)" in out
 

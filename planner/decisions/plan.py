@@ -312,8 +312,6 @@ class _RoundAttempt:
         decided = decision.decide(this, self._call.settings[decision.code], known)
         getattr(answer, field).CopyFrom(decided.result)
         summary = decision.summarize(decided.result)
-        if decided.change.objective:
-            summary.counts["by_money"] = int(decided.change.objective == pb.Objective.MONEY)
         this.decided[decision.code] = decided
         if decision.comes_before or not is_last:
             # Commit before, too, so that the log has room for the remaining moves.

@@ -47,15 +47,9 @@ def write_verdicts(
         if verdicts[node].fate not in going:
             verdicts[node].fate = pb.NodeFate.LEAVING if leaving[node] else pb.NodeFate.COMING
     for one in verdicts:
-        if one.reason:
-            one.why = clause_of(one)
-
-
-def clause_of(verdict: pb.NodeVerdict) -> str:
-    """Return one clause with the reason of a verdict; the pod in the way is "a pod"."""
-    if verdict.reason == UnremovableReason.BLOCKED_BY_POD and verdict.blocking_reason:
-        return f"a pod {POD_SENTENCES[verdict.blocking_reason]}"
-    return NODE_SENTENCES[verdict.reason]
+        if reason := one.reason:
+            blocking = one.blocking_reason if reason == UnremovableReason.BLOCKED_BY_POD else 0
+            one.why = f"a pod {POD_SENTENCES[blocking]}" if blocking else NODE_SENTENCES[reason]
 
 
 def _known_nodes(snapshot: Snapshot) -> bytes:

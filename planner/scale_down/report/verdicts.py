@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from trimtab.planner.model.settings import SECOND_NS
 from trimtab.planner.scale_down.report.answer import Staying, Unneeded
@@ -35,11 +36,17 @@ def _judge_unneeded(verdicts: Sequence[pb.NodeVerdict], unneeded: Unneeded, ends
         verdict = verdicts[node]
         verdict.fate = pb.NodeFate.GOES_LATER if reason else pb.NodeFate.GOES_NOW
         verdict.wave, verdict.reason = wave, reason
-        verdict.since.seconds, verdict.since.nanos = divmod(since_ns, SECOND_NS)
+        _set_time(verdict.since, since_ns)
         if end_ns:
-            verdict.goes_at.seconds, verdict.goes_at.nanos = divmod(end_ns, SECOND_NS)
+            _set_time(verdict.goes_at, end_ns)
     for node, text in unneeded.details.items():
         verdicts[node].detail = text
+
+
+def _set_time(time: Timestamp, time_ns: int) -> None:
+    time.seconds, nanos = divmod(time_ns, SECOND_NS)
+    if nanos:
+        time.nanos = nanos
 
 
 def _judge_staying(verdicts: Sequence[pb.NodeVerdict], staying: Staying) -> None:

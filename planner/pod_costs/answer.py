@@ -11,7 +11,6 @@ from trimtab.planner.pod_costs.settings import PodCostTarget
 from trimtab.planner.pod_costs.strategies import BY_CODE
 from trimtab.planner.round.round import Round
 from trimtab.planner.snapshot.columns import Int64
-from trimtab.planner.snapshot.texts import pod_keys
 from trimtab.v1 import plan_pb2 as pb
 
 
@@ -31,7 +30,7 @@ def write_ranked(
     """Return the complete groups of target `number`. waits_for : by owner, the owner that is scaled down first."""
     members, bounds = ranked.members, ranked.members.bounds.tolist()
     every = owner_texts(this.snapshot, this.work.cache).names
-    pods, costs = pod_keys(this.snapshot, members.pods), ranked.costs.tolist()
+    pods, costs = this.snapshot.pod_keys(members.pods), ranked.costs.tolist()
     columns = [
         (BY_CODE[term.strategy].code, term.name, *(column.astype("<f8").tobytes() for column in share))
         for term, share in zip(target.terms, ranked.shares, strict=True)

@@ -4,8 +4,9 @@ A decision is one package with one `Decision`, and one line in `trimtab.planner.
 state, notes, logs, metrics and the warm-up follow from the table.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -51,15 +52,17 @@ def _no_verdict(verdicts: Sequence[pb.NodeVerdict]) -> None:
 class Decided(NamedTuple):
     """The answer of a decision. result : the decision's field of `PlanResponse`; state : its field of `PlanState`, for
     the next request; notes : for the caller; finish : makes the remaining moves of the decision in the round's
-    simulation, called only if another decision follows; input : of the round of the decisions that follow, from one
-    that is taken before it, None = as it is; change : of the nodes, for the summary; judge : writes what the decision
-    says of nodes into their verdicts, one for each node of the snapshot, in its order.
+    simulation, called only if another decision follows; figures : of its work, for diagnostics, beside those of the
+    result; input : of the round of the decisions that follow, from one that is taken before it, None = as it is; change
+    : of the nodes, for the summary; judge : writes what the decision says of nodes into their verdicts, one for each
+    node of the snapshot, in its order.
     """
 
     result: Message
     state: Message
     notes: tuple[str, ...] = ()
     finish: Callable[[], None] = _nothing
+    figures: Mapping[str, int] = MappingProxyType({})
     input: RoundInput | None = None
     is_concluded_later: bool = False
     change: NodeChange = NO_CHANGE

@@ -17,7 +17,6 @@ from trimtab.planner.simulation.fresh import branch
 from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import check_log
 from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32
-from trimtab.planner.snapshot.texts import pod_keys
 
 
 class PlanHistory(NamedTuple):
@@ -103,8 +102,8 @@ class ScaleUpPlan(NamedTuple):
         """Return `name_of` of many pods."""
         pod_count = self.progress.packer.simulation.pod_count
         if (pods < pod_count).all():
-            return pod_keys(self.context.request.snapshot, pods)
-        known = iter(pod_keys(self.context.request.snapshot, pods[pods < pod_count]))
+            return self.context.request.snapshot.pod_keys(pods)
+        known = iter(self.context.request.snapshot.pod_keys(pods[pods < pod_count]))
         return [next(known) if pod < pod_count else self.name_of(pod) for pod in pods.tolist()]
 
 

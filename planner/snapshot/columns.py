@@ -313,6 +313,20 @@ class Snapshot(NamedTuple):
         """Return "namespace/name" of a pod."""
         return f"{self.strings[self.pods.namespace[pod]]}/{self.pods.name.get(pod)}"
 
+    def pod_keys(self, pods: Int64 | Int32) -> list[str]:
+        """Return "namespace/name" of each of pods : integers [n]. O(bytes of all names), or O(n) for few pods."""
+        column, strings = self.pods.name, self.strings
+        if 16 * len(pods) < len(self.pods.spec):
+            return [self.pod_key(pod) for pod in pods.tolist()]
+        # A character for each byte, so that offsets hold.
+        text = column.data.tobytes().decode("latin-1")
+        rows = zip(column.offsets[pods].tolist(), column.offsets[pods + 1].tolist(), strict=True)
+        names = [text[first:last] for first, last in rows]
+        if not text.isascii():
+            names = [name.encode("latin-1").decode() for name in names]
+        spaces = self.pods.namespace[pods].tolist()
+        return [f"{strings[space]}/{name}" for space, name in zip(spaces, names, strict=True)]
+
     def spec_priorities(self) -> Int64:
         """Return the priority of each spec. int64[S+1]; the last entry is for snapshots without specs."""
         return np.array([*(spec.priority for spec in self.specs), 0], np.int64)

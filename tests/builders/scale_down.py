@@ -29,11 +29,12 @@ NOW_S = 1_800_000_000
 
 
 class Outcome(NamedTuple):
-    """A decision as plain names: reason by node, destination by pod."""
+    """A decision as plain names: reason by node, destination by pod. counts : of its summary."""
 
     decision: plan_pb2.ScaleDownDecision
     state: plan_pb2.ScaleDownState
     notes: tuple[str, ...]
+    counts: dict[str, int]
     nodes: tuple[plan_pb2.NodeVerdict, ...]
     change: NodeChange
     answer: plan_pb2.PlanResponse
@@ -135,7 +136,9 @@ def plan_message(
     answer = judged(result, snapshot)
     assert offences(message, given, answer, now_s) == []
     after: Any = result.state
-    return Outcome(answer.scale_down, after, result.notes, tuple(answer.nodes), result.change, answer)
+    return Outcome(
+        answer.scale_down, after, result.notes, dict(result.figures), tuple(answer.nodes), result.change, answer
+    )
 
 
 def plan(

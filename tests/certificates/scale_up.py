@@ -11,6 +11,7 @@ from random import Random
 
 from tests.certificates import gangs
 from tests.certificates.cluster import GATED, Cluster, Pod
+from tests.certificates.columns import broken_columns
 from tests.certificates.device_claims import sharing
 from tests.certificates.growth_limits import Limits
 from tests.certificates.new_nodes import HOSTNAME, NewNode, is_ready, new_node_of
@@ -180,7 +181,7 @@ def lists(plan: Plan) -> Iterator[str]:
     for key, pod in sorted(plan.waiting().items()):
         if key not in named and pod.flags & marked:
             yield f"{key} is in no list"
-    yield from _columns(decision.places)
+    yield from broken_columns(decision.places)
     for key in decision.after_new_nodes:
         if key not in plan.on_existing and key not in plan.on_upcoming:
             yield f"{key} waits for new nodes, and is on no other node"
@@ -193,22 +194,6 @@ def lists(plan: Plan) -> Iterator[str]:
     ):  # fmt: skip
         if rows != sorted(set(rows)):
             yield f"not sorted, or twice: {rows[:5]}"
-
-
-def _columns(places: plan_pb2.Places) -> Iterator[str]:
-    """Check that the columns agree, that each name is there once, and the order: by pod, then by new node and pod."""
-    if len(places.destinations) != len(places.pods) or len(places.sources) not in (0, len(places.pods)):
-        yield "the columns of places differ in length"
-    if any(not 0 < at < len(places.nodes) for at in places.destinations):
-        yield "a place is on a node without a name"
-    if len(set(places.nodes)) != len(places.nodes) or places.nodes[:1] not in ([], [""]):
-        yield "a node is named twice"
-    rows = []
-    for pod, at in zip(places.pods, places.destinations, strict=True):
-        group, _, number = places.nodes[at].rpartition("#")
-        rows.append((group, int(number), pod) if group and number != "upcoming" else ("", 0, pod))
-    if rows != sorted(rows):
-        yield "places are not sorted"
 
 
 def splits(plan: Plan) -> Iterator[str]:

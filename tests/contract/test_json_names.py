@@ -91,7 +91,7 @@ ANSWERS: dict[str, tuple[Message, dict[str, Any]]] = {
     ),
     "pod costs": (
         pod_costs(),
-        {"groups": [{"owner": "ReplicaSet/n/web", "costs": {"n/p": -5}, "complete": True}]},
+        {"groups": [{"owner": "ReplicaSet/n/web", "order": ["n/p"], "costs": {"n/p": -5}, "complete": True}]},
     ),
 }
 

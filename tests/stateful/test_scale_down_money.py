@@ -17,7 +17,7 @@ from tests.reference.scale_down.money_in_waves import goes_in_waves
 
 GENERATORS = {"pools": mixed_pools, "fleet": shrunk_fleet}
 THRESHOLDS = (1.0, 0.7, 0.5)
-LIST_ORDER = {"candidateOrders": ["NAME"], "tryListOrder": False}
+LIST_ORDER = {"candidateOrders": ["NAME"]}
 SAMPLE = [*range(1000, 1003), *range(1004, 1012)]
 """The programme needs twelve seconds for fleet 1003."""
 LARGE = range(2000, 2150)
@@ -41,7 +41,7 @@ def saved(make: Callable[[int], PricedCluster], seed: int) -> Saved:
     message, threshold = snapshot_of(*cluster.objects()), THRESHOLDS[seed % len(THRESHOLDS)]
 
     def decided(**more: object) -> Outcome:
-        settings = {"utilizationThreshold": threshold, "evictInTurn": False, "maxWaves": 1, **more}
+        settings = {"utilizationThreshold": threshold, "maxWaves": 1, **more}
         return plan_message(message, settings)
 
     most, ours = most_saved(cluster, threshold), decided()
@@ -102,7 +102,7 @@ def test_plans_of_ten_waves_save_nearly_as_much_as_optima_that_can_go_in_them(na
         cluster, threshold = GENERATORS[name](seed), THRESHOLDS[seed % len(THRESHOLDS)]
         most = most_saved(cluster, threshold, 6.0, MOST_WAVES)
         if most.saving > 0 and goes_in_waves(cluster, most.nodes, most.comes, MOST_WAVES):
-            settings = {"utilizationThreshold": threshold, "evictInTurn": False, "maxWaves": MOST_WAVES}
+            settings = {"utilizationThreshold": threshold, "maxWaves": MOST_WAVES}
             ours = plan_message(snapshot_of(*cluster.objects()), settings).saving_per_hour
             ratios.append(ours / most.saving)
     note(f"{name}, ten waves: {len(ratios)} clusters, mean {np.mean(ratios):.4f}, least {min(ratios):.3f}")

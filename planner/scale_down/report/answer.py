@@ -17,7 +17,6 @@ from trimtab.planner.scale_down.report.kernels.digests import write_sorted_uids
 from trimtab.planner.scale_down.report.texts import Blocking, NodeTexts
 from trimtab.planner.snapshot.caches import ContentKey
 from trimtab.planner.snapshot.columns import Int32, Int64, Snapshot, UInt8
-from trimtab.planner.snapshot.texts import pod_keys
 from trimtab.v1 import plan_pb2 as pb
 
 
@@ -102,7 +101,7 @@ def _add_places(places: pb.Places, snapshot: Snapshot, unneeded: Unneeded) -> No
     source = np.repeat(unneeded.nodes, np.diff(unneeded.bounds))
     used = np.union1d(source, unneeded.destination)
     places.nodes.extend(["", *map(snapshot.nodes.name.__getitem__, used.tolist())])
-    places.pods.extend(pod_keys(snapshot, unneeded.pods))
+    places.pods.extend(snapshot.pod_keys(unneeded.pods))
     places.sources.extend((np.searchsorted(used, source) + 1).tolist())
     places.destinations.extend((np.searchsorted(used, unneeded.destination) + 1).tolist())
 

@@ -189,7 +189,7 @@ def test_without_the_kind_in_the_cluster_that_is_reported_and_other_groups_conti
     stage.cluster.faults.add(Fault("group_costs", error=NotServedError("no such kind")))
     message = request({WEB[0]: -3})
     message.groups[0].ranked_after_each_removal = True
-    message.groups.add(owner="ReplicaSet/default/db", costs={WEB[1]: 5})
+    message.groups.add(owner="ReplicaSet/default/db", pods=[WEB[1]], costs=[5])
     response = apply_pod_costs(stage.cluster, cost_orders(message, NOW), PodCostLimits())
     assert (response.failed_count, response.written_count) == (1, 1)
     assert "apply the manifest" in response.incomplete[0].detail

@@ -6,12 +6,12 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.builders.columns import text
 from tests.reference.pod_costs import claims, compared, ordering, terms
 from trimtab.planner.pod_costs.kernels.claims import Claims, find_claims
 from trimtab.planner.pod_costs.kernels.compared import Compared, find_differing
 from trimtab.planner.pod_costs.kernels.ordering import count_in_turn, sort_groups
 from trimtab.planner.pod_costs.kernels.terms import CountedPods, Tally, Terms, add_terms
-from trimtab.planner.snapshot.texts import joined
 
 GROUPS = st.lists(st.lists(st.integers(-3, 3) | st.integers(-(2**62), 2**62), min_size=1, max_size=60), max_size=5)
 LARGE = st.tuples(st.integers(65, 300), st.integers(1, 10**6)).map(lambda of: [i * of[1] % 97 for i in range(of[0])])
@@ -67,7 +67,7 @@ def columns_of(groups: list[list[compared.ComparedPod]], rows: list[int]) -> Com
     bounds = np.array([0, *accumulate(map(len, groups))], np.int64)
     pods = [pod for group in groups for pod in group]
     by_row = [pod for _, pod in sorted(zip(rows, pods, strict=True), key=lambda pair: pair[0])]
-    names, offsets = joined([pod.name for pod in by_row])
+    names = text([pod.name for pod in by_row])
     return Compared(
         bounds=bounds,
         pods=np.array(rows, np.int64),
@@ -75,8 +75,8 @@ def columns_of(groups: list[list[compared.ComparedPod]], rows: list[int]) -> Com
         node=np.array([pod.node for pod in by_row], np.int32),
         spec=np.array([pod.spec for pod in by_row], np.int32),
         created_s=np.array([pod.created_s for pod in by_row], np.int64),
-        names=names,
-        name_offsets=offsets,
+        names=names.data,
+        name_offsets=names.offsets,
         values=np.array([[pod.values[0] for pod in pods]], np.int64),
     )
 

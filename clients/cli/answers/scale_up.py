@@ -82,14 +82,16 @@ def _served(answer: PlanAnswer) -> str:
 def _cost(answer: PlanAnswer) -> str:
     """Return the cluster's cost before and after, if prices are known."""
     figures, costs = answer.figures(plan_pb2.Decision.SCALE_UP), answer.costs
-    more, after = figures.bought_per_hour, figures.after.price_per_hour
-    if more and costs.assumption:
-        month = f"{HOURS_A_MONTH * more:,.0f} a month"
-        return f" No price is known; that costs about {money(more)} an hour, {month} ({costs.assumption})."
+    more, after = answer.response.scale_up.price_per_hour, figures.after.price_per_hour
+    if not more and figures.bought_per_hour and costs.assumption:
+        month = f"{HOURS_A_MONTH * figures.bought_per_hour:,.0f} a month"
+        about = f"that costs about {money(figures.bought_per_hour)} an hour"
+        return f" No price is known; {about}, {month} ({costs.assumption})."
     if not more:
         return " No price is known."
     unknown = sum(not split.HasField("price_per_hour") for split in answer.response.scale_up.splits)
     without = f"; {counted(unknown, 'node group')} without a price" if unknown else ""
+    # Known and assumed prices are never added.
     change = f" ({money(after - more)} → {money(after)})" if costs.known else ""
     return f" That costs {money(more)} an hour{change}, {HOURS_A_MONTH * more:,.0f} a month{without}."
 

@@ -89,7 +89,7 @@ func (a *Advisor) PlanRemovals(ctx context.Context, groups []*trimtab.NodeGroup)
 	if answer == nil {
 		return nil
 	}
-	a.removals, a.at = removalsOf(answer.GetScaleDown()), a.settings.Now()
+	a.removals, a.at = removalsOf(answer), a.settings.Now()
 	return a.removals
 }
 
@@ -159,7 +159,11 @@ func (a *Advisor) planSettings() *trimtabv1.PlanSettings {
 	return found
 }
 
-func removalsOf(decision *trimtabv1.ScaleDownDecision) *Removals {
+func removalsOf(answer *trimtabv1.PlanResponse) *Removals {
+	decision, waves := answer.GetScaleDown(), map[string]int32{}
+	for _, verdict := range answer.GetNodes() {
+		waves[verdict.GetNode()] = verdict.GetWave()
+	}
 	found := &Removals{rank: map[string]int{}, now: map[string]bool{}}
 	for _, name := range slices.Concat(decision.GetDeleteEmpty(), decision.GetDrain()) {
 		found.now[name] = true
@@ -172,7 +176,7 @@ func removalsOf(decision *trimtabv1.ScaleDownDecision) *Removals {
 	}
 	nodes := slices.Clone(decision.GetUnneeded())
 	slices.SortStableFunc(nodes, func(x, y *trimtabv1.UnneededNode) int {
-		return cmp.Or(stays(x)-stays(y), cmp.Compare(x.GetWave(), y.GetWave()))
+		return cmp.Or(stays(x)-stays(y), cmp.Compare(waves[x.GetNode()], waves[y.GetNode()]))
 	})
 	for place, node := range nodes {
 		found.rank[node.GetNode()] = place

@@ -18,6 +18,7 @@ from trimtab.actuator.service.validation import (
 )
 from trimtab.actuator.tracker.replacement_states import DepartingNode, WantedNode
 from trimtab.common.rpc.errors import invalid_request
+from trimtab.places import moves_by_node
 from trimtab.prices import is_price
 from trimtab.v1 import actuator_pb2, plan_pb2
 
@@ -79,16 +80,16 @@ def wanted_nodes(
 
 def departing_nodes(wave: plan_pb2.ReplacementWave) -> tuple[DepartingNode, ...]:
     """Return the nodes that leave by a checked wave."""
-    new = {node.name for node in wave.new_nodes}
+    new, moves = {node.name for node in wave.new_nodes}, moves_by_node(wave.places)
     return tuple(
         DepartingNode(
             node=one.node,
             node_group=one.node_group,
             price=one.price_per_hour,
-            drain=bool(one.destinations or one.assumption.pods_to_move_count),
+            drain=bool(one.node in moves or one.assumption.pods_to_move_count),
             pods_count=one.assumption.pods_to_move_count,
             pods_digest=one.assumption.pods_to_move_digest if one.HasField("assumption") else None,
-            needs=tuple(sorted(new.intersection(one.destinations.values()))),
+            needs=tuple(sorted(new.intersection(moves.get(one.node, {}).values()))),
         )
         for one in wave.leaving
     )
@@ -120,7 +121,7 @@ def _check_leaving(wave: plan_pb2.ReplacementWave) -> None:
     if len(wave.leaving) > MOST_NODES:
         raise invalid_request(f"{field} has {len(wave.leaving)} entries; give at most {MOST_NODES:,}", field=field)
     check_nodes(field, [one.node for one in wave.leaving])
-    new = {node.name for node in wave.new_nodes}
+    new, moves = {node.name for node in wave.new_nodes}, _moves(wave.places)
     for position, one in enumerate(wave.leaving):
         if one.node in new:
             message = f"{field}[{position}]: {one.node} is the name of a new node too"
@@ -128,12 +129,23 @@ def _check_leaving(wave: plan_pb2.ReplacementWave) -> None:
         _check_price(f"{field}.price_per_hour", one.node, one.price_per_hour)
         if one.HasField("assumption"):
             check_assumption(field, position, one)
-            if one.assumption.pods_to_move_count != len(one.destinations):
+            count = len(moves.get(one.node, ()))
+            if one.assumption.pods_to_move_count != count:
                 message = (
-                    f"{field}[{position}] ({one.node}): {len(one.destinations)} destinations for "
+                    f"{field}[{position}] ({one.node}): {count} destinations for "
                     f"{one.assumption.pods_to_move_count} pods to move"
                 )
-                raise invalid_request(message, field=f"{field}.destinations", row=str(position))
+                raise invalid_request(message, field="wave.places", row=str(position))
+
+
+def _moves(places: plan_pb2.Places) -> dict[str, dict[str, str]]:
+    """Return where the pods of each node go. Raises unless the columns agree and refer to names."""
+    columns = (places.sources, places.destinations)
+    if any(len(column) != len(places.pods) for column in columns):
+        raise invalid_request("wave.places: its columns differ in length", field="wave.places")
+    if any(not 0 < at < len(places.nodes) for column in columns for at in column):
+        raise invalid_request("wave.places: a node is not one of its nodes", field="wave.places")
+    return moves_by_node(places)
 
 
 def _check_price(field: str, name: str, price: float) -> None:

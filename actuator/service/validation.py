@@ -131,10 +131,18 @@ def reductions(request: actuator_pb2.LowerTargetsRequest) -> tuple[GroupGrowth, 
     return tuple(GroupGrowth(one.node_group, one.current_size, one.new_size) for one in request.reductions)
 
 
+def _costs(group: plan_pb2.PodCostGroup) -> dict[str, int]:
+    """Return the costs by pod, sorted. Raises unless there is one for each pod."""
+    if len(group.pods) != len(group.costs) or len(set(group.pods)) != len(group.pods):
+        message = f"groups.costs: {group.owner[:100]} has {len(group.costs)} costs for {len(set(group.pods))} pods"
+        raise invalid_request(message, field="groups.costs")
+    return dict(sorted(zip(group.pods, group.costs, strict=True)))
+
+
 def cost_orders(request: actuator_pb2.ApplyPodCostsRequest, now: datetime) -> CostOrders:
     """Return the costs of an `ApplyPodCosts`, checked: groups in order, the pods of each by name, and removals."""
     groups = [
-        GroupOrder(group.owner, dict(sorted(group.costs.items())), group.ranked_after_each_removal, group.waits_for)
+        GroupOrder(group.owner, _costs(group), group.ranked_after_each_removal, group.waits_for)
         for group in request.groups
     ]
     orders = CostOrders(groups, list(request.remove), request.remove_others, _moment(request, now))

@@ -19,7 +19,7 @@ from rich.padding import Padding
 from rich.segment import Segment
 from rich.text import Text
 
-from trimtab.clients.json_form import json_form
+from trimtab.clients.json_form import readable_form
 from trimtab.common.documents.output import escaped, is_visible, visible
 
 PIPED_WIDTH = 120
@@ -34,8 +34,8 @@ class Format(StrEnum):
 
 
 def as_document(message: Message) -> dict[str, Any]:
-    """Return the JSON form of a message."""
-    return json_form(message, with_defaults=True)
+    """Return the JSON form of a message, with columns by name."""
+    return readable_form(message)
 
 
 class _PlainDumper(yaml.CSafeDumper):

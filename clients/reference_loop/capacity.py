@@ -34,8 +34,6 @@ def all_splits(answer: plan_pb2.PlanResponse) -> list[plan_pb2.ScaleUpSplit]:
             found[split.node_group].CopyFrom(split)
             continue
         known.new_size = split.new_size
-        known.pods.extend(split.pods)
-        known.new_nodes.extend(split.new_nodes)
         known.price_per_hour += split.price_per_hour
     return [found[group] for group in sorted(found)]
 

@@ -120,10 +120,10 @@ def _events(one: plan_pb2.GangResult, done: RoundResult) -> Iterator[tuple[str, 
         count = one.on_new_nodes_count
         places = "a place" if count == 1 else "places"
         yield NORMAL, GETS_NODES, f"nodes are ordered: {count} of its pods get {places} on new nodes"
-    if one.useless_nodes or one.useless_upcoming:
-        named = ", ".join(one.useless_nodes[:_NAMED])
-        more = f" and {len(one.useless_nodes) - _NAMED} more" if len(one.useless_nodes) > _NAMED else ""
-        coming = ", ".join(f"{count} of {group}" for group, count in sorted(one.useless_upcoming.items()))
+    if one.HasField("release"):
+        named = ", ".join(one.release.nodes[:_NAMED])
+        more = f" and {len(one.release.nodes) - _NAMED} more" if len(one.release.nodes) > _NAMED else ""
+        coming = ", ".join(f"{count} of {group}" for group, count in sorted(one.release.upcoming.items()))
         parts = (f"to be removed: {named}{more}" if named else "", f"still to come: {coming}" if coming else "")
         said = "; ".join(filter(None, parts))
         yield WARNING, USELESS, f"nodes that were ordered for it are of no use, as it cannot be whole; {said}"

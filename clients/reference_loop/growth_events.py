@@ -9,7 +9,7 @@ from typing import Final
 
 from trimtab.clients.reference_loop.events import NORMAL, WARNING, ClusterEvent, Subject
 from trimtab.clients.reference_loop.rounds import RoundResult
-from trimtab.v1 import plan_pb2
+from trimtab.places import on_new_nodes, shortfalls
 
 TRIGGERED, NOT_TRIGGERED = "TriggeredScaleUp", "NotTriggerScaleUp"
 SCALED_UP, SCALE_UP_FAILED = "ScaledUpGroup", "FailedToScaleUpGroup"
@@ -43,31 +43,26 @@ class GrowthEvents:
 
     def _of_pods(self, done: RoundResult) -> Iterator[ClusterEvent]:
         decision, written_count = done.answer.scale_up, 0
-        groups: dict[str, list[plan_pb2.ScaleUpSplit]] = {}
+        pods = on_new_nodes(decision)
         for split in decision.splits:
-            if split.node_group in done.grown:
-                for pod in split.pods:
-                    groups.setdefault(pod, []).append(split)
-        for pod, splits in groups.items():
-            if written_count >= MOST_PODS:
-                return
-            written_count += 1
-            sizes = " ".join(
-                f"{{{one.node_group} {one.current_size}->{one.new_size} (max: {one.max_size})}}" for one in splits
-            )
-            yield ClusterEvent(_pod(pod), NORMAL, TRIGGERED, f"pod triggered scale-up: [{sizes}]")
+            for pod in pods[split.node_group] if split.node_group in done.grown else ():
+                if written_count >= MOST_PODS:
+                    return
+                written_count += 1
+                sizes = f"{{{split.node_group} {split.current_size}->{split.new_size} (max: {split.max_size})}}"
+                yield ClusterEvent(_pod(pod), NORMAL, TRIGGERED, f"pod triggered scale-up: [{sizes}]")
         if not done.answer.HasField("scale_up"):
             return
-        known, self._helpless = self._helpless, {one.pod: one.detail for one in decision.unschedulable}
-        for one in decision.unschedulable:
-            if known.get(one.pod) == one.detail:
+        known, self._helpless = self._helpless, {pod: one.detail for pod, one in shortfalls(decision).items()}
+        for pod, detail in list(self._helpless.items()):
+            if known.get(pod) == detail:
                 continue
             if written_count >= MOST_PODS:
                 # Left for a later round.
-                del self._helpless[one.pod]
+                del self._helpless[pod]
                 continue
             written_count += 1
-            yield ClusterEvent(_pod(one.pod), NORMAL, NOT_TRIGGERED, f"pod didn't trigger scale-up: {one.detail}")
+            yield ClusterEvent(_pod(pod), NORMAL, NOT_TRIGGERED, f"pod didn't trigger scale-up: {detail}")
 
 
 def _pod(key: str) -> Subject:

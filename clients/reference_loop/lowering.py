@@ -14,7 +14,7 @@ def useless_upcoming(answer: plan_pb2.PlanResponse) -> Counter[str]:
     """Return by node group how many nodes are still to come for gangs that have no use for them."""
     useless: Counter[str] = Counter()
     for gang in answer.scale_up.gangs:
-        useless.update(gang.useless_upcoming)
+        useless.update(gang.release.upcoming)
     return useless
 
 
@@ -23,7 +23,7 @@ def target_reductions(
 ) -> list[actuator_pb2.TargetReduction]:
     """Return the reductions, by group: none below the minimum, none of a group that grows in the same plan."""
     # Both may mean the same nodes: the larger number counts; what is left follows in the next round.
-    useless = useless_upcoming(answer) | Counter(answer.capacity_requests.give_back_upcoming)
+    useless = useless_upcoming(answer) | Counter(answer.capacity_requests.release.upcoming)
     grows = {split.node_group for split in all_splits(answer)}
     return [
         actuator_pb2.TargetReduction(

@@ -48,7 +48,7 @@ def may_start(answer: plan_pb2.PlanResponse, status: actuator_pb2.ActuatorStatus
         return False
     if status is not None and any(one.drain for one in status.deletions):
         return False
-    taking = {to for one in answer.scale_down.unneeded for to in one.destinations.values()}
+    taking = set(answer.scale_down.places.nodes[at] for at in answer.scale_down.places.destinations)
     return not answer.scale_down.drain and taking.isdisjoint(one.node for one in answer.replacement.waves[0].leaving)
 
 

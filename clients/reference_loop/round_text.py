@@ -8,6 +8,7 @@ from typing import Final
 
 from trimtab.clients.reference_loop.replacing import in_progress
 from trimtab.clients.reference_loop.rounds import REFUSED_REPLACEMENT, RoundResult
+from trimtab.places import on_new_nodes
 from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2
 from trimtab.words import counted
 
@@ -23,8 +24,9 @@ def round_text(done: RoundResult) -> str:
 
 def _growth(done: RoundResult) -> Iterator[str]:
     """Yield a clause for each node group that grows, should grow, or was refused."""
+    pods = on_new_nodes(done.answer.scale_up)
     for split in done.answer.scale_up.splits:
-        size = f"from {split.current_size:,} to {split.new_size:,} for {counted(len(split.pods), 'pod')}"
+        size = f"from {split.current_size:,} to {split.new_size:,} for {counted(len(pods[split.node_group]), 'pod')}"
         group = split.node_group
         if group in done.grown:
             yield f"{group} grows {size}"
@@ -73,7 +75,7 @@ def _replacement(done: RoundResult) -> Iterator[str]:
 
 def _waiting(answer: plan_pb2.PlanResponse) -> Iterator[str]:
     """Yield how many pods and placeholders wait in vain."""
-    count = len(answer.scale_up.unschedulable)
+    count = sum(len(one.pods) for one in answer.scale_up.unschedulable)
     if count:
         yield f"{counted(count, 'pod')} {'stays' if count == 1 else 'stay'} pending"
     lacking = sum(not one.node for one in answer.slack.placeholders)

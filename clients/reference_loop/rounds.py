@@ -408,7 +408,7 @@ def _skew_s(status: actuator_pb2.ActuatorStatus | None, now: Timestamp, elapsed_
 
 
 def _removes(answer: plan_pb2.PlanResponse) -> bool:
-    return bool(answer.scale_down.delete_empty or answer.scale_down.drain or answer.capacity_requests.give_back)
+    return bool(answer.scale_down.delete_empty or answer.scale_down.drain or answer.capacity_requests.release.nodes)
 
 
 def _ignore(_answer: object) -> None:
@@ -422,7 +422,7 @@ def deletion_order(request: plan_pb2.PlanRequest, answer: plan_pb2.PlanResponse)
     unneeded = {node.node: node for node in decision.unneeded}
     drained = set(decision.drain)
     going = {*decision.delete_empty, *decision.drain}
-    give_back = [node for node in answer.capacity_requests.give_back if node not in going]
+    give_back = [node for node in answer.capacity_requests.release.nodes if node not in going]
     return actuator_pb2.StartDeletionRequest(
         request_id=request.request_id,
         nodes=[

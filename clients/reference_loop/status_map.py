@@ -60,7 +60,7 @@ class StatusMap:
         growths = [_growth(one) for one in status.node_groups] if status is not None else []
         growing = IN_PROGRESS if IN_PROGRESS in growths or done.grown else NO_ACTIVITY
         if done.answer.HasField("scale_up"):
-            document["waitingPods"] = len(done.answer.scale_up.unschedulable)
+            document["waitingPods"] = sum(len(one.pods) for one in done.answer.scale_up.unschedulable)
         document["clusterWide"] = {
             "health": _health(decision) | {"nodeCounts": {"registered": {"total": counts.node_count}}},
             "scaleUp": {"status": growing, "lastTransitionTime": self._transition("scaleUp", growing, now)},
@@ -125,7 +125,7 @@ def _gangs(done: RoundResult) -> dict[str, Any]:
     found: dict[str, Any] = {"canStartWhole": len(gangs) - len(lacking), "lacking": dict(sorted(reasons.items()))}
     if lacking:
         found["problems"] = [f"{one.group}: {one.detail}" for one in lacking[:MOST_PROBLEMS]]
-    nodes = sorted({node for one in gangs for node in one.useless_nodes})
+    nodes = sorted({node for one in gangs for node in one.release.nodes})
     if nodes:
         found["uselessNodes"] = nodes
     upcoming = useless_upcoming(done.answer)
@@ -159,10 +159,10 @@ def _requests(done: RoundResult) -> dict[str, Any]:
     found: dict[str, Any] = {"outcomes": dict(sorted(outcomes.items()))}
     if lacking:
         found["problems"] = lacking[:MOST_PROBLEMS]
-    if decision.give_back:
-        found["givenBack"] = list(decision.give_back)
-    if decision.give_back_upcoming:
-        found["givenBackUpcoming"] = dict(sorted(decision.give_back_upcoming.items()))
+    if decision.release.nodes:
+        found["givenBack"] = list(decision.release.nodes)
+    if decision.release.upcoming:
+        found["givenBackUpcoming"] = dict(sorted(decision.release.upcoming.items()))
     return found
 
 

@@ -74,7 +74,7 @@ def _requests(
     settings: plan_pb2.PlanSettings, answer: plan_pb2.PlanResponse, requests: Iterable[OpenRequest]
 ) -> Iterator[float]:
     """Yield when bookings end, and when requests fail for want of room. Times are compared in whole seconds."""
-    yield from (one.booked_until for one in answer.capacity_requests.requests if one.booked_until)
+    yield from (one.booked_until.seconds for one in answer.capacity_requests.requests if one.HasField("booked_until"))
     sought_s = math.ceil(_seconds(settings.capacity_requests, "max_seek_time", LONGEST_SEEK_S))
     for one in requests:
         yield math.floor(one.since_s) + (one.valid_s or sought_s)

@@ -7,6 +7,7 @@ from hashlib import blake2b
 from typing import Final
 
 import numpy as np
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from trimtab.planner.capacity_requests.give_back import HOLDS_ROOM, next_orders, useless_orders
 from trimtab.planner.capacity_requests.loop import CapacityLoop, ServedRequest
@@ -14,7 +15,7 @@ from trimtab.planner.capacity_requests.requests import those_that_name
 from trimtab.planner.capacity_requests.settings import CapacityRequestSettings
 from trimtab.planner.model.execution import asking, reserve_memory
 from trimtab.planner.model.settings import SECOND_NS
-from trimtab.planner.round.decision import Decided, Summary
+from trimtab.planner.round.decision import NO_CHANGE, Decided, Summary
 from trimtab.planner.round.round import BookedRoom, RoundInput
 from trimtab.planner.simulation.virtual_rows import VirtualPod, kinds_of
 from trimtab.planner.snapshot.columns import FLAG_GATED, NO_NODE, Bool, Int32, Snapshot
@@ -56,7 +57,7 @@ def summary_of(result: pb.CapacityRequestsDecision) -> Summary:
         "ended": outcomes[Outcome.BOOKING_EXPIRED] + outcomes[Outcome.CONSUMED],
         "booked_pods": sum(one.booked_count for one in result.requests),
         "new_nodes": sum(split.new_size - split.current_size for split in result.splits),
-        "given_back": len(result.give_back) + sum(result.give_back_upcoming.values()),
+        "given_back": len(result.release.nodes) + sum(result.release.upcoming.values()),
     }
     return Summary(Result.Code.Name(result.result), counts)
 
@@ -68,25 +69,26 @@ def answer_of(loop: CapacityLoop, served: Sequence[ServedRequest], state: pb.Cap
     for one in asking(served, every=1):
         reserve_memory(_BYTES_OF_REASON * (len(one.lack.reasons) + len(one.lack.failed)), "what requests lack")
         result.requests.append(_answer(loop, one, coming))
-    _add_splits(loop, served, result)
+    _add_splits(loop, result)
     lacking = any(one.outcome in _LACKS_ROOM for one in served)
     result.result = Result.CAPACITY_REQUESTS_LACKING if lacking else Result.CAPACITY_REQUESTS_MET
     if not served:
         result.result = Result.CAPACITY_REQUESTS_NONE
     new = [
-        pb.CapacityOrder(
-            request=one.request.request.key,
+        pb.NodeOrder(
+            name=one.request.request.key,
             uid=one.request.request.uid,
             node_group=loop.this.snapshot.groups[group].id,
             count=count,
-            time=loop.this.now_ns // SECOND_NS,
+            order_time=Timestamp(seconds=loop.this.now_ns // SECOND_NS),
         )
         for one in served
         for group, count in sorted(Counter(loop.group_of[at] for at in one.new_nodes).items())
     ]
     orders = next_orders(result.requests, state.orders if state is not None else (), new, loop.this.now_ns)
     waits = bool(useless_orders(result.requests, state))
-    return Decided(result, pb.CapacityRequestsState(orders=orders), is_concluded_later=waits)
+    change = NO_CHANGE._replace(new=loop.group_of)
+    return Decided(result, pb.CapacityRequestsState(orders=orders), is_concluded_later=waits, change=change)
 
 
 def _answer(loop: CapacityLoop, one: ServedRequest, coming_at: Coming) -> pb.CapacityAnswer:
@@ -105,11 +107,13 @@ def _answer(loop: CapacityLoop, one: ServedRequest, coming_at: Coming) -> pb.Cap
     )
     if holds and one.outcome != Outcome.COMING:
         since = request.provisioned_s or loop.this.now_ns // SECOND_NS
-        answer.booked_until = since + loop.settings.booking_s
+        answer.booked_until.seconds = since + loop.settings.booking_s
     answer.places.extend(_places(loop, one, coming_at))
-    answer.reasons.update(one.lack.reasons)  # type: ignore[arg-type]
-    answer.failed_predicates.update(one.lack.failed)  # type: ignore[arg-type]
     answer.detail = _detail(one, answer)
+    if one.lack.detail or one.lack.reasons:
+        answer.shortfall.reasons.update(one.lack.reasons)  # type: ignore[arg-type]
+        answer.shortfall.failed_predicates.update(one.lack.failed)  # type: ignore[arg-type]
+        answer.shortfall.detail = one.lack.detail
     return answer
 
 
@@ -159,31 +163,18 @@ def groups_of_coming(loop: CapacityLoop) -> Coming:
     return found
 
 
-def _add_splits(loop: CapacityLoop, served: Sequence[ServedRequest], result: pb.CapacityRequestsDecision) -> None:
-    """Add the growth of each group. A new node names the requests that have room on it."""
-    spare = loop.growth.spare_nodes[: len(loop.group_of)]
-    position = {node: at for at, node in enumerate(spare.tolist())}
-    users: list[set[str]] = [set() for _ in loop.group_of]
-    for one in served if position else ():
-        for node in np.unique(loop.state.pod_node[one.pods]).tolist():
-            if node in position:
-                users[position[node]].add(one.request.request.key)
-    positions: dict[int, list[int]] = {}
-    for at, group in enumerate(loop.group_of):
-        positions.setdefault(group, []).append(at)
-    for group, members in sorted(positions.items()):
+def _add_splits(loop: CapacityLoop, result: pb.CapacityRequestsDecision) -> None:
+    """Add the growth of each group."""
+    for group, count in sorted(Counter(loop.group_of).items()):
         row = loop.this.snapshot.groups[group]
-        price = None if math.isnan(row.price_per_hour) else row.price_per_hour * len(members)
-        split = result.splits.add(
+        price = None if math.isnan(row.price_per_hour) else row.price_per_hour * count
+        result.splits.add(
             node_group=row.id,
             current_size=row.target_size,
-            new_size=row.target_size + len(members),
+            new_size=row.target_size + count,
             max_size=row.max_size,
-            pods=sorted(set().union(*(users[at] for at in members))),
             price_per_hour=price,
         )
-        for at in members:
-            split.new_nodes.add(pods=sorted(users[at]))
         result.price_per_hour += price or 0.0
 
 

@@ -5,6 +5,7 @@ none can be had, those that came are of no use, and those that are still to come
 scale-down finds them unneeded. Only after all decisions of a plan is it known which nodes none of them uses.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable
 from typing import Final
 
@@ -14,7 +15,7 @@ from trimtab.planner.facts.nodes import being_deleted
 from trimtab.planner.model.settings import SECOND_NS
 from trimtab.planner.round.ordered_nodes import nodes_in_use, unused_since
 from trimtab.planner.round.round import Round
-from trimtab.planner.snapshot.columns import Int64
+from trimtab.planner.snapshot.columns import Int32, Int64
 from trimtab.v1 import plan_pb2 as pb
 
 Outcome = pb.CapacityOutcome
@@ -23,37 +24,34 @@ KEPT_S: Final = 3600
 HOLDS_ROOM: Final = frozenset((Outcome.FOUND, Outcome.PROVISIONED, Outcome.COMING, Outcome.BOOKED))
 
 
-def useless_orders(
-    answers: Iterable[pb.CapacityAnswer], state: pb.CapacityRequestsState | None
-) -> list[pb.CapacityOrder]:
+def useless_orders(answers: Iterable[pb.CapacityAnswer], state: pb.CapacityRequestsState | None) -> list[pb.NodeOrder]:
     """Return the earlier orders of requests that hold no room and have not started either, the oldest first."""
     served = {(_key(one), one.uid) for one in answers if one.outcome in HOLDS_ROOM or one.outcome == Outcome.CONSUMED}
-    return [one for one in (state.orders if state is not None else ()) if (one.request, one.uid) not in served]
+    return [one for one in (state.orders if state is not None else ()) if (one.name, one.uid) not in served]
 
 
-def add_useless(result: pb.CapacityRequestsDecision, state: pb.CapacityRequestsState | None, this: Round) -> None:
-    """Name the nodes to give back, in the result and in the answers to their requests. this : the round in which the
-    last decision was taken, with its moves."""
+def add_useless(result: pb.CapacityRequestsDecision, state: pb.CapacityRequestsState | None, this: Round) -> Int32:
+    """Name the nodes to give back, in the result and in the answers to their requests; return them, ascending. this :
+    the round in which the last decision was taken, with its moves.
+    """
     orders = useless_orders(result.requests, state)
     if not orders:
-        return
+        return np.zeros(0, np.int32)
     answers = {(_key(one), one.uid): one for one in result.requests}
     search, touched = _UselessNodes(this, {split.node_group for split in result.splits}), list[pb.CapacityAnswer]()
     for order in orders:
         nodes, coming = search.of(order)
-        result.give_back.extend(nodes)
-        if coming:
-            result.give_back_upcoming[order.node_group] += coming
-        own = answers.get((order.request, order.uid))
-        if own is not None and (nodes or coming):
-            own.useless_nodes.extend(nodes)
+        own = answers.get((order.name, order.uid))
+        for release in (result.release, *([own.release] if own is not None else ())) if nodes or coming else ():
+            release.nodes.extend(nodes)
+            release.nodes.sort()
             if coming:
-                own.useless_upcoming[order.node_group] += coming
+                release.upcoming[order.node_group] += coming
+        if own is not None and (nodes or coming):
             touched.append(own)
-    result.give_back.sort()
     for own in {id(one): one for one in touched}.values():
-        own.useless_nodes.sort()
         own.detail = f"{own.detail}; {_sentence(own)}" if own.detail else _sentence(own)
+    return np.array([bisect_left(this.snapshot.nodes.name, name) for name in result.release.nodes], np.int32)
 
 
 class _UselessNodes:
@@ -68,13 +66,13 @@ class _UselessNodes:
         self._above_min = [max(group.target_size - group.min_size, 0) for group in this.snapshot.groups]
         self._grows = grows
 
-    def of(self, order: pb.CapacityOrder) -> tuple[list[str], int]:
+    def of(self, order: pb.NodeOrder) -> tuple[list[str], int]:
         """Return the names of the nodes that have come, and how many are to come. No group gets below its minimum."""
         if order.node_group not in self._group_at:
             return [], 0
         group = self._group_at[order.node_group]
         most = min(order.count, self._above_min[group])
-        here = unused_since(self._snapshot, group, order.time, self._in_use)[:most]
+        here = unused_since(self._snapshot, group, order.order_time.seconds, self._in_use)[:most]
         coming = self._upcoming(group)
         coming = coming[~self._in_use[coming]][: most - len(here)]
         self._in_use[here] = self._in_use[coming] = True
@@ -88,7 +86,7 @@ class _UselessNodes:
 
 
 def _sentence(one: pb.CapacityAnswer) -> str:
-    count, coming = len(one.useless_nodes), sum(one.useless_upcoming.values())
+    count, coming = len(one.release.nodes), sum(one.release.upcoming.values())
     here = f"{count} that {'has' if count == 1 else 'have'} come" if count else ""
     later = f"{coming} still to come" if coming else ""
     return f"nodes ordered for it are given back: {' and '.join(filter(None, (here, later)))}"
@@ -100,12 +98,12 @@ def _key(one: pb.CapacityAnswer) -> str:
 
 def next_orders(
     answers: Iterable[pb.CapacityAnswer],
-    orders: Iterable[pb.CapacityOrder],
-    new: Iterable[pb.CapacityOrder],
+    orders: Iterable[pb.NodeOrder],
+    new: Iterable[pb.NodeOrder],
     now_ns: int,
-) -> list[pb.CapacityOrder]:
+) -> list[pb.NodeOrder]:
     """Return the orders to remember, the oldest first: those of the last hour, except of requests all of whose pods
     have started. The nodes of these have done their service, and go as all others do."""
     over = {(_key(one), one.uid) for one in answers if one.outcome == Outcome.CONSUMED}
-    recent = (one for one in orders if now_ns // SECOND_NS - one.time < KEPT_S)
-    return [*(one for one in recent if (one.request, one.uid) not in over), *new]
+    recent = (one for one in orders if now_ns // SECOND_NS - one.order_time.seconds < KEPT_S)
+    return [*(one for one in recent if (one.name, one.uid) not in over), *new]

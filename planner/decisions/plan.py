@@ -19,10 +19,14 @@ from trimtab.planner.decisions.missing_members import with_missing_members
 from trimtab.planner.decisions.notes import PodCountsKey, count_pods, notes
 from trimtab.planner.decisions.requests import RequestError
 from trimtab.planner.decisions.simulations import RoundGrowth, round_growth, simulate
+from trimtab.planner.decisions.summary import write_summary
 from trimtab.planner.decisions.table import TABLE, Table
+from trimtab.planner.decisions.verdicts import write_verdicts
+from trimtab.planner.facts.nodes import being_deleted
+from trimtab.planner.facts.shown_prices import ShownPricesKey, shown_prices
+from trimtab.planner.facts.upcoming import starting
 from trimtab.planner.model.settings import SettingsError, resolve_planner
-from trimtab.planner.model.wire import entry, tag
-from trimtab.planner.round.decision import Decision
+from trimtab.planner.round.decision import Decided, Decision
 from trimtab.planner.round.round import NOTHING_BOOKED, Round, RoundInput
 from trimtab.planner.round.work import Work
 from trimtab.planner.simulation.build import Simulation
@@ -53,37 +57,27 @@ class DecisionFailure(NamedTuple):
 
 
 class Planned(NamedTuple):
-    """An answer. answer : all of it but `rest`; rest : encoded entries of fields of `PlanResponse`, to be merged into
-    it; failures : of decisions, in their order; inputs : what decisions give to those that follow (`Decided.input`);
-    round : in which they were taken; unconcluded : decisions to be concluded (`Decision.conclude`).
+    """An answer. failures : of decisions, in their order; inputs : what decisions give to those that follow
+    (`Decided.input`); round : in which they were taken; unconcluded : decisions to be concluded (`Decision.conclude`);
+    decided : what each decision that did not fail says, in their order.
     """
 
     answer: pb.PlanResponse
-    rest: tuple[bytes, ...] = ()
     failures: tuple[DecisionFailure, ...] = ()
     inputs: tuple[RoundInput | None, ...] = ()
     round: Round | None = None
     unconcluded: tuple[Decision, ...] = ()
-
-    def whole(self) -> pb.PlanResponse:
-        """Return the answer with everything merged into it."""
-        for part in self.rest:
-            self.answer.MergeFromString(part)
-        return self.answer
-
-    def encoded(self) -> bytes:
-        """Return the bytes of the whole answer. Whoever parses them merges the entries."""
-        return b"".join((self.answer.SerializeToString(), *self.rest))
+    decided: tuple[tuple[Decision, Decided], ...] = ()
 
 
 def plan(
     snapshot: Snapshot, request: pb.PlanRequest, state: pb.PlanState | None, work: Work, table: Table = TABLE
 ) -> pb.PlanResponse:
-    """Take the decisions: `plan_in_parts`, in one message."""
-    return plan_in_parts(snapshot, request, state, work, table).whole()
+    """Take the decisions, as `plan_with_failures`."""
+    return plan_with_failures(snapshot, request, state, work, table).answer
 
 
-def plan_in_parts(
+def plan_with_failures(
     snapshot: Snapshot, request: pb.PlanRequest, state: pb.PlanState | None, work: Work, table: Table = TABLE
 ) -> Planned:
     """Take the decisions. `state` : that of the last answer, None = first loop.
@@ -111,15 +105,41 @@ def _planned(
     call = _PlanCall(
         snapshot, request, state, work, table, requested, settings, _explained(snapshot, request), snapshot.version
     )
-    before = [decision for decision in requested if decision.comes_before]
+    planned = _in_rounds(call)
+    _tell(call, planned)
+    return planned
+
+
+def _in_rounds(call: "_PlanCall") -> Planned:
+    """Take the decisions, those that come before the others in a round of their own."""
+    before = [decision for decision in call.requested if decision.comes_before]
     if not before:
         return _taken(call)
-    rest = [decision for decision in requested if not decision.comes_before]
+    rest = [decision for decision in call.requested if not decision.comes_before]
     first = _taken(call._replace(requested=before), describe=not rest)
     if not rest:
         return _concluded(call, first, first)
     second = _taken(call.after(first)._replace(requested=rest, is_followed=bool(first.unconcluded)))
     return _joined(_concluded(call, first, second), before, second)
+
+
+def _tell(call: "_PlanCall", planned: Planned) -> None:
+    """Write the summary and the verdicts on nodes."""
+    snapshot, cache, this = call.snapshot, call.work.cache, planned.round
+    assert this is not None
+    leaving = being_deleted(snapshot, call.now_ns)
+    with call.work.stage("encode"):
+        shown = cache.get(ShownPricesKey(), snapshot, shown_prices)
+        placed = cache.get(PodCountsKey(), snapshot, count_pods).placed
+        changes = ((decision.code, decided.change) for decision, decided in planned.decided)
+        write_summary(planned.answer.summary, snapshot, shown, leaving, placed, changes)
+        if {pb.Decision.SCALE_DOWN, pb.Decision.REPLACEMENT}.isdisjoint(call.request.decisions):
+            return
+        starts = starting(snapshot, call.now_ns, this.settings.readiness)
+        # What is known only after all others is said last.
+        said = sorted(planned.decided, key=lambda pair: pair[0].comes_before)
+        judges = (decided.judge for _, decided in said)
+        write_verdicts(planned.answer, snapshot, cache, leaving, starts, judges)
 
 
 def _taken(call: "_PlanCall", *, describe: bool = True) -> Planned:
@@ -137,7 +157,7 @@ def _taken(call: "_PlanCall", *, describe: bool = True) -> Planned:
 def _concluded(call: "_PlanCall", first: Planned, last: Planned) -> Planned:
     """Return an answer with the decisions concluded that wait for the others; one whose conclusion fails stays as it
     was answered. last : the answer of the last round."""
-    failures = list(first.failures)
+    failures, decided = list(first.failures), dict(first.decided)
     for decision in first.unconcluded:
         field: Any = decision.field
         assert decision.conclude is not None
@@ -147,14 +167,25 @@ def _concluded(call: "_PlanCall", first: Planned, last: Planned) -> Planned:
         state = getattr(call.state, field) if call.state is not None else None
         try:
             with _bulkhead(decision, call.work):
-                decision.conclude(result, state, last.round)
+                gone = decision.conclude(result, state, last.round)
         except _DecisionFailedError as failed:
             failures.append(failed.failure)
             continue
         getattr(first.answer, field).CopyFrom(result)
         entry_ = next(one for one in first.answer.diagnostics.decisions if one.decision == decision.code)
         entry_.counts.update(decision.summarize(result).counts)
-    return first._replace(failures=tuple(failures), unconcluded=())
+        change = decided[decision].change._replace(gone=gone)
+        decided[decision] = decided[decision]._replace(change=change, judge=partial(_judge_released, gone))
+    return first._replace(failures=tuple(failures), unconcluded=(), decided=tuple(decided.items()))
+
+
+def _judge_released(nodes: Int32, verdicts: Sequence[pb.NodeVerdict]) -> None:
+    """Write that nodes go now because what they came for cannot be completed."""
+    for node in nodes.tolist():
+        verdicts[node].fate = pb.NodeFate.GOES_NOW
+        verdicts[node].detail = "it came for what can no longer be completed"
+        for field in ("reason", "goes_at", "blocking_pod", "blocking_reason"):
+            verdicts[node].ClearField(field)
 
 
 def _joined(first: Planned, before: Sequence[Decision], rest: Planned) -> Planned:
@@ -170,13 +201,13 @@ def _joined(first: Planned, before: Sequence[Decision], rest: Planned) -> Planne
         getattr(answer, field).CopyFrom(getattr(own, field))
         if own.state.HasField(field):
             getattr(answer.state, field).CopyFrom(getattr(own.state, field))
-    return Planned(answer, first.rest + rest.rest, first.failures + rest.failures)
+    return Planned(answer, first.failures + rest.failures, round=rest.round, decided=first.decided + rest.decided)
 
 
 class _PlanCall(NamedTuple):
     """The input of a plan. requested : in the order of the table; settings : as resolved, by `Decision.Code`; explained
     : int32, see `Round.explained`; is_followed : all moves are needed in the simulation, those of the last decision
-    included; others as for `plan_in_parts`.
+    included; others as for `plan_with_failures`.
     """
 
     snapshot: Snapshot
@@ -224,7 +255,6 @@ class _RoundAttempt:
     def __init__(self, call: _PlanCall, failures: Mapping[int, DecisionFailure]) -> None:
         self._call, self._failures = call, dict(failures)
         self._answer = pb.PlanResponse(snapshot_version=call.version)
-        self._rest: tuple[bytes, ...] = ()
         self._notes: list[str] = []
         self._needs = {code: need for code, need in map(self._need, call.requested) if need is not None}
         self._growth: RoundGrowth | None = None
@@ -260,7 +290,8 @@ class _RoundAttempt:
             one for one in call.requested if one.code in decided and decided[one.code].is_concluded_later
         )
         inputs = tuple(one.input for one in decided.values())
-        return Planned(answer, self._rest, tuple(self._failures.values()), inputs, self._round, unconcluded)
+        said = tuple((one, decided[one.code]) for one in call.requested if one.code in decided)
+        return Planned(answer, tuple(self._failures.values()), inputs, self._round, unconcluded, said)
 
     def _run_decision(self, decision: Decision, is_last: bool) -> None:
         """Take one decision and write its result."""
@@ -274,22 +305,13 @@ class _RoundAttempt:
             self._failures[decision.code] = failed.failure
 
     def _decide(self, decision: Decision, is_last: bool) -> None:
-        """Take one decision and write its result into the answer, except encoded entries of the answer: nothing here
-        reads them, so they are not parsed.
-        """
+        """Take one decision and write its result into the answer."""
         answer, this = self._answer, self._round
         field: Any = decision.field
         known = getattr(answer.state, field) if answer.state.HasField(field) else None
         decided = decision.decide(this, self._call.settings[decision.code], known)
-        result, rest = getattr(answer, field), tuple[bytes, ...]()
-        if decided.summary is not None:
-            result.CopyFrom(decided.result)
-            tagged = tag(pb.PlanResponse, field)
-            rest = tuple(entry(tagged, part) for part in decided.more)
-        else:
-            decided.write(result)
-            decided = decided._replace(result=result, more=())
-        summary = decided.summary or decision.summarize(result)
+        getattr(answer, field).CopyFrom(decided.result)
+        summary = decision.summarize(decided.result)
         this.decided[decision.code] = decided
         if decision.comes_before or not is_last:
             # Commit before, too, so that the log has room for the remaining moves.
@@ -297,9 +319,9 @@ class _RoundAttempt:
             decided.finish()
             self._commit(decision)
         getattr(answer.state, field).CopyFrom(decided.state)
-        answer.diagnostics.decisions.add(decision=decision.code, result=summary.result, counts=summary.counts)
+        counts = {**summary.counts, **decided.figures}
+        answer.diagnostics.decisions.add(decision=decision.code, result=summary.result, counts=counts)
         self._notes.extend(decided.notes)
-        self._rest += rest
 
     def _commit(self, decision: Decision) -> None:
         """Make the moves of a decision final. One that comes before the round of the others may not have simulated."""

@@ -1,33 +1,26 @@
-"""The decision as a message: groups by owner. A kernel writes complete groups as protobuf bytes, which
-are then merged, because building the message entry by entry is far slower.
-"""
+"""The decision as messages: groups by owner. Each is encoded by itself, so that later snapshots use unchanged ones."""
 
-from collections.abc import Iterator, Mapping
-from itertools import pairwise
-from typing import Final, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 
-from trimtab.planner.pod_costs.kernels.wire import RankedGroups, write_groups
 from trimtab.planner.pod_costs.members import LeftAlone, owner_name, owner_texts
 from trimtab.planner.pod_costs.ranking import Ranked
 from trimtab.planner.pod_costs.settings import PodCostTarget
 from trimtab.planner.pod_costs.strategies import BY_CODE
 from trimtab.planner.round.round import Round
-from trimtab.planner.snapshot.columns import Int64, UInt8
-from trimtab.planner.snapshot.texts import joined, texts_of
+from trimtab.planner.snapshot.columns import Int64
 from trimtab.v1 import plan_pb2 as pb
-
-PART_BYTES: Final = 1 << 18
 
 
 class Written(NamedTuple):
-    """Encoded groups. owners : int64[G], numbers of the owners; data : uint8, the bytes of each; ranked_count : how
-    many of the groups are ranked.
+    """Encoded groups. owners : int64[G], numbers of the owners; data : the bytes of a `PodCostsDecision` with one group
+    each; ranked_count : how many of the groups are ranked.
     """
 
     owners: Int64
-    data: list[UInt8]
+    data: list[bytes]
     ranked_count: int
 
 
@@ -35,41 +28,29 @@ def write_ranked(
     this: Round, number: int, target: PodCostTarget, ranked: Ranked, waits_for: Mapping[int, int]
 ) -> Written:
     """Return the complete groups of target `number`. waits_for : by owner, the owner that is scaled down first."""
-    snapshot, members = this.snapshot, ranked.members
-    every = owner_texts(snapshot, this.work.cache).names
-    names = [every[owner] for owner in members.owners.tolist()]
-    heads, head_offsets = _joined_bytes(
-        [
-            pb.PodCostShare(strategy=BY_CODE[term.strategy].code, name=term.name).SerializeToString()
-            for term in target.terms
-        ]
-    )
-    owners, owner_offsets = joined(names)
-    waits, waits_offsets = joined(
-        [every[waits_for[owner]] if owner in waits_for else "" for owner in members.owners.tolist()]
-    )
-    both = ranked.shares.reshape(len(ranked.shares), -1).astype("<f8", copy=False)
-    groups = RankedGroups(
-        bounds=members.bounds,
-        pods=members.pods,
-        costs=ranked.costs,
-        shares=both.view(np.uint8),
-        heads=heads,
-        head_offsets=head_offsets,
-        owners=owners,
-        owner_offsets=owner_offsets,
-        waits_for=waits,
-        waits_offsets=waits_offsets,
-        after_each=np.array([ranked.after_each_removal], np.int64),
-        target=np.array([number], np.int64),
-    )
-    texts = texts_of(snapshot, this.work.cache)
-    sizes, ends = np.zeros(len(names), np.int64), np.zeros(len(names), np.int64)
-    out = np.empty(write_groups(texts, groups, sizes, ends, np.zeros(0, np.uint8)), np.uint8)
-    if len(out):
-        write_groups(texts, groups, sizes, ends, out)
-    # Arrays, as they share memory and the garbage collector does not track them; thousands of views would trigger it.
-    data = [out[first:last] for first, last in pairwise([0, *ends.tolist()])]
+    members, bounds = ranked.members, ranked.members.bounds.tolist()
+    every = owner_texts(this.snapshot, this.work.cache).names
+    pods, costs = this.snapshot.pod_keys(members.pods), ranked.costs.tolist()
+    columns = [
+        (BY_CODE[term.strategy].code, term.name, *(column.astype("<f8").tobytes() for column in share))
+        for term, share in zip(target.terms, ranked.shares, strict=True)
+    ]
+    data = []
+    for owner, first, last in zip(members.owners.tolist(), bounds, bounds[1:], strict=False):
+        decision = pb.PodCostsDecision()
+        group = decision.groups.add(
+            owner=every[owner],
+            pods=pods[first:last],
+            costs=costs[first:last],
+            complete=True,
+            ranked_after_each_removal=ranked.after_each_removal,
+            waits_for=every[waits_for[owner]] if owner in waits_for else "",
+            target=number,
+        )
+        rows = slice(8 * first, 8 * last)
+        for code, name, ranks, own_ranks in columns:
+            group.shares.add(strategy=code, name=name, ranks=ranks[rows], own_ranks=own_ranks[rows])
+        data.append(decision.SerializeToString())
     return Written(members.owners, data, len(data))
 
 
@@ -77,26 +58,14 @@ def write_left_alone(this: Round, owner: int, target: int, why: LeftAlone) -> Wr
     """Return a group without costs."""
     entry = pb.PodCostsDecision()
     entry.groups.add(owner=owner_name(this.snapshot, owner), reason=why.reason, detail=why.detail, target=target)
-    return Written(np.array([owner], np.int64), [np.frombuffer(entry.SerializeToString(), np.uint8)], 0)
+    return Written(np.array([owner], np.int64), [entry.SerializeToString()], 0)
 
 
-def in_order(this: Round, written: list[Written]) -> Iterator[bytes]:
-    """Yield all groups in order of their owners' texts, as bytes of small messages: merged ones free memory for the
-    next, so a hundred thousand pods need no memory for a second copy.
-    """
+def add_groups(decision: pb.PodCostsDecision, this: Round, written: list[Written]) -> None:
+    """Add all groups in order of their owners' texts."""
     if not written:
         return
     owners = np.concatenate([one.owners for one in written])
     data = [part for one in written for part in one.data]
     order = np.argsort(owner_texts(this.snapshot, this.work.cache).place[owners])
-    ends = np.cumsum([len(data[at]) for at in order.tolist()])
-    # The first group of each part.
-    starts = np.flatnonzero(np.diff(ends // PART_BYTES, prepend=-1)).tolist()
-    for first, last in pairwise([*starts, len(order)]):
-        yield b"".join([data[at] for at in order[first:last].tolist()])
-
-
-def _joined_bytes(parts: list[bytes]) -> tuple[UInt8, Int64]:
-    offsets = np.zeros(len(parts) + 1, np.int64)
-    np.cumsum([len(one) for one in parts], out=offsets[1:])
-    return np.frombuffer(b"".join(parts), np.uint8).copy(), offsets
+    decision.MergeFromString(b"".join([data[at] for at in order.tolist()]))

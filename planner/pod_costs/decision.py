@@ -4,7 +4,7 @@ from typing import Final
 
 import numpy as np
 
-from trimtab.planner.pod_costs.answer import Written, in_order, write_left_alone, write_ranked
+from trimtab.planner.pod_costs.answer import Written, add_groups, write_left_alone, write_ranked
 from trimtab.planner.pod_costs.earlier_rankings import (
     EarlierRankings,
     RankingsKey,
@@ -29,7 +29,6 @@ from trimtab.v1 import reason_pb2
 from trimtab.words import counted
 
 Outcome = reason_pb2.PodCostsResult
-_NOTHING: Final = np.zeros(0, np.uint8)
 
 
 def decide(this: Round, settings: PodCostSettings, state: pb.PodCostsState | None) -> Decided:
@@ -38,12 +37,9 @@ def decide(this: Round, settings: PodCostSettings, state: pb.PodCostsState | Non
     grouped = group_pods(this.snapshot, settings.targets, this.work.cache)
     written = written_groups(this, settings, grouped)
     is_ranked = any(part.ranked_count for part in written)
-    return Decided(
-        pb.PodCostsDecision(result=Outcome.POD_COSTS_RANKED if is_ranked else Outcome.POD_COSTS_NONE),
-        pb.PodCostsState(),
-        _notes(this, settings, grouped.gone),
-        more=in_order(this, written),
-    )
+    decision = pb.PodCostsDecision(result=Outcome.POD_COSTS_RANKED if is_ranked else Outcome.POD_COSTS_NONE)
+    add_groups(decision, this, written)
+    return Decided(decision, pb.PodCostsState(), _notes(this, settings, grouped.gone))
 
 
 def written_groups(this: Round, settings: PodCostSettings, grouped: Grouped) -> list[Written]:
@@ -90,7 +86,7 @@ def _rank_touched(number: int, target: PodCostTarget, context: RankingContext) -
     earlier = this.work.cache.find(key)
     pods, place = pods_of(context, target), places(this, members, earlier)
     complete = np.ones(len(place), np.bool_) if earlier is None else take_or(earlier.complete, place, True)
-    data = [_NOTHING] * len(place) if earlier is None else [earlier.data[at] for at in place.tolist()]
+    data = [b""] * len(place) if earlier is None else [earlier.data[at] for at in place.tolist()]
     # What a gang spares, and its cost, depend on all its pods: groups with pods in gangs are ranked together.
     in_gangs = in_pod_groups(this, members)
     again = touched(this, facts, pods, earlier, place) | in_gangs
@@ -103,8 +99,7 @@ def _rank_touched(number: int, target: PodCostTarget, context: RankingContext) -
     for part, found in ranked:
         for one in _write(number, target, part, found, waits):
             for at, written in zip(np.searchsorted(members.owners, one.owners).tolist(), one.data, strict=True):
-                # A separate copy: otherwise each group would keep those written with it in memory.
-                data[at] = written if again.all() else written.copy()
+                data[at] = written
     made = EarlierRankings(facts, this.snapshot.pods.name, texts, members.owners, pods, complete, in_gangs, waits, data)
     this.work.cache.put(key, made)
     return Written(members.owners, data, int(np.count_nonzero(complete)))
@@ -139,7 +134,7 @@ def _notes(this: Round, settings: PodCostSettings, gone: int) -> tuple[str, ...]
 def summarize(result: pb.PodCostsDecision) -> Summary:
     """Return the summary of a result for logs and metrics."""
     complete = [group for group in result.groups if group.complete]
-    pods = sum(len(group.order) for group in complete)
+    pods = sum(len(group.pods) for group in complete)
     counts = {
         "ranked_groups": len(complete),
         "groups_left_alone": len(result.groups) - len(complete),

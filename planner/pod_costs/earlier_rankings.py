@@ -19,14 +19,14 @@ from trimtab.planner.pod_costs.strategies.nodes import prices_of
 from trimtab.planner.pod_costs.strategy import Input, RankingContext
 from trimtab.planner.round.round import Round
 from trimtab.planner.snapshot.caches import SuccessorKey
-from trimtab.planner.snapshot.columns import Bool, Int64, Text, UInt8
+from trimtab.planner.snapshot.columns import Bool, Int64, Text
 from trimtab.planner.snapshot.references import take_or
 
 
 class EarlierRankings(NamedTuple):
     """Groups by owner. facts : on which all of them depend; names : of all pods; texts : of all owners; owners :
     int64[G]; pods : the compared data of their pods; complete : bool[G], which are ranked; in_gangs : bool[G], which
-    have pods that name a pod group; waits : by owner, the owner that is scaled down first; data : uint8, each encoded
+    have pods that name a pod group; waits : by owner, the owner that is scaled down first; data : each encoded
     group, with costs or the reason for having none."""
 
     facts: tuple[object, ...]
@@ -37,7 +37,7 @@ class EarlierRankings(NamedTuple):
     complete: Bool
     in_gangs: Bool
     waits: dict[int, int]
-    data: list[UInt8]
+    data: list[bytes]
 
 
 @dataclass(frozen=True)

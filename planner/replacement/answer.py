@@ -6,6 +6,7 @@ from typing import Final
 
 import numpy as np
 
+from trimtab.places import node_name, places_of
 from trimtab.planner.facts.nodes import total
 from trimtab.planner.placement.group_bounds import fresh_amounts
 from trimtab.planner.replacement.cluster_bound import ClusterBound
@@ -23,17 +24,11 @@ MOST_ALTERNATIVES: Final = 10
 _MOST_NS: Final = 10**18
 
 
-def cost_of(context: ReplacementContext, bound: ClusterBound, saving: float) -> pb.ReplacementCost:
-    """Return the lines of money. saving : of the chosen plan, for one hour."""
-    price, now = context.price, ~context.leaving
-    after = total(price[context.there])
-    return pb.ReplacementCost(
-        now_per_hour=total(price[now]),
-        after_scale_down_per_hour=after,
-        after_per_hour=after - saving,
-        bound_per_hour=min(bound.per_hour, after - saving),
-        unpriced_node_count=int(np.isnan(price[now]).sum()),
-    )
+def most_saved(context: ReplacementContext, bound: ClusterBound, saving: float) -> float | None:
+    """Return what no plan exceeds, None = not computed. saving : of the chosen plan, for one hour."""
+    if not bound.per_hour:
+        return None
+    return max(total(context.price[context.there]) - bound.per_hour, saving)
 
 
 def option_of(one: Option, is_chosen: bool) -> pb.ReplacementOption:
@@ -64,7 +59,7 @@ def waves_of(context: ReplacementContext, waves: Sequence[Wave]) -> Iterator[pb.
     amounts = fresh_amounts(context.request.round.simulation, context.request.growth)
     for wave in waves:
         for row, group in zip(wave.new_nodes.tolist(), wave.trial.group_of, strict=True):
-            names[row] = f"{context.request.snapshot.groups[group].id}#{numbers[group]}"
+            names[row] = node_name(context.request.snapshot.groups[group].id, numbers[group])
             numbers[group] += 1
         yield _wave(context, wave, names, amounts)
 
@@ -76,9 +71,11 @@ def _wave(context: ReplacementContext, wave: Wave, names: dict[int, str], amount
         for row, group in zip(wave.new_nodes, wave.trial.group_of, strict=True)
     ]
     home = {int(pod): int(node) for pod, node in zip(wave.trial.pods, wave.node, strict=True)}
+    leaving = [int(node) for node in wave.trial.leaving]
     return pb.ReplacementWave(
         new_nodes=sorted(new, key=lambda one: one.name),
-        leaving=[_leaving(context, int(node), home, names) for node in wave.trial.leaving],
+        leaving=[_leaving(context, node) for node in leaving],
+        places=places_of([row for node in leaving for row in _moves(context, node, home, names)]),
         saving_per_hour=value.saving,
         evicted_pod_count=value.evicted,
         eviction_cost=value.cost,
@@ -100,18 +97,29 @@ def _new_node(
     )
 
 
-def _leaving(context: ReplacementContext, node: int, home: dict[int, int], names: dict[int, str]) -> pb.ReplacedNode:
-    snapshot, pods = context.request.snapshot, context.pods
+def _evicted(context: ReplacementContext, node: int) -> Int32:
+    """Return the pods that are evicted from a node. int32."""
+    pods = context.pods
     first, last = int(pods.offsets[node]), int(pods.offsets[node + 1])
-    moved = pods.pods[first:last][pods.evicted[first:last]]
-    destinations = {
-        snapshot.pod_key(pod): names.get(home[pod]) or snapshot.nodes.name[home[pod]] for pod in moved.tolist()
-    }
+    return pods.pods[first:last][pods.evicted[first:last]]
+
+
+def _moves(
+    context: ReplacementContext, node: int, home: dict[int, int], names: dict[int, str]
+) -> Iterator[tuple[str, str, str]]:
+    """Yield where the pods of a node go."""
+    snapshot = context.request.snapshot
+    for pod in _evicted(context, node).tolist():
+        to = names.get(home[pod]) or snapshot.nodes.name[home[pod]]
+        yield snapshot.pod_key(pod), snapshot.nodes.name[node], to
+
+
+def _leaving(context: ReplacementContext, node: int) -> pb.ReplacedNode:
+    snapshot, moved = context.request.snapshot, _evicted(context, node)
     return pb.ReplacedNode(
         node=snapshot.nodes.name[node],
         node_group=snapshot.groups[int(snapshot.nodes.group[node])].id,
         price_per_hour=float(context.price[node]),
-        destinations=destinations,
         assumption=pb.NodeAssumption(pods_to_move_count=len(moved), pods_to_move_digest=_digest(context, moved)),
         eviction_cost=float(context.pods.cost[node]),
     )

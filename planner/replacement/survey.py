@@ -156,7 +156,7 @@ def survey(request: ReplacementRequest, known: KnownState) -> ReplacementContext
         budgets_later=budgets_later,
         unhealthy=unhealthy(
             ~ready & ~leaving & ~may_start(snapshot, this.settings.readiness, request.now_ns),
-            settings.scale_down.max_unready_share,
+            settings.scale_down.max_unready_percentage / 100,
             settings.scale_down.ok_unready_count,
         ),
     )
@@ -178,10 +178,10 @@ def _count_grown(request: ReplacementRequest, limits: Limits) -> None:
     grown: Decided | None = request.round.decided.get(pb.Decision.SCALE_UP)
     if grown is None:
         return
-    decision: Any = grown.whole().result
+    decision: Any = grown.result
     row = {group.id: number for number, group in enumerate(request.snapshot.groups)}
     for split in decision.splits:
-        limits.count_nodes(row[split.node_group], len(split.new_nodes))
+        limits.count_nodes(row[split.node_group], split.new_size - split.current_size)
 
 
 def _none(count: int) -> NodeVerdicts:

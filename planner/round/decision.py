@@ -4,15 +4,17 @@ A decision is one package with one `Decision`, and one line in `trimtab.planner.
 state, notes, logs, metrics and the warm-up follow from the table.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
+import numpy as np
 from google.protobuf.message import Message
 
 from trimtab.planner.round.round import Round, RoundInput
 from trimtab.planner.simulation.growth import GrowthNeed
-from trimtab.planner.snapshot.columns import Snapshot
+from trimtab.planner.snapshot.columns import Int32, Snapshot
 from trimtab.v1 import plan_pb2 as pb
 
 
@@ -27,35 +29,44 @@ class Summary(NamedTuple):
     counts: dict[str, int]
 
 
+class NodeChange(NamedTuple):
+    """What a decision changes of the nodes. gone : int32 nodes of the snapshot that go, now or later; new : the node
+    group of each new node, a row of `Snapshot.groups`; placed : number of pods that wait and get a place; objective :
+    what plans were compared by; most_saved : bound of the saving for one hour, None = not computed.
+    """
+
+    gone: Int32
+    new: Sequence[int] = ()
+    placed: int = 0
+    objective: "pb.Objective.Code.ValueType" = pb.Objective.UNSPECIFIED
+    most_saved: float | None = None
+
+
+NO_CHANGE: Final = NodeChange(np.zeros(0, np.int32))
+
+
+def _no_verdict(verdicts: Sequence[pb.NodeVerdict]) -> None:
+    """Say nothing of nodes."""
+
+
 class Decided(NamedTuple):
     """The answer of a decision. result : the decision's field of `PlanResponse`; state : its field of `PlanState`, for
     the next request; notes : for the caller; finish : makes the remaining moves of the decision in the round's
-    simulation, called only if another decision follows; more : the rest of the result as bytes of messages, because
-    copying many entries takes as long as parsing them; summary : what `Decision.summarize` returns for the whole
-    result, None = not known before `more` is parsed; input : of the round of the decisions that follow, from one that
-    is taken before it, None = as it is.
+    simulation, called only if another decision follows; figures : of its work, for diagnostics, beside those of the
+    result; input : of the round of the decisions that follow, from one that is taken before it, None = as it is; change
+    : of the nodes, for the summary; judge : writes what the decision says of nodes into their verdicts, one for each
+    node of the snapshot, in its order.
     """
 
     result: Message
     state: Message
     notes: tuple[str, ...] = ()
     finish: Callable[[], None] = _nothing
-    more: Iterable[bytes] = ()
-    summary: Summary | None = None
+    figures: Mapping[str, int] = MappingProxyType({})
     input: RoundInput | None = None
     is_concluded_later: bool = False
-
-    def write(self, result: Message) -> None:
-        """Write the whole result into an empty message."""
-        result.CopyFrom(self.result)
-        for part in self.more:
-            result.MergeFromString(part)
-
-    def whole(self) -> "Decided":
-        """Return the same answer with the rest of the result merged into `result`."""
-        result = type(self.result)()
-        self.write(result)
-        return self._replace(result=result, more=())
+    change: NodeChange = NO_CHANGE
+    judge: Callable[[Sequence[pb.NodeVerdict]], None] = _no_verdict
 
 
 @dataclass(frozen=True)
@@ -70,7 +81,7 @@ class Decision:
     function of snapshot, settings and Unix nanoseconds; None = no requirements; comes_before : it is
     taken in a round of its own, before that of the others, whose input it gives (`Decided.input`); conclude : of such a
     decision, adds what is known only after all others to its result, given also the state of the last answer and the
-    round of the last decision, which then contains the moves of all.
+    round of the last decision, which then contains the moves of all, and returns the nodes that go by it.
     """
 
     code: "pb.Decision.Code.ValueType"
@@ -81,7 +92,7 @@ class Decision:
     failed: Callable[[str], Message]
     growth: Callable[[Snapshot, Any, int], GrowthNeed | None] | None = None
     comes_before: bool = False
-    conclude: Callable[[Any, Any, Round], None] | None = None
+    conclude: Callable[[Any, Any, Round], Int32] | None = None
 
     @property
     def name(self) -> str:

@@ -3,11 +3,11 @@
 from typing import Final
 
 from trimtab.planner.model.settings import ScaleDownSettings, resolve_scale_down
-from trimtab.planner.round.decision import Decided, Decision, Summary
+from trimtab.planner.round.decision import Decided, Decision
 from trimtab.planner.round.round import Round
 from trimtab.planner.scale_down.context import ScaleDownRequest
 from trimtab.planner.scale_down.loop import make_plan
-from trimtab.planner.scale_down.report.conclude import conclude, not_tried, summary_of
+from trimtab.planner.scale_down.report.conclude import conclude, not_tried, summarize
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.reason_pb2 import ScaleDownResult
 
@@ -27,11 +27,6 @@ def decide_scale_down(request: ScaleDownRequest) -> Decided:
 def decide(this: Round, settings: ScaleDownSettings, state: pb.ScaleDownState | None) -> Decided:
     """Take the scale-down decision of a round."""
     return decide_scale_down(ScaleDownRequest(this, settings, state))
-
-
-def summarize(result: pb.ScaleDownDecision) -> Summary:
-    """Return the figures of a whole result for logs and metrics."""
-    return summary_of(result, len(result.unneeded))
 
 
 def warm_up(settings: pb.PlanSettings) -> None:

@@ -48,7 +48,13 @@ from trimtab.planner.scale_down.search.headroom import (
     share_of_free,
     with_own_places,
 )
-from trimtab.planner.scale_down.search.kernels.drain_sets import COUNTS, DisruptionsLeft, DrainProblem, Minimums
+from trimtab.planner.scale_down.search.kernels.drain_sets import (
+    COUNTS,
+    DisruptionsLeft,
+    DrainProblem,
+    Minimums,
+    cap_needs,
+)
 from trimtab.planner.scale_down.search.orders import NodeScores
 from trimtab.planner.scale_down.search.waves import NONE
 from trimtab.planner.scale_down.selection.removal import Removal, of_no_use, select, since
@@ -200,7 +206,6 @@ def _problem(context: ScaleDownContext, simulation: Simulation, candidates: Int3
     node_count, state = len(snapshot.nodes.name), simulation.state
     all_nodes, all_pods = len(state.node_state), len(state.pod_node)
     moving = _moving(context)
-    under = context.pods.under
     return DrainProblem(
         offsets=moving.offsets,
         pods=moving.pods,
@@ -211,9 +216,7 @@ def _problem(context: ScaleDownContext, simulation: Simulation, candidates: Int3
             cursor=np.zeros(len(state.local_class), np.int64),
             failed=np.zeros(len(state.local_class), np.int64),
         ),
-        budgets=DisruptionsLeft(
-            under.offsets, under.budgets, under.needs, context.pods.remaining.copy(), np.zeros(node_count, bool)
-        ),
+        budgets=_disruptions_left(context, moving),
         limits=Minimums(spare.group, spare.group_left.copy(), spare.amount, spare.amount_left.copy()),
         incoming_count=np.zeros(all_nodes, np.int32),
         first_incoming=np.full(all_nodes, -1, np.int32),
@@ -224,6 +227,18 @@ def _problem(context: ScaleDownContext, simulation: Simulation, candidates: Int3
         counts=np.zeros(COUNTS, np.int64),
         accepted=np.empty(node_count, np.int32),
     )
+
+
+def _disruptions_left(context: ScaleDownContext, moving: _Moving) -> DisruptionsLeft:
+    """Return what budgets allow, and what pods need of it: of a node with more pods than a budget ever allows at once,
+    all of it. No eviction API makes evictions wait for gangs, so their needs stay."""
+    under, snapshot = context.pods.under, context.request.snapshot
+    left = DisruptionsLeft(under.offsets, under.budgets, under.needs.copy(), context.pods.remaining.copy())
+    most = np.zeros(len(left.left), np.int64)
+    most[: len(snapshot.budgets)] = pdb.refilled_disruptions(snapshot.budgets)
+    if most.any():
+        cap_needs(moving.offsets, moving.pods, left._replace(needs=under.needs), most, np.zeros_like(most), left.needs)
+    return left
 
 
 Column = TypeVar("Column", Int32, Bool)
@@ -317,15 +332,6 @@ def _real_moves(context: ScaleDownContext) -> Int64:
     return np.diff(upto[moving.offsets])
 
 
-def _evictable_in_turn(context: ScaleDownContext) -> Bool:
-    """Return for each node whether no gang limits the evictions of its pods. bool[N]."""
-    if not len(context.request.snapshot.pods.group_pod):
-        return np.ones(len(context.nodes.leaving), bool)
-    under, limited = context.pods.under, np.zeros(len(context.pods.codes), bool)
-    limited[under.pods[under.budgets >= len(context.request.snapshot.budgets)]] = True
-    return ~nodes_with(context, limited)
-
-
 def _budget_use(context: ScaleDownContext, problem: DrainProblem) -> Float64:
     """Return by node how much of the budgets its pods to move use up, each disruption as a share of those left.
     float64[N].
@@ -400,12 +406,10 @@ def _scores(
     context: ScaleDownContext, problem: DrainProblem, use: Callable[[], CapacityUse], gangs: WholeGangs
 ) -> NodeScores:
     """Return what orders of candidates compare."""
-    nodes = context.request.snapshot.nodes
     return NodeScores(
         utilization=context.nodes.utilization.share,
         eviction_cost=gangs.shared(context.nodes.eviction_cost),
         price=prices(context.request.snapshot),
-        created_ns=nodes.created_ns,
         budget_use=cache(partial(_budget_use, context, problem)),
         minimum_use=_minimum_use(context),
         capacity_share=lambda: share_of_free(use()),
@@ -442,7 +446,6 @@ def _simulate(
         atomic_size=whole_size(context),
         gangs=gangs,
         waits=nodes_with(context, context.pods.codes == outcome.WAIT),
-        evictable_in_turn=_evictable_in_turn(context),
     )
     task = DrainTask(
         state=simulation.state,

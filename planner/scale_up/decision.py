@@ -3,12 +3,12 @@
 from typing import Final
 
 from trimtab.planner.model.settings import ScaleUpSettings, resolve_scale_up
-from trimtab.planner.round.decision import Decided, Decision, Summary
+from trimtab.planner.round.decision import Decided, Decision
 from trimtab.planner.round.round import Round
 from trimtab.planner.scale_up.context import ScaleUpRequest
 from trimtab.planner.scale_up.growth_need import growth_need
 from trimtab.planner.scale_up.loop import best_plan
-from trimtab.planner.scale_up.report.answer import conclude, not_tried, summary_of
+from trimtab.planner.scale_up.report.answer import conclude, not_tried, summarize
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.reason_pb2 import ScaleUpResult
 
@@ -17,11 +17,6 @@ def decide(this: Round, settings: ScaleUpSettings, state: pb.ScaleUpState | None
     """Take the scale-up decision."""
     request = ScaleUpRequest(this, settings, state)
     return conclude(best_plan(request)) if settings.enabled else not_tried(request)
-
-
-def summarize(result: pb.ScaleUpDecision) -> Summary:
-    """Return the figures of a whole result for logs and metrics."""
-    return summary_of(result, len(result.unschedulable))
 
 
 def warm_up(settings: pb.PlanSettings) -> None:

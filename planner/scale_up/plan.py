@@ -100,15 +100,11 @@ class ScaleUpPlan(NamedTuple):
 
     def names_of(self, pods: Int32) -> list[str]:
         """Return `name_of` of many pods."""
-        snapshot = self.context.request.snapshot
-        table, strings, pod_count = snapshot.pods, snapshot.strings, self.progress.packer.simulation.pod_count
-        if not (pods < pod_count).all():
-            return [self.name_of(pod) for pod in pods.tolist()]
-        text = table.name.data.tobytes()
-        starts, ends = table.name.offsets[pods].tolist(), table.name.offsets[pods + 1].tolist()
-        spaces = table.namespace[pods].tolist()
-        rows = zip(spaces, starts, ends, strict=True)
-        return [f"{strings[space]}/{text[start:end].decode()}" for space, start, end in rows]
+        pod_count = self.progress.packer.simulation.pod_count
+        if (pods < pod_count).all():
+            return self.context.request.snapshot.pod_keys(pods)
+        known = iter(self.context.request.snapshot.pod_keys(pods[pods < pod_count]))
+        return [next(known) if pod < pod_count else self.name_of(pod) for pod in pods.tolist()]
 
 
 def rating(plan: ScaleUpPlan) -> tuple[int, int, float, int]:

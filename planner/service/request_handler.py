@@ -14,7 +14,7 @@ from trimtab.common.rpc.errors import ServiceError
 from trimtab.common.watched.received_objects import SharedParts
 from trimtab.planner.decisions.balance_scale_up import balance_scale_up
 from trimtab.planner.decisions.fit import check_fit
-from trimtab.planner.decisions.plan import Planned, plan_in_parts
+from trimtab.planner.decisions.plan import Planned, plan_with_failures
 from trimtab.planner.decisions.requests import check_decisions, check_request
 from trimtab.planner.decisions.table import TABLE, Table
 from trimtab.planner.model.execution import within
@@ -62,10 +62,6 @@ class RequestHandler:
 
     def plan(self, request: plan_pb2.PlanRequest, payload: Payload, caller: Caller) -> plan_pb2.PlanResponse:
         """Make the requested decisions. `payload` : the bytes of the snapshot or delta, or objects."""
-        return self.plan_in_parts(request, payload, caller).whole()
-
-    def plan_in_parts(self, request: plan_pb2.PlanRequest, payload: Payload, caller: Caller) -> Planned:
-        """Make the requested decisions: see `plan`. Bytes that only the caller reads are not parsed."""
         watch = StopWatch(EnforcedLimits(caller.bounds, caller.reserve), self._instruments)
         scope = CacheScope(caller.identity, request.cluster)
         with _contract_errors(), within(watch.limits):
@@ -75,7 +71,7 @@ class RequestHandler:
             kept, request, notes = self._reader.read(request, payload, scope, watch)
             used = kept.planned()
             work = _work(watch, caller, used, self._cache.parts(scope))._replace(parallel=self._lanes)
-            planned = plan_in_parts(used.snapshot, request, state, work, self._table)
+            planned = plan_with_failures(used.snapshot, request, state, work, self._table)
         answer = planned.answer
         answer.request_id = request.request_id
         answer.diagnostics.object_notes.extend(notes)
@@ -86,7 +82,7 @@ class RequestHandler:
         watch.write(answer.diagnostics)
         self._log_decisions(request, answer, watch)
         self._log_failures(request, planned)
-        return planned
+        return answer
 
     def shared(self, request: plan_pb2.PlanRequest, identity: str) -> SharedParts:
         """Return what the objects of a request share with those of the caller's requests before."""

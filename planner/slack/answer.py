@@ -15,7 +15,6 @@ import msgspec
 import numpy as np
 
 from trimtab.planner.facts.nodes import prices, total
-from trimtab.planner.model.wire import entry, tag
 from trimtab.planner.round.decision import Decided, Summary
 from trimtab.planner.round.round import Round
 from trimtab.planner.slack.encode import EncodedSets, encoded
@@ -30,11 +29,6 @@ from trimtab.v1 import reason_pb2
 
 _MOST: Final = 2**63 - 1
 _MOST_COUNT: Final = 2**31 - 1
-_PLACEHOLDERS: Final = tag(pb.SlackDecision, "placeholders")
-_DICTIONARY: Final = tag(pb.SlackDecision, "dictionary")
-_OBJECTS: Final = tag(pb.SlackDecision, "objects")
-_NAME: Final = tag(pb.Placeholder, "name")
-_NODE: Final = tag(pb.Placeholder, "node")
 
 
 class SlackOutcome(NamedTuple):
@@ -67,17 +61,16 @@ def answer(this: Round, outcome: SlackOutcome, notes: tuple[str, ...]) -> Decide
         result.result = reason_pb2.SlackResult.SLACK_PRESENT
     else:
         result.result = reason_pb2.SlackResult.SLACK_LACKING
-    rows = this.work.encodings.get(PlaceholderRowsKey(key), writer.rows)
+    result.MergeFromString(this.work.encodings.get(PlaceholderRowsKey(key), writer.rows))
     state = pb.SlackState.FromString(this.work.encodings.get(SlackStateKey(key), writer.state))
-    summary = summary_of(result, len(on_node), len(on_node) - int(np.count_nonzero(on_node)))
-    return Decided(result, state, notes, more=(rows,), summary=summary)
+    return Decided(result, state, notes)
 
 
-def summary_of(result: pb.SlackDecision, placeholder_count: int, waiting_count: int) -> Summary:
-    """Return the figures of a result for logs and metrics. result : with or without the placeholders."""
+def summarize(result: pb.SlackDecision) -> Summary:
+    """Return the figures of a result for logs and metrics."""
     counts = {
-        "placeholders": placeholder_count,
-        "waiting": waiting_count,
+        "placeholders": len(result.placeholders),
+        "waiting": sum(not one.node for one in result.placeholders),
         "pushed_out": len(result.pushed_out),
         "problems": len(result.problems),
     }
@@ -161,39 +154,36 @@ class _Writer:
 
     def rows(self) -> bytes:
         """Return placeholders, by name of the set and number, with their dictionary, and the requesting objects."""
-        entries, out = self._encoded, [entry(_DICTIONARY, self._encoded.dictionary)]
+        entries, made = self._encoded, pb.SlackDecision()
+        made.dictionary.MergeFromString(entries.dictionary)
         nodes = np.where(self.on_node, self._node, NO_NODE)
         for one, where in self._table.named():
             rest = entries.placeholders[entries.row[one.name]]
             for name, node in zip(self._outcome.names[where], nodes[where].tolist(), strict=True):
-                content = entry(_NAME, name.encode()) + rest
-                if node >= 0:
-                    content += entry(_NODE, self._nodes[node].encode())
-                out.append(entry(_PLACEHOLDERS, content))
-        out.extend(self._objects(self._outcome.required.objects))
-        return b"".join(out)
+                row = made.placeholders.add()
+                row.CopyFrom(rest)
+                row.name, row.node = name, self._nodes[node] if node >= 0 else ""
+        self._add_objects(made, self._outcome.required.objects)
+        return made.SerializeToString(deterministic=True)
 
-    def _objects(self, objects: Sequence[RequestingObject]) -> list[bytes]:
-        """Return the result for each object that requests room, by name. O(sets + objects)."""
+    def _add_objects(self, made: pb.SlackDecision, objects: Sequence[RequestingObject]) -> None:
+        """Add the result for each object that requests room, by name. O(sets + objects)."""
         if not objects:
-            return []
+            return
         by_name, whole = Counter[str](), Counter[str]()
         for one, found in zip(self._table.sets, self.present.tolist(), strict=True):
             by_name[one.for_object] += found
             whole[one.for_object] += one.is_gang and found == one.number
-        rows = [
-            pb.SlackObject(
-                object=one.name,
-                asked_count=min(one.number, _MOST_COUNT),
-                present_count=by_name[one.name],
-                problem=one.problem,
-                asked_gang_count=min(one.gang_count, _MOST_COUNT),
-                present_gang_count=whole[one.name],
-                topology_key=one.topology_key,
+        for asking in objects:
+            made.objects.add(
+                object=asking.name,
+                asked_count=min(asking.number, _MOST_COUNT),
+                present_count=by_name[asking.name],
+                problem=asking.problem,
+                asked_gang_count=min(asking.gang_count, _MOST_COUNT),
+                present_gang_count=whole[asking.name],
+                topology_key=asking.topology_key,
             )
-            for one in objects
-        ]
-        return [entry(_OBJECTS, row.SerializeToString()) for row in rows]
 
     def state(self) -> bytes:
         """Return the state for the next loop, sets by name."""

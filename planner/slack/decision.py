@@ -11,10 +11,10 @@ from itertools import chain, repeat
 from typing import Final
 
 from trimtab.planner.facts.nodes import being_deleted
-from trimtab.planner.round.decision import Decided, Decision, Summary
+from trimtab.planner.round.decision import Decided, Decision
 from trimtab.planner.round.round import HeldRoom, Round
 from trimtab.planner.round.waiting import PendingPodsKey, place_waiting_pods, pods_that_wait
-from trimtab.planner.slack.answer import SlackOutcome, answer, summary_of
+from trimtab.planner.slack.answer import SlackOutcome, answer, summarize
 from trimtab.planner.slack.gangs import held_gangs
 from trimtab.planner.slack.objects import object_requests
 from trimtab.planner.slack.parts import parts
@@ -63,11 +63,6 @@ def _place_pods(this: Round, leaving: Bool) -> None:
     least = this.settings.expendable_priority
     pending = this.work.cache.get(PendingPodsKey(least), this.snapshot, lambda view: pods_that_wait(view, least))
     place_waiting_pods(this, pb.Decision.SLACK, leaving, pending)
-
-
-def summarize(result: pb.SlackDecision) -> Summary:
-    """Return the figures of a whole result for logs and metrics."""
-    return summary_of(result, len(result.placeholders), [one.node for one in result.placeholders].count(""))
 
 
 def warm_up(settings: pb.PlanSettings) -> None:

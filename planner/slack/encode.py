@@ -1,7 +1,7 @@
 """The encoding of sets of placeholders in answer and state: everything except their numbers and nodes.
 
-Sets requested by objects rarely change, and their specs, labels and names make up most of an answer. So their bytes are
-built once for all plans of a snapshot (`EncodedSets`), and those of the few sets of parts are appended.
+Sets requested by objects rarely change, and their specs, labels and names make up most of an answer. So their messages
+are built once for all plans of a snapshot (`EncodedSets`), and those of the few sets of parts are appended.
 """
 
 from collections.abc import Sequence
@@ -13,15 +13,15 @@ from trimtab.v1 import plan_pb2 as pb
 
 
 class EncodedSets(NamedTuple):
-    """Sets as bytes, Q of them.
+    """Sets as messages, Q of them.
 
-    row : of each set by its name; placeholders : fields of a `Placeholder` except its name and node; states : name and
-    size of a `SlackSetState`; dictionary : the `PodDictionary` to which the placeholders refer, written by `writer`.
+    row : of each set by its name; placeholders : without name and node; states : with name and size alone;
+    dictionary : the encoded `PodDictionary` to which the placeholders refer, written by `writer`.
     """
 
     row: dict[str, int]
-    placeholders: tuple[bytes, ...]
-    states: tuple[bytes, ...]
+    placeholders: tuple[pb.Placeholder, ...]
+    states: tuple[pb.SlackSetState, ...]
     dictionary: bytes
     writer: SpecWriter
 
@@ -38,13 +38,13 @@ class EncodedSets(NamedTuple):
 
 
 def encoded(sets: Sequence[PlaceholderSet]) -> EncodedSets:
-    """Return sets as bytes. O(sets · bytes of their specs)."""
+    """Return sets as messages. O(sets · bytes of their specs)."""
     writer = SpecWriter()
     return EncodedSets({}, (), (), writer.encoded(), writer).and_of(sets)
 
 
-def _placeholder(one: PlaceholderSet, writer: SpecWriter) -> bytes:
-    made = pb.Placeholder(
+def _placeholder(one: PlaceholderSet, writer: SpecWriter) -> pb.Placeholder:
+    return pb.Placeholder(
         cpu_milli=one.size.get("cpu", 0),
         memory_bytes=one.size.get("memory", 0),
         kind=one.kind,
@@ -55,8 +55,7 @@ def _placeholder(one: PlaceholderSet, writer: SpecWriter) -> bytes:
         pool=one.pool,
         is_in_gang=one.is_gang,
     )
-    return made.SerializeToString(deterministic=True)
 
 
-def _state(one: PlaceholderSet) -> bytes:
-    return pb.SlackSetState(name=one.name, size=one.size).SerializeToString(deterministic=True)
+def _state(one: PlaceholderSet) -> pb.SlackSetState:
+    return pb.SlackSetState(name=one.name, size=one.size)

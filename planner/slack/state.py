@@ -12,16 +12,11 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.planner.model.wire import entry, tag
 from trimtab.planner.placement.state_columns import UnreadableStateError
 from trimtab.planner.slack.sizes import Amounts
 from trimtab.planner.snapshot.columns import NO_NODE, UNKNOWN_NODE, Bool, Int32, Int64
 from trimtab.planner.snapshot.references import take_or
 from trimtab.v1 import plan_pb2 as pb
-
-_SETS: Final = tag(pb.SlackState, "sets")
-_NUMBER: Final = tag(pb.SlackSetState, "number")
-_NODE: Final = tag(pb.SlackSetState, "node")
 
 
 class PreviousSets(NamedTuple):
@@ -95,10 +90,12 @@ def _check_rows(is_right: Bool, bounds: Int64, names: Sequence[str], problem: st
         )
 
 
-def remember(heads: Iterable[tuple[bytes, slice]], number: Int32, node: Int32, names: Sequence[str]) -> bytes:
+def remember(
+    heads: Iterable[tuple[pb.SlackSetState, slice]], number: Int32, node: Int32, names: Sequence[str]
+) -> bytes:
     """Return the encoded state.
 
-    heads : for each set, by name, its encoded name and size, and the range of its placeholders; number : int32[M]; node
+    heads : for each set, by name, its name and size, and the range of its placeholders; number : int32[M]; node
     : int32[M], NO_NODE = on no node; names : of the snapshot's nodes.
     """
     is_used = np.zeros(len(names), np.bool_)
@@ -106,8 +103,9 @@ def remember(heads: Iterable[tuple[bytes, slice]], number: Int32, node: Int32, n
     string = take_or(np.cumsum(is_used), node, 0)
     numbers, strings = number.astype("<i4").tobytes(), string.astype("<i4").tobytes()
     used = np.flatnonzero(is_used).tolist()
-    parts = [pb.SlackState(strings=["", *map(names.__getitem__, used)]).SerializeToString()]
+    state = pb.SlackState(strings=["", *map(names.__getitem__, used)])
     for head, where in heads:
-        rows = slice(4 * where.start, 4 * where.stop)
-        parts.append(entry(_SETS, head + entry(_NUMBER, numbers[rows]) + entry(_NODE, strings[rows])))
-    return b"".join(parts)
+        rows, one = slice(4 * where.start, 4 * where.stop), state.sets.add()
+        one.CopyFrom(head)
+        one.number, one.node = numbers[rows], strings[rows]
+    return state.SerializeToString(deterministic=True)

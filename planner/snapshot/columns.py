@@ -124,7 +124,8 @@ class NodeColumns(NamedTuple):
     provider_id : "" = none; label_set : int32[N]; taint_set : int32[N] into `taint_sets` (0 = no taints);
     unschedulable, ready : bool[N]; allocatable, capacity : int64[N, R]; ready_ns, created_ns : int64[N] Unix
     nanoseconds, 0 = unknown; group : int32[N] into `Snapshot.groups` or -1 (a template: its own group);
-    scale_down_disabled, deletion_delayed, do_not_disrupt, being_deleted : bool[N]; traits : of each node.
+    scale_down_disabled, deletion_delayed, do_not_disrupt, being_deleted : bool[N]; own_price : float64[N] per hour, NaN
+    = that of the group (`facts.nodes.prices`); traits : of each node.
     """
 
     name: tuple[str, ...]
@@ -143,6 +144,7 @@ class NodeColumns(NamedTuple):
     deletion_delayed: Bool
     do_not_disrupt: Bool
     being_deleted: Bool
+    own_price: Float64
     traits: tuple[NodeTraits, ...]
 
 
@@ -310,6 +312,20 @@ class Snapshot(NamedTuple):
     def pod_key(self, pod: int) -> str:
         """Return "namespace/name" of a pod."""
         return f"{self.strings[self.pods.namespace[pod]]}/{self.pods.name.get(pod)}"
+
+    def pod_keys(self, pods: Int64 | Int32) -> list[str]:
+        """Return "namespace/name" of each of pods : integers [n]. O(bytes of all names), or O(n) for few pods."""
+        column, strings = self.pods.name, self.strings
+        if 16 * len(pods) < len(self.pods.spec):
+            return [self.pod_key(pod) for pod in pods.tolist()]
+        # A character for each byte, so that offsets hold.
+        text = column.data.tobytes().decode("latin-1")
+        rows = zip(column.offsets[pods].tolist(), column.offsets[pods + 1].tolist(), strict=True)
+        names = [text[first:last] for first, last in rows]
+        if not text.isascii():
+            names = [name.encode("latin-1").decode() for name in names]
+        spaces = self.pods.namespace[pods].tolist()
+        return [f"{strings[space]}/{name}" for space, name in zip(spaces, names, strict=True)]
 
     def spec_priorities(self) -> Int64:
         """Return the priority of each spec. int64[S+1]; the last entry is for snapshots without specs."""

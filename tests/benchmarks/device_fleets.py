@@ -14,6 +14,7 @@ from functools import partial
 from tests.benchmarks.registry import Stages
 from tests.benchmarks.scenarios.device_fleets import FLEETS, cluster_of, run, verify
 from tests.benchmarks.scenarios.scale_up import Growing, prepare
+from trimtab.places import count_places
 from trimtab.planner.service.version_cache import CachedSnapshot
 from trimtab.v1 import plan_pb2
 
@@ -45,7 +46,16 @@ def main(*labels: str) -> None:
             whole, again = least(partial(run, made, Stages())), least(partial(kept.plan, Stages()))
             (split,) = answer.scale_up.splits
             grown = split.new_size - split.current_size
-            print(label, effort, f"{whole:.1f}", f"{again:.1f}", grown, len(split.pods), sep=" | ", flush=True)
+            print(
+                label,
+                effort,
+                f"{whole:.1f}",
+                f"{again:.1f}",
+                grown,
+                count_places(answer.scale_up.places).new,
+                sep=" | ",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

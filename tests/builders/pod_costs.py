@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tests.builders.kubernetes import Json, snapshot_of
+from trimtab.places import costs_of, ranks_of
 from trimtab.planner.decisions.plan import plan
 from trimtab.planner.round.work import Work
 from trimtab.planner.snapshot.decode import canonicalize
@@ -55,12 +56,13 @@ def reasons(answer: pb.PlanResponse) -> dict[str, str]:
 
 def own_ranks(group: pb.PodCostGroup, share: int = 0) -> dict[str, float]:
     """Return a strategy's own ranks by pod name."""
-    return {pod.partition("/")[2]: rank for pod, rank in zip(group.order, group.shares[share].own_ranks, strict=True)}
+    ranks = ranks_of(group.shares[share].own_ranks)
+    return {pod.partition("/")[2]: rank for pod, rank in zip(group.pods, ranks, strict=True)}
 
 
 def costs(group: pb.PodCostGroup) -> dict[str, int]:
     """Return costs by pod name."""
-    return {pod.partition("/")[2]: cost for pod, cost in group.costs.items()}
+    return {pod.partition("/")[2]: cost for pod, cost in costs_of(group).items()}
 
 
 def at(second: int) -> str:

@@ -7,6 +7,7 @@ from tests.builders.kubernetes import Json, daemon_set, node, node_group, pdb, p
 from trimtab.actuator.tracker.admission import digest_of
 from trimtab.actuator.tracker.replacement_states import WaveStage
 from trimtab.common.kubernetes.names import SOFT_TAINT_KEY
+from trimtab.places import places_of
 from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2
 
 BIG = ("big-0", "big-1", "big-2")
@@ -45,18 +46,14 @@ def wave(
         for name in NEW
     ]
     targets = {0: (0, 0), 1: (0, 1), 2: (1, 1)}
-    leaving = []
+    leaving, places = [], []
     for number, (name, ids) in enumerate(sorted(uids.items())):
         names = (pods or {}).get(name) or [f"default/{uid}" for uid in ids]
-        places = {pod: NEW[targets[number][min(at, 1)]] for at, pod in enumerate(names)}
+        places += [(pod, name, NEW[targets[number][min(at, 1)]]) for at, pod in enumerate(names)]
         assumption = plan_pb2.NodeAssumption(pods_to_move_count=len(ids), pods_to_move_digest=digest_of(ids))
-        leaving.append(
-            plan_pb2.ReplacedNode(
-                node=name, node_group="big", price_per_hour=0.4, destinations=places, assumption=assumption
-            )
-        )
+        leaving.append(plan_pb2.ReplacedNode(node=name, node_group="big", price_per_hour=0.4, assumption=assumption))
     saving = 0.4 * len(leaving) - 0.2 * len(new)
-    return plan_pb2.ReplacementWave(new_nodes=new, leaving=leaving, saving_per_hour=saving)
+    return plan_pb2.ReplacementWave(new_nodes=new, leaving=leaving, places=places_of(places), saving_per_hour=saving)
 
 
 def replacement_request(stage: Stage, request_id: str = "w1", **more: Any) -> actuator_pb2.StartReplacementRequest:

@@ -20,6 +20,7 @@ from tests.builders.kubernetes import (
     spread,
 )
 from tests.builders.scale_down import NOW_S, Outcome
+from trimtab.places import moves_by_node
 from trimtab.v1 import snapshot_pb2
 
 LOOPS = 20
@@ -114,9 +115,7 @@ class ShrinkingCluster:
         for name in [*found.decision.delete_empty, *found.decision.drain]:
             where = {
                 pod.removeprefix("default/"): target
-                for entry in found.decision.unneeded
-                if entry.node == name
-                for pod, target in entry.destinations.items()
+                for pod, target in moves_by_node(found.decision.places).get(name, {}).items()
             }
             self.deletions[name] = (self.loop, name in found.decision.drain, where)
             self.happened[self.nodes[name]]["last_deletion_time"] = self.loop
@@ -174,4 +173,4 @@ class ShrinkingCluster:
 
 
 def since(found: Outcome) -> dict[str, int]:
-    return {entry.node: entry.since.seconds for entry in found.decision.unneeded}
+    return {entry.node: entry.since.seconds for entry in found.going}

@@ -9,6 +9,7 @@ from google.protobuf.json_format import ParseDict
 
 from tests.builders.kubernetes import Json, snapshot_of
 from tests.certificates.scale_up import offences
+from trimtab.places import new_nodes, on_existing, on_new_nodes, on_upcoming, shortfalls
 from trimtab.planner.decisions.plan import plan as take_decisions
 from trimtab.planner.device_amounts.planned import planned_snapshot
 from trimtab.planner.model.settings import search
@@ -27,6 +28,12 @@ class Outcome(NamedTuple):
     answer: plan_pb2.PlanResponse
 
     @property
+    def objective(self) -> "plan_pb2.Objective.Code.ValueType":
+        """Return what plans were compared by first."""
+        figures = self.answer.summary.decisions
+        return next(one.objective for one in figures if one.decision == plan_pb2.Decision.SCALE_UP)
+
+    @property
     def growth(self) -> dict[str, int]:
         """Return the number of new nodes by group."""
         return {split.node_group: split.new_size - split.current_size for split in self.decision.splits}
@@ -34,20 +41,35 @@ class Outcome(NamedTuple):
     @property
     def on_new(self) -> dict[str, list[str]]:
         """Return the pods for which each group grows."""
-        return {split.node_group: list(split.pods) for split in self.decision.splits}
+        return on_new_nodes(self.decision)
 
     @property
     def pending(self) -> dict[str, dict[str, str]]:
         """Return the pods that stay pending, and why no group helps: the predicate's name if one fails."""
         return {
-            entry.pod: {
+            pod: {
                 group: reason_pb2.PredicateReason.Code.Name(entry.failed_predicates[group])
                 if group in entry.failed_predicates
                 else reason_pb2.NodeGroupReason.Code.Name(reason)
                 for group, reason in entry.reasons.items()
             }
-            for entry in self.decision.unschedulable
+            for pod, entry in shortfalls(self.decision).items()
         }
+
+    @property
+    def on_existing(self) -> dict[str, str]:
+        """Return the node of each pod that fits an existing one."""
+        return on_existing(self.decision)
+
+    @property
+    def on_upcoming(self) -> dict[str, str]:
+        """Return the node group of each pod that fits a requested node."""
+        return on_upcoming(self.decision)
+
+    @property
+    def new_nodes(self) -> dict[str, list[list[str]]]:
+        """Return the pods of each new node, by node group."""
+        return new_nodes(self.decision)
 
     @property
     def skipped(self) -> dict[str, str]:
@@ -85,11 +107,7 @@ def plan_message(
     request = plan_pb2.PlanRequest(decisions=decisions, settings=given, seed=seed)
     request.now.seconds = now_s
     answer = take_decisions(planned_snapshot(canonicalize(message)).snapshot, request, state, Work(time_left=time_left))
-    bounded = (
-        time_left is not None
-        or given.scale_up.max_evaluated_node_groups > 0
-        or len(message.node_groups) > search.USUAL.packed_groups
-    )
+    bounded = time_left is not None or len(message.node_groups) > search.USUAL.packed_groups
     assert offences(message, given, answer.scale_up, now_s, bounded=bounded) == []
     return Outcome(answer.scale_up, answer)
 

@@ -63,10 +63,7 @@ class _CapacityPlan:
             and (given.enabled or not given.HasField("enabled"))
         }
         self.answers = {(one.namespace, one.name): one for one in decision.requests}
-        grown = [
-            plan_pb2.ScaleUpSplit(node_group=split.node_group, new_nodes=split.new_nodes) for split in decision.splits
-        ]
-        self.nodes = scale_up.Plan(self.message, settings, plan_pb2.ScaleUpDecision(splits=grown), now_s)
+        self.nodes = scale_up.Plan(self.message, settings, plan_pb2.ScaleUpDecision(splits=decision.splits), now_s)
         self.cluster = self.nodes.cluster
         self.started = self._started()
 
@@ -229,7 +226,7 @@ def growth(plan: _CapacityPlan) -> Iterator[str]:
         group = plan.cluster.groups[split.node_group]
         if (split.current_size, split.max_size) != (group.target_size, group.max_size):
             yield f"{group.id}: sizes {split.current_size}, {split.max_size} are not the group's"
-        if not split.current_size < split.new_size <= split.max_size or len(split.new_nodes) != added[group.id]:
+        if not split.current_size < split.new_size <= split.max_size:
             yield f"{group.id} grows from {split.current_size} to {split.new_size} of {split.max_size}"
         backed_off = group.health == pb.NodeGroupHealth.BACKED_OFF and not (
             0 < group.backoff_until.seconds <= plan.now_s
@@ -302,7 +299,7 @@ def _room_of_groups(plan: _CapacityPlan, pod: Pod, most: int) -> int:
         healthy = group.health in (pb.NodeGroupHealth.UNSPECIFIED, pb.NodeGroupHealth.HEALTHY)
         if left <= 0 or not healthy or group.zero_or_max:
             continue
-        grown = [plan_pb2.ScaleUpSplit(node_group=key, new_nodes=[plan_pb2.NewNode()])]
+        grown = [plan_pb2.ScaleUpSplit(node_group=key, new_size=1)]
         one = scale_up.Plan(plan.message, plan.settings, plan_pb2.ScaleUpDecision(splits=grown), plan.now_s)
         (node,) = one.new[key]
         rooms += [_more(one.placement(new=True), pod, node, most)] * left

@@ -10,6 +10,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from trimtab.places import costs_of, on_existing, on_new_nodes, on_upcoming
 from trimtab.v1 import plan_pb2, reason_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 
@@ -96,8 +97,8 @@ def offences(message: pb.ClusterSnapshot, decision: plan_pb2.ScaleUpDecision) ->
 
 
 def _of_gang(message: pb.ClusterSnapshot, decision: plan_pb2.ScaleUpDecision, gang: Gang) -> Iterator[str]:
-    new = {pod: split.node_group for split in decision.splits for node in split.new_nodes for pod in node.pods}
-    placed = gang.pending & {*decision.on_existing, *decision.on_upcoming, *new}
+    new = {pod: group for group, pods in on_new_nodes(decision).items() for pod in pods}
+    placed = gang.pending & {*decision.places.pods}
     bound = len(gang.pods) - len(gang.pending)
     if gang.held and placed:
         yield f"{gang.key}: {sorted(placed)} have places, but the scheduler holds them"
@@ -128,7 +129,7 @@ def _told(
     if row.reason and not row.detail:
         yield f"{gang.key}: no sentence"
     skipped = {one.pod for one in decision.skipped}
-    for pod in sorted(gang.pending - placed - skipped - {one.pod for one in decision.unschedulable}):
+    for pod in sorted(gang.pending - placed - skipped - {pod for one in decision.unschedulable for pod in one.pods}):
         yield f"{gang.key}: {pod} is in no list"
     needs_new = bound + len(placed - new.keys()) < gang.least
     if needs_new and not placed - new.keys() <= {*decision.after_new_nodes}:
@@ -144,9 +145,10 @@ def _domains(
     of_node = {node.name: _labels(message, node.label_set).get(key, "") for node in message.nodes}
     of_group = {group.id: _labels(message, group.template.label_set).get(key, "") for group in message.node_groups}
     values = {of_node.get(node, "") for node in gang.pods.values() if node}
-    values |= {of_node.get(decision.on_existing[pod], "") for pod in gang.pending & {*decision.on_existing}}
-    for pod in gang.pending & {*decision.on_upcoming, *new}:
-        group = decision.on_upcoming[pod] if pod in decision.on_upcoming else new[pod]
+    existing, group_of = on_existing(decision), on_upcoming(decision) | new
+    values |= {of_node.get(existing[pod], "") for pod in gang.pending & {*existing}}
+    for pod in gang.pending & {*group_of}:
+        group = group_of[pod]
         values.add("" if key == HOSTNAME else of_group[group])
     if len(values) != 1 or "" in values:
         yield f"{gang.key}: its pods are in the domains {sorted(values)} of {key}"
@@ -191,7 +193,7 @@ def torn_apart(message: pb.ClusterSnapshot, now: set[str]) -> Iterator[str]:
 def marked_wrongly(message: pb.ClusterSnapshot, decision: plan_pb2.ScaleDownDecision) -> Iterator[str]:
     """Check that the nodes of a gang that moves whole from several nodes are marked with it, and that no other is."""
     marked = {entry.node: entry.gang for entry in decision.unneeded if entry.gang}
-    moved = {pod for entry in decision.unneeded for pod in entry.destinations}
+    moved = set(decision.places.pods)
     right: dict[str, str] = {}
     for gang in gangs_in(message).values():
         on = {node for node in gang.pods.values() if node}
@@ -216,7 +218,7 @@ def torn_by_costs(message: pb.ClusterSnapshot, decision: plan_pb2.PodCostsDecisi
     A gang needs its minimum, or all its pods if it is disrupted as a whole.
     """
     ranked = [group for group in decision.groups if group.complete]
-    costs = {(group.target, pod): cost for group in ranked for pod, cost in group.costs.items()}
+    costs = {(group.target, pod): cost for group in ranked for pod, cost in costs_of(group).items()}
     gang_of = {pod: gang for gang in gangs_in(message).values() for pod in gang.pods}
     for gang in gangs_in(message).values():
         found = {(target, cost) for (target, pod), cost in costs.items() if cost > 0 and gang_of.get(pod) is gang}
@@ -224,11 +226,11 @@ def torn_by_costs(message: pb.ClusterSnapshot, decision: plan_pb2.PodCostsDecisi
             yield f"{gang.key}: its pods have the costs {sorted(found)}"
         yield from _spared(gang, {pod: cost for (_, pod), cost in costs.items() if pod in gang.pods})
     for group in ranked:
-        last = [gang_of[pod].key if pod in gang_of else "" for pod in group.order if group.costs[pod] > 0]
+        last = [gang_of[pod].key if pod in gang_of else "" for pod, cost in costs_of(group).items() if cost > 0]
         runs = [key for at, key in enumerate(last) if at == 0 or last[at - 1] != key]
         if len(runs) > len(set(runs)) or "" in runs:
             yield f"{group.owner}: the last pods are of the gangs {runs}"
-        if [*group.order] != sorted(group.order, key=lambda pod: group.costs[pod]):
+        if [*group.costs] != sorted(group.costs):
             yield f"{group.owner}: pods are not in the order of their costs"
 
 

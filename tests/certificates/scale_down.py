@@ -5,18 +5,20 @@
 
 import copy
 import hashlib
-from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from tests.certificates.cluster import Cluster, Pod
+from tests.certificates.columns import broken_columns
 from tests.certificates.disruption import blocks, goes_with_its_node, overdrawn, overdrawn_later, waits_for_completion
 from tests.certificates.evenness import too_uneven
 from tests.certificates.gangs import marked_wrongly, torn_apart
 from tests.certificates.new_nodes import is_ready
 from tests.certificates.scheduling import PREDICATES, Placement
+from trimtab.places import moves_by_node
 from trimtab.v1 import plan_pb2, reason_pb2, snapshot_pb2
 from trimtab.v1.snapshot_pb2 import LabelOperator
 
+Fate = plan_pb2.NodeFate
 Reason = reason_pb2.UnremovableReason
 
 
@@ -27,16 +29,18 @@ class Plan:
         self,
         snapshot: snapshot_pb2.ClusterSnapshot,
         settings: plan_pb2.PlanSettings,
-        decision: plan_pb2.ScaleDownDecision,
+        answer: plan_pb2.PlanResponse,
         now_s: int,
     ) -> None:
         self.cluster = Cluster(snapshot)
         self.settings, self.general = settings.scale_down, settings.planner
         self.groups = settings.node_groups
         self.scale_up = settings.scale_up
-        self.decision = decision
+        self.decision = answer.scale_down
         self.now_s = now_s
-        self.unneeded = {entry.node: entry for entry in decision.unneeded}
+        self.unneeded = {entry.node: entry for entry in answer.scale_down.unneeded}
+        self.verdicts = {one.node: one for one in answer.nodes}
+        self.moves = moves_by_node(answer.scale_down.places)
         self.leaving = self.cluster.leaving(now_s)
         cutoff = self.general.expendable_pods_priority_cutoff
         self.cutoff = cutoff if self.general.HasField("expendable_pods_priority_cutoff") else -10
@@ -44,7 +48,8 @@ class Plan:
     def up_to(self, wave: int) -> "Plan":
         """Return the plan without the waves after one."""
         plan = copy.copy(self)
-        plan.unneeded = {node: entry for node, entry in self.unneeded.items() if entry.wave <= wave}
+        plan.unneeded = {node: entry for node, entry in self.unneeded.items() if self.verdicts[node].wave <= wave}
+        plan.moves = {node: pods for node, pods in self.moves.items() if node in plan.unneeded}
         return plan
 
     def ready(self, node: str) -> bool:
@@ -70,7 +75,7 @@ class Plan:
             entry = self.unneeded.get(pod.node)
             if pod.ended or not pod.node or pod.key == without or pod.spec.priority < self.cutoff:
                 continue
-            node_of[pod.key] = entry.destinations.get(pod.key, "") if entry else pod.node
+            node_of[pod.key] = self.moves.get(pod.node, {}).get(pod.key, "") if entry else pod.node
         closed = set(self.unneeded) | self.leaving
         if ghosts:
             return Placement(self.cluster, set(self.cluster.nodes), node_of, frozenset(closed))
@@ -89,11 +94,11 @@ class Plan:
 def offences(
     snapshot: snapshot_pb2.ClusterSnapshot,
     settings: plan_pb2.PlanSettings,
-    decision: plan_pb2.ScaleDownDecision,
+    answer: plan_pb2.PlanResponse,
     now_s: int,
 ) -> list[str]:
-    """Return every violation of a decision."""
-    plan = Plan(snapshot, settings, decision, now_s)
+    """Return every violation of a decision, and of what the answer says of nodes."""
+    plan = Plan(snapshot, settings, answer, now_s)
     checks = (
         lists, eligible, moves, places, order, budgets, waves, minimums, resource_minimums, limits, timers, cooldowns,
         health, evenness, no_place, gangs,
@@ -102,24 +107,23 @@ def offences(
 
 
 def lists(plan: Plan) -> Iterator[str]:
-    """Check that every node is in exactly one list; sub-lists are sorted parts of `unneeded`; reasons are given."""
-    decision = plan.decision
-    named = [entry.node for entry in decision.unneeded] + [entry.node for entry in decision.unremovable]
-    for node, count in sorted(Counter(named).items()):
-        if count > 1 or node not in plan.cluster.nodes:
-            yield f"{node} is listed {count} times, in the snapshot: {node in plan.cluster.nodes}"
-    yield from (f"{node} is in no list" for node in sorted(set(plan.cluster.nodes) - set(named)))
-    for rows in (
-        [e.node for e in decision.unneeded], [e.node for e in decision.unremovable], list(decision.delete_empty),
-        list(decision.drain),
-    ):  # fmt: skip
-        if rows != sorted(rows):
+    """Check that every node has one verdict; lists are sorted, and agree with the verdicts; reasons are given."""
+    decision, named = plan.decision, list(plan.verdicts)
+    for node in sorted(plan.cluster.nodes.keys() ^ plan.verdicts.keys()):
+        yield f"{node} has a verdict: {node in plan.verdicts}, is in the snapshot: {node in plan.cluster.nodes}"
+    for rows in (named, [e.node for e in decision.unneeded], list(decision.delete_empty), list(decision.drain)):
+        if rows != sorted(set(rows)):
             yield f"not sorted: {rows[:5]}"
-    going = [*decision.delete_empty, *decision.drain]
-    now = sorted(entry.node for entry in decision.unneeded if entry.not_now_reason == Reason.UNSPECIFIED)
-    if sorted(going) != now:
-        yield f"goes now: {sorted(going)[:5]}, marked so: {now[:5]}"
-    yield from (f"{e.node} stays without reason" for e in decision.unremovable if e.reason == Reason.UNSPECIFIED)
+    going = sorted([*decision.delete_empty, *decision.drain])
+    now = [node for node, one in plan.verdicts.items() if one.fate == Fate.GOES_NOW]
+    if going != now:
+        yield f"goes now: {going[:5]}, marked so: {now[:5]}"
+    later = [node for node, one in plan.verdicts.items() if one.fate == Fate.GOES_LATER]
+    if sorted([*now, *later]) != sorted(plan.unneeded):
+        yield f"unneeded: {sorted(plan.unneeded)[:5]}, marked so: {sorted([*now, *later])[:5]}"
+    for node, one in plan.verdicts.items():
+        if bool(one.reason) == (one.fate == Fate.GOES_NOW):
+            yield f"{node} has the fate {one.fate} with the reason {one.reason}"
     started = decision.result == reason_pb2.ScaleDownResult.SCALE_DOWN_NODE_DELETE_STARTED
     if started != bool(going):
         yield f"result {decision.result} with {len(going)} nodes to go"
@@ -135,10 +139,13 @@ def eligible(plan: Plan) -> Iterator[str]:
 
 def moves(plan: Plan) -> Iterator[str]:
     """Check that exactly the pods that need a place have one, none blocks, and the assumption matches them."""
+    yield from broken_columns(plan.decision.places)
+    if not plan.moves.keys() <= plan.unneeded.keys():
+        yield f"pods leave {sorted(plan.moves)}, of which not all go"
     for node, entry in plan.unneeded.items():
-        pods = plan.to_move(node)
-        if {pod.key for pod in pods} != set(entry.destinations):
-            yield f"{node}: moves {sorted(entry.destinations)[:5]}, must move {sorted(p.key for p in pods)[:5]}"
+        pods, moved = plan.to_move(node), set(plan.moves.get(node, ()))
+        if {pod.key for pod in pods} != moved:
+            yield f"{node}: moves {sorted(moved)[:5]}, must move {sorted(p.key for p in pods)[:5]}"
         for pod in pods:
             if why := blocks(plan.cluster, pod, plan.settings, plan.now_s):
                 yield f"{node}: {pod.key} blocks, {why}"
@@ -156,8 +163,8 @@ def moves(plan: Plan) -> Iterator[str]:
 def places(plan: Plan) -> Iterator[str]:
     """Check that the scheduler could place every moved pod on its planned node, all at the same time."""
     placement = plan.placement()
-    for entry in plan.unneeded.values():
-        for key, target in sorted(entry.destinations.items()):
+    for node in plan.unneeded:
+        for key, target in sorted(plan.moves.get(node, {}).items()):
             if target not in placement.nodes:
                 yield f"{key} goes to {target}, which does not stay"
                 continue
@@ -178,7 +185,7 @@ def no_place(plan: Plan) -> Iterator[str]:
     recent = plan.cluster.message.actuation_status.recent_evictions
     if recent or plan.leaving or any(not pod.node and not pod.ended for pod in pods):
         return
-    alone = [e for e in plan.decision.unremovable if e.reason == Reason.NO_PLACE_TO_MOVE_PODS and not e.detail]
+    alone = [e for e in plan.verdicts.values() if e.reason == Reason.NO_PLACE_TO_MOVE_PODS and not e.detail]
     for entry in alone:
         pod = plan.cluster.pods[entry.blocking_pod]
         ends = plan.placement(without=pod.key), plan.placement(without=pod.key, ghosts=True)
@@ -197,7 +204,7 @@ def _admits(placement: Placement, pod: Pod, node: str) -> bool:
 
 def order(plan: Plan) -> Iterator[str]:
     """Check that the scheduler can place all moved pods in some order, with all evicted and removed nodes closed."""
-    target_of = {key: node for entry in plan.unneeded.values() for key, node in entry.destinations.items()}
+    target_of = {key: node for pods in plan.moves.values() for key, node in pods.items()}
     moved = [plan.cluster.pods[key] for key in sorted(target_of)]
     needy = [pod for pod in moved if pod.spec.pod_affinity or pod.spec.topology_spread]
     waits = {pod.key for pod in needy}
@@ -232,17 +239,16 @@ def _stuck(placement: Placement, pods: list[Pod], target_of: dict[str, str]) -> 
 
 
 def budgets(plan: Plan) -> Iterator[str]:
-    """Check that all moves stay within every budget, except for one serially evicted node for each."""
+    """Check that all moves stay within every budget."""
     first = [pod for node in plan.leaving for pod in plan.to_move(node)]
     then = [pod for node in plan.up_to(1).unneeded for pod in plan.to_move(node)]
-    in_turn = plan.settings.evict_in_turn or not plan.settings.HasField("evict_in_turn")
-    yield from overdrawn(plan.cluster, first, then, in_turn)
+    yield from overdrawn(plan.cluster, first, then, in_turn=False)
 
 
 def gangs(plan: Plan) -> Iterator[str]:
     """Check that each wave leaves every gang its minimum, or moves it whole."""
-    for wave in sorted({entry.wave for entry in plan.unneeded.values()}):
-        now = {node for node, entry in plan.unneeded.items() if entry.wave == wave and plan.to_move(node)}
+    for wave in sorted({plan.verdicts[node].wave for node in plan.unneeded}):
+        now = {node for node in plan.unneeded if plan.verdicts[node].wave == wave and plan.to_move(node)}
         yield from torn_apart(plan.cluster.message, now)
     yield from torn_apart(plan.cluster.message, {*plan.decision.drain})
     yield from marked_wrongly(plan.cluster.message, plan.decision)
@@ -250,15 +256,15 @@ def gangs(plan: Plan) -> Iterator[str]:
 
 def waves(plan: Plan) -> Iterator[str]:
     """Check that only nodes of the first wave go now, and each wave: its pods have places, and the budgets suffice."""
-    found = {entry.wave for entry in plan.unneeded.values()}
+    found = {plan.verdicts[node].wave for node in plan.unneeded}
     most = plan.settings.max_waves if plan.settings.HasField("max_waves") else 10
     if found and not 1 <= min(found) <= max(found) <= most:
         yield f"waves {sorted(found)}, 1 to {most} are allowed"
     for node in sorted({*plan.decision.delete_empty, *plan.decision.drain}):
-        if plan.unneeded[node].wave != 1:
-            yield f"{node} goes now, and is in wave {plan.unneeded[node].wave}"
+        if plan.verdicts[node].wave != 1:
+            yield f"{node} goes now, and is in wave {plan.verdicts[node].wave}"
     for wave in sorted(found - {1}):
-        pods = [pod for node, entry in plan.unneeded.items() if entry.wave == wave for pod in plan.to_move(node)]
+        pods = [pod for node in plan.unneeded if plan.verdicts[node].wave == wave for pod in plan.to_move(node)]
         yield from overdrawn_later(plan.cluster, pods)
     for wave in sorted(found)[:-1]:
         # The last one is the whole plan, which the other checks cover.
@@ -311,7 +317,7 @@ def selects(selector: plan_pb2.Selector, labels: Mapping[str, str]) -> bool:
 def limits(plan: Plan) -> Iterator[str]:
     """Check the limits of simultaneous deletions and drains; one all-or-nothing group may exceed them."""
     settings = plan.settings
-    total = settings.max_scale_down_parallelism or settings.max_empty_bulk_delete or 10
+    total = settings.max_scale_down_parallelism or 10
     drains = settings.max_drain_parallelism or 10
     status = plan.cluster.message.actuation_status
     atomic = {name for name, group in plan.cluster.groups.items() if group.zero_or_max}
@@ -334,11 +340,12 @@ def limits(plan: Plan) -> Iterator[str]:
 
 def timers(plan: Plan) -> Iterator[str]:
     """Check that no node goes before its time, and that none has been unneeded since a future time."""
-    for node, entry in plan.unneeded.items():
-        since_s = entry.since.seconds
+    for node in plan.unneeded:
+        verdict = plan.verdicts[node]
+        since_s = verdict.since.seconds
         if since_s > plan.now_s:
             yield f"{node} is unneeded since the future"
-        if entry.not_now_reason == Reason.UNSPECIFIED and plan.now_s - since_s < _time_s(plan, node):
+        if verdict.fate == Fate.GOES_NOW and plan.now_s - since_s < _time_s(plan, node):
             yield f"{node} goes after {plan.now_s - since_s} s"
 
 

@@ -11,10 +11,12 @@ from random import Random
 
 from tests.certificates import gangs
 from tests.certificates.cluster import GATED, Cluster, Pod
+from tests.certificates.columns import broken_columns
 from tests.certificates.device_claims import sharing
 from tests.certificates.growth_limits import Limits
 from tests.certificates.new_nodes import HOSTNAME, NewNode, is_ready, new_node_of
 from tests.certificates.scheduling import BY_OTHERS, PREDICATES, REASONS, Placement, selects
+from trimtab.places import new_nodes, on_existing, on_upcoming, shortfalls
 from trimtab.v1 import plan_pb2, reason_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 
@@ -51,11 +53,12 @@ class Plan:
         self.upcoming = {key: self._join(key, "upcoming", count) for key, count in sorted(self._coming().items())}
         self.new: dict[str, list[str]] = {}
         self.target: dict[str, str] = {}
-        for split in decision.splits:
-            names = self._join(split.node_group, "new", len(split.new_nodes))
-            self.new[split.node_group] = names
-            for name, node in zip(names, split.new_nodes, strict=False):
-                self.target.update(dict.fromkeys(node.pods, name))
+        self.on_existing, self.on_upcoming = on_existing(decision), on_upcoming(decision)
+        self.new_nodes, self.lacking = new_nodes(decision), shortfalls(decision)
+        for group, nodes in self.new_nodes.items():
+            self.new[group] = self._join(group, "new", len(nodes))
+            for name, pods in zip(self.new[group], nodes, strict=False):
+                self.target.update(dict.fromkeys(pods, name))
         self.hidden = bool(self.leaving) or bool(snapshot.actuation_status.recent_evictions)
 
     def _join(self, group: str, kind: str, count: int) -> list[str]:
@@ -113,10 +116,10 @@ class Plan:
     def end(self) -> Placement:
         """Return the cluster as the plan leaves it."""
         placement = self.placement(new=True)
-        for key, node in [*self.decision.on_existing.items(), *self.target.items()]:
+        for key, node in [*self.on_existing.items(), *self.target.items()]:
             if key in self.pods and node in placement.on:
                 placement.put(self.pods[key], node)
-        for key, group in sorted(self.decision.on_upcoming.items()):
+        for key, group in sorted(self.on_upcoming.items()):
             nodes = self.upcoming.get(group, [])
             place = next((node for node in nodes if admits(placement, self.pods[key], node, exact=False)), "")
             if place:
@@ -168,8 +171,8 @@ def lists(plan: Plan) -> Iterator[str]:
     decision = plan.decision
     if plan.settings.HasField("enabled") and not plan.settings.enabled:
         return
-    named = Counter([*decision.on_existing, *decision.on_upcoming, *plan.target])
-    named.update(entry.pod for entry in decision.unschedulable)
+    named = Counter(decision.places.pods)
+    named.update(pod for entry in decision.unschedulable for pod in entry.pods)
     named.update(entry.pod for entry in decision.skipped)
     for key, count in sorted(named.items()):
         if count > 1:
@@ -178,20 +181,16 @@ def lists(plan: Plan) -> Iterator[str]:
     for key, pod in sorted(plan.waiting().items()):
         if key not in named and pod.flags & marked:
             yield f"{key} is in no list"
-    for entry in decision.splits:
-        flat = [key for node in entry.new_nodes for key in node.pods]
-        if sorted(flat) != list(entry.pods) or any(list(node.pods) != sorted(node.pods) for node in entry.new_nodes):
-            yield f"{entry.node_group}: pods of the new nodes are not those of the split, or not sorted"
-        if len(set(flat)) != len(flat):
-            yield f"{entry.node_group}: a pod is on two new nodes"
+    yield from broken_columns(decision.places)
     for key in decision.after_new_nodes:
-        if key not in decision.on_existing and key not in decision.on_upcoming:
+        if key not in plan.on_existing and key not in plan.on_upcoming:
             yield f"{key} waits for new nodes, and is on no other node"
     if decision.after_new_nodes and not decision.splits:
         yield f"{decision.after_new_nodes[0]} waits for new nodes, of which there are none"
     for rows in (
-        [entry.node_group for entry in decision.splits], [entry.pod for entry in decision.unschedulable],
+        [entry.node_group for entry in decision.splits], [entry.pods[0] for entry in decision.unschedulable],
         [entry.pod for entry in decision.skipped], list(decision.after_new_nodes),
+        *(list(entry.pods) for entry in (*decision.unschedulable, *decision.waiting_placeholders)),
     ):  # fmt: skip
         if rows != sorted(set(rows)):
             yield f"not sorted, or twice: {rows[:5]}"
@@ -208,13 +207,11 @@ def splits(plan: Plan) -> Iterator[str]:
             yield f"{group.id}: sizes {entry.current_size}, {entry.max_size} are not the group's"
         if not entry.current_size < entry.new_size <= entry.max_size:
             yield f"{group.id} grows from {entry.current_size} to {entry.new_size} of {entry.max_size}"
-        if len(entry.new_nodes) != entry.new_size - entry.current_size:
-            yield f"{group.id}: {len(entry.new_nodes)} new nodes from {entry.current_size} to {entry.new_size}"
         if group.zero_or_max and entry.new_size != group.max_size:
             yield f"{group.id} grows whole or not at all"
-        if not group.zero_or_max and not all(node.pods for node in entry.new_nodes):
+        if not group.zero_or_max and not all(plan.new_nodes[group.id]):
             yield f"{group.id}: a new node is for no pod"
-        if not entry.pods:
+        if not any(plan.new_nodes[group.id]):
             yield f"{group.id} grows for nothing"
         for reason in (Group.BACKED_OFF, Group.UNHEALTHY, Group.NO_TEMPLATE, Group.NODE_GROUP_INVALID):
             if holds(plan, group, reason) and group.id not in plan.late:  # such groups are asked last
@@ -228,7 +225,7 @@ def prices(plan: Plan) -> Iterator[str]:
         group = plan.cluster.groups[entry.node_group]
         if entry.HasField("price_per_hour") != group.HasField("price_per_hour"):
             yield f"{entry.node_group} has a price, or its split has, and not both"
-        price = group.price_per_hour * len(entry.new_nodes)
+        price = group.price_per_hour * (entry.new_size - entry.current_size)
         total += price
         if abs(entry.price_per_hour - price) > 1e-9 * max(price, 1):
             yield f"{entry.node_group} costs {price}, not {entry.price_per_hour}"
@@ -238,8 +235,7 @@ def prices(plan: Plan) -> Iterator[str]:
 
 def skipped(plan: Plan) -> Iterator[str]:
     """Check that exactly the pods that must be skipped are skipped."""
-    served = {*plan.decision.on_existing, *plan.decision.on_upcoming, *plan.target}
-    served |= {entry.pod for entry in plan.decision.unschedulable}
+    served = {*plan.decision.places.pods, *plan.lacking}
     waiting = plan.waiting()
     for entry in plan.decision.skipped:
         if entry.pod not in waiting:
@@ -274,7 +270,7 @@ def places(plan: Plan) -> Iterator[str]:
     Predicates across nodes also depend on the order in which pods are placed: `order` checks that.
     """
     end = plan.end()
-    for key, node in sorted([*plan.decision.on_existing.items(), *plan.target.items()]):
+    for key, node in sorted([*plan.on_existing.items(), *plan.target.items()]):
         if key not in plan.pods:
             yield f"{key} is not known"
             continue
@@ -288,8 +284,8 @@ def places(plan: Plan) -> Iterator[str]:
 
 def order(plan: Plan) -> Iterator[str]:
     """Check that the scheduler can place all pods in some order: those that fit now, then the others with new nodes."""
-    now = {key: (node,) for key, node in plan.decision.on_existing.items()}
-    now |= {key: tuple(plan.upcoming.get(group, ())) for key, group in plan.decision.on_upcoming.items()}
+    now = {key: (node,) for key, node in plan.on_existing.items()}
+    now |= {key: tuple(plan.upcoming.get(group, ())) for key, group in plan.on_upcoming.items()}
     then = {key: (node,) for key, node in plan.target.items()}
     then |= {key: now.pop(key) for key in plan.decision.after_new_nodes if key in now}
     if plan.hidden or not now.keys() | then.keys() <= plan.pods.keys():
@@ -312,8 +308,8 @@ def order(plan: Plan) -> Iterator[str]:
 
 def arrival(plan: Plan) -> Iterator[str]:
     """Check that the scheduler can place all pods in some order, too, if all new nodes are there from the start."""
-    targets = {key: (node,) for key, node in plan.decision.on_existing.items()}
-    targets |= {key: tuple(plan.upcoming.get(group, ())) for key, group in plan.decision.on_upcoming.items()}
+    targets = {key: (node,) for key, node in plan.on_existing.items()}
+    targets |= {key: tuple(plan.upcoming.get(group, ())) for key, group in plan.on_upcoming.items()}
     targets |= {key: (node,) for key, node in plan.target.items()}
     if plan.hidden or not targets.keys() <= plan.pods.keys():
         return
@@ -407,29 +403,30 @@ def reasons(plan: Plan, bounded: bool) -> Iterator[str]:
     for key, reason in sorted(plan.decision.excluded.items()):
         if key not in plan.cluster.groups or not holds(plan, plan.cluster.groups[key], reason, bounded):
             yield f"{key} is not {Group.Code.Name(reason)}"
-    for entry in plan.decision.unschedulable:
+    for name, entry in plan.lacking.items():
         if set(entry.reasons) != set(plan.cluster.groups):
-            yield f"{entry.pod}: reasons of {sorted(entry.reasons)}, groups are {sorted(plan.cluster.groups)}"
+            yield f"{name}: reasons of {sorted(entry.reasons)}, groups are {sorted(plan.cluster.groups)}"
         if not entry.detail:
-            yield f"{entry.pod}: no sentence"
+            yield f"{name}: no sentence"
         for key, reason in sorted(entry.reasons.items()):
             group = plan.cluster.groups.get(key)
-            if group is None or entry.pod not in plan.pods:
+            if group is None or name not in plan.pods:
                 continue
             if reason == Group.GANG_INCOMPLETE:
-                if entry.pod not in in_gangs:
-                    yield f"{entry.pod}: {key} is said to be of no use to its gang, and it is in none"
+                if name not in in_gangs:
+                    yield f"{name}: {key} is said to be of no use to its gang, and it is in none"
             elif reason == Group.PREDICATE_FAILED:
-                yield from _wrong_predicate(plan, end, entry, key)
+                failed = entry.failed_predicates.get(key, 0)
+                yield from _wrong_predicate(plan, end, plan.pods[name], key, failed)
             elif not holds(plan, group, reason, bounded):
-                yield f"{entry.pod}: {key} is not {Group.Code.Name(reason)}"
+                yield f"{name}: {key} is not {Group.Code.Name(reason)}"
 
 
-def _wrong_predicate(plan: Plan, end: Placement, entry: plan_pb2.UnschedulablePod, key: str) -> Iterator[str]:
+def _wrong_predicate(plan: Plan, end: Placement, pod: Pod, key: str, failed: int) -> Iterator[str]:
     """Check that the named predicate is the first that refuses the pod on an additional node of the group."""
-    template, pod = plan.templates[key], plan.pods[entry.pod]
+    template = plan.templates[key]
     if template is None:
-        yield f"{entry.pod}: a predicate refuses it on {key}, of which nothing is known"
+        yield f"{pod.key}: a predicate refuses it on {key}, of which nothing is known"
         return
     name = f"{key} more"
     if name not in plan.cluster.nodes:
@@ -447,13 +444,13 @@ def _wrong_predicate(plan: Plan, end: Placement, entry: plan_pb2.UnschedulablePo
     del end.repelling[len(end.repelling) - len(more) :]
     end.nodes.remove(name)
     del end.on[name]
-    named = Predicate.Code.Name(entry.failed_predicates.get(key, 0))
+    named = Predicate.Code.Name(failed)
     # A pin is part of the node affinity here.
     named = "NODE_AFFINITY_NOT_MATCHED" if named == "NODE_NAME_MISMATCH" else named
     if plan.hidden and REASONS.get(named) in BY_OTHERS:
         return
     if failing[:1] != [named]:
-        yield f"{entry.pod}: {key} fails {failing}, said to fail {named}"
+        yield f"{pod.key}: {key} fails {failing}, said to fail {named}"
 
 
 def holds(plan: Plan, group: pb.NodeGroup, reason: int, bounded: bool = False) -> bool:

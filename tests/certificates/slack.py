@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from tests.builders.snapshots import Cluster
+from trimtab.places import destinations
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1 import reason_pb2
 
@@ -33,7 +34,7 @@ def offences(cluster: Cluster, answer: pb.PlanResponse, rate: float, granularity
     held = Counter(one.node for one in rows if one.node)
     found = [f"{node} holds more than it has" for node, count in held.items() if count > takes(now[node], size)]
     gone = {one.node for one in answer.scale_down.unneeded}
-    moves = {pod: node for one in answer.scale_down.unneeded for pod, node in one.destinations.items()}
+    moves = destinations(answer.scale_down.places)
     later = {node: room for node, room in free(cluster, moves).items() if node not in gone}
     found += [f"{node} gets more pods than it has room for" for node, room in later.items() if min(room) < 0]
     room = {node: takes(amounts, size) for node, amounts in later.items()}
@@ -59,7 +60,7 @@ def _needless(
     busy = {pod.node for pod in cluster.pods.values()}
     kept = [
         one.node
-        for one in answer.scale_down.unremovable
+        for one in answer.nodes
         if one.reason == reason_pb2.UnremovableReason.NEEDED_FOR_SLACK and one.node not in busy
     ]
     total = sum(room.values()) if len(room) > 1 else -1

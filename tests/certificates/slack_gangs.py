@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from tests.builders.snapshots import Cluster
 from tests.certificates.slack import Amounts, free, takes
+from trimtab.places import new_nodes, on_existing
 from trimtab.v1 import plan_pb2 as pb
 
 
@@ -43,11 +44,11 @@ class _Plan:
         up = answer.scale_up
         self._pods_wait = any(not pod.node for pod in cluster.pods.values())
         self._cluster, self._is_only = cluster, len({one.for_object for one in answer.slack.placeholders}) == 1
-        self._waits = {name for one in up.waiting_placeholders for name in one.placeholders if one.detail}
-        self._new = {pod: split.node_group for split in up.splits for node in split.new_nodes for pod in node.pods}
-        self._on_new = [(split.node_group, list(node.pods)) for split in up.splits for node in split.new_nodes]
+        self._waits = {name for one in up.waiting_placeholders for name in one.pods if one.detail}
+        self._on_new = [(group, pods) for group, nodes in new_nodes(up).items() for pods in nodes]
+        self._new = {pod: group for group, pods in self._on_new for pod in pods}
         self._rows = {one.name: one for one in answer.slack.placeholders}
-        self._free = free(cluster, dict(up.on_existing))
+        self._free = free(cluster, on_existing(up))
         for one in answer.slack.placeholders:
             if one.node:
                 room = self._free[one.node]

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from tests.certificates import scale_up, whole_replacement
 from tests.certificates.scheduling import BY_OTHERS, PREDICATES, Placement
 from tests.certificates.slack import needed
+from trimtab.places import destinations, on_existing
 from trimtab.v1 import plan_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 
@@ -26,7 +27,7 @@ def offences(
     end = plan.end()
     gone = {entry.node for entry in answer.scale_down.unneeded}
     found = [f"{key} is placed on {node}, which goes" for key, node in _placed(answer) if node in gone]
-    moves = {key: node for entry in answer.scale_down.unneeded for key, node in entry.destinations.items()}
+    moves = destinations(answer.scale_down.places)
     after = _moved(plan, end, gone, moves)
     found += [f"{key} goes to {node}, which does not stay" for key, node in moves.items() if node not in after.nodes]
     found += whole_replacement.conflicts(plan, answer)
@@ -42,7 +43,7 @@ def offences(
 
 def _placed(answer: plan_pb2.PlanResponse) -> list[tuple[str, str]]:
     """Return the pending pods that are placed on existing nodes."""
-    return sorted(answer.scale_up.on_existing.items())
+    return sorted(on_existing(answer.scale_up).items())
 
 
 def _moved(plan: scale_up.Plan, end: Placement, gone: set[str], moves: dict[str, str]) -> Placement:
@@ -65,9 +66,9 @@ def _slack(
     names = {one.name for one in rows}
     on_new = Counter(
         name
-        for split in answer.scale_up.splits
-        for name, node in zip(plan.new[split.node_group], split.new_nodes, strict=True)
-        for pod in node.pods
+        for group, nodes in plan.new_nodes.items()
+        for name, pods in zip(plan.new[group], nodes, strict=True)
+        for pod in pods
         if pod in names
     )
     ((cpu, memory),) = sizes

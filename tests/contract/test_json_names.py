@@ -6,20 +6,19 @@ import pytest
 from google.protobuf import json_format
 from google.protobuf.message import Message
 
+from trimtab.clients.json_form import readable_form
+from trimtab.places import places_of
 from trimtab.v1 import plan_pb2, reason_pb2
 
 
 def scale_up() -> Message:
-    split = plan_pb2.ScaleUpSplit(
-        node_group="a", current_size=1, new_size=2, max_size=3, pods=["n/p"], price_per_hour=0.5
-    )
-    split.new_nodes.add(pods=["n/p"])
+    split = plan_pb2.ScaleUpSplit(node_group="a", current_size=1, new_size=2, max_size=3, price_per_hour=0.5)
     reason = reason_pb2.NodeGroupReason.PREDICATE_FAILED
-    pod = plan_pb2.UnschedulablePod(pod="n/q", reasons={"a": reason})
+    pod = plan_pb2.Shortfall(pods=["n/q"], reasons={"a": reason})
     return plan_pb2.ScaleUpDecision(
         splits=[split],
         unschedulable=[pod],
-        on_existing={"n/r": "node"},
+        places=places_of([("n/r", "", "node"), ("n/s", "", "a#upcoming"), ("n/p", "", "a#0")]),
         result=reason_pb2.ScaleUpResult.SCALE_UP_NEEDED,
     )
 
@@ -38,8 +37,18 @@ def slack() -> Message:
 
 def pod_costs() -> Message:
     return plan_pb2.PodCostsDecision(
-        groups=[plan_pb2.PodCostGroup(owner="ReplicaSet/n/web", costs={"n/p": -5}, complete=True)]
+        groups=[plan_pb2.PodCostGroup(owner="ReplicaSet/n/web", pods=["n/p"], costs=[-5], complete=True)]
     )
+
+
+def without_defaults(document: Any) -> Any:
+    """Leave out what is empty."""
+    if isinstance(document, list):
+        return [without_defaults(one) for one in document]
+    if not isinstance(document, dict):
+        return document
+    found = {key: without_defaults(one) for key, one in document.items()}
+    return {key: one for key, one in found.items() if one not in ("", 0, False, [], {}, "0") and one != "UNSPECIFIED"}
 
 
 ANSWERS: dict[str, tuple[Message, dict[str, Any]]] = {
@@ -59,6 +68,7 @@ ANSWERS: dict[str, tuple[Message, dict[str, Any]]] = {
             ],
             "unschedulable": [{"pod": "n/q", "reasons": {"a": "PREDICATE_FAILED"}}],
             "onExisting": {"n/r": "node"},
+            "onUpcoming": {"n/s": "a"},
             "result": "SCALE_UP_NEEDED",
         },
     ),
@@ -81,14 +91,14 @@ ANSWERS: dict[str, tuple[Message, dict[str, Any]]] = {
     ),
     "pod costs": (
         pod_costs(),
-        {"groups": [{"owner": "ReplicaSet/n/web", "costs": {"n/p": -5}, "complete": True}]},
+        {"groups": [{"owner": "ReplicaSet/n/web", "order": ["n/p"], "costs": {"n/p": -5}, "complete": True}]},
     ),
 }
 
 
 @pytest.mark.parametrize(("message", "expected"), ANSWERS.values(), ids=ANSWERS)
 def test_an_answer_has_the_names_that_users_rely_on(message: Message, expected: dict[str, Any]) -> None:
-    assert json_format.MessageToDict(message) == expected
+    assert without_defaults(readable_form(message)) == expected
 
 
 def test_settings_have_the_names_that_users_rely_on() -> None:

@@ -59,7 +59,9 @@ def test_the_rights_of_the_manifests_are_enough_for_a_whole_drain(plane: Control
         assert client.apply_taints(["n-2"]).tainted_count == 1
         until(lambda: staying(plane), 60, "pods on nodes that stay")
         names = staying(plane)
-        costs = plan_pb2.PodCostGroup(owner="ReplicaSet/default/web", costs={f"default/{name}": 3 for name in names})
+        costs = plan_pb2.PodCostGroup(
+            owner="ReplicaSet/default/web", pods=[f"default/{name}" for name in names], costs=[3] * len(names)
+        )
         assert [client.apply_pod_costs([costs]).written_count for _ in range(2)] == [len(names), 0]
         until(lambda: len(client.get_status().finished) == 1, 60, "the deletion is over")
         assert client.get_status().finished[0].detail == ""

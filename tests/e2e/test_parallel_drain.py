@@ -107,7 +107,7 @@ def order_of_plan(plane: ControlPlane, directory: Path) -> actuator_pb2.StartDel
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    return deletion_order(request, json_format.Parse(done.stdout, plan_pb2.PlanResponse()))
+    return deletion_order(request, json_format.Parse(done.stdout, plan_pb2.PlanResponse(), ignore_unknown_fields=True))
 
 
 def filled_up(plane: ControlPlane, planned: list[str]) -> list[str]:

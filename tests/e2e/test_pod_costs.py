@@ -227,7 +227,7 @@ def test_a_cost_of_another_client_is_reported_by_the_call(plane: ControlPlane, p
     options = command(plane, tmp_path / "a", [workloads.group("none", 1, "none")])
     with running(tmp_path / "a", options) as (process, client):
         serving(process, client)
-        groups = [plan_pb2.PodCostGroup(owner="ReplicaSet/default/x", costs={pods[2]: -3})]
+        groups = [plan_pb2.PodCostGroup(owner="ReplicaSet/default/x", pods=[pods[2]], costs=[-3])]
         answer = client.apply_pod_costs(groups)
         assert [one.reason for one in answer.failures] == [reason_pb2.PodCostReason.FOREIGN_COST]
         assert answer.incomplete[0].owner == "ReplicaSet/default/x"

@@ -197,7 +197,10 @@ def test_the_real_controller_follows_a_custom_strategy(plane: ControlPlane, inst
 def costs_of(answer: plan_pb2.PlanResponse, names: set[str]) -> set[int]:
     """The costs of some pods."""
     return {
-        cost for group in answer.pod_costs.groups for pod, cost in group.costs.items() if pod.partition("/")[2] in names
+        cost
+        for group in answer.pod_costs.groups
+        for pod, cost in costs_of(group).items()
+        if pod.partition("/")[2] in names
     }
 
 

@@ -22,6 +22,7 @@ from trimtab.clients.actuator_client import ActuatorClient
 from trimtab.clients.reference_loop.replacing import in_progress
 from trimtab.clients.reference_loop.rounds import RoundSettings
 from trimtab.common.kubernetes.names import SOFT_TAINT_KEY
+from trimtab.places import places_of
 from trimtab.v1 import actuator_pb2, plan_pb2
 
 pytestmark = pytest.mark.e2e
@@ -80,16 +81,16 @@ def order(plane: ControlPlane, pool: str, nodes: Sequence[str], alternatives: in
         for number in range(2)
     ]
     wave = plan_pb2.ReplacementWave(new_nodes=new)
-    placed = 0
+    places: list[tuple[str, str, str]] = []
     for name in nodes:
         pods = [pod for pod in listed(plane, "pods", f"app={pool}") if pod["spec"].get("nodeName") == name]
         one = wave.leaving.add(node=name, node_group=f"{pool}-large", price_per_hour=PRICES["large"])
         one.assumption.pods_to_move_count = len(pods)
         one.assumption.pods_to_move_digest = digest_of(pod["metadata"]["uid"] for pod in pods)
         for pod in pods:
-            one.destinations[f"default/{pod['metadata']['name']}"] = new[placed // 3].name
-            placed += 1
-    assert placed == PODS
+            places.append((f"default/{pod['metadata']['name']}", name, new[len(places) // 3].name))
+    assert len(places) == PODS
+    wave.places.CopyFrom(places_of(places))
     return actuator_pb2.StartReplacementRequest(request_id=pool, wave=wave, max_alternatives=alternatives)
 
 

@@ -184,9 +184,9 @@ def order(plane: ControlPlane, client: ActuatorClient) -> None:
     tainted = next(name for name in ("n-1", "n-2") if name != drained)
     assert client.apply_taints([tainted]).tainted_count == 1
     owner = "ReplicaSet/default/web"
-    plain = plan_pb2.PodCostGroup(owner=owner, costs={f"default/{name}": 3 for name in pods})
+    plain = plan_pb2.PodCostGroup(owner=owner, pods=[f"default/{name}" for name in pods], costs=[3] * len(pods))
     assert client.apply_pod_costs([plain]).written_count == len(pods)
-    ranked = plan_pb2.PodCostGroup(owner=owner, costs=plain.costs, ranked_after_each_removal=True)
+    ranked = plan_pb2.PodCostGroup(owner=owner, pods=plain.pods, costs=plain.costs, ranked_after_each_removal=True)
     client.apply_pod_costs([ranked])
     client.apply_pod_costs([], remove_others=True)
     assert [one.accepted for one in client.start_deletion(deletion_of("r", [drained])).nodes] == [True]

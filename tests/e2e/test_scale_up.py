@@ -14,6 +14,8 @@ from tests.e2e.actuator_process import all_ready, apply, deletion_of, until
 from tests.e2e.control_plane.control_plane import ControlPlane
 from tests.e2e.rounds_over_plane import Rounds, rounds_over
 from trimtab.clients.reference_loop.rounds import RoundResult, RoundSettings
+from trimtab.places import new_nodes as pods_of_new_nodes
+from trimtab.places import on_existing, on_new_nodes
 from trimtab.v1 import actuator_pb2, plan_pb2
 
 pytestmark = pytest.mark.e2e
@@ -116,7 +118,9 @@ def test_two_hundred_spread_pods_are_bound_on_the_nodes_that_one_plan_adds(plane
         assert {one.node_group: one.new_size for one in splits} == {"calm-a": 9, "calm-b": 9, "calm-c": 9}
         nodes = nodes_of(plane, "calm")
         assert set(nodes) == names_of_pool(plane, "calm"), "every node has pods"
-        planned = held + Counter({one.node_group[-1]: len(one.pods) for one in splits})
+        planned = held + Counter(
+            {group[-1]: len(pods) for group, pods in on_new_nodes(grew[0].answer.scale_up).items()}
+        )
         # Which zones get one pod more is the scheduler's choice.
         assert sorted(by_zone(nodes).values()) == sorted(planned.values())
         last = rounds.run().answer
@@ -157,10 +161,10 @@ def test_pods_of_a_node_that_is_drained_meanwhile_get_room_too(plane: ControlPla
 def places_of(plane: ControlPlane, app: str, decision: plan_pb2.ScaleUpDecision) -> dict[str, str]:
     """Node of each pod of an app: where it is bound, or where the plan has it; new nodes are "GROUP-new-1"…"""
     places = {pod["metadata"]["name"]: pod["spec"].get("nodeName", "") for pod in pods_of(plane, app)}
-    found = {key: node for key, node in decision.on_existing.items()}
-    for split in decision.splits:
-        for number, node in enumerate(split.new_nodes, 1):
-            found |= dict.fromkeys(node.pods, f"{split.node_group}-new-{number}")
+    found = on_existing(decision)
+    for group, nodes in pods_of_new_nodes(decision).items():
+        for number, pods in enumerate(nodes, 1):
+            found |= dict.fromkeys(pods, f"{group}-new-{number}")
     return {name: node or found[f"default/{name}"] for name, node in places.items()}
 
 
@@ -206,7 +210,7 @@ def new_nodes(decision: plan_pb2.ScaleUpDecision) -> list[Json]:
     made = []
     for split in decision.splits:
         pool, zone = split.node_group.split("-")
-        for node in workloads.nodes(f"{split.node_group}-new", len(split.new_nodes), pool=pool):
+        for node in workloads.nodes(f"{split.node_group}-new", split.new_size - split.current_size, pool=pool):
             node["metadata"]["labels"][ZONE] = zone
             made.append(node)
     return made

@@ -18,6 +18,7 @@ from tests.e2e.control_plane.control_plane import DEVICE_GATES, GANG_GATES, SERV
 from tests.e2e.fit_and_scheduler import DEVICE_KINDS, GROUP_KINDS, fitting, nodes_of, planned, settle, snapshot_of
 from tests.e2e.loop_processes import until
 from trimtab.clients.cli.planners import PlannerAccess, open_planner
+from trimtab.places import on_existing
 
 pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
 
@@ -59,7 +60,7 @@ def carried_out(plane: ControlPlane, planner: PlannerAccess, pods: Sequence[Json
     names = [one["metadata"]["name"] for one in pods]
     snapshot = snapshot_of(plane, [*more, *pods], KINDS)
     fits = fitting(planner, snapshot, names)
-    plan = {key.partition("/")[2]: node for key, node in planned(planner, snapshot).on_existing.items()}
+    plan = {key.partition("/")[2]: node for key, node in on_existing(planned(planner, snapshot)).items()}
     apply(plane, *more, *pods)
     end = time.monotonic() + LIMIT_S
     while len(bound_of(plane, names)) < len(plan):

@@ -18,6 +18,7 @@ from google.protobuf.json_format import ParseDict
 
 from tests.certificates.scale_up import offences
 from trimtab.common.objects import build_snapshot, decode_objects
+from trimtab.places import on_new_nodes
 from trimtab.planner.decisions.plan import plan
 from trimtab.planner.round.work import Work
 from trimtab.planner.snapshot.decode import canonicalize
@@ -76,9 +77,9 @@ def ours(document: dict[str, Any], scale_up: dict[str, Any] | None = None, effor
     request.now.seconds = now_s = int(datetime.fromisoformat(document["now"]).timestamp())
     decision = plan(canonicalize(message), request, None, Work()).scale_up
     groups = {split.node_group: split.new_size - split.current_size for split in decision.splits}
-    pending = {one.pod for one in decision.unschedulable} | {one.pod for one in decision.skipped}
+    pending = {pod for one in decision.unschedulable for pod in one.pods} | {one.pod for one in decision.skipped}
     found = offences(message, settings, decision, now_s)
-    on_new = {pod for split in decision.splits for pod in split.pods}
+    on_new = {pod for pods in on_new_nodes(decision).values() for pod in pods}
     return Ours(Growth(groups, frozenset(pending)), frozenset(pending | on_new), list(_steps(decision)), found)
 
 

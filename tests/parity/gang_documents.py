@@ -39,7 +39,7 @@ def bound_by_plan(question: Question, minor: int = 36) -> list[int]:
     nodes = [node(f"n{at}", str(one["cpus"]), labels={"pool": one["pool"]}) for at, one in enumerate(question["nodes"])]
     pods = [one for at, unit in enumerate(question["units"]) for one in _pods(at, unit)]
     groups = [_group(at, one, minor) for at, one in enumerate(question["units"]) if _has_group(one)]
-    placed = plan_gangs(groups, nodes, pods, settings={"schedulerNames": [SECOND]}).decision.on_existing
+    placed = plan_gangs(groups, nodes, pods, settings={"schedulerNames": [SECOND]}).on_existing
     units = [int(key.removeprefix("default/u").partition("-")[0]) for key in placed]
     return [units.count(at) for at in range(len(question["units"]))]
 

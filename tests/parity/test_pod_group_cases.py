@@ -157,7 +157,7 @@ def test_a_plan_serves_the_groups_that_the_scheduler_places(case: Case) -> None:
     group = GangRow("pg", case.minimum, case.key, priority=case.priority)
     found = plan_gangs([group], objects(case), settings=settings)
     assert reasons(found) == {"pg": case.reason}
-    placed = len(found.decision.on_existing)
+    placed = len(found.on_existing)
     assert placed == (sum(case.fits) if case.reason == PLACED else 0)
 
 
@@ -165,7 +165,7 @@ def test_a_gang_whose_minimum_runs_is_placed_though_no_further_pod_fits() -> Non
     """The row "minCount already met by scheduled pods" of TestPlacementFeasible: the group succeeds, its pod waits."""
     case = Case("", 2, (False,), PLACED, ("n0", "n0"), priority=0)
     found = plan_gangs([GangRow("pg", 2, priority=0)], objects(case))
-    assert (reasons(found), dict(found.decision.on_existing)) == ({"pg": ""}, {})
+    assert (reasons(found), found.on_existing) == ({"pg": ""}, {})
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_pods_of_a_basic_group_are_placed_as_far_as_they_fit(
 ) -> None:
     """The rows on non-gang groups of TestPlacementFeasible."""
     found = plan_gangs([GangRow("pg", priority=0)], objects(Case("", 0, fits, PLACED, running, priority=0)))
-    assert (reasons(found), len(found.decision.on_existing)) == ({}, placed)
+    assert (reasons(found), len(found.on_existing)) == ({}, placed)
 
 
 def test_pods_without_a_pod_group_object_wait() -> None:
@@ -186,4 +186,4 @@ def test_pods_without_a_pod_group_object_wait() -> None:
 
 def test_a_pod_of_a_basic_group_is_placed_at_once() -> None:
     found = plan_gangs([GangRow("pg")], [node("n0", "8"), member("p1", "pg", "1")])
-    assert dict(found.decision.on_existing) == {"default/p1": "n0"}
+    assert found.on_existing == {"default/p1": "n0"}

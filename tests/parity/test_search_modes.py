@@ -41,7 +41,7 @@ class Recorded(NamedTuple):
 
 def freed(message: snapshot_pb2.ClusterSnapshot, settings: plan_pb2.PlanSettings, now_s: int) -> int:
     request = scale_down_request(canonicalize(message), settings, now_s)
-    return len(decide_scale_down(request).whole().result.unneeded)
+    return len(decide_scale_down(request).result.unneeded)
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ from trimtab.clients.in_process_planner import InProcessLink
 from trimtab.clients.simulation.result import result_of
 from trimtab.clients.simulation.scenario import Scenario
 from trimtab.clients.simulation.simulation import ClusterSimulation, SimulationRunOptions
+from trimtab.places import places_of
 from trimtab.v1 import plan_pb2, planner_pb2, reason_pb2
 
 REPLACEMENT = plan_pb2.Decision.REPLACEMENT
@@ -53,16 +54,16 @@ class PlanningLink:
         wave = decision.waves.add(saving_per_hour=0.8)
         for number in range(2):
             wave.new_nodes.add(name=f"small#{number}", node_group="small", price_per_hour=0.2, alternatives=["spare"])
-        moved = 0
+        places: list[tuple[str, str, str]] = []
         for name in large:
             one = wave.leaving.add(node=name, node_group="large", price_per_hour=0.4)
             pods = [pod for pod in state.pods.values() if pod.node == name and pod.active]
             one.assumption.pods_to_move_count = len(pods)
             one.assumption.pods_to_move_digest = digest_of(pod.uid for pod in pods)
             for pod in pods:
-                one.destinations["/".join(pod.key)] = f"small#{moved // 3}"
-                moved += 1
-        wave.evicted_pod_count = moved
+                places.append(("/".join(pod.key), name, f"small#{len(places) // 3}"))
+        wave.places.CopyFrom(places_of(places))
+        wave.evicted_pod_count = len(places)
 
 
 def simulated(decisions: tuple[str, ...], **outages: Any) -> tuple[ClusterSimulation, PlanningLink]:

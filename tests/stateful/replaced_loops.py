@@ -19,6 +19,7 @@ from tests.builders.kubernetes import (
     snapshot_of,
 )
 from tests.builders.replacement import NOW_S, SIZES
+from trimtab.places import moves_by_node
 from trimtab.v1 import actuator_pb2, plan_pb2, snapshot_pb2
 
 STEP_S = 120
@@ -112,14 +113,15 @@ class ReplacedCluster:
         ended = actuator_pb2.Replacement(request_id=f"r{self.loop}", stage=Stage.DONE)
         ended.stage_time.FromSeconds(self.now_s)
         leaving = [one for one in wave.leaving if self.random.random() < share]
-        needed = {to for one in leaving for to in one.destinations.values()}
+        moves = {one.node: moves_by_node(wave.places).get(one.node, {}) for one in leaving}
+        needed = {to for of_node in moves.values() for to in of_node.values()}
         names: dict[str, str] = {}
         for new in wave.new_nodes:
             if new.name in needed:
                 names[new.name] = self._number(new.node_group)
                 ended.new_nodes.add(node=names[new.name], node_group=new.node_group, state=NodeState.READY)
         for one in leaving:
-            for key, to in one.destinations.items():
+            for key, to in moves[one.node].items():
                 old = self.pods.pop(key.removeprefix("default/"))
                 old.node = names.get(to, to)
                 self.serial += 1

@@ -134,10 +134,9 @@ def _needed(base: BasePlan, row: int, outcome: Outcome) -> int:
     """Return how many pods of a budget are unavailable if all evictions of a plan are made at once."""
     budget = base.view.snapshot.pod_disruption_budgets[row]
     moved = 0
-    for node in outcome.answer.scale_down.unneeded:
-        for key in node.destinations:
-            pod = base.view.pod(key) if key.startswith(f"{budget.namespace}/") else None
-            moved += pod is not None and any(one.name == budget.name for one in base.view.budgets_of(pod))
+    for key in outcome.answer.scale_down.places.pods:
+        pod = base.view.pod(key) if key.startswith(f"{budget.namespace}/") else None
+        moved += pod is not None and any(one.name == budget.name for one in base.view.budgets_of(pod))
     return moved + max(budget.status.expected_pods - budget.status.current_healthy, 0)
 
 

@@ -41,7 +41,7 @@ _SHOWN: Final = 10
 def render(answer: PlanAnswer) -> Iterator[RenderableType]:
     """Yield the parts of the answer, top to bottom."""
     decision = answer.response.capacity_requests
-    if decision.result == _Result.CAPACITY_REQUESTS_NONE and not (decision.give_back or decision.give_back_upcoming):
+    if decision.result == _Result.CAPACITY_REQUESTS_NONE and not decision.HasField("release"):
         return
     yield f"[bold]ProvisioningRequests:[/bold] {RESULTS[decision.result]}"
     lacking = [one for one in decision.requests if one.outcome not in _HOLDING]
@@ -54,14 +54,20 @@ def render(answer: PlanAnswer) -> Iterator[RenderableType]:
     for split in decision.splits:
         cost = f", {money(split.price_per_hour)} an hour" if split.price_per_hour else ""
         grows = f"{split.current_size} to {split.new_size} (max {split.max_size})"
-        yield escape(f"  {split.node_group} grows from {grows} for {some(list(split.pods))}{cost}")
-    if decision.give_back:
-        yield escape(f"  given back at once: {some(list(decision.give_back))}")
-    for group, count in sorted(decision.give_back_upcoming.items()):
+        names = [f"{one.namespace}/{one.name}" for one in decision.requests if _grows(one, split.node_group)]
+        yield escape(f"  {split.node_group} grows from {grows} for {some(names)}{cost}")
+    if decision.release.nodes:
+        yield escape(f"  given back at once: {some(list(decision.release.nodes))}")
+    for group, count in sorted(decision.release.upcoming.items()):
         yield escape(f"  given back at once: {count} still to come of {group}")
 
 
 _HOLDING: Final = frozenset((Outcome.FOUND, Outcome.PROVISIONED, Outcome.COMING, Outcome.BOOKED, Outcome.CONSUMED))
+
+
+def _grows(one: plan_pb2.CapacityAnswer, group: str) -> bool:
+    """Return whether a node group grows for a request."""
+    return one.needs_new_nodes and any(place.node_group == group for place in one.places)
 
 
 def sentence(one: plan_pb2.CapacityAnswer) -> str:

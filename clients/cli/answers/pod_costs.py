@@ -9,6 +9,7 @@ from rich.table import Table
 from trimtab.clients.cli.amounts import counted, shown_of
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.sentences import POD_COST_SENTENCES
+from trimtab.places import ranks_of
 from trimtab.v1 import plan_pb2, reason_pb2
 
 MOST_GROUPS, MOST_PODS = 5, 6
@@ -24,7 +25,7 @@ def render(answer: PlanAnswer) -> Iterator[RenderableType]:
     if ranked:
         yield ""
         yield from _tables(ranked, answer.verbose)
-    if any(cost > 0 for group in ranked for cost in group.costs.values()):
+    if any(cost > 0 for group in ranked for cost in group.costs):
         yield "Pods with a cost above 0 are needed by a running gang: they go last, gang by gang."
     left = [group for group in groups if not group.complete]
     for group in left if answer.verbose else left[:MOST_GROUPS]:
@@ -41,7 +42,7 @@ def headline(answer: PlanAnswer) -> str:
     if not groups:
         return "No pod is ranked: the targets select none that a known controller owns."
     ranked = [group for group in groups if group.complete]
-    pods = counted(sum(len(group.order) for group in ranked), "pod")
+    pods = counted(sum(len(group.pods) for group in ranked), "pod")
     return f"{len(ranked):,} of {counted(len(groups), 'group')} {'is' if len(ranked) == 1 else 'are'} ranked: {pods}."
 
 
@@ -57,17 +58,18 @@ def _tables(groups: list[plan_pb2.PodCostGroup], verbose: bool) -> Iterator[Rend
         for column in ("cost", *(_name(share) for share in mine[0].shares)):
             table.add_column(escape(column), justify="right")
         for group in shown:
-            _add(table, group, len(group.order) if verbose else MOST_PODS)
+            _add(table, group, len(group.pods) if verbose else MOST_PODS)
         yield table
 
 
 def _add(table: Table, group: plan_pb2.PodCostGroup, most: int) -> None:
-    for place, pod in enumerate(group.order[:most]):
-        parts = [f"{share.ranks[place]:.3g} ({share.own_ranks[place]:g})" for share in group.shares]
+    columns = [(ranks_of(share.ranks), ranks_of(share.own_ranks)) for share in group.shares]
+    for place, pod in enumerate(group.pods[:most]):
+        parts = [f"{ranks[place]:.3g} ({own_ranks[place]:g})" for ranks, own_ranks in columns]
         owner = escape(group.owner) if place == 0 else _remark(group) if place == 1 else ""
-        table.add_row(owner, escape(pod.partition("/")[2]), f"{group.costs[pod]}", *parts)
-    if len(group.order) > most:
-        table.add_row("", f"[dim]… and {len(group.order) - most} more[/dim]")
+        table.add_row(owner, escape(pod.partition("/")[2]), f"{group.costs[place]}", *parts)
+    if len(group.pods) > most:
+        table.add_row("", f"[dim]… and {len(group.pods) - most} more[/dim]")
 
 
 def _remark(group: plan_pb2.PodCostGroup) -> str:

@@ -10,11 +10,11 @@ from rich.table import Table
 from trimtab.clients.cli.amounts import counted, shown_of, some
 from trimtab.clients.cli.answers import expansion
 from trimtab.clients.cli.answers.answer import PlanAnswer
-from trimtab.clients.cli.answers.costs import DEFAULT_ASSUMPTION, money
+from trimtab.clients.cli.answers.costs import money
 from trimtab.clients.cli.answers.gangs import lacking_lines
-from trimtab.clients.cli.answers.savings import assumed_growth, is_growth_assumed
 from trimtab.clients.cli.sentences import SCALE_UP_SENTENCES, SKIPPED_SENTENCES
 from trimtab.clients.cluster_view import alone
+from trimtab.places import count_places, shortfalls
 from trimtab.prices import HOURS_A_MONTH
 from trimtab.v1 import plan_pb2, reason_pb2
 
@@ -51,8 +51,7 @@ def is_quiet(decision: plan_pb2.ScaleUpDecision) -> bool:
 
 def tells_of_pods(decision: plan_pb2.ScaleUpDecision) -> bool:
     """Whether the decision says what becomes of waiting pods."""
-    placed = decision.on_existing or decision.on_upcoming
-    return bool(decision.splits or decision.unschedulable or decision.skipped or placed)
+    return bool(decision.splits or decision.unschedulable or decision.skipped or decision.places.pods)
 
 
 def headline(answer: PlanAnswer) -> str:
@@ -65,14 +64,15 @@ def headline(answer: PlanAnswer) -> str:
         nodes = counted(sum(split.new_size - split.current_size for split in decision.splits), "node")
         return f"{groups} {verb} by {nodes} for {_served(answer)}.{_cost(answer)}{detail}"
     if decision.unschedulable:
-        return f"No node group can grow for {counted(len(decision.unschedulable), 'pod')}{detail}."
+        count = sum(len(one.pods) for one in decision.unschedulable)
+        return f"No node group can grow for {counted(count, 'pod')}{detail}."
     text = SCALE_UP_SENTENCES[decision.result]
     return f"{text[:1].upper()}{text[1:]}{detail}."
 
 
 def _served(answer: PlanAnswer) -> str:
     """Return how many pods and placeholders the new nodes are for."""
-    names = [pod for split in answer.response.scale_up.splits for pod in split.pods]
+    names = [pod for pods in answer.on_new_nodes.values() for pod in pods]
     placeholders = {one.name for one in answer.response.slack.placeholders}
     kept = sum(name in placeholders for name in names)
     parts = [counted(len(names) - kept, "pod")] if len(names) > kept or not kept else []
@@ -81,29 +81,32 @@ def _served(answer: PlanAnswer) -> str:
 
 def _cost(answer: PlanAnswer) -> str:
     """Return the cluster's cost before and after, if prices are known."""
-    more, costs = answer.response.scale_up.price_per_hour, answer.costs
-    if not more and is_growth_assumed(answer) and (assumed := assumed_growth(answer)):
-        month = f"{HOURS_A_MONTH * assumed:,.0f} a month"
-        return f" No price is known; that costs about {money(assumed)} an hour, {month} ({DEFAULT_ASSUMPTION})."
+    figures, costs = answer.figures(plan_pb2.Decision.SCALE_UP), answer.costs
+    more, after = answer.response.scale_up.price_per_hour, figures.after.price_per_hour
+    if not more and figures.bought_per_hour and costs.assumption:
+        month = f"{HOURS_A_MONTH * figures.bought_per_hour:,.0f} a month"
+        about = f"that costs about {money(figures.bought_per_hour)} an hour"
+        return f" No price is known; {about}, {month} ({costs.assumption})."
     if not more:
         return " No price is known."
     unknown = sum(not split.HasField("price_per_hour") for split in answer.response.scale_up.splits)
     without = f"; {counted(unknown, 'node group')} without a price" if unknown else ""
     # Known and assumed prices are never added.
-    after = f" ({money(costs.total)} → {money(costs.total + more)})" if costs.known else ""
-    return f" That costs {money(more)} an hour{after}, {HOURS_A_MONTH * more:,.0f} a month{without}."
+    change = f" ({money(after - more)} → {money(after)})" if costs.known else ""
+    return f" That costs {money(more)} an hour{change}, {HOURS_A_MONTH * more:,.0f} a month{without}."
 
 
 def without_new_nodes(decision: plan_pb2.ScaleUpDecision) -> Iterator[str]:
     """Yield in plain sentences where waiting pods go that need no new node, and which pods are not served."""
+    count = count_places(decision.places)
     places = (
-        (decision.on_existing, "existing nodes"),
-        (decision.on_upcoming, "nodes requested before, which have not registered yet"),
+        (count.existing, "existing nodes"),
+        (count.upcoming, "nodes requested before, which have not registered yet"),
     )
     for placed, where in places:
         if placed:
-            verb = "fits" if len(placed) == 1 else "fit"
-            yield f"{counted(len(placed), 'pending pod')} {verb} on {where}."
+            verb = "fits" if placed == 1 else "fit"
+            yield f"{counted(placed, 'pending pod')} {verb} on {where}."
     if decision.after_new_nodes:
         yield (
             f"Of these, {counted(len(decision.after_new_nodes), 'pod')} can be bound only after pods run on the new "
@@ -119,7 +122,8 @@ def without_new_nodes(decision: plan_pb2.ScaleUpDecision) -> Iterator[str]:
 
 def _growth(answer: PlanAnswer) -> Table:
     """Return a row for each node group that grows, the one for the most pods first."""
-    splits = sorted(answer.response.scale_up.splits, key=lambda one: (-len(one.pods), one.node_group))
+    pods = answer.on_new_nodes
+    splits = sorted(answer.response.scale_up.splits, key=lambda one: (-len(pods[one.node_group]), one.node_group))
     shown = splits if answer.verbose else splits[:MOST_ROWS]
     priced = any(split.HasField("price_per_hour") for split in splits)
     table = _table(f"What grows{shown_of(len(shown), len(splits))}")
@@ -136,11 +140,11 @@ def _growth(answer: PlanAnswer) -> Table:
             escape(split.node_group),
             f"{split.current_size:,} → {split.new_size:,}",
             f"{split.max_size:,}",
-            f"{len(split.pods):,}",
+            f"{len(pods[split.node_group]):,}",
             *(prices if priced else ()),
             expansion.chosen_because(answer.response.scale_up, split.node_group),
         )
-        table.add_row(*[""] * (len(columns) + 1), f"[dim]for {escape(_owners(answer, split.pods))}[/dim]")
+        table.add_row(*[""] * (len(columns) + 1), f"[dim]for {escape(_owners(answer, pods[split.node_group]))}[/dim]")
     return table
 
 
@@ -152,14 +156,14 @@ def _owners(answer: PlanAnswer, pods: Sequence[str]) -> str:
     return some(texts, len(texts) if answer.verbose else 2)
 
 
-def pending(answer: PlanAnswer) -> list[tuple[tuple[str, str], list[plan_pb2.UnschedulablePod]]]:
+def pending(answer: PlanAnswer) -> list[tuple[tuple[str, str], list[tuple[str, plan_pb2.Shortfall]]]]:
     """Return the pods that stay pending by controller and reason, the most pods first; those without controller
     together.
     """
-    alike: dict[tuple[str, str], list[plan_pb2.UnschedulablePod]] = defaultdict(list)
-    for one in answer.response.scale_up.unschedulable:
-        alike[answer.view.owner_text(one.pod), one.detail].append(one)
-    named = [((owner or alone([one.pod for one in pods]), why), pods) for (owner, why), pods in alike.items()]
+    alike: dict[tuple[str, str], list[tuple[str, plan_pb2.Shortfall]]] = defaultdict(list)
+    for pod, one in shortfalls(answer.response.scale_up).items():
+        alike[answer.view.owner_text(pod), one.detail].append((pod, one))
+    named = [((owner or alone([pod for pod, _ in pods]), why), pods) for (owner, why), pods in alike.items()]
     return sorted(named, key=lambda item: (-len(item[1]), item[0]))
 
 
@@ -174,19 +178,19 @@ def _pending(answer: PlanAnswer) -> Table:
     for (owner, detail), pods in shown:
         table.add_row(f"{len(pods):,}", escape(owner), escape(detail))
         if answer.verbose:
-            for names, text in _by_group(pods[0]):
+            for names, text in _by_group(pods[0][1]):
                 table.add_row("", "", f"  [dim]{escape(names)}:[/dim] {text}")
-            table.add_row("", "", f"  [dim]{escape(', '.join(one.pod for one in pods))}[/dim]")
+            table.add_row("", "", f"  [dim]{escape(', '.join(pod for pod, _ in pods))}[/dim]")
     return table
 
 
-def _by_group(pod: plan_pb2.UnschedulablePod) -> Iterator[tuple[str, str]]:
+def _by_group(one: plan_pb2.Shortfall) -> Iterator[tuple[str, str]]:
     """Yield the node groups with the same reason, and its code."""
     groups: dict[str, list[str]] = defaultdict(list)
-    for group, reason in sorted(pod.reasons.items()):
+    for group, reason in sorted(one.reasons.items()):
         text = reason_pb2.NodeGroupReason.Code.Name(reason)
-        if group in pod.failed_predicates:
-            text = reason_pb2.PredicateReason.Code.Name(pod.failed_predicates[group])
+        if group in one.failed_predicates:
+            text = reason_pb2.PredicateReason.Code.Name(one.failed_predicates[group])
         groups[text].append(group)
     for text, names in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0])):
         yield some(names, 5), text

@@ -69,15 +69,17 @@ def _examples(answer: PlanAnswer) -> Iterator[RenderableType]:
     drained = set(answer.response.scale_down.drain)
     nodes = [one for one in answer.response.scale_down.unneeded if one.node in drained]
     # Nodes around the median are better examples than nodes with one pod or with thirty.
-    nodes.sort(key=lambda one: (len(one.destinations), one.node))
+    nodes.sort(key=lambda one: (one.assumption.pods_to_move_count, one.node))
     middle = max(0, len(nodes) // 2 - MOST_EXAMPLES // 2)
     chosen = nodes[middle : middle + MOST_EXAMPLES]
     if chosen:
         yield "For example, drained by the first plan:"
     for one in chosen:
-        places = Counter(sorted(one.destinations.values())).most_common()
+        places = Counter(sorted(answer.moves.get(one.node, {}).values())).most_common()
         to = some([f"{node} ({count})" for node, count in places], 2)
-        yield Padding.indent(f"{escape(one.node)}: {counted(len(one.destinations), 'pod')} to {escape(to)}", 2)
+        yield Padding.indent(
+            f"{escape(one.node)}: {counted(one.assumption.pods_to_move_count, 'pod')} to {escape(to)}", 2
+        )
 
 
 def _reasons(answer: PlanAnswer) -> Iterator[RenderableType]:

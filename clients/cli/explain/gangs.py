@@ -15,6 +15,8 @@ from trimtab.clients.cli.explain.growth import GrowthExplanation, explain_growth
 from trimtab.clients.cli.output import as_document
 from trimtab.clients.cli.planners import PlannerAccess
 from trimtab.clients.cluster_view import ClusterView, ShownPod
+from trimtab.clients.verdicts import staying
+from trimtab.places import destinations, is_upcoming, node_group
 from trimtab.v1 import plan_pb2, reason_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 
@@ -57,7 +59,8 @@ def explain_gang(planner: PlannerAccess, view: ClusterView, key: str, request: p
     asked.CopyFrom(request)
     asked.decisions.extend(default_decisions(request.settings, view.snapshot))
     answer = planner.plan(view.snapshot, asked)
-    places = {one.key: _place(answer.scale_up, one.key) for one in waiting}
+    at = destinations(answer.scale_up.places)
+    places = {one.key: _place(at.get(one.key, "")) for one in waiting}
     of_kind: dict[int, list[ShownPod]] = {}
     for one in waiting:
         if not places[one.key]:
@@ -65,17 +68,16 @@ def explain_gang(planner: PlannerAccess, view: ClusterView, key: str, request: p
     most = sorted(of_kind.values(), key=lambda alike: (-len(alike), alike[0].key))[:_MOST_KINDS]
     kinds = [(len(alike), explain_growth(planner, view, alike[0], request)) for alike in most]
     nodes = {one.node for one in running}
-    kept = {one.node: one.reason for one in answer.scale_down.unremovable if one.node in nodes}
+    kept = {one.node: one.reason for one in staying(answer) if one.node in nodes}
     return GangExplanation(group, running, waiting, result_of(key, answer.scale_up), places, kinds, kept)
 
 
-def _place(decision: plan_pb2.ScaleUpDecision, pod: str) -> str:
-    """Return where a plan puts a waiting pod, "" = nowhere."""
-    if pod in decision.on_existing:
-        return f"node {decision.on_existing[pod]}"
-    if pod in decision.on_upcoming:
-        return f"a requested node of {decision.on_upcoming[pod]}"
-    return next((f"a new node of {one.node_group}" for one in decision.splits if pod in one.pods), "")
+def _place(node: str) -> str:
+    """Return in words where a plan puts a pod. node : as `Places` names it, "" = nowhere."""
+    group = node_group(node)
+    if not group:
+        return f"node {node}" if node else ""
+    return f"a {'requested' if is_upcoming(node) else 'new'} node of {group}"
 
 
 def gang_document(explanation: GangExplanation) -> dict[str, Any]:

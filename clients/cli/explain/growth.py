@@ -8,6 +8,7 @@ would help.
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from rich.markup import escape
@@ -25,6 +26,7 @@ from trimtab.clients.cli.planners import PlannerAccess
 from trimtab.clients.cli.sentences import NODE_GROUP_SENTENCES, SKIPPED_SENTENCES
 from trimtab.clients.cli.spread_causes import domains_cause
 from trimtab.clients.cluster_view import ClusterView, ShownPod
+from trimtab.places import destinations, is_upcoming, node_group
 from trimtab.predicate_texts import PREDICATE_TEXTS
 from trimtab.prices import HOURS_A_MONTH
 from trimtab.v1 import plan_pb2, reason_pb2
@@ -38,7 +40,7 @@ _FIRST = (plan_pb2.Decision.CAPACITY_REQUESTS, plan_pb2.Decision.SLACK, plan_pb2
 
 @dataclass(frozen=True)
 class GrowthExplanation:
-    """How scale-up serves one pod. `reasons` and `predicates` by node group, as in `UnschedulablePod`; `helping` are
+    """How scale-up serves one pod. `reasons` and `predicates` by node group, as in `Shortfall`; `helping` are
     the groups whose new node would take it. `view` : the snapshot; `decision` : the planner's; `device_causes` : why
     claims get no devices on a new node, by node group; `held` : what holds the room of existing nodes that the pod
     would fit, by node.
@@ -56,7 +58,13 @@ class GrowthExplanation:
     @property
     def split(self) -> plan_pb2.ScaleUpSplit | None:
         """The growth that serves the pod."""
-        return next((one for one in self.decision.splits if self.pod.key in one.pods), None)
+        group = "" if is_upcoming(self.place) else node_group(self.place)
+        return next((one for one in self.decision.splits if one.node_group == group), None)
+
+    @cached_property
+    def place(self) -> str:
+        """The node that it gets, as `Places` names it; "" = none."""
+        return destinations(self.decision.places).get(self.pod.key, "")
 
     @property
     def skipped(self) -> int:
@@ -75,7 +83,8 @@ def explain_growth(
     answer = planner.plan(view.snapshot, wanted)
     decision = answer.scale_up
     refusals, helping = _refusals(decision, pod), list[str]()
-    if any(pod.key in one.pods for one in decision.splits):
+    at = destinations(decision.places).get(pod.key, "")
+    if node_group(at) and not is_upcoming(at):
         wanted.settings.planner.limits.add(resource="nodes", maximum_added=0)
         refusals = _refusals(planner.plan(view.snapshot, wanted).scale_up, pod)
         helping = [group for group, reason in refusals.reasons.items() if reason == _Reason.RESOURCE_LIMIT_REACHED]
@@ -101,10 +110,10 @@ def _held(answer: plan_pb2.PlanResponse, nodes: Collection[str]) -> dict[str, st
     return {node: " and ".join(texts) for node, texts in sorted(found.items())}
 
 
-def _refusals(decision: plan_pb2.ScaleUpDecision, pod: ShownPod) -> plan_pb2.UnschedulablePod:
+def _refusals(decision: plan_pb2.ScaleUpDecision, pod: ShownPod) -> plan_pb2.Shortfall:
     """Return the reasons of a pod that stays pending; none if it does not."""
-    found = (one for one in decision.unschedulable if one.pod == pod.key)
-    return next(found, plan_pb2.UnschedulablePod())
+    found = (one for one in decision.unschedulable if pod.key in one.pods)
+    return next(found, plan_pb2.Shortfall())
 
 
 def growth_document(explanation: GrowthExplanation) -> dict[str, Any]:
@@ -112,8 +121,8 @@ def growth_document(explanation: GrowthExplanation) -> dict[str, Any]:
     split, key = explanation.split, explanation.pod.key
     gang = gang_of(explanation.view, explanation.pod, explanation.decision)
     return {
-        "onExisting": explanation.decision.on_existing.get(key, ""),
-        "onUpcoming": explanation.decision.on_upcoming.get(key, ""),
+        "onExisting": "" if node_group(explanation.place) else explanation.place,
+        "onUpcoming": node_group(explanation.place) if is_upcoming(explanation.place) else "",
         "afterNewNodes": key in explanation.decision.after_new_nodes,
         "skipped": reason_pb2.SkippedPodReason.Code.Name(explanation.skipped),  # type: ignore[arg-type]
         "split": as_document(split) if split else None,
@@ -140,16 +149,16 @@ def growth_lines(explanation: GrowthExplanation) -> Iterator[str]:
     gang = gang_of(explanation.view, explanation.pod, decision)
     if gang is not None:
         yield escape(f"Gang {gang_sentence(gang)}")
-    if key in decision.on_existing:
-        node = escape(decision.on_existing[key])
+    if explanation.place and not node_group(explanation.place):
+        node = escape(explanation.place)
         yield f"[green]No node is added for it[/green]: with all pending pods placed, it fits [cyan]{node}[/cyan]."
         if key in decision.after_new_nodes:
             yield (
                 "It can be bound there only after pods run on the nodes added for others: its topology spread, "
                 "affinity or gang depends on them."
             )
-    elif key in decision.on_upcoming:
-        group = escape(decision.on_upcoming[key])
+    elif is_upcoming(explanation.place):
+        group = escape(node_group(explanation.place))
         yield f"[green]No node is added for it[/green]: it fits a node that [cyan]{group}[/cyan] is already adding."
     elif explanation.skipped:
         why = SKIPPED_SENTENCES[reason_pb2.SkippedPodReason.Code.ValueType(explanation.skipped)]
@@ -170,7 +179,7 @@ def growth_lines(explanation: GrowthExplanation) -> Iterator[str]:
 
 def _held_lines(explanation: GrowthExplanation) -> Iterator[str]:
     """Yield what holds room that the pod would fit, unless it gets a place on an existing node."""
-    if explanation.pod.key not in explanation.decision.on_existing:
+    if not explanation.place or node_group(explanation.place):
         for node, holder in explanation.held.items():
             yield f"  Room on [cyan]{escape(node)}[/cyan], which kubectl shows as free, is held for {escape(holder)}."
 
@@ -192,7 +201,7 @@ def _split_lines(explanation: GrowthExplanation, split: plan_pb2.ScaleUpSplit) -
         f"{counted(split.new_size, 'node')} (at most {split.max_size:,}): "
         f"{chosen_because(explanation.decision, group)}."
     )
-    beside = len(next((one.pods for one in split.new_nodes if explanation.pod.key in one.pods), ())) - 1
+    beside = list(destinations(explanation.decision.places).values()).count(explanation.place) - 1
     shared = f"It shares its new node with {counted(beside, 'pod')}." if beside > 0 else "It is alone on its new node."
     price = split.price_per_hour / count if count else 0.0
     each = f" Such a node costs {money(price)} an hour, {HOURS_A_MONTH * price:,.0f} a month." if price else ""

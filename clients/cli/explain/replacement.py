@@ -6,6 +6,7 @@ Built from the planner's answer over the same snapshot.
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from rich.markup import escape
@@ -16,6 +17,7 @@ from trimtab.clients.cli.answers.replacement import groups_text, outcome_text
 from trimtab.clients.cli.output import as_document
 from trimtab.clients.cli.sentences import why_not_replaced
 from trimtab.clients.cluster_view import ClusterView
+from trimtab.places import moves_by_node
 from trimtab.prices import HOURS_A_MONTH
 from trimtab.v1 import plan_pb2, reason_pb2
 
@@ -36,19 +38,23 @@ class ReplacedNodeExplanation:
     leaving: plan_pb2.ReplacedNode | None
     kept: plan_pb2.KeptNode | None
 
+    @cached_property
+    def moves(self) -> dict[str, str]:
+        """Where its pods would go, by pod."""
+        return moves_by_node(self.decision.waves[self.wave - 1].places).get(self.name, {}) if self.wave else {}
+
     @property
     def comes(self) -> Sequence[plan_pb2.ReplacementNode]:
         """The new nodes of the plan that take pods of it."""
         if self.leaving is None:
             return ()
-        taking = set(self.leaving.destinations.values())
+        taking = set(self.moves.values())
         return [new for wave in self.decision.waves for new in wave.new_nodes if new.name in taking]
 
 
 def has_price(view: ClusterView, name: str) -> bool:
-    """Return whether the node group of a node has a price, without which it is never replaced."""
-    group = view.groups.get(view.nodes[name].node_group)
-    return group is not None and group.HasField("price_per_hour")
+    """Return whether a node of a node group has a price, without which it is never replaced."""
+    return view.nodes[name].node_group in view.groups and view.price(name) is not None
 
 
 def explain_replacement(
@@ -65,7 +71,9 @@ def replacement_document(explanation: ReplacedNodeExplanation) -> dict[str, Any]
     """Return the explanation for programs."""
     return {
         "wave": explanation.wave,
-        "leaving": as_document(explanation.leaving) if explanation.leaving else None,
+        "leaving": as_document(explanation.leaving) | {"destinations": dict(sorted(explanation.moves.items()))}
+        if explanation.leaving
+        else None,
         "newNodes": [as_document(one) for one in explanation.comes],
         "kept": as_document(explanation.kept) if explanation.kept else None,
         "result": reason_pb2.ReplacementResult.Code.Name(explanation.decision.result),
@@ -99,7 +107,7 @@ def _leaving_lines(explanation: ReplacedNodeExplanation, node: plan_pb2.Replaced
     yield f"It costs {money(node.price_per_hour)} an hour. {first} leaves{with_others}, which saves {saved}."
     if explanation.wave > 1:
         yield f"The wave begins once the pods of wave {explanation.wave - 1} run again."
-    for to, count in Counter(sorted(node.destinations.values())).most_common():
+    for to, count in Counter(sorted(explanation.moves.values())).most_common():
         yield f"  {counted(count, 'pod')} → [cyan]{escape(to)}[/cyan]"
 
 

@@ -58,7 +58,7 @@ def request_lines(one: plan_pb2.CapacityAnswer) -> Iterator[str]:
     for place in one.places:
         where = place.node or f"node {place.number + 1} of those that are coming in {place.node_group}"
         yield escape(f"  {place.pod_count:,} of set {place.pod_set} on {where}")
-    for group, reason in sorted(one.reasons.items()):
-        failed = one.failed_predicates.get(group)
+    for group, reason in sorted(one.shortfall.reasons.items()):
+        failed = one.shortfall.failed_predicates.get(group)
         why = PREDICATE_TEXTS[failed].on_new_node if failed else reason_pb2.NodeGroupReason.Code.Name(reason)
         yield escape(f"  node group {group}: {why}")

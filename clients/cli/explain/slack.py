@@ -19,8 +19,9 @@ from trimtab.clients.cli.answers.slack import RESULTS, gangs_present, kept_free,
 from trimtab.clients.cli.decisions import default_decisions
 from trimtab.clients.cli.output import as_document
 from trimtab.clients.cli.planners import PlannerAccess
-from trimtab.clients.cli.prices import Prices
 from trimtab.clients.cluster_view import ClusterView
+from trimtab.clients.verdicts import going
+from trimtab.places import on_new_nodes
 from trimtab.prices import HOURS_A_MONTH
 from trimtab.v1 import plan_pb2, reason_pb2
 
@@ -53,14 +54,18 @@ class SlackExplanation:
 
     def group_for(self, name: str) -> str:
         """Return the node group that grows for a placeholder, "" = none."""
-        return next((one.node_group for one in self.answer.scale_up.splits if name in one.pods), "")
+        return next((group for group, pods in self._on_new_nodes.items() if name in pods), "")
 
     def groups_for_gang(self, placeholder: plan_pb2.Placeholder) -> str:
         """Return the node groups that grow for others of a placeholder's gang, "" = none, or it is in none."""
         if not placeholder.is_in_gang:
             return ""
         mine = {one.name for one in self.placeholders if set_of(one) == set_of(placeholder)}
-        return ", ".join(one.node_group for one in self.answer.scale_up.splits if mine & {*one.pods})
+        return ", ".join(group for group, pods in self._on_new_nodes.items() if mine & {*pods})
+
+    @cached_property
+    def _on_new_nodes(self) -> dict[str, list[str]]:
+        return on_new_nodes(self.answer.scale_up)
 
     def why_waiting(self, name: str) -> str:
         """Return why no node group grows for a placeholder, in a sentence; "" if it has a node or is not decided."""
@@ -69,7 +74,7 @@ class SlackExplanation:
     @cached_property
     def _why_waiting(self) -> dict[str, str]:
         rows = self.answer.scale_up.waiting_placeholders
-        return {name: one.detail for one in rows for name in one.placeholders}
+        return {name: one.detail for one in rows for name in one.pods}
 
     def share(self, placeholder: plan_pb2.Placeholder) -> float:
         """Return the share of its node that a placeholder takes, 0 if it is on none."""
@@ -86,18 +91,15 @@ class SlackExplanation:
         return self.share(placeholder) * self.costs.of([placeholder.node])
 
 
-def explain_slack(
-    planner: PlannerAccess, view: ClusterView, request: plan_pb2.PlanRequest, prices: Prices | None = None
-) -> SlackExplanation:
-    """Ask the planner for slack and its effects on the other decisions. prices : of a file, None = not given."""
+def explain_slack(planner: PlannerAccess, view: ClusterView, request: plan_pb2.PlanRequest) -> SlackExplanation:
+    """Ask the planner for slack and its effects on the other decisions."""
     wanted = plan_pb2.PlanRequest()
     wanted.CopyFrom(request)
     chosen = [plan_pb2.Decision.SLACK, *default_decisions(request.settings, view.snapshot)]
     wanted.decisions.extend(dict.fromkeys(one for one in chosen if one != plan_pb2.Decision.POD_COSTS))
     answer = planner.plan(view.snapshot, wanted)
-    stay = [one.node for one in answer.scale_down.unremovable if one.reason == _FOR_SLACK]
-    stay += [one.node for one in answer.scale_down.unneeded if one.not_now_reason == _FOR_SLACK]
-    return SlackExplanation(view, answer, tuple(sorted(stay)), Costs(view, prices))
+    stay = [one.node for one in answer.nodes if one.reason == _FOR_SLACK]
+    return SlackExplanation(view, answer, tuple(stay), Costs(answer, view))
 
 
 def slack_document(explanation: SlackExplanation) -> dict[str, Any]:
@@ -215,7 +217,7 @@ def placeholder_lines(explanation: SlackExplanation, one: plan_pb2.Placeholder) 
     yield f"It takes {percent(explanation.share(one))} of that node{_cost(explanation.price(one))}."
     if one.node in explanation.staying:
         yield f"Slack keeps [cyan]{escape(one.node)}[/cyan]: without that node there is no room for it."
-    elif any(entry.node == one.node for entry in explanation.answer.scale_down.unneeded):
+    elif any(entry.node == one.node for entry in going(explanation.answer)):
         yield f"It blocks nothing: [cyan]{escape(one.node)}[/cyan] can go, as there is room for it elsewhere."
     else:
         yield f"It blocks nothing: [cyan]{escape(one.node)}[/cyan] stays for another reason."

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 from trimtab.clients.cli.amounts import byte_count, counted, percent
 from trimtab.clients.cli.report.page import COLORS, OTHER, Cell, Map, MapRow
 from trimtab.clients.cluster_view import ClusterView
+from trimtab.places import destinations, new_nodes, on_existing
 from trimtab.v1 import plan_pb2
 
 Json = dict[str, Any]
@@ -153,12 +154,10 @@ def planned(view: ClusterView, answer: plan_pb2.PlanResponse) -> tuple[NodeMap, 
     they and the others receive. O(nodes + pods).
     """
     goes = {one.node for one in answer.scale_down.unneeded}
-    moves = dict(answer.scale_up.on_existing)
-    for one in answer.scale_down.unneeded:
-        moves.update(one.destinations)
-    for leaving in (one for wave in answer.replacement.waves for one in wave.leaving):
-        goes.add(leaving.node)
-        moves.update(leaving.destinations)
+    moves = on_existing(answer.scale_up) | destinations(answer.scale_down.places)
+    for wave in answer.replacement.waves:
+        goes.update(one.node for one in wave.leaving)
+        moves |= destinations(wave.places)
     filler = _NodeFiller(view)
     before = {
         name: filler.empty(name) for name in sorted(view.nodes, key=lambda name: (view.nodes[name].node_group, name))
@@ -193,10 +192,10 @@ def _empty_new(view: ClusterView, name: str, group: str) -> PackedNode:
 
 def _new_nodes(view: ClusterView, filler: "_NodeFiller", decision: plan_pb2.ScaleUpDecision) -> Iterator[PackedNode]:
     """Yield the new nodes with the pods that they are for; placeholders take no room in a map."""
-    for split in decision.splits:
-        for number, new in enumerate(split.new_nodes, 1):
-            empty = _empty_new(view, f"new node {number} of {split.node_group}", split.node_group)
-            yield filler.filled(empty, [row for row in map(view.row_of, new.pods) if row is not None])
+    for group, nodes in new_nodes(decision).items():
+        for number, pods in enumerate(nodes, 1):
+            empty = _empty_new(view, f"new node {number} of {group}", group)
+            yield filler.filled(empty, [row for row in map(view.row_of, pods) if row is not None])
 
 
 def _capacity_of_new(view: ClusterView, group: str) -> Mapping[str, int]:

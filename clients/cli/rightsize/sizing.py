@@ -22,6 +22,7 @@ from trimtab.clients.cli.sentences import SKIPPED_SENTENCES
 from trimtab.common.kubernetes.kinds.nodes import NodeGroup
 from trimtab.common.kubernetes.quantities import counted_amounts
 from trimtab.common.objects.dominated_groups import leave_out_dominated
+from trimtab.places import new_nodes, shortfalls
 from trimtab.v1 import plan_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 
@@ -142,10 +143,11 @@ class Sizer:
         return known
 
     def _read(self, answer: plan_pb2.ScaleUpDecision) -> Sizing:
-        unplaced = {one.pod: _reason(one) for one in answer.unschedulable}
+        unplaced = {pod: _reason(one) for pod, one in shortfalls(answer).items()}
         unplaced |= {one.pod: SKIPPED_SENTENCES.get(one.reason, "it is left out") for one in answer.skipped}
+        nodes = new_nodes(answer)
         groups = [
-            SizedGroup(self._machines[split.node_group], [tuple(node.pods) for node in split.new_nodes])
+            SizedGroup(self._machines[split.node_group], [tuple(pods) for pods in nodes[split.node_group]])
             for split in answer.splits
         ]
         return Sizing(groups, {pod: why for pod, why in unplaced.items() if pod in self._empty.pods})
@@ -268,7 +270,7 @@ def _raised(found: Sizing, least: int) -> Sizing:
     return found._replace(groups=groups)
 
 
-def _reason(one: plan_pb2.UnschedulablePod) -> str:
+def _reason(one: plan_pb2.Shortfall) -> str:
     return one.detail or "no machine of the list takes it"
 
 

@@ -25,7 +25,6 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// The values; their meaning is that of the message.
 type ReplacementStage_Code int32
 
 const (
@@ -103,7 +102,6 @@ func (ReplacementStage_Code) EnumDescriptor() ([]byte, []int) {
 	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{34, 0}
 }
 
-// The values; their meaning is that of the message.
 type ReplacementNewNodeState_Code int32
 
 const (
@@ -176,7 +174,6 @@ func (ReplacementNewNodeState_Code) EnumDescriptor() ([]byte, []int) {
 	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{36, 0}
 }
 
-// The values; their meaning is that of the message.
 type LeavingNodeState_Code int32
 
 const (
@@ -237,7 +234,6 @@ func (LeavingNodeState_Code) EnumDescriptor() ([]byte, []int) {
 	return file_trimtab_v1_actuator_proto_rawDescGZIP(), []int{38, 0}
 }
 
-// The values; their meaning is that of the message.
 type DeletionState_Code int32
 
 const (

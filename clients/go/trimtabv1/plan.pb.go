@@ -25,7 +25,6 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// The values; their meaning is that of the message.
 type Decision_Code int32
 
 const (
@@ -96,6 +95,76 @@ func (Decision_Code) EnumDescriptor() ([]byte, []int) {
 }
 
 // The values; their meaning is that of the message.
+type NodeFate_Code int32
+
+const (
+	// No decision says it: SCALE_DOWN failed or was not requested, and the node
+	// is not replaced.
+	NodeFate_UNSPECIFIED NodeFate_Code = 0
+	// It is drained and deleted now, or deleted if no pod has to move.
+	NodeFate_GOES_NOW NodeFate_Code = 1
+	// It is not needed, and goes later: `reason`, `wave`, `goes_at`.
+	NodeFate_GOES_LATER NodeFate_Code = 2
+	// It goes by the replacement, which has new nodes first.
+	NodeFate_REPLACED NodeFate_Code = 3
+	// It stays.
+	NodeFate_STAYS NodeFate_Code = 4
+	// It is being deleted already.
+	NodeFate_LEAVING NodeFate_Code = 5
+	// It has registered and may still be starting
+	// (`PlannerSettings.max_node_startup_time`); no decision removes it.
+	NodeFate_COMING NodeFate_Code = 6
+)
+
+// Enum value maps for NodeFate_Code.
+var (
+	NodeFate_Code_name = map[int32]string{
+		0: "UNSPECIFIED",
+		1: "GOES_NOW",
+		2: "GOES_LATER",
+		3: "REPLACED",
+		4: "STAYS",
+		5: "LEAVING",
+		6: "COMING",
+	}
+	NodeFate_Code_value = map[string]int32{
+		"UNSPECIFIED": 0,
+		"GOES_NOW":    1,
+		"GOES_LATER":  2,
+		"REPLACED":    3,
+		"STAYS":       4,
+		"LEAVING":     5,
+		"COMING":      6,
+	}
+)
+
+func (x NodeFate_Code) Enum() *NodeFate_Code {
+	p := new(NodeFate_Code)
+	*p = x
+	return p
+}
+
+func (x NodeFate_Code) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (NodeFate_Code) Descriptor() protoreflect.EnumDescriptor {
+	return file_trimtab_v1_plan_proto_enumTypes[1].Descriptor()
+}
+
+func (NodeFate_Code) Type() protoreflect.EnumType {
+	return &file_trimtab_v1_plan_proto_enumTypes[1]
+}
+
+func (x NodeFate_Code) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use NodeFate_Code.Descriptor instead.
+func (NodeFate_Code) EnumDescriptor() ([]byte, []int) {
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{7, 0}
+}
+
 type Expander_Code int32
 
 const (
@@ -119,7 +188,6 @@ const (
 	Expander_BALANCED Expander_Code = 7
 	// All node groups at once: the plan with the lowest total price, or with
 	// the fewest nodes if prices are missing. Only as the first one.
-	// `ScaleUpSettings.cheapest_plan`.
 	Expander_CHEAPEST_PLAN Expander_Code = 8
 	// A random one, by `PlanRequest.seed`. Always the last, whether listed or
 	// not. Unless it is the only one, options that the others rate equal are
@@ -166,11 +234,11 @@ func (x Expander_Code) String() string {
 }
 
 func (Expander_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[1].Descriptor()
+	return file_trimtab_v1_plan_proto_enumTypes[2].Descriptor()
 }
 
 func (Expander_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[1]
+	return &file_trimtab_v1_plan_proto_enumTypes[2]
 }
 
 func (x Expander_Code) Number() protoreflect.EnumNumber {
@@ -179,7 +247,7 @@ func (x Expander_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Expander_Code.Descriptor instead.
 func (Expander_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{15, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{20, 0}
 }
 
 // The values; their meaning is that of the message. The conditions that follow
@@ -263,11 +331,11 @@ func (x CapacityOutcome_Code) String() string {
 }
 
 func (CapacityOutcome_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[2].Descriptor()
+	return file_trimtab_v1_plan_proto_enumTypes[3].Descriptor()
 }
 
 func (CapacityOutcome_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[2]
+	return &file_trimtab_v1_plan_proto_enumTypes[3]
 }
 
 func (x CapacityOutcome_Code) Number() protoreflect.EnumNumber {
@@ -276,10 +344,9 @@ func (x CapacityOutcome_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CapacityOutcome_Code.Descriptor instead.
 func (CapacityOutcome_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{19, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{24, 0}
 }
 
-// The values; their meaning is that of the message.
 type PlaceholderKind_Code int32
 
 const (
@@ -324,11 +391,11 @@ func (x PlaceholderKind_Code) String() string {
 }
 
 func (PlaceholderKind_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[3].Descriptor()
+	return file_trimtab_v1_plan_proto_enumTypes[4].Descriptor()
 }
 
 func (PlaceholderKind_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[3]
+	return &file_trimtab_v1_plan_proto_enumTypes[4]
 }
 
 func (x PlaceholderKind_Code) Number() protoreflect.EnumNumber {
@@ -337,14 +404,13 @@ func (x PlaceholderKind_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PlaceholderKind_Code.Descriptor instead.
 func (PlaceholderKind_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{23, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{28, 0}
 }
 
-// The values; their meaning is that of the message.
 type CandidateOrder_Code int32
 
 const (
-	// As in the last plan, followed by new candidates by utilization.
+	// Refused.
 	CandidateOrder_UNSPECIFIED CandidateOrder_Code = 0
 	// Lowest utilization first.
 	CandidateOrder_UTILIZATION CandidateOrder_Code = 1
@@ -353,56 +419,26 @@ const (
 	// Most expensive node first, by price per unit of the larger of its
 	// utilizations.
 	CandidateOrder_PRICE CandidateOrder_Code = 3
-	// By utilization, but among similar node groups the largest shrinks first,
-	// as with `ScaleDownSettings.balance`.
-	CandidateOrder_BALANCE CandidateOrder_Code = 4
-	// Oldest node first.
-	CandidateOrder_AGE CandidateOrder_Code = 5
 	// Empty nodes, then the others, each by name: what upstream does when its node
 	// list is sorted.
-	CandidateOrder_NAME CandidateOrder_Code = 6
-	// Least use of PodDisruptionBudgets first, each disruption rated by how
-	// many its budget has left.
-	CandidateOrder_BUDGETS CandidateOrder_Code = 7
-	// An arbitrary but fixed order. As many as `PlanSettings.search_effort`
-	// allows are tried in addition to the others, at most 8.
-	CandidateOrder_SHUFFLED CandidateOrder_Code = 8
-	// Smallest use of the headroom above resource minimums first, per saving.
-	// Tried in addition to the others if a resource minimum counts a candidate.
-	CandidateOrder_MINIMUMS CandidateOrder_Code = 9
-	// Largest saving for the share of the free cpu or memory that a node takes:
-	// its own free amount and what its pods need elsewhere. Tried in addition to
-	// the others with the objective MONEY, unless `try_list_order` is false.
-	CandidateOrder_SAVING CandidateOrder_Code = 10
+	CandidateOrder_NAME CandidateOrder_Code = 4
 )
 
 // Enum value maps for CandidateOrder_Code.
 var (
 	CandidateOrder_Code_name = map[int32]string{
-		0:  "UNSPECIFIED",
-		1:  "UTILIZATION",
-		2:  "EVICTION_COST",
-		3:  "PRICE",
-		4:  "BALANCE",
-		5:  "AGE",
-		6:  "NAME",
-		7:  "BUDGETS",
-		8:  "SHUFFLED",
-		9:  "MINIMUMS",
-		10: "SAVING",
+		0: "UNSPECIFIED",
+		1: "UTILIZATION",
+		2: "EVICTION_COST",
+		3: "PRICE",
+		4: "NAME",
 	}
 	CandidateOrder_Code_value = map[string]int32{
 		"UNSPECIFIED":   0,
 		"UTILIZATION":   1,
 		"EVICTION_COST": 2,
 		"PRICE":         3,
-		"BALANCE":       4,
-		"AGE":           5,
-		"NAME":          6,
-		"BUDGETS":       7,
-		"SHUFFLED":      8,
-		"MINIMUMS":      9,
-		"SAVING":        10,
+		"NAME":          4,
 	}
 )
 
@@ -417,11 +453,11 @@ func (x CandidateOrder_Code) String() string {
 }
 
 func (CandidateOrder_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[4].Descriptor()
+	return file_trimtab_v1_plan_proto_enumTypes[5].Descriptor()
 }
 
 func (CandidateOrder_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[4]
+	return &file_trimtab_v1_plan_proto_enumTypes[5]
 }
 
 func (x CandidateOrder_Code) Number() protoreflect.EnumNumber {
@@ -430,10 +466,9 @@ func (x CandidateOrder_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CandidateOrder_Code.Descriptor instead.
 func (CandidateOrder_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{27, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{31, 0}
 }
 
-// The values; their meaning is that of the message.
 type PodCostStrategy_Code int32
 
 const (
@@ -519,11 +554,11 @@ func (x PodCostStrategy_Code) String() string {
 }
 
 func (PodCostStrategy_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[5].Descriptor()
+	return file_trimtab_v1_plan_proto_enumTypes[6].Descriptor()
 }
 
 func (PodCostStrategy_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[5]
+	return &file_trimtab_v1_plan_proto_enumTypes[6]
 }
 
 func (x PodCostStrategy_Code) Number() protoreflect.EnumNumber {
@@ -532,10 +567,9 @@ func (x PodCostStrategy_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PodCostStrategy_Code.Descriptor instead.
 func (PodCostStrategy_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{41, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{43, 0}
 }
 
-// The values; their meaning is that of the message.
 type CapacityClassKind_Code int32
 
 const (
@@ -573,11 +607,11 @@ func (x CapacityClassKind_Code) String() string {
 }
 
 func (CapacityClassKind_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[6].Descriptor()
+	return file_trimtab_v1_plan_proto_enumTypes[7].Descriptor()
 }
 
 func (CapacityClassKind_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[6]
+	return &file_trimtab_v1_plan_proto_enumTypes[7]
 }
 
 func (x CapacityClassKind_Code) Number() protoreflect.EnumNumber {
@@ -586,10 +620,9 @@ func (x CapacityClassKind_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CapacityClassKind_Code.Descriptor instead.
 func (CapacityClassKind_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{59, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{60, 0}
 }
 
-// The values; their meaning is that of the message.
 type ProvisionedWhen_Code int32
 
 const (
@@ -626,11 +659,11 @@ func (x ProvisionedWhen_Code) String() string {
 }
 
 func (ProvisionedWhen_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[7].Descriptor()
+	return file_trimtab_v1_plan_proto_enumTypes[8].Descriptor()
 }
 
 func (ProvisionedWhen_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[7]
+	return &file_trimtab_v1_plan_proto_enumTypes[8]
 }
 
 func (x ProvisionedWhen_Code) Number() protoreflect.EnumNumber {
@@ -639,10 +672,9 @@ func (x ProvisionedWhen_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ProvisionedWhen_Code.Descriptor instead.
 func (ProvisionedWhen_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{60, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{61, 0}
 }
 
-// The values; their meaning is that of the message.
 type ReplacementChoice_Code int32
 
 const (
@@ -683,11 +715,11 @@ func (x ReplacementChoice_Code) String() string {
 }
 
 func (ReplacementChoice_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[8].Descriptor()
+	return file_trimtab_v1_plan_proto_enumTypes[9].Descriptor()
 }
 
 func (ReplacementChoice_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[8]
+	return &file_trimtab_v1_plan_proto_enumTypes[9]
 }
 
 func (x ReplacementChoice_Code) Number() protoreflect.EnumNumber {
@@ -696,10 +728,9 @@ func (x ReplacementChoice_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ReplacementChoice_Code.Descriptor instead.
 func (ReplacementChoice_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{62, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{63, 0}
 }
 
-// The values; their meaning is that of the message.
 type Objective_Code int32
 
 const (
@@ -736,11 +767,11 @@ func (x Objective_Code) String() string {
 }
 
 func (Objective_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[9].Descriptor()
+	return file_trimtab_v1_plan_proto_enumTypes[10].Descriptor()
 }
 
 func (Objective_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[9]
+	return &file_trimtab_v1_plan_proto_enumTypes[10]
 }
 
 func (x Objective_Code) Number() protoreflect.EnumNumber {
@@ -749,10 +780,9 @@ func (x Objective_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Objective_Code.Descriptor instead.
 func (Objective_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{65, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{66, 0}
 }
 
-// The values; their meaning is that of the message.
 type SearchEffort_Code int32
 
 const (
@@ -798,11 +828,11 @@ func (x SearchEffort_Code) String() string {
 }
 
 func (SearchEffort_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[10].Descriptor()
+	return file_trimtab_v1_plan_proto_enumTypes[11].Descriptor()
 }
 
 func (SearchEffort_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[10]
+	return &file_trimtab_v1_plan_proto_enumTypes[11]
 }
 
 func (x SearchEffort_Code) Number() protoreflect.EnumNumber {
@@ -811,10 +841,9 @@ func (x SearchEffort_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use SearchEffort_Code.Descriptor instead.
 func (SearchEffort_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{66, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{67, 0}
 }
 
-// The values; their meaning is that of the message.
 type TemplateSource_Code int32
 
 const (
@@ -852,11 +881,11 @@ func (x TemplateSource_Code) String() string {
 }
 
 func (TemplateSource_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[11].Descriptor()
+	return file_trimtab_v1_plan_proto_enumTypes[12].Descriptor()
 }
 
 func (TemplateSource_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[11]
+	return &file_trimtab_v1_plan_proto_enumTypes[12]
 }
 
 func (x TemplateSource_Code) Number() protoreflect.EnumNumber {
@@ -865,10 +894,9 @@ func (x TemplateSource_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use TemplateSource_Code.Descriptor instead.
 func (TemplateSource_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{74, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{75, 0}
 }
 
-// The values; their meaning is that of the message.
 type Consolidation_Code int32
 
 const (
@@ -909,11 +937,11 @@ func (x Consolidation_Code) String() string {
 }
 
 func (Consolidation_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[12].Descriptor()
+	return file_trimtab_v1_plan_proto_enumTypes[13].Descriptor()
 }
 
 func (Consolidation_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[12]
+	return &file_trimtab_v1_plan_proto_enumTypes[13]
 }
 
 func (x Consolidation_Code) Number() protoreflect.EnumNumber {
@@ -925,7 +953,6 @@ func (Consolidation_Code) EnumDescriptor() ([]byte, []int) {
 	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{82, 0}
 }
 
-// The values; their meaning is that of the message.
 type SlackStrategy_Code int32
 
 const (
@@ -969,11 +996,11 @@ func (x SlackStrategy_Code) String() string {
 }
 
 func (SlackStrategy_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[13].Descriptor()
+	return file_trimtab_v1_plan_proto_enumTypes[14].Descriptor()
 }
 
 func (SlackStrategy_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[13]
+	return &file_trimtab_v1_plan_proto_enumTypes[14]
 }
 
 func (x SlackStrategy_Code) Number() protoreflect.EnumNumber {
@@ -985,7 +1012,6 @@ func (SlackStrategy_Code) EnumDescriptor() ([]byte, []int) {
 	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{85, 0}
 }
 
-// The values; their meaning is that of the message.
 type CapacityBufferReading_Code int32
 
 const (
@@ -1024,11 +1050,11 @@ func (x CapacityBufferReading_Code) String() string {
 }
 
 func (CapacityBufferReading_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_trimtab_v1_plan_proto_enumTypes[14].Descriptor()
+	return file_trimtab_v1_plan_proto_enumTypes[15].Descriptor()
 }
 
 func (CapacityBufferReading_Code) Type() protoreflect.EnumType {
-	return &file_trimtab_v1_plan_proto_enumTypes[14]
+	return &file_trimtab_v1_plan_proto_enumTypes[15]
 }
 
 func (x CapacityBufferReading_Code) Number() protoreflect.EnumNumber {
@@ -1112,7 +1138,7 @@ type PlanRequest struct {
 	// every pod that is not on a node.
 	FitPods []string `protobuf:"bytes,11,rep,name=fit_pods,json=fitPods,proto3" json:"fit_pods,omitempty"`
 	// For SCALE_DOWN: names of nodes whose blocking pods are all listed in
-	// `ScaleDownDecision.blockers`; each one in the snapshot, without
+	// `NodeVerdict.blocking_pods`; each one in the snapshot, without
 	// repetition. OPTIONAL: empty means none. Ignored by CheckFit.
 	ExplainNodes []string `protobuf:"bytes,12,rep,name=explain_nodes,json=explainNodes,proto3" json:"explain_nodes,omitempty"`
 	// Features that the planner must have, such as "resource-limits" (README,
@@ -1272,8 +1298,13 @@ type PlanResponse struct {
 	Replacement *ReplacementDecision `protobuf:"bytes,10,opt,name=replacement,proto3" json:"replacement,omitempty"`
 	// Present if CAPACITY_REQUESTS was requested.
 	CapacityRequests *CapacityRequestsDecision `protobuf:"bytes,80,opt,name=capacity_requests,json=capacityRequests,proto3" json:"capacity_requests,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Nodes and money: now, after each decision, and after all of them.
+	Summary *PlanSummary `protobuf:"bytes,11,opt,name=summary,proto3" json:"summary,omitempty"`
+	// What becomes of each node: one entry for every node of the snapshot, sorted
+	// by name. Empty unless SCALE_DOWN or REPLACEMENT was requested.
+	Nodes         []*NodeVerdict `protobuf:"bytes,12,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PlanResponse) Reset() {
@@ -1383,6 +1414,621 @@ func (x *PlanResponse) GetCapacityRequests() *CapacityRequestsDecision {
 	return nil
 }
 
+func (x *PlanResponse) GetSummary() *PlanSummary {
+	if x != nil {
+		return x.Summary
+	}
+	return nil
+}
+
+func (x *PlanResponse) GetNodes() []*NodeVerdict {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+// Nodes and money of one plan. Prices are in the currency of the snapshot's;
+// a month has 730 hours.
+type PlanSummary struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The nodes of the snapshot that are not being deleted.
+	Now *ClusterFigures `protobuf:"bytes,1,opt,name=now,proto3" json:"now,omitempty"`
+	// One entry for each requested decision that did not fail, in the order in
+	// which they were taken; each counts from where the one before ends.
+	Decisions []*DecisionFigures `protobuf:"bytes,2,rep,name=decisions,proto3" json:"decisions,omitempty"`
+	// After all decisions, and all waves of each.
+	After *ClusterFigures `protobuf:"bytes,3,opt,name=after,proto3" json:"after,omitempty"`
+	// Price of the nodes that go.
+	SavedPerHour float64 `protobuf:"fixed64,4,opt,name=saved_per_hour,json=savedPerHour,proto3" json:"saved_per_hour,omitempty"`
+	// Price of the new nodes.
+	BoughtPerHour float64 `protobuf:"fixed64,5,opt,name=bought_per_hour,json=boughtPerHour,proto3" json:"bought_per_hour,omitempty"`
+	// `saved_per_hour` without `bought_per_hour`, for a month. Below 0 if the plan
+	// costs more than it saves.
+	SavedPerMonth float64 `protobuf:"fixed64,6,opt,name=saved_per_month,json=savedPerMonth,proto3" json:"saved_per_month,omitempty"`
+	// No plan saves more: the bound of replacement, else that of scale-down
+	// (`DecisionFigures.most_saved_per_hour`). Absent = not computed.
+	MostSavedPerHour *float64 `protobuf:"fixed64,7,opt,name=most_saved_per_hour,json=mostSavedPerHour,proto3,oneof" json:"most_saved_per_hour,omitempty"`
+	// Nodes that are being deleted; they are in no other number.
+	LeavingNodeCount int32 `protobuf:"varint,8,opt,name=leaving_node_count,json=leavingNodeCount,proto3" json:"leaving_node_count,omitempty"`
+	// Nodes that node groups requested before and that have not registered.
+	ComingNodeCount int32 `protobuf:"varint,9,opt,name=coming_node_count,json=comingNodeCount,proto3" json:"coming_node_count,omitempty"`
+	// What is assumed of prices, for people: as no node of the snapshot has a
+	// price (or, without nodes, no node group), all prices of this message and of
+	// `PlanResponse.nodes` are by these rates. No decision rests on them. "" = all
+	// prices are the snapshot's.
+	Assumption string `protobuf:"bytes,10,opt,name=assumption,proto3" json:"assumption,omitempty"`
+	// Nodes that go by all decisions.
+	RemovedNodeCount int32 `protobuf:"varint,11,opt,name=removed_node_count,json=removedNodeCount,proto3" json:"removed_node_count,omitempty"`
+	// New nodes of all decisions.
+	AddedNodeCount int32 `protobuf:"varint,12,opt,name=added_node_count,json=addedNodeCount,proto3" json:"added_node_count,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *PlanSummary) Reset() {
+	*x = PlanSummary{}
+	mi := &file_trimtab_v1_plan_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlanSummary) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlanSummary) ProtoMessage() {}
+
+func (x *PlanSummary) ProtoReflect() protoreflect.Message {
+	mi := &file_trimtab_v1_plan_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlanSummary.ProtoReflect.Descriptor instead.
+func (*PlanSummary) Descriptor() ([]byte, []int) {
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *PlanSummary) GetNow() *ClusterFigures {
+	if x != nil {
+		return x.Now
+	}
+	return nil
+}
+
+func (x *PlanSummary) GetDecisions() []*DecisionFigures {
+	if x != nil {
+		return x.Decisions
+	}
+	return nil
+}
+
+func (x *PlanSummary) GetAfter() *ClusterFigures {
+	if x != nil {
+		return x.After
+	}
+	return nil
+}
+
+func (x *PlanSummary) GetSavedPerHour() float64 {
+	if x != nil {
+		return x.SavedPerHour
+	}
+	return 0
+}
+
+func (x *PlanSummary) GetBoughtPerHour() float64 {
+	if x != nil {
+		return x.BoughtPerHour
+	}
+	return 0
+}
+
+func (x *PlanSummary) GetSavedPerMonth() float64 {
+	if x != nil {
+		return x.SavedPerMonth
+	}
+	return 0
+}
+
+func (x *PlanSummary) GetMostSavedPerHour() float64 {
+	if x != nil && x.MostSavedPerHour != nil {
+		return *x.MostSavedPerHour
+	}
+	return 0
+}
+
+func (x *PlanSummary) GetLeavingNodeCount() int32 {
+	if x != nil {
+		return x.LeavingNodeCount
+	}
+	return 0
+}
+
+func (x *PlanSummary) GetComingNodeCount() int32 {
+	if x != nil {
+		return x.ComingNodeCount
+	}
+	return 0
+}
+
+func (x *PlanSummary) GetAssumption() string {
+	if x != nil {
+		return x.Assumption
+	}
+	return ""
+}
+
+func (x *PlanSummary) GetRemovedNodeCount() int32 {
+	if x != nil {
+		return x.RemovedNodeCount
+	}
+	return 0
+}
+
+func (x *PlanSummary) GetAddedNodeCount() int32 {
+	if x != nil {
+		return x.AddedNodeCount
+	}
+	return 0
+}
+
+// Numbers of a cluster at one moment of a plan.
+type ClusterFigures struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Nodes.
+	NodeCount int32 `protobuf:"varint,1,opt,name=node_count,json=nodeCount,proto3" json:"node_count,omitempty"`
+	// Pods that have a node, or a place on one, without those that have ended.
+	PodCount int32 `protobuf:"varint,2,opt,name=pod_count,json=podCount,proto3" json:"pod_count,omitempty"`
+	// Price of the nodes for one hour, without those of unknown price.
+	PricePerHour float64 `protobuf:"fixed64,3,opt,name=price_per_hour,json=pricePerHour,proto3" json:"price_per_hour,omitempty"`
+	// The same for a month.
+	PricePerMonth float64 `protobuf:"fixed64,4,opt,name=price_per_month,json=pricePerMonth,proto3" json:"price_per_month,omitempty"`
+	// Nodes of unknown price.
+	UnpricedNodeCount int32 `protobuf:"varint,5,opt,name=unpriced_node_count,json=unpricedNodeCount,proto3" json:"unpriced_node_count,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *ClusterFigures) Reset() {
+	*x = ClusterFigures{}
+	mi := &file_trimtab_v1_plan_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClusterFigures) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClusterFigures) ProtoMessage() {}
+
+func (x *ClusterFigures) ProtoReflect() protoreflect.Message {
+	mi := &file_trimtab_v1_plan_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClusterFigures.ProtoReflect.Descriptor instead.
+func (*ClusterFigures) Descriptor() ([]byte, []int) {
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ClusterFigures) GetNodeCount() int32 {
+	if x != nil {
+		return x.NodeCount
+	}
+	return 0
+}
+
+func (x *ClusterFigures) GetPodCount() int32 {
+	if x != nil {
+		return x.PodCount
+	}
+	return 0
+}
+
+func (x *ClusterFigures) GetPricePerHour() float64 {
+	if x != nil {
+		return x.PricePerHour
+	}
+	return 0
+}
+
+func (x *ClusterFigures) GetPricePerMonth() float64 {
+	if x != nil {
+		return x.PricePerMonth
+	}
+	return 0
+}
+
+func (x *ClusterFigures) GetUnpricedNodeCount() int32 {
+	if x != nil {
+		return x.UnpricedNodeCount
+	}
+	return 0
+}
+
+// What one decision changes.
+type DecisionFigures struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The decision.
+	Decision Decision_Code `protobuf:"varint,1,opt,name=decision,proto3,enum=trimtab.v1.Decision_Code" json:"decision,omitempty"`
+	// Nodes that go, in all waves, as far as none of the decisions before removes
+	// them.
+	RemovedNodeCount int32 `protobuf:"varint,2,opt,name=removed_node_count,json=removedNodeCount,proto3" json:"removed_node_count,omitempty"`
+	// New nodes.
+	AddedNodeCount int32 `protobuf:"varint,3,opt,name=added_node_count,json=addedNodeCount,proto3" json:"added_node_count,omitempty"`
+	// Price of the nodes that go.
+	SavedPerHour float64 `protobuf:"fixed64,4,opt,name=saved_per_hour,json=savedPerHour,proto3" json:"saved_per_hour,omitempty"`
+	// Price of the new nodes.
+	BoughtPerHour float64 `protobuf:"fixed64,5,opt,name=bought_per_hour,json=boughtPerHour,proto3" json:"bought_per_hour,omitempty"`
+	// The cluster once the decision is carried out.
+	After *ClusterFigures `protobuf:"bytes,6,opt,name=after,proto3" json:"after,omitempty"`
+	// What plans were compared by first. Of SCALE_UP: MONEY with the expanders
+	// CHEAPEST_PLAN, which is the default where the prices of all node groups that
+	// may grow are known, and PRICE; COUNT with LEAST_NODES; UNSPECIFIED with all
+	// others, see `ScaleUpOption.decided_by`. UNSPECIFIED also if no plan was made.
+	Objective Objective_Code `protobuf:"varint,7,opt,name=objective,proto3,enum=trimtab.v1.Objective_Code" json:"objective,omitempty"`
+	// No plan of this decision saves more, from where the decision before ends. Of
+	// SCALE_DOWN: no set of the candidates, in all waves: an upper bound by cpu and
+	// memory, of all nodes and of nodes outside of which some pods have no place,
+	// with fractions of nodes, as of this loop or of the last one that compared
+	// plans. Of REPLACEMENT: no cluster of these node groups that holds these pods
+	// costs less, by a linear programme. Absent = not computed.
+	MostSavedPerHour *float64 `protobuf:"fixed64,8,opt,name=most_saved_per_hour,json=mostSavedPerHour,proto3,oneof" json:"most_saved_per_hour,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *DecisionFigures) Reset() {
+	*x = DecisionFigures{}
+	mi := &file_trimtab_v1_plan_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DecisionFigures) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DecisionFigures) ProtoMessage() {}
+
+func (x *DecisionFigures) ProtoReflect() protoreflect.Message {
+	mi := &file_trimtab_v1_plan_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DecisionFigures.ProtoReflect.Descriptor instead.
+func (*DecisionFigures) Descriptor() ([]byte, []int) {
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *DecisionFigures) GetDecision() Decision_Code {
+	if x != nil {
+		return x.Decision
+	}
+	return Decision_UNSPECIFIED
+}
+
+func (x *DecisionFigures) GetRemovedNodeCount() int32 {
+	if x != nil {
+		return x.RemovedNodeCount
+	}
+	return 0
+}
+
+func (x *DecisionFigures) GetAddedNodeCount() int32 {
+	if x != nil {
+		return x.AddedNodeCount
+	}
+	return 0
+}
+
+func (x *DecisionFigures) GetSavedPerHour() float64 {
+	if x != nil {
+		return x.SavedPerHour
+	}
+	return 0
+}
+
+func (x *DecisionFigures) GetBoughtPerHour() float64 {
+	if x != nil {
+		return x.BoughtPerHour
+	}
+	return 0
+}
+
+func (x *DecisionFigures) GetAfter() *ClusterFigures {
+	if x != nil {
+		return x.After
+	}
+	return nil
+}
+
+func (x *DecisionFigures) GetObjective() Objective_Code {
+	if x != nil {
+		return x.Objective
+	}
+	return Objective_UNSPECIFIED
+}
+
+func (x *DecisionFigures) GetMostSavedPerHour() float64 {
+	if x != nil && x.MostSavedPerHour != nil {
+		return *x.MostSavedPerHour
+	}
+	return 0
+}
+
+// What becomes of a node.
+type NodeVerdict struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the node.
+	Node string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	// What becomes of it.
+	Fate NodeFate_Code `protobuf:"varint,2,opt,name=fate,proto3,enum=trimtab.v1.NodeFate_Code" json:"fate,omitempty"`
+	// Id of its node group; "" = none.
+	NodeGroup string `protobuf:"bytes,3,opt,name=node_group,json=nodeGroup,proto3" json:"node_group,omitempty"`
+	// Its zone; "" = it has no label for it.
+	Zone string `protobuf:"bytes,4,opt,name=zone,proto3" json:"zone,omitempty"`
+	// Its instance type; "" = it has no label for it.
+	InstanceType string `protobuf:"bytes,5,opt,name=instance_type,json=instanceType,proto3" json:"instance_type,omitempty"`
+	// Its price for one hour; absent = unknown. By assumed rates if
+	// `PlanSummary.assumption` says so.
+	PricePerHour *float64 `protobuf:"fixed64,6,opt,name=price_per_hour,json=pricePerHour,proto3,oneof" json:"price_per_hour,omitempty"`
+	// The larger of the utilizations of cpu and memory (of the GPU on GPU nodes), 0
+	// to 1 and above; absent = not computed, as without SCALE_DOWN.
+	Utilization *float64 `protobuf:"fixed64,7,opt,name=utilization,proto3,oneof" json:"utilization,omitempty"`
+	// Number of the wave in which it goes, from 1: of scale-down with GOES_NOW and
+	// GOES_LATER, of replacement with REPLACED; else 0. Wave 1 of scale-down is
+	// what disruption budgets allow now. The nodes of each further wave can go once
+	// the pods evicted in the waves before run again, so that budgets allow
+	// evictions again.
+	Wave int32 `protobuf:"varint,8,opt,name=wave,proto3" json:"wave,omitempty"`
+	// With GOES_LATER, if only a timer keeps it: when that ends.
+	GoesAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=goes_at,json=goesAt,proto3" json:"goes_at,omitempty"`
+	// With GOES_LATER, why it does not go now; else why scale-down does not remove
+	// it, also with REPLACED. UNSPECIFIED = no reason, or scale-down was not
+	// requested.
+	Reason UnremovableReason_Code `protobuf:"varint,10,opt,name=reason,proto3,enum=trimtab.v1.UnremovableReason_Code" json:"reason,omitempty"`
+	// One clause with the reason, for people; it fits one node or many. "" = none.
+	Why string `protobuf:"bytes,11,opt,name=why,proto3" json:"why,omitempty"`
+	// More about the reason, for people; of GOES_NOW, how it goes.
+	Detail string `protobuf:"bytes,12,opt,name=detail,proto3" json:"detail,omitempty"`
+	// Pod that is in the way, as "namespace/name"; "" = none.
+	BlockingPod string `protobuf:"bytes,13,opt,name=blocking_pod,json=blockingPod,proto3" json:"blocking_pod,omitempty"`
+	// Why that pod is in the way.
+	BlockingReason BlockingPodReason_Code `protobuf:"varint,14,opt,name=blocking_reason,json=blockingReason,proto3,enum=trimtab.v1.BlockingPodReason_Code" json:"blocking_reason,omitempty"`
+	// Of a node of `PlanRequest.explain_nodes`: every pod that a rule or a
+	// PodDisruptionBudget keeps from being evicted, sorted by name. Pods that only
+	// find no place elsewhere are not listed.
+	BlockingPods []*BlockingPod `protobuf:"bytes,15,rep,name=blocking_pods,json=blockingPods,proto3" json:"blocking_pods,omitempty"`
+	// With NO_PLACE_TO_MOVE_PODS: for how many nodes each predicate failed for the
+	// blocking pod, keyed by `PredicateReason` name.
+	PredicateFailureCounts map[string]int32 `protobuf:"bytes,16,rep,name=predicate_failure_counts,json=predicateFailureCounts,proto3" json:"predicate_failure_counts,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// With REPLACED: names of the new nodes (`ReplacementNode.name`) that take its
+	// pods, sorted; empty = all of them go to nodes that stay.
+	ReplacedBy []string `protobuf:"bytes,17,rep,name=replaced_by,json=replacedBy,proto3" json:"replaced_by,omitempty"`
+	// With GOES_NOW and GOES_LATER: since when scale-down has not needed it,
+	// without interruption.
+	Since         *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=since,proto3" json:"since,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeVerdict) Reset() {
+	*x = NodeVerdict{}
+	mi := &file_trimtab_v1_plan_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeVerdict) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeVerdict) ProtoMessage() {}
+
+func (x *NodeVerdict) ProtoReflect() protoreflect.Message {
+	mi := &file_trimtab_v1_plan_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeVerdict.ProtoReflect.Descriptor instead.
+func (*NodeVerdict) Descriptor() ([]byte, []int) {
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *NodeVerdict) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *NodeVerdict) GetFate() NodeFate_Code {
+	if x != nil {
+		return x.Fate
+	}
+	return NodeFate_UNSPECIFIED
+}
+
+func (x *NodeVerdict) GetNodeGroup() string {
+	if x != nil {
+		return x.NodeGroup
+	}
+	return ""
+}
+
+func (x *NodeVerdict) GetZone() string {
+	if x != nil {
+		return x.Zone
+	}
+	return ""
+}
+
+func (x *NodeVerdict) GetInstanceType() string {
+	if x != nil {
+		return x.InstanceType
+	}
+	return ""
+}
+
+func (x *NodeVerdict) GetPricePerHour() float64 {
+	if x != nil && x.PricePerHour != nil {
+		return *x.PricePerHour
+	}
+	return 0
+}
+
+func (x *NodeVerdict) GetUtilization() float64 {
+	if x != nil && x.Utilization != nil {
+		return *x.Utilization
+	}
+	return 0
+}
+
+func (x *NodeVerdict) GetWave() int32 {
+	if x != nil {
+		return x.Wave
+	}
+	return 0
+}
+
+func (x *NodeVerdict) GetGoesAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.GoesAt
+	}
+	return nil
+}
+
+func (x *NodeVerdict) GetReason() UnremovableReason_Code {
+	if x != nil {
+		return x.Reason
+	}
+	return UnremovableReason_UNSPECIFIED
+}
+
+func (x *NodeVerdict) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+func (x *NodeVerdict) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+func (x *NodeVerdict) GetBlockingPod() string {
+	if x != nil {
+		return x.BlockingPod
+	}
+	return ""
+}
+
+func (x *NodeVerdict) GetBlockingReason() BlockingPodReason_Code {
+	if x != nil {
+		return x.BlockingReason
+	}
+	return BlockingPodReason_UNSPECIFIED
+}
+
+func (x *NodeVerdict) GetBlockingPods() []*BlockingPod {
+	if x != nil {
+		return x.BlockingPods
+	}
+	return nil
+}
+
+func (x *NodeVerdict) GetPredicateFailureCounts() map[string]int32 {
+	if x != nil {
+		return x.PredicateFailureCounts
+	}
+	return nil
+}
+
+func (x *NodeVerdict) GetReplacedBy() []string {
+	if x != nil {
+		return x.ReplacedBy
+	}
+	return nil
+}
+
+func (x *NodeVerdict) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+// What becomes of a node.
+type NodeFate struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeFate) Reset() {
+	*x = NodeFate{}
+	mi := &file_trimtab_v1_plan_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeFate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeFate) ProtoMessage() {}
+
+func (x *NodeFate) ProtoReflect() protoreflect.Message {
+	mi := &file_trimtab_v1_plan_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeFate.ProtoReflect.Descriptor instead.
+func (*NodeFate) Descriptor() ([]byte, []int) {
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{7}
+}
+
 // Times and counts of one answer.
 type Diagnostics struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1414,7 +2060,7 @@ type Diagnostics struct {
 
 func (x *Diagnostics) Reset() {
 	*x = Diagnostics{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[3]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1426,7 +2072,7 @@ func (x *Diagnostics) String() string {
 func (*Diagnostics) ProtoMessage() {}
 
 func (x *Diagnostics) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[3]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1439,7 +2085,7 @@ func (x *Diagnostics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Diagnostics.ProtoReflect.Descriptor instead.
 func (*Diagnostics) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{3}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Diagnostics) GetStages() []*StageTime {
@@ -1520,7 +2166,8 @@ type DecisionSummary struct {
 	// Outcome: the name of a value of the decision's result, such as
 	// "SCALE_DOWN_NO_CANDIDATES".
 	Result string `protobuf:"bytes,2,opt,name=result,proto3" json:"result,omitempty"`
-	// Numbers by name, such as "unneeded": 3. The names depend on the decision.
+	// Numbers by name, such as "unneeded": 3. The names depend on the decision;
+	// README, "Diagnostics", has those of the searches.
 	Counts map[string]int64 `protobuf:"bytes,3,rep,name=counts,proto3" json:"counts,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// The decision ended with an error of the planner, as one of `notes` says:
 	// its result is "…_ERROR" and has no content, which means nothing and must
@@ -1533,7 +2180,7 @@ type DecisionSummary struct {
 
 func (x *DecisionSummary) Reset() {
 	*x = DecisionSummary{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[4]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1545,7 +2192,7 @@ func (x *DecisionSummary) String() string {
 func (*DecisionSummary) ProtoMessage() {}
 
 func (x *DecisionSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[4]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1558,7 +2205,7 @@ func (x *DecisionSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecisionSummary.ProtoReflect.Descriptor instead.
 func (*DecisionSummary) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{4}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *DecisionSummary) GetDecision() Decision_Code {
@@ -1602,7 +2249,7 @@ type StageTime struct {
 
 func (x *StageTime) Reset() {
 	*x = StageTime{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[5]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1614,7 +2261,7 @@ func (x *StageTime) String() string {
 func (*StageTime) ProtoMessage() {}
 
 func (x *StageTime) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[5]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1627,7 +2274,7 @@ func (x *StageTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StageTime.ProtoReflect.Descriptor instead.
 func (*StageTime) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{5}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *StageTime) GetStage() string {
@@ -1650,15 +2297,13 @@ type ScaleUpDecision struct {
 	// One entry per node group that grows, sorted by node group.
 	Splits []*ScaleUpSplit `protobuf:"bytes,1,rep,name=splits,proto3" json:"splits,omitempty"`
 	// Pods that no node group helps and that fit no node once the new nodes are
-	// there, sorted by pod.
-	Unschedulable []*UnschedulablePod `protobuf:"bytes,2,rep,name=unschedulable,proto3" json:"unschedulable,omitempty"`
-	// Pending pods that fit on existing nodes: "namespace/name" to the node's
-	// name. No node is added for them, and a scale-down in the same answer keeps
-	// the node.
-	OnExisting map[string]string `protobuf:"bytes,3,rep,name=on_existing,json=onExisting,proto3" json:"on_existing,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Pending pods that fit on nodes that were requested from the cloud but have
-	// not registered yet: "namespace/name" to the id of the node group.
-	OnUpcoming map[string]string `protobuf:"bytes,4,rep,name=on_upcoming,json=onUpcoming,proto3" json:"on_upcoming,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// there, by reason; sorted by the first pod.
+	Unschedulable []*Shortfall `protobuf:"bytes,2,rep,name=unschedulable,proto3" json:"unschedulable,omitempty"`
+	// Where pods that wait, and placeholders of slack, find room: on existing
+	// nodes, for which no node is added and which a scale-down in the same answer
+	// keeps; on nodes that were requested before; and on the new nodes. Sorted by
+	// pod, first all on existing or requested nodes.
+	Places *Places `protobuf:"bytes,3,opt,name=places,proto3" json:"places,omitempty"`
 	// Pending pods that scale-up does not serve, sorted by pod.
 	Skipped []*SkippedPod `protobuf:"bytes,5,rep,name=skipped,proto3" json:"skipped,omitempty"`
 	// Outcome.
@@ -1676,25 +2321,20 @@ type ScaleUpDecision struct {
 	Evaluated int32 `protobuf:"varint,11,opt,name=evaluated,proto3" json:"evaluated,omitempty"`
 	// Number of node groups left out because of the bound.
 	NotEvaluated int32 `protobuf:"varint,12,opt,name=not_evaluated,json=notEvaluated,proto3" json:"not_evaluated,omitempty"`
-	// Pods of `on_existing` and `on_upcoming` that the scheduler can bind only
-	// once the new nodes, or pods on them, are there, because of a topology
+	// Pods of `places` on existing or requested nodes that the scheduler can bind
+	// only once the new nodes, or pods on them, are there, because of a topology
 	// spread or an affinity, or because their gang needs them for its minimum;
-	// sorted. All other pods of these two fit their nodes both before and after
-	// the new nodes register.
+	// sorted. All others on these nodes fit both before and after the new nodes
+	// register.
 	AfterNewNodes []string `protobuf:"bytes,13,rep,name=after_new_nodes,json=afterNewNodes,proto3" json:"after_new_nodes,omitempty"`
 	// Placeholders of slack that have no node after this plan, not even a new
-	// one, by reason. A note of the answer's diagnostics counts them.
-	WaitingPlaceholders []*WaitingPlaceholders `protobuf:"bytes,14,rep,name=waiting_placeholders,json=waitingPlaceholders,proto3" json:"waiting_placeholders,omitempty"`
+	// one, by reason; that of the most comes first. A note counts them.
+	WaitingPlaceholders []*Shortfall `protobuf:"bytes,14,rep,name=waiting_placeholders,json=waitingPlaceholders,proto3" json:"waiting_placeholders,omitempty"`
 	// Whether the plan stopped at its bound: after its last new nodes, pods of
 	// `unschedulable` are left that more nodes might help. Their reason for the
 	// node groups concerned is NOT_EVALUATED, `detail` says so, and a later plan
 	// continues. All places in the plan are valid. False = the plan is complete.
 	Incomplete bool `protobuf:"varint,15,opt,name=incomplete,proto3" json:"incomplete,omitempty"`
-	// What decided between plans: MONEY with the expanders CHEAPEST_PLAN, which is
-	// the default where the prices of all node groups that may grow are known, and
-	// PRICE; COUNT with LEAST_NODES; UNSPECIFIED with all others, see
-	// `ScaleUpOption.decided_by`.
-	Objective Objective_Code `protobuf:"varint,16,opt,name=objective,proto3,enum=trimtab.v1.Objective_Code" json:"objective,omitempty"`
 	// One entry per pod group with pending pods that is a gang, is bound to one
 	// domain, or cannot be read; sorted by group. A gang has places for
 	// `min_count` of its pods, or its pending pods have no place at all: they are
@@ -1706,7 +2346,7 @@ type ScaleUpDecision struct {
 
 func (x *ScaleUpDecision) Reset() {
 	*x = ScaleUpDecision{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[6]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1718,7 +2358,7 @@ func (x *ScaleUpDecision) String() string {
 func (*ScaleUpDecision) ProtoMessage() {}
 
 func (x *ScaleUpDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[6]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1731,7 +2371,7 @@ func (x *ScaleUpDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleUpDecision.ProtoReflect.Descriptor instead.
 func (*ScaleUpDecision) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{6}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ScaleUpDecision) GetSplits() []*ScaleUpSplit {
@@ -1741,23 +2381,16 @@ func (x *ScaleUpDecision) GetSplits() []*ScaleUpSplit {
 	return nil
 }
 
-func (x *ScaleUpDecision) GetUnschedulable() []*UnschedulablePod {
+func (x *ScaleUpDecision) GetUnschedulable() []*Shortfall {
 	if x != nil {
 		return x.Unschedulable
 	}
 	return nil
 }
 
-func (x *ScaleUpDecision) GetOnExisting() map[string]string {
+func (x *ScaleUpDecision) GetPlaces() *Places {
 	if x != nil {
-		return x.OnExisting
-	}
-	return nil
-}
-
-func (x *ScaleUpDecision) GetOnUpcoming() map[string]string {
-	if x != nil {
-		return x.OnUpcoming
+		return x.Places
 	}
 	return nil
 }
@@ -1825,7 +2458,7 @@ func (x *ScaleUpDecision) GetAfterNewNodes() []string {
 	return nil
 }
 
-func (x *ScaleUpDecision) GetWaitingPlaceholders() []*WaitingPlaceholders {
+func (x *ScaleUpDecision) GetWaitingPlaceholders() []*Shortfall {
 	if x != nil {
 		return x.WaitingPlaceholders
 	}
@@ -1837,13 +2470,6 @@ func (x *ScaleUpDecision) GetIncomplete() bool {
 		return x.Incomplete
 	}
 	return false
-}
-
-func (x *ScaleUpDecision) GetObjective() Objective_Code {
-	if x != nil {
-		return x.Objective
-	}
-	return Objective_UNSPECIFIED
 }
 
 func (x *ScaleUpDecision) GetGangs() []*GangResult {
@@ -1885,20 +2511,16 @@ type GangResult struct {
 	LackingCount int32 `protobuf:"varint,11,opt,name=lacking_count,json=lackingCount,proto3" json:"lacking_count,omitempty"`
 	// What it lacks, or what follows from a `problem`; one sentence, for people.
 	Detail string `protobuf:"bytes,12,opt,name=detail,proto3" json:"detail,omitempty"`
-	// Registered nodes that were added for it and are of no use, as it cannot be
-	// completed: nodes without pods to move, which SCALE_DOWN removes without
-	// waiting. Sorted.
-	UselessNodes []string `protobuf:"bytes,13,rep,name=useless_nodes,json=uselessNodes,proto3" json:"useless_nodes,omitempty"`
-	// Node group id to the number of nodes that were requested for it, have not
-	// registered, and are of no use. The target size may be reduced by as many.
-	UselessUpcoming map[string]int32 `protobuf:"bytes,14,rep,name=useless_upcoming,json=uselessUpcoming,proto3" json:"useless_upcoming,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Its nodes, if it cannot be completed. SCALE_DOWN removes them without
+	// waiting. Absent = none.
+	Release       *Release `protobuf:"bytes,13,opt,name=release,proto3" json:"release,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GangResult) Reset() {
 	*x = GangResult{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[7]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1910,7 +2532,7 @@ func (x *GangResult) String() string {
 func (*GangResult) ProtoMessage() {}
 
 func (x *GangResult) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[7]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1923,7 +2545,7 @@ func (x *GangResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GangResult.ProtoReflect.Descriptor instead.
 func (*GangResult) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{7}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *GangResult) GetGroup() string {
@@ -2010,16 +2632,9 @@ func (x *GangResult) GetDetail() string {
 	return ""
 }
 
-func (x *GangResult) GetUselessNodes() []string {
+func (x *GangResult) GetRelease() *Release {
 	if x != nil {
-		return x.UselessNodes
-	}
-	return nil
-}
-
-func (x *GangResult) GetUselessUpcoming() map[string]int32 {
-	if x != nil {
-		return x.UselessUpcoming
+		return x.Release
 	}
 	return nil
 }
@@ -2035,21 +2650,16 @@ type ScaleUpSplit struct {
 	NewSize int32 `protobuf:"varint,3,opt,name=new_size,json=newSize,proto3" json:"new_size,omitempty"`
 	// Largest size of the node group, in nodes.
 	MaxSize int32 `protobuf:"varint,4,opt,name=max_size,json=maxSize,proto3" json:"max_size,omitempty"`
-	// Pods that the new nodes are for, as "namespace/name", sorted.
-	Pods []string `protobuf:"bytes,5,rep,name=pods,proto3" json:"pods,omitempty"`
-	// The new nodes, `new_size` - `current_size` of them. Empty in an answer of
-	// BalanceScaleUp, which has no pods.
-	NewNodes []*NewNode `protobuf:"bytes,6,rep,name=new_nodes,json=newNodes,proto3" json:"new_nodes,omitempty"`
 	// What the new nodes cost for one hour, in the currency of the prices; absent
 	// = unknown.
-	PricePerHour  *float64 `protobuf:"fixed64,7,opt,name=price_per_hour,json=pricePerHour,proto3,oneof" json:"price_per_hour,omitempty"`
+	PricePerHour  *float64 `protobuf:"fixed64,5,opt,name=price_per_hour,json=pricePerHour,proto3,oneof" json:"price_per_hour,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ScaleUpSplit) Reset() {
 	*x = ScaleUpSplit{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[8]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2061,7 +2671,7 @@ func (x *ScaleUpSplit) String() string {
 func (*ScaleUpSplit) ProtoMessage() {}
 
 func (x *ScaleUpSplit) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[8]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2074,7 +2684,7 @@ func (x *ScaleUpSplit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleUpSplit.ProtoReflect.Descriptor instead.
 func (*ScaleUpSplit) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{8}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ScaleUpSplit) GetNodeGroup() string {
@@ -2105,20 +2715,6 @@ func (x *ScaleUpSplit) GetMaxSize() int32 {
 	return 0
 }
 
-func (x *ScaleUpSplit) GetPods() []string {
-	if x != nil {
-		return x.Pods
-	}
-	return nil
-}
-
-func (x *ScaleUpSplit) GetNewNodes() []*NewNode {
-	if x != nil {
-		return x.NewNodes
-	}
-	return nil
-}
-
 func (x *ScaleUpSplit) GetPricePerHour() float64 {
 	if x != nil && x.PricePerHour != nil {
 		return *x.PricePerHour
@@ -2126,31 +2722,40 @@ func (x *ScaleUpSplit) GetPricePerHour() float64 {
 	return 0
 }
 
-// A node that a node group adds.
-type NewNode struct {
+// Pods and their places as parallel columns, a row for each pod.
+type Places struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Pods that fit it, all together, as "namespace/name", sorted; placeholders
-	// by their names.
-	Pods          []string `protobuf:"bytes,1,rep,name=pods,proto3" json:"pods,omitempty"`
+	// The pods, as "namespace/name", each once; placeholders by their names.
+	Pods []string `protobuf:"bytes,1,rep,name=pods,proto3" json:"pods,omitempty"`
+	// The nodes of the other columns, each once; element 0 is "". A node that does
+	// not exist has the id of its node group, "#", and its number among the new
+	// nodes of that group in the decision, from 0, or "upcoming" if it was
+	// requested before.
+	Nodes []string `protobuf:"bytes,2,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	// Index into `nodes`: the node that the pod leaves; 0 = it is on none. Empty =
+	// 0 for all.
+	Sources []uint32 `protobuf:"varint,3,rep,packed,name=sources,proto3" json:"sources,omitempty"`
+	// Index into `nodes`: the node that the pod goes to, never 0.
+	Destinations  []uint32 `protobuf:"varint,4,rep,packed,name=destinations,proto3" json:"destinations,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *NewNode) Reset() {
-	*x = NewNode{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[9]
+func (x *Places) Reset() {
+	*x = Places{}
+	mi := &file_trimtab_v1_plan_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *NewNode) String() string {
+func (x *Places) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*NewNode) ProtoMessage() {}
+func (*Places) ProtoMessage() {}
 
-func (x *NewNode) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[9]
+func (x *Places) ProtoReflect() protoreflect.Message {
+	mi := &file_trimtab_v1_plan_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2161,97 +2766,45 @@ func (x *NewNode) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use NewNode.ProtoReflect.Descriptor instead.
-func (*NewNode) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{9}
+// Deprecated: Use Places.ProtoReflect.Descriptor instead.
+func (*Places) Descriptor() ([]byte, []int) {
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{14}
 }
 
-func (x *NewNode) GetPods() []string {
+func (x *Places) GetPods() []string {
 	if x != nil {
 		return x.Pods
 	}
 	return nil
 }
 
-// A pod that stays pending.
-type UnschedulablePod struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// "namespace/name".
-	Pod string `protobuf:"bytes,1,opt,name=pod,proto3" json:"pod,omitempty"`
-	// Why no node of a group serves the pod: node group id to reason.
-	Reasons map[string]NodeGroupReason_Code `protobuf:"bytes,2,rep,name=reasons,proto3" json:"reasons,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value,enum=trimtab.v1.NodeGroupReason_Code"`
-	// With PREDICATE_FAILED: node group id to the first predicate, in the
-	// scheduler's order, that refuses the pod on a new node of that group.
-	FailedPredicates map[string]PredicateReason_Code `protobuf:"bytes,3,rep,name=failed_predicates,json=failedPredicates,proto3" json:"failed_predicates,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value,enum=trimtab.v1.PredicateReason_Code"`
-	// One sentence, for people.
-	Detail        string `protobuf:"bytes,4,opt,name=detail,proto3" json:"detail,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *UnschedulablePod) Reset() {
-	*x = UnschedulablePod{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[10]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *UnschedulablePod) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*UnschedulablePod) ProtoMessage() {}
-
-func (x *UnschedulablePod) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[10]
+func (x *Places) GetNodes() []string {
 	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use UnschedulablePod.ProtoReflect.Descriptor instead.
-func (*UnschedulablePod) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{10}
-}
-
-func (x *UnschedulablePod) GetPod() string {
-	if x != nil {
-		return x.Pod
-	}
-	return ""
-}
-
-func (x *UnschedulablePod) GetReasons() map[string]NodeGroupReason_Code {
-	if x != nil {
-		return x.Reasons
+		return x.Nodes
 	}
 	return nil
 }
 
-func (x *UnschedulablePod) GetFailedPredicates() map[string]PredicateReason_Code {
+func (x *Places) GetSources() []uint32 {
 	if x != nil {
-		return x.FailedPredicates
+		return x.Sources
 	}
 	return nil
 }
 
-func (x *UnschedulablePod) GetDetail() string {
+func (x *Places) GetDestinations() []uint32 {
 	if x != nil {
-		return x.Detail
+		return x.Destinations
 	}
-	return ""
+	return nil
 }
 
-// Placeholders for which no node is added, all for the same reasons.
-type WaitingPlaceholders struct {
+// Why pods have no place, not even on a new node; the same for all of them.
+type Shortfall struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Their names, sorted.
-	Placeholders []string `protobuf:"bytes,1,rep,name=placeholders,proto3" json:"placeholders,omitempty"`
+	// The pods, as "namespace/name", or placeholders by their names; sorted. Empty
+	// if the message around it names what lacks room.
+	Pods []string `protobuf:"bytes,1,rep,name=pods,proto3" json:"pods,omitempty"`
 	// Why no node of a group serves them: node group id to reason.
 	Reasons map[string]NodeGroupReason_Code `protobuf:"bytes,2,rep,name=reasons,proto3" json:"reasons,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value,enum=trimtab.v1.NodeGroupReason_Code"`
 	// With PREDICATE_FAILED: node group id to the first predicate, in the
@@ -2263,21 +2816,21 @@ type WaitingPlaceholders struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *WaitingPlaceholders) Reset() {
-	*x = WaitingPlaceholders{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[11]
+func (x *Shortfall) Reset() {
+	*x = Shortfall{}
+	mi := &file_trimtab_v1_plan_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *WaitingPlaceholders) String() string {
+func (x *Shortfall) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*WaitingPlaceholders) ProtoMessage() {}
+func (*Shortfall) ProtoMessage() {}
 
-func (x *WaitingPlaceholders) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[11]
+func (x *Shortfall) ProtoReflect() protoreflect.Message {
+	mi := &file_trimtab_v1_plan_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2288,37 +2841,94 @@ func (x *WaitingPlaceholders) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use WaitingPlaceholders.ProtoReflect.Descriptor instead.
-func (*WaitingPlaceholders) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{11}
+// Deprecated: Use Shortfall.ProtoReflect.Descriptor instead.
+func (*Shortfall) Descriptor() ([]byte, []int) {
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{15}
 }
 
-func (x *WaitingPlaceholders) GetPlaceholders() []string {
+func (x *Shortfall) GetPods() []string {
 	if x != nil {
-		return x.Placeholders
+		return x.Pods
 	}
 	return nil
 }
 
-func (x *WaitingPlaceholders) GetReasons() map[string]NodeGroupReason_Code {
+func (x *Shortfall) GetReasons() map[string]NodeGroupReason_Code {
 	if x != nil {
 		return x.Reasons
 	}
 	return nil
 }
 
-func (x *WaitingPlaceholders) GetFailedPredicates() map[string]PredicateReason_Code {
+func (x *Shortfall) GetFailedPredicates() map[string]PredicateReason_Code {
 	if x != nil {
 		return x.FailedPredicates
 	}
 	return nil
 }
 
-func (x *WaitingPlaceholders) GetDetail() string {
+func (x *Shortfall) GetDetail() string {
 	if x != nil {
 		return x.Detail
 	}
 	return ""
+}
+
+// Nodes that were ordered for what can no longer be completed, and of which no
+// decision of the answer makes use.
+type Release struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Registered nodes without pods to move, sorted.
+	Nodes []string `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	// Node group id to the number of nodes that have not registered. The target
+	// size may be reduced by as many.
+	Upcoming      map[string]int32 `protobuf:"bytes,2,rep,name=upcoming,proto3" json:"upcoming,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Release) Reset() {
+	*x = Release{}
+	mi := &file_trimtab_v1_plan_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Release) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Release) ProtoMessage() {}
+
+func (x *Release) ProtoReflect() protoreflect.Message {
+	mi := &file_trimtab_v1_plan_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Release.ProtoReflect.Descriptor instead.
+func (*Release) Descriptor() ([]byte, []int) {
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *Release) GetNodes() []string {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+func (x *Release) GetUpcoming() map[string]int32 {
+	if x != nil {
+		return x.Upcoming
+	}
+	return nil
 }
 
 // A pending pod for which no node is added.
@@ -2334,7 +2944,7 @@ type SkippedPod struct {
 
 func (x *SkippedPod) Reset() {
 	*x = SkippedPod{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[12]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2346,7 +2956,7 @@ func (x *SkippedPod) String() string {
 func (*SkippedPod) ProtoMessage() {}
 
 func (x *SkippedPod) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[12]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2359,7 +2969,7 @@ func (x *SkippedPod) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkippedPod.ProtoReflect.Descriptor instead.
 func (*SkippedPod) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{12}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *SkippedPod) GetPod() string {
@@ -2409,7 +3019,7 @@ type ScaleUpOption struct {
 
 func (x *ScaleUpOption) Reset() {
 	*x = ScaleUpOption{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[13]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2421,7 +3031,7 @@ func (x *ScaleUpOption) String() string {
 func (*ScaleUpOption) ProtoMessage() {}
 
 func (x *ScaleUpOption) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[13]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2434,7 +3044,7 @@ func (x *ScaleUpOption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleUpOption.ProtoReflect.Descriptor instead.
 func (*ScaleUpOption) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{13}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ScaleUpOption) GetNodeGroup() string {
@@ -2513,7 +3123,7 @@ type ExpanderScore struct {
 
 func (x *ExpanderScore) Reset() {
 	*x = ExpanderScore{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[14]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2525,7 +3135,7 @@ func (x *ExpanderScore) String() string {
 func (*ExpanderScore) ProtoMessage() {}
 
 func (x *ExpanderScore) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[14]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2538,7 +3148,7 @@ func (x *ExpanderScore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExpanderScore.ProtoReflect.Descriptor instead.
 func (*ExpanderScore) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{14}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ExpanderScore) GetExpander() Expander_Code {
@@ -2564,7 +3174,7 @@ type Expander struct {
 
 func (x *Expander) Reset() {
 	*x = Expander{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[15]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2576,7 +3186,7 @@ func (x *Expander) String() string {
 func (*Expander) ProtoMessage() {}
 
 func (x *Expander) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[15]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2589,7 +3199,7 @@ func (x *Expander) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Expander.ProtoReflect.Descriptor instead.
 func (*Expander) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{15}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{20}
 }
 
 // What is answered to ProvisioningRequests. Real pods that wait come before
@@ -2604,29 +3214,23 @@ type CapacityRequestsDecision struct {
 	// The requests of the classes that are answered, sorted by namespace and name;
 	// none that has ended (Failed, BookingExpired, CapacityRevoked).
 	Requests []*CapacityAnswer `protobuf:"bytes,3,rep,name=requests,proto3" json:"requests,omitempty"`
-	// Growth of node groups for all requests together, sorted by node group;
-	// `pods` are requests, as "namespace/name". Other decisions of the same answer
-	// count these nodes as requested: `current_size` of their splits is `new_size`
-	// of these.
+	// Growth of node groups for all requests together, sorted by node group. Other
+	// decisions of the same answer count these nodes as requested: `current_size`
+	// of their splits is `new_size` of these.
 	Splits []*ScaleUpSplit `protobuf:"bytes,4,rep,name=splits,proto3" json:"splits,omitempty"`
-	// Nodes that were ordered for a request which now can no longer be completed,
-	// without pods and used by no decision of this answer: to be deleted at once,
-	// sorted by name.
-	GiveBack []string `protobuf:"bytes,5,rep,name=give_back,json=giveBack,proto3" json:"give_back,omitempty"`
+	// Nodes of requests that can no longer be completed, to be deleted at once.
+	// Absent = none.
+	Release *Release `protobuf:"bytes,5,opt,name=release,proto3" json:"release,omitempty"`
 	// Hourly cost of the new nodes, without those of unknown price, in the
 	// currency of the prices.
-	PricePerHour float64 `protobuf:"fixed64,6,opt,name=price_per_hour,json=pricePerHour,proto3" json:"price_per_hour,omitempty"`
-	// Node group id to the number of nodes that were ordered for such requests,
-	// have not registered, and are used by no decision of this answer. The target
-	// size may be reduced by as many.
-	GiveBackUpcoming map[string]int32 `protobuf:"bytes,7,rep,name=give_back_upcoming,json=giveBackUpcoming,proto3" json:"give_back_upcoming,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	PricePerHour  float64 `protobuf:"fixed64,6,opt,name=price_per_hour,json=pricePerHour,proto3" json:"price_per_hour,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CapacityRequestsDecision) Reset() {
 	*x = CapacityRequestsDecision{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[16]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2638,7 +3242,7 @@ func (x *CapacityRequestsDecision) String() string {
 func (*CapacityRequestsDecision) ProtoMessage() {}
 
 func (x *CapacityRequestsDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[16]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2651,7 +3255,7 @@ func (x *CapacityRequestsDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapacityRequestsDecision.ProtoReflect.Descriptor instead.
 func (*CapacityRequestsDecision) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{16}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *CapacityRequestsDecision) GetResult() CapacityRequestsResult_Code {
@@ -2682,9 +3286,9 @@ func (x *CapacityRequestsDecision) GetSplits() []*ScaleUpSplit {
 	return nil
 }
 
-func (x *CapacityRequestsDecision) GetGiveBack() []string {
+func (x *CapacityRequestsDecision) GetRelease() *Release {
 	if x != nil {
-		return x.GiveBack
+		return x.Release
 	}
 	return nil
 }
@@ -2694,13 +3298,6 @@ func (x *CapacityRequestsDecision) GetPricePerHour() float64 {
 		return x.PricePerHour
 	}
 	return 0
-}
-
-func (x *CapacityRequestsDecision) GetGiveBackUpcoming() map[string]int32 {
-	if x != nil {
-		return x.GiveBackUpcoming
-	}
-	return nil
 }
 
 // What is answered to one ProvisioningRequest.
@@ -2724,27 +3321,22 @@ type CapacityAnswer struct {
 	BookedCount int32 `protobuf:"varint,8,opt,name=booked_count,json=bookedCount,proto3" json:"booked_count,omitempty"`
 	// Where the room is: by set, existing nodes first, then by group and number.
 	Places []*CapacityPlace `protobuf:"bytes,9,rep,name=places,proto3" json:"places,omitempty"`
-	// When the booking ends, Unix seconds; 0 = nothing is booked.
-	BookedUntil int64 `protobuf:"varint,10,opt,name=booked_until,json=bookedUntil,proto3" json:"booked_until,omitempty"`
-	// Why no node of a group helps the pods without room: node group id to reason.
-	Reasons map[string]NodeGroupReason_Code `protobuf:"bytes,11,rep,name=reasons,proto3" json:"reasons,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value,enum=trimtab.v1.NodeGroupReason_Code"`
-	// With PREDICATE_FAILED: node group id to the first predicate, in the
-	// scheduler's order, that refuses a pod on a new node of that group.
-	FailedPredicates map[string]PredicateReason_Code `protobuf:"bytes,12,rep,name=failed_predicates,json=failedPredicates,proto3" json:"failed_predicates,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value,enum=trimtab.v1.PredicateReason_Code"`
+	// When the booking ends. Absent = nothing is booked.
+	BookedUntil *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=booked_until,json=bookedUntil,proto3" json:"booked_until,omitempty"`
+	// Why no node of a group helps the pods without room. Absent = they have room,
+	// or places were not looked for.
+	Shortfall *Shortfall `protobuf:"bytes,11,opt,name=shortfall,proto3" json:"shortfall,omitempty"`
 	// The room, or a part of it, is on nodes that are ordered by this plan.
 	NeedsNewNodes bool `protobuf:"varint,13,opt,name=needs_new_nodes,json=needsNewNodes,proto3" json:"needs_new_nodes,omitempty"`
-	// Those of `CapacityRequestsDecision.give_back` that were ordered for it,
-	// sorted.
-	UselessNodes []string `protobuf:"bytes,14,rep,name=useless_nodes,json=uselessNodes,proto3" json:"useless_nodes,omitempty"`
-	// Its part of `CapacityRequestsDecision.give_back_upcoming`.
-	UselessUpcoming map[string]int32 `protobuf:"bytes,15,rep,name=useless_upcoming,json=uselessUpcoming,proto3" json:"useless_upcoming,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Its part of `CapacityRequestsDecision.release`. Absent = none.
+	Release       *Release `protobuf:"bytes,14,opt,name=release,proto3" json:"release,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CapacityAnswer) Reset() {
 	*x = CapacityAnswer{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[17]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2756,7 +3348,7 @@ func (x *CapacityAnswer) String() string {
 func (*CapacityAnswer) ProtoMessage() {}
 
 func (x *CapacityAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[17]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2769,7 +3361,7 @@ func (x *CapacityAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapacityAnswer.ProtoReflect.Descriptor instead.
 func (*CapacityAnswer) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{17}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *CapacityAnswer) GetNamespace() string {
@@ -2835,23 +3427,16 @@ func (x *CapacityAnswer) GetPlaces() []*CapacityPlace {
 	return nil
 }
 
-func (x *CapacityAnswer) GetBookedUntil() int64 {
+func (x *CapacityAnswer) GetBookedUntil() *timestamppb.Timestamp {
 	if x != nil {
 		return x.BookedUntil
-	}
-	return 0
-}
-
-func (x *CapacityAnswer) GetReasons() map[string]NodeGroupReason_Code {
-	if x != nil {
-		return x.Reasons
 	}
 	return nil
 }
 
-func (x *CapacityAnswer) GetFailedPredicates() map[string]PredicateReason_Code {
+func (x *CapacityAnswer) GetShortfall() *Shortfall {
 	if x != nil {
-		return x.FailedPredicates
+		return x.Shortfall
 	}
 	return nil
 }
@@ -2863,16 +3448,9 @@ func (x *CapacityAnswer) GetNeedsNewNodes() bool {
 	return false
 }
 
-func (x *CapacityAnswer) GetUselessNodes() []string {
+func (x *CapacityAnswer) GetRelease() *Release {
 	if x != nil {
-		return x.UselessNodes
-	}
-	return nil
-}
-
-func (x *CapacityAnswer) GetUselessUpcoming() map[string]int32 {
-	if x != nil {
-		return x.UselessUpcoming
+		return x.Release
 	}
 	return nil
 }
@@ -2897,7 +3475,7 @@ type CapacityPlace struct {
 
 func (x *CapacityPlace) Reset() {
 	*x = CapacityPlace{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[18]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2909,7 +3487,7 @@ func (x *CapacityPlace) String() string {
 func (*CapacityPlace) ProtoMessage() {}
 
 func (x *CapacityPlace) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[18]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2922,7 +3500,7 @@ func (x *CapacityPlace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapacityPlace.ProtoReflect.Descriptor instead.
 func (*CapacityPlace) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{18}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *CapacityPlace) GetNode() string {
@@ -2969,7 +3547,7 @@ type CapacityOutcome struct {
 
 func (x *CapacityOutcome) Reset() {
 	*x = CapacityOutcome{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[19]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2981,7 +3559,7 @@ func (x *CapacityOutcome) String() string {
 func (*CapacityOutcome) ProtoMessage() {}
 
 func (x *CapacityOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[19]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2994,7 +3572,7 @@ func (x *CapacityOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapacityOutcome.ProtoReflect.Descriptor instead.
 func (*CapacityOutcome) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{19}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{24}
 }
 
 // Placeholder pods.
@@ -3036,7 +3614,7 @@ type SlackDecision struct {
 
 func (x *SlackDecision) Reset() {
 	*x = SlackDecision{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[20]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3048,7 +3626,7 @@ func (x *SlackDecision) String() string {
 func (*SlackDecision) ProtoMessage() {}
 
 func (x *SlackDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[20]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3061,7 +3639,7 @@ func (x *SlackDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackDecision.ProtoReflect.Descriptor instead.
 func (*SlackDecision) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{20}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *SlackDecision) GetPlaceholders() []*Placeholder {
@@ -3158,7 +3736,7 @@ type SlackObject struct {
 
 func (x *SlackObject) Reset() {
 	*x = SlackObject{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[21]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3170,7 +3748,7 @@ func (x *SlackObject) String() string {
 func (*SlackObject) ProtoMessage() {}
 
 func (x *SlackObject) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[21]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3183,7 +3761,7 @@ func (x *SlackObject) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackObject.ProtoReflect.Descriptor instead.
 func (*SlackObject) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{21}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SlackObject) GetObject() string {
@@ -3273,7 +3851,7 @@ type Placeholder struct {
 
 func (x *Placeholder) Reset() {
 	*x = Placeholder{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[22]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3285,7 +3863,7 @@ func (x *Placeholder) String() string {
 func (*Placeholder) ProtoMessage() {}
 
 func (x *Placeholder) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[22]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3298,7 +3876,7 @@ func (x *Placeholder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Placeholder.ProtoReflect.Descriptor instead.
 func (*Placeholder) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{22}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Placeholder) GetName() string {
@@ -3387,7 +3965,7 @@ type PlaceholderKind struct {
 
 func (x *PlaceholderKind) Reset() {
 	*x = PlaceholderKind{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[23]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3399,7 +3977,7 @@ func (x *PlaceholderKind) String() string {
 func (*PlaceholderKind) ProtoMessage() {}
 
 func (x *PlaceholderKind) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[23]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3412,7 +3990,7 @@ func (x *PlaceholderKind) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlaceholderKind.ProtoReflect.Descriptor instead.
 func (*PlaceholderKind) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{23}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{28}
 }
 
 // Which nodes go.
@@ -3421,8 +3999,8 @@ type ScaleDownDecision struct {
 	// Nodes whose pods, all together, fit on the nodes that stay; sorted by
 	// name.
 	Unneeded []*UnneededNode `protobuf:"bytes,1,rep,name=unneeded,proto3" json:"unneeded,omitempty"`
-	// Every other node, sorted by name.
-	Unremovable []*UnremovableNode `protobuf:"bytes,2,rep,name=unremovable,proto3" json:"unremovable,omitempty"`
+	// Where each pod of the unneeded nodes would go, in the order of the nodes.
+	Places *Places `protobuf:"bytes,16,opt,name=places,proto3" json:"places,omitempty"`
 	// Unneeded nodes without pods to move, to be deleted now, sorted by name.
 	DeleteEmpty []string `protobuf:"bytes,3,rep,name=delete_empty,json=deleteEmpty,proto3" json:"delete_empty,omitempty"`
 	// Unneeded nodes to be drained and deleted now, sorted by name.
@@ -3434,32 +4012,14 @@ type ScaleDownDecision struct {
 	// Number of eligible nodes left out because of the bound.
 	NotEvaluated int32 `protobuf:"varint,7,opt,name=not_evaluated,json=notEvaluated,proto3" json:"not_evaluated,omitempty"`
 	// More about `result`, for people.
-	Detail string `protobuf:"bytes,8,opt,name=detail,proto3" json:"detail,omitempty"`
-	// Pods whose last destination was still valid.
-	HintHits int32 `protobuf:"varint,9,opt,name=hint_hits,json=hintHits,proto3" json:"hint_hits,omitempty"`
-	// Pods for which a destination had to be searched.
-	Searches int32 `protobuf:"varint,10,opt,name=searches,proto3" json:"searches,omitempty"`
-	// The order of candidates that led to this plan.
-	CandidateOrder CandidateOrder_Code `protobuf:"varint,11,opt,name=candidate_order,json=candidateOrder,proto3,enum=trimtab.v1.CandidateOrder_Code" json:"candidate_order,omitempty"`
-	// Orders that were simulated, this one included.
-	OrdersTried int32 `protobuf:"varint,12,opt,name=orders_tried,json=ordersTried,proto3" json:"orders_tried,omitempty"`
-	// One entry per node of `explain_nodes`, sorted by name.
-	Blockers []*NodeBlockers `protobuf:"bytes,13,rep,name=blockers,proto3" json:"blockers,omitempty"`
-	// What plans were compared by first; UNSPECIFIED if none was made.
-	Objective Objective_Code `protobuf:"varint,14,opt,name=objective,proto3,enum=trimtab.v1.Objective_Code" json:"objective,omitempty"`
-	// No set of the candidates saves more per hour, in all waves: an upper bound
-	// by cpu and memory, of all nodes and of nodes outside of which some pods have
-	// no place, with fractions of nodes, as of this loop or of the last one
-	// that compared plans. 0 = not computed: nothing is saved, or the objective
-	// is not MONEY.
-	SavingBoundPerHour float64 `protobuf:"fixed64,15,opt,name=saving_bound_per_hour,json=savingBoundPerHour,proto3" json:"saving_bound_per_hour,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	Detail        string `protobuf:"bytes,8,opt,name=detail,proto3" json:"detail,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ScaleDownDecision) Reset() {
 	*x = ScaleDownDecision{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[24]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3471,7 +4031,7 @@ func (x *ScaleDownDecision) String() string {
 func (*ScaleDownDecision) ProtoMessage() {}
 
 func (x *ScaleDownDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[24]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3484,7 +4044,7 @@ func (x *ScaleDownDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleDownDecision.ProtoReflect.Descriptor instead.
 func (*ScaleDownDecision) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{24}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ScaleDownDecision) GetUnneeded() []*UnneededNode {
@@ -3494,9 +4054,9 @@ func (x *ScaleDownDecision) GetUnneeded() []*UnneededNode {
 	return nil
 }
 
-func (x *ScaleDownDecision) GetUnremovable() []*UnremovableNode {
+func (x *ScaleDownDecision) GetPlaces() *Places {
 	if x != nil {
-		return x.Unremovable
+		return x.Places
 	}
 	return nil
 }
@@ -3543,112 +4103,6 @@ func (x *ScaleDownDecision) GetDetail() string {
 	return ""
 }
 
-func (x *ScaleDownDecision) GetHintHits() int32 {
-	if x != nil {
-		return x.HintHits
-	}
-	return 0
-}
-
-func (x *ScaleDownDecision) GetSearches() int32 {
-	if x != nil {
-		return x.Searches
-	}
-	return 0
-}
-
-func (x *ScaleDownDecision) GetCandidateOrder() CandidateOrder_Code {
-	if x != nil {
-		return x.CandidateOrder
-	}
-	return CandidateOrder_UNSPECIFIED
-}
-
-func (x *ScaleDownDecision) GetOrdersTried() int32 {
-	if x != nil {
-		return x.OrdersTried
-	}
-	return 0
-}
-
-func (x *ScaleDownDecision) GetBlockers() []*NodeBlockers {
-	if x != nil {
-		return x.Blockers
-	}
-	return nil
-}
-
-func (x *ScaleDownDecision) GetObjective() Objective_Code {
-	if x != nil {
-		return x.Objective
-	}
-	return Objective_UNSPECIFIED
-}
-
-func (x *ScaleDownDecision) GetSavingBoundPerHour() float64 {
-	if x != nil {
-		return x.SavingBoundPerHour
-	}
-	return 0
-}
-
-// All pods that must not be evicted from a node.
-type NodeBlockers struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name of the node.
-	Node string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
-	// Every pod of the node that a rule or a PodDisruptionBudget keeps from
-	// being evicted, sorted by name; empty if there is none. Pods that only find
-	// no place elsewhere are not listed.
-	Pods          []*BlockingPod `protobuf:"bytes,2,rep,name=pods,proto3" json:"pods,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *NodeBlockers) Reset() {
-	*x = NodeBlockers{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[25]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *NodeBlockers) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*NodeBlockers) ProtoMessage() {}
-
-func (x *NodeBlockers) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[25]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use NodeBlockers.ProtoReflect.Descriptor instead.
-func (*NodeBlockers) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{25}
-}
-
-func (x *NodeBlockers) GetNode() string {
-	if x != nil {
-		return x.Node
-	}
-	return ""
-}
-
-func (x *NodeBlockers) GetPods() []*BlockingPod {
-	if x != nil {
-		return x.Pods
-	}
-	return nil
-}
-
 // A pod that must not be evicted.
 type BlockingPod struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3665,7 +4119,7 @@ type BlockingPod struct {
 
 func (x *BlockingPod) Reset() {
 	*x = BlockingPod{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[26]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3677,7 +4131,7 @@ func (x *BlockingPod) String() string {
 func (*BlockingPod) ProtoMessage() {}
 
 func (x *BlockingPod) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[26]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3690,7 +4144,7 @@ func (x *BlockingPod) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlockingPod.ProtoReflect.Descriptor instead.
 func (*BlockingPod) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{26}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *BlockingPod) GetPod() string {
@@ -3723,7 +4177,7 @@ type CandidateOrder struct {
 
 func (x *CandidateOrder) Reset() {
 	*x = CandidateOrder{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[27]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3735,7 +4189,7 @@ func (x *CandidateOrder) String() string {
 func (*CandidateOrder) ProtoMessage() {}
 
 func (x *CandidateOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[27]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3748,50 +4202,31 @@ func (x *CandidateOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CandidateOrder.ProtoReflect.Descriptor instead.
 func (*CandidateOrder) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{27}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{31}
 }
 
 // A node that is not needed.
 type UnneededNode struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name of the node.
+	// Name of the node. When it goes, and why not now: `PlanResponse.nodes`.
 	Node string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
-	// Since when it has been unneeded, without interruption.
-	Since *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=since,proto3" json:"since,omitempty"`
-	// Where each pod to be moved would go: "namespace/name" to node.
-	Destinations map[string]string `protobuf:"bytes,3,rep,name=destinations,proto3" json:"destinations,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Why it is not deleted now; UNSPECIFIED if it is.
-	NotNowReason UnremovableReason_Code `protobuf:"varint,4,opt,name=not_now_reason,json=notNowReason,proto3,enum=trimtab.v1.UnremovableReason_Code" json:"not_now_reason,omitempty"`
-	// The larger of the utilizations of cpu and memory (of the GPU on GPU
-	// nodes), 0 to 1 and above.
-	Utilization float64 `protobuf:"fixed64,5,opt,name=utilization,proto3" json:"utilization,omitempty"`
 	// What the plan assumes about the node, for `StartDeletion`.
-	Assumption *NodeAssumption `protobuf:"bytes,6,opt,name=assumption,proto3" json:"assumption,omitempty"`
-	// More about `not_now_reason`, for people.
-	Detail string `protobuf:"bytes,7,opt,name=detail,proto3" json:"detail,omitempty"`
-	// Hourly price of the node, from its node group; absent = unknown.
-	SavingPerHour *float64 `protobuf:"fixed64,8,opt,name=saving_per_hour,json=savingPerHour,proto3,oneof" json:"saving_per_hour,omitempty"`
+	Assumption *NodeAssumption `protobuf:"bytes,2,opt,name=assumption,proto3" json:"assumption,omitempty"`
 	// Cost rating of moving its pods: the sum over pods of 1 + deletion cost /
 	// 2^27 + priority / 2^25, clamped to -10 to 10. With `gang`, the cost of
 	// moving all of it is shared equally: the mean over the gang's nodes.
-	EvictionCost float64 `protobuf:"fixed64,9,opt,name=eviction_cost,json=evictionCost,proto3" json:"eviction_cost,omitempty"`
-	// The wave in which the node goes, from 1. Wave 1 is what disruption budgets
-	// allow now. The nodes of each further wave can go once the pods evicted in
-	// the waves before run again, so that budgets allow evictions again; until
-	// then `not_now_reason` is LATER_WAVE unless another reason comes first. 0
-	// also counts as wave 1: planners without waves plan what budgets allow now.
-	Wave int32 `protobuf:"varint,10,opt,name=wave,proto3" json:"wave,omitempty"`
+	EvictionCost float64 `protobuf:"fixed64,3,opt,name=eviction_cost,json=evictionCost,proto3" json:"eviction_cost,omitempty"`
 	// The gang that moves whole from this node and others, as "namespace/name":
 	// of the nodes with the same value all go at the same time, or none, see
 	// `NodeToDelete.gang`. "" = the node goes independently of others.
-	Gang          string `protobuf:"bytes,11,opt,name=gang,proto3" json:"gang,omitempty"`
+	Gang          string `protobuf:"bytes,4,opt,name=gang,proto3" json:"gang,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *UnneededNode) Reset() {
 	*x = UnneededNode{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[28]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3803,7 +4238,7 @@ func (x *UnneededNode) String() string {
 func (*UnneededNode) ProtoMessage() {}
 
 func (x *UnneededNode) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[28]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3816,7 +4251,7 @@ func (x *UnneededNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnneededNode.ProtoReflect.Descriptor instead.
 func (*UnneededNode) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{28}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *UnneededNode) GetNode() string {
@@ -3826,34 +4261,6 @@ func (x *UnneededNode) GetNode() string {
 	return ""
 }
 
-func (x *UnneededNode) GetSince() *timestamppb.Timestamp {
-	if x != nil {
-		return x.Since
-	}
-	return nil
-}
-
-func (x *UnneededNode) GetDestinations() map[string]string {
-	if x != nil {
-		return x.Destinations
-	}
-	return nil
-}
-
-func (x *UnneededNode) GetNotNowReason() UnremovableReason_Code {
-	if x != nil {
-		return x.NotNowReason
-	}
-	return UnremovableReason_UNSPECIFIED
-}
-
-func (x *UnneededNode) GetUtilization() float64 {
-	if x != nil {
-		return x.Utilization
-	}
-	return 0
-}
-
 func (x *UnneededNode) GetAssumption() *NodeAssumption {
 	if x != nil {
 		return x.Assumption
@@ -3861,30 +4268,9 @@ func (x *UnneededNode) GetAssumption() *NodeAssumption {
 	return nil
 }
 
-func (x *UnneededNode) GetDetail() string {
-	if x != nil {
-		return x.Detail
-	}
-	return ""
-}
-
-func (x *UnneededNode) GetSavingPerHour() float64 {
-	if x != nil && x.SavingPerHour != nil {
-		return *x.SavingPerHour
-	}
-	return 0
-}
-
 func (x *UnneededNode) GetEvictionCost() float64 {
 	if x != nil {
 		return x.EvictionCost
-	}
-	return 0
-}
-
-func (x *UnneededNode) GetWave() int32 {
-	if x != nil {
-		return x.Wave
 	}
 	return 0
 }
@@ -3910,7 +4296,7 @@ type NodeAssumption struct {
 
 func (x *NodeAssumption) Reset() {
 	*x = NodeAssumption{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[29]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3922,7 +4308,7 @@ func (x *NodeAssumption) String() string {
 func (*NodeAssumption) ProtoMessage() {}
 
 func (x *NodeAssumption) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[29]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3935,7 +4321,7 @@ func (x *NodeAssumption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeAssumption.ProtoReflect.Descriptor instead.
 func (*NodeAssumption) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{29}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *NodeAssumption) GetPodsToMoveCount() int32 {
@@ -3952,108 +4338,6 @@ func (x *NodeAssumption) GetPodsToMoveDigest() string {
 	return ""
 }
 
-// A node that stays.
-type UnremovableNode struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name of the node.
-	Node string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
-	// Why it stays.
-	Reason UnremovableReason_Code `protobuf:"varint,2,opt,name=reason,proto3,enum=trimtab.v1.UnremovableReason_Code" json:"reason,omitempty"`
-	// Pod that is in the way, as "namespace/name"; "" = none.
-	BlockingPod string `protobuf:"bytes,3,opt,name=blocking_pod,json=blockingPod,proto3" json:"blocking_pod,omitempty"`
-	// Why that pod is in the way.
-	BlockingReason BlockingPodReason_Code `protobuf:"varint,4,opt,name=blocking_reason,json=blockingReason,proto3,enum=trimtab.v1.BlockingPodReason_Code" json:"blocking_reason,omitempty"`
-	// More, for people.
-	Detail string `protobuf:"bytes,5,opt,name=detail,proto3" json:"detail,omitempty"`
-	// With NO_PLACE_TO_MOVE_PODS: for how many nodes each predicate failed for
-	// the blocking pod, keyed by `PredicateReason` name.
-	PredicateFailureCounts map[string]int32 `protobuf:"bytes,6,rep,name=predicate_failure_counts,json=predicateFailureCounts,proto3" json:"predicate_failure_counts,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// The larger of the utilizations, as `UnneededNode.utilization`; absent = not
-	// computed.
-	Utilization   *float64 `protobuf:"fixed64,7,opt,name=utilization,proto3,oneof" json:"utilization,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *UnremovableNode) Reset() {
-	*x = UnremovableNode{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[30]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *UnremovableNode) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*UnremovableNode) ProtoMessage() {}
-
-func (x *UnremovableNode) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[30]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use UnremovableNode.ProtoReflect.Descriptor instead.
-func (*UnremovableNode) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{30}
-}
-
-func (x *UnremovableNode) GetNode() string {
-	if x != nil {
-		return x.Node
-	}
-	return ""
-}
-
-func (x *UnremovableNode) GetReason() UnremovableReason_Code {
-	if x != nil {
-		return x.Reason
-	}
-	return UnremovableReason_UNSPECIFIED
-}
-
-func (x *UnremovableNode) GetBlockingPod() string {
-	if x != nil {
-		return x.BlockingPod
-	}
-	return ""
-}
-
-func (x *UnremovableNode) GetBlockingReason() BlockingPodReason_Code {
-	if x != nil {
-		return x.BlockingReason
-	}
-	return BlockingPodReason_UNSPECIFIED
-}
-
-func (x *UnremovableNode) GetDetail() string {
-	if x != nil {
-		return x.Detail
-	}
-	return ""
-}
-
-func (x *UnremovableNode) GetPredicateFailureCounts() map[string]int32 {
-	if x != nil {
-		return x.PredicateFailureCounts
-	}
-	return nil
-}
-
-func (x *UnremovableNode) GetUtilization() float64 {
-	if x != nil && x.Utilization != nil {
-		return *x.Utilization
-	}
-	return 0
-}
-
 // Which nodes are replaced by cheaper new ones, several by several.
 type ReplacementDecision struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -4065,8 +4349,6 @@ type ReplacementDecision struct {
 	Result ReplacementResult_Code `protobuf:"varint,2,opt,name=result,proto3,enum=trimtab.v1.ReplacementResult_Code" json:"result,omitempty"`
 	// More about `result`, for people.
 	Detail string `protobuf:"bytes,3,opt,name=detail,proto3" json:"detail,omitempty"`
-	// What the cluster costs, before and after.
-	Cost *ReplacementCost `protobuf:"bytes,4,opt,name=cost,proto3" json:"cost,omitempty"`
 	// Plans from careful to bold, by nodes that leave: each saves more and moves
 	// more than the one before. The chosen one is among them.
 	Frontier []*ReplacementOption `protobuf:"bytes,5,rep,name=frontier,proto3" json:"frontier,omitempty"`
@@ -4083,7 +4365,7 @@ type ReplacementDecision struct {
 
 func (x *ReplacementDecision) Reset() {
 	*x = ReplacementDecision{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[31]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4095,7 +4377,7 @@ func (x *ReplacementDecision) String() string {
 func (*ReplacementDecision) ProtoMessage() {}
 
 func (x *ReplacementDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[31]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4108,7 +4390,7 @@ func (x *ReplacementDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplacementDecision.ProtoReflect.Descriptor instead.
 func (*ReplacementDecision) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{31}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ReplacementDecision) GetWaves() []*ReplacementWave {
@@ -4130,13 +4412,6 @@ func (x *ReplacementDecision) GetDetail() string {
 		return x.Detail
 	}
 	return ""
-}
-
-func (x *ReplacementDecision) GetCost() *ReplacementCost {
-	if x != nil {
-		return x.Cost
-	}
-	return nil
 }
 
 func (x *ReplacementDecision) GetFrontier() []*ReplacementOption {
@@ -4167,91 +4442,6 @@ func (x *ReplacementDecision) GetIncomplete() bool {
 	return false
 }
 
-// What the nodes of known price cost for one hour, in the currency of the
-// prices.
-type ReplacementCost struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// All nodes of the snapshot, without those that are being deleted.
-	NowPerHour float64 `protobuf:"fixed64,1,opt,name=now_per_hour,json=nowPerHour,proto3" json:"now_per_hour,omitempty"`
-	// After all waves of the scale-down in the same answer; without one, as
-	// `now_per_hour`.
-	AfterScaleDownPerHour float64 `protobuf:"fixed64,2,opt,name=after_scale_down_per_hour,json=afterScaleDownPerHour,proto3" json:"after_scale_down_per_hour,omitempty"`
-	// After the chosen plan as well.
-	AfterPerHour float64 `protobuf:"fixed64,3,opt,name=after_per_hour,json=afterPerHour,proto3" json:"after_per_hour,omitempty"`
-	// No cluster of these node groups that holds these pods costs less: a proven
-	// lower bound by a linear programme. 0 = not computed.
-	BoundPerHour float64 `protobuf:"fixed64,4,opt,name=bound_per_hour,json=boundPerHour,proto3" json:"bound_per_hour,omitempty"`
-	// Nodes of unknown price; they are in none of the sums.
-	UnpricedNodeCount int32 `protobuf:"varint,5,opt,name=unpriced_node_count,json=unpricedNodeCount,proto3" json:"unpriced_node_count,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
-}
-
-func (x *ReplacementCost) Reset() {
-	*x = ReplacementCost{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[32]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ReplacementCost) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ReplacementCost) ProtoMessage() {}
-
-func (x *ReplacementCost) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[32]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ReplacementCost.ProtoReflect.Descriptor instead.
-func (*ReplacementCost) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{32}
-}
-
-func (x *ReplacementCost) GetNowPerHour() float64 {
-	if x != nil {
-		return x.NowPerHour
-	}
-	return 0
-}
-
-func (x *ReplacementCost) GetAfterScaleDownPerHour() float64 {
-	if x != nil {
-		return x.AfterScaleDownPerHour
-	}
-	return 0
-}
-
-func (x *ReplacementCost) GetAfterPerHour() float64 {
-	if x != nil {
-		return x.AfterPerHour
-	}
-	return 0
-}
-
-func (x *ReplacementCost) GetBoundPerHour() float64 {
-	if x != nil {
-		return x.BoundPerHour
-	}
-	return 0
-}
-
-func (x *ReplacementCost) GetUnpricedNodeCount() int32 {
-	if x != nil {
-		return x.UnpricedNodeCount
-	}
-	return 0
-}
-
 // New nodes, then nodes that go: carried out as one.
 type ReplacementWave struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -4259,6 +4449,9 @@ type ReplacementWave struct {
 	NewNodes []*ReplacementNode `protobuf:"bytes,1,rep,name=new_nodes,json=newNodes,proto3" json:"new_nodes,omitempty"`
 	// The nodes that go, sorted by name.
 	Leaving []*ReplacedNode `protobuf:"bytes,2,rep,name=leaving,proto3" json:"leaving,omitempty"`
+	// Where each pod to be moved would go, in the order of the nodes: to a node
+	// that stays, or to a `ReplacementNode.name` of this wave or an earlier one.
+	Places *Places `protobuf:"bytes,6,opt,name=places,proto3" json:"places,omitempty"`
 	// What the wave saves for one hour: the price of the nodes that go without
 	// that of the new ones. Below 0 only if later waves save more.
 	SavingPerHour float64 `protobuf:"fixed64,3,opt,name=saving_per_hour,json=savingPerHour,proto3" json:"saving_per_hour,omitempty"`
@@ -4272,7 +4465,7 @@ type ReplacementWave struct {
 
 func (x *ReplacementWave) Reset() {
 	*x = ReplacementWave{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[33]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4284,7 +4477,7 @@ func (x *ReplacementWave) String() string {
 func (*ReplacementWave) ProtoMessage() {}
 
 func (x *ReplacementWave) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[33]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4297,7 +4490,7 @@ func (x *ReplacementWave) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplacementWave.ProtoReflect.Descriptor instead.
 func (*ReplacementWave) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{33}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ReplacementWave) GetNewNodes() []*ReplacementNode {
@@ -4310,6 +4503,13 @@ func (x *ReplacementWave) GetNewNodes() []*ReplacementNode {
 func (x *ReplacementWave) GetLeaving() []*ReplacedNode {
 	if x != nil {
 		return x.Leaving
+	}
+	return nil
+}
+
+func (x *ReplacementWave) GetPlaces() *Places {
+	if x != nil {
+		return x.Places
 	}
 	return nil
 }
@@ -4338,9 +4538,8 @@ func (x *ReplacementWave) GetEvictionCost() float64 {
 // A new node of a replacement.
 type ReplacementNode struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its name in this plan, to which destinations refer: id of its node group,
-	// "#", and its number in the plan among those of the group, from 0. No node
-	// has this name.
+	// Its name in this plan, as `Places.nodes` has it; the number is that among
+	// the new nodes of all waves. No node has this name.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Id of its node group.
 	NodeGroup string `protobuf:"bytes,2,opt,name=node_group,json=nodeGroup,proto3" json:"node_group,omitempty"`
@@ -4355,7 +4554,7 @@ type ReplacementNode struct {
 
 func (x *ReplacementNode) Reset() {
 	*x = ReplacementNode{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[34]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4367,7 +4566,7 @@ func (x *ReplacementNode) String() string {
 func (*ReplacementNode) ProtoMessage() {}
 
 func (x *ReplacementNode) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[34]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4380,7 +4579,7 @@ func (x *ReplacementNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplacementNode.ProtoReflect.Descriptor instead.
 func (*ReplacementNode) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{34}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ReplacementNode) GetName() string {
@@ -4420,9 +4619,6 @@ type ReplacedNode struct {
 	NodeGroup string `protobuf:"bytes,2,opt,name=node_group,json=nodeGroup,proto3" json:"node_group,omitempty"`
 	// Price for one hour.
 	PricePerHour float64 `protobuf:"fixed64,3,opt,name=price_per_hour,json=pricePerHour,proto3" json:"price_per_hour,omitempty"`
-	// Where each pod to be moved would go: "namespace/name" to the name of a node
-	// that stays, or to a `ReplacementNode.name` of this wave or an earlier one.
-	Destinations map[string]string `protobuf:"bytes,4,rep,name=destinations,proto3" json:"destinations,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// What the plan assumes about the node, for `StartDeletion`.
 	Assumption *NodeAssumption `protobuf:"bytes,5,opt,name=assumption,proto3" json:"assumption,omitempty"`
 	// Cost rating of moving its pods, as `UnneededNode.eviction_cost`, by the
@@ -4434,7 +4630,7 @@ type ReplacedNode struct {
 
 func (x *ReplacedNode) Reset() {
 	*x = ReplacedNode{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[35]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4446,7 +4642,7 @@ func (x *ReplacedNode) String() string {
 func (*ReplacedNode) ProtoMessage() {}
 
 func (x *ReplacedNode) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[35]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4459,7 +4655,7 @@ func (x *ReplacedNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplacedNode.ProtoReflect.Descriptor instead.
 func (*ReplacedNode) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{35}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ReplacedNode) GetNode() string {
@@ -4481,13 +4677,6 @@ func (x *ReplacedNode) GetPricePerHour() float64 {
 		return x.PricePerHour
 	}
 	return 0
-}
-
-func (x *ReplacedNode) GetDestinations() map[string]string {
-	if x != nil {
-		return x.Destinations
-	}
-	return nil
 }
 
 func (x *ReplacedNode) GetAssumption() *NodeAssumption {
@@ -4541,7 +4730,7 @@ type ReplacementOption struct {
 
 func (x *ReplacementOption) Reset() {
 	*x = ReplacementOption{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[36]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4553,7 +4742,7 @@ func (x *ReplacementOption) String() string {
 func (*ReplacementOption) ProtoMessage() {}
 
 func (x *ReplacementOption) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[36]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4566,7 +4755,7 @@ func (x *ReplacementOption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplacementOption.ProtoReflect.Descriptor instead.
 func (*ReplacementOption) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{36}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ReplacementOption) GetSavingPerHour() float64 {
@@ -4678,7 +4867,7 @@ type KeptNode struct {
 
 func (x *KeptNode) Reset() {
 	*x = KeptNode{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[37]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4690,7 +4879,7 @@ func (x *KeptNode) String() string {
 func (*KeptNode) ProtoMessage() {}
 
 func (x *KeptNode) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[37]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4703,7 +4892,7 @@ func (x *KeptNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeptNode.ProtoReflect.Descriptor instead.
 func (*KeptNode) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{37}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *KeptNode) GetNode() string {
@@ -4770,7 +4959,7 @@ type PodCostsDecision struct {
 
 func (x *PodCostsDecision) Reset() {
 	*x = PodCostsDecision{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[38]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4782,7 +4971,7 @@ func (x *PodCostsDecision) String() string {
 func (*PodCostsDecision) ProtoMessage() {}
 
 func (x *PodCostsDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[38]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4795,7 +4984,7 @@ func (x *PodCostsDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCostsDecision.ProtoReflect.Descriptor instead.
 func (*PodCostsDecision) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{38}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *PodCostsDecision) GetGroups() []*PodCostGroup {
@@ -4824,22 +5013,22 @@ type PodCostGroup struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Owner as "Kind/namespace/name".
 	Owner string `protobuf:"bytes,1,opt,name=owner,proto3" json:"owner,omitempty"`
-	// "namespace/name" to cost: pods with a lower cost go first. The negated
+	// Its pods in the order in which they should be removed, as "namespace/name":
+	// by cost, ties by name.
+	Pods []string `protobuf:"bytes,6,rep,name=pods,proto3" json:"pods,omitempty"`
+	// Their costs, parallel to `pods`: pods with a lower cost go first. The negated
 	// rank, -(2^31 - 1) to 0: the weighted sum of ranks in units of 2^-26, or in
 	// larger units if the weights add up to more than 31. For pods that a running
 	// gang needs, 1 to 2^26: the gang's place among those of the target, equal for
 	// all these pods, and for no other gang.
-	Costs map[string]int32 `protobuf:"bytes,2,rep,name=costs,proto3" json:"costs,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	Costs []int32 `protobuf:"zigzag32,2,rep,packed,name=costs,proto3" json:"costs,omitempty"`
 	// Whether all pods of the owner that are not being deleted have a cost here.
-	// If false, `costs` is empty and nothing must be written.
+	// If false, there are no `pods`, and nothing must be written.
 	Complete bool `protobuf:"varint,3,opt,name=complete,proto3" json:"complete,omitempty"`
 	// Why it is not complete; UNSPECIFIED if it is.
 	Reason PodCostGroupReason_Code `protobuf:"varint,4,opt,name=reason,proto3,enum=trimtab.v1.PodCostGroupReason_Code" json:"reason,omitempty"`
 	// More about `reason`, for people.
 	Detail string `protobuf:"bytes,5,opt,name=detail,proto3" json:"detail,omitempty"`
-	// The pods in the order in which they should be removed, as
-	// "namespace/name": by cost, ties by name.
-	Order []string `protobuf:"bytes,6,rep,name=order,proto3" json:"order,omitempty"`
 	// The contribution of each strategy to the sum.
 	Shares []*PodCostShare `protobuf:"bytes,7,rep,name=shares,proto3" json:"shares,omitempty"`
 	// A strategy of the group has to rank again after each removal: one pod is
@@ -4857,7 +5046,7 @@ type PodCostGroup struct {
 
 func (x *PodCostGroup) Reset() {
 	*x = PodCostGroup{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[39]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4869,7 +5058,7 @@ func (x *PodCostGroup) String() string {
 func (*PodCostGroup) ProtoMessage() {}
 
 func (x *PodCostGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[39]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4882,7 +5071,7 @@ func (x *PodCostGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCostGroup.ProtoReflect.Descriptor instead.
 func (*PodCostGroup) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{39}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *PodCostGroup) GetOwner() string {
@@ -4892,7 +5081,14 @@ func (x *PodCostGroup) GetOwner() string {
 	return ""
 }
 
-func (x *PodCostGroup) GetCosts() map[string]int32 {
+func (x *PodCostGroup) GetPods() []string {
+	if x != nil {
+		return x.Pods
+	}
+	return nil
+}
+
+func (x *PodCostGroup) GetCosts() []int32 {
 	if x != nil {
 		return x.Costs
 	}
@@ -4918,13 +5114,6 @@ func (x *PodCostGroup) GetDetail() string {
 		return x.Detail
 	}
 	return ""
-}
-
-func (x *PodCostGroup) GetOrder() []string {
-	if x != nil {
-		return x.Order
-	}
-	return nil
 }
 
 func (x *PodCostGroup) GetShares() []*PodCostShare {
@@ -4962,19 +5151,18 @@ type PodCostShare struct {
 	Strategy PodCostStrategy_Code `protobuf:"varint,1,opt,name=strategy,proto3,enum=trimtab.v1.PodCostStrategy_Code" json:"strategy,omitempty"`
 	// Its name, with CUSTOM; "" otherwise.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// Its weighted rank for each pod, parallel to `PodCostGroup.order`, 0 to its
-	// weight: a larger one is removed sooner.
-	Ranks []float64 `protobuf:"fixed64,3,rep,packed,name=ranks,proto3" json:"ranks,omitempty"`
-	// Its rank for each pod before threshold and weight, in its own unit,
-	// likewise parallel.
-	OwnRanks      []float64 `protobuf:"fixed64,4,rep,packed,name=own_ranks,json=ownRanks,proto3" json:"own_ranks,omitempty"`
+	// double[K]: its weighted rank for each of `PodCostGroup.pods`, 0 to its
+	// weight. REQUIRED. A pod with a larger one is removed sooner.
+	Ranks []byte `protobuf:"bytes,3,opt,name=ranks,proto3" json:"ranks,omitempty"`
+	// double[K]: its rank before threshold and weight, in its own unit. REQUIRED.
+	OwnRanks      []byte `protobuf:"bytes,4,opt,name=own_ranks,json=ownRanks,proto3" json:"own_ranks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PodCostShare) Reset() {
 	*x = PodCostShare{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[40]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4986,7 +5174,7 @@ func (x *PodCostShare) String() string {
 func (*PodCostShare) ProtoMessage() {}
 
 func (x *PodCostShare) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[40]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4999,7 +5187,7 @@ func (x *PodCostShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCostShare.ProtoReflect.Descriptor instead.
 func (*PodCostShare) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{40}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *PodCostShare) GetStrategy() PodCostStrategy_Code {
@@ -5016,14 +5204,14 @@ func (x *PodCostShare) GetName() string {
 	return ""
 }
 
-func (x *PodCostShare) GetRanks() []float64 {
+func (x *PodCostShare) GetRanks() []byte {
 	if x != nil {
 		return x.Ranks
 	}
 	return nil
 }
 
-func (x *PodCostShare) GetOwnRanks() []float64 {
+func (x *PodCostShare) GetOwnRanks() []byte {
 	if x != nil {
 		return x.OwnRanks
 	}
@@ -5039,7 +5227,7 @@ type PodCostStrategy struct {
 
 func (x *PodCostStrategy) Reset() {
 	*x = PodCostStrategy{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[41]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5051,7 +5239,7 @@ func (x *PodCostStrategy) String() string {
 func (*PodCostStrategy) ProtoMessage() {}
 
 func (x *PodCostStrategy) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[41]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5064,7 +5252,7 @@ func (x *PodCostStrategy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCostStrategy.ProtoReflect.Descriptor instead.
 func (*PodCostStrategy) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{41}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{43}
 }
 
 // The planner's memory between two loops. The caller stores it and sends it
@@ -5097,7 +5285,7 @@ type PlanState struct {
 
 func (x *PlanState) Reset() {
 	*x = PlanState{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[42]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5109,7 +5297,7 @@ func (x *PlanState) String() string {
 func (*PlanState) ProtoMessage() {}
 
 func (x *PlanState) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[42]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5122,7 +5310,7 @@ func (x *PlanState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanState.ProtoReflect.Descriptor instead.
 func (*PlanState) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{42}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *PlanState) GetScaleUp() *ScaleUpState {
@@ -5172,15 +5360,15 @@ func (x *PlanState) GetCapacityRequests() *CapacityRequestsState {
 // is booked is not here: that follows from the conditions of the objects.
 type CapacityRequestsState struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Orders, the oldest first.
-	Orders        []*CapacityOrder `protobuf:"bytes,1,rep,name=orders,proto3" json:"orders,omitempty"`
+	// Orders, the oldest first. OPTIONAL.
+	Orders        []*NodeOrder `protobuf:"bytes,1,rep,name=orders,proto3" json:"orders,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CapacityRequestsState) Reset() {
 	*x = CapacityRequestsState{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[43]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5192,7 +5380,7 @@ func (x *CapacityRequestsState) String() string {
 func (*CapacityRequestsState) ProtoMessage() {}
 
 func (x *CapacityRequestsState) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[43]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5205,48 +5393,49 @@ func (x *CapacityRequestsState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapacityRequestsState.ProtoReflect.Descriptor instead.
 func (*CapacityRequestsState) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{43}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{45}
 }
 
-func (x *CapacityRequestsState) GetOrders() []*CapacityOrder {
+func (x *CapacityRequestsState) GetOrders() []*NodeOrder {
 	if x != nil {
 		return x.Orders
 	}
 	return nil
 }
 
-// New nodes that were ordered for a ProvisioningRequest.
-type CapacityOrder struct {
+// Nodes of one group that were ordered for a gang or a ProvisioningRequest. If
+// it cannot be completed in the end, they are of no use (`Release`).
+type NodeOrder struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// "namespace/name" of the request.
-	Request string `protobuf:"bytes,1,opt,name=request,proto3" json:"request,omitempty"`
-	// Uid of the request.
+	// The gang or the request, as "namespace/name". REQUIRED.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Uid of the request. OPTIONAL: "" = a gang's.
 	Uid string `protobuf:"bytes,2,opt,name=uid,proto3" json:"uid,omitempty"`
-	// Id of the node group.
+	// Id of the node group. REQUIRED.
 	NodeGroup string `protobuf:"bytes,3,opt,name=node_group,json=nodeGroup,proto3" json:"node_group,omitempty"`
-	// Number of nodes.
+	// Number of nodes, >= 1. REQUIRED.
 	Count int32 `protobuf:"varint,4,opt,name=count,proto3" json:"count,omitempty"`
-	// When, Unix seconds.
-	Time          int64 `protobuf:"varint,5,opt,name=time,proto3" json:"time,omitempty"`
+	// When they were ordered: nodes created before are others. REQUIRED.
+	OrderTime     *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=order_time,json=orderTime,proto3" json:"order_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *CapacityOrder) Reset() {
-	*x = CapacityOrder{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[44]
+func (x *NodeOrder) Reset() {
+	*x = NodeOrder{}
+	mi := &file_trimtab_v1_plan_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *CapacityOrder) String() string {
+func (x *NodeOrder) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*CapacityOrder) ProtoMessage() {}
+func (*NodeOrder) ProtoMessage() {}
 
-func (x *CapacityOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[44]
+func (x *NodeOrder) ProtoReflect() protoreflect.Message {
+	mi := &file_trimtab_v1_plan_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5257,52 +5446,50 @@ func (x *CapacityOrder) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use CapacityOrder.ProtoReflect.Descriptor instead.
-func (*CapacityOrder) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{44}
+// Deprecated: Use NodeOrder.ProtoReflect.Descriptor instead.
+func (*NodeOrder) Descriptor() ([]byte, []int) {
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{46}
 }
 
-func (x *CapacityOrder) GetRequest() string {
+func (x *NodeOrder) GetName() string {
 	if x != nil {
-		return x.Request
+		return x.Name
 	}
 	return ""
 }
 
-func (x *CapacityOrder) GetUid() string {
+func (x *NodeOrder) GetUid() string {
 	if x != nil {
 		return x.Uid
 	}
 	return ""
 }
 
-func (x *CapacityOrder) GetNodeGroup() string {
+func (x *NodeOrder) GetNodeGroup() string {
 	if x != nil {
 		return x.NodeGroup
 	}
 	return ""
 }
 
-func (x *CapacityOrder) GetCount() int32 {
+func (x *NodeOrder) GetCount() int32 {
 	if x != nil {
 		return x.Count
 	}
 	return 0
 }
 
-func (x *CapacityOrder) GetTime() int64 {
+func (x *NodeOrder) GetOrderTime() *timestamppb.Timestamp {
 	if x != nil {
-		return x.Time
+		return x.OrderTime
 	}
-	return 0
+	return nil
 }
 
 // What replacement remembers: where not to try again. Columns are little-endian
 // arrays as in snapshot.proto.
 type ReplacementState struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Layout of `opaque`: 0, this version has none.
-	LayoutVersion int32 `protobuf:"varint,1,opt,name=layout_version,json=layoutVersion,proto3" json:"layout_version,omitempty"`
 	// Dictionary of strings (names of nodes, ids of node groups); element 0 is
 	// "".
 	Strings []string `protobuf:"bytes,2,rep,name=strings,proto3" json:"strings,omitempty"`
@@ -5315,16 +5502,14 @@ type ReplacementState struct {
 	AvoidedGroups *NodeTimes `protobuf:"bytes,4,opt,name=avoided_groups,json=avoidedGroups,proto3" json:"avoided_groups,omitempty"`
 	// Nodes that came by a replacement, and until when none replaces them: the
 	// payback time. OPTIONAL; absent = none.
-	PaidBack *NodeTimes `protobuf:"bytes,5,opt,name=paid_back,json=paidBack,proto3" json:"paid_back,omitempty"`
-	// Nothing in this version. OPTIONAL.
-	Opaque        []byte `protobuf:"bytes,6,opt,name=opaque,proto3" json:"opaque,omitempty"`
+	PaidBack      *NodeTimes `protobuf:"bytes,5,opt,name=paid_back,json=paidBack,proto3" json:"paid_back,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReplacementState) Reset() {
 	*x = ReplacementState{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[45]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5336,7 +5521,7 @@ func (x *ReplacementState) String() string {
 func (*ReplacementState) ProtoMessage() {}
 
 func (x *ReplacementState) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[45]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5349,14 +5534,7 @@ func (x *ReplacementState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplacementState.ProtoReflect.Descriptor instead.
 func (*ReplacementState) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{45}
-}
-
-func (x *ReplacementState) GetLayoutVersion() int32 {
-	if x != nil {
-		return x.LayoutVersion
-	}
-	return 0
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ReplacementState) GetStrings() []string {
@@ -5387,13 +5565,6 @@ func (x *ReplacementState) GetPaidBack() *NodeTimes {
 	return nil
 }
 
-func (x *ReplacementState) GetOpaque() []byte {
-	if x != nil {
-		return x.Opaque
-	}
-	return nil
-}
-
 // What scale-up remembers: where waiting pods have places. It has no timers.
 type ScaleUpState struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -5406,14 +5577,14 @@ type ScaleUpState struct {
 	// ones. OPTIONAL: empty = none.
 	Opaque []byte `protobuf:"bytes,5,opt,name=opaque,proto3" json:"opaque,omitempty"`
 	// Nodes requested for gangs that have not been whole since. OPTIONAL.
-	GangOrders    []*GangOrder `protobuf:"bytes,60,rep,name=gang_orders,json=gangOrders,proto3" json:"gang_orders,omitempty"`
+	GangOrders    []*NodeOrder `protobuf:"bytes,60,rep,name=gang_orders,json=gangOrders,proto3" json:"gang_orders,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ScaleUpState) Reset() {
 	*x = ScaleUpState{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[46]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5425,7 +5596,7 @@ func (x *ScaleUpState) String() string {
 func (*ScaleUpState) ProtoMessage() {}
 
 func (x *ScaleUpState) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[46]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5438,7 +5609,7 @@ func (x *ScaleUpState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleUpState.ProtoReflect.Descriptor instead.
 func (*ScaleUpState) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{46}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ScaleUpState) GetLayoutVersion() int32 {
@@ -5462,83 +5633,9 @@ func (x *ScaleUpState) GetOpaque() []byte {
 	return nil
 }
 
-func (x *ScaleUpState) GetGangOrders() []*GangOrder {
+func (x *ScaleUpState) GetGangOrders() []*NodeOrder {
 	if x != nil {
 		return x.GangOrders
-	}
-	return nil
-}
-
-// Nodes of one group requested for a gang. If the gang cannot be whole in the
-// end, they are of no use, and go at once.
-type GangOrder struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The gang, as "namespace/name". REQUIRED.
-	Gang string `protobuf:"bytes,1,opt,name=gang,proto3" json:"gang,omitempty"`
-	// Id of the node group. REQUIRED.
-	NodeGroup string `protobuf:"bytes,2,opt,name=node_group,json=nodeGroup,proto3" json:"node_group,omitempty"`
-	// Number of nodes, >= 1. REQUIRED.
-	Count int32 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
-	// When they were requested: nodes created before are others. REQUIRED.
-	OrderTime     *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=order_time,json=orderTime,proto3" json:"order_time,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *GangOrder) Reset() {
-	*x = GangOrder{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[47]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *GangOrder) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*GangOrder) ProtoMessage() {}
-
-func (x *GangOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[47]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use GangOrder.ProtoReflect.Descriptor instead.
-func (*GangOrder) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{47}
-}
-
-func (x *GangOrder) GetGang() string {
-	if x != nil {
-		return x.Gang
-	}
-	return ""
-}
-
-func (x *GangOrder) GetNodeGroup() string {
-	if x != nil {
-		return x.NodeGroup
-	}
-	return ""
-}
-
-func (x *GangOrder) GetCount() int32 {
-	if x != nil {
-		return x.Count
-	}
-	return 0
-}
-
-func (x *GangOrder) GetOrderTime() *timestamppb.Timestamp {
-	if x != nil {
-		return x.OrderTime
 	}
 	return nil
 }
@@ -5546,21 +5643,17 @@ func (x *GangOrder) GetOrderTime() *timestamppb.Timestamp {
 // What slack remembers: the placeholders and their nodes.
 type SlackState struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Layout of `opaque`: 0, this version has none.
-	LayoutVersion int32 `protobuf:"varint,1,opt,name=layout_version,json=layoutVersion,proto3" json:"layout_version,omitempty"`
 	// Dictionary of strings (node names); element 0 is "".
 	Strings []string `protobuf:"bytes,2,rep,name=strings,proto3" json:"strings,omitempty"`
 	// Sets of equal placeholders, by name.
-	Sets []*SlackSetState `protobuf:"bytes,3,rep,name=sets,proto3" json:"sets,omitempty"`
-	// Nothing in this version. OPTIONAL.
-	Opaque        []byte `protobuf:"bytes,4,opt,name=opaque,proto3" json:"opaque,omitempty"`
+	Sets          []*SlackSetState `protobuf:"bytes,3,rep,name=sets,proto3" json:"sets,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SlackState) Reset() {
 	*x = SlackState{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[48]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5572,7 +5665,7 @@ func (x *SlackState) String() string {
 func (*SlackState) ProtoMessage() {}
 
 func (x *SlackState) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[48]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5585,14 +5678,7 @@ func (x *SlackState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackState.ProtoReflect.Descriptor instead.
 func (*SlackState) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{48}
-}
-
-func (x *SlackState) GetLayoutVersion() int32 {
-	if x != nil {
-		return x.LayoutVersion
-	}
-	return 0
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *SlackState) GetStrings() []string {
@@ -5605,13 +5691,6 @@ func (x *SlackState) GetStrings() []string {
 func (x *SlackState) GetSets() []*SlackSetState {
 	if x != nil {
 		return x.Sets
-	}
-	return nil
-}
-
-func (x *SlackState) GetOpaque() []byte {
-	if x != nil {
-		return x.Opaque
 	}
 	return nil
 }
@@ -5633,7 +5712,7 @@ type SlackSetState struct {
 
 func (x *SlackSetState) Reset() {
 	*x = SlackSetState{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[49]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5645,7 +5724,7 @@ func (x *SlackSetState) String() string {
 func (*SlackSetState) ProtoMessage() {}
 
 func (x *SlackSetState) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[49]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5658,7 +5737,7 @@ func (x *SlackSetState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackSetState.ProtoReflect.Descriptor instead.
 func (*SlackSetState) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{49}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *SlackSetState) GetName() string {
@@ -5691,18 +5770,14 @@ func (x *SlackSetState) GetNode() []byte {
 
 // What pod costs remember: nothing.
 type PodCostsState struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Layout of `opaque`: 0, this version has none.
-	LayoutVersion int32 `protobuf:"varint,1,opt,name=layout_version,json=layoutVersion,proto3" json:"layout_version,omitempty"`
-	// Nothing in this version. OPTIONAL.
-	Opaque        []byte `protobuf:"bytes,2,opt,name=opaque,proto3" json:"opaque,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PodCostsState) Reset() {
 	*x = PodCostsState{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[50]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5714,7 +5789,7 @@ func (x *PodCostsState) String() string {
 func (*PodCostsState) ProtoMessage() {}
 
 func (x *PodCostsState) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[50]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5727,21 +5802,7 @@ func (x *PodCostsState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCostsState.ProtoReflect.Descriptor instead.
 func (*PodCostsState) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{50}
-}
-
-func (x *PodCostsState) GetLayoutVersion() int32 {
-	if x != nil {
-		return x.LayoutVersion
-	}
-	return 0
-}
-
-func (x *PodCostsState) GetOpaque() []byte {
-	if x != nil {
-		return x.Opaque
-	}
-	return nil
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{51}
 }
 
 // What scale-down remembers. Columns are little-endian arrays as in
@@ -5777,7 +5838,7 @@ type ScaleDownState struct {
 
 func (x *ScaleDownState) Reset() {
 	*x = ScaleDownState{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[51]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5789,7 +5850,7 @@ func (x *ScaleDownState) String() string {
 func (*ScaleDownState) ProtoMessage() {}
 
 func (x *ScaleDownState) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[51]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5802,7 +5863,7 @@ func (x *ScaleDownState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleDownState.ProtoReflect.Descriptor instead.
 func (*ScaleDownState) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{51}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ScaleDownState) GetLayoutVersion() int32 {
@@ -5889,7 +5950,7 @@ type UndoneDrains struct {
 
 func (x *UndoneDrains) Reset() {
 	*x = UndoneDrains{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[52]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5901,7 +5962,7 @@ func (x *UndoneDrains) String() string {
 func (*UndoneDrains) ProtoMessage() {}
 
 func (x *UndoneDrains) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[52]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5914,7 +5975,7 @@ func (x *UndoneDrains) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndoneDrains.ProtoReflect.Descriptor instead.
 func (*UndoneDrains) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{52}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *UndoneDrains) GetDrainTime() *timestamppb.Timestamp {
@@ -5960,7 +6021,7 @@ type NodeTimes struct {
 
 func (x *NodeTimes) Reset() {
 	*x = NodeTimes{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[53]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5972,7 +6033,7 @@ func (x *NodeTimes) String() string {
 func (*NodeTimes) ProtoMessage() {}
 
 func (x *NodeTimes) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[53]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5985,7 +6046,7 @@ func (x *NodeTimes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeTimes.ProtoReflect.Descriptor instead.
 func (*NodeTimes) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{53}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *NodeTimes) GetNode() []byte {
@@ -6022,7 +6083,7 @@ type FailedNodes struct {
 
 func (x *FailedNodes) Reset() {
 	*x = FailedNodes{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[54]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6034,7 +6095,7 @@ func (x *FailedNodes) String() string {
 func (*FailedNodes) ProtoMessage() {}
 
 func (x *FailedNodes) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[54]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6047,7 +6108,7 @@ func (x *FailedNodes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailedNodes.ProtoReflect.Descriptor instead.
 func (*FailedNodes) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{54}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *FailedNodes) GetNode() []byte {
@@ -6085,8 +6146,10 @@ func (x *FailedNodes) GetBlockingPod() []string {
 	return nil
 }
 
-// All settings. Absent fields have the default given in their comment, which is
-// upstream's unless the comment says why not.
+// All settings. An absent field has the default of its option `setting`, which
+// is upstream's unless the comment says why not; its range and upstream's name
+// for it are there as well. Numbers that the option gives no range may have any
+// value, durations are at least 0 s.
 type PlanSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Scale-up. OPTIONAL.
@@ -6103,7 +6166,7 @@ type PlanSettings struct {
 	Simulation *SimulationSettings `protobuf:"bytes,6,opt,name=simulation,proto3" json:"simulation,omitempty"`
 	// Settings for all decisions. OPTIONAL.
 	Planner *PlannerSettings `protobuf:"bytes,7,opt,name=planner,proto3" json:"planner,omitempty"`
-	// How much scale-up and scale-down search for a better plan. Default USUAL.
+	// How much scale-up and scale-down search for a better plan.
 	SearchEffort SearchEffort_Code `protobuf:"varint,8,opt,name=search_effort,json=searchEffort,proto3,enum=trimtab.v1.SearchEffort_Code" json:"search_effort,omitempty"`
 	// Replacement. OPTIONAL.
 	Replacement *ReplacementSettings `protobuf:"bytes,9,opt,name=replacement,proto3" json:"replacement,omitempty"`
@@ -6117,7 +6180,7 @@ type PlanSettings struct {
 
 func (x *PlanSettings) Reset() {
 	*x = PlanSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[55]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6129,7 +6192,7 @@ func (x *PlanSettings) String() string {
 func (*PlanSettings) ProtoMessage() {}
 
 func (x *PlanSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[55]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6142,7 +6205,7 @@ func (x *PlanSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanSettings.ProtoReflect.Descriptor instead.
 func (*PlanSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{55}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *PlanSettings) GetScaleUp() *ScaleUpSettings {
@@ -6228,14 +6291,14 @@ type GangSettings struct {
 	// Add nodes also for pods of a gang that do not exist yet, up to
 	// `PodGroup.desired_count`: a gang of which fewer than `min_count` pods exist
 	// is then served as if they did. Answers name such pods "GROUP (missing 1)".
-	// Default false: such a gang is no demand, as the scheduler holds its pods.
+	// False: such a gang is no demand, as the scheduler holds its pods.
 	CountMissingMembers *bool `protobuf:"varint,1,opt,name=count_missing_members,json=countMissingMembers,proto3,oneof" json:"count_missing_members,omitempty"`
-	// Add nodes also for the pods of a gang beyond `min_count`. Default true.
-	// False: they take room on nodes that are there, or that the gang gets anyway.
+	// Add nodes also for the pods of a gang beyond `min_count`. False: they take
+	// room on nodes that are there, or that the gang gets anyway.
 	ServeOptionalMembers *bool `protobuf:"varint,2,opt,name=serve_optional_members,json=serveOptionalMembers,proto3,oneof" json:"serve_optional_members,omitempty"`
 	// Move the pods of running gangs: one by one as long as `min_count` of them
-	// run, or the whole gang at once. Default true. False: nodes with a pod of a
-	// gang that runs are neither drained nor replaced.
+	// run, or the whole gang at once. False: nodes with a pod of a gang that runs
+	// are neither drained nor replaced.
 	MoveRunning   *bool `protobuf:"varint,3,opt,name=move_running,json=moveRunning,proto3,oneof" json:"move_running,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -6243,7 +6306,7 @@ type GangSettings struct {
 
 func (x *GangSettings) Reset() {
 	*x = GangSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[56]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6255,7 +6318,7 @@ func (x *GangSettings) String() string {
 func (*GangSettings) ProtoMessage() {}
 
 func (x *GangSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[56]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6268,7 +6331,7 @@ func (x *GangSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GangSettings.ProtoReflect.Descriptor instead.
 func (*GangSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{56}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *GangSettings) GetCountMissingMembers() bool {
@@ -6296,8 +6359,8 @@ func (x *GangSettings) GetMoveRunning() bool {
 // (`ScaleUpSettings.template_source`, limits, maximum sizes, back-off).
 type CapacityRequestSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Take the decision at all. Default true. If false, nothing is booked, and
-	// pods that name a request are served like any others.
+	// Take the decision at all. If false, nothing is booked, and pods that name a
+	// request are served like any others.
 	Enabled *bool `protobuf:"varint,1,opt,name=enabled,proto3,oneof" json:"enabled,omitempty"`
 	// The classes that are answered; requests of others are left alone, for
 	// another controller. OPTIONAL: empty = `check-capacity.autoscaling.x-k8s.io`
@@ -6305,18 +6368,16 @@ type CapacityRequestSettings struct {
 	// that no Cluster Autoscaler answers.
 	Classes []*CapacityClass `protobuf:"bytes,2,rep,name=classes,proto3" json:"classes,omitempty"`
 	// When the condition Provisioned of a request that gets new nodes becomes
-	// true. Default ORDERED, as upstream.
+	// true. The default is upstream's.
 	ProvisionedWhen ProvisionedWhen_Code `protobuf:"varint,3,opt,name=provisioned_when,json=provisionedWhen,proto3,enum=trimtab.v1.ProvisionedWhen_Code" json:"provisioned_when,omitempty"`
 	// How long room stays booked after a request is provisioned, as far as its
-	// pods have not started. > 0 s, default 600 s: a constant upstream.
+	// pods have not started. A constant upstream.
 	BookingTime *durationpb.Duration `protobuf:"bytes,4,opt,name=booking_time,json=bookingTime,proto3" json:"booking_time,omitempty"`
 	// How long after its creation room is sought for a request that does not say
-	// it (`ValidUntilSeconds`). > 0 s, default 7 days: a constant upstream, which
-	// ignores the parameter.
+	// it (`ValidUntilSeconds`). A constant upstream, which ignores the parameter.
 	MaxSeekTime *durationpb.Duration `protobuf:"bytes,5,opt,name=max_seek_time,json=maxSeekTime,proto3" json:"max_seek_time,omitempty"`
-	// Only requests with this parameter `processorInstance` are answered. OPTIONAL:
-	// "" = those without the parameter.
-	// `--check-capacity-processor-instance`.
+	// Only requests with this parameter `processorInstance` are answered.
+	// OPTIONAL: "" = those without the parameter.
 	ProcessorInstance string `protobuf:"bytes,6,opt,name=processor_instance,json=processorInstance,proto3" json:"processor_instance,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
@@ -6324,7 +6385,7 @@ type CapacityRequestSettings struct {
 
 func (x *CapacityRequestSettings) Reset() {
 	*x = CapacityRequestSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[57]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6336,7 +6397,7 @@ func (x *CapacityRequestSettings) String() string {
 func (*CapacityRequestSettings) ProtoMessage() {}
 
 func (x *CapacityRequestSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[57]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6349,7 +6410,7 @@ func (x *CapacityRequestSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapacityRequestSettings.ProtoReflect.Descriptor instead.
 func (*CapacityRequestSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{57}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *CapacityRequestSettings) GetEnabled() bool {
@@ -6407,7 +6468,7 @@ type CapacityClass struct {
 
 func (x *CapacityClass) Reset() {
 	*x = CapacityClass{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[58]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6419,7 +6480,7 @@ func (x *CapacityClass) String() string {
 func (*CapacityClass) ProtoMessage() {}
 
 func (x *CapacityClass) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[58]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6432,7 +6493,7 @@ func (x *CapacityClass) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapacityClass.ProtoReflect.Descriptor instead.
 func (*CapacityClass) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{58}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *CapacityClass) GetName() string {
@@ -6458,7 +6519,7 @@ type CapacityClassKind struct {
 
 func (x *CapacityClassKind) Reset() {
 	*x = CapacityClassKind{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[59]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6470,7 +6531,7 @@ func (x *CapacityClassKind) String() string {
 func (*CapacityClassKind) ProtoMessage() {}
 
 func (x *CapacityClassKind) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[59]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6483,7 +6544,7 @@ func (x *CapacityClassKind) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapacityClassKind.ProtoReflect.Descriptor instead.
 func (*CapacityClassKind) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{59}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{60}
 }
 
 // When a request that gets new nodes is provisioned.
@@ -6495,7 +6556,7 @@ type ProvisionedWhen struct {
 
 func (x *ProvisionedWhen) Reset() {
 	*x = ProvisionedWhen{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[60]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6507,7 +6568,7 @@ func (x *ProvisionedWhen) String() string {
 func (*ProvisionedWhen) ProtoMessage() {}
 
 func (x *ProvisionedWhen) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[60]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6520,7 +6581,7 @@ func (x *ProvisionedWhen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProvisionedWhen.ProtoReflect.Descriptor instead.
 func (*ProvisionedWhen) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{60}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{61}
 }
 
 // Replacement. A node goes only if the rules of scale-down let it
@@ -6530,37 +6591,34 @@ func (*ProvisionedWhen) Descriptor() ([]byte, []int) {
 // node groups with prices count.
 type ReplacementSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Take the decision at all. Default true.
+	// Take the decision at all.
 	Enabled *bool `protobuf:"varint,1,opt,name=enabled,proto3,oneof" json:"enabled,omitempty"`
-	// Least saving of a plan, per hour, in the currency of the prices. >= 0,
-	// default 0.
+	// Least saving of a plan, per hour, in the currency of the prices.
 	MinSavingPerHour *float64 `protobuf:"fixed64,2,opt,name=min_saving_per_hour,json=minSavingPerHour,proto3,oneof" json:"min_saving_per_hour,omitempty"`
-	// Least saving of a plan as a share of what the nodes that leave cost; and, of
-	// the saving of a mean eviction, what each further one must save for a set of
-	// nodes to be preferred to a smaller one. 0 to 1, default 0.05.
+	// Least saving of a plan as a share of what the nodes that leave cost; and,
+	// of the saving of a mean eviction, what each further one must save for a set
+	// of nodes to be preferred to a smaller one.
 	MinSavingShare *float64 `protobuf:"fixed64,3,opt,name=min_saving_share,json=minSavingShare,proto3,oneof" json:"min_saving_share,omitempty"`
-	// Least hourly saving per evicted pod. >= 0, default 0.
+	// Least hourly saving per evicted pod.
 	MinSavingPerEviction *float64 `protobuf:"fixed64,4,opt,name=min_saving_per_eviction,json=minSavingPerEviction,proto3,oneof" json:"min_saving_per_eviction,omitempty"`
 	// What moving one pod costs, once, in the currency of the prices: multiplied
-	// by its eviction cost, which is 1 for usual pods. >= 0, default 0.
+	// by its eviction cost, which is 1 for usual pods.
 	PricePerEviction *float64 `protobuf:"fixed64,5,opt,name=price_per_eviction,json=pricePerEviction,proto3,oneof" json:"price_per_eviction,omitempty"`
-	// Longest time in which the saving must pay for the moves. > 0 s, default 24
-	// h. Also how long nodes that came by a replacement are not replaced again.
+	// Longest time in which the saving must pay for the moves. Also how long
+	// nodes that came by a replacement are not replaced again.
 	MaxPaybackTime *durationpb.Duration `protobuf:"bytes,6,opt,name=max_payback_time,json=maxPaybackTime,proto3" json:"max_payback_time,omitempty"`
-	// Most new nodes in one wave, besides those that leave in it. >= 1, default
-	// 10.
+	// Most new nodes in one wave, besides those that leave in it.
 	MaxSurgeNodes *int32 `protobuf:"varint,7,opt,name=max_surge_nodes,json=maxSurgeNodes,proto3,oneof" json:"max_surge_nodes,omitempty"`
-	// Most nodes that leave in one wave. >= 1, default 10.
+	// Most nodes that leave in one wave.
 	MaxLeavingNodes *int32 `protobuf:"varint,8,opt,name=max_leaving_nodes,json=maxLeavingNodes,proto3,oneof" json:"max_leaving_nodes,omitempty"`
-	// Most waves of a plan. >= 1, default 10.
+	// Most waves of a plan.
 	MaxWaves *int32 `protobuf:"varint,9,opt,name=max_waves,json=maxWaves,proto3,oneof" json:"max_waves,omitempty"`
 	// A plan is made only if it would still save, and would not be planned again
-	// the other way, were each price this share higher or lower. 0 to 1, default
-	// 0.1.
+	// the other way, were each price this share higher or lower.
 	StabilityMargin *float64 `protobuf:"fixed64,10,opt,name=stability_margin,json=stabilityMargin,proto3,oneof" json:"stability_margin,omitempty"`
-	// Nodes with a pod younger than this, or younger themselves, stay. >= 0 s,
-	// default 0 s. Karpenter's `consolidateAfter`. `NodeGroupSettings` may give
-	// another one for the nodes of a group.
+	// Nodes with a pod younger than this, or younger themselves, stay.
+	// Karpenter's `consolidateAfter`. `NodeGroupSettings` may give another one
+	// for the nodes of a group.
 	ConsolidateAfter *durationpb.Duration `protobuf:"bytes,11,opt,name=consolidate_after,json=consolidateAfter,proto3" json:"consolidate_after,omitempty"`
 	// A plan is made only if its Balanced score (`ReplacementOption`) is at least
 	// this. >= 0; 0 = any, the default.
@@ -6568,21 +6626,20 @@ type ReplacementSettings struct {
 	// How many nodes may leave, in parts of the cluster. OPTIONAL: empty = no
 	// limits but the others.
 	Budgets []*DisruptionBudget `protobuf:"bytes,13,rep,name=budgets,proto3" json:"budgets,omitempty"`
-	// Which plan of the frontier is taken among those within all limits. Default
-	// MOST_SAVED.
+	// Which plan of the frontier is taken among those within all limits.
 	Choice ReplacementChoice_Code `protobuf:"varint,14,opt,name=choice,proto3,enum=trimtab.v1.ReplacementChoice_Code" json:"choice,omitempty"`
 	// Spot nodes replaced by spot nodes. OPTIONAL.
 	Spot *SpotReplacementSettings `protobuf:"bytes,15,opt,name=spot,proto3" json:"spot,omitempty"`
 	// How long no node is planned in a group that had none to give, or whose new
-	// nodes were given back. >= 0 s, default 1 h.
+	// nodes were given back.
 	AvoidTime *durationpb.Duration `protobuf:"bytes,16,opt,name=avoid_time,json=avoidTime,proto3" json:"avoid_time,omitempty"`
 	// How long a plan must replace a node, without interruption, before it is in
-	// wave 1. >= 0 s, default 0 s.
+	// wave 1.
 	StableTime *durationpb.Duration `protobuf:"bytes,17,opt,name=stable_time,json=stableTime,proto3" json:"stable_time,omitempty"`
 	// Pods that have run for less than their annotation
 	// `karpenter.sh/do-not-disrupt` says (a duration, or "true" for ever;
 	// `PodTable.number`) keep their nodes, and so do nodes with it
-	// (`Node.do_not_disrupt`). Default true.
+	// (`Node.do_not_disrupt`).
 	DoNotDisrupt  *bool `protobuf:"varint,18,opt,name=do_not_disrupt,json=doNotDisrupt,proto3,oneof" json:"do_not_disrupt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -6590,7 +6647,7 @@ type ReplacementSettings struct {
 
 func (x *ReplacementSettings) Reset() {
 	*x = ReplacementSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[61]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6602,7 +6659,7 @@ func (x *ReplacementSettings) String() string {
 func (*ReplacementSettings) ProtoMessage() {}
 
 func (x *ReplacementSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[61]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6615,7 +6672,7 @@ func (x *ReplacementSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplacementSettings.ProtoReflect.Descriptor instead.
 func (*ReplacementSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{61}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *ReplacementSettings) GetEnabled() bool {
@@ -6753,7 +6810,7 @@ type ReplacementChoice struct {
 
 func (x *ReplacementChoice) Reset() {
 	*x = ReplacementChoice{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[62]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6765,7 +6822,7 @@ func (x *ReplacementChoice) String() string {
 func (*ReplacementChoice) ProtoMessage() {}
 
 func (x *ReplacementChoice) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[62]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6778,7 +6835,7 @@ func (x *ReplacementChoice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplacementChoice.ProtoReflect.Descriptor instead.
 func (*ReplacementChoice) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{62}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{63}
 }
 
 // Rules for replacing spot nodes by spot nodes. A node is a spot node if its
@@ -6787,10 +6844,10 @@ func (*ReplacementChoice) Descriptor() ([]byte, []int) {
 // `kubernetes.azure.com/scalesetpriority`).
 type SpotReplacementSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whether it is done. Default true.
+	// Whether it is done.
 	Enabled *bool `protobuf:"varint,1,opt,name=enabled,proto3,oneof" json:"enabled,omitempty"`
 	// Least number of cheaper node groups that would take the same pods, for a
-	// node that replaces one node. >= 1, default 3; Karpenter's is 15.
+	// node that replaces one node. Karpenter's is 15.
 	MinAlternatives *int32 `protobuf:"varint,2,opt,name=min_alternatives,json=minAlternatives,proto3,oneof" json:"min_alternatives,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -6798,7 +6855,7 @@ type SpotReplacementSettings struct {
 
 func (x *SpotReplacementSettings) Reset() {
 	*x = SpotReplacementSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[63]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6810,7 +6867,7 @@ func (x *SpotReplacementSettings) String() string {
 func (*SpotReplacementSettings) ProtoMessage() {}
 
 func (x *SpotReplacementSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[63]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6823,7 +6880,7 @@ func (x *SpotReplacementSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpotReplacementSettings.ProtoReflect.Descriptor instead.
 func (*SpotReplacementSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{63}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *SpotReplacementSettings) GetEnabled() bool {
@@ -6857,7 +6914,7 @@ type DisruptionBudget struct {
 	// When it holds: five fields of cron in UTC, or "@daily" and the like.
 	// OPTIONAL: "" = always.
 	Schedule string `protobuf:"bytes,5,opt,name=schedule,proto3" json:"schedule,omitempty"`
-	// How long from each time of `schedule` on. > 0 s. REQUIRED with it.
+	// How long from each time of `schedule` on. REQUIRED with it.
 	Duration      *durationpb.Duration `protobuf:"bytes,6,opt,name=duration,proto3" json:"duration,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -6865,7 +6922,7 @@ type DisruptionBudget struct {
 
 func (x *DisruptionBudget) Reset() {
 	*x = DisruptionBudget{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[64]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6877,7 +6934,7 @@ func (x *DisruptionBudget) String() string {
 func (*DisruptionBudget) ProtoMessage() {}
 
 func (x *DisruptionBudget) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[64]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6890,7 +6947,7 @@ func (x *DisruptionBudget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DisruptionBudget.ProtoReflect.Descriptor instead.
 func (*DisruptionBudget) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{64}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *DisruptionBudget) GetNodes() *Selector {
@@ -6944,7 +7001,7 @@ type Objective struct {
 
 func (x *Objective) Reset() {
 	*x = Objective{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[65]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6956,7 +7013,7 @@ func (x *Objective) String() string {
 func (*Objective) ProtoMessage() {}
 
 func (x *Objective) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[65]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6969,7 +7026,7 @@ func (x *Objective) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Objective.ProtoReflect.Descriptor instead.
 func (*Objective) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{65}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{66}
 }
 
 // How much is searched for a better plan. Budgets are amounts of work: what
@@ -6983,7 +7040,7 @@ type SearchEffort struct {
 
 func (x *SearchEffort) Reset() {
 	*x = SearchEffort{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[66]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6995,7 +7052,7 @@ func (x *SearchEffort) String() string {
 func (*SearchEffort) ProtoMessage() {}
 
 func (x *SearchEffort) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[66]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7008,33 +7065,31 @@ func (x *SearchEffort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SearchEffort.ProtoReflect.Descriptor instead.
 func (*SearchEffort) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{66}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{67}
 }
 
 // Settings for all decisions.
 type PlannerSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Pods with lower priority neither keep a node nor need a place. Default
-	// -10. `--expendable-pods-priority-cutoff`.
+	// Pods with lower priority neither keep a node nor need a place.
 	ExpendablePodsPriorityCutoff *int32 `protobuf:"varint,1,opt,name=expendable_pods_priority_cutoff,json=expendablePodsPriorityCutoff,proto3,oneof" json:"expendable_pods_priority_cutoff,omitempty"`
 	// Name of the node label that marks GPU nodes; "" = none does. Default
 	// "cloud.google.com/gke-accelerator"; a node with allocatable
 	// "nvidia.com/gpu" (or another resource ending in "/gpu") counts too.
 	GpuLabel *string `protobuf:"bytes,2,opt,name=gpu_label,json=gpuLabel,proto3,oneof" json:"gpu_label,omitempty"`
 	// How long room is kept for an evicted pod that its owner has not recreated.
-	// >= 0 s, default 120 s; upstream's 0 switches the buffer off.
+	// Upstream's 0 switches the buffer off.
 	RecentEvictionTtl *durationpb.Duration `protobuf:"bytes,3,opt,name=recent_eviction_ttl,json=recentEvictionTtl,proto3" json:"recent_eviction_ttl,omitempty"`
-	// Keep room for pending pods that fit somewhere now: those that the
-	// scheduler has marked unschedulable and that are not expendable. Default
-	// true, as upstream, which places them before it looks for unneeded nodes.
+	// Keep room for pending pods that fit somewhere now: those that the scheduler
+	// has marked unschedulable and that are not expendable. Upstream does, and
+	// places them before it looks for unneeded nodes.
 	ReserveForPendingPods *bool `protobuf:"varint,4,opt,name=reserve_for_pending_pods,json=reserveForPendingPods,proto3,oneof" json:"reserve_for_pending_pods,omitempty"`
-	// Also keep room for pending pods that the scheduler has not marked. Default
-	// false, as upstream: most of them are scheduled shortly.
+	// Also keep room for pending pods that the scheduler has not marked. Upstream
+	// does not: most of them are scheduled shortly.
 	ReserveForUnmarkedPods *bool `protobuf:"varint,5,opt,name=reserve_for_unmarked_pods,json=reserveForUnmarkedPods,proto3,oneof" json:"reserve_for_unmarked_pods,omitempty"`
 	// Minimum and maximum amounts of resources, and numbers of nodes, in the
-	// cluster or in a part of it. Default none. `--cores-total`,
-	// `--memory-total`, `--gpu-total`, `--max-nodes-total`. Minimums apply to
-	// scale-down, maximums to scale-up.
+	// cluster or in a part of it. Default none. Minimums apply to scale-down,
+	// maximums to scale-up.
 	Limits []*ResourceLimit `protobuf:"bytes,6,rep,name=limits,proto3" json:"limits,omitempty"`
 	// How similar node groups are balanced. OPTIONAL.
 	Balance *BalanceSettings `protobuf:"bytes,7,opt,name=balance,proto3" json:"balance,omitempty"`
@@ -7042,14 +7097,12 @@ type PlannerSettings struct {
 	// starting that is not ready, has a startup taint, or does not offer yet what
 	// its group's template, or at least half of its group's nodes, offer of an
 	// extended resource such as "nvidia.com/gpu". It is awaited, gives no room,
-	// and does not count as unhealthy. >= 0 s, default 900 s.
-	// `--max-node-startup-time`.
+	// and does not count as unhealthy.
 	MaxNodeStartupTime *durationpb.Duration `protobuf:"bytes,8,opt,name=max_node_startup_time,json=maxNodeStartupTime,proto3" json:"max_node_startup_time,omitempty"`
 	// How long requested nodes are awaited that have not registered. Later they
 	// are overdue: pods do not wait for them, and their group grows only where no
 	// other helps. Counted from `NodeGroup.last_scale_up_time`; where that is
-	// unknown, they are awaited for ever. >= 0 s, default 900 s.
-	// `--max-node-provision-time`.
+	// unknown, they are awaited for ever.
 	MaxNodeProvisionTime *durationpb.Duration `protobuf:"bytes,9,opt,name=max_node_provision_time,json=maxNodeProvisionTime,proto3" json:"max_node_provision_time,omitempty"`
 	// How many nodes may be removed or replaced at the same time, in parts of the
 	// cluster; for scale-down and replacement alike. OPTIONAL.
@@ -7060,7 +7113,7 @@ type PlannerSettings struct {
 
 func (x *PlannerSettings) Reset() {
 	*x = PlannerSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[67]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7072,7 +7125,7 @@ func (x *PlannerSettings) String() string {
 func (*PlannerSettings) ProtoMessage() {}
 
 func (x *PlannerSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[67]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7085,7 +7138,7 @@ func (x *PlannerSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannerSettings.ProtoReflect.Descriptor instead.
 func (*PlannerSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{67}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *PlannerSettings) GetExpendablePodsPriorityCutoff() int32 {
@@ -7165,7 +7218,7 @@ type ResourceLimit struct {
 	// Name of the resource, such as "cpu" (milli-cores) or "memory" (bytes), or
 	// "nodes" for the number of nodes. REQUIRED.
 	Resource string `protobuf:"bytes,1,opt,name=resource,proto3" json:"resource,omitempty"`
-	// Least amount, >= 0, in the resource's unit: no node is removed if less
+	// Least amount, in the resource's unit: no node is removed if less
 	// would remain. OPTIONAL: absent = none; one of the three limits is REQUIRED.
 	Minimum *int64 `protobuf:"varint,2,opt,name=minimum,proto3,oneof" json:"minimum,omitempty"`
 	// Largest amount, >= `minimum`: no node is added if the sum would exceed it.
@@ -7173,7 +7226,7 @@ type ResourceLimit struct {
 	Maximum *int64 `protobuf:"varint,3,opt,name=maximum,proto3,oneof" json:"maximum,omitempty"`
 	// The nodes that count. OPTIONAL: absent = all nodes.
 	Nodes *Selector `protobuf:"bytes,4,opt,name=nodes,proto3" json:"nodes,omitempty"`
-	// Largest amount, >= 0, that one plan may add. OPTIONAL: absent = none.
+	// Largest amount that one plan may add. OPTIONAL: absent = none.
 	MaximumAdded  *int64 `protobuf:"varint,5,opt,name=maximum_added,json=maximumAdded,proto3,oneof" json:"maximum_added,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -7181,7 +7234,7 @@ type ResourceLimit struct {
 
 func (x *ResourceLimit) Reset() {
 	*x = ResourceLimit{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[68]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7193,7 +7246,7 @@ func (x *ResourceLimit) String() string {
 func (*ResourceLimit) ProtoMessage() {}
 
 func (x *ResourceLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[68]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7206,7 +7259,7 @@ func (x *ResourceLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceLimit.ProtoReflect.Descriptor instead.
 func (*ResourceLimit) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{68}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *ResourceLimit) GetResource() string {
@@ -7258,7 +7311,7 @@ type Selector struct {
 
 func (x *Selector) Reset() {
 	*x = Selector{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[69]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7270,7 +7323,7 @@ func (x *Selector) String() string {
 func (*Selector) ProtoMessage() {}
 
 func (x *Selector) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[69]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7283,7 +7336,7 @@ func (x *Selector) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Selector.ProtoReflect.Descriptor instead.
 func (*Selector) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{69}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *Selector) GetMatchLabels() map[string]string {
@@ -7315,7 +7368,7 @@ type SelectorRequirement struct {
 
 func (x *SelectorRequirement) Reset() {
 	*x = SelectorRequirement{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[70]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7327,7 +7380,7 @@ func (x *SelectorRequirement) String() string {
 func (*SelectorRequirement) ProtoMessage() {}
 
 func (x *SelectorRequirement) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[70]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7340,7 +7393,7 @@ func (x *SelectorRequirement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SelectorRequirement.ProtoReflect.Descriptor instead.
 func (*SelectorRequirement) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{70}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *SelectorRequirement) GetKey() string {
@@ -7387,22 +7440,20 @@ type BalanceSettings struct {
 	// host name and provider. OPTIONAL. Scale-up compares all other labels.
 	// Scale-down compares the labels by which some pod selects nodes, including a
 	// provider's, and also taints: nodes that no pod distinguishes can replace
-	// each other. `--balancing-ignore-label`.
+	// each other.
 	IgnoredLabels []string `protobuf:"bytes,2,rep,name=ignored_labels,json=ignoredLabels,proto3" json:"ignored_labels,omitempty"`
 	// Compare only these labels, and neither amounts nor taints: groups that have
 	// all of them, with the same values, are similar. OPTIONAL: empty = compare
 	// as described; not with `ignored_labels`. The same in both.
-	// `--balancing-label`.
 	ComparedLabels []string `protobuf:"bytes,3,rep,name=compared_labels,json=comparedLabels,proto3" json:"compared_labels,omitempty"`
-	// Share by which the smaller capacity of memory may be below the larger. 0
-	// to 1, default 0.015. The same in both. `--memory-difference-ratio`.
+	// Share by which the smaller capacity of memory may be below the larger. The
+	// same in both.
 	MaxMemoryDifferenceRatio *float64 `protobuf:"fixed64,4,opt,name=max_memory_difference_ratio,json=maxMemoryDifferenceRatio,proto3,oneof" json:"max_memory_difference_ratio,omitempty"`
-	// The same for the allocatable amount of each resource. 0 to 1, default
-	// 0.05. The same in both. `--max-allocatable-difference-ratio`.
+	// The same for the allocatable amount of each resource. The same in both.
 	MaxAllocatableDifferenceRatio *float64 `protobuf:"fixed64,5,opt,name=max_allocatable_difference_ratio,json=maxAllocatableDifferenceRatio,proto3,oneof" json:"max_allocatable_difference_ratio,omitempty"`
 	// The same for the amount of each resource that DaemonSets and static pods
-	// leave free. 0 to 1, default 0.05. Scale-up only: an existing node may
-	// temporarily lack some of those pods. `--max-free-difference-ratio`.
+	// leave free. Scale-up only: an existing node may temporarily lack some of
+	// those pods.
 	MaxFreeDifferenceRatio *float64 `protobuf:"fixed64,6,opt,name=max_free_difference_ratio,json=maxFreeDifferenceRatio,proto3,oneof" json:"max_free_difference_ratio,omitempty"`
 	unknownFields          protoimpl.UnknownFields
 	sizeCache              protoimpl.SizeCache
@@ -7410,7 +7461,7 @@ type BalanceSettings struct {
 
 func (x *BalanceSettings) Reset() {
 	*x = BalanceSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[71]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7422,7 +7473,7 @@ func (x *BalanceSettings) String() string {
 func (*BalanceSettings) ProtoMessage() {}
 
 func (x *BalanceSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[71]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7435,7 +7486,7 @@ func (x *BalanceSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BalanceSettings.ProtoReflect.Descriptor instead.
 func (*BalanceSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{71}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *BalanceSettings) GetMaxDifference() int32 {
@@ -7483,14 +7534,14 @@ func (x *BalanceSettings) GetMaxFreeDifferenceRatio() float64 {
 // How scheduling is simulated.
 type SimulationSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Honour the annotation `zalando.org/topology-spread-timeout`. Default
-	// false: it needs a scheduler that does the same.
+	// Honour the annotation `zalando.org/topology-spread-timeout`. It needs a
+	// scheduler that does the same.
 	TopologySpreadTimeout *bool `protobuf:"varint,1,opt,name=topology_spread_timeout,json=topologySpreadTimeout,proto3,oneof" json:"topology_spread_timeout,omitempty"`
 	// Compare numbers where tolerations have the operators LT and GT, also for
-	// the taint policy of topology spread. Default false, as the feature gate of
-	// this name of kube-scheduler (alpha in 1.37): such tolerations then
-	// tolerate nothing. Pods of DaemonSets on new nodes, slack and pod deletion
-	// costs do not compare in either case.
+	// the taint policy of topology spread. False is as the feature gate of this
+	// name of kube-scheduler (alpha in 1.37): such tolerations then tolerate
+	// nothing. Pods of DaemonSets on new nodes, slack and pod deletion costs do
+	// not compare in either case.
 	TaintTolerationComparisonOperators *bool `protobuf:"varint,2,opt,name=taint_toleration_comparison_operators,json=taintTolerationComparisonOperators,proto3,oneof" json:"taint_toleration_comparison_operators,omitempty"`
 	unknownFields                      protoimpl.UnknownFields
 	sizeCache                          protoimpl.SizeCache
@@ -7498,7 +7549,7 @@ type SimulationSettings struct {
 
 func (x *SimulationSettings) Reset() {
 	*x = SimulationSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[72]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7510,7 +7561,7 @@ func (x *SimulationSettings) String() string {
 func (*SimulationSettings) ProtoMessage() {}
 
 func (x *SimulationSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[72]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7523,7 +7574,7 @@ func (x *SimulationSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SimulationSettings.ProtoReflect.Descriptor instead.
 func (*SimulationSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{72}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *SimulationSettings) GetTopologySpreadTimeout() bool {
@@ -7543,63 +7594,50 @@ func (x *SimulationSettings) GetTaintTolerationComparisonOperators() bool {
 // Scale-up.
 type ScaleUpSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Split growth over similar node groups (`BalanceSettings`). Default false.
-	// `--balance-similar-node-groups`.
+	// Split growth over similar node groups (`BalanceSettings`).
 	BalanceSimilarNodeGroups *bool `protobuf:"varint,1,opt,name=balance_similar_node_groups,json=balanceSimilarNodeGroups,proto3,oneof" json:"balance_similar_node_groups,omitempty"`
 	// How an option is chosen: each expander decides among those that the one
 	// before it rates equal. Without repetition. Default [CHEAPEST_PLAN] if every
 	// node group that may grow and would help has a price, else [LEAST_WASTE].
-	// `--expander`.
 	Expanders []Expander_Code `protobuf:"varint,2,rep,packed,name=expanders,proto3,enum=trimtab.v1.Expander_Code" json:"expanders,omitempty"`
 	// For the expander PRIORITY. REQUIRED with it.
 	Priority *PriorityExpanderSettings `protobuf:"bytes,3,opt,name=priority,proto3" json:"priority,omitempty"`
 	// For the expander HIGHEST_PRIORITY. OPTIONAL.
 	HighestPriority *HighestPriorityExpanderSettings `protobuf:"bytes,4,opt,name=highest_priority,json=highestPriority,proto3" json:"highest_priority,omitempty"`
-	// For the expander CHEAPEST_PLAN. OPTIONAL.
-	CheapestPlan *CheapestPlanExpanderSettings `protobuf:"bytes,5,opt,name=cheapest_plan,json=cheapestPlan,proto3" json:"cheapest_plan,omitempty"`
-	// Take the decision at all. Default true.
+	// Take the decision at all.
 	Enabled *bool `protobuf:"varint,6,opt,name=enabled,proto3,oneof" json:"enabled,omitempty"`
-	// The model of a group's new nodes. Default PREFER_TEMPLATE; upstream prefers
-	// an existing node.
+	// The model of a group's new nodes. Upstream prefers an existing node.
 	TemplateSource TemplateSource_Code `protobuf:"varint,7,opt,name=template_source,json=templateSource,proto3,enum=trimtab.v1.TemplateSource_Code" json:"template_source,omitempty"`
 	// Pods younger than this wait; the pod's annotation
 	// `cluster-autoscaler.kubernetes.io/pod-scale-up-delay` may ask for more.
-	// >= 0 s, default 0 s. `--new-pod-scale-up-delay`.
 	NewPodScaleUpDelay *durationpb.Duration `protobuf:"bytes,8,opt,name=new_pod_scale_up_delay,json=newPodScaleUpDelay,proto3" json:"new_pod_scale_up_delay,omitempty"`
 	// Put all DaemonSet pods that would run there on a new node, even those that
 	// its template does not name, or that the node on which it is modelled lacks.
-	// A template that names no pods gets them in any case. Default false.
-	// `--force-ds`.
+	// A template that names no pods gets them in any case.
 	ForceDaemonsets *bool `protobuf:"varint,9,opt,name=force_daemonsets,json=forceDaemonsets,proto3,oneof" json:"force_daemonsets,omitempty"`
 	// Taints that are removed once a new node has started: new nodes are assumed
 	// not to have them, and a node with one is not ready, for every decision.
 	// OPTIONAL: those that begin with
 	// "startup-taint.cluster-autoscaler.kubernetes.io/" are always included.
-	// `--startup-taint`.
 	StartupTaints *TaintNames `protobuf:"bytes,10,opt,name=startup_taints,json=startupTaints,proto3" json:"startup_taints,omitempty"`
 	// Taints that describe a node's status and not its kind: new nodes are
 	// assumed not to have them, and a node with one is not ready, for every
 	// decision; upstream keeps it ready. OPTIONAL: those that begin with
 	// "status-taint.cluster-autoscaler.kubernetes.io/" are always included.
-	// `--status-taint`.
 	StatusTaints *TaintNames `protobuf:"bytes,11,opt,name=status_taints,json=statusTaints,proto3" json:"status_taints,omitempty"`
 	// Names of schedulers whose pods are served, besides the default scheduler.
 	// OPTIONAL.
 	SchedulerNames []string `protobuf:"bytes,12,rep,name=scheduler_names,json=schedulerNames,proto3" json:"scheduler_names,omitempty"`
-	// Most nodes that one plan adds. >= 1, default 1000.
-	// `--max-nodes-per-scaleup`.
+	// Most nodes that one plan adds.
 	MaxNewNodes *int32 `protobuf:"varint,13,opt,name=max_new_nodes,json=maxNewNodes,proto3,oneof" json:"max_new_nodes,omitempty"`
-	// Compute options for at most this many node groups. 0 = no limit, the
-	// default. Makes a bounded run repeatable.
-	MaxEvaluatedNodeGroups *int32 `protobuf:"varint,14,opt,name=max_evaluated_node_groups,json=maxEvaluatedNodeGroups,proto3,oneof" json:"max_evaluated_node_groups,omitempty"`
 	// Topology domains other than host names that node groups could open, such as
-	// zones, count for topology spread constraints with DoNotSchedule: pods spread
-	// over three zones get nodes in all three, even if none has a node yet. Plans
-	// are as legal for kube-scheduler, which counts domains that have nodes: it may
-	// put all pods on the first node that registers, unless `minDomains` makes it
-	// wait, for which plans have nodes in as many domains in any case. A plan that
-	// does not count new domains is taken if this one leaves pods. Default false,
-	// as upstream; Karpenter counts new domains.
+	// zones, count for topology spread constraints with DoNotSchedule: pods
+	// spread over three zones get nodes in all three, even if none has a node
+	// yet. Plans are as legal for kube-scheduler, which counts domains that have
+	// nodes: it may put all pods on the first node that registers, unless
+	// `minDomains` makes it wait, for which plans have nodes in as many domains
+	// in any case. A plan that does not count new domains is taken if this one
+	// leaves pods. Upstream does not count new domains, Karpenter does.
 	SpreadOverNewDomains *bool `protobuf:"varint,15,opt,name=spread_over_new_domains,json=spreadOverNewDomains,proto3,oneof" json:"spread_over_new_domains,omitempty"`
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
@@ -7607,7 +7645,7 @@ type ScaleUpSettings struct {
 
 func (x *ScaleUpSettings) Reset() {
 	*x = ScaleUpSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[73]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7619,7 +7657,7 @@ func (x *ScaleUpSettings) String() string {
 func (*ScaleUpSettings) ProtoMessage() {}
 
 func (x *ScaleUpSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[73]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7632,7 +7670,7 @@ func (x *ScaleUpSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleUpSettings.ProtoReflect.Descriptor instead.
 func (*ScaleUpSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{73}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *ScaleUpSettings) GetBalanceSimilarNodeGroups() bool {
@@ -7659,13 +7697,6 @@ func (x *ScaleUpSettings) GetPriority() *PriorityExpanderSettings {
 func (x *ScaleUpSettings) GetHighestPriority() *HighestPriorityExpanderSettings {
 	if x != nil {
 		return x.HighestPriority
-	}
-	return nil
-}
-
-func (x *ScaleUpSettings) GetCheapestPlan() *CheapestPlanExpanderSettings {
-	if x != nil {
-		return x.CheapestPlan
 	}
 	return nil
 }
@@ -7726,13 +7757,6 @@ func (x *ScaleUpSettings) GetMaxNewNodes() int32 {
 	return 0
 }
 
-func (x *ScaleUpSettings) GetMaxEvaluatedNodeGroups() int32 {
-	if x != nil && x.MaxEvaluatedNodeGroups != nil {
-		return *x.MaxEvaluatedNodeGroups
-	}
-	return 0
-}
-
 func (x *ScaleUpSettings) GetSpreadOverNewDomains() bool {
 	if x != nil && x.SpreadOverNewDomains != nil {
 		return *x.SpreadOverNewDomains
@@ -7749,7 +7773,7 @@ type TemplateSource struct {
 
 func (x *TemplateSource) Reset() {
 	*x = TemplateSource{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[74]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7761,7 +7785,7 @@ func (x *TemplateSource) String() string {
 func (*TemplateSource) ProtoMessage() {}
 
 func (x *TemplateSource) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[74]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7774,7 +7798,7 @@ func (x *TemplateSource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TemplateSource.ProtoReflect.Descriptor instead.
 func (*TemplateSource) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{74}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{75}
 }
 
 // Taints by key.
@@ -7790,7 +7814,7 @@ type TaintNames struct {
 
 func (x *TaintNames) Reset() {
 	*x = TaintNames{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[75]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7802,7 +7826,7 @@ func (x *TaintNames) String() string {
 func (*TaintNames) ProtoMessage() {}
 
 func (x *TaintNames) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[75]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7815,7 +7839,7 @@ func (x *TaintNames) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaintNames.ProtoReflect.Descriptor instead.
 func (*TaintNames) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{75}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *TaintNames) GetKeys() []string {
@@ -7843,7 +7867,7 @@ type PriorityExpanderSettings struct {
 
 func (x *PriorityExpanderSettings) Reset() {
 	*x = PriorityExpanderSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[76]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7855,7 +7879,7 @@ func (x *PriorityExpanderSettings) String() string {
 func (*PriorityExpanderSettings) ProtoMessage() {}
 
 func (x *PriorityExpanderSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[76]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7868,7 +7892,7 @@ func (x *PriorityExpanderSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PriorityExpanderSettings.ProtoReflect.Descriptor instead.
 func (*PriorityExpanderSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{76}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *PriorityExpanderSettings) GetRanks() []*PriorityRank {
@@ -7893,7 +7917,7 @@ type PriorityRank struct {
 
 func (x *PriorityRank) Reset() {
 	*x = PriorityRank{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[77]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7905,7 +7929,7 @@ func (x *PriorityRank) String() string {
 func (*PriorityRank) ProtoMessage() {}
 
 func (x *PriorityRank) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[77]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7918,7 +7942,7 @@ func (x *PriorityRank) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PriorityRank.ProtoReflect.Descriptor instead.
 func (*PriorityRank) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{77}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *PriorityRank) GetRank() int32 {
@@ -7947,7 +7971,7 @@ type HighestPriorityExpanderSettings struct {
 
 func (x *HighestPriorityExpanderSettings) Reset() {
 	*x = HighestPriorityExpanderSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[78]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7959,7 +7983,7 @@ func (x *HighestPriorityExpanderSettings) String() string {
 func (*HighestPriorityExpanderSettings) ProtoMessage() {}
 
 func (x *HighestPriorityExpanderSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[78]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7972,7 +7996,7 @@ func (x *HighestPriorityExpanderSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HighestPriorityExpanderSettings.ProtoReflect.Descriptor instead.
 func (*HighestPriorityExpanderSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{78}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *HighestPriorityExpanderSettings) GetLabel() string {
@@ -7982,162 +8006,82 @@ func (x *HighestPriorityExpanderSettings) GetLabel() string {
 	return ""
 }
 
-// The expander CHEAPEST_PLAN.
-type CheapestPlanExpanderSettings struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Most attempts to improve the plan. >= 0; absent = the planner decides.
-	MaxImprovements *int32 `protobuf:"varint,1,opt,name=max_improvements,json=maxImprovements,proto3,oneof" json:"max_improvements,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
-}
-
-func (x *CheapestPlanExpanderSettings) Reset() {
-	*x = CheapestPlanExpanderSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[79]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CheapestPlanExpanderSettings) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CheapestPlanExpanderSettings) ProtoMessage() {}
-
-func (x *CheapestPlanExpanderSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[79]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CheapestPlanExpanderSettings.ProtoReflect.Descriptor instead.
-func (*CheapestPlanExpanderSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{79}
-}
-
-func (x *CheapestPlanExpanderSettings) GetMaxImprovements() int32 {
-	if x != nil && x.MaxImprovements != nil {
-		return *x.MaxImprovements
-	}
-	return 0
-}
-
 // Scale-down.
 type ScaleDownSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Take the decision at all. Default true. `--scale-down-enabled`.
+	// Take the decision at all.
 	Enabled *bool `protobuf:"varint,1,opt,name=enabled,proto3,oneof" json:"enabled,omitempty"`
-	// Nodes whose utilization is at most this are candidates. 0 to 1, default
-	// 0.5. `--scale-down-utilization-threshold`.
+	// Nodes whose utilization is at most this are candidates.
 	UtilizationThreshold *float64 `protobuf:"fixed64,2,opt,name=utilization_threshold,json=utilizationThreshold,proto3,oneof" json:"utilization_threshold,omitempty"`
-	// The same for GPU nodes. Default 0.5.
-	// `--scale-down-gpu-utilization-threshold`.
+	// The same for GPU nodes.
 	GpuUtilizationThreshold *float64 `protobuf:"fixed64,3,opt,name=gpu_utilization_threshold,json=gpuUtilizationThreshold,proto3,oneof" json:"gpu_utilization_threshold,omitempty"`
-	// How long a node must be unneeded before it is removed. Default 600 s.
-	// `--scale-down-unneeded-time`.
+	// How long a node must be unneeded before it is removed.
 	UnneededTime *durationpb.Duration `protobuf:"bytes,4,opt,name=unneeded_time,json=unneededTime,proto3" json:"unneeded_time,omitempty"`
-	// The same for an unready node. Default 1200 s. `--scale-down-unready-time`.
+	// The same for an unready node.
 	UnreadyTime *durationpb.Duration `protobuf:"bytes,5,opt,name=unready_time,json=unreadyTime,proto3" json:"unready_time,omitempty"`
-	// Whether unready nodes are removed. Default true.
-	// `--scale-down-unready-enabled`.
+	// Whether unready nodes are removed.
 	UnreadyEnabled *bool `protobuf:"varint,6,opt,name=unready_enabled,json=unreadyEnabled,proto3,oneof" json:"unready_enabled,omitempty"`
-	// How long a failed simulation remains valid. Default 300 s.
-	// `--unremovable-node-recheck-timeout`.
+	// How long a failed simulation remains valid.
 	UnremovableNodeRecheckTimeout *durationpb.Duration `protobuf:"bytes,7,opt,name=unremovable_node_recheck_timeout,json=unremovableNodeRecheckTimeout,proto3" json:"unremovable_node_recheck_timeout,omitempty"`
-	// Most nodes being deleted at a time, empty or not. >= 1, default 10.
-	// `--max-scale-down-parallelism`.
+	// Most nodes being deleted at a time, empty or not.
 	MaxScaleDownParallelism *int32 `protobuf:"varint,8,opt,name=max_scale_down_parallelism,json=maxScaleDownParallelism,proto3,oneof" json:"max_scale_down_parallelism,omitempty"`
-	// Most nodes being drained at a time. >= 1, default 10: upstream's default 1
-	// drains serially, because its drains are not checked jointly; ours are.
-	// `--max-drain-parallelism`.
+	// Most nodes being drained at a time. Upstream's default 1 drains serially,
+	// because its drains are not checked jointly; ours are.
 	MaxDrainParallelism *int32 `protobuf:"varint,9,opt,name=max_drain_parallelism,json=maxDrainParallelism,proto3,oneof" json:"max_drain_parallelism,omitempty"`
-	// Deprecated name of `max_scale_down_parallelism`, used if that is absent.
-	// `--max-empty-bulk-delete`.
-	MaxEmptyBulkDelete *int32 `protobuf:"varint,10,opt,name=max_empty_bulk_delete,json=maxEmptyBulkDelete,proto3,oneof" json:"max_empty_bulk_delete,omitempty"`
-	// Nodes with kube-system pods stay, unless a PodDisruptionBudget covers
-	// them. Default true. `--skip-nodes-with-system-pods`.
+	// Nodes with kube-system pods stay, unless a PodDisruptionBudget covers them.
 	SkipNodesWithSystemPods *bool `protobuf:"varint,11,opt,name=skip_nodes_with_system_pods,json=skipNodesWithSystemPods,proto3,oneof" json:"skip_nodes_with_system_pods,omitempty"`
-	// Nodes with pods that use local storage stay. Default true.
-	// `--skip-nodes-with-local-storage`.
+	// Nodes with pods that use local storage stay.
 	SkipNodesWithLocalStorage *bool `protobuf:"varint,12,opt,name=skip_nodes_with_local_storage,json=skipNodesWithLocalStorage,proto3,oneof" json:"skip_nodes_with_local_storage,omitempty"`
 	// Nodes with pods of other controllers than ReplicationController,
-	// ReplicaSet, StatefulSet and Job stay. Default true.
-	// `--skip-nodes-with-custom-controller-pods`.
+	// ReplicaSet, StatefulSet and Job stay.
 	SkipNodesWithCustomControllerPods *bool `protobuf:"varint,13,opt,name=skip_nodes_with_custom_controller_pods,json=skipNodesWithCustomControllerPods,proto3,oneof" json:"skip_nodes_with_custom_controller_pods,omitempty"`
-	// Fewest replicas of a controller whose pods may be moved. Default 0.
-	// `--min-replica-count`.
+	// Fewest replicas of a controller whose pods may be moved.
 	MinReplicaCount *int32 `protobuf:"varint,14,opt,name=min_replica_count,json=minReplicaCount,proto3,oneof" json:"min_replica_count,omitempty"`
 	// Age from which a kube-system pod without PodDisruptionBudget no longer
-	// blocks. Default 3600 s. `--blocking-system-pod-distruption-timeout`.
+	// blocks.
 	BlockingSystemPodDisruptionTimeout *durationpb.Duration `protobuf:"bytes,15,opt,name=blocking_system_pod_disruption_timeout,json=blockingSystemPodDisruptionTimeout,proto3" json:"blocking_system_pod_disruption_timeout,omitempty"`
-	// Leave DaemonSet pods out of utilization. Default false.
-	// `--ignore-daemonsets-utilization`.
+	// Leave DaemonSet pods out of utilization.
 	IgnoreDaemonsetsUtilization *bool `protobuf:"varint,16,opt,name=ignore_daemonsets_utilization,json=ignoreDaemonsetsUtilization,proto3,oneof" json:"ignore_daemonsets_utilization,omitempty"`
-	// Leave mirror pods out of utilization. Default false.
-	// `--ignore-mirror-pods-utilization`.
+	// Leave mirror pods out of utilization.
 	IgnoreMirrorPodsUtilization *bool `protobuf:"varint,17,opt,name=ignore_mirror_pods_utilization,json=ignoreMirrorPodsUtilization,proto3,oneof" json:"ignore_mirror_pods_utilization,omitempty"`
 	// Simulate at most this many nodes, besides those that were unneeded last
 	// time. 0 = no limit, the default. Makes a bounded run repeatable.
 	MaxEvaluatedNodes *int32 `protobuf:"varint,18,opt,name=max_evaluated_nodes,json=maxEvaluatedNodes,proto3,oneof" json:"max_evaluated_nodes,omitempty"`
-	// Simulate at least this many nodes, whatever the deadline. Default 10.
-	MinEvaluatedNodes *int32 `protobuf:"varint,19,opt,name=min_evaluated_nodes,json=minEvaluatedNodes,proto3,oneof" json:"min_evaluated_nodes,omitempty"`
-	// Pods of Jobs keep their nodes. Default false, as upstream: a Job starts
-	// them again. The Zalando fork always does this.
+	// Pods of Jobs keep their nodes. Upstream moves them: a Job starts them
+	// again. The Zalando fork always does this.
 	JobPodsUnmovable *bool `protobuf:"varint,20,opt,name=job_pods_unmovable,json=jobPodsUnmovable,proto3,oneof" json:"job_pods_unmovable,omitempty"`
-	// Orders of candidates to simulate. Of these plans and those of
-	// `try_list_order`, the best by `objective` is taken, among equals the one
-	// with the least eviction cost, then the first. Default [UTILIZATION,
-	// EVICTION_COST, PRICE]. Upstream has one order, that of its list.
+	// The only orders in which candidates are tried; no nodes are exchanged then
+	// either. The best plan by `objective` is taken, among equals the one with
+	// the least eviction cost, then the first. With [NAME], one pass like
+	// upstream. OPTIONAL: empty = the usual orders, candidates as upstream lists
+	// them, and arbitrary ones, as `PlanSettings.search_effort` allows: no new
+	// plan then saves less than a pass in list order within what budgets allow at
+	// once, and one replaces the last plan only if it is better by 5 %.
 	CandidateOrders []CandidateOrder_Code `protobuf:"varint,21,rep,packed,name=candidate_orders,json=candidateOrders,proto3,enum=trimtab.v1.CandidateOrder_Code" json:"candidate_orders,omitempty"`
-	// By how much, as a share, another plan must be better than the continuation
-	// of the last one to replace it. >= 0, default 0.05: a small gain is not
-	// worth restarting timers.
-	StabilityMargin *float64 `protobuf:"fixed64,22,opt,name=stability_margin,json=stabilityMargin,proto3,oneof" json:"stability_margin,omitempty"`
 	// Smallest hourly saving per eviction (in the currency of the prices) for
 	// which pods are moved. Default 0 = no minimum; nodes of unknown price always
 	// pass.
 	MinSavingPerEviction *float64 `protobuf:"fixed64,23,opt,name=min_saving_per_eviction,json=minSavingPerEviction,proto3,oneof" json:"min_saving_per_eviction,omitempty"`
-	// Look for at most this many unneeded nodes more than last time. 0 = no
-	// limit, the default: upstream has a limit only because its simulation is
-	// slow.
-	MaxNewUnneededNodes *int32 `protobuf:"varint,24,opt,name=max_new_unneeded_nodes,json=maxNewUnneededNodes,proto3,oneof" json:"max_new_unneeded_nodes,omitempty"`
 	// Among similar node groups (`BalanceSettings`) the largest shrinks first,
 	// and within them the zone with the most nodes: in the order of candidates,
-	// and if a limit allows removing only some of the unneeded nodes now. Default
-	// false, as upstream.
+	// and if a limit allows removing only some of the unneeded nodes now.
+	// Upstream does not.
 	Balance *bool `protobuf:"varint,25,opt,name=balance,proto3,oneof" json:"balance,omitempty"`
-	// After a node group has grown, nothing is deleted for this long. Default 600
-	// s; without effect if `NodeGroup.last_scale_up_time` is not known. Unneeded
-	// nodes keep their timers. `--scale-down-delay-after-add`.
+	// After a node group has grown, nothing is deleted for this long. Without
+	// effect if `NodeGroup.last_scale_up_time` is not known. Unneeded nodes keep
+	// their timers.
 	DelayAfterAdd *durationpb.Duration `protobuf:"bytes,26,opt,name=delay_after_add,json=delayAfterAdd,proto3" json:"delay_after_add,omitempty"`
-	// The same after the deletion of a node was started. Default 0 s.
-	// `--scale-down-delay-after-delete`.
+	// The same after the deletion of a node was started.
 	DelayAfterDelete *durationpb.Duration `protobuf:"bytes,27,opt,name=delay_after_delete,json=delayAfterDelete,proto3" json:"delay_after_delete,omitempty"`
-	// The same after a deletion has failed. Default 180 s.
-	// `--scale-down-delay-after-failure`.
+	// The same after a deletion has failed.
 	DelayAfterFailure *durationpb.Duration `protobuf:"bytes,28,opt,name=delay_after_failure,json=delayAfterFailure,proto3" json:"delay_after_failure,omitempty"`
 	// The three delays apply to each node group separately: nodes of a group in
 	// cool-down are not candidates, so their timers start when it is over; those
-	// of other groups are removed. Default false: a cool-down stops all
-	// deletions. `--scale-down-delay-type-local`.
+	// of other groups are removed. False: a cool-down stops all deletions.
 	DelayTypeLocal *bool `protobuf:"varint,29,opt,name=delay_type_local,json=delayTypeLocal,proto3,oneof" json:"delay_type_local,omitempty"`
-	// Nodes with more pods than a PodDisruptionBudget allows to evict at the same
-	// time may still go, as upstream, if one disruption is left: their pods are
-	// evicted in turn. Used only if fewer nodes would go otherwise (with the
-	// objective MONEY: less would be saved) than in upstream's order under
-	// upstream's rule, so never without `try_list_order`; at most one node
-	// exceeds each budget. Default true; false keeps every wave of a plan within
-	// all budgets at once.
-	EvictInTurn *bool `protobuf:"varint,30,opt,name=evict_in_turn,json=evictInTurn,proto3,oneof" json:"evict_in_turn,omitempty"`
 	// What plans are compared by first: MONEY takes the plan that saves most per
 	// hour, among equals the one that frees most nodes; COUNT the other way round.
-	// With MONEY, nodes are also exchanged, unless `try_list_order` is false: some
+	// With MONEY, nodes are also exchanged, unless `candidate_orders` names some: some
 	// of the plan stay, and others that save more go, as `search_effort` allows,
 	// in all waves together: then the first may save less than it could alone.
 	// Default UNSPECIFIED: MONEY if the
@@ -8147,31 +8091,22 @@ type ScaleDownSettings struct {
 	Objective Objective_Code `protobuf:"varint,31,opt,name=objective,proto3,enum=trimtab.v1.Objective_Code" json:"objective,omitempty"`
 	// While a larger share of all nodes is unready, and more of them than
 	// `ok_total_unready_count`, no node is removed. Nodes that are being deleted,
-	// or may still be starting, do not count. 0 to 100, default 45.
-	// `--max-total-unready-percentage`.
+	// or may still be starting, do not count.
 	MaxTotalUnreadyPercentage *float64 `protobuf:"fixed64,32,opt,name=max_total_unready_percentage,json=maxTotalUnreadyPercentage,proto3,oneof" json:"max_total_unready_percentage,omitempty"`
-	// Up to this many unready nodes do not stop scale-down. >= 0, default 3.
-	// `--ok-total-unready-count`.
+	// Up to this many unready nodes do not stop scale-down.
 	OkTotalUnreadyCount *int32 `protobuf:"varint,33,opt,name=ok_total_unready_count,json=okTotalUnreadyCount,proto3,oneof" json:"ok_total_unready_count,omitempty"`
-	// Besides `candidate_orders`, try candidates as listed, like upstream: by
-	// name, empty nodes first; in arbitrary orders too, as `search_effort`
-	// allows. With `SearchEffort.FIRST` it is not tried; with the others no
-	// new plan saves less, or as much with fewer nodes, than one pass in list
-	// order (with the objective COUNT: frees fewer nodes, or as many for less
-	// money). Default true; false tries only `candidate_orders`, and exchanges no
-	// nodes: with [NAME], one pass like upstream.
-	TryListOrder *bool `protobuf:"varint,34,opt,name=try_list_order,json=tryListOrder,proto3,oneof" json:"try_list_order,omitempty"`
-	// Plan up to this many waves (`UnneededNode.wave`). >= 1, default 10; 1 plans
-	// only what disruption budgets allow now, as upstream does; so does
-	// `SearchEffort.FIRST`. In each wave after the first, a budget counts for what
-	// it allows with all its pods healthy (`expected_pods` - `desired_healthy`),
-	// or now, if that is more; pods are never evicted in turn. Nodes of later
-	// waves are unneeded, so they get the soft taint at once, and pods that are
-	// evicted before go where they can stay.
+	// Plan up to this many waves (`NodeVerdict.wave`). 1 plans only what
+	// disruption budgets allow now, as upstream does; so does
+	// `SearchEffort.FIRST`. In each wave after the first, a budget counts for
+	// what it allows with all its pods healthy (`expected_pods` -
+	// `desired_healthy`), or now, if that is more; a node with more pods than that
+	// takes all of it, and its pods are evicted one after the other. Nodes of later waves are
+	// unneeded, so they get the soft taint at once, and pods that are evicted
+	// before go where they can stay.
 	MaxWaves *int32 `protobuf:"varint,35,opt,name=max_waves,json=maxWaves,proto3,oneof" json:"max_waves,omitempty"`
-	// The utilization of a node that has devices of dynamic resource allocation of
-	// its own is their share alone, as for the Cluster Autoscaler; false = the
-	// largest of the shares of cpu, memory and devices. Default true.
+	// The utilization of a node that has devices of dynamic resource allocation
+	// of its own is their share alone, as for the Cluster Autoscaler; false = the
+	// largest of the shares of cpu, memory and devices.
 	DeviceUtilizationOnly *bool `protobuf:"varint,36,opt,name=device_utilization_only,json=deviceUtilizationOnly,proto3,oneof" json:"device_utilization_only,omitempty"`
 	unknownFields         protoimpl.UnknownFields
 	sizeCache             protoimpl.SizeCache
@@ -8270,13 +8205,6 @@ func (x *ScaleDownSettings) GetMaxDrainParallelism() int32 {
 	return 0
 }
 
-func (x *ScaleDownSettings) GetMaxEmptyBulkDelete() int32 {
-	if x != nil && x.MaxEmptyBulkDelete != nil {
-		return *x.MaxEmptyBulkDelete
-	}
-	return 0
-}
-
 func (x *ScaleDownSettings) GetSkipNodesWithSystemPods() bool {
 	if x != nil && x.SkipNodesWithSystemPods != nil {
 		return *x.SkipNodesWithSystemPods
@@ -8333,13 +8261,6 @@ func (x *ScaleDownSettings) GetMaxEvaluatedNodes() int32 {
 	return 0
 }
 
-func (x *ScaleDownSettings) GetMinEvaluatedNodes() int32 {
-	if x != nil && x.MinEvaluatedNodes != nil {
-		return *x.MinEvaluatedNodes
-	}
-	return 0
-}
-
 func (x *ScaleDownSettings) GetJobPodsUnmovable() bool {
 	if x != nil && x.JobPodsUnmovable != nil {
 		return *x.JobPodsUnmovable
@@ -8354,23 +8275,9 @@ func (x *ScaleDownSettings) GetCandidateOrders() []CandidateOrder_Code {
 	return nil
 }
 
-func (x *ScaleDownSettings) GetStabilityMargin() float64 {
-	if x != nil && x.StabilityMargin != nil {
-		return *x.StabilityMargin
-	}
-	return 0
-}
-
 func (x *ScaleDownSettings) GetMinSavingPerEviction() float64 {
 	if x != nil && x.MinSavingPerEviction != nil {
 		return *x.MinSavingPerEviction
-	}
-	return 0
-}
-
-func (x *ScaleDownSettings) GetMaxNewUnneededNodes() int32 {
-	if x != nil && x.MaxNewUnneededNodes != nil {
-		return *x.MaxNewUnneededNodes
 	}
 	return 0
 }
@@ -8410,13 +8317,6 @@ func (x *ScaleDownSettings) GetDelayTypeLocal() bool {
 	return false
 }
 
-func (x *ScaleDownSettings) GetEvictInTurn() bool {
-	if x != nil && x.EvictInTurn != nil {
-		return *x.EvictInTurn
-	}
-	return false
-}
-
 func (x *ScaleDownSettings) GetObjective() Objective_Code {
 	if x != nil {
 		return x.Objective
@@ -8436,13 +8336,6 @@ func (x *ScaleDownSettings) GetOkTotalUnreadyCount() int32 {
 		return *x.OkTotalUnreadyCount
 	}
 	return 0
-}
-
-func (x *ScaleDownSettings) GetTryListOrder() bool {
-	if x != nil && x.TryListOrder != nil {
-		return *x.TryListOrder
-	}
-	return false
 }
 
 func (x *ScaleDownSettings) GetMaxWaves() int32 {
@@ -8477,8 +8370,7 @@ type NodeGroupSettings struct {
 	JobPodsUnmovable *bool `protobuf:"varint,6,opt,name=job_pods_unmovable,json=jobPodsUnmovable,proto3,oneof" json:"job_pods_unmovable,omitempty"`
 	// `ReplacementSettings.consolidate_after`.
 	ConsolidateAfter *durationpb.Duration `protobuf:"bytes,7,opt,name=consolidate_after,json=consolidateAfter,proto3" json:"consolidate_after,omitempty"`
-	// Which nodes of the group scale-down and replacement may remove. Default
-	// WHENEVER_POSSIBLE.
+	// Which nodes of the group scale-down and replacement may remove.
 	Consolidation Consolidation_Code `protobuf:"varint,8,opt,name=consolidation,proto3,enum=trimtab.v1.Consolidation_Code" json:"consolidation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -8613,15 +8505,14 @@ type SlackSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Extra capacity to keep free, as a share (0.1 is 10 %) of the allocatable
 	// cpu and memory of the nodes that are ready, not cordoned, not being deleted
-	// and without taints. >= 0, default 0. From 1 on, each new node requires
-	// another one: node groups then grow to their maximum sizes.
+	// and without taints. From 1 on, each new node requires another one: node
+	// groups then grow to their maximum sizes.
 	ExtraCapacityMinRate *float64 `protobuf:"fixed64,1,opt,name=extra_capacity_min_rate,json=extraCapacityMinRate,proto3,oneof" json:"extra_capacity_min_rate,omitempty"`
 	// How many standard placeholders make up an average node: each is as large as
 	// the average allocatable amount of these nodes, divided by this. Their
-	// number is such that their total is at least the extra capacity. >= 1,
-	// default 5.
+	// number is such that their total is at least the extra capacity.
 	Granularity *int32 `protobuf:"varint,2,opt,name=granularity,proto3,oneof" json:"granularity,omitempty"`
-	// Sizes of placeholders. Default EQUAL.
+	// Sizes of placeholders.
 	Strategy SlackStrategy_Code `protobuf:"varint,3,opt,name=strategy,proto3,enum=trimtab.v1.SlackStrategy_Code" json:"strategy,omitempty"`
 	// Extra capacity by resource name, if it differs from
 	// `extra_capacity_min_rate`. OPTIONAL.
@@ -8636,10 +8527,9 @@ type SlackSettings struct {
 	// never count.
 	IgnoredPods []*PodSelector `protobuf:"bytes,7,rep,name=ignored_pods,json=ignoredPods,proto3" json:"ignored_pods,omitempty"`
 	// Standard placeholders keep their size until their computed size differs
-	// from it by more than this share. >= 0, default 0.1.
+	// from it by more than this share.
 	ResizeThreshold *float64 `protobuf:"fixed64,8,opt,name=resize_threshold,json=resizeThreshold,proto3,oneof" json:"resize_threshold,omitempty"`
 	// How a CapacityBuffer with both `replicas` and `percentage` is read.
-	// Default LARGER.
 	CapacityBufferReading CapacityBufferReading_Code `protobuf:"varint,9,opt,name=capacity_buffer_reading,json=capacityBufferReading,proto3,enum=trimtab.v1.CapacityBufferReading_Code" json:"capacity_buffer_reading,omitempty"`
 	unknownFields         protoimpl.UnknownFields
 	sizeCache             protoimpl.SizeCache
@@ -8741,11 +8631,11 @@ func (x *SlackSettings) GetCapacityBufferReading() CapacityBufferReading_Code {
 // Extra capacity of one resource.
 type SlackAmount struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Share of the allocatable amount. >= 0. OPTIONAL: absent =
-	// `extra_capacity_min_rate` of the same message for "cpu" and "memory", 0
-	// for other resources.
+	// Share of the allocatable amount. OPTIONAL: absent =
+	// `extra_capacity_min_rate` of the same message for "cpu" and "memory", 0 for
+	// other resources.
 	Rate *float64 `protobuf:"fixed64,1,opt,name=rate,proto3,oneof" json:"rate,omitempty"`
-	// Least amount, >= 0, in the resource's unit. OPTIONAL: absent = none.
+	// Least amount, in the resource's unit. OPTIONAL: absent = none.
 	Floor *int64 `protobuf:"varint,2,opt,name=floor,proto3,oneof" json:"floor,omitempty"`
 	// Largest amount, >= `floor`, in the resource's unit. OPTIONAL: absent =
 	// none.
@@ -8971,7 +8861,7 @@ type SlackSchedule struct {
 	// When it begins: five fields of cron (minute, hour, day of month, month,
 	// day of week). REQUIRED.
 	Cron string `protobuf:"bytes,1,opt,name=cron,proto3" json:"cron,omitempty"`
-	// How long it lasts, > 0 s. REQUIRED.
+	// How long it lasts. REQUIRED.
 	Duration *durationpb.Duration `protobuf:"bytes,2,opt,name=duration,proto3" json:"duration,omitempty"`
 	// Time zone of `cron`, by its name in the IANA database, such as
 	// "Europe/Berlin". OPTIONAL: "" = UTC.
@@ -8982,7 +8872,7 @@ type SlackSchedule struct {
 	// `SlackSettings.resources` during this time, resource by resource. OPTIONAL.
 	Resources map[string]*SlackAmount `protobuf:"bytes,5,rep,name=resources,proto3" json:"resources,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Number of standard placeholders during this time, instead of the number
-	// from the rates. >= 0. OPTIONAL: absent = from the rates.
+	// from the rates. OPTIONAL: absent = from the rates.
 	Replicas      *int32 `protobuf:"varint,6,opt,name=replicas,proto3,oneof" json:"replicas,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -9278,7 +9168,7 @@ type PodCostTerm struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The strategy. REQUIRED.
 	Strategy PodCostStrategy_Code `protobuf:"varint,1,opt,name=strategy,proto3,enum=trimtab.v1.PodCostStrategy_Code" json:"strategy,omitempty"`
-	// Factor of its ranks after they are scaled to 0 to 1. >= 0, default 1.
+	// Factor of its ranks after they are scaled to 0 to 1.
 	Weight *float64 `protobuf:"fixed64,2,opt,name=weight,proto3,oneof" json:"weight,omitempty"`
 	// Cap for ranks, which are then divided by it. > 0, in the strategy's unit.
 	// OPTIONAL: absent = larger than usual ranks: 2^20 for most strategies, 2^26
@@ -9375,7 +9265,7 @@ var File_trimtab_v1_plan_proto protoreflect.FileDescriptor
 const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\n" +
 	"\x15trimtab/v1/plan.proto\x12\n" +
-	"trimtab.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17trimtab/v1/reason.proto\x1a\x19trimtab/v1/snapshot.proto\"\x83\x01\n" +
+	"trimtab.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18trimtab/v1/options.proto\x1a\x17trimtab/v1/reason.proto\x1a\x19trimtab/v1/snapshot.proto\"\x83\x01\n" +
 	"\bDecision\"w\n" +
 	"\x04Code\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\f\n" +
@@ -9401,7 +9291,7 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	" \x01(\tR\fstateVersion\x12\x19\n" +
 	"\bfit_pods\x18\v \x03(\tR\afitPods\x12#\n" +
 	"\rexplain_nodes\x18\f \x03(\tR\fexplainNodes\x12+\n" +
-	"\x11required_features\x18\r \x03(\tR\x10requiredFeatures\"\xdd\x04\n" +
+	"\x11required_features\x18\r \x03(\tR\x10requiredFeatures\"\xbf\x05\n" +
 	"\fPlanResponse\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12)\n" +
@@ -9416,7 +9306,81 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\vdiagnostics\x18\t \x01(\v2\x17.trimtab.v1.DiagnosticsR\vdiagnostics\x12A\n" +
 	"\vreplacement\x18\n" +
 	" \x01(\v2\x1f.trimtab.v1.ReplacementDecisionR\vreplacement\x12Q\n" +
-	"\x11capacity_requests\x18P \x01(\v2$.trimtab.v1.CapacityRequestsDecisionR\x10capacityRequests\"\xa0\x03\n" +
+	"\x11capacity_requests\x18P \x01(\v2$.trimtab.v1.CapacityRequestsDecisionR\x10capacityRequests\x121\n" +
+	"\asummary\x18\v \x01(\v2\x17.trimtab.v1.PlanSummaryR\asummary\x12-\n" +
+	"\x05nodes\x18\f \x03(\v2\x17.trimtab.v1.NodeVerdictR\x05nodes\"\xbc\x04\n" +
+	"\vPlanSummary\x12,\n" +
+	"\x03now\x18\x01 \x01(\v2\x1a.trimtab.v1.ClusterFiguresR\x03now\x129\n" +
+	"\tdecisions\x18\x02 \x03(\v2\x1b.trimtab.v1.DecisionFiguresR\tdecisions\x120\n" +
+	"\x05after\x18\x03 \x01(\v2\x1a.trimtab.v1.ClusterFiguresR\x05after\x12$\n" +
+	"\x0esaved_per_hour\x18\x04 \x01(\x01R\fsavedPerHour\x12&\n" +
+	"\x0fbought_per_hour\x18\x05 \x01(\x01R\rboughtPerHour\x12&\n" +
+	"\x0fsaved_per_month\x18\x06 \x01(\x01R\rsavedPerMonth\x122\n" +
+	"\x13most_saved_per_hour\x18\a \x01(\x01H\x00R\x10mostSavedPerHour\x88\x01\x01\x12,\n" +
+	"\x12leaving_node_count\x18\b \x01(\x05R\x10leavingNodeCount\x12*\n" +
+	"\x11coming_node_count\x18\t \x01(\x05R\x0fcomingNodeCount\x12\x1e\n" +
+	"\n" +
+	"assumption\x18\n" +
+	" \x01(\tR\n" +
+	"assumption\x12,\n" +
+	"\x12removed_node_count\x18\v \x01(\x05R\x10removedNodeCount\x12(\n" +
+	"\x10added_node_count\x18\f \x01(\x05R\x0eaddedNodeCountB\x16\n" +
+	"\x14_most_saved_per_hour\"\xca\x01\n" +
+	"\x0eClusterFigures\x12\x1d\n" +
+	"\n" +
+	"node_count\x18\x01 \x01(\x05R\tnodeCount\x12\x1b\n" +
+	"\tpod_count\x18\x02 \x01(\x05R\bpodCount\x12$\n" +
+	"\x0eprice_per_hour\x18\x03 \x01(\x01R\fpricePerHour\x12&\n" +
+	"\x0fprice_per_month\x18\x04 \x01(\x01R\rpricePerMonth\x12.\n" +
+	"\x13unpriced_node_count\x18\x05 \x01(\x05R\x11unpricedNodeCount\"\xa6\x03\n" +
+	"\x0fDecisionFigures\x125\n" +
+	"\bdecision\x18\x01 \x01(\x0e2\x19.trimtab.v1.Decision.CodeR\bdecision\x12,\n" +
+	"\x12removed_node_count\x18\x02 \x01(\x05R\x10removedNodeCount\x12(\n" +
+	"\x10added_node_count\x18\x03 \x01(\x05R\x0eaddedNodeCount\x12$\n" +
+	"\x0esaved_per_hour\x18\x04 \x01(\x01R\fsavedPerHour\x12&\n" +
+	"\x0fbought_per_hour\x18\x05 \x01(\x01R\rboughtPerHour\x120\n" +
+	"\x05after\x18\x06 \x01(\v2\x1a.trimtab.v1.ClusterFiguresR\x05after\x128\n" +
+	"\tobjective\x18\a \x01(\x0e2\x1a.trimtab.v1.Objective.CodeR\tobjective\x122\n" +
+	"\x13most_saved_per_hour\x18\b \x01(\x01H\x00R\x10mostSavedPerHour\x88\x01\x01B\x16\n" +
+	"\x14_most_saved_per_hour\"\x87\a\n" +
+	"\vNodeVerdict\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12-\n" +
+	"\x04fate\x18\x02 \x01(\x0e2\x19.trimtab.v1.NodeFate.CodeR\x04fate\x12\x1d\n" +
+	"\n" +
+	"node_group\x18\x03 \x01(\tR\tnodeGroup\x12\x12\n" +
+	"\x04zone\x18\x04 \x01(\tR\x04zone\x12#\n" +
+	"\rinstance_type\x18\x05 \x01(\tR\finstanceType\x12)\n" +
+	"\x0eprice_per_hour\x18\x06 \x01(\x01H\x00R\fpricePerHour\x88\x01\x01\x12%\n" +
+	"\vutilization\x18\a \x01(\x01H\x01R\vutilization\x88\x01\x01\x12\x12\n" +
+	"\x04wave\x18\b \x01(\x05R\x04wave\x123\n" +
+	"\agoes_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x06goesAt\x12:\n" +
+	"\x06reason\x18\n" +
+	" \x01(\x0e2\".trimtab.v1.UnremovableReason.CodeR\x06reason\x12\x10\n" +
+	"\x03why\x18\v \x01(\tR\x03why\x12\x16\n" +
+	"\x06detail\x18\f \x01(\tR\x06detail\x12!\n" +
+	"\fblocking_pod\x18\r \x01(\tR\vblockingPod\x12K\n" +
+	"\x0fblocking_reason\x18\x0e \x01(\x0e2\".trimtab.v1.BlockingPodReason.CodeR\x0eblockingReason\x12<\n" +
+	"\rblocking_pods\x18\x0f \x03(\v2\x17.trimtab.v1.BlockingPodR\fblockingPods\x12m\n" +
+	"\x18predicate_failure_counts\x18\x10 \x03(\v23.trimtab.v1.NodeVerdict.PredicateFailureCountsEntryR\x16predicateFailureCounts\x12\x1f\n" +
+	"\vreplaced_by\x18\x11 \x03(\tR\n" +
+	"replacedBy\x120\n" +
+	"\x05since\x18\x12 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x1aI\n" +
+	"\x1bPredicateFailureCountsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01B\x11\n" +
+	"\x0f_price_per_hourB\x0e\n" +
+	"\f_utilization\"s\n" +
+	"\bNodeFate\"g\n" +
+	"\x04Code\x12\x0f\n" +
+	"\vUNSPECIFIED\x10\x00\x12\f\n" +
+	"\bGOES_NOW\x10\x01\x12\x0e\n" +
+	"\n" +
+	"GOES_LATER\x10\x02\x12\f\n" +
+	"\bREPLACED\x10\x03\x12\t\n" +
+	"\x05STAYS\x10\x04\x12\v\n" +
+	"\aLEAVING\x10\x05\x12\n" +
+	"\n" +
+	"\x06COMING\x10\x06\"\xa0\x03\n" +
 	"\vDiagnostics\x12-\n" +
 	"\x06stages\x18\x01 \x03(\v2\x15.trimtab.v1.StageTimeR\x06stages\x12\x1d\n" +
 	"\n" +
@@ -9440,14 +9404,11 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"X\n" +
 	"\tStageTime\x12\x14\n" +
 	"\x05stage\x18\x01 \x01(\tR\x05stage\x125\n" +
-	"\bduration\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\bduration\"\xeb\b\n" +
+	"\bduration\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\bduration\"\xb2\x06\n" +
 	"\x0fScaleUpDecision\x120\n" +
-	"\x06splits\x18\x01 \x03(\v2\x18.trimtab.v1.ScaleUpSplitR\x06splits\x12B\n" +
-	"\runschedulable\x18\x02 \x03(\v2\x1c.trimtab.v1.UnschedulablePodR\runschedulable\x12L\n" +
-	"\von_existing\x18\x03 \x03(\v2+.trimtab.v1.ScaleUpDecision.OnExistingEntryR\n" +
-	"onExisting\x12L\n" +
-	"\von_upcoming\x18\x04 \x03(\v2+.trimtab.v1.ScaleUpDecision.OnUpcomingEntryR\n" +
-	"onUpcoming\x120\n" +
+	"\x06splits\x18\x01 \x03(\v2\x18.trimtab.v1.ScaleUpSplitR\x06splits\x12;\n" +
+	"\runschedulable\x18\x02 \x03(\v2\x15.trimtab.v1.ShortfallR\runschedulable\x12*\n" +
+	"\x06places\x18\x03 \x01(\v2\x12.trimtab.v1.PlacesR\x06places\x120\n" +
 	"\askipped\x18\x05 \x03(\v2\x16.trimtab.v1.SkippedPodR\askipped\x126\n" +
 	"\x06result\x18\x06 \x01(\x0e2\x1e.trimtab.v1.ScaleUpResult.CodeR\x06result\x12\x16\n" +
 	"\x06detail\x18\a \x01(\tR\x06detail\x123\n" +
@@ -9457,22 +9418,15 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	" \x01(\x01R\fpricePerHour\x12\x1c\n" +
 	"\tevaluated\x18\v \x01(\x05R\tevaluated\x12#\n" +
 	"\rnot_evaluated\x18\f \x01(\x05R\fnotEvaluated\x12&\n" +
-	"\x0fafter_new_nodes\x18\r \x03(\tR\rafterNewNodes\x12R\n" +
-	"\x14waiting_placeholders\x18\x0e \x03(\v2\x1f.trimtab.v1.WaitingPlaceholdersR\x13waitingPlaceholders\x12\x1e\n" +
+	"\x0fafter_new_nodes\x18\r \x03(\tR\rafterNewNodes\x12H\n" +
+	"\x14waiting_placeholders\x18\x0e \x03(\v2\x15.trimtab.v1.ShortfallR\x13waitingPlaceholders\x12\x1e\n" +
 	"\n" +
 	"incomplete\x18\x0f \x01(\bR\n" +
-	"incomplete\x128\n" +
-	"\tobjective\x18\x10 \x01(\x0e2\x1a.trimtab.v1.Objective.CodeR\tobjective\x12,\n" +
-	"\x05gangs\x18< \x03(\v2\x16.trimtab.v1.GangResultR\x05gangs\x1a=\n" +
-	"\x0fOnExistingEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a=\n" +
-	"\x0fOnUpcomingEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a]\n" +
+	"incomplete\x12,\n" +
+	"\x05gangs\x18< \x03(\v2\x16.trimtab.v1.GangResultR\x05gangs\x1a]\n" +
 	"\rExcludedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x126\n" +
-	"\x05value\x18\x02 \x01(\x0e2 .trimtab.v1.NodeGroupReason.CodeR\x05value:\x028\x01\"\xe4\x04\n" +
+	"\x05value\x18\x02 \x01(\x0e2 .trimtab.v1.NodeGroupReason.CodeR\x05value:\x028\x01\"\xd2\x03\n" +
 	"\n" +
 	"GangResult\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x1b\n" +
@@ -9490,46 +9444,38 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	" \x03(\tR\n" +
 	"nodeGroups\x12#\n" +
 	"\rlacking_count\x18\v \x01(\x05R\flackingCount\x12\x16\n" +
-	"\x06detail\x18\f \x01(\tR\x06detail\x12#\n" +
-	"\ruseless_nodes\x18\r \x03(\tR\fuselessNodes\x12V\n" +
-	"\x10useless_upcoming\x18\x0e \x03(\v2+.trimtab.v1.GangResult.UselessUpcomingEntryR\x0fuselessUpcoming\x1aB\n" +
-	"\x14UselessUpcomingEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\"\x8a\x02\n" +
+	"\x06detail\x18\f \x01(\tR\x06detail\x12-\n" +
+	"\arelease\x18\r \x01(\v2\x13.trimtab.v1.ReleaseR\arelease\"\xc4\x01\n" +
 	"\fScaleUpSplit\x12\x1d\n" +
 	"\n" +
 	"node_group\x18\x01 \x01(\tR\tnodeGroup\x12!\n" +
 	"\fcurrent_size\x18\x02 \x01(\x05R\vcurrentSize\x12\x19\n" +
 	"\bnew_size\x18\x03 \x01(\x05R\anewSize\x12\x19\n" +
-	"\bmax_size\x18\x04 \x01(\x05R\amaxSize\x12\x12\n" +
-	"\x04pods\x18\x05 \x03(\tR\x04pods\x120\n" +
-	"\tnew_nodes\x18\x06 \x03(\v2\x13.trimtab.v1.NewNodeR\bnewNodes\x12)\n" +
-	"\x0eprice_per_hour\x18\a \x01(\x01H\x00R\fpricePerHour\x88\x01\x01B\x11\n" +
-	"\x0f_price_per_hour\"\x1d\n" +
-	"\aNewNode\x12\x12\n" +
-	"\x04pods\x18\x01 \x03(\tR\x04pods\"\xa7\x03\n" +
-	"\x10UnschedulablePod\x12\x10\n" +
-	"\x03pod\x18\x01 \x01(\tR\x03pod\x12C\n" +
-	"\areasons\x18\x02 \x03(\v2).trimtab.v1.UnschedulablePod.ReasonsEntryR\areasons\x12_\n" +
-	"\x11failed_predicates\x18\x03 \x03(\v22.trimtab.v1.UnschedulablePod.FailedPredicatesEntryR\x10failedPredicates\x12\x16\n" +
+	"\bmax_size\x18\x04 \x01(\x05R\amaxSize\x12)\n" +
+	"\x0eprice_per_hour\x18\x05 \x01(\x01H\x00R\fpricePerHour\x88\x01\x01B\x11\n" +
+	"\x0f_price_per_hour\"p\n" +
+	"\x06Places\x12\x12\n" +
+	"\x04pods\x18\x01 \x03(\tR\x04pods\x12\x14\n" +
+	"\x05nodes\x18\x02 \x03(\tR\x05nodes\x12\x18\n" +
+	"\asources\x18\x03 \x03(\rR\asources\x12\"\n" +
+	"\fdestinations\x18\x04 \x03(\rR\fdestinations\"\x94\x03\n" +
+	"\tShortfall\x12\x12\n" +
+	"\x04pods\x18\x01 \x03(\tR\x04pods\x12<\n" +
+	"\areasons\x18\x02 \x03(\v2\".trimtab.v1.Shortfall.ReasonsEntryR\areasons\x12X\n" +
+	"\x11failed_predicates\x18\x03 \x03(\v2+.trimtab.v1.Shortfall.FailedPredicatesEntryR\x10failedPredicates\x12\x16\n" +
 	"\x06detail\x18\x04 \x01(\tR\x06detail\x1a\\\n" +
 	"\fReasonsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x126\n" +
 	"\x05value\x18\x02 \x01(\x0e2 .trimtab.v1.NodeGroupReason.CodeR\x05value:\x028\x01\x1ae\n" +
 	"\x15FailedPredicatesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x126\n" +
-	"\x05value\x18\x02 \x01(\x0e2 .trimtab.v1.PredicateReason.CodeR\x05value:\x028\x01\"\xc2\x03\n" +
-	"\x13WaitingPlaceholders\x12\"\n" +
-	"\fplaceholders\x18\x01 \x03(\tR\fplaceholders\x12F\n" +
-	"\areasons\x18\x02 \x03(\v2,.trimtab.v1.WaitingPlaceholders.ReasonsEntryR\areasons\x12b\n" +
-	"\x11failed_predicates\x18\x03 \x03(\v25.trimtab.v1.WaitingPlaceholders.FailedPredicatesEntryR\x10failedPredicates\x12\x16\n" +
-	"\x06detail\x18\x04 \x01(\tR\x06detail\x1a\\\n" +
-	"\fReasonsEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x126\n" +
-	"\x05value\x18\x02 \x01(\x0e2 .trimtab.v1.NodeGroupReason.CodeR\x05value:\x028\x01\x1ae\n" +
-	"\x15FailedPredicatesEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x126\n" +
-	"\x05value\x18\x02 \x01(\x0e2 .trimtab.v1.PredicateReason.CodeR\x05value:\x028\x01\"Y\n" +
+	"\x05value\x18\x02 \x01(\x0e2 .trimtab.v1.PredicateReason.CodeR\x05value:\x028\x01\"\x9b\x01\n" +
+	"\aRelease\x12\x14\n" +
+	"\x05nodes\x18\x01 \x03(\tR\x05nodes\x12=\n" +
+	"\bupcoming\x18\x02 \x03(\v2!.trimtab.v1.Release.UpcomingEntryR\bupcoming\x1a;\n" +
+	"\rUpcomingEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\"Y\n" +
 	"\n" +
 	"SkippedPod\x12\x10\n" +
 	"\x03pod\x18\x01 \x01(\tR\x03pod\x129\n" +
@@ -9563,18 +9509,14 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\bBALANCED\x10\a\x12\x11\n" +
 	"\rCHEAPEST_PLAN\x10\b\x12\n" +
 	"\n" +
-	"\x06RANDOM\x10\t\"\xcf\x03\n" +
+	"\x06RANDOM\x10\t\"\xb2\x02\n" +
 	"\x18CapacityRequestsDecision\x12?\n" +
 	"\x06result\x18\x01 \x01(\x0e2'.trimtab.v1.CapacityRequestsResult.CodeR\x06result\x12\x16\n" +
 	"\x06detail\x18\x02 \x01(\tR\x06detail\x126\n" +
 	"\brequests\x18\x03 \x03(\v2\x1a.trimtab.v1.CapacityAnswerR\brequests\x120\n" +
-	"\x06splits\x18\x04 \x03(\v2\x18.trimtab.v1.ScaleUpSplitR\x06splits\x12\x1b\n" +
-	"\tgive_back\x18\x05 \x03(\tR\bgiveBack\x12$\n" +
-	"\x0eprice_per_hour\x18\x06 \x01(\x01R\fpricePerHour\x12h\n" +
-	"\x12give_back_upcoming\x18\a \x03(\v2:.trimtab.v1.CapacityRequestsDecision.GiveBackUpcomingEntryR\x10giveBackUpcoming\x1aC\n" +
-	"\x15GiveBackUpcomingEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\"\xb7\a\n" +
+	"\x06splits\x18\x04 \x03(\v2\x18.trimtab.v1.ScaleUpSplitR\x06splits\x12-\n" +
+	"\arelease\x18\x05 \x01(\v2\x13.trimtab.v1.ReleaseR\arelease\x12$\n" +
+	"\x0eprice_per_hour\x18\x06 \x01(\x01R\fpricePerHour\"\x8b\x04\n" +
 	"\x0eCapacityAnswer\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
@@ -9584,23 +9526,12 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\tpod_count\x18\x06 \x01(\x05R\bpodCount\x12#\n" +
 	"\rstarted_count\x18\a \x01(\x05R\fstartedCount\x12!\n" +
 	"\fbooked_count\x18\b \x01(\x05R\vbookedCount\x121\n" +
-	"\x06places\x18\t \x03(\v2\x19.trimtab.v1.CapacityPlaceR\x06places\x12!\n" +
+	"\x06places\x18\t \x03(\v2\x19.trimtab.v1.CapacityPlaceR\x06places\x12=\n" +
 	"\fbooked_until\x18\n" +
-	" \x01(\x03R\vbookedUntil\x12A\n" +
-	"\areasons\x18\v \x03(\v2'.trimtab.v1.CapacityAnswer.ReasonsEntryR\areasons\x12]\n" +
-	"\x11failed_predicates\x18\f \x03(\v20.trimtab.v1.CapacityAnswer.FailedPredicatesEntryR\x10failedPredicates\x12&\n" +
-	"\x0fneeds_new_nodes\x18\r \x01(\bR\rneedsNewNodes\x12#\n" +
-	"\ruseless_nodes\x18\x0e \x03(\tR\fuselessNodes\x12Z\n" +
-	"\x10useless_upcoming\x18\x0f \x03(\v2/.trimtab.v1.CapacityAnswer.UselessUpcomingEntryR\x0fuselessUpcoming\x1a\\\n" +
-	"\fReasonsEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x126\n" +
-	"\x05value\x18\x02 \x01(\x0e2 .trimtab.v1.NodeGroupReason.CodeR\x05value:\x028\x01\x1ae\n" +
-	"\x15FailedPredicatesEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x126\n" +
-	"\x05value\x18\x02 \x01(\x0e2 .trimtab.v1.PredicateReason.CodeR\x05value:\x028\x01\x1aB\n" +
-	"\x14UselessUpcomingEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\"\x90\x01\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\vbookedUntil\x123\n" +
+	"\tshortfall\x18\v \x01(\v2\x15.trimtab.v1.ShortfallR\tshortfall\x12&\n" +
+	"\x0fneeds_new_nodes\x18\r \x01(\bR\rneedsNewNodes\x12-\n" +
+	"\arelease\x18\x0e \x01(\v2\x13.trimtab.v1.ReleaseR\arelease\"\x90\x01\n" +
 	"\rCapacityPlace\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x1d\n" +
 	"\n" +
@@ -9678,85 +9609,41 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\bSTANDARD\x10\x01\x12\v\n" +
 	"\aLARGEST\x10\x02\x12\f\n" +
 	"\bWORKLOAD\x10\x03\x12\x13\n" +
-	"\x0fCAPACITY_BUFFER\x10\x04\"\x9f\x05\n" +
+	"\x0fCAPACITY_BUFFER\x10\x04\"\xc3\x02\n" +
 	"\x11ScaleDownDecision\x124\n" +
-	"\bunneeded\x18\x01 \x03(\v2\x18.trimtab.v1.UnneededNodeR\bunneeded\x12=\n" +
-	"\vunremovable\x18\x02 \x03(\v2\x1b.trimtab.v1.UnremovableNodeR\vunremovable\x12!\n" +
+	"\bunneeded\x18\x01 \x03(\v2\x18.trimtab.v1.UnneededNodeR\bunneeded\x12*\n" +
+	"\x06places\x18\x10 \x01(\v2\x12.trimtab.v1.PlacesR\x06places\x12!\n" +
 	"\fdelete_empty\x18\x03 \x03(\tR\vdeleteEmpty\x12\x14\n" +
 	"\x05drain\x18\x04 \x03(\tR\x05drain\x128\n" +
 	"\x06result\x18\x05 \x01(\x0e2 .trimtab.v1.ScaleDownResult.CodeR\x06result\x12\x1c\n" +
 	"\tevaluated\x18\x06 \x01(\x05R\tevaluated\x12#\n" +
 	"\rnot_evaluated\x18\a \x01(\x05R\fnotEvaluated\x12\x16\n" +
-	"\x06detail\x18\b \x01(\tR\x06detail\x12\x1b\n" +
-	"\thint_hits\x18\t \x01(\x05R\bhintHits\x12\x1a\n" +
-	"\bsearches\x18\n" +
-	" \x01(\x05R\bsearches\x12H\n" +
-	"\x0fcandidate_order\x18\v \x01(\x0e2\x1f.trimtab.v1.CandidateOrder.CodeR\x0ecandidateOrder\x12!\n" +
-	"\forders_tried\x18\f \x01(\x05R\vordersTried\x124\n" +
-	"\bblockers\x18\r \x03(\v2\x18.trimtab.v1.NodeBlockersR\bblockers\x128\n" +
-	"\tobjective\x18\x0e \x01(\x0e2\x1a.trimtab.v1.Objective.CodeR\tobjective\x121\n" +
-	"\x15saving_bound_per_hour\x18\x0f \x01(\x01R\x12savingBoundPerHour\"O\n" +
-	"\fNodeBlockers\x12\x12\n" +
-	"\x04node\x18\x01 \x01(\tR\x04node\x12+\n" +
-	"\x04pods\x18\x02 \x03(\v2\x17.trimtab.v1.BlockingPodR\x04pods\"\x99\x01\n" +
+	"\x06detail\x18\b \x01(\tR\x06detail\"\x99\x01\n" +
 	"\vBlockingPod\x12\x10\n" +
 	"\x03pod\x18\x01 \x01(\tR\x03pod\x12:\n" +
 	"\x06reason\x18\x02 \x01(\x0e2\".trimtab.v1.BlockingPodReason.CodeR\x06reason\x12<\n" +
-	"\areasons\x18\x03 \x03(\x0e2\".trimtab.v1.BlockingPodReason.CodeR\areasons\"\xae\x01\n" +
-	"\x0eCandidateOrder\"\x9b\x01\n" +
+	"\areasons\x18\x03 \x03(\x0e2\".trimtab.v1.BlockingPodReason.CodeR\areasons\"b\n" +
+	"\x0eCandidateOrder\"P\n" +
 	"\x04Code\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vUTILIZATION\x10\x01\x12\x11\n" +
 	"\rEVICTION_COST\x10\x02\x12\t\n" +
-	"\x05PRICE\x10\x03\x12\v\n" +
-	"\aBALANCE\x10\x04\x12\a\n" +
-	"\x03AGE\x10\x05\x12\b\n" +
-	"\x04NAME\x10\x06\x12\v\n" +
-	"\aBUDGETS\x10\a\x12\f\n" +
-	"\bSHUFFLED\x10\b\x12\f\n" +
-	"\bMINIMUMS\x10\t\x12\n" +
-	"\n" +
-	"\x06SAVING\x10\n" +
-	"\"\xb3\x04\n" +
+	"\x05PRICE\x10\x03\x12\b\n" +
+	"\x04NAME\x10\x04\"\x97\x01\n" +
 	"\fUnneededNode\x12\x12\n" +
-	"\x04node\x18\x01 \x01(\tR\x04node\x120\n" +
-	"\x05since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12N\n" +
-	"\fdestinations\x18\x03 \x03(\v2*.trimtab.v1.UnneededNode.DestinationsEntryR\fdestinations\x12H\n" +
-	"\x0enot_now_reason\x18\x04 \x01(\x0e2\".trimtab.v1.UnremovableReason.CodeR\fnotNowReason\x12 \n" +
-	"\vutilization\x18\x05 \x01(\x01R\vutilization\x12:\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12:\n" +
 	"\n" +
-	"assumption\x18\x06 \x01(\v2\x1a.trimtab.v1.NodeAssumptionR\n" +
-	"assumption\x12\x16\n" +
-	"\x06detail\x18\a \x01(\tR\x06detail\x12+\n" +
-	"\x0fsaving_per_hour\x18\b \x01(\x01H\x00R\rsavingPerHour\x88\x01\x01\x12#\n" +
-	"\reviction_cost\x18\t \x01(\x01R\fevictionCost\x12\x12\n" +
-	"\x04wave\x18\n" +
-	" \x01(\x05R\x04wave\x12\x12\n" +
-	"\x04gang\x18\v \x01(\tR\x04gang\x1a?\n" +
-	"\x11DestinationsEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x12\n" +
-	"\x10_saving_per_hour\"l\n" +
+	"assumption\x18\x02 \x01(\v2\x1a.trimtab.v1.NodeAssumptionR\n" +
+	"assumption\x12#\n" +
+	"\reviction_cost\x18\x03 \x01(\x01R\fevictionCost\x12\x12\n" +
+	"\x04gang\x18\x04 \x01(\tR\x04gang\"l\n" +
 	"\x0eNodeAssumption\x12+\n" +
 	"\x12pods_to_move_count\x18\x01 \x01(\x05R\x0fpodsToMoveCount\x12-\n" +
-	"\x13pods_to_move_digest\x18\x02 \x01(\tR\x10podsToMoveDigest\"\xde\x03\n" +
-	"\x0fUnremovableNode\x12\x12\n" +
-	"\x04node\x18\x01 \x01(\tR\x04node\x12:\n" +
-	"\x06reason\x18\x02 \x01(\x0e2\".trimtab.v1.UnremovableReason.CodeR\x06reason\x12!\n" +
-	"\fblocking_pod\x18\x03 \x01(\tR\vblockingPod\x12K\n" +
-	"\x0fblocking_reason\x18\x04 \x01(\x0e2\".trimtab.v1.BlockingPodReason.CodeR\x0eblockingReason\x12\x16\n" +
-	"\x06detail\x18\x05 \x01(\tR\x06detail\x12q\n" +
-	"\x18predicate_failure_counts\x18\x06 \x03(\v27.trimtab.v1.UnremovableNode.PredicateFailureCountsEntryR\x16predicateFailureCounts\x12%\n" +
-	"\vutilization\x18\a \x01(\x01H\x00R\vutilization\x88\x01\x01\x1aI\n" +
-	"\x1bPredicateFailureCountsEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01B\x0e\n" +
-	"\f_utilization\"\xfc\x03\n" +
+	"\x13pods_to_move_digest\x18\x02 \x01(\tR\x10podsToMoveDigest\"\xcb\x03\n" +
 	"\x13ReplacementDecision\x121\n" +
 	"\x05waves\x18\x01 \x03(\v2\x1b.trimtab.v1.ReplacementWaveR\x05waves\x12:\n" +
 	"\x06result\x18\x02 \x01(\x0e2\".trimtab.v1.ReplacementResult.CodeR\x06result\x12\x16\n" +
-	"\x06detail\x18\x03 \x01(\tR\x06detail\x12/\n" +
-	"\x04cost\x18\x04 \x01(\v2\x1b.trimtab.v1.ReplacementCostR\x04cost\x129\n" +
+	"\x06detail\x18\x03 \x01(\tR\x06detail\x129\n" +
 	"\bfrontier\x18\x05 \x03(\v2\x1d.trimtab.v1.ReplacementOptionR\bfrontier\x12(\n" +
 	"\x04kept\x18\x06 \x03(\v2\x14.trimtab.v1.KeptNodeR\x04kept\x12I\n" +
 	"\bexcluded\x18\a \x03(\v2-.trimtab.v1.ReplacementDecision.ExcludedEntryR\bexcluded\x12\x1e\n" +
@@ -9765,17 +9652,11 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"incomplete\x1a]\n" +
 	"\rExcludedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x126\n" +
-	"\x05value\x18\x02 \x01(\x0e2 .trimtab.v1.NodeGroupReason.CodeR\x05value:\x028\x01\"\xe9\x01\n" +
-	"\x0fReplacementCost\x12 \n" +
-	"\fnow_per_hour\x18\x01 \x01(\x01R\n" +
-	"nowPerHour\x128\n" +
-	"\x19after_scale_down_per_hour\x18\x02 \x01(\x01R\x15afterScaleDownPerHour\x12$\n" +
-	"\x0eafter_per_hour\x18\x03 \x01(\x01R\fafterPerHour\x12$\n" +
-	"\x0ebound_per_hour\x18\x04 \x01(\x01R\fboundPerHour\x12.\n" +
-	"\x13unpriced_node_count\x18\x05 \x01(\x05R\x11unpricedNodeCount\"\xf8\x01\n" +
+	"\x05value\x18\x02 \x01(\x0e2 .trimtab.v1.NodeGroupReason.CodeR\x05value:\x028\x01\"\xa4\x02\n" +
 	"\x0fReplacementWave\x128\n" +
 	"\tnew_nodes\x18\x01 \x03(\v2\x1b.trimtab.v1.ReplacementNodeR\bnewNodes\x122\n" +
-	"\aleaving\x18\x02 \x03(\v2\x18.trimtab.v1.ReplacedNodeR\aleaving\x12&\n" +
+	"\aleaving\x18\x02 \x03(\v2\x18.trimtab.v1.ReplacedNodeR\aleaving\x12*\n" +
+	"\x06places\x18\x06 \x01(\v2\x12.trimtab.v1.PlacesR\x06places\x12&\n" +
 	"\x0fsaving_per_hour\x18\x03 \x01(\x01R\rsavingPerHour\x12*\n" +
 	"\x11evicted_pod_count\x18\x04 \x01(\x05R\x0fevictedPodCount\x12#\n" +
 	"\reviction_cost\x18\x05 \x01(\x01R\fevictionCost\"\x8e\x01\n" +
@@ -9784,20 +9665,16 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\n" +
 	"node_group\x18\x02 \x01(\tR\tnodeGroup\x12$\n" +
 	"\x0eprice_per_hour\x18\x03 \x01(\x01R\fpricePerHour\x12\"\n" +
-	"\falternatives\x18\x04 \x03(\tR\falternatives\"\xd9\x02\n" +
+	"\falternatives\x18\x04 \x03(\tR\falternatives\"\xc8\x01\n" +
 	"\fReplacedNode\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x1d\n" +
 	"\n" +
 	"node_group\x18\x02 \x01(\tR\tnodeGroup\x12$\n" +
-	"\x0eprice_per_hour\x18\x03 \x01(\x01R\fpricePerHour\x12N\n" +
-	"\fdestinations\x18\x04 \x03(\v2*.trimtab.v1.ReplacedNode.DestinationsEntryR\fdestinations\x12:\n" +
+	"\x0eprice_per_hour\x18\x03 \x01(\x01R\fpricePerHour\x12:\n" +
 	"\n" +
 	"assumption\x18\x05 \x01(\v2\x1a.trimtab.v1.NodeAssumptionR\n" +
 	"assumption\x12#\n" +
-	"\reviction_cost\x18\x06 \x01(\x01R\fevictionCost\x1a?\n" +
-	"\x11DestinationsEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa0\x04\n" +
+	"\reviction_cost\x18\x06 \x01(\x01R\fevictionCost\"\xa0\x04\n" +
 	"\x11ReplacementOption\x12&\n" +
 	"\x0fsaving_per_hour\x18\x01 \x01(\x01R\rsavingPerHour\x12,\n" +
 	"\x12leaving_node_count\x18\x02 \x01(\x05R\x10leavingNodeCount\x12$\n" +
@@ -9826,28 +9703,24 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\x10PodCostsDecision\x120\n" +
 	"\x06groups\x18\x01 \x03(\v2\x18.trimtab.v1.PodCostGroupR\x06groups\x127\n" +
 	"\x06result\x18\x02 \x01(\x0e2\x1f.trimtab.v1.PodCostsResult.CodeR\x06result\x12\x16\n" +
-	"\x06detail\x18\x03 \x01(\tR\x06detail\"\xc2\x03\n" +
+	"\x06detail\x18\x03 \x01(\tR\x06detail\"\xe1\x02\n" +
 	"\fPodCostGroup\x12\x14\n" +
-	"\x05owner\x18\x01 \x01(\tR\x05owner\x129\n" +
-	"\x05costs\x18\x02 \x03(\v2#.trimtab.v1.PodCostGroup.CostsEntryR\x05costs\x12\x1a\n" +
+	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x12\n" +
+	"\x04pods\x18\x06 \x03(\tR\x04pods\x12\x14\n" +
+	"\x05costs\x18\x02 \x03(\x11R\x05costs\x12\x1a\n" +
 	"\bcomplete\x18\x03 \x01(\bR\bcomplete\x12;\n" +
 	"\x06reason\x18\x04 \x01(\x0e2#.trimtab.v1.PodCostGroupReason.CodeR\x06reason\x12\x16\n" +
-	"\x06detail\x18\x05 \x01(\tR\x06detail\x12\x14\n" +
-	"\x05order\x18\x06 \x03(\tR\x05order\x120\n" +
+	"\x06detail\x18\x05 \x01(\tR\x06detail\x120\n" +
 	"\x06shares\x18\a \x03(\v2\x18.trimtab.v1.PodCostShareR\x06shares\x129\n" +
 	"\x19ranked_after_each_removal\x18\b \x01(\bR\x16rankedAfterEachRemoval\x12\x1b\n" +
 	"\twaits_for\x18\t \x01(\tR\bwaitsFor\x12\x16\n" +
 	"\x06target\x18\n" +
-	" \x01(\x05R\x06target\x1a8\n" +
-	"\n" +
-	"CostsEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\"\x93\x01\n" +
+	" \x01(\x05R\x06target\"\x93\x01\n" +
 	"\fPodCostShare\x12<\n" +
 	"\bstrategy\x18\x01 \x01(\x0e2 .trimtab.v1.PodCostStrategy.CodeR\bstrategy\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
-	"\x05ranks\x18\x03 \x03(\x01R\x05ranks\x12\x1b\n" +
-	"\town_ranks\x18\x04 \x03(\x01R\bownRanks\"\xee\x01\n" +
+	"\x05ranks\x18\x03 \x01(\fR\x05ranks\x12\x1b\n" +
+	"\town_ranks\x18\x04 \x01(\fR\bownRanks\"\xee\x01\n" +
 	"\x0fPodCostStrategy\"\xda\x01\n" +
 	"\x04Code\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\x13\n" +
@@ -9873,42 +9746,32 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"scale_down\x18\x03 \x01(\v2\x1a.trimtab.v1.ScaleDownStateR\tscaleDown\x126\n" +
 	"\tpod_costs\x18\x04 \x01(\v2\x19.trimtab.v1.PodCostsStateR\bpodCosts\x12>\n" +
 	"\vreplacement\x18\x05 \x01(\v2\x1c.trimtab.v1.ReplacementStateR\vreplacement\x12N\n" +
-	"\x11capacity_requests\x18P \x01(\v2!.trimtab.v1.CapacityRequestsStateR\x10capacityRequests\"J\n" +
-	"\x15CapacityRequestsState\x121\n" +
-	"\x06orders\x18\x01 \x03(\v2\x19.trimtab.v1.CapacityOrderR\x06orders\"\x84\x01\n" +
-	"\rCapacityOrder\x12\x18\n" +
-	"\arequest\x18\x01 \x01(\tR\arequest\x12\x10\n" +
+	"\x11capacity_requests\x18P \x01(\v2!.trimtab.v1.CapacityRequestsStateR\x10capacityRequests\"F\n" +
+	"\x15CapacityRequestsState\x12-\n" +
+	"\x06orders\x18\x01 \x03(\v2\x15.trimtab.v1.NodeOrderR\x06orders\"\xa1\x01\n" +
+	"\tNodeOrder\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12\x1d\n" +
 	"\n" +
 	"node_group\x18\x03 \x01(\tR\tnodeGroup\x12\x14\n" +
-	"\x05count\x18\x04 \x01(\x05R\x05count\x12\x12\n" +
-	"\x04time\x18\x05 \x01(\x03R\x04time\"\x8e\x02\n" +
-	"\x10ReplacementState\x12%\n" +
-	"\x0elayout_version\x18\x01 \x01(\x05R\rlayoutVersion\x12\x18\n" +
+	"\x05count\x18\x04 \x01(\x05R\x05count\x129\n" +
+	"\n" +
+	"order_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\torderTime\"\xcf\x01\n" +
+	"\x10ReplacementState\x12\x18\n" +
 	"\astrings\x18\x02 \x03(\tR\astrings\x12/\n" +
 	"\aplanned\x18\x03 \x01(\v2\x15.trimtab.v1.NodeTimesR\aplanned\x12<\n" +
 	"\x0eavoided_groups\x18\x04 \x01(\v2\x15.trimtab.v1.NodeTimesR\ravoidedGroups\x122\n" +
-	"\tpaid_back\x18\x05 \x01(\v2\x15.trimtab.v1.NodeTimesR\bpaidBack\x12\x16\n" +
-	"\x06opaque\x18\x06 \x01(\fR\x06opaque\"\x9f\x01\n" +
+	"\tpaid_back\x18\x05 \x01(\v2\x15.trimtab.v1.NodeTimesR\bpaidBack\"\x9f\x01\n" +
 	"\fScaleUpState\x12%\n" +
 	"\x0elayout_version\x18\x01 \x01(\x05R\rlayoutVersion\x12\x18\n" +
 	"\astrings\x18\x02 \x03(\tR\astrings\x12\x16\n" +
 	"\x06opaque\x18\x05 \x01(\fR\x06opaque\x126\n" +
-	"\vgang_orders\x18< \x03(\v2\x15.trimtab.v1.GangOrderR\n" +
-	"gangOrders\"\x8f\x01\n" +
-	"\tGangOrder\x12\x12\n" +
-	"\x04gang\x18\x01 \x01(\tR\x04gang\x12\x1d\n" +
+	"\vgang_orders\x18< \x03(\v2\x15.trimtab.v1.NodeOrderR\n" +
+	"gangOrders\"U\n" +
 	"\n" +
-	"node_group\x18\x02 \x01(\tR\tnodeGroup\x12\x14\n" +
-	"\x05count\x18\x03 \x01(\x05R\x05count\x129\n" +
-	"\n" +
-	"order_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\torderTime\"\x94\x01\n" +
-	"\n" +
-	"SlackState\x12%\n" +
-	"\x0elayout_version\x18\x01 \x01(\x05R\rlayoutVersion\x12\x18\n" +
+	"SlackState\x12\x18\n" +
 	"\astrings\x18\x02 \x03(\tR\astrings\x12-\n" +
-	"\x04sets\x18\x03 \x03(\v2\x19.trimtab.v1.SlackSetStateR\x04sets\x12\x16\n" +
-	"\x06opaque\x18\x04 \x01(\fR\x06opaque\"\xc1\x01\n" +
+	"\x04sets\x18\x03 \x03(\v2\x19.trimtab.v1.SlackSetStateR\x04sets\"\xc1\x01\n" +
 	"\rSlackSetState\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x127\n" +
 	"\x04size\x18\x02 \x03(\v2#.trimtab.v1.SlackSetState.SizeEntryR\x04size\x12\x16\n" +
@@ -9916,10 +9779,8 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\x04node\x18\x04 \x01(\fR\x04node\x1a7\n" +
 	"\tSizeEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"N\n" +
-	"\rPodCostsState\x12%\n" +
-	"\x0elayout_version\x18\x01 \x01(\x05R\rlayoutVersion\x12\x16\n" +
-	"\x06opaque\x18\x02 \x01(\fR\x06opaque\"\xfa\x02\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\x0f\n" +
+	"\rPodCostsState\"\xfa\x02\n" +
 	"\x0eScaleDownState\x12%\n" +
 	"\x0elayout_version\x18\x01 \x01(\x05R\rlayoutVersion\x12\x18\n" +
 	"\astrings\x18\x02 \x03(\tR\astrings\x121\n" +
@@ -9946,45 +9807,53 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\atime_ns\x18\x02 \x01(\fR\x06timeNs\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\fR\x06reason\x12'\n" +
 	"\x0fblocking_reason\x18\x04 \x01(\fR\x0eblockingReason\x12!\n" +
-	"\fblocking_pod\x18\x05 \x03(\tR\vblockingPod\"\x98\x06\n" +
+	"\fblocking_pod\x18\x05 \x03(\tR\vblockingPod\"\xc1\x06\n" +
 	"\fPlanSettings\x126\n" +
 	"\bscale_up\x18\x01 \x01(\v2\x1b.trimtab.v1.ScaleUpSettingsR\ascaleUp\x12<\n" +
 	"\n" +
 	"scale_down\x18\x02 \x01(\v2\x1d.trimtab.v1.ScaleDownSettingsR\tscaleDown\x12/\n" +
 	"\x05slack\x18\x03 \x01(\v2\x19.trimtab.v1.SlackSettingsR\x05slack\x128\n" +
-	"\tpod_costs\x18\x04 \x01(\v2\x1b.trimtab.v1.PodCostSettingsR\bpodCosts\x12I\n" +
-	"\vnode_groups\x18\x05 \x03(\v2(.trimtab.v1.PlanSettings.NodeGroupsEntryR\n" +
+	"\tpod_costs\x18\x04 \x01(\v2\x1b.trimtab.v1.PodCostSettingsR\bpodCosts\x12e\n" +
+	"\vnode_groups\x18\x05 \x03(\v2(.trimtab.v1.PlanSettings.NodeGroupsEntryB\x1a\x82\xb5\x18\x16\n" +
+	"\x14node-group-overridesR\n" +
 	"nodeGroups\x12>\n" +
 	"\n" +
 	"simulation\x18\x06 \x01(\v2\x1e.trimtab.v1.SimulationSettingsR\n" +
 	"simulation\x125\n" +
-	"\aplanner\x18\a \x01(\v2\x1b.trimtab.v1.PlannerSettingsR\aplanner\x12B\n" +
-	"\rsearch_effort\x18\b \x01(\x0e2\x1d.trimtab.v1.SearchEffort.CodeR\fsearchEffort\x12A\n" +
+	"\aplanner\x18\a \x01(\v2\x1b.trimtab.v1.PlannerSettingsR\aplanner\x12O\n" +
+	"\rsearch_effort\x18\b \x01(\x0e2\x1d.trimtab.v1.SearchEffort.CodeB\v\x82\xb5\x18\a\x12\x05USUALR\fsearchEffort\x12A\n" +
 	"\vreplacement\x18\t \x01(\v2\x1f.trimtab.v1.ReplacementSettingsR\vreplacement\x12.\n" +
 	"\x05gangs\x18< \x01(\v2\x18.trimtab.v1.GangSettingsR\x05gangs\x12P\n" +
 	"\x11capacity_requests\x18P \x01(\v2#.trimtab.v1.CapacityRequestSettingsR\x10capacityRequests\x1a\\\n" +
 	"\x0fNodeGroupsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x123\n" +
-	"\x05value\x18\x02 \x01(\v2\x1d.trimtab.v1.NodeGroupSettingsR\x05value:\x028\x01\"\xf0\x01\n" +
-	"\fGangSettings\x127\n" +
-	"\x15count_missing_members\x18\x01 \x01(\bH\x00R\x13countMissingMembers\x88\x01\x01\x129\n" +
-	"\x16serve_optional_members\x18\x02 \x01(\bH\x01R\x14serveOptionalMembers\x88\x01\x01\x12&\n" +
-	"\fmove_running\x18\x03 \x01(\bH\x02R\vmoveRunning\x88\x01\x01B\x18\n" +
+	"\x05value\x18\x02 \x01(\v2\x1d.trimtab.v1.NodeGroupSettingsR\x05value:\x028\x01\"\xa3\x02\n" +
+	"\fGangSettings\x12D\n" +
+	"\x15count_missing_members\x18\x01 \x01(\bB\v\x82\xb5\x18\a\x12\x05falseH\x00R\x13countMissingMembers\x88\x01\x01\x12L\n" +
+	"\x16serve_optional_members\x18\x02 \x01(\bB\x11\x82\xb5\x18\r\n" +
+	"\x05gangs\x12\x04trueH\x01R\x14serveOptionalMembers\x88\x01\x01\x129\n" +
+	"\fmove_running\x18\x03 \x01(\bB\x11\x82\xb5\x18\r\n" +
+	"\x05gangs\x12\x04trueH\x02R\vmoveRunning\x88\x01\x01B\x18\n" +
 	"\x16_count_missing_membersB\x19\n" +
 	"\x17_serve_optional_membersB\x0f\n" +
-	"\r_move_running\"\xf2\x02\n" +
-	"\x17CapacityRequestSettings\x12\x1d\n" +
-	"\aenabled\x18\x01 \x01(\bH\x00R\aenabled\x88\x01\x01\x123\n" +
-	"\aclasses\x18\x02 \x03(\v2\x19.trimtab.v1.CapacityClassR\aclasses\x12K\n" +
-	"\x10provisioned_when\x18\x03 \x01(\x0e2 .trimtab.v1.ProvisionedWhen.CodeR\x0fprovisionedWhen\x12<\n" +
-	"\fbooking_time\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\vbookingTime\x12=\n" +
-	"\rmax_seek_time\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\vmaxSeekTime\x12-\n" +
-	"\x12processor_instance\x18\x06 \x01(\tR\x11processorInstanceB\n" +
+	"\r_move_running\"\xa8\x04\n" +
+	"\x17CapacityRequestSettings\x12<\n" +
+	"\aenabled\x18\x01 \x01(\bB\x1d\x82\xb5\x18\x19\n" +
+	"\x11capacity-requests\x12\x04trueH\x00R\aenabled\x88\x01\x01\x12L\n" +
+	"\aclasses\x18\x02 \x03(\v2\x19.trimtab.v1.CapacityClassB\x17\x82\xb5\x18\x13\n" +
+	"\x11capacity-requestsR\aclasses\x12Z\n" +
+	"\x10provisioned_when\x18\x03 \x01(\x0e2 .trimtab.v1.ProvisionedWhen.CodeB\r\x82\xb5\x18\t\x12\aORDEREDR\x0fprovisionedWhen\x12S\n" +
+	"\fbooking_time\x18\x04 \x01(\v2\x19.google.protobuf.DurationB\x15\x82\xb5\x18\x11\x12\x04600s\x19\x00\x00\x00\x00\x00\x00\x00\x00(\x01R\vbookingTime\x12W\n" +
+	"\rmax_seek_time\x18\x05 \x01(\v2\x19.google.protobuf.DurationB\x18\x82\xb5\x18\x14\x12\a604800s\x19\x00\x00\x00\x00\x00\x00\x00\x00(\x01R\vmaxSeekTime\x12k\n" +
+	"\x12processor_instance\x18\x06 \x01(\tB<\x82\xb5\x188\n" +
+	"\x11capacity-requests2#--check-capacity-processor-instanceR\x11processorInstanceB\n" +
 	"\n" +
-	"\b_enabled\"[\n" +
-	"\rCapacityClass\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x126\n" +
-	"\x04kind\x18\x02 \x01(\x0e2\".trimtab.v1.CapacityClassKind.CodeR\x04kind\"U\n" +
+	"\b_enabled\"\x8d\x01\n" +
+	"\rCapacityClass\x12+\n" +
+	"\x04name\x18\x01 \x01(\tB\x17\x82\xb5\x18\x13\n" +
+	"\x11capacity-requestsR\x04name\x12O\n" +
+	"\x04kind\x18\x02 \x01(\x0e2\".trimtab.v1.CapacityClassKind.CodeB\x17\x82\xb5\x18\x13\n" +
+	"\x11capacity-requestsR\x04kind\"U\n" +
 	"\x11CapacityClassKind\"@\n" +
 	"\x04Code\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\x12\n" +
@@ -9994,29 +9863,47 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\x04Code\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\v\n" +
 	"\aORDERED\x10\x01\x12\t\n" +
-	"\x05READY\x10\x02\"\xa7\t\n" +
-	"\x13ReplacementSettings\x12\x1d\n" +
-	"\aenabled\x18\x01 \x01(\bH\x00R\aenabled\x88\x01\x01\x122\n" +
-	"\x13min_saving_per_hour\x18\x02 \x01(\x01H\x01R\x10minSavingPerHour\x88\x01\x01\x12-\n" +
-	"\x10min_saving_share\x18\x03 \x01(\x01H\x02R\x0eminSavingShare\x88\x01\x01\x12:\n" +
-	"\x17min_saving_per_eviction\x18\x04 \x01(\x01H\x03R\x14minSavingPerEviction\x88\x01\x01\x121\n" +
-	"\x12price_per_eviction\x18\x05 \x01(\x01H\x04R\x10pricePerEviction\x88\x01\x01\x12C\n" +
-	"\x10max_payback_time\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x0emaxPaybackTime\x12+\n" +
-	"\x0fmax_surge_nodes\x18\a \x01(\x05H\x05R\rmaxSurgeNodes\x88\x01\x01\x12/\n" +
-	"\x11max_leaving_nodes\x18\b \x01(\x05H\x06R\x0fmaxLeavingNodes\x88\x01\x01\x12 \n" +
-	"\tmax_waves\x18\t \x01(\x05H\aR\bmaxWaves\x88\x01\x01\x12.\n" +
+	"\x05READY\x10\x02\"\xcd\x0e\n" +
+	"\x13ReplacementSettings\x12=\n" +
+	"\aenabled\x18\x01 \x01(\bB\x1e\x82\xb5\x18\x1a\n" +
+	"\x12replacement-limits\x12\x04trueH\x00R\aenabled\x88\x01\x01\x12Y\n" +
+	"\x13min_saving_per_hour\x18\x02 \x01(\x01B%\x82\xb5\x18!\n" +
+	"\x13replacement-savings\x12\x010\x19\x00\x00\x00\x00\x00\x00\x00\x00H\x01R\x10minSavingPerHour\x88\x01\x01\x12`\n" +
+	"\x10min_saving_share\x18\x03 \x01(\x01B1\x82\xb5\x18-\n" +
+	"\x13replacement-savings\x12\x040.05\x19\x00\x00\x00\x00\x00\x00\x00\x00!\x00\x00\x00\x00\x00\x00\xf0?H\x02R\x0eminSavingShare\x88\x01\x01\x12a\n" +
+	"\x17min_saving_per_eviction\x18\x04 \x01(\x01B%\x82\xb5\x18!\n" +
+	"\x13replacement-savings\x12\x010\x19\x00\x00\x00\x00\x00\x00\x00\x00H\x03R\x14minSavingPerEviction\x88\x01\x01\x12X\n" +
+	"\x12price_per_eviction\x18\x05 \x01(\x01B%\x82\xb5\x18!\n" +
+	"\x13replacement-savings\x12\x010\x19\x00\x00\x00\x00\x00\x00\x00\x00H\x04R\x10pricePerEviction\x88\x01\x01\x12q\n" +
+	"\x10max_payback_time\x18\x06 \x01(\v2\x19.google.protobuf.DurationB,\x82\xb5\x18(\n" +
+	"\x13replacement-savings\x12\x0686400s\x19\x00\x00\x00\x00\x00\x00\x00\x00(\x01R\x0emaxPaybackTime\x12R\n" +
+	"\x0fmax_surge_nodes\x18\a \x01(\x05B%\x82\xb5\x18!\n" +
+	"\x12replacement-limits\x12\x0210\x19\x00\x00\x00\x00\x00\x00\xf0?H\x05R\rmaxSurgeNodes\x88\x01\x01\x12V\n" +
+	"\x11max_leaving_nodes\x18\b \x01(\x05B%\x82\xb5\x18!\n" +
+	"\x12replacement-limits\x12\x0210\x19\x00\x00\x00\x00\x00\x00\xf0?H\x06R\x0fmaxLeavingNodes\x88\x01\x01\x12G\n" +
+	"\tmax_waves\x18\t \x01(\x05B%\x82\xb5\x18!\n" +
+	"\x12replacement-limits\x12\x0210\x19\x00\x00\x00\x00\x00\x00\xf0?H\aR\bmaxWaves\x88\x01\x01\x12b\n" +
 	"\x10stability_margin\x18\n" +
-	" \x01(\x01H\bR\x0fstabilityMargin\x88\x01\x01\x12F\n" +
-	"\x11consolidate_after\x18\v \x01(\v2\x19.google.protobuf.DurationR\x10consolidateAfter\x121\n" +
-	"\x12min_balanced_score\x18\f \x01(\x01H\tR\x10minBalancedScore\x88\x01\x01\x126\n" +
-	"\abudgets\x18\r \x03(\v2\x1c.trimtab.v1.DisruptionBudgetR\abudgets\x12:\n" +
-	"\x06choice\x18\x0e \x01(\x0e2\".trimtab.v1.ReplacementChoice.CodeR\x06choice\x127\n" +
-	"\x04spot\x18\x0f \x01(\v2#.trimtab.v1.SpotReplacementSettingsR\x04spot\x128\n" +
+	" \x01(\x01B2\x82\xb5\x18.\n" +
+	"\x15replacement-stability\x12\x030.1\x19\x00\x00\x00\x00\x00\x00\x00\x00!\x00\x00\x00\x00\x00\x00\xf0?H\bR\x0fstabilityMargin\x88\x01\x01\x12y\n" +
+	"\x11consolidate_after\x18\v \x01(\v2\x19.google.protobuf.DurationB1\x82\xb5\x18-\n" +
+	"\x15replacement-stability\x12\x020s2\x10consolidateAfterR\x10consolidateAfter\x12X\n" +
+	"\x12min_balanced_score\x18\f \x01(\x01B%\x82\xb5\x18!\n" +
+	"\x13replacement-savings\x12\x010\x19\x00\x00\x00\x00\x00\x00\x00\x00H\tR\x10minBalancedScore\x88\x01\x01\x12Q\n" +
+	"\abudgets\x18\r \x03(\v2\x1c.trimtab.v1.DisruptionBudgetB\x19\x82\xb5\x18\x15\n" +
+	"\x13replacement-budgetsR\abudgets\x12L\n" +
+	"\x06choice\x18\x0e \x01(\x0e2\".trimtab.v1.ReplacementChoice.CodeB\x10\x82\xb5\x18\f\x12\n" +
+	"MOST_SAVEDR\x06choice\x12O\n" +
+	"\x04spot\x18\x0f \x01(\v2#.trimtab.v1.SpotReplacementSettingsB\x16\x82\xb5\x18\x12\n" +
+	"\x10replacement-spotR\x04spot\x12\\\n" +
 	"\n" +
-	"avoid_time\x18\x10 \x01(\v2\x19.google.protobuf.DurationR\tavoidTime\x12:\n" +
-	"\vstable_time\x18\x11 \x01(\v2\x19.google.protobuf.DurationR\n" +
-	"stableTime\x12)\n" +
-	"\x0edo_not_disrupt\x18\x12 \x01(\bH\n" +
+	"avoid_time\x18\x10 \x01(\v2\x19.google.protobuf.DurationB\"\x82\xb5\x18\x1e\n" +
+	"\x15replacement-stability\x12\x053600sR\tavoidTime\x12[\n" +
+	"\vstable_time\x18\x11 \x01(\v2\x19.google.protobuf.DurationB\x1f\x82\xb5\x18\x1b\n" +
+	"\x15replacement-stability\x12\x020sR\n" +
+	"stableTime\x12L\n" +
+	"\x0edo_not_disrupt\x18\x12 \x01(\bB!\x82\xb5\x18\x1d\n" +
+	"\x15replacement-stability\x12\x04trueH\n" +
 	"R\fdoNotDisrupt\x88\x01\x01B\n" +
 	"\n" +
 	"\b_enabledB\x16\n" +
@@ -10037,21 +9924,30 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\n" +
 	"MOST_SAVED\x10\x01\x12\x1b\n" +
 	"\x17MOST_SAVED_PER_EVICTION\x10\x02\x12\v\n" +
-	"\aCAREFUL\x10\x03\"\x89\x01\n" +
-	"\x17SpotReplacementSettings\x12\x1d\n" +
-	"\aenabled\x18\x01 \x01(\bH\x00R\aenabled\x88\x01\x01\x12.\n" +
-	"\x10min_alternatives\x18\x02 \x01(\x05H\x01R\x0fminAlternatives\x88\x01\x01B\n" +
+	"\aCAREFUL\x10\x03\"\xcb\x01\n" +
+	"\x17SpotReplacementSettings\x12;\n" +
+	"\aenabled\x18\x01 \x01(\bB\x1c\x82\xb5\x18\x18\n" +
+	"\x10replacement-spot\x12\x04trueH\x00R\aenabled\x88\x01\x01\x12R\n" +
+	"\x10min_alternatives\x18\x02 \x01(\x05B\"\x82\xb5\x18\x1e\n" +
+	"\x10replacement-spot\x12\x013\x19\x00\x00\x00\x00\x00\x00\xf0?H\x01R\x0fminAlternatives\x88\x01\x01B\n" +
 	"\n" +
 	"\b_enabledB\x13\n" +
-	"\x11_min_alternatives\"\xe9\x01\n" +
-	"\x10DisruptionBudget\x12*\n" +
-	"\x05nodes\x18\x01 \x01(\v2\x14.trimtab.v1.SelectorR\x05nodes\x12\x1f\n" +
-	"\vnode_groups\x18\x02 \x03(\tR\n" +
-	"nodeGroups\x12\x1b\n" +
-	"\tmax_nodes\x18\x03 \x01(\tR\bmaxNodes\x12\x18\n" +
-	"\areasons\x18\x04 \x03(\tR\areasons\x12\x1a\n" +
-	"\bschedule\x18\x05 \x01(\tR\bschedule\x125\n" +
-	"\bduration\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\bduration\":\n" +
+	"\x11_min_alternatives\"\x9e\x03\n" +
+	"\x10DisruptionBudget\x12E\n" +
+	"\x05nodes\x18\x01 \x01(\v2\x14.trimtab.v1.SelectorB\x19\x82\xb5\x18\x15\n" +
+	"\x13replacement-budgetsR\x05nodes\x12F\n" +
+	"\vnode_groups\x18\x02 \x03(\tB%\x82\xb5\x18!\n" +
+	"\x13replacement-budgets:\n" +
+	"node groupR\n" +
+	"nodeGroups\x12=\n" +
+	"\tmax_nodes\x18\x03 \x01(\tB \x82\xb5\x18\x1c\n" +
+	"\x13replacement-budgets2\x05nodesR\bmaxNodes\x123\n" +
+	"\areasons\x18\x04 \x03(\tB\x19\x82\xb5\x18\x15\n" +
+	"\x13replacement-budgetsR\areasons\x125\n" +
+	"\bschedule\x18\x05 \x01(\tB\x19\x82\xb5\x18\x15\n" +
+	"\x13replacement-budgetsR\bschedule\x12P\n" +
+	"\bduration\x18\x06 \x01(\v2\x19.google.protobuf.DurationB\x19\x82\xb5\x18\x15\n" +
+	"\x13replacement-budgetsR\bduration\":\n" +
 	"\tObjective\"-\n" +
 	"\x04Code\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\t\n" +
@@ -10062,182 +9958,227 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\vUNSPECIFIED\x10\x00\x12\t\n" +
 	"\x05FIRST\x10\x01\x12\t\n" +
 	"\x05USUAL\x10\x02\x12\b\n" +
-	"\x04BEST\x10\x03\"\x8c\x06\n" +
-	"\x0fPlannerSettings\x12J\n" +
-	"\x1fexpendable_pods_priority_cutoff\x18\x01 \x01(\x05H\x00R\x1cexpendablePodsPriorityCutoff\x88\x01\x01\x12 \n" +
-	"\tgpu_label\x18\x02 \x01(\tH\x01R\bgpuLabel\x88\x01\x01\x12I\n" +
-	"\x13recent_eviction_ttl\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x11recentEvictionTtl\x12<\n" +
-	"\x18reserve_for_pending_pods\x18\x04 \x01(\bH\x02R\x15reserveForPendingPods\x88\x01\x01\x12>\n" +
-	"\x19reserve_for_unmarked_pods\x18\x05 \x01(\bH\x03R\x16reserveForUnmarkedPods\x88\x01\x01\x121\n" +
-	"\x06limits\x18\x06 \x03(\v2\x19.trimtab.v1.ResourceLimitR\x06limits\x125\n" +
-	"\abalance\x18\a \x01(\v2\x1b.trimtab.v1.BalanceSettingsR\abalance\x12L\n" +
-	"\x15max_node_startup_time\x18\b \x01(\v2\x19.google.protobuf.DurationR\x12maxNodeStartupTime\x12P\n" +
-	"\x17max_node_provision_time\x18\t \x01(\v2\x19.google.protobuf.DurationR\x14maxNodeProvisionTime\x12K\n" +
+	"\x04BEST\x10\x03\"\xd7\t\n" +
+	"\x0fPlannerSettings\x12\x89\x01\n" +
+	"\x1fexpendable_pods_priority_cutoff\x18\x01 \x01(\x05B=\x82\xb5\x189\n" +
+	"\x0fexpendable-pods\x12\x03-102!--expendable-pods-priority-cutoffH\x00R\x1cexpendablePodsPriorityCutoff\x88\x01\x01\x12S\n" +
+	"\tgpu_label\x18\x02 \x01(\tB1\x82\xb5\x18-\n" +
+	"\tgpu-label\x12 cloud.google.com/gke-acceleratorH\x01R\bgpuLabel\x88\x01\x01\x12g\n" +
+	"\x13recent_eviction_ttl\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x1c\x82\xb5\x18\x18\n" +
+	"\x10recent-evictions\x12\x04120sR\x11recentEvictionTtl\x12W\n" +
+	"\x18reserve_for_pending_pods\x18\x04 \x01(\bB\x19\x82\xb5\x18\x15\n" +
+	"\rreserved-room\x12\x04trueH\x02R\x15reserveForPendingPods\x88\x01\x01\x12v\n" +
+	"\x19reserve_for_unmarked_pods\x18\x05 \x01(\bB6\x82\xb5\x182\n" +
+	"\rreserved-room\x12\x05false2\x1a--bypassed-scheduler-namesH\x03R\x16reserveForUnmarkedPods\x88\x01\x01\x12\x87\x01\n" +
+	"\x06limits\x18\x06 \x03(\v2\x19.trimtab.v1.ResourceLimitBT\x82\xb5\x18P\n" +
+	"\x0fresource-limits2\r--cores-total2\x0e--memory-total2\v--gpu-total2\x11--max-nodes-totalR\x06limits\x125\n" +
+	"\abalance\x18\a \x01(\v2\x1b.trimtab.v1.BalanceSettingsR\abalance\x12\x83\x01\n" +
+	"\x15max_node_startup_time\x18\b \x01(\v2\x19.google.protobuf.DurationB5\x82\xb5\x181\n" +
+	"\x10node-start-times\x12\x04900s2\x17--max-node-startup-timeR\x12maxNodeStartupTime\x12\x89\x01\n" +
+	"\x17max_node_provision_time\x18\t \x01(\v2\x19.google.protobuf.DurationB7\x82\xb5\x183\n" +
+	"\x10node-start-times\x12\x04900s2\x19--max-node-provision-timeR\x14maxNodeProvisionTime\x12i\n" +
 	"\x12disruption_budgets\x18\n" +
-	" \x03(\v2\x1c.trimtab.v1.DisruptionBudgetR\x11disruptionBudgetsB\"\n" +
+	" \x03(\v2\x1c.trimtab.v1.DisruptionBudgetB\x1c\x82\xb5\x18\x18\n" +
+	"\rconsolidation2\abudgetsR\x11disruptionBudgetsB\"\n" +
 	" _expendable_pods_priority_cutoffB\f\n" +
 	"\n" +
 	"_gpu_labelB\x1b\n" +
 	"\x19_reserve_for_pending_podsB\x1c\n" +
-	"\x1a_reserve_for_unmarked_pods\"\xe9\x01\n" +
-	"\rResourceLimit\x12\x1a\n" +
-	"\bresource\x18\x01 \x01(\tR\bresource\x12\x1d\n" +
-	"\aminimum\x18\x02 \x01(\x03H\x00R\aminimum\x88\x01\x01\x12\x1d\n" +
-	"\amaximum\x18\x03 \x01(\x03H\x01R\amaximum\x88\x01\x01\x12*\n" +
-	"\x05nodes\x18\x04 \x01(\v2\x14.trimtab.v1.SelectorR\x05nodes\x12(\n" +
-	"\rmaximum_added\x18\x05 \x01(\x03H\x02R\fmaximumAdded\x88\x01\x01B\n" +
+	"\x1a_reserve_for_unmarked_pods\"\xf7\x02\n" +
+	"\rResourceLimit\x121\n" +
+	"\bresource\x18\x01 \x01(\tB\x15\x82\xb5\x18\x11\n" +
+	"\x0fresource-limitsR\bresource\x12=\n" +
+	"\aminimum\x18\x02 \x01(\x03B\x1e\x82\xb5\x18\x1a\n" +
+	"\x0fresource-limits\x19\x00\x00\x00\x00\x00\x00\x00\x00H\x00R\aminimum\x88\x01\x01\x12=\n" +
+	"\amaximum\x18\x03 \x01(\x03B\x1e\x82\xb5\x18\x1a\n" +
+	"\x0fresource-limits\x19\x00\x00\x00\x00\x00\x00\x00\x00H\x01R\amaximum\x88\x01\x01\x12A\n" +
+	"\x05nodes\x18\x04 \x01(\v2\x14.trimtab.v1.SelectorB\x15\x82\xb5\x18\x11\n" +
+	"\x0fresource-limitsR\x05nodes\x12H\n" +
+	"\rmaximum_added\x18\x05 \x01(\x03B\x1e\x82\xb5\x18\x1a\n" +
+	"\x0fresource-limits\x19\x00\x00\x00\x00\x00\x00\x00\x00H\x02R\fmaximumAdded\x88\x01\x01B\n" +
 	"\n" +
 	"\b_minimumB\n" +
 	"\n" +
 	"\b_maximumB\x10\n" +
-	"\x0e_maximum_added\"\xe2\x01\n" +
-	"\bSelector\x12H\n" +
-	"\fmatch_labels\x18\x01 \x03(\v2%.trimtab.v1.Selector.MatchLabelsEntryR\vmatchLabels\x12L\n" +
+	"\x0e_maximum_added\"\xe8\x01\n" +
+	"\bSelector\x12N\n" +
+	"\fmatch_labels\x18\x01 \x03(\v2%.trimtab.v1.Selector.MatchLabelsEntryB\x04\x82\xb5\x18\x00R\vmatchLabels\x12L\n" +
 	"\x11match_expressions\x18\x02 \x03(\v2\x1f.trimtab.v1.SelectorRequirementR\x10matchExpressions\x1a>\n" +
 	"\x10MatchLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"{\n" +
-	"\x13SelectorRequirement\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12:\n" +
-	"\boperator\x18\x02 \x01(\x0e2\x1e.trimtab.v1.LabelOperator.CodeR\boperator\x12\x16\n" +
-	"\x06values\x18\x03 \x03(\tR\x06values\"\xd5\x03\n" +
-	"\x0fBalanceSettings\x12*\n" +
-	"\x0emax_difference\x18\x01 \x01(\x05H\x00R\rmaxDifference\x88\x01\x01\x12%\n" +
-	"\x0eignored_labels\x18\x02 \x03(\tR\rignoredLabels\x12'\n" +
-	"\x0fcompared_labels\x18\x03 \x03(\tR\x0ecomparedLabels\x12B\n" +
-	"\x1bmax_memory_difference_ratio\x18\x04 \x01(\x01H\x01R\x18maxMemoryDifferenceRatio\x88\x01\x01\x12L\n" +
-	" max_allocatable_difference_ratio\x18\x05 \x01(\x01H\x02R\x1dmaxAllocatableDifferenceRatio\x88\x01\x01\x12>\n" +
-	"\x19max_free_difference_ratio\x18\x06 \x01(\x01H\x03R\x16maxFreeDifferenceRatio\x88\x01\x01B\x11\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x8d\x01\n" +
+	"\x13SelectorRequirement\x12\x16\n" +
+	"\x03key\x18\x01 \x01(\tB\x04\x82\xb5\x18\x00R\x03key\x12@\n" +
+	"\boperator\x18\x02 \x01(\x0e2\x1e.trimtab.v1.LabelOperator.CodeB\x04\x82\xb5\x18\x00R\boperator\x12\x1c\n" +
+	"\x06values\x18\x03 \x03(\tB\x04\x82\xb5\x18\x00R\x06values\"\xdb\x06\n" +
+	"\x0fBalanceSettings\x12K\n" +
+	"\x0emax_difference\x18\x01 \x01(\x05B\x1f\x82\xb5\x18\x1b\n" +
+	"\rbalance-limit\x12\x010\x19\x00\x00\x00\x00\x00\x00\x00\x00H\x00R\rmaxDifference\x88\x01\x01\x12`\n" +
+	"\x0eignored_labels\x18\x02 \x03(\tB9\x82\xb5\x185\n" +
+	"\x12balance-similarity2\x18--balancing-ignore-label:\x05labelR\rignoredLabels\x12[\n" +
+	"\x0fcompared_labels\x18\x03 \x03(\tB2\x82\xb5\x18.\n" +
+	"\x12balance-similarity2\x11--balancing-label:\x05labelR\x0ecomparedLabels\x12\x90\x01\n" +
+	"\x1bmax_memory_difference_ratio\x18\x04 \x01(\x01BL\x82\xb5\x18H\n" +
+	"\x12balance-similarity\x12\x050.015\x19\x00\x00\x00\x00\x00\x00\x00\x00!\x00\x00\x00\x00\x00\x00\xf0?2\x19--memory-difference-ratioH\x01R\x18maxMemoryDifferenceRatio\x88\x01\x01\x12\xa2\x01\n" +
+	" max_allocatable_difference_ratio\x18\x05 \x01(\x01BT\x82\xb5\x18P\n" +
+	"\x12balance-similarity\x12\x040.05\x19\x00\x00\x00\x00\x00\x00\x00\x00!\x00\x00\x00\x00\x00\x00\xf0?2\"--max-allocatable-difference-ratioH\x02R\x1dmaxAllocatableDifferenceRatio\x88\x01\x01\x12\x8d\x01\n" +
+	"\x19max_free_difference_ratio\x18\x06 \x01(\x01BM\x82\xb5\x18I\n" +
+	"\x12balance-similarity\x12\x040.05\x19\x00\x00\x00\x00\x00\x00\x00\x00!\x00\x00\x00\x00\x00\x00\xf0?2\x1b--max-free-difference-ratioH\x03R\x16maxFreeDifferenceRatio\x88\x01\x01B\x11\n" +
 	"\x0f_max_differenceB\x1e\n" +
 	"\x1c_max_memory_difference_ratioB#\n" +
 	"!_max_allocatable_difference_ratioB\x1c\n" +
-	"\x1a_max_free_difference_ratio\"\xef\x01\n" +
-	"\x12SimulationSettings\x12;\n" +
-	"\x17topology_spread_timeout\x18\x01 \x01(\bH\x00R\x15topologySpreadTimeout\x88\x01\x01\x12V\n" +
-	"%taint_toleration_comparison_operators\x18\x02 \x01(\bH\x01R\"taintTolerationComparisonOperators\x88\x01\x01B\x1a\n" +
+	"\x1a_max_free_difference_ratio\"\xa5\x02\n" +
+	"\x12SimulationSettings\x12H\n" +
+	"\x17topology_spread_timeout\x18\x01 \x01(\bB\v\x82\xb5\x18\a\x12\x05falseH\x00R\x15topologySpreadTimeout\x88\x01\x01\x12\x7f\n" +
+	"%taint_toleration_comparison_operators\x18\x02 \x01(\bB'\x82\xb5\x18#\n" +
+	"\x1ataint-comparison-operators\x12\x05falseH\x01R\"taintTolerationComparisonOperators\x88\x01\x01B\x1a\n" +
 	"\x18_topology_spread_timeoutB(\n" +
-	"&_taint_toleration_comparison_operators\"\xb6\b\n" +
-	"\x0fScaleUpSettings\x12B\n" +
-	"\x1bbalance_similar_node_groups\x18\x01 \x01(\bH\x00R\x18balanceSimilarNodeGroups\x88\x01\x01\x127\n" +
-	"\texpanders\x18\x02 \x03(\x0e2\x19.trimtab.v1.Expander.CodeR\texpanders\x12@\n" +
+	"&_taint_toleration_comparison_operators\"\x92\n" +
+	"\n" +
+	"\x0fScaleUpSettings\x12n\n" +
+	"\x1bbalance_similar_node_groups\x18\x01 \x01(\bB*\x82\xb5\x18&\x12\x05false2\x1d--balance-similar-node-groupsH\x00R\x18balanceSimilarNodeGroups\x88\x01\x01\x12I\n" +
+	"\texpanders\x18\x02 \x03(\x0e2\x19.trimtab.v1.Expander.CodeB\x10\x82\xb5\x18\f2\n" +
+	"--expanderR\texpanders\x12@\n" +
 	"\bpriority\x18\x03 \x01(\v2$.trimtab.v1.PriorityExpanderSettingsR\bpriority\x12V\n" +
-	"\x10highest_priority\x18\x04 \x01(\v2+.trimtab.v1.HighestPriorityExpanderSettingsR\x0fhighestPriority\x12M\n" +
-	"\rcheapest_plan\x18\x05 \x01(\v2(.trimtab.v1.CheapestPlanExpanderSettingsR\fcheapestPlan\x12\x1d\n" +
-	"\aenabled\x18\x06 \x01(\bH\x01R\aenabled\x88\x01\x01\x12H\n" +
-	"\x0ftemplate_source\x18\a \x01(\x0e2\x1f.trimtab.v1.TemplateSource.CodeR\x0etemplateSource\x12M\n" +
-	"\x16new_pod_scale_up_delay\x18\b \x01(\v2\x19.google.protobuf.DurationR\x12newPodScaleUpDelay\x12.\n" +
-	"\x10force_daemonsets\x18\t \x01(\bH\x02R\x0fforceDaemonsets\x88\x01\x01\x12=\n" +
+	"\x10highest_priority\x18\x04 \x01(\v2+.trimtab.v1.HighestPriorityExpanderSettingsR\x0fhighestPriority\x12<\n" +
+	"\aenabled\x18\x06 \x01(\bB\x1d\x82\xb5\x18\x19\n" +
+	"\x11decision-switches\x12\x04trueH\x01R\aenabled\x88\x01\x01\x12_\n" +
+	"\x0ftemplate_source\x18\a \x01(\x0e2\x1f.trimtab.v1.TemplateSource.CodeB\x15\x82\xb5\x18\x11\x12\x0fPREFER_TEMPLATER\x0etemplateSource\x12\x81\x01\n" +
+	"\x16new_pod_scale_up_delay\x18\b \x01(\v2\x19.google.protobuf.DurationB2\x82\xb5\x18.\n" +
+	"\x0escale-up-delay\x12\x020s2\x18--new-pod-scale-up-delayR\x12newPodScaleUpDelay\x12`\n" +
+	"\x10force_daemonsets\x18\t \x01(\bB0\x82\xb5\x18,\n" +
+	"\x17daemonsets-on-new-nodes\x12\x05false2\n" +
+	"--force-dsH\x02R\x0fforceDaemonsets\x88\x01\x01\x12f\n" +
 	"\x0estartup_taints\x18\n" +
-	" \x01(\v2\x16.trimtab.v1.TaintNamesR\rstartupTaints\x12;\n" +
-	"\rstatus_taints\x18\v \x01(\v2\x16.trimtab.v1.TaintNamesR\fstatusTaints\x12'\n" +
-	"\x0fscheduler_names\x18\f \x03(\tR\x0eschedulerNames\x12'\n" +
-	"\rmax_new_nodes\x18\r \x01(\x05H\x03R\vmaxNewNodes\x88\x01\x01\x12>\n" +
-	"\x19max_evaluated_node_groups\x18\x0e \x01(\x05H\x04R\x16maxEvaluatedNodeGroups\x88\x01\x01\x12:\n" +
-	"\x17spread_over_new_domains\x18\x0f \x01(\bH\x05R\x14spreadOverNewDomains\x88\x01\x01B\x1e\n" +
+	" \x01(\v2\x16.trimtab.v1.TaintNamesB'\x82\xb5\x18#\n" +
+	"\x10transient-taints2\x0f--startup-taintR\rstartupTaints\x12c\n" +
+	"\rstatus_taints\x18\v \x01(\v2\x16.trimtab.v1.TaintNamesB&\x82\xb5\x18\"\n" +
+	"\x10transient-taints2\x0e--status-taintR\fstatusTaints\x128\n" +
+	"\x0fscheduler_names\x18\f \x03(\tB\x0f\x82\xb5\x18\v:\tschedulerR\x0eschedulerNames\x12f\n" +
+	"\rmax_new_nodes\x18\r \x01(\x05B=\x82\xb5\x189\n" +
+	"\x0fscale-up-bounds\x12\x041000\x19\x00\x00\x00\x00\x00\x00\xf0?2\x17--max-nodes-per-scaleupH\x03R\vmaxNewNodes\x88\x01\x01\x12G\n" +
+	"\x17spread_over_new_domains\x18\x0f \x01(\bB\v\x82\xb5\x18\a\x12\x05falseH\x04R\x14spreadOverNewDomains\x88\x01\x01B\x1e\n" +
 	"\x1c_balance_similar_node_groupsB\n" +
 	"\n" +
 	"\b_enabledB\x13\n" +
 	"\x11_force_daemonsetsB\x10\n" +
-	"\x0e_max_new_nodesB\x1c\n" +
-	"\x1a_max_evaluated_node_groupsB\x1a\n" +
+	"\x0e_max_new_nodesB\x1a\n" +
 	"\x18_spread_over_new_domains\"O\n" +
 	"\x0eTemplateSource\"=\n" +
 	"\x04Code\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fPREFER_TEMPLATE\x10\x01\x12\x0f\n" +
-	"\vPREFER_NODE\x10\x02\"<\n" +
+	"\vPREFER_NODE\x10\x02\"o\n" +
 	"\n" +
-	"TaintNames\x12\x12\n" +
-	"\x04keys\x18\x01 \x03(\tR\x04keys\x12\x1a\n" +
-	"\bprefixes\x18\x02 \x03(\tR\bprefixes\"J\n" +
+	"TaintNames\x12\x1f\n" +
+	"\x04keys\x18\x01 \x03(\tB\v\x82\xb5\x18\a:\x05taintR\x04keys\x12@\n" +
+	"\bprefixes\x18\x02 \x03(\tB$\x82\xb5\x18 :\x1etaint by the prefix of its keyR\bprefixes\"J\n" +
 	"\x18PriorityExpanderSettings\x12.\n" +
-	"\x05ranks\x18\x01 \x03(\v2\x18.trimtab.v1.PriorityRankR\x05ranks\">\n" +
-	"\fPriorityRank\x12\x12\n" +
-	"\x04rank\x18\x01 \x01(\x05R\x04rank\x12\x1a\n" +
-	"\bpatterns\x18\x02 \x03(\tR\bpatterns\"7\n" +
-	"\x1fHighestPriorityExpanderSettings\x12\x14\n" +
-	"\x05label\x18\x01 \x01(\tR\x05label\"c\n" +
-	"\x1cCheapestPlanExpanderSettings\x12.\n" +
-	"\x10max_improvements\x18\x01 \x01(\x05H\x00R\x0fmaxImprovements\x88\x01\x01B\x13\n" +
-	"\x11_max_improvements\"\xd8\x16\n" +
-	"\x11ScaleDownSettings\x12\x1d\n" +
-	"\aenabled\x18\x01 \x01(\bH\x00R\aenabled\x88\x01\x01\x128\n" +
-	"\x15utilization_threshold\x18\x02 \x01(\x01H\x01R\x14utilizationThreshold\x88\x01\x01\x12?\n" +
-	"\x19gpu_utilization_threshold\x18\x03 \x01(\x01H\x02R\x17gpuUtilizationThreshold\x88\x01\x01\x12>\n" +
-	"\runneeded_time\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\funneededTime\x12<\n" +
-	"\funready_time\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\vunreadyTime\x12,\n" +
-	"\x0funready_enabled\x18\x06 \x01(\bH\x03R\x0eunreadyEnabled\x88\x01\x01\x12b\n" +
-	" unremovable_node_recheck_timeout\x18\a \x01(\v2\x19.google.protobuf.DurationR\x1dunremovableNodeRecheckTimeout\x12@\n" +
-	"\x1amax_scale_down_parallelism\x18\b \x01(\x05H\x04R\x17maxScaleDownParallelism\x88\x01\x01\x127\n" +
-	"\x15max_drain_parallelism\x18\t \x01(\x05H\x05R\x13maxDrainParallelism\x88\x01\x01\x126\n" +
-	"\x15max_empty_bulk_delete\x18\n" +
-	" \x01(\x05H\x06R\x12maxEmptyBulkDelete\x88\x01\x01\x12A\n" +
-	"\x1bskip_nodes_with_system_pods\x18\v \x01(\bH\aR\x17skipNodesWithSystemPods\x88\x01\x01\x12E\n" +
-	"\x1dskip_nodes_with_local_storage\x18\f \x01(\bH\bR\x19skipNodesWithLocalStorage\x88\x01\x01\x12V\n" +
-	"&skip_nodes_with_custom_controller_pods\x18\r \x01(\bH\tR!skipNodesWithCustomControllerPods\x88\x01\x01\x12/\n" +
-	"\x11min_replica_count\x18\x0e \x01(\x05H\n" +
-	"R\x0fminReplicaCount\x88\x01\x01\x12m\n" +
-	"&blocking_system_pod_disruption_timeout\x18\x0f \x01(\v2\x19.google.protobuf.DurationR\"blockingSystemPodDisruptionTimeout\x12G\n" +
-	"\x1dignore_daemonsets_utilization\x18\x10 \x01(\bH\vR\x1bignoreDaemonsetsUtilization\x88\x01\x01\x12H\n" +
-	"\x1eignore_mirror_pods_utilization\x18\x11 \x01(\bH\fR\x1bignoreMirrorPodsUtilization\x88\x01\x01\x123\n" +
-	"\x13max_evaluated_nodes\x18\x12 \x01(\x05H\rR\x11maxEvaluatedNodes\x88\x01\x01\x123\n" +
-	"\x13min_evaluated_nodes\x18\x13 \x01(\x05H\x0eR\x11minEvaluatedNodes\x88\x01\x01\x121\n" +
-	"\x12job_pods_unmovable\x18\x14 \x01(\bH\x0fR\x10jobPodsUnmovable\x88\x01\x01\x12J\n" +
-	"\x10candidate_orders\x18\x15 \x03(\x0e2\x1f.trimtab.v1.CandidateOrder.CodeR\x0fcandidateOrders\x12.\n" +
-	"\x10stability_margin\x18\x16 \x01(\x01H\x10R\x0fstabilityMargin\x88\x01\x01\x12:\n" +
-	"\x17min_saving_per_eviction\x18\x17 \x01(\x01H\x11R\x14minSavingPerEviction\x88\x01\x01\x128\n" +
-	"\x16max_new_unneeded_nodes\x18\x18 \x01(\x05H\x12R\x13maxNewUnneededNodes\x88\x01\x01\x12\x1d\n" +
-	"\abalance\x18\x19 \x01(\bH\x13R\abalance\x88\x01\x01\x12A\n" +
-	"\x0fdelay_after_add\x18\x1a \x01(\v2\x19.google.protobuf.DurationR\rdelayAfterAdd\x12G\n" +
-	"\x12delay_after_delete\x18\x1b \x01(\v2\x19.google.protobuf.DurationR\x10delayAfterDelete\x12I\n" +
-	"\x13delay_after_failure\x18\x1c \x01(\v2\x19.google.protobuf.DurationR\x11delayAfterFailure\x12-\n" +
-	"\x10delay_type_local\x18\x1d \x01(\bH\x14R\x0edelayTypeLocal\x88\x01\x01\x12'\n" +
-	"\revict_in_turn\x18\x1e \x01(\bH\x15R\vevictInTurn\x88\x01\x01\x128\n" +
-	"\tobjective\x18\x1f \x01(\x0e2\x1a.trimtab.v1.Objective.CodeR\tobjective\x12D\n" +
-	"\x1cmax_total_unready_percentage\x18  \x01(\x01H\x16R\x19maxTotalUnreadyPercentage\x88\x01\x01\x128\n" +
-	"\x16ok_total_unready_count\x18! \x01(\x05H\x17R\x13okTotalUnreadyCount\x88\x01\x01\x12)\n" +
-	"\x0etry_list_order\x18\" \x01(\bH\x18R\ftryListOrder\x88\x01\x01\x12 \n" +
-	"\tmax_waves\x18# \x01(\x05H\x19R\bmaxWaves\x88\x01\x01\x12;\n" +
-	"\x17device_utilization_only\x18$ \x01(\bH\x1aR\x15deviceUtilizationOnly\x88\x01\x01B\n" +
+	"\x05ranks\x18\x01 \x03(\v2\x18.trimtab.v1.PriorityRankR\x05ranks\"J\n" +
+	"\fPriorityRank\x12\x18\n" +
+	"\x04rank\x18\x01 \x01(\x05B\x04\x82\xb5\x18\x00R\x04rank\x12 \n" +
+	"\bpatterns\x18\x02 \x03(\tB\x04\x82\xb5\x18\x00R\bpatterns\"[\n" +
+	"\x1fHighestPriorityExpanderSettings\x128\n" +
+	"\x05label\x18\x01 \x01(\tB\"\x82\xb5\x18\x1e\x12\x1czalando.org/scaling-priorityR\x05label\"\xab\x1f\n" +
+	"\x11ScaleDownSettings\x12R\n" +
+	"\aenabled\x18\x01 \x01(\bB3\x82\xb5\x18/\n" +
+	"\x11decision-switches\x12\x04true2\x14--scale-down-enabledH\x00R\aenabled\x88\x01\x01\x12\x91\x01\n" +
+	"\x15utilization_threshold\x18\x02 \x01(\x01BW\x82\xb5\x18S\n" +
+	"\x16utilization-thresholds\x12\x030.5\x19\x00\x00\x00\x00\x00\x00\x00\x00!\x00\x00\x00\x00\x00\x00\xf0?2\"--scale-down-utilization-thresholdH\x01R\x14utilizationThreshold\x88\x01\x01\x12\x9c\x01\n" +
+	"\x19gpu_utilization_threshold\x18\x03 \x01(\x01B[\x82\xb5\x18W\n" +
+	"\x16utilization-thresholds\x12\x030.5\x19\x00\x00\x00\x00\x00\x00\x00\x00!\x00\x00\x00\x00\x00\x00\xf0?2&--scale-down-gpu-utilization-thresholdH\x02R\x17gpuUtilizationThreshold\x88\x01\x01\x12v\n" +
+	"\runneeded_time\x18\x04 \x01(\v2\x19.google.protobuf.DurationB6\x82\xb5\x182\n" +
+	"\x0eunneeded-times\x12\x04600s2\x1a--scale-down-unneeded-timeR\funneededTime\x12t\n" +
+	"\funready_time\x18\x05 \x01(\v2\x19.google.protobuf.DurationB6\x82\xb5\x182\n" +
+	"\x0eunneeded-times\x12\x051200s2\x19--scale-down-unready-timeR\vunreadyTime\x12e\n" +
+	"\x0funready_enabled\x18\x06 \x01(\bB7\x82\xb5\x183\n" +
+	"\runready-nodes\x12\x04true2\x1c--scale-down-unready-enabledH\x03R\x0eunreadyEnabled\x88\x01\x01\x12\x92\x01\n" +
+	" unremovable_node_recheck_timeout\x18\a \x01(\v2\x19.google.protobuf.DurationB.\x82\xb5\x18*\x12\x04300s2\"--unremovable-node-recheck-timeoutR\x1dunremovableNodeRecheckTimeout\x12\x97\x01\n" +
+	"\x1amax_scale_down_parallelism\x18\b \x01(\x05BU\x82\xb5\x18Q\n" +
+	"\vparallelism\x12\x0210\x19\x00\x00\x00\x00\x00\x00\xf0?2\x1c--max-scale-down-parallelism2\x17--max-empty-bulk-deleteH\x04R\x17maxScaleDownParallelism\x88\x01\x01\x12p\n" +
+	"\x15max_drain_parallelism\x18\t \x01(\x05B7\x82\xb5\x183\n" +
+	"\vparallelism\x12\x0210\x19\x00\x00\x00\x00\x00\x00\xf0?2\x17--max-drain-parallelismH\x05R\x13maxDrainParallelism\x88\x01\x01\x12y\n" +
+	"\x1bskip_nodes_with_system_pods\x18\v \x01(\bB6\x82\xb5\x182\n" +
+	"\vevict-rules\x12\x04true2\x1d--skip-nodes-with-system-podsH\x06R\x17skipNodesWithSystemPods\x88\x01\x01\x12\x7f\n" +
+	"\x1dskip_nodes_with_local_storage\x18\f \x01(\bB8\x82\xb5\x184\n" +
+	"\vevict-rules\x12\x04true2\x1f--skip-nodes-with-local-storageH\aR\x19skipNodesWithLocalStorage\x88\x01\x01\x12\x99\x01\n" +
+	"&skip_nodes_with_custom_controller_pods\x18\r \x01(\bBA\x82\xb5\x18=\n" +
+	"\vevict-rules\x12\x04true2(--skip-nodes-with-custom-controller-podsH\bR!skipNodesWithCustomControllerPods\x88\x01\x01\x12c\n" +
+	"\x11min_replica_count\x18\x0e \x01(\x05B2\x82\xb5\x18.\n" +
+	"\vevict-rules\x12\x010\x19\x00\x00\x00\x00\x00\x00\x00\x002\x13--min-replica-countH\tR\x0fminReplicaCount\x88\x01\x01\x12\xb2\x01\n" +
+	"&blocking_system_pod_disruption_timeout\x18\x0f \x01(\v2\x19.google.protobuf.DurationBC\x82\xb5\x18?\n" +
+	"\vevict-rules\x12\x053600s2)--blocking-system-pod-distruption-timeoutR\"blockingSystemPodDisruptionTimeout\x12u\n" +
+	"\x1dignore_daemonsets_utilization\x18\x10 \x01(\bB,\x82\xb5\x18(\x12\x05false2\x1f--ignore-daemonsets-utilizationH\n" +
+	"R\x1bignoreDaemonsetsUtilization\x88\x01\x01\x12w\n" +
+	"\x1eignore_mirror_pods_utilization\x18\x11 \x01(\bB-\x82\xb5\x18)\x12\x05false2 --ignore-mirror-pods-utilizationH\vR\x1bignoreMirrorPodsUtilization\x88\x01\x01\x12Z\n" +
+	"\x13max_evaluated_nodes\x18\x12 \x01(\x05B%\x82\xb5\x18!\n" +
+	"\x13max-evaluated-nodes\x12\x010\x19\x00\x00\x00\x00\x00\x00\x00\x00H\fR\x11maxEvaluatedNodes\x88\x01\x01\x12K\n" +
+	"\x12job_pods_unmovable\x18\x14 \x01(\bB\x18\x82\xb5\x18\x14\n" +
+	"\vevict-rules\x12\x05falseH\rR\x10jobPodsUnmovable\x88\x01\x01\x12P\n" +
+	"\x10candidate_orders\x18\x15 \x03(\x0e2\x1f.trimtab.v1.CandidateOrder.CodeB\x04\x82\xb5\x18\x00R\x0fcandidateOrders\x12e\n" +
+	"\x17min_saving_per_eviction\x18\x17 \x01(\x01B)\x82\xb5\x18%\n" +
+	"\x17min-saving-per-eviction\x12\x010\x19\x00\x00\x00\x00\x00\x00\x00\x00H\x0eR\x14minSavingPerEviction\x88\x01\x01\x12*\n" +
+	"\abalance\x18\x19 \x01(\bB\v\x82\xb5\x18\a\x12\x05falseH\x0fR\abalance\x88\x01\x01\x12w\n" +
+	"\x0fdelay_after_add\x18\x1a \x01(\v2\x19.google.protobuf.DurationB4\x82\xb5\x180\n" +
+	"\n" +
+	"cool-downs\x12\x04600s2\x1c--scale-down-delay-after-addR\rdelayAfterAdd\x12~\n" +
+	"\x12delay_after_delete\x18\x1b \x01(\v2\x19.google.protobuf.DurationB5\x82\xb5\x181\n" +
+	"\n" +
+	"cool-downs\x12\x020s2\x1f--scale-down-delay-after-deleteR\x10delayAfterDelete\x12\x83\x01\n" +
+	"\x13delay_after_failure\x18\x1c \x01(\v2\x19.google.protobuf.DurationB8\x82\xb5\x184\n" +
+	"\n" +
+	"cool-downs\x12\x04180s2 --scale-down-delay-after-failureR\x11delayAfterFailure\x12Y\n" +
+	"\x10delay_type_local\x18\x1d \x01(\bB*\x82\xb5\x18&\x12\x05false2\x1d--scale-down-delay-type-localH\x10R\x0edelayTypeLocal\x88\x01\x01\x12>\n" +
+	"\tobjective\x18\x1f \x01(\x0e2\x1a.trimtab.v1.Objective.CodeB\x04\x82\xb5\x18\x00R\tobjective\x12\x90\x01\n" +
+	"\x1cmax_total_unready_percentage\x18  \x01(\x01BJ\x82\xb5\x18F\n" +
+	"\x0ecluster-health\x12\x0245\x19\x00\x00\x00\x00\x00\x00\x00\x00!\x00\x00\x00\x00\x00\x00Y@2\x1e--max-total-unready-percentageH\x11R\x19maxTotalUnreadyPercentage\x88\x01\x01\x12t\n" +
+	"\x16ok_total_unready_count\x18! \x01(\x05B:\x82\xb5\x186\n" +
+	"\x0ecluster-health\x12\x013\x19\x00\x00\x00\x00\x00\x00\x00\x002\x18--ok-total-unready-countH\x12R\x13okTotalUnreadyCount\x88\x01\x01\x12>\n" +
+	"\tmax_waves\x18# \x01(\x05B\x1c\x82\xb5\x18\x18\n" +
+	"\tmax-waves\x12\x0210\x19\x00\x00\x00\x00\x00\x00\xf0?H\x13R\bmaxWaves\x88\x01\x01\x12[\n" +
+	"\x17device_utilization_only\x18$ \x01(\bB\x1e\x82\xb5\x18\x1a\n" +
+	"\x12device-utilization\x12\x04trueH\x14R\x15deviceUtilizationOnly\x88\x01\x01B\n" +
 	"\n" +
 	"\b_enabledB\x18\n" +
 	"\x16_utilization_thresholdB\x1c\n" +
 	"\x1a_gpu_utilization_thresholdB\x12\n" +
 	"\x10_unready_enabledB\x1d\n" +
 	"\x1b_max_scale_down_parallelismB\x18\n" +
-	"\x16_max_drain_parallelismB\x18\n" +
-	"\x16_max_empty_bulk_deleteB\x1e\n" +
+	"\x16_max_drain_parallelismB\x1e\n" +
 	"\x1c_skip_nodes_with_system_podsB \n" +
 	"\x1e_skip_nodes_with_local_storageB)\n" +
 	"'_skip_nodes_with_custom_controller_podsB\x14\n" +
 	"\x12_min_replica_countB \n" +
 	"\x1e_ignore_daemonsets_utilizationB!\n" +
 	"\x1f_ignore_mirror_pods_utilizationB\x16\n" +
-	"\x14_max_evaluated_nodesB\x16\n" +
-	"\x14_min_evaluated_nodesB\x15\n" +
-	"\x13_job_pods_unmovableB\x13\n" +
-	"\x11_stability_marginB\x1a\n" +
-	"\x18_min_saving_per_evictionB\x19\n" +
-	"\x17_max_new_unneeded_nodesB\n" +
+	"\x14_max_evaluated_nodesB\x15\n" +
+	"\x13_job_pods_unmovableB\x1a\n" +
+	"\x18_min_saving_per_evictionB\n" +
 	"\n" +
 	"\b_balanceB\x13\n" +
-	"\x11_delay_type_localB\x10\n" +
-	"\x0e_evict_in_turnB\x1f\n" +
+	"\x11_delay_type_localB\x1f\n" +
 	"\x1d_max_total_unready_percentageB\x19\n" +
-	"\x17_ok_total_unready_countB\x11\n" +
-	"\x0f_try_list_orderB\f\n" +
+	"\x17_ok_total_unready_countB\f\n" +
 	"\n" +
 	"_max_wavesB\x1a\n" +
-	"\x18_device_utilization_only\"\x87\x05\n" +
-	"\x11NodeGroupSettings\x128\n" +
-	"\x15utilization_threshold\x18\x01 \x01(\x01H\x00R\x14utilizationThreshold\x88\x01\x01\x12?\n" +
-	"\x19gpu_utilization_threshold\x18\x02 \x01(\x01H\x01R\x17gpuUtilizationThreshold\x88\x01\x01\x12>\n" +
-	"\runneeded_time\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\funneededTime\x12<\n" +
-	"\funready_time\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\vunreadyTime\x12G\n" +
-	"\x1dignore_daemonsets_utilization\x18\x05 \x01(\bH\x02R\x1bignoreDaemonsetsUtilization\x88\x01\x01\x121\n" +
-	"\x12job_pods_unmovable\x18\x06 \x01(\bH\x03R\x10jobPodsUnmovable\x88\x01\x01\x12F\n" +
-	"\x11consolidate_after\x18\a \x01(\v2\x19.google.protobuf.DurationR\x10consolidateAfter\x12D\n" +
-	"\rconsolidation\x18\b \x01(\x0e2\x1e.trimtab.v1.Consolidation.CodeR\rconsolidationB\x18\n" +
+	"\x18_device_utilization_only\"\xc0\a\n" +
+	"\x11NodeGroupSettings\x12f\n" +
+	"\x15utilization_threshold\x18\x01 \x01(\x01B,\x82\xb5\x18(\n" +
+	"\x14node-group-overrides\x19\x00\x00\x00\x00\x00\x00\x00\x00!\x00\x00\x00\x00\x00\x00\xf0?H\x00R\x14utilizationThreshold\x88\x01\x01\x12m\n" +
+	"\x19gpu_utilization_threshold\x18\x02 \x01(\x01B,\x82\xb5\x18(\n" +
+	"\x14node-group-overrides\x19\x00\x00\x00\x00\x00\x00\x00\x00!\x00\x00\x00\x00\x00\x00\xf0?H\x01R\x17gpuUtilizationThreshold\x88\x01\x01\x12Z\n" +
+	"\runneeded_time\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x1a\x82\xb5\x18\x16\n" +
+	"\x14node-group-overridesR\funneededTime\x12X\n" +
+	"\funready_time\x18\x04 \x01(\v2\x19.google.protobuf.DurationB\x1a\x82\xb5\x18\x16\n" +
+	"\x14node-group-overridesR\vunreadyTime\x12c\n" +
+	"\x1dignore_daemonsets_utilization\x18\x05 \x01(\bB\x1a\x82\xb5\x18\x16\n" +
+	"\x14node-group-overridesH\x02R\x1bignoreDaemonsetsUtilization\x88\x01\x01\x12M\n" +
+	"\x12job_pods_unmovable\x18\x06 \x01(\bB\x1a\x82\xb5\x18\x16\n" +
+	"\x14node-group-overridesH\x03R\x10jobPodsUnmovable\x88\x01\x01\x12u\n" +
+	"\x11consolidate_after\x18\a \x01(\v2\x19.google.protobuf.DurationB-\x82\xb5\x18)\n" +
+	"\x15replacement-stability2\x10consolidateAfterR\x10consolidateAfter\x12\x81\x01\n" +
+	"\rconsolidation\x18\b \x01(\x0e2\x1e.trimtab.v1.Consolidation.CodeB;\x82\xb5\x187\n" +
+	"\rconsolidation\x12\x11WHENEVER_POSSIBLE2\x13consolidationPolicyR\rconsolidationB\x18\n" +
 	"\x16_utilization_thresholdB\x1c\n" +
 	"\x1a_gpu_utilization_thresholdB \n" +
 	"\x1e_ignore_daemonsets_utilizationB\x15\n" +
@@ -10248,27 +10189,37 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\x11WHENEVER_POSSIBLE\x10\x01\x12\x0e\n" +
 	"\n" +
 	"WHEN_EMPTY\x10\x02\x12\t\n" +
-	"\x05NEVER\x10\x03\"\xc0\x05\n" +
-	"\rSlackSettings\x12:\n" +
-	"\x17extra_capacity_min_rate\x18\x01 \x01(\x01H\x00R\x14extraCapacityMinRate\x88\x01\x01\x12%\n" +
-	"\vgranularity\x18\x02 \x01(\x05H\x01R\vgranularity\x88\x01\x01\x12:\n" +
-	"\bstrategy\x18\x03 \x01(\x0e2\x1e.trimtab.v1.SlackStrategy.CodeR\bstrategy\x12F\n" +
-	"\tresources\x18\x04 \x03(\v2(.trimtab.v1.SlackSettings.ResourcesEntryR\tresources\x12+\n" +
-	"\x05pools\x18\x05 \x03(\v2\x15.trimtab.v1.SlackPoolR\x05pools\x127\n" +
-	"\tschedules\x18\x06 \x03(\v2\x19.trimtab.v1.SlackScheduleR\tschedules\x12:\n" +
-	"\fignored_pods\x18\a \x03(\v2\x17.trimtab.v1.PodSelectorR\vignoredPods\x12.\n" +
-	"\x10resize_threshold\x18\b \x01(\x01H\x02R\x0fresizeThreshold\x88\x01\x01\x12^\n" +
-	"\x17capacity_buffer_reading\x18\t \x01(\x0e2&.trimtab.v1.CapacityBufferReading.CodeR\x15capacityBufferReading\x1aU\n" +
+	"\x05NEVER\x10\x03\"\x9e\a\n" +
+	"\rSlackSettings\x12d\n" +
+	"\x17extra_capacity_min_rate\x18\x01 \x01(\x01B(\x82\xb5\x18$\n" +
+	"\rslack-amounts\x12\x010\x19\x00\x00\x00\x00\x00\x00\x00\x00!\x00\x00\x00\x00\x80\x84.AH\x00R\x14extraCapacityMinRate\x88\x01\x01\x12D\n" +
+	"\vgranularity\x18\x02 \x01(\x05B\x1d\x82\xb5\x18\x19\n" +
+	"\vslack-sizes\x12\x015\x19\x00\x00\x00\x00\x00\x00\xf0?H\x01R\vgranularity\x88\x01\x01\x12T\n" +
+	"\bstrategy\x18\x03 \x01(\x0e2\x1e.trimtab.v1.SlackStrategy.CodeB\x18\x82\xb5\x18\x14\n" +
+	"\vslack-sizes\x12\x05EQUALR\bstrategy\x12[\n" +
+	"\tresources\x18\x04 \x03(\v2(.trimtab.v1.SlackSettings.ResourcesEntryB\x13\x82\xb5\x18\x0f\n" +
+	"\rslack-amountsR\tresources\x12>\n" +
+	"\x05pools\x18\x05 \x03(\v2\x15.trimtab.v1.SlackPoolB\x11\x82\xb5\x18\r\n" +
+	"\vslack-poolsR\x05pools\x12N\n" +
+	"\tschedules\x18\x06 \x03(\v2\x19.trimtab.v1.SlackScheduleB\x15\x82\xb5\x18\x11\n" +
+	"\x0fslack-schedulesR\tschedules\x12:\n" +
+	"\fignored_pods\x18\a \x03(\v2\x17.trimtab.v1.PodSelectorR\vignoredPods\x12B\n" +
+	"\x10resize_threshold\x18\b \x01(\x01B\x12\x82\xb5\x18\x0e\x12\x030.1\x19\x00\x00\x00\x00\x00\x00\x00\x00H\x02R\x0fresizeThreshold\x88\x01\x01\x12\x85\x01\n" +
+	"\x17capacity_buffer_reading\x18\t \x01(\x0e2&.trimtab.v1.CapacityBufferReading.CodeB%\x82\xb5\x18!\n" +
+	"\x17capacity-buffer-reading\x12\x06LARGERR\x15capacityBufferReading\x1aU\n" +
 	"\x0eResourcesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12-\n" +
 	"\x05value\x18\x02 \x01(\v2\x17.trimtab.v1.SlackAmountR\x05value:\x028\x01B\x1a\n" +
 	"\x18_extra_capacity_min_rateB\x0e\n" +
 	"\f_granularityB\x13\n" +
-	"\x11_resize_threshold\"\x7f\n" +
-	"\vSlackAmount\x12\x17\n" +
-	"\x04rate\x18\x01 \x01(\x01H\x00R\x04rate\x88\x01\x01\x12\x19\n" +
-	"\x05floor\x18\x02 \x01(\x03H\x01R\x05floor\x88\x01\x01\x12\x1d\n" +
-	"\aceiling\x18\x03 \x01(\x03H\x02R\aceiling\x88\x01\x01B\a\n" +
+	"\x11_resize_threshold\"\xe2\x01\n" +
+	"\vSlackAmount\x12>\n" +
+	"\x04rate\x18\x01 \x01(\x01B%\x82\xb5\x18!\n" +
+	"\rslack-amounts\x19\x00\x00\x00\x00\x00\x00\x00\x00!\x00\x00\x00\x00\x80\x84.AH\x00R\x04rate\x88\x01\x01\x127\n" +
+	"\x05floor\x18\x02 \x01(\x03B\x1c\x82\xb5\x18\x18\n" +
+	"\rslack-amounts\x19\x00\x00\x00\x00\x00\x00\x00\x00H\x01R\x05floor\x88\x01\x01\x12;\n" +
+	"\aceiling\x18\x03 \x01(\x03B\x1c\x82\xb5\x18\x18\n" +
+	"\rslack-amounts\x19\x00\x00\x00\x00\x00\x00\x00\x00H\x02R\aceiling\x88\x01\x01B\a\n" +
 	"\x05_rateB\b\n" +
 	"\x06_floorB\n" +
 	"\n" +
@@ -10278,30 +10229,45 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\vUNSPECIFIED\x10\x00\x12\t\n" +
 	"\x05EQUAL\x10\x01\x12\x0f\n" +
 	"\vLARGEST_POD\x10\x02\x12\x17\n" +
-	"\x13LARGEST_BY_RESOURCE\x10\x03\"\xae\x04\n" +
-	"\tSlackPool\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1f\n" +
-	"\vnode_groups\x18\x02 \x03(\tR\n" +
-	"nodeGroups\x12*\n" +
-	"\x05nodes\x18\x03 \x01(\v2\x14.trimtab.v1.SelectorR\x05nodes\x12!\n" +
-	"\ftopology_key\x18\x04 \x01(\tR\vtopologyKey\x12:\n" +
-	"\x17extra_capacity_min_rate\x18\x05 \x01(\x01H\x00R\x14extraCapacityMinRate\x88\x01\x01\x12B\n" +
-	"\tresources\x18\x06 \x03(\v2$.trimtab.v1.SlackPool.ResourcesEntryR\tresources\x12%\n" +
-	"\vgranularity\x18\a \x01(\x05H\x01R\vgranularity\x88\x01\x01\x12:\n" +
-	"\bstrategy\x18\b \x01(\x0e2\x1e.trimtab.v1.SlackStrategy.CodeR\bstrategy\x127\n" +
-	"\tschedules\x18\t \x03(\v2\x19.trimtab.v1.SlackScheduleR\tschedules\x1aU\n" +
+	"\x13LARGEST_BY_RESOURCE\x10\x03\"\xf3\x05\n" +
+	"\tSlackPool\x12\x18\n" +
+	"\x04name\x18\x01 \x01(\tB\x04\x82\xb5\x18\x00R\x04name\x12>\n" +
+	"\vnode_groups\x18\x02 \x03(\tB\x1d\x82\xb5\x18\x19\n" +
+	"\vslack-pools:\n" +
+	"node groupR\n" +
+	"nodeGroups\x12=\n" +
+	"\x05nodes\x18\x03 \x01(\v2\x14.trimtab.v1.SelectorB\x11\x82\xb5\x18\r\n" +
+	"\vslack-poolsR\x05nodes\x124\n" +
+	"\ftopology_key\x18\x04 \x01(\tB\x11\x82\xb5\x18\r\n" +
+	"\vslack-poolsR\vtopologyKey\x12_\n" +
+	"\x17extra_capacity_min_rate\x18\x05 \x01(\x01B#\x82\xb5\x18\x1f\n" +
+	"\vslack-pools\x19\x00\x00\x00\x00\x00\x00\x00\x00!\x00\x00\x00\x00\x80\x84.AH\x00R\x14extraCapacityMinRate\x88\x01\x01\x12U\n" +
+	"\tresources\x18\x06 \x03(\v2$.trimtab.v1.SlackPool.ResourcesEntryB\x11\x82\xb5\x18\r\n" +
+	"\vslack-poolsR\tresources\x12A\n" +
+	"\vgranularity\x18\a \x01(\x05B\x1a\x82\xb5\x18\x16\n" +
+	"\vslack-sizes\x19\x00\x00\x00\x00\x00\x00\xf0?H\x01R\vgranularity\x88\x01\x01\x12M\n" +
+	"\bstrategy\x18\b \x01(\x0e2\x1e.trimtab.v1.SlackStrategy.CodeB\x11\x82\xb5\x18\r\n" +
+	"\vslack-sizesR\bstrategy\x12J\n" +
+	"\tschedules\x18\t \x03(\v2\x19.trimtab.v1.SlackScheduleB\x11\x82\xb5\x18\r\n" +
+	"\vslack-poolsR\tschedules\x1aU\n" +
 	"\x0eResourcesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12-\n" +
 	"\x05value\x18\x02 \x01(\v2\x17.trimtab.v1.SlackAmountR\x05value:\x028\x01B\x1a\n" +
 	"\x18_extra_capacity_min_rateB\x0e\n" +
-	"\f_granularity\"\x9c\x03\n" +
-	"\rSlackSchedule\x12\x12\n" +
-	"\x04cron\x18\x01 \x01(\tR\x04cron\x125\n" +
-	"\bduration\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\bduration\x12\x1b\n" +
-	"\ttime_zone\x18\x03 \x01(\tR\btimeZone\x12:\n" +
-	"\x17extra_capacity_min_rate\x18\x04 \x01(\x01H\x00R\x14extraCapacityMinRate\x88\x01\x01\x12F\n" +
-	"\tresources\x18\x05 \x03(\v2(.trimtab.v1.SlackSchedule.ResourcesEntryR\tresources\x12\x1f\n" +
-	"\breplicas\x18\x06 \x01(\x05H\x01R\breplicas\x88\x01\x01\x1aU\n" +
+	"\f_granularity\"\xcc\x04\n" +
+	"\rSlackSchedule\x12)\n" +
+	"\x04cron\x18\x01 \x01(\tB\x15\x82\xb5\x18\x11\n" +
+	"\x0fslack-schedulesR\x04cron\x12W\n" +
+	"\bduration\x18\x02 \x01(\v2\x19.google.protobuf.DurationB \x82\xb5\x18\x1c\n" +
+	"\x0fslack-schedules\x19\x00\x00\x00\x00\x00\x00\x00\x00(\x01R\bduration\x122\n" +
+	"\ttime_zone\x18\x03 \x01(\tB\x15\x82\xb5\x18\x11\n" +
+	"\x0fslack-schedulesR\btimeZone\x12c\n" +
+	"\x17extra_capacity_min_rate\x18\x04 \x01(\x01B'\x82\xb5\x18#\n" +
+	"\x0fslack-schedules\x19\x00\x00\x00\x00\x00\x00\x00\x00!\x00\x00\x00\x00\x80\x84.AH\x00R\x14extraCapacityMinRate\x88\x01\x01\x12]\n" +
+	"\tresources\x18\x05 \x03(\v2(.trimtab.v1.SlackSchedule.ResourcesEntryB\x15\x82\xb5\x18\x11\n" +
+	"\x0fslack-schedulesR\tresources\x12?\n" +
+	"\breplicas\x18\x06 \x01(\x05B\x1e\x82\xb5\x18\x1a\n" +
+	"\x0fslack-schedules\x19\x00\x00\x00\x00\x00\x00\x00\x00H\x01R\breplicas\x88\x01\x01\x1aU\n" +
 	"\x0eResourcesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12-\n" +
 	"\x05value\x18\x02 \x01(\v2\x17.trimtab.v1.SlackAmountR\x05value:\x028\x01B\x1a\n" +
@@ -10312,33 +10278,36 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\vUNSPECIFIED\x10\x00\x12\n" +
 	"\n" +
 	"\x06LARGER\x10\x01\x12\v\n" +
-	"\aSMALLER\x10\x02\"[\n" +
-	"\vPodSelector\x12\x1e\n" +
+	"\aSMALLER\x10\x02\"l\n" +
+	"\vPodSelector\x12/\n" +
 	"\n" +
-	"namespaces\x18\x01 \x03(\tR\n" +
+	"namespaces\x18\x01 \x03(\tB\x0f\x82\xb5\x18\v:\tnamespaceR\n" +
 	"namespaces\x12,\n" +
 	"\x06labels\x18\x02 \x01(\v2\x14.trimtab.v1.SelectorR\x06labels\"F\n" +
 	"\x0fPodCostSettings\x123\n" +
-	"\atargets\x18\x01 \x03(\v2\x19.trimtab.v1.PodCostTargetR\atargets\"\xbb\x01\n" +
-	"\rPodCostTarget\x12\x1e\n" +
+	"\atargets\x18\x01 \x03(\v2\x19.trimtab.v1.PodCostTargetR\atargets\"\x9d\x02\n" +
+	"\rPodCostTarget\x12A\n" +
 	"\n" +
-	"namespaces\x18\x01 \x03(\tR\n" +
-	"namespaces\x12\x1f\n" +
-	"\vowner_kinds\x18\x02 \x03(\tR\n" +
-	"ownerKinds\x120\n" +
-	"\bselector\x18\x03 \x01(\v2\x14.trimtab.v1.SelectorR\bselector\x127\n" +
+	"namespaces\x18\x01 \x03(\tB!\x82\xb5\x18\x1d\n" +
+	"\x10pod-cost-targets:\tnamespaceR\n" +
+	"namespaces\x12F\n" +
+	"\vowner_kinds\x18\x02 \x03(\tB%\x82\xb5\x18!\n" +
+	"\x10pod-cost-targets:\rkind of ownerR\n" +
+	"ownerKinds\x12H\n" +
+	"\bselector\x18\x03 \x01(\v2\x14.trimtab.v1.SelectorB\x16\x82\xb5\x18\x12\n" +
+	"\x10pod-cost-targetsR\bselector\x127\n" +
 	"\n" +
 	"strategies\x18\x04 \x03(\v2\x17.trimtab.v1.PodCostTermR\n" +
-	"strategies\"\xfb\x01\n" +
-	"\vPodCostTerm\x12<\n" +
-	"\bstrategy\x18\x01 \x01(\x0e2 .trimtab.v1.PodCostStrategy.CodeR\bstrategy\x12\x1b\n" +
-	"\x06weight\x18\x02 \x01(\x01H\x00R\x06weight\x88\x01\x01\x12!\n" +
-	"\tthreshold\x18\x03 \x01(\x01H\x01R\tthreshold\x88\x01\x01\x12!\n" +
-	"\ftopology_key\x18\x04 \x01(\tR\vtopologyKey\x12\x1e\n" +
+	"strategies\"\xb6\x02\n" +
+	"\vPodCostTerm\x12B\n" +
+	"\bstrategy\x18\x01 \x01(\x0e2 .trimtab.v1.PodCostStrategy.CodeB\x04\x82\xb5\x18\x00R\bstrategy\x12-\n" +
+	"\x06weight\x18\x02 \x01(\x01B\x10\x82\xb5\x18\f\x12\x011\x19\x00\x00\x00\x00\x00\x00\x00\x00H\x00R\x06weight\x88\x01\x01\x122\n" +
+	"\tthreshold\x18\x03 \x01(\x01B\x0f\x82\xb5\x18\v\x19\x00\x00\x00\x00\x00\x00\x00\x00(\x01H\x01R\tthreshold\x88\x01\x01\x12'\n" +
+	"\ftopology_key\x18\x04 \x01(\tB\x04\x82\xb5\x18\x00R\vtopologyKey\x12$\n" +
 	"\n" +
-	"annotation\x18\x05 \x01(\tR\n" +
-	"annotation\x12\x12\n" +
-	"\x04name\x18\x06 \x01(\tR\x04nameB\t\n" +
+	"annotation\x18\x05 \x01(\tB\x04\x82\xb5\x18\x00R\n" +
+	"annotation\x12\x18\n" +
+	"\x04name\x18\x06 \x01(\tB\x04\x82\xb5\x18\x00R\x04nameB\t\n" +
 	"\a_weightB\f\n" +
 	"\n" +
 	"_thresholdb\x06proto3"
@@ -10355,367 +10324,351 @@ func file_trimtab_v1_plan_proto_rawDescGZIP() []byte {
 	return file_trimtab_v1_plan_proto_rawDescData
 }
 
-var file_trimtab_v1_plan_proto_enumTypes = make([]protoimpl.EnumInfo, 15)
-var file_trimtab_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 119)
+var file_trimtab_v1_plan_proto_enumTypes = make([]protoimpl.EnumInfo, 16)
+var file_trimtab_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 108)
 var file_trimtab_v1_plan_proto_goTypes = []any{
 	(Decision_Code)(0),                      // 0: trimtab.v1.Decision.Code
-	(Expander_Code)(0),                      // 1: trimtab.v1.Expander.Code
-	(CapacityOutcome_Code)(0),               // 2: trimtab.v1.CapacityOutcome.Code
-	(PlaceholderKind_Code)(0),               // 3: trimtab.v1.PlaceholderKind.Code
-	(CandidateOrder_Code)(0),                // 4: trimtab.v1.CandidateOrder.Code
-	(PodCostStrategy_Code)(0),               // 5: trimtab.v1.PodCostStrategy.Code
-	(CapacityClassKind_Code)(0),             // 6: trimtab.v1.CapacityClassKind.Code
-	(ProvisionedWhen_Code)(0),               // 7: trimtab.v1.ProvisionedWhen.Code
-	(ReplacementChoice_Code)(0),             // 8: trimtab.v1.ReplacementChoice.Code
-	(Objective_Code)(0),                     // 9: trimtab.v1.Objective.Code
-	(SearchEffort_Code)(0),                  // 10: trimtab.v1.SearchEffort.Code
-	(TemplateSource_Code)(0),                // 11: trimtab.v1.TemplateSource.Code
-	(Consolidation_Code)(0),                 // 12: trimtab.v1.Consolidation.Code
-	(SlackStrategy_Code)(0),                 // 13: trimtab.v1.SlackStrategy.Code
-	(CapacityBufferReading_Code)(0),         // 14: trimtab.v1.CapacityBufferReading.Code
-	(*Decision)(nil),                        // 15: trimtab.v1.Decision
-	(*PlanRequest)(nil),                     // 16: trimtab.v1.PlanRequest
-	(*PlanResponse)(nil),                    // 17: trimtab.v1.PlanResponse
-	(*Diagnostics)(nil),                     // 18: trimtab.v1.Diagnostics
-	(*DecisionSummary)(nil),                 // 19: trimtab.v1.DecisionSummary
-	(*StageTime)(nil),                       // 20: trimtab.v1.StageTime
-	(*ScaleUpDecision)(nil),                 // 21: trimtab.v1.ScaleUpDecision
-	(*GangResult)(nil),                      // 22: trimtab.v1.GangResult
-	(*ScaleUpSplit)(nil),                    // 23: trimtab.v1.ScaleUpSplit
-	(*NewNode)(nil),                         // 24: trimtab.v1.NewNode
-	(*UnschedulablePod)(nil),                // 25: trimtab.v1.UnschedulablePod
-	(*WaitingPlaceholders)(nil),             // 26: trimtab.v1.WaitingPlaceholders
-	(*SkippedPod)(nil),                      // 27: trimtab.v1.SkippedPod
-	(*ScaleUpOption)(nil),                   // 28: trimtab.v1.ScaleUpOption
-	(*ExpanderScore)(nil),                   // 29: trimtab.v1.ExpanderScore
-	(*Expander)(nil),                        // 30: trimtab.v1.Expander
-	(*CapacityRequestsDecision)(nil),        // 31: trimtab.v1.CapacityRequestsDecision
-	(*CapacityAnswer)(nil),                  // 32: trimtab.v1.CapacityAnswer
-	(*CapacityPlace)(nil),                   // 33: trimtab.v1.CapacityPlace
-	(*CapacityOutcome)(nil),                 // 34: trimtab.v1.CapacityOutcome
-	(*SlackDecision)(nil),                   // 35: trimtab.v1.SlackDecision
-	(*SlackObject)(nil),                     // 36: trimtab.v1.SlackObject
-	(*Placeholder)(nil),                     // 37: trimtab.v1.Placeholder
-	(*PlaceholderKind)(nil),                 // 38: trimtab.v1.PlaceholderKind
-	(*ScaleDownDecision)(nil),               // 39: trimtab.v1.ScaleDownDecision
-	(*NodeBlockers)(nil),                    // 40: trimtab.v1.NodeBlockers
-	(*BlockingPod)(nil),                     // 41: trimtab.v1.BlockingPod
-	(*CandidateOrder)(nil),                  // 42: trimtab.v1.CandidateOrder
-	(*UnneededNode)(nil),                    // 43: trimtab.v1.UnneededNode
-	(*NodeAssumption)(nil),                  // 44: trimtab.v1.NodeAssumption
-	(*UnremovableNode)(nil),                 // 45: trimtab.v1.UnremovableNode
-	(*ReplacementDecision)(nil),             // 46: trimtab.v1.ReplacementDecision
-	(*ReplacementCost)(nil),                 // 47: trimtab.v1.ReplacementCost
-	(*ReplacementWave)(nil),                 // 48: trimtab.v1.ReplacementWave
-	(*ReplacementNode)(nil),                 // 49: trimtab.v1.ReplacementNode
-	(*ReplacedNode)(nil),                    // 50: trimtab.v1.ReplacedNode
-	(*ReplacementOption)(nil),               // 51: trimtab.v1.ReplacementOption
-	(*KeptNode)(nil),                        // 52: trimtab.v1.KeptNode
-	(*PodCostsDecision)(nil),                // 53: trimtab.v1.PodCostsDecision
-	(*PodCostGroup)(nil),                    // 54: trimtab.v1.PodCostGroup
-	(*PodCostShare)(nil),                    // 55: trimtab.v1.PodCostShare
-	(*PodCostStrategy)(nil),                 // 56: trimtab.v1.PodCostStrategy
-	(*PlanState)(nil),                       // 57: trimtab.v1.PlanState
-	(*CapacityRequestsState)(nil),           // 58: trimtab.v1.CapacityRequestsState
-	(*CapacityOrder)(nil),                   // 59: trimtab.v1.CapacityOrder
-	(*ReplacementState)(nil),                // 60: trimtab.v1.ReplacementState
-	(*ScaleUpState)(nil),                    // 61: trimtab.v1.ScaleUpState
-	(*GangOrder)(nil),                       // 62: trimtab.v1.GangOrder
-	(*SlackState)(nil),                      // 63: trimtab.v1.SlackState
-	(*SlackSetState)(nil),                   // 64: trimtab.v1.SlackSetState
-	(*PodCostsState)(nil),                   // 65: trimtab.v1.PodCostsState
-	(*ScaleDownState)(nil),                  // 66: trimtab.v1.ScaleDownState
-	(*UndoneDrains)(nil),                    // 67: trimtab.v1.UndoneDrains
-	(*NodeTimes)(nil),                       // 68: trimtab.v1.NodeTimes
-	(*FailedNodes)(nil),                     // 69: trimtab.v1.FailedNodes
-	(*PlanSettings)(nil),                    // 70: trimtab.v1.PlanSettings
-	(*GangSettings)(nil),                    // 71: trimtab.v1.GangSettings
-	(*CapacityRequestSettings)(nil),         // 72: trimtab.v1.CapacityRequestSettings
-	(*CapacityClass)(nil),                   // 73: trimtab.v1.CapacityClass
-	(*CapacityClassKind)(nil),               // 74: trimtab.v1.CapacityClassKind
-	(*ProvisionedWhen)(nil),                 // 75: trimtab.v1.ProvisionedWhen
-	(*ReplacementSettings)(nil),             // 76: trimtab.v1.ReplacementSettings
-	(*ReplacementChoice)(nil),               // 77: trimtab.v1.ReplacementChoice
-	(*SpotReplacementSettings)(nil),         // 78: trimtab.v1.SpotReplacementSettings
-	(*DisruptionBudget)(nil),                // 79: trimtab.v1.DisruptionBudget
-	(*Objective)(nil),                       // 80: trimtab.v1.Objective
-	(*SearchEffort)(nil),                    // 81: trimtab.v1.SearchEffort
-	(*PlannerSettings)(nil),                 // 82: trimtab.v1.PlannerSettings
-	(*ResourceLimit)(nil),                   // 83: trimtab.v1.ResourceLimit
-	(*Selector)(nil),                        // 84: trimtab.v1.Selector
-	(*SelectorRequirement)(nil),             // 85: trimtab.v1.SelectorRequirement
-	(*BalanceSettings)(nil),                 // 86: trimtab.v1.BalanceSettings
-	(*SimulationSettings)(nil),              // 87: trimtab.v1.SimulationSettings
-	(*ScaleUpSettings)(nil),                 // 88: trimtab.v1.ScaleUpSettings
-	(*TemplateSource)(nil),                  // 89: trimtab.v1.TemplateSource
-	(*TaintNames)(nil),                      // 90: trimtab.v1.TaintNames
-	(*PriorityExpanderSettings)(nil),        // 91: trimtab.v1.PriorityExpanderSettings
-	(*PriorityRank)(nil),                    // 92: trimtab.v1.PriorityRank
-	(*HighestPriorityExpanderSettings)(nil), // 93: trimtab.v1.HighestPriorityExpanderSettings
-	(*CheapestPlanExpanderSettings)(nil),    // 94: trimtab.v1.CheapestPlanExpanderSettings
-	(*ScaleDownSettings)(nil),               // 95: trimtab.v1.ScaleDownSettings
-	(*NodeGroupSettings)(nil),               // 96: trimtab.v1.NodeGroupSettings
-	(*Consolidation)(nil),                   // 97: trimtab.v1.Consolidation
-	(*SlackSettings)(nil),                   // 98: trimtab.v1.SlackSettings
-	(*SlackAmount)(nil),                     // 99: trimtab.v1.SlackAmount
-	(*SlackStrategy)(nil),                   // 100: trimtab.v1.SlackStrategy
-	(*SlackPool)(nil),                       // 101: trimtab.v1.SlackPool
-	(*SlackSchedule)(nil),                   // 102: trimtab.v1.SlackSchedule
-	(*CapacityBufferReading)(nil),           // 103: trimtab.v1.CapacityBufferReading
-	(*PodSelector)(nil),                     // 104: trimtab.v1.PodSelector
-	(*PodCostSettings)(nil),                 // 105: trimtab.v1.PodCostSettings
-	(*PodCostTarget)(nil),                   // 106: trimtab.v1.PodCostTarget
-	(*PodCostTerm)(nil),                     // 107: trimtab.v1.PodCostTerm
-	nil,                                     // 108: trimtab.v1.DecisionSummary.CountsEntry
-	nil,                                     // 109: trimtab.v1.ScaleUpDecision.OnExistingEntry
-	nil,                                     // 110: trimtab.v1.ScaleUpDecision.OnUpcomingEntry
+	(NodeFate_Code)(0),                      // 1: trimtab.v1.NodeFate.Code
+	(Expander_Code)(0),                      // 2: trimtab.v1.Expander.Code
+	(CapacityOutcome_Code)(0),               // 3: trimtab.v1.CapacityOutcome.Code
+	(PlaceholderKind_Code)(0),               // 4: trimtab.v1.PlaceholderKind.Code
+	(CandidateOrder_Code)(0),                // 5: trimtab.v1.CandidateOrder.Code
+	(PodCostStrategy_Code)(0),               // 6: trimtab.v1.PodCostStrategy.Code
+	(CapacityClassKind_Code)(0),             // 7: trimtab.v1.CapacityClassKind.Code
+	(ProvisionedWhen_Code)(0),               // 8: trimtab.v1.ProvisionedWhen.Code
+	(ReplacementChoice_Code)(0),             // 9: trimtab.v1.ReplacementChoice.Code
+	(Objective_Code)(0),                     // 10: trimtab.v1.Objective.Code
+	(SearchEffort_Code)(0),                  // 11: trimtab.v1.SearchEffort.Code
+	(TemplateSource_Code)(0),                // 12: trimtab.v1.TemplateSource.Code
+	(Consolidation_Code)(0),                 // 13: trimtab.v1.Consolidation.Code
+	(SlackStrategy_Code)(0),                 // 14: trimtab.v1.SlackStrategy.Code
+	(CapacityBufferReading_Code)(0),         // 15: trimtab.v1.CapacityBufferReading.Code
+	(*Decision)(nil),                        // 16: trimtab.v1.Decision
+	(*PlanRequest)(nil),                     // 17: trimtab.v1.PlanRequest
+	(*PlanResponse)(nil),                    // 18: trimtab.v1.PlanResponse
+	(*PlanSummary)(nil),                     // 19: trimtab.v1.PlanSummary
+	(*ClusterFigures)(nil),                  // 20: trimtab.v1.ClusterFigures
+	(*DecisionFigures)(nil),                 // 21: trimtab.v1.DecisionFigures
+	(*NodeVerdict)(nil),                     // 22: trimtab.v1.NodeVerdict
+	(*NodeFate)(nil),                        // 23: trimtab.v1.NodeFate
+	(*Diagnostics)(nil),                     // 24: trimtab.v1.Diagnostics
+	(*DecisionSummary)(nil),                 // 25: trimtab.v1.DecisionSummary
+	(*StageTime)(nil),                       // 26: trimtab.v1.StageTime
+	(*ScaleUpDecision)(nil),                 // 27: trimtab.v1.ScaleUpDecision
+	(*GangResult)(nil),                      // 28: trimtab.v1.GangResult
+	(*ScaleUpSplit)(nil),                    // 29: trimtab.v1.ScaleUpSplit
+	(*Places)(nil),                          // 30: trimtab.v1.Places
+	(*Shortfall)(nil),                       // 31: trimtab.v1.Shortfall
+	(*Release)(nil),                         // 32: trimtab.v1.Release
+	(*SkippedPod)(nil),                      // 33: trimtab.v1.SkippedPod
+	(*ScaleUpOption)(nil),                   // 34: trimtab.v1.ScaleUpOption
+	(*ExpanderScore)(nil),                   // 35: trimtab.v1.ExpanderScore
+	(*Expander)(nil),                        // 36: trimtab.v1.Expander
+	(*CapacityRequestsDecision)(nil),        // 37: trimtab.v1.CapacityRequestsDecision
+	(*CapacityAnswer)(nil),                  // 38: trimtab.v1.CapacityAnswer
+	(*CapacityPlace)(nil),                   // 39: trimtab.v1.CapacityPlace
+	(*CapacityOutcome)(nil),                 // 40: trimtab.v1.CapacityOutcome
+	(*SlackDecision)(nil),                   // 41: trimtab.v1.SlackDecision
+	(*SlackObject)(nil),                     // 42: trimtab.v1.SlackObject
+	(*Placeholder)(nil),                     // 43: trimtab.v1.Placeholder
+	(*PlaceholderKind)(nil),                 // 44: trimtab.v1.PlaceholderKind
+	(*ScaleDownDecision)(nil),               // 45: trimtab.v1.ScaleDownDecision
+	(*BlockingPod)(nil),                     // 46: trimtab.v1.BlockingPod
+	(*CandidateOrder)(nil),                  // 47: trimtab.v1.CandidateOrder
+	(*UnneededNode)(nil),                    // 48: trimtab.v1.UnneededNode
+	(*NodeAssumption)(nil),                  // 49: trimtab.v1.NodeAssumption
+	(*ReplacementDecision)(nil),             // 50: trimtab.v1.ReplacementDecision
+	(*ReplacementWave)(nil),                 // 51: trimtab.v1.ReplacementWave
+	(*ReplacementNode)(nil),                 // 52: trimtab.v1.ReplacementNode
+	(*ReplacedNode)(nil),                    // 53: trimtab.v1.ReplacedNode
+	(*ReplacementOption)(nil),               // 54: trimtab.v1.ReplacementOption
+	(*KeptNode)(nil),                        // 55: trimtab.v1.KeptNode
+	(*PodCostsDecision)(nil),                // 56: trimtab.v1.PodCostsDecision
+	(*PodCostGroup)(nil),                    // 57: trimtab.v1.PodCostGroup
+	(*PodCostShare)(nil),                    // 58: trimtab.v1.PodCostShare
+	(*PodCostStrategy)(nil),                 // 59: trimtab.v1.PodCostStrategy
+	(*PlanState)(nil),                       // 60: trimtab.v1.PlanState
+	(*CapacityRequestsState)(nil),           // 61: trimtab.v1.CapacityRequestsState
+	(*NodeOrder)(nil),                       // 62: trimtab.v1.NodeOrder
+	(*ReplacementState)(nil),                // 63: trimtab.v1.ReplacementState
+	(*ScaleUpState)(nil),                    // 64: trimtab.v1.ScaleUpState
+	(*SlackState)(nil),                      // 65: trimtab.v1.SlackState
+	(*SlackSetState)(nil),                   // 66: trimtab.v1.SlackSetState
+	(*PodCostsState)(nil),                   // 67: trimtab.v1.PodCostsState
+	(*ScaleDownState)(nil),                  // 68: trimtab.v1.ScaleDownState
+	(*UndoneDrains)(nil),                    // 69: trimtab.v1.UndoneDrains
+	(*NodeTimes)(nil),                       // 70: trimtab.v1.NodeTimes
+	(*FailedNodes)(nil),                     // 71: trimtab.v1.FailedNodes
+	(*PlanSettings)(nil),                    // 72: trimtab.v1.PlanSettings
+	(*GangSettings)(nil),                    // 73: trimtab.v1.GangSettings
+	(*CapacityRequestSettings)(nil),         // 74: trimtab.v1.CapacityRequestSettings
+	(*CapacityClass)(nil),                   // 75: trimtab.v1.CapacityClass
+	(*CapacityClassKind)(nil),               // 76: trimtab.v1.CapacityClassKind
+	(*ProvisionedWhen)(nil),                 // 77: trimtab.v1.ProvisionedWhen
+	(*ReplacementSettings)(nil),             // 78: trimtab.v1.ReplacementSettings
+	(*ReplacementChoice)(nil),               // 79: trimtab.v1.ReplacementChoice
+	(*SpotReplacementSettings)(nil),         // 80: trimtab.v1.SpotReplacementSettings
+	(*DisruptionBudget)(nil),                // 81: trimtab.v1.DisruptionBudget
+	(*Objective)(nil),                       // 82: trimtab.v1.Objective
+	(*SearchEffort)(nil),                    // 83: trimtab.v1.SearchEffort
+	(*PlannerSettings)(nil),                 // 84: trimtab.v1.PlannerSettings
+	(*ResourceLimit)(nil),                   // 85: trimtab.v1.ResourceLimit
+	(*Selector)(nil),                        // 86: trimtab.v1.Selector
+	(*SelectorRequirement)(nil),             // 87: trimtab.v1.SelectorRequirement
+	(*BalanceSettings)(nil),                 // 88: trimtab.v1.BalanceSettings
+	(*SimulationSettings)(nil),              // 89: trimtab.v1.SimulationSettings
+	(*ScaleUpSettings)(nil),                 // 90: trimtab.v1.ScaleUpSettings
+	(*TemplateSource)(nil),                  // 91: trimtab.v1.TemplateSource
+	(*TaintNames)(nil),                      // 92: trimtab.v1.TaintNames
+	(*PriorityExpanderSettings)(nil),        // 93: trimtab.v1.PriorityExpanderSettings
+	(*PriorityRank)(nil),                    // 94: trimtab.v1.PriorityRank
+	(*HighestPriorityExpanderSettings)(nil), // 95: trimtab.v1.HighestPriorityExpanderSettings
+	(*ScaleDownSettings)(nil),               // 96: trimtab.v1.ScaleDownSettings
+	(*NodeGroupSettings)(nil),               // 97: trimtab.v1.NodeGroupSettings
+	(*Consolidation)(nil),                   // 98: trimtab.v1.Consolidation
+	(*SlackSettings)(nil),                   // 99: trimtab.v1.SlackSettings
+	(*SlackAmount)(nil),                     // 100: trimtab.v1.SlackAmount
+	(*SlackStrategy)(nil),                   // 101: trimtab.v1.SlackStrategy
+	(*SlackPool)(nil),                       // 102: trimtab.v1.SlackPool
+	(*SlackSchedule)(nil),                   // 103: trimtab.v1.SlackSchedule
+	(*CapacityBufferReading)(nil),           // 104: trimtab.v1.CapacityBufferReading
+	(*PodSelector)(nil),                     // 105: trimtab.v1.PodSelector
+	(*PodCostSettings)(nil),                 // 106: trimtab.v1.PodCostSettings
+	(*PodCostTarget)(nil),                   // 107: trimtab.v1.PodCostTarget
+	(*PodCostTerm)(nil),                     // 108: trimtab.v1.PodCostTerm
+	nil,                                     // 109: trimtab.v1.NodeVerdict.PredicateFailureCountsEntry
+	nil,                                     // 110: trimtab.v1.DecisionSummary.CountsEntry
 	nil,                                     // 111: trimtab.v1.ScaleUpDecision.ExcludedEntry
-	nil,                                     // 112: trimtab.v1.GangResult.UselessUpcomingEntry
-	nil,                                     // 113: trimtab.v1.UnschedulablePod.ReasonsEntry
-	nil,                                     // 114: trimtab.v1.UnschedulablePod.FailedPredicatesEntry
-	nil,                                     // 115: trimtab.v1.WaitingPlaceholders.ReasonsEntry
-	nil,                                     // 116: trimtab.v1.WaitingPlaceholders.FailedPredicatesEntry
-	nil,                                     // 117: trimtab.v1.CapacityRequestsDecision.GiveBackUpcomingEntry
-	nil,                                     // 118: trimtab.v1.CapacityAnswer.ReasonsEntry
-	nil,                                     // 119: trimtab.v1.CapacityAnswer.FailedPredicatesEntry
-	nil,                                     // 120: trimtab.v1.CapacityAnswer.UselessUpcomingEntry
-	nil,                                     // 121: trimtab.v1.SlackDecision.DesiredEntry
-	nil,                                     // 122: trimtab.v1.SlackDecision.PresentEntry
-	nil,                                     // 123: trimtab.v1.UnneededNode.DestinationsEntry
-	nil,                                     // 124: trimtab.v1.UnremovableNode.PredicateFailureCountsEntry
-	nil,                                     // 125: trimtab.v1.ReplacementDecision.ExcludedEntry
-	nil,                                     // 126: trimtab.v1.ReplacedNode.DestinationsEntry
-	nil,                                     // 127: trimtab.v1.PodCostGroup.CostsEntry
-	nil,                                     // 128: trimtab.v1.SlackSetState.SizeEntry
-	nil,                                     // 129: trimtab.v1.PlanSettings.NodeGroupsEntry
-	nil,                                     // 130: trimtab.v1.Selector.MatchLabelsEntry
-	nil,                                     // 131: trimtab.v1.SlackSettings.ResourcesEntry
-	nil,                                     // 132: trimtab.v1.SlackPool.ResourcesEntry
-	nil,                                     // 133: trimtab.v1.SlackSchedule.ResourcesEntry
-	(*timestamppb.Timestamp)(nil),           // 134: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),             // 135: google.protobuf.Duration
-	(ScaleUpResult_Code)(0),                 // 136: trimtab.v1.ScaleUpResult.Code
-	(GangReason_Code)(0),                    // 137: trimtab.v1.GangReason.Code
-	(SkippedPodReason_Code)(0),              // 138: trimtab.v1.SkippedPodReason.Code
-	(NodeGroupReason_Code)(0),               // 139: trimtab.v1.NodeGroupReason.Code
-	(CapacityRequestsResult_Code)(0),        // 140: trimtab.v1.CapacityRequestsResult.Code
-	(*PodDictionary)(nil),                   // 141: trimtab.v1.PodDictionary
-	(SlackResult_Code)(0),                   // 142: trimtab.v1.SlackResult.Code
-	(ScaleDownResult_Code)(0),               // 143: trimtab.v1.ScaleDownResult.Code
-	(BlockingPodReason_Code)(0),             // 144: trimtab.v1.BlockingPodReason.Code
-	(UnremovableReason_Code)(0),             // 145: trimtab.v1.UnremovableReason.Code
-	(ReplacementResult_Code)(0),             // 146: trimtab.v1.ReplacementResult.Code
-	(ReplacementLimit_Code)(0),              // 147: trimtab.v1.ReplacementLimit.Code
-	(PodCostsResult_Code)(0),                // 148: trimtab.v1.PodCostsResult.Code
-	(PodCostGroupReason_Code)(0),            // 149: trimtab.v1.PodCostGroupReason.Code
-	(LabelOperator_Code)(0),                 // 150: trimtab.v1.LabelOperator.Code
-	(PredicateReason_Code)(0),               // 151: trimtab.v1.PredicateReason.Code
+	nil,                                     // 112: trimtab.v1.Shortfall.ReasonsEntry
+	nil,                                     // 113: trimtab.v1.Shortfall.FailedPredicatesEntry
+	nil,                                     // 114: trimtab.v1.Release.UpcomingEntry
+	nil,                                     // 115: trimtab.v1.SlackDecision.DesiredEntry
+	nil,                                     // 116: trimtab.v1.SlackDecision.PresentEntry
+	nil,                                     // 117: trimtab.v1.ReplacementDecision.ExcludedEntry
+	nil,                                     // 118: trimtab.v1.SlackSetState.SizeEntry
+	nil,                                     // 119: trimtab.v1.PlanSettings.NodeGroupsEntry
+	nil,                                     // 120: trimtab.v1.Selector.MatchLabelsEntry
+	nil,                                     // 121: trimtab.v1.SlackSettings.ResourcesEntry
+	nil,                                     // 122: trimtab.v1.SlackPool.ResourcesEntry
+	nil,                                     // 123: trimtab.v1.SlackSchedule.ResourcesEntry
+	(*timestamppb.Timestamp)(nil),           // 124: google.protobuf.Timestamp
+	(UnremovableReason_Code)(0),             // 125: trimtab.v1.UnremovableReason.Code
+	(BlockingPodReason_Code)(0),             // 126: trimtab.v1.BlockingPodReason.Code
+	(*durationpb.Duration)(nil),             // 127: google.protobuf.Duration
+	(ScaleUpResult_Code)(0),                 // 128: trimtab.v1.ScaleUpResult.Code
+	(GangReason_Code)(0),                    // 129: trimtab.v1.GangReason.Code
+	(SkippedPodReason_Code)(0),              // 130: trimtab.v1.SkippedPodReason.Code
+	(NodeGroupReason_Code)(0),               // 131: trimtab.v1.NodeGroupReason.Code
+	(CapacityRequestsResult_Code)(0),        // 132: trimtab.v1.CapacityRequestsResult.Code
+	(*PodDictionary)(nil),                   // 133: trimtab.v1.PodDictionary
+	(SlackResult_Code)(0),                   // 134: trimtab.v1.SlackResult.Code
+	(ScaleDownResult_Code)(0),               // 135: trimtab.v1.ScaleDownResult.Code
+	(ReplacementResult_Code)(0),             // 136: trimtab.v1.ReplacementResult.Code
+	(ReplacementLimit_Code)(0),              // 137: trimtab.v1.ReplacementLimit.Code
+	(PodCostsResult_Code)(0),                // 138: trimtab.v1.PodCostsResult.Code
+	(PodCostGroupReason_Code)(0),            // 139: trimtab.v1.PodCostGroupReason.Code
+	(LabelOperator_Code)(0),                 // 140: trimtab.v1.LabelOperator.Code
+	(PredicateReason_Code)(0),               // 141: trimtab.v1.PredicateReason.Code
 }
 var file_trimtab_v1_plan_proto_depIdxs = []int32{
 	0,   // 0: trimtab.v1.PlanRequest.decisions:type_name -> trimtab.v1.Decision.Code
-	134, // 1: trimtab.v1.PlanRequest.now:type_name -> google.protobuf.Timestamp
-	70,  // 2: trimtab.v1.PlanRequest.settings:type_name -> trimtab.v1.PlanSettings
-	57,  // 3: trimtab.v1.PlanRequest.state:type_name -> trimtab.v1.PlanState
-	21,  // 4: trimtab.v1.PlanResponse.scale_up:type_name -> trimtab.v1.ScaleUpDecision
-	35,  // 5: trimtab.v1.PlanResponse.slack:type_name -> trimtab.v1.SlackDecision
-	39,  // 6: trimtab.v1.PlanResponse.scale_down:type_name -> trimtab.v1.ScaleDownDecision
-	53,  // 7: trimtab.v1.PlanResponse.pod_costs:type_name -> trimtab.v1.PodCostsDecision
-	57,  // 8: trimtab.v1.PlanResponse.state:type_name -> trimtab.v1.PlanState
-	18,  // 9: trimtab.v1.PlanResponse.diagnostics:type_name -> trimtab.v1.Diagnostics
-	46,  // 10: trimtab.v1.PlanResponse.replacement:type_name -> trimtab.v1.ReplacementDecision
-	31,  // 11: trimtab.v1.PlanResponse.capacity_requests:type_name -> trimtab.v1.CapacityRequestsDecision
-	20,  // 12: trimtab.v1.Diagnostics.stages:type_name -> trimtab.v1.StageTime
-	19,  // 13: trimtab.v1.Diagnostics.decisions:type_name -> trimtab.v1.DecisionSummary
-	0,   // 14: trimtab.v1.DecisionSummary.decision:type_name -> trimtab.v1.Decision.Code
-	108, // 15: trimtab.v1.DecisionSummary.counts:type_name -> trimtab.v1.DecisionSummary.CountsEntry
-	135, // 16: trimtab.v1.StageTime.duration:type_name -> google.protobuf.Duration
-	23,  // 17: trimtab.v1.ScaleUpDecision.splits:type_name -> trimtab.v1.ScaleUpSplit
-	25,  // 18: trimtab.v1.ScaleUpDecision.unschedulable:type_name -> trimtab.v1.UnschedulablePod
-	109, // 19: trimtab.v1.ScaleUpDecision.on_existing:type_name -> trimtab.v1.ScaleUpDecision.OnExistingEntry
-	110, // 20: trimtab.v1.ScaleUpDecision.on_upcoming:type_name -> trimtab.v1.ScaleUpDecision.OnUpcomingEntry
-	27,  // 21: trimtab.v1.ScaleUpDecision.skipped:type_name -> trimtab.v1.SkippedPod
-	136, // 22: trimtab.v1.ScaleUpDecision.result:type_name -> trimtab.v1.ScaleUpResult.Code
-	28,  // 23: trimtab.v1.ScaleUpDecision.options:type_name -> trimtab.v1.ScaleUpOption
-	111, // 24: trimtab.v1.ScaleUpDecision.excluded:type_name -> trimtab.v1.ScaleUpDecision.ExcludedEntry
-	26,  // 25: trimtab.v1.ScaleUpDecision.waiting_placeholders:type_name -> trimtab.v1.WaitingPlaceholders
-	9,   // 26: trimtab.v1.ScaleUpDecision.objective:type_name -> trimtab.v1.Objective.Code
-	22,  // 27: trimtab.v1.ScaleUpDecision.gangs:type_name -> trimtab.v1.GangResult
-	137, // 28: trimtab.v1.GangResult.reason:type_name -> trimtab.v1.GangReason.Code
-	112, // 29: trimtab.v1.GangResult.useless_upcoming:type_name -> trimtab.v1.GangResult.UselessUpcomingEntry
-	24,  // 30: trimtab.v1.ScaleUpSplit.new_nodes:type_name -> trimtab.v1.NewNode
-	113, // 31: trimtab.v1.UnschedulablePod.reasons:type_name -> trimtab.v1.UnschedulablePod.ReasonsEntry
-	114, // 32: trimtab.v1.UnschedulablePod.failed_predicates:type_name -> trimtab.v1.UnschedulablePod.FailedPredicatesEntry
-	115, // 33: trimtab.v1.WaitingPlaceholders.reasons:type_name -> trimtab.v1.WaitingPlaceholders.ReasonsEntry
-	116, // 34: trimtab.v1.WaitingPlaceholders.failed_predicates:type_name -> trimtab.v1.WaitingPlaceholders.FailedPredicatesEntry
-	138, // 35: trimtab.v1.SkippedPod.reason:type_name -> trimtab.v1.SkippedPodReason.Code
-	29,  // 36: trimtab.v1.ScaleUpOption.scores:type_name -> trimtab.v1.ExpanderScore
-	139, // 37: trimtab.v1.ScaleUpOption.reason:type_name -> trimtab.v1.NodeGroupReason.Code
-	1,   // 38: trimtab.v1.ScaleUpOption.decided_by:type_name -> trimtab.v1.Expander.Code
-	1,   // 39: trimtab.v1.ExpanderScore.expander:type_name -> trimtab.v1.Expander.Code
-	140, // 40: trimtab.v1.CapacityRequestsDecision.result:type_name -> trimtab.v1.CapacityRequestsResult.Code
-	32,  // 41: trimtab.v1.CapacityRequestsDecision.requests:type_name -> trimtab.v1.CapacityAnswer
-	23,  // 42: trimtab.v1.CapacityRequestsDecision.splits:type_name -> trimtab.v1.ScaleUpSplit
-	117, // 43: trimtab.v1.CapacityRequestsDecision.give_back_upcoming:type_name -> trimtab.v1.CapacityRequestsDecision.GiveBackUpcomingEntry
-	2,   // 44: trimtab.v1.CapacityAnswer.outcome:type_name -> trimtab.v1.CapacityOutcome.Code
-	33,  // 45: trimtab.v1.CapacityAnswer.places:type_name -> trimtab.v1.CapacityPlace
-	118, // 46: trimtab.v1.CapacityAnswer.reasons:type_name -> trimtab.v1.CapacityAnswer.ReasonsEntry
-	119, // 47: trimtab.v1.CapacityAnswer.failed_predicates:type_name -> trimtab.v1.CapacityAnswer.FailedPredicatesEntry
-	120, // 48: trimtab.v1.CapacityAnswer.useless_upcoming:type_name -> trimtab.v1.CapacityAnswer.UselessUpcomingEntry
-	37,  // 49: trimtab.v1.SlackDecision.placeholders:type_name -> trimtab.v1.Placeholder
-	121, // 50: trimtab.v1.SlackDecision.desired:type_name -> trimtab.v1.SlackDecision.DesiredEntry
-	141, // 51: trimtab.v1.SlackDecision.dictionary:type_name -> trimtab.v1.PodDictionary
-	122, // 52: trimtab.v1.SlackDecision.present:type_name -> trimtab.v1.SlackDecision.PresentEntry
-	142, // 53: trimtab.v1.SlackDecision.result:type_name -> trimtab.v1.SlackResult.Code
-	36,  // 54: trimtab.v1.SlackDecision.objects:type_name -> trimtab.v1.SlackObject
-	3,   // 55: trimtab.v1.Placeholder.kind:type_name -> trimtab.v1.PlaceholderKind.Code
-	43,  // 56: trimtab.v1.ScaleDownDecision.unneeded:type_name -> trimtab.v1.UnneededNode
-	45,  // 57: trimtab.v1.ScaleDownDecision.unremovable:type_name -> trimtab.v1.UnremovableNode
-	143, // 58: trimtab.v1.ScaleDownDecision.result:type_name -> trimtab.v1.ScaleDownResult.Code
-	4,   // 59: trimtab.v1.ScaleDownDecision.candidate_order:type_name -> trimtab.v1.CandidateOrder.Code
-	40,  // 60: trimtab.v1.ScaleDownDecision.blockers:type_name -> trimtab.v1.NodeBlockers
-	9,   // 61: trimtab.v1.ScaleDownDecision.objective:type_name -> trimtab.v1.Objective.Code
-	41,  // 62: trimtab.v1.NodeBlockers.pods:type_name -> trimtab.v1.BlockingPod
-	144, // 63: trimtab.v1.BlockingPod.reason:type_name -> trimtab.v1.BlockingPodReason.Code
-	144, // 64: trimtab.v1.BlockingPod.reasons:type_name -> trimtab.v1.BlockingPodReason.Code
-	134, // 65: trimtab.v1.UnneededNode.since:type_name -> google.protobuf.Timestamp
-	123, // 66: trimtab.v1.UnneededNode.destinations:type_name -> trimtab.v1.UnneededNode.DestinationsEntry
-	145, // 67: trimtab.v1.UnneededNode.not_now_reason:type_name -> trimtab.v1.UnremovableReason.Code
-	44,  // 68: trimtab.v1.UnneededNode.assumption:type_name -> trimtab.v1.NodeAssumption
-	145, // 69: trimtab.v1.UnremovableNode.reason:type_name -> trimtab.v1.UnremovableReason.Code
-	144, // 70: trimtab.v1.UnremovableNode.blocking_reason:type_name -> trimtab.v1.BlockingPodReason.Code
-	124, // 71: trimtab.v1.UnremovableNode.predicate_failure_counts:type_name -> trimtab.v1.UnremovableNode.PredicateFailureCountsEntry
-	48,  // 72: trimtab.v1.ReplacementDecision.waves:type_name -> trimtab.v1.ReplacementWave
-	146, // 73: trimtab.v1.ReplacementDecision.result:type_name -> trimtab.v1.ReplacementResult.Code
-	47,  // 74: trimtab.v1.ReplacementDecision.cost:type_name -> trimtab.v1.ReplacementCost
-	51,  // 75: trimtab.v1.ReplacementDecision.frontier:type_name -> trimtab.v1.ReplacementOption
-	52,  // 76: trimtab.v1.ReplacementDecision.kept:type_name -> trimtab.v1.KeptNode
-	125, // 77: trimtab.v1.ReplacementDecision.excluded:type_name -> trimtab.v1.ReplacementDecision.ExcludedEntry
-	49,  // 78: trimtab.v1.ReplacementWave.new_nodes:type_name -> trimtab.v1.ReplacementNode
-	50,  // 79: trimtab.v1.ReplacementWave.leaving:type_name -> trimtab.v1.ReplacedNode
-	126, // 80: trimtab.v1.ReplacedNode.destinations:type_name -> trimtab.v1.ReplacedNode.DestinationsEntry
-	44,  // 81: trimtab.v1.ReplacedNode.assumption:type_name -> trimtab.v1.NodeAssumption
-	135, // 82: trimtab.v1.ReplacementOption.payback_time:type_name -> google.protobuf.Duration
-	147, // 83: trimtab.v1.ReplacementOption.stopped_by:type_name -> trimtab.v1.ReplacementLimit.Code
-	147, // 84: trimtab.v1.KeptNode.reason:type_name -> trimtab.v1.ReplacementLimit.Code
-	145, // 85: trimtab.v1.KeptNode.unremovable:type_name -> trimtab.v1.UnremovableReason.Code
-	144, // 86: trimtab.v1.KeptNode.blocking_reason:type_name -> trimtab.v1.BlockingPodReason.Code
-	54,  // 87: trimtab.v1.PodCostsDecision.groups:type_name -> trimtab.v1.PodCostGroup
-	148, // 88: trimtab.v1.PodCostsDecision.result:type_name -> trimtab.v1.PodCostsResult.Code
-	127, // 89: trimtab.v1.PodCostGroup.costs:type_name -> trimtab.v1.PodCostGroup.CostsEntry
-	149, // 90: trimtab.v1.PodCostGroup.reason:type_name -> trimtab.v1.PodCostGroupReason.Code
-	55,  // 91: trimtab.v1.PodCostGroup.shares:type_name -> trimtab.v1.PodCostShare
-	5,   // 92: trimtab.v1.PodCostShare.strategy:type_name -> trimtab.v1.PodCostStrategy.Code
-	61,  // 93: trimtab.v1.PlanState.scale_up:type_name -> trimtab.v1.ScaleUpState
-	63,  // 94: trimtab.v1.PlanState.slack:type_name -> trimtab.v1.SlackState
-	66,  // 95: trimtab.v1.PlanState.scale_down:type_name -> trimtab.v1.ScaleDownState
-	65,  // 96: trimtab.v1.PlanState.pod_costs:type_name -> trimtab.v1.PodCostsState
-	60,  // 97: trimtab.v1.PlanState.replacement:type_name -> trimtab.v1.ReplacementState
-	58,  // 98: trimtab.v1.PlanState.capacity_requests:type_name -> trimtab.v1.CapacityRequestsState
-	59,  // 99: trimtab.v1.CapacityRequestsState.orders:type_name -> trimtab.v1.CapacityOrder
-	68,  // 100: trimtab.v1.ReplacementState.planned:type_name -> trimtab.v1.NodeTimes
-	68,  // 101: trimtab.v1.ReplacementState.avoided_groups:type_name -> trimtab.v1.NodeTimes
-	68,  // 102: trimtab.v1.ReplacementState.paid_back:type_name -> trimtab.v1.NodeTimes
-	62,  // 103: trimtab.v1.ScaleUpState.gang_orders:type_name -> trimtab.v1.GangOrder
-	134, // 104: trimtab.v1.GangOrder.order_time:type_name -> google.protobuf.Timestamp
-	64,  // 105: trimtab.v1.SlackState.sets:type_name -> trimtab.v1.SlackSetState
-	128, // 106: trimtab.v1.SlackSetState.size:type_name -> trimtab.v1.SlackSetState.SizeEntry
-	68,  // 107: trimtab.v1.ScaleDownState.unneeded:type_name -> trimtab.v1.NodeTimes
-	69,  // 108: trimtab.v1.ScaleDownState.unremovable:type_name -> trimtab.v1.FailedNodes
-	67,  // 109: trimtab.v1.ScaleDownState.undone_drains:type_name -> trimtab.v1.UndoneDrains
-	68,  // 110: trimtab.v1.ScaleDownState.later_waves:type_name -> trimtab.v1.NodeTimes
-	134, // 111: trimtab.v1.UndoneDrains.drain_time:type_name -> google.protobuf.Timestamp
-	134, // 112: trimtab.v1.UndoneDrains.until_time:type_name -> google.protobuf.Timestamp
-	88,  // 113: trimtab.v1.PlanSettings.scale_up:type_name -> trimtab.v1.ScaleUpSettings
-	95,  // 114: trimtab.v1.PlanSettings.scale_down:type_name -> trimtab.v1.ScaleDownSettings
-	98,  // 115: trimtab.v1.PlanSettings.slack:type_name -> trimtab.v1.SlackSettings
-	105, // 116: trimtab.v1.PlanSettings.pod_costs:type_name -> trimtab.v1.PodCostSettings
-	129, // 117: trimtab.v1.PlanSettings.node_groups:type_name -> trimtab.v1.PlanSettings.NodeGroupsEntry
-	87,  // 118: trimtab.v1.PlanSettings.simulation:type_name -> trimtab.v1.SimulationSettings
-	82,  // 119: trimtab.v1.PlanSettings.planner:type_name -> trimtab.v1.PlannerSettings
-	10,  // 120: trimtab.v1.PlanSettings.search_effort:type_name -> trimtab.v1.SearchEffort.Code
-	76,  // 121: trimtab.v1.PlanSettings.replacement:type_name -> trimtab.v1.ReplacementSettings
-	71,  // 122: trimtab.v1.PlanSettings.gangs:type_name -> trimtab.v1.GangSettings
-	72,  // 123: trimtab.v1.PlanSettings.capacity_requests:type_name -> trimtab.v1.CapacityRequestSettings
-	73,  // 124: trimtab.v1.CapacityRequestSettings.classes:type_name -> trimtab.v1.CapacityClass
-	7,   // 125: trimtab.v1.CapacityRequestSettings.provisioned_when:type_name -> trimtab.v1.ProvisionedWhen.Code
-	135, // 126: trimtab.v1.CapacityRequestSettings.booking_time:type_name -> google.protobuf.Duration
-	135, // 127: trimtab.v1.CapacityRequestSettings.max_seek_time:type_name -> google.protobuf.Duration
-	6,   // 128: trimtab.v1.CapacityClass.kind:type_name -> trimtab.v1.CapacityClassKind.Code
-	135, // 129: trimtab.v1.ReplacementSettings.max_payback_time:type_name -> google.protobuf.Duration
-	135, // 130: trimtab.v1.ReplacementSettings.consolidate_after:type_name -> google.protobuf.Duration
-	79,  // 131: trimtab.v1.ReplacementSettings.budgets:type_name -> trimtab.v1.DisruptionBudget
-	8,   // 132: trimtab.v1.ReplacementSettings.choice:type_name -> trimtab.v1.ReplacementChoice.Code
-	78,  // 133: trimtab.v1.ReplacementSettings.spot:type_name -> trimtab.v1.SpotReplacementSettings
-	135, // 134: trimtab.v1.ReplacementSettings.avoid_time:type_name -> google.protobuf.Duration
-	135, // 135: trimtab.v1.ReplacementSettings.stable_time:type_name -> google.protobuf.Duration
-	84,  // 136: trimtab.v1.DisruptionBudget.nodes:type_name -> trimtab.v1.Selector
-	135, // 137: trimtab.v1.DisruptionBudget.duration:type_name -> google.protobuf.Duration
-	135, // 138: trimtab.v1.PlannerSettings.recent_eviction_ttl:type_name -> google.protobuf.Duration
-	83,  // 139: trimtab.v1.PlannerSettings.limits:type_name -> trimtab.v1.ResourceLimit
-	86,  // 140: trimtab.v1.PlannerSettings.balance:type_name -> trimtab.v1.BalanceSettings
-	135, // 141: trimtab.v1.PlannerSettings.max_node_startup_time:type_name -> google.protobuf.Duration
-	135, // 142: trimtab.v1.PlannerSettings.max_node_provision_time:type_name -> google.protobuf.Duration
-	79,  // 143: trimtab.v1.PlannerSettings.disruption_budgets:type_name -> trimtab.v1.DisruptionBudget
-	84,  // 144: trimtab.v1.ResourceLimit.nodes:type_name -> trimtab.v1.Selector
-	130, // 145: trimtab.v1.Selector.match_labels:type_name -> trimtab.v1.Selector.MatchLabelsEntry
-	85,  // 146: trimtab.v1.Selector.match_expressions:type_name -> trimtab.v1.SelectorRequirement
-	150, // 147: trimtab.v1.SelectorRequirement.operator:type_name -> trimtab.v1.LabelOperator.Code
-	1,   // 148: trimtab.v1.ScaleUpSettings.expanders:type_name -> trimtab.v1.Expander.Code
-	91,  // 149: trimtab.v1.ScaleUpSettings.priority:type_name -> trimtab.v1.PriorityExpanderSettings
-	93,  // 150: trimtab.v1.ScaleUpSettings.highest_priority:type_name -> trimtab.v1.HighestPriorityExpanderSettings
-	94,  // 151: trimtab.v1.ScaleUpSettings.cheapest_plan:type_name -> trimtab.v1.CheapestPlanExpanderSettings
-	11,  // 152: trimtab.v1.ScaleUpSettings.template_source:type_name -> trimtab.v1.TemplateSource.Code
-	135, // 153: trimtab.v1.ScaleUpSettings.new_pod_scale_up_delay:type_name -> google.protobuf.Duration
-	90,  // 154: trimtab.v1.ScaleUpSettings.startup_taints:type_name -> trimtab.v1.TaintNames
-	90,  // 155: trimtab.v1.ScaleUpSettings.status_taints:type_name -> trimtab.v1.TaintNames
-	92,  // 156: trimtab.v1.PriorityExpanderSettings.ranks:type_name -> trimtab.v1.PriorityRank
-	135, // 157: trimtab.v1.ScaleDownSettings.unneeded_time:type_name -> google.protobuf.Duration
-	135, // 158: trimtab.v1.ScaleDownSettings.unready_time:type_name -> google.protobuf.Duration
-	135, // 159: trimtab.v1.ScaleDownSettings.unremovable_node_recheck_timeout:type_name -> google.protobuf.Duration
-	135, // 160: trimtab.v1.ScaleDownSettings.blocking_system_pod_disruption_timeout:type_name -> google.protobuf.Duration
-	4,   // 161: trimtab.v1.ScaleDownSettings.candidate_orders:type_name -> trimtab.v1.CandidateOrder.Code
-	135, // 162: trimtab.v1.ScaleDownSettings.delay_after_add:type_name -> google.protobuf.Duration
-	135, // 163: trimtab.v1.ScaleDownSettings.delay_after_delete:type_name -> google.protobuf.Duration
-	135, // 164: trimtab.v1.ScaleDownSettings.delay_after_failure:type_name -> google.protobuf.Duration
-	9,   // 165: trimtab.v1.ScaleDownSettings.objective:type_name -> trimtab.v1.Objective.Code
-	135, // 166: trimtab.v1.NodeGroupSettings.unneeded_time:type_name -> google.protobuf.Duration
-	135, // 167: trimtab.v1.NodeGroupSettings.unready_time:type_name -> google.protobuf.Duration
-	135, // 168: trimtab.v1.NodeGroupSettings.consolidate_after:type_name -> google.protobuf.Duration
-	12,  // 169: trimtab.v1.NodeGroupSettings.consolidation:type_name -> trimtab.v1.Consolidation.Code
-	13,  // 170: trimtab.v1.SlackSettings.strategy:type_name -> trimtab.v1.SlackStrategy.Code
-	131, // 171: trimtab.v1.SlackSettings.resources:type_name -> trimtab.v1.SlackSettings.ResourcesEntry
-	101, // 172: trimtab.v1.SlackSettings.pools:type_name -> trimtab.v1.SlackPool
-	102, // 173: trimtab.v1.SlackSettings.schedules:type_name -> trimtab.v1.SlackSchedule
-	104, // 174: trimtab.v1.SlackSettings.ignored_pods:type_name -> trimtab.v1.PodSelector
-	14,  // 175: trimtab.v1.SlackSettings.capacity_buffer_reading:type_name -> trimtab.v1.CapacityBufferReading.Code
-	84,  // 176: trimtab.v1.SlackPool.nodes:type_name -> trimtab.v1.Selector
-	132, // 177: trimtab.v1.SlackPool.resources:type_name -> trimtab.v1.SlackPool.ResourcesEntry
-	13,  // 178: trimtab.v1.SlackPool.strategy:type_name -> trimtab.v1.SlackStrategy.Code
-	102, // 179: trimtab.v1.SlackPool.schedules:type_name -> trimtab.v1.SlackSchedule
-	135, // 180: trimtab.v1.SlackSchedule.duration:type_name -> google.protobuf.Duration
-	133, // 181: trimtab.v1.SlackSchedule.resources:type_name -> trimtab.v1.SlackSchedule.ResourcesEntry
-	84,  // 182: trimtab.v1.PodSelector.labels:type_name -> trimtab.v1.Selector
-	106, // 183: trimtab.v1.PodCostSettings.targets:type_name -> trimtab.v1.PodCostTarget
-	84,  // 184: trimtab.v1.PodCostTarget.selector:type_name -> trimtab.v1.Selector
-	107, // 185: trimtab.v1.PodCostTarget.strategies:type_name -> trimtab.v1.PodCostTerm
-	5,   // 186: trimtab.v1.PodCostTerm.strategy:type_name -> trimtab.v1.PodCostStrategy.Code
-	139, // 187: trimtab.v1.ScaleUpDecision.ExcludedEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
-	139, // 188: trimtab.v1.UnschedulablePod.ReasonsEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
-	151, // 189: trimtab.v1.UnschedulablePod.FailedPredicatesEntry.value:type_name -> trimtab.v1.PredicateReason.Code
-	139, // 190: trimtab.v1.WaitingPlaceholders.ReasonsEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
-	151, // 191: trimtab.v1.WaitingPlaceholders.FailedPredicatesEntry.value:type_name -> trimtab.v1.PredicateReason.Code
-	139, // 192: trimtab.v1.CapacityAnswer.ReasonsEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
-	151, // 193: trimtab.v1.CapacityAnswer.FailedPredicatesEntry.value:type_name -> trimtab.v1.PredicateReason.Code
-	139, // 194: trimtab.v1.ReplacementDecision.ExcludedEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
-	96,  // 195: trimtab.v1.PlanSettings.NodeGroupsEntry.value:type_name -> trimtab.v1.NodeGroupSettings
-	99,  // 196: trimtab.v1.SlackSettings.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
-	99,  // 197: trimtab.v1.SlackPool.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
-	99,  // 198: trimtab.v1.SlackSchedule.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
-	199, // [199:199] is the sub-list for method output_type
-	199, // [199:199] is the sub-list for method input_type
-	199, // [199:199] is the sub-list for extension type_name
-	199, // [199:199] is the sub-list for extension extendee
-	0,   // [0:199] is the sub-list for field type_name
+	124, // 1: trimtab.v1.PlanRequest.now:type_name -> google.protobuf.Timestamp
+	72,  // 2: trimtab.v1.PlanRequest.settings:type_name -> trimtab.v1.PlanSettings
+	60,  // 3: trimtab.v1.PlanRequest.state:type_name -> trimtab.v1.PlanState
+	27,  // 4: trimtab.v1.PlanResponse.scale_up:type_name -> trimtab.v1.ScaleUpDecision
+	41,  // 5: trimtab.v1.PlanResponse.slack:type_name -> trimtab.v1.SlackDecision
+	45,  // 6: trimtab.v1.PlanResponse.scale_down:type_name -> trimtab.v1.ScaleDownDecision
+	56,  // 7: trimtab.v1.PlanResponse.pod_costs:type_name -> trimtab.v1.PodCostsDecision
+	60,  // 8: trimtab.v1.PlanResponse.state:type_name -> trimtab.v1.PlanState
+	24,  // 9: trimtab.v1.PlanResponse.diagnostics:type_name -> trimtab.v1.Diagnostics
+	50,  // 10: trimtab.v1.PlanResponse.replacement:type_name -> trimtab.v1.ReplacementDecision
+	37,  // 11: trimtab.v1.PlanResponse.capacity_requests:type_name -> trimtab.v1.CapacityRequestsDecision
+	19,  // 12: trimtab.v1.PlanResponse.summary:type_name -> trimtab.v1.PlanSummary
+	22,  // 13: trimtab.v1.PlanResponse.nodes:type_name -> trimtab.v1.NodeVerdict
+	20,  // 14: trimtab.v1.PlanSummary.now:type_name -> trimtab.v1.ClusterFigures
+	21,  // 15: trimtab.v1.PlanSummary.decisions:type_name -> trimtab.v1.DecisionFigures
+	20,  // 16: trimtab.v1.PlanSummary.after:type_name -> trimtab.v1.ClusterFigures
+	0,   // 17: trimtab.v1.DecisionFigures.decision:type_name -> trimtab.v1.Decision.Code
+	20,  // 18: trimtab.v1.DecisionFigures.after:type_name -> trimtab.v1.ClusterFigures
+	10,  // 19: trimtab.v1.DecisionFigures.objective:type_name -> trimtab.v1.Objective.Code
+	1,   // 20: trimtab.v1.NodeVerdict.fate:type_name -> trimtab.v1.NodeFate.Code
+	124, // 21: trimtab.v1.NodeVerdict.goes_at:type_name -> google.protobuf.Timestamp
+	125, // 22: trimtab.v1.NodeVerdict.reason:type_name -> trimtab.v1.UnremovableReason.Code
+	126, // 23: trimtab.v1.NodeVerdict.blocking_reason:type_name -> trimtab.v1.BlockingPodReason.Code
+	46,  // 24: trimtab.v1.NodeVerdict.blocking_pods:type_name -> trimtab.v1.BlockingPod
+	109, // 25: trimtab.v1.NodeVerdict.predicate_failure_counts:type_name -> trimtab.v1.NodeVerdict.PredicateFailureCountsEntry
+	124, // 26: trimtab.v1.NodeVerdict.since:type_name -> google.protobuf.Timestamp
+	26,  // 27: trimtab.v1.Diagnostics.stages:type_name -> trimtab.v1.StageTime
+	25,  // 28: trimtab.v1.Diagnostics.decisions:type_name -> trimtab.v1.DecisionSummary
+	0,   // 29: trimtab.v1.DecisionSummary.decision:type_name -> trimtab.v1.Decision.Code
+	110, // 30: trimtab.v1.DecisionSummary.counts:type_name -> trimtab.v1.DecisionSummary.CountsEntry
+	127, // 31: trimtab.v1.StageTime.duration:type_name -> google.protobuf.Duration
+	29,  // 32: trimtab.v1.ScaleUpDecision.splits:type_name -> trimtab.v1.ScaleUpSplit
+	31,  // 33: trimtab.v1.ScaleUpDecision.unschedulable:type_name -> trimtab.v1.Shortfall
+	30,  // 34: trimtab.v1.ScaleUpDecision.places:type_name -> trimtab.v1.Places
+	33,  // 35: trimtab.v1.ScaleUpDecision.skipped:type_name -> trimtab.v1.SkippedPod
+	128, // 36: trimtab.v1.ScaleUpDecision.result:type_name -> trimtab.v1.ScaleUpResult.Code
+	34,  // 37: trimtab.v1.ScaleUpDecision.options:type_name -> trimtab.v1.ScaleUpOption
+	111, // 38: trimtab.v1.ScaleUpDecision.excluded:type_name -> trimtab.v1.ScaleUpDecision.ExcludedEntry
+	31,  // 39: trimtab.v1.ScaleUpDecision.waiting_placeholders:type_name -> trimtab.v1.Shortfall
+	28,  // 40: trimtab.v1.ScaleUpDecision.gangs:type_name -> trimtab.v1.GangResult
+	129, // 41: trimtab.v1.GangResult.reason:type_name -> trimtab.v1.GangReason.Code
+	32,  // 42: trimtab.v1.GangResult.release:type_name -> trimtab.v1.Release
+	112, // 43: trimtab.v1.Shortfall.reasons:type_name -> trimtab.v1.Shortfall.ReasonsEntry
+	113, // 44: trimtab.v1.Shortfall.failed_predicates:type_name -> trimtab.v1.Shortfall.FailedPredicatesEntry
+	114, // 45: trimtab.v1.Release.upcoming:type_name -> trimtab.v1.Release.UpcomingEntry
+	130, // 46: trimtab.v1.SkippedPod.reason:type_name -> trimtab.v1.SkippedPodReason.Code
+	35,  // 47: trimtab.v1.ScaleUpOption.scores:type_name -> trimtab.v1.ExpanderScore
+	131, // 48: trimtab.v1.ScaleUpOption.reason:type_name -> trimtab.v1.NodeGroupReason.Code
+	2,   // 49: trimtab.v1.ScaleUpOption.decided_by:type_name -> trimtab.v1.Expander.Code
+	2,   // 50: trimtab.v1.ExpanderScore.expander:type_name -> trimtab.v1.Expander.Code
+	132, // 51: trimtab.v1.CapacityRequestsDecision.result:type_name -> trimtab.v1.CapacityRequestsResult.Code
+	38,  // 52: trimtab.v1.CapacityRequestsDecision.requests:type_name -> trimtab.v1.CapacityAnswer
+	29,  // 53: trimtab.v1.CapacityRequestsDecision.splits:type_name -> trimtab.v1.ScaleUpSplit
+	32,  // 54: trimtab.v1.CapacityRequestsDecision.release:type_name -> trimtab.v1.Release
+	3,   // 55: trimtab.v1.CapacityAnswer.outcome:type_name -> trimtab.v1.CapacityOutcome.Code
+	39,  // 56: trimtab.v1.CapacityAnswer.places:type_name -> trimtab.v1.CapacityPlace
+	124, // 57: trimtab.v1.CapacityAnswer.booked_until:type_name -> google.protobuf.Timestamp
+	31,  // 58: trimtab.v1.CapacityAnswer.shortfall:type_name -> trimtab.v1.Shortfall
+	32,  // 59: trimtab.v1.CapacityAnswer.release:type_name -> trimtab.v1.Release
+	43,  // 60: trimtab.v1.SlackDecision.placeholders:type_name -> trimtab.v1.Placeholder
+	115, // 61: trimtab.v1.SlackDecision.desired:type_name -> trimtab.v1.SlackDecision.DesiredEntry
+	133, // 62: trimtab.v1.SlackDecision.dictionary:type_name -> trimtab.v1.PodDictionary
+	116, // 63: trimtab.v1.SlackDecision.present:type_name -> trimtab.v1.SlackDecision.PresentEntry
+	134, // 64: trimtab.v1.SlackDecision.result:type_name -> trimtab.v1.SlackResult.Code
+	42,  // 65: trimtab.v1.SlackDecision.objects:type_name -> trimtab.v1.SlackObject
+	4,   // 66: trimtab.v1.Placeholder.kind:type_name -> trimtab.v1.PlaceholderKind.Code
+	48,  // 67: trimtab.v1.ScaleDownDecision.unneeded:type_name -> trimtab.v1.UnneededNode
+	30,  // 68: trimtab.v1.ScaleDownDecision.places:type_name -> trimtab.v1.Places
+	135, // 69: trimtab.v1.ScaleDownDecision.result:type_name -> trimtab.v1.ScaleDownResult.Code
+	126, // 70: trimtab.v1.BlockingPod.reason:type_name -> trimtab.v1.BlockingPodReason.Code
+	126, // 71: trimtab.v1.BlockingPod.reasons:type_name -> trimtab.v1.BlockingPodReason.Code
+	49,  // 72: trimtab.v1.UnneededNode.assumption:type_name -> trimtab.v1.NodeAssumption
+	51,  // 73: trimtab.v1.ReplacementDecision.waves:type_name -> trimtab.v1.ReplacementWave
+	136, // 74: trimtab.v1.ReplacementDecision.result:type_name -> trimtab.v1.ReplacementResult.Code
+	54,  // 75: trimtab.v1.ReplacementDecision.frontier:type_name -> trimtab.v1.ReplacementOption
+	55,  // 76: trimtab.v1.ReplacementDecision.kept:type_name -> trimtab.v1.KeptNode
+	117, // 77: trimtab.v1.ReplacementDecision.excluded:type_name -> trimtab.v1.ReplacementDecision.ExcludedEntry
+	52,  // 78: trimtab.v1.ReplacementWave.new_nodes:type_name -> trimtab.v1.ReplacementNode
+	53,  // 79: trimtab.v1.ReplacementWave.leaving:type_name -> trimtab.v1.ReplacedNode
+	30,  // 80: trimtab.v1.ReplacementWave.places:type_name -> trimtab.v1.Places
+	49,  // 81: trimtab.v1.ReplacedNode.assumption:type_name -> trimtab.v1.NodeAssumption
+	127, // 82: trimtab.v1.ReplacementOption.payback_time:type_name -> google.protobuf.Duration
+	137, // 83: trimtab.v1.ReplacementOption.stopped_by:type_name -> trimtab.v1.ReplacementLimit.Code
+	137, // 84: trimtab.v1.KeptNode.reason:type_name -> trimtab.v1.ReplacementLimit.Code
+	125, // 85: trimtab.v1.KeptNode.unremovable:type_name -> trimtab.v1.UnremovableReason.Code
+	126, // 86: trimtab.v1.KeptNode.blocking_reason:type_name -> trimtab.v1.BlockingPodReason.Code
+	57,  // 87: trimtab.v1.PodCostsDecision.groups:type_name -> trimtab.v1.PodCostGroup
+	138, // 88: trimtab.v1.PodCostsDecision.result:type_name -> trimtab.v1.PodCostsResult.Code
+	139, // 89: trimtab.v1.PodCostGroup.reason:type_name -> trimtab.v1.PodCostGroupReason.Code
+	58,  // 90: trimtab.v1.PodCostGroup.shares:type_name -> trimtab.v1.PodCostShare
+	6,   // 91: trimtab.v1.PodCostShare.strategy:type_name -> trimtab.v1.PodCostStrategy.Code
+	64,  // 92: trimtab.v1.PlanState.scale_up:type_name -> trimtab.v1.ScaleUpState
+	65,  // 93: trimtab.v1.PlanState.slack:type_name -> trimtab.v1.SlackState
+	68,  // 94: trimtab.v1.PlanState.scale_down:type_name -> trimtab.v1.ScaleDownState
+	67,  // 95: trimtab.v1.PlanState.pod_costs:type_name -> trimtab.v1.PodCostsState
+	63,  // 96: trimtab.v1.PlanState.replacement:type_name -> trimtab.v1.ReplacementState
+	61,  // 97: trimtab.v1.PlanState.capacity_requests:type_name -> trimtab.v1.CapacityRequestsState
+	62,  // 98: trimtab.v1.CapacityRequestsState.orders:type_name -> trimtab.v1.NodeOrder
+	124, // 99: trimtab.v1.NodeOrder.order_time:type_name -> google.protobuf.Timestamp
+	70,  // 100: trimtab.v1.ReplacementState.planned:type_name -> trimtab.v1.NodeTimes
+	70,  // 101: trimtab.v1.ReplacementState.avoided_groups:type_name -> trimtab.v1.NodeTimes
+	70,  // 102: trimtab.v1.ReplacementState.paid_back:type_name -> trimtab.v1.NodeTimes
+	62,  // 103: trimtab.v1.ScaleUpState.gang_orders:type_name -> trimtab.v1.NodeOrder
+	66,  // 104: trimtab.v1.SlackState.sets:type_name -> trimtab.v1.SlackSetState
+	118, // 105: trimtab.v1.SlackSetState.size:type_name -> trimtab.v1.SlackSetState.SizeEntry
+	70,  // 106: trimtab.v1.ScaleDownState.unneeded:type_name -> trimtab.v1.NodeTimes
+	71,  // 107: trimtab.v1.ScaleDownState.unremovable:type_name -> trimtab.v1.FailedNodes
+	69,  // 108: trimtab.v1.ScaleDownState.undone_drains:type_name -> trimtab.v1.UndoneDrains
+	70,  // 109: trimtab.v1.ScaleDownState.later_waves:type_name -> trimtab.v1.NodeTimes
+	124, // 110: trimtab.v1.UndoneDrains.drain_time:type_name -> google.protobuf.Timestamp
+	124, // 111: trimtab.v1.UndoneDrains.until_time:type_name -> google.protobuf.Timestamp
+	90,  // 112: trimtab.v1.PlanSettings.scale_up:type_name -> trimtab.v1.ScaleUpSettings
+	96,  // 113: trimtab.v1.PlanSettings.scale_down:type_name -> trimtab.v1.ScaleDownSettings
+	99,  // 114: trimtab.v1.PlanSettings.slack:type_name -> trimtab.v1.SlackSettings
+	106, // 115: trimtab.v1.PlanSettings.pod_costs:type_name -> trimtab.v1.PodCostSettings
+	119, // 116: trimtab.v1.PlanSettings.node_groups:type_name -> trimtab.v1.PlanSettings.NodeGroupsEntry
+	89,  // 117: trimtab.v1.PlanSettings.simulation:type_name -> trimtab.v1.SimulationSettings
+	84,  // 118: trimtab.v1.PlanSettings.planner:type_name -> trimtab.v1.PlannerSettings
+	11,  // 119: trimtab.v1.PlanSettings.search_effort:type_name -> trimtab.v1.SearchEffort.Code
+	78,  // 120: trimtab.v1.PlanSettings.replacement:type_name -> trimtab.v1.ReplacementSettings
+	73,  // 121: trimtab.v1.PlanSettings.gangs:type_name -> trimtab.v1.GangSettings
+	74,  // 122: trimtab.v1.PlanSettings.capacity_requests:type_name -> trimtab.v1.CapacityRequestSettings
+	75,  // 123: trimtab.v1.CapacityRequestSettings.classes:type_name -> trimtab.v1.CapacityClass
+	8,   // 124: trimtab.v1.CapacityRequestSettings.provisioned_when:type_name -> trimtab.v1.ProvisionedWhen.Code
+	127, // 125: trimtab.v1.CapacityRequestSettings.booking_time:type_name -> google.protobuf.Duration
+	127, // 126: trimtab.v1.CapacityRequestSettings.max_seek_time:type_name -> google.protobuf.Duration
+	7,   // 127: trimtab.v1.CapacityClass.kind:type_name -> trimtab.v1.CapacityClassKind.Code
+	127, // 128: trimtab.v1.ReplacementSettings.max_payback_time:type_name -> google.protobuf.Duration
+	127, // 129: trimtab.v1.ReplacementSettings.consolidate_after:type_name -> google.protobuf.Duration
+	81,  // 130: trimtab.v1.ReplacementSettings.budgets:type_name -> trimtab.v1.DisruptionBudget
+	9,   // 131: trimtab.v1.ReplacementSettings.choice:type_name -> trimtab.v1.ReplacementChoice.Code
+	80,  // 132: trimtab.v1.ReplacementSettings.spot:type_name -> trimtab.v1.SpotReplacementSettings
+	127, // 133: trimtab.v1.ReplacementSettings.avoid_time:type_name -> google.protobuf.Duration
+	127, // 134: trimtab.v1.ReplacementSettings.stable_time:type_name -> google.protobuf.Duration
+	86,  // 135: trimtab.v1.DisruptionBudget.nodes:type_name -> trimtab.v1.Selector
+	127, // 136: trimtab.v1.DisruptionBudget.duration:type_name -> google.protobuf.Duration
+	127, // 137: trimtab.v1.PlannerSettings.recent_eviction_ttl:type_name -> google.protobuf.Duration
+	85,  // 138: trimtab.v1.PlannerSettings.limits:type_name -> trimtab.v1.ResourceLimit
+	88,  // 139: trimtab.v1.PlannerSettings.balance:type_name -> trimtab.v1.BalanceSettings
+	127, // 140: trimtab.v1.PlannerSettings.max_node_startup_time:type_name -> google.protobuf.Duration
+	127, // 141: trimtab.v1.PlannerSettings.max_node_provision_time:type_name -> google.protobuf.Duration
+	81,  // 142: trimtab.v1.PlannerSettings.disruption_budgets:type_name -> trimtab.v1.DisruptionBudget
+	86,  // 143: trimtab.v1.ResourceLimit.nodes:type_name -> trimtab.v1.Selector
+	120, // 144: trimtab.v1.Selector.match_labels:type_name -> trimtab.v1.Selector.MatchLabelsEntry
+	87,  // 145: trimtab.v1.Selector.match_expressions:type_name -> trimtab.v1.SelectorRequirement
+	140, // 146: trimtab.v1.SelectorRequirement.operator:type_name -> trimtab.v1.LabelOperator.Code
+	2,   // 147: trimtab.v1.ScaleUpSettings.expanders:type_name -> trimtab.v1.Expander.Code
+	93,  // 148: trimtab.v1.ScaleUpSettings.priority:type_name -> trimtab.v1.PriorityExpanderSettings
+	95,  // 149: trimtab.v1.ScaleUpSettings.highest_priority:type_name -> trimtab.v1.HighestPriorityExpanderSettings
+	12,  // 150: trimtab.v1.ScaleUpSettings.template_source:type_name -> trimtab.v1.TemplateSource.Code
+	127, // 151: trimtab.v1.ScaleUpSettings.new_pod_scale_up_delay:type_name -> google.protobuf.Duration
+	92,  // 152: trimtab.v1.ScaleUpSettings.startup_taints:type_name -> trimtab.v1.TaintNames
+	92,  // 153: trimtab.v1.ScaleUpSettings.status_taints:type_name -> trimtab.v1.TaintNames
+	94,  // 154: trimtab.v1.PriorityExpanderSettings.ranks:type_name -> trimtab.v1.PriorityRank
+	127, // 155: trimtab.v1.ScaleDownSettings.unneeded_time:type_name -> google.protobuf.Duration
+	127, // 156: trimtab.v1.ScaleDownSettings.unready_time:type_name -> google.protobuf.Duration
+	127, // 157: trimtab.v1.ScaleDownSettings.unremovable_node_recheck_timeout:type_name -> google.protobuf.Duration
+	127, // 158: trimtab.v1.ScaleDownSettings.blocking_system_pod_disruption_timeout:type_name -> google.protobuf.Duration
+	5,   // 159: trimtab.v1.ScaleDownSettings.candidate_orders:type_name -> trimtab.v1.CandidateOrder.Code
+	127, // 160: trimtab.v1.ScaleDownSettings.delay_after_add:type_name -> google.protobuf.Duration
+	127, // 161: trimtab.v1.ScaleDownSettings.delay_after_delete:type_name -> google.protobuf.Duration
+	127, // 162: trimtab.v1.ScaleDownSettings.delay_after_failure:type_name -> google.protobuf.Duration
+	10,  // 163: trimtab.v1.ScaleDownSettings.objective:type_name -> trimtab.v1.Objective.Code
+	127, // 164: trimtab.v1.NodeGroupSettings.unneeded_time:type_name -> google.protobuf.Duration
+	127, // 165: trimtab.v1.NodeGroupSettings.unready_time:type_name -> google.protobuf.Duration
+	127, // 166: trimtab.v1.NodeGroupSettings.consolidate_after:type_name -> google.protobuf.Duration
+	13,  // 167: trimtab.v1.NodeGroupSettings.consolidation:type_name -> trimtab.v1.Consolidation.Code
+	14,  // 168: trimtab.v1.SlackSettings.strategy:type_name -> trimtab.v1.SlackStrategy.Code
+	121, // 169: trimtab.v1.SlackSettings.resources:type_name -> trimtab.v1.SlackSettings.ResourcesEntry
+	102, // 170: trimtab.v1.SlackSettings.pools:type_name -> trimtab.v1.SlackPool
+	103, // 171: trimtab.v1.SlackSettings.schedules:type_name -> trimtab.v1.SlackSchedule
+	105, // 172: trimtab.v1.SlackSettings.ignored_pods:type_name -> trimtab.v1.PodSelector
+	15,  // 173: trimtab.v1.SlackSettings.capacity_buffer_reading:type_name -> trimtab.v1.CapacityBufferReading.Code
+	86,  // 174: trimtab.v1.SlackPool.nodes:type_name -> trimtab.v1.Selector
+	122, // 175: trimtab.v1.SlackPool.resources:type_name -> trimtab.v1.SlackPool.ResourcesEntry
+	14,  // 176: trimtab.v1.SlackPool.strategy:type_name -> trimtab.v1.SlackStrategy.Code
+	103, // 177: trimtab.v1.SlackPool.schedules:type_name -> trimtab.v1.SlackSchedule
+	127, // 178: trimtab.v1.SlackSchedule.duration:type_name -> google.protobuf.Duration
+	123, // 179: trimtab.v1.SlackSchedule.resources:type_name -> trimtab.v1.SlackSchedule.ResourcesEntry
+	86,  // 180: trimtab.v1.PodSelector.labels:type_name -> trimtab.v1.Selector
+	107, // 181: trimtab.v1.PodCostSettings.targets:type_name -> trimtab.v1.PodCostTarget
+	86,  // 182: trimtab.v1.PodCostTarget.selector:type_name -> trimtab.v1.Selector
+	108, // 183: trimtab.v1.PodCostTarget.strategies:type_name -> trimtab.v1.PodCostTerm
+	6,   // 184: trimtab.v1.PodCostTerm.strategy:type_name -> trimtab.v1.PodCostStrategy.Code
+	131, // 185: trimtab.v1.ScaleUpDecision.ExcludedEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
+	131, // 186: trimtab.v1.Shortfall.ReasonsEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
+	141, // 187: trimtab.v1.Shortfall.FailedPredicatesEntry.value:type_name -> trimtab.v1.PredicateReason.Code
+	131, // 188: trimtab.v1.ReplacementDecision.ExcludedEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
+	97,  // 189: trimtab.v1.PlanSettings.NodeGroupsEntry.value:type_name -> trimtab.v1.NodeGroupSettings
+	100, // 190: trimtab.v1.SlackSettings.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
+	100, // 191: trimtab.v1.SlackPool.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
+	100, // 192: trimtab.v1.SlackSchedule.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
+	193, // [193:193] is the sub-list for method output_type
+	193, // [193:193] is the sub-list for method input_type
+	193, // [193:193] is the sub-list for extension type_name
+	193, // [193:193] is the sub-list for extension extendee
+	0,   // [0:193] is the sub-list for field type_name
 }
 
 func init() { file_trimtab_v1_plan_proto_init() }
@@ -10723,24 +10676,25 @@ func file_trimtab_v1_plan_proto_init() {
 	if File_trimtab_v1_plan_proto != nil {
 		return
 	}
+	file_trimtab_v1_options_proto_init()
 	file_trimtab_v1_reason_proto_init()
 	file_trimtab_v1_snapshot_proto_init()
-	file_trimtab_v1_plan_proto_msgTypes[8].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[3].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[5].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[6].OneofWrappers = []any{}
 	file_trimtab_v1_plan_proto_msgTypes[13].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[20].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[28].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[30].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[36].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[56].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[18].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[25].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[38].OneofWrappers = []any{}
 	file_trimtab_v1_plan_proto_msgTypes[57].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[61].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[63].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[67].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[58].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[62].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[64].OneofWrappers = []any{}
 	file_trimtab_v1_plan_proto_msgTypes[68].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[71].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[69].OneofWrappers = []any{}
 	file_trimtab_v1_plan_proto_msgTypes[72].OneofWrappers = []any{}
 	file_trimtab_v1_plan_proto_msgTypes[73].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[79].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[74].OneofWrappers = []any{}
 	file_trimtab_v1_plan_proto_msgTypes[80].OneofWrappers = []any{}
 	file_trimtab_v1_plan_proto_msgTypes[81].OneofWrappers = []any{}
 	file_trimtab_v1_plan_proto_msgTypes[83].OneofWrappers = []any{}
@@ -10753,8 +10707,8 @@ func file_trimtab_v1_plan_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_trimtab_v1_plan_proto_rawDesc), len(file_trimtab_v1_plan_proto_rawDesc)),
-			NumEnums:      15,
-			NumMessages:   119,
+			NumEnums:      16,
+			NumMessages:   108,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -27,7 +27,6 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// The values; their meaning is that of the message.
 type PredicateReason_Code int32
 
 const (
@@ -167,7 +166,6 @@ func (PredicateReason_Code) EnumDescriptor() ([]byte, []int) {
 	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{1, 0}
 }
 
-// The values; their meaning is that of the message.
 type DeviceReason_Code int32
 
 const (
@@ -260,7 +258,6 @@ func (DeviceReason_Code) EnumDescriptor() ([]byte, []int) {
 	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{2, 0}
 }
 
-// The values; their meaning is that of the message.
 type UnremovableReason_Code int32
 
 const (
@@ -438,7 +435,6 @@ func (UnremovableReason_Code) EnumDescriptor() ([]byte, []int) {
 	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{3, 0}
 }
 
-// The values; their meaning is that of the message.
 type BlockingPodReason_Code int32
 
 const (
@@ -546,7 +542,6 @@ func (BlockingPodReason_Code) EnumDescriptor() ([]byte, []int) {
 	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{4, 0}
 }
 
-// The values; their meaning is that of the message.
 type ScaleDownResult_Code int32
 
 const (
@@ -630,7 +625,6 @@ func (ScaleDownResult_Code) EnumDescriptor() ([]byte, []int) {
 	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{5, 0}
 }
 
-// The values; their meaning is that of the message.
 type GangReason_Code int32
 
 const (
@@ -749,7 +743,6 @@ func (GangReason_Code) EnumDescriptor() ([]byte, []int) {
 	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{6, 0}
 }
 
-// The values; their meaning is that of the message.
 type CapacityRequestsResult_Code int32
 
 const (
@@ -814,7 +807,6 @@ func (CapacityRequestsResult_Code) EnumDescriptor() ([]byte, []int) {
 	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{7, 0}
 }
 
-// The values; their meaning is that of the message.
 type SlackResult_Code int32
 
 const (
@@ -875,7 +867,6 @@ func (SlackResult_Code) EnumDescriptor() ([]byte, []int) {
 	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{8, 0}
 }
 
-// The values; their meaning is that of the message.
 type ReplacementResult_Code int32
 
 const (
@@ -944,7 +935,6 @@ func (ReplacementResult_Code) EnumDescriptor() ([]byte, []int) {
 	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{9, 0}
 }
 
-// The values; their meaning is that of the message.
 type ReplacementLimit_Code int32
 
 const (
@@ -1058,7 +1048,6 @@ func (ReplacementLimit_Code) EnumDescriptor() ([]byte, []int) {
 	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{10, 0}
 }
 
-// The values; their meaning is that of the message.
 type PodCostsResult_Code int32
 
 const (
@@ -1115,7 +1104,6 @@ func (PodCostsResult_Code) EnumDescriptor() ([]byte, []int) {
 	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{11, 0}
 }
 
-// The values; their meaning is that of the message.
 type ScaleUpResult_Code int32
 
 const (
@@ -1182,7 +1170,6 @@ func (ScaleUpResult_Code) EnumDescriptor() ([]byte, []int) {
 	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{12, 0}
 }
 
-// The values; their meaning is that of the message.
 type NodeGroupReason_Code int32
 
 const (
@@ -1287,7 +1274,6 @@ func (NodeGroupReason_Code) EnumDescriptor() ([]byte, []int) {
 	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{13, 0}
 }
 
-// The values; their meaning is that of the message.
 type SkippedPodReason_Code int32
 
 const (
@@ -1368,7 +1354,6 @@ func (SkippedPodReason_Code) EnumDescriptor() ([]byte, []int) {
 	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{14, 0}
 }
 
-// The values; their meaning is that of the message.
 type PodCostGroupReason_Code int32
 
 const (
@@ -1467,7 +1452,6 @@ func (PodCostGroupReason_Code) EnumDescriptor() ([]byte, []int) {
 	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{15, 0}
 }
 
-// The values; their meaning is that of the message.
 type DeletionReason_Code int32
 
 const (
@@ -1598,7 +1582,6 @@ func (DeletionReason_Code) EnumDescriptor() ([]byte, []int) {
 	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{16, 0}
 }
 
-// The values; their meaning is that of the message.
 type ReplacementReason_Code int32
 
 const (
@@ -1697,7 +1680,6 @@ func (ReplacementReason_Code) EnumDescriptor() ([]byte, []int) {
 	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{17, 0}
 }
 
-// The values; their meaning is that of the message.
 type GrowthReason_Code int32
 
 const (
@@ -1755,7 +1737,6 @@ func (GrowthReason_Code) EnumDescriptor() ([]byte, []int) {
 	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{18, 0}
 }
 
-// The values; their meaning is that of the message.
 type PodCostReason_Code int32
 
 const (
@@ -1821,7 +1802,6 @@ func (PodCostReason_Code) EnumDescriptor() ([]byte, []int) {
 	return file_trimtab_v1_reason_proto_rawDescGZIP(), []int{19, 0}
 }
 
-// The values; their meaning is that of the message.
 type ErrorReason_Code int32
 
 const (

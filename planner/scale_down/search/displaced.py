@@ -16,7 +16,6 @@ from trimtab.planner.scale_down.search.kernels.drain_sets import DrainProblem, r
 from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.simulation.state import SimulationState
 from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32, Int64
-from trimtab.planner.snapshot.texts import pod_keys
 
 
 def pods_of_leaving_nodes(context: ScaleDownContext) -> Int32:
@@ -71,7 +70,7 @@ def place_and_record(state: SimulationState, problem: DrainProblem, pods: Int32,
 def names_of(context: ScaleDownContext, pods: Int64 | Int32) -> list[str]:
     """Return "namespace/name" of each pod, recently evicted ones included, or the name of a placeholder."""
     snapshot = context.request.snapshot
-    names = pod_keys(snapshot, pods[pods < len(snapshot.pods.spec)].astype(np.int64))
+    names = snapshot.pod_keys(pods[pods < len(snapshot.pods.spec)])
     if len(names) == len(pods):
         return names
     known = iter(names)

@@ -21,12 +21,12 @@ from trimtab.v1 import plan_pb2 as pb
 _NOT_NEW: Final = -1
 
 
-def next_orders(plan: ScaleUpPlan) -> list[pb.GangOrder]:
+def next_orders(plan: ScaleUpPlan) -> list[pb.NodeOrder]:
     """Return the orders to remember, those of this plan included, by gang and group. To be called while the simulation
     contains the plan's moves."""
     if plan.gangs is None:
         return []
-    found = {(one.gang, one.node_group): one for one in _earlier(plan)}
+    found = {(one.name, one.node_group): one for one in _earlier(plan)}
     progress = plan.progress
     group_of = np.full(len(progress.state.node_state), _NOT_NEW, np.int64)
     group_of[progress.opened] = progress.group_of
@@ -36,21 +36,21 @@ def next_orders(plan: ScaleUpPlan) -> list[pb.GangOrder]:
             continue
         for group, count in _opened_for(plan, gang, group_of):
             key = (gang.key, plan.progress.groups[group].id)
-            order = found.setdefault(key, pb.GangOrder(gang=key[0], node_group=key[1]))
+            order = found.setdefault(key, pb.NodeOrder(name=key[0], node_group=key[1]))
             if not order.count:
                 order.order_time.seconds = plan.context.request.now_ns // SECOND_NS
             order.count += count
     return [found[key] for key in sorted(found)]
 
 
-def _earlier(plan: ScaleUpPlan) -> Iterator[pb.GangOrder]:
+def _earlier(plan: ScaleUpPlan) -> Iterator[pb.NodeOrder]:
     """Yield copies of the earlier orders of gangs whose minimum does not run yet."""
     state = plan.context.request.state
     assert plan.gangs is not None
     waiting = {gang.key for gang in plan.gangs.gangs if gang.need > 0}
     for one in state.gang_orders if state is not None else ():
-        if one.gang in waiting and one.count > 0:
-            order = pb.GangOrder()
+        if one.name in waiting and one.count > 0:
+            order = pb.NodeOrder()
             order.CopyFrom(one)
             yield order
 
@@ -74,12 +74,12 @@ def add_useless(decision: pb.ScaleUpDecision, plan: ScaleUpPlan) -> None:
     rejected = {plan.gangs.gangs[at].key for at in plan.gangs.rejections}
     results = {one.group: one for one in decision.gangs if one.group in rejected}
     taken = nodes_in_use(plan.context.request.round, plan.progress.state, plan.context.leaving)
-    for order in sorted(state.gang_orders, key=lambda one: (one.gang, one.node_group)):
-        if order.gang in results:
-            _add_order(results[order.gang], plan, order, taken)
+    for order in sorted(state.gang_orders, key=lambda one: (one.name, one.node_group)):
+        if order.name in results:
+            _add_order(results[order.name], plan, order, taken)
 
 
-def _add_order(result: pb.GangResult, plan: ScaleUpPlan, order: pb.GangOrder, taken: Bool) -> None:
+def _add_order(result: pb.GangResult, plan: ScaleUpPlan, order: pb.NodeOrder, taken: Bool) -> None:
     """Name the nodes of one order, and mark them as taken : bool[N'], in place."""
     snapshot, growth = plan.context.request.snapshot, plan.context.request.growth
     ids = [group.id for group in plan.progress.groups]
@@ -90,7 +90,8 @@ def _add_order(result: pb.GangResult, plan: ScaleUpPlan, order: pb.GangOrder, ta
     coming = growth.upcoming_of(group)
     coming = coming[~taken[coming]][: order.count - len(here)]
     taken[here] = taken[coming] = True
-    result.useless_nodes.extend(snapshot.nodes.name[node] for node in here.tolist())
-    result.useless_nodes.sort()
+    if len(here) or len(coming):
+        result.release.nodes.extend(snapshot.nodes.name[node] for node in here.tolist())
+        result.release.nodes.sort()
     if len(coming):
-        result.useless_upcoming[order.node_group] = len(coming)
+        result.release.upcoming[order.node_group] = len(coming)

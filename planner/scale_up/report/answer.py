@@ -1,20 +1,17 @@
 """Builds the message from the result of the loop; groups and pods by name."""
 
-import hashlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
 import numpy as np
 
+from trimtab.places import count_places
 from trimtab.planner.model.values import NodeGroupInfo
-from trimtab.planner.model.wire import entry, tag
 from trimtab.planner.new_nodes.planned_nodes import PlannedNodes
 from trimtab.planner.new_nodes.sentences import GrowthInPlan, why_pending
 from trimtab.planner.placement.waiting import unplaced
-from trimtab.planner.round.decision import Decided, Summary
+from trimtab.planner.round.decision import NO_CHANGE, Decided, NodeChange, Summary
 from trimtab.planner.scale_up.context import ScaleUpRequest
 from trimtab.planner.scale_up.estimate import GroupChoice
 from trimtab.planner.scale_up.gangs.orders import add_useless, next_orders
@@ -23,11 +20,10 @@ from trimtab.planner.scale_up.reasons import Refusals
 from trimtab.planner.scale_up.report.gangs import NO_GANGS, add_gangs, gang_notes, gangs_of_pods
 from trimtab.planner.scale_up.report.placeholders import add_waiting_placeholders, placeholder_notes
 from trimtab.planner.scale_up.report.sentences import growth_in_plan, reasons_of
-from trimtab.planner.scale_up.report.splits import add_splits
+from trimtab.planner.scale_up.report.splits import add_places, add_splits
 from trimtab.planner.scale_up.report.spread import spread_notes
 from trimtab.planner.scale_up.report.volumes import attach_notes
 from trimtab.planner.scale_up.state import remember
-from trimtab.planner.snapshot.caches import ContentKey
 from trimtab.planner.snapshot.columns import NO_NODE, Int32, Int64
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1 import reason_pb2
@@ -56,22 +52,33 @@ def conclude(plan: ScaleUpPlan) -> Decided:
     """Assemble the answer and the next state. O(groups + pods)."""
     decision = pb.ScaleUpDecision()
     add_splits(decision, plan)
-    _add_placed(decision, plan)
+    add_places(decision, plan)
     _add_skipped(decision, plan)
     left = np.flatnonzero(np.isin(plan.refusals.pods, plan.unplaced.pending.pods))
     _add_options(decision, plan)
     add_gangs(decision, plan)
     add_useless(decision, plan)
     add_waiting_placeholders(decision, plan)
-    with_gangs = 0 if plan.gangs is None else len(plan.gangs.refusals.pods[plan.are_pods(plan.gangs.refusals.pods)])
-    decision.result = _result(decision, len(left) + with_gangs > 0)
-    decision.objective = _OBJECTIVES.get(plan.context.compared_by, pb.Objective.UNSPECIFIED)
-    summary = summary_of(decision, len(left) + with_gangs)
-    more = (_unschedulable(plan, left),)
+    _add_unschedulable(decision, plan, left)
+    decision.result = _result(decision)
     incomplete = [f"scale-up: {_INCOMPLETE}"] if decision.incomplete else []
     of_parts = (*placeholder_notes(decision), *gang_notes(decision), *_balance_notes(decision, plan))
     notes = (*plan.context.notes, *incomplete, *of_parts, *spread_notes(plan), *attach_notes(plan))
-    return Decided(decision, _state(plan), notes, more=more, summary=summary)
+    change = NodeChange(
+        NO_CHANGE.gone,
+        plan.progress.group_of,
+        placed=_placed_count(plan),
+        objective=_OBJECTIVES.get(plan.context.compared_by, pb.Objective.UNSPECIFIED),
+    )
+    return Decided(decision, _state(plan), notes, change=change)
+
+
+def _placed_count(plan: ScaleUpPlan) -> int:
+    """Return how many pods of the snapshot that wait have places in the plan."""
+    state, known = plan.progress.packer.simulation.state, len(plan.context.request.snapshot.pods.spec)
+    on_nodes, on_new = plan.unplaced.pending.pods, plan.progress.pods
+    pods = np.union1d(on_nodes[on_nodes < known], on_new[on_new < known])
+    return int((state.pod_node[pods] >= 0).sum())
 
 
 def _balance_notes(decision: pb.ScaleUpDecision, plan: ScaleUpPlan) -> Iterator[str]:
@@ -93,19 +100,19 @@ def _balance_notes(decision: pb.ScaleUpDecision, plan: ScaleUpPlan) -> Iterator[
         yield f"scale-up: {grown} is not balanced with {', '.join(others[:3])}{more}, as they are not similar: {why}"
 
 
-def summary_of(decision: pb.ScaleUpDecision, unschedulable_count: int) -> Summary:
-    """Return the figures of a result for logs and metrics. decision : with or without the unschedulable pods."""
+def summarize(decision: pb.ScaleUpDecision) -> Summary:
+    """Return the figures of a result for logs and metrics."""
+    placed = count_places(decision.places)
     counts = {
         "new_nodes": sum(split.new_size - split.current_size for split in decision.splits),
         "node_groups": len(decision.splits),
-        "pods_on_new_nodes": sum(len(split.pods) for split in decision.splits),
-        "pods_on_existing_nodes": len(decision.on_existing),
-        "pods_on_upcoming_nodes": len(decision.on_upcoming),
-        "unschedulable": unschedulable_count,
+        "pods_on_new_nodes": placed.new,
+        "pods_on_existing_nodes": placed.existing,
+        "pods_on_upcoming_nodes": placed.upcoming,
+        "unschedulable": sum(len(one.pods) for one in decision.unschedulable),
         "skipped": len(decision.skipped),
         "evaluated": decision.evaluated,
         "not_evaluated": decision.not_evaluated,
-        "by_money": int(decision.objective == pb.Objective.MONEY),
     }
     return Summary(Outcome.Code.Name(decision.result), counts)
 
@@ -116,24 +123,6 @@ def _state(plan: ScaleUpPlan) -> pb.ScaleUpState:
     state = remember(packer.simulation, packer.growth, context.pods, plan.unplaced.pods, added)
     state.gang_orders.extend(next_orders(plan))
     return state
-
-
-def _add_placed(decision: pb.ScaleUpDecision, plan: ScaleUpPlan) -> None:
-    """Add the pending pods that fit existing or upcoming nodes."""
-    simulation = plan.progress.packer.simulation
-    nodes, growth = plan.context.request.snapshot.nodes.name, plan.context.request.growth
-    coming = np.full(len(simulation.state.node_state), NO_NODE, np.int64)
-    coming[growth.upcoming] = np.repeat(np.arange(len(growth.template_node)), np.diff(growth.upcoming_offsets))
-    pods = plan.unplaced.pending.pods
-    pods = pods[simulation.state.pod_node[pods] >= 0]
-    on = simulation.state.pod_node[pods]
-    exists, arrives = on < simulation.node_count, coming[on] >= 0
-    names = plan.names_of(pods[exists])
-    decision.on_existing.update({name: nodes[node] for name, node in zip(names, on[exists].tolist(), strict=True)})
-    ids = [plan.progress.groups[group].id for group in coming[on[arrives]].tolist()]
-    decision.on_upcoming.update(dict(zip(plan.names_of(pods[arrives]), ids, strict=True)))
-    later = np.isin(pods, plan.bound_after_new_nodes()) & (exists | arrives)
-    decision.after_new_nodes.extend(sorted(plan.names_of(pods[later])))
 
 
 def _add_skipped(decision: pb.ScaleUpDecision, plan: ScaleUpPlan) -> None:
@@ -157,67 +146,36 @@ def _beyond_minimum(plan: ScaleUpPlan) -> Int32:
     return left[np.isin(left, plan.context.request.snapshot.pods.group_pod) & ~np.isin(left, tried)]
 
 
-@dataclass(frozen=True)
-class UnschedulableRowsKey(ContentKey):
-    """The encoded pods that stay pending. content : digest of their refusals; version : of the snapshot."""
-
-    content: str
-    version: str
-
-
-def _unschedulable(plan: ScaleUpPlan, served: Int64) -> bytes:
-    """Return why pods stay pending, as entries of the decision. The entries for an unchanged snapshot are encoded once.
-    served : rows of the refusals.
-    """
-    refusals, request = plan.refusals, plan.context.request
-    if plan.gangs is not None and plan.are_pods(plan.gangs.refusals.pods).any():
-        return _write_unschedulable(plan, served, growth_in_plan(plan))
-    if not len(served):
-        return b""
-    content = hashlib.sha256(f"{refusals.reason.shape} {len(served)}".encode())
-    for column in (refusals.pods[served], refusals.kind[served], refusals.reason, refusals.predicate):
-        content.update(np.ascontiguousarray(column).data)
+def _add_unschedulable(decision: pb.ScaleUpDecision, plan: ScaleUpPlan, served: Int64) -> None:
+    """Add why pods stay pending, pods with the same reasons together. served : rows of the refusals. O(pods + kinds ·
+    groups)."""
     growth = growth_in_plan(plan)
-    content.update(repr((sorted(growth.growing), sorted(growth.limits.items()))).encode())
-    key = UnschedulableRowsKey(content.hexdigest(), request.snapshot.version)
-    return request.encodings.get(key, partial(_write_unschedulable, plan, served, growth))
-
-
-def _write_unschedulable(plan: ScaleUpPlan, served: Int64, growth: GrowthInPlan) -> bytes:
-    """Return the encoded entries. The text for a kind is encoded once and used for all its pods."""
-    rows = _rows(plan, plan.refusals, served, growth)
+    found = _shortfalls(plan, plan.refusals, served, growth, NO_GANGS)
     if plan.gangs is not None:
         with_gangs = plan.gangs.refusals
         of_pods = np.flatnonzero(plan.are_pods(with_gangs.pods))
-        rows += _rows(plan, with_gangs, of_pods, growth, gangs_of_pods(plan.gangs))
-    return b"".join(entry(_UNSCHEDULABLE, row) for _, row in sorted(rows))
+        found += _shortfalls(plan, with_gangs, of_pods, growth, gangs_of_pods(plan.gangs))
+    decision.unschedulable.extend(sorted(found, key=lambda one: one.pods[0]))
 
 
-def _rows(
-    plan: ScaleUpPlan, refusals: Refusals, served: Int64, growth: GrowthInPlan, gangs: Mapping[int, str] = NO_GANGS
-) -> list[tuple[str, bytes]]:
-    """Return the names of pods and their encoded entries. served : rows of the refusals; gangs : by pod, what its gang
-    waits for."""
-    pods = refusals.pods[served]
-    named = list(zip(plan.names_of(pods), refusals.kind[served].tolist(), pods.tolist(), strict=True))
-    keys = [(kind, gangs.get(pod, "")) for _, kind, pod in named]
-    said = {key: _said(plan, refusals, *key, growth) for key in set(keys)}
-    return [
-        (name, pb.UnschedulablePod(pod=name).SerializeToString() + said[key])
-        for (name, _, _), key in zip(named, keys, strict=True)
-    ]
+def _shortfalls(
+    plan: ScaleUpPlan, refusals: Refusals, rows: Int64, growth: GrowthInPlan, gangs: Mapping[int, str]
+) -> list[pb.Shortfall]:
+    """Return why pods stay pending, one message for all pods of a kind. gangs : by pod, what its gang waits for, no
+    entry = it is in none, or its gang is whole without it."""
+    pods = refusals.pods[rows]
+    by_kind = defaultdict[tuple[int, str], list[str]](list)
+    for name, kind, pod in zip(plan.names_of(pods), refusals.kind[rows].tolist(), pods.tolist(), strict=True):
+        by_kind[kind, gangs.get(pod, "")].append(name)
+    return [_shortfall(plan, refusals, *kind, growth, names) for kind, names in by_kind.items()]
 
 
-_UNSCHEDULABLE: Final = tag(pb.ScaleUpDecision, "unschedulable")
-
-
-def _said(plan: ScaleUpPlan, refusals: Refusals, kind: int, gang: str, growth: GrowthInPlan) -> bytes:
-    """Return the content common to all pods of a kind. gang : what the gang of the pods waits for, "" = they are in
-    none, or it is whole without them."""
+def _shortfall(
+    plan: ScaleUpPlan, refusals: Refusals, kind: int, gang: str, growth: GrowthInPlan, names: list[str]
+) -> pb.Shortfall:
     reasons, failed = reasons_of(plan, refusals, kind)
     detail = gang or why_pending(reasons, failed, growth)
-    entry = pb.UnschedulablePod(reasons=reasons, failed_predicates=failed, detail=detail)
-    return entry.SerializeToString(deterministic=True)
+    return pb.Shortfall(pods=sorted(names), reasons=reasons, failed_predicates=failed, detail=detail)
 
 
 def _add_options(decision: pb.ScaleUpDecision, plan: ScaleUpPlan) -> None:
@@ -281,7 +239,7 @@ def _add_option(decision: pb.ScaleUpDecision, plan: ScaleUpPlan, number: int, ch
             row.scores.add(expander=code, score=score)
 
 
-def _result(decision: pb.ScaleUpDecision, pods_are_left: bool) -> "reason_pb2.ScaleUpResult.Code.ValueType":
+def _result(decision: pb.ScaleUpDecision) -> "reason_pb2.ScaleUpResult.Code.ValueType":
     if decision.splits:
         return Outcome.SCALE_UP_NEEDED
-    return Outcome.SCALE_UP_NO_OPTIONS if pods_are_left else Outcome.SCALE_UP_NOT_NEEDED
+    return Outcome.SCALE_UP_NO_OPTIONS if decision.unschedulable else Outcome.SCALE_UP_NOT_NEEDED

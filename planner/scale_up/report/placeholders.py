@@ -23,20 +23,16 @@ def add_waiting_placeholders(decision: pb.ScaleUpDecision, plan: ScaleUpPlan) ->
 
     O(placeholders + kinds · groups).
     """
-    by_reason: dict[str, pb.WaitingPlaceholders] = {}
+    by_reason: dict[str, pb.Shortfall] = {}
     _add(by_reason, plan, plan.refusals, NO_GANGS)
     if plan.gangs is not None:
         _add(by_reason, plan, plan.gangs.refusals, gangs_of_pods(plan.gangs))
     for one in by_reason.values():
-        one.placeholders.sort()
-    decision.waiting_placeholders.extend(
-        sorted(by_reason.values(), key=lambda one: (-len(one.placeholders), one.placeholders[0]))
-    )
+        one.pods.sort()
+    decision.waiting_placeholders.extend(sorted(by_reason.values(), key=lambda one: (-len(one.pods), one.pods[0])))
 
 
-def _add(
-    by_reason: dict[str, pb.WaitingPlaceholders], plan: ScaleUpPlan, refusals: Refusals, gangs: Mapping[int, str]
-) -> None:
+def _add(by_reason: dict[str, pb.Shortfall], plan: ScaleUpPlan, refusals: Refusals, gangs: Mapping[int, str]) -> None:
     """Add placeholders that are refused, by reason. gangs : by placeholder, what its gang waits for."""
     rows = np.flatnonzero(~plan.are_pods(refusals.pods))
     pods, kinds = refusals.pods[rows], refusals.kind[rows].tolist()
@@ -47,16 +43,16 @@ def _add(
     for (kind, gang), names in sorted(by_kind.items()):
         reasons, failed = reasons_of(plan, refusals, kind)
         detail = gang or why_pending(reasons, failed, growth)
-        row = pb.WaitingPlaceholders(reasons=reasons, failed_predicates=failed, detail=detail)
-        by_reason.setdefault(repr((reasons, failed, gang)), row).placeholders.extend(names)
+        row = pb.Shortfall(reasons=reasons, failed_predicates=failed, detail=detail)
+        by_reason.setdefault(repr((reasons, failed, gang)), row).pods.extend(names)
 
 
 def placeholder_notes(decision: pb.ScaleUpDecision) -> Iterator[str]:
     """Yield a note for each of the most frequent reasons, and one for all others."""
     waiting = decision.waiting_placeholders
     for one in waiting[:MOST_NOTES]:
-        yield f"{_counted(one.placeholders)} no node after this plan: {one.detail}"
-    if more := [name for one in waiting[MOST_NOTES:] for name in one.placeholders]:
+        yield f"{_counted(one.pods)} no node after this plan: {one.detail}"
+    if more := [name for one in waiting[MOST_NOTES:] for name in one.pods]:
         yield f"{_counted(sorted(more))} no node after this plan, for other reasons (waitingPlaceholders)"
 
 

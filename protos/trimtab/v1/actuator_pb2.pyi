@@ -1376,9 +1376,7 @@ class ReplacementStage(_message.Message):
         CANCELLED: ReplacementStage._Code.ValueType  # 8
         """Cancelled before a node was replaced. Final."""
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: ReplacementStage.Code.ValueType  # 0
     """Never sent."""
     PLANNED: ReplacementStage.Code.ValueType  # 1
@@ -1523,9 +1521,7 @@ class ReplacementNewNodeState(_message.Message):
         STAYS: ReplacementNewNodeState._Code.ValueType  # 7
         """Serves nothing of the plan, but has got pods or may not go: it stays."""
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: ReplacementNewNodeState.Code.ValueType  # 0
     """Never sent."""
     TO_ORDER: ReplacementNewNodeState.Code.ValueType  # 1
@@ -1627,9 +1623,7 @@ class LeavingNodeState(_message.Message):
         STAYS: LeavingNodeState._Code.ValueType  # 4
         """It stays."""
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: LeavingNodeState.Code.ValueType  # 0
     """Never sent."""
     WAITS: LeavingNodeState.Code.ValueType  # 1
@@ -1729,9 +1723,7 @@ class DeletionState(_message.Message):
         follows.
         """
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: DeletionState.Code.ValueType  # 0
     """Never sent."""
     PLANNED: DeletionState.Code.ValueType  # 1

@@ -52,9 +52,7 @@ class Decision(_message.Message):
         all others, which count its new nodes as requested and its room as taken.
         """
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: Decision.Code.ValueType  # 0
     """Refused."""
     SCALE_UP: Decision.Code.ValueType  # 1
@@ -153,7 +151,7 @@ class PlanRequest(_message.Message):
     @_builtins.property
     def explain_nodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """For SCALE_DOWN: names of nodes whose blocking pods are all listed in
-        `ScaleDownDecision.blockers`; each one in the snapshot, without
+        `NodeVerdict.blocking_pods`; each one in the snapshot, without
         repetition. OPTIONAL: empty means none. Ignored by CheckFit.
         """
 
@@ -208,6 +206,8 @@ class PlanResponse(_message.Message):
     DIAGNOSTICS_FIELD_NUMBER: _builtins.int
     REPLACEMENT_FIELD_NUMBER: _builtins.int
     CAPACITY_REQUESTS_FIELD_NUMBER: _builtins.int
+    SUMMARY_FIELD_NUMBER: _builtins.int
+    NODES_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """`request_id` of the request."""
     snapshot_version: _builtins.str
@@ -248,6 +248,16 @@ class PlanResponse(_message.Message):
     def capacity_requests(self) -> Global___CapacityRequestsDecision:
         """Present if CAPACITY_REQUESTS was requested."""
 
+    @_builtins.property
+    def summary(self) -> Global___PlanSummary:
+        """Nodes and money: now, after each decision, and after all of them."""
+
+    @_builtins.property
+    def nodes(self) -> _containers.RepeatedCompositeFieldContainer[Global___NodeVerdict]:
+        """What becomes of each node: one entry for every node of the snapshot, sorted
+        by name. Empty unless SCALE_DOWN or REPLACEMENT was requested.
+        """
+
     def __init__(
         self,
         *,
@@ -262,14 +272,418 @@ class PlanResponse(_message.Message):
         diagnostics: Global___Diagnostics | None = ...,
         replacement: Global___ReplacementDecision | None = ...,
         capacity_requests: Global___CapacityRequestsDecision | None = ...,
+        summary: Global___PlanSummary | None = ...,
+        nodes: _abc.Iterable[Global___NodeVerdict] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["capacity_requests", b"capacity_requests", "diagnostics", b"diagnostics", "pod_costs", b"pod_costs", "replacement", b"replacement", "scale_down", b"scale_down", "scale_up", b"scale_up", "slack", b"slack", "state", b"state"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["capacity_requests", b"capacity_requests", "diagnostics", b"diagnostics", "pod_costs", b"pod_costs", "replacement", b"replacement", "scale_down", b"scale_down", "scale_up", b"scale_up", "slack", b"slack", "state", b"state", "summary", b"summary"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacity_requests", b"capacity_requests", "diagnostics", b"diagnostics", "pod_costs", b"pod_costs", "replacement", b"replacement", "request_id", b"request_id", "scale_down", b"scale_down", "scale_up", b"scale_up", "slack", b"slack", "snapshot_version", b"snapshot_version", "state", b"state", "state_version", b"state_version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacity_requests", b"capacity_requests", "diagnostics", b"diagnostics", "nodes", b"nodes", "pod_costs", b"pod_costs", "replacement", b"replacement", "request_id", b"request_id", "scale_down", b"scale_down", "scale_up", b"scale_up", "slack", b"slack", "snapshot_version", b"snapshot_version", "state", b"state", "state_version", b"state_version", "summary", b"summary"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PlanResponse: _TypeAlias = PlanResponse  # noqa: Y015
+
+@_typing.final
+class PlanSummary(_message.Message):
+    """Nodes and money of one plan. Prices are in the currency of the snapshot's;
+    a month has 730 hours.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NOW_FIELD_NUMBER: _builtins.int
+    DECISIONS_FIELD_NUMBER: _builtins.int
+    AFTER_FIELD_NUMBER: _builtins.int
+    SAVED_PER_HOUR_FIELD_NUMBER: _builtins.int
+    BOUGHT_PER_HOUR_FIELD_NUMBER: _builtins.int
+    SAVED_PER_MONTH_FIELD_NUMBER: _builtins.int
+    MOST_SAVED_PER_HOUR_FIELD_NUMBER: _builtins.int
+    LEAVING_NODE_COUNT_FIELD_NUMBER: _builtins.int
+    COMING_NODE_COUNT_FIELD_NUMBER: _builtins.int
+    ASSUMPTION_FIELD_NUMBER: _builtins.int
+    REMOVED_NODE_COUNT_FIELD_NUMBER: _builtins.int
+    ADDED_NODE_COUNT_FIELD_NUMBER: _builtins.int
+    saved_per_hour: _builtins.float
+    """Price of the nodes that go."""
+    bought_per_hour: _builtins.float
+    """Price of the new nodes."""
+    saved_per_month: _builtins.float
+    """`saved_per_hour` without `bought_per_hour`, for a month. Below 0 if the plan
+    costs more than it saves.
+    """
+    most_saved_per_hour: _builtins.float
+    """No plan saves more: the bound of replacement, else that of scale-down
+    (`DecisionFigures.most_saved_per_hour`). Absent = not computed.
+    """
+    leaving_node_count: _builtins.int
+    """Nodes that are being deleted; they are in no other number."""
+    coming_node_count: _builtins.int
+    """Nodes that node groups requested before and that have not registered."""
+    assumption: _builtins.str
+    """What is assumed of prices, for people: as no node of the snapshot has a
+    price (or, without nodes, no node group), all prices of this message and of
+    `PlanResponse.nodes` are by these rates. No decision rests on them. "" = all
+    prices are the snapshot's.
+    """
+    removed_node_count: _builtins.int
+    """Nodes that go by all decisions."""
+    added_node_count: _builtins.int
+    """New nodes of all decisions."""
+    @_builtins.property
+    def now(self) -> Global___ClusterFigures:
+        """The nodes of the snapshot that are not being deleted."""
+
+    @_builtins.property
+    def decisions(self) -> _containers.RepeatedCompositeFieldContainer[Global___DecisionFigures]:
+        """One entry for each requested decision that did not fail, in the order in
+        which they were taken; each counts from where the one before ends.
+        """
+
+    @_builtins.property
+    def after(self) -> Global___ClusterFigures:
+        """After all decisions, and all waves of each."""
+
+    def __init__(
+        self,
+        *,
+        now: Global___ClusterFigures | None = ...,
+        decisions: _abc.Iterable[Global___DecisionFigures] | None = ...,
+        after: Global___ClusterFigures | None = ...,
+        saved_per_hour: _builtins.float = ...,
+        bought_per_hour: _builtins.float = ...,
+        saved_per_month: _builtins.float = ...,
+        most_saved_per_hour: _builtins.float | None = ...,
+        leaving_node_count: _builtins.int = ...,
+        coming_node_count: _builtins.int = ...,
+        assumption: _builtins.str = ...,
+        removed_node_count: _builtins.int = ...,
+        added_node_count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_most_saved_per_hour", b"_most_saved_per_hour", "after", b"after", "most_saved_per_hour", b"most_saved_per_hour", "now", b"now"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_most_saved_per_hour", b"_most_saved_per_hour", "added_node_count", b"added_node_count", "after", b"after", "assumption", b"assumption", "bought_per_hour", b"bought_per_hour", "coming_node_count", b"coming_node_count", "decisions", b"decisions", "leaving_node_count", b"leaving_node_count", "most_saved_per_hour", b"most_saved_per_hour", "now", b"now", "removed_node_count", b"removed_node_count", "saved_per_hour", b"saved_per_hour", "saved_per_month", b"saved_per_month"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__most_saved_per_hour: _TypeAlias = _typing.Literal["most_saved_per_hour"]  # noqa: Y015
+    _WhichOneofArgType__most_saved_per_hour: _TypeAlias = _typing.Literal["_most_saved_per_hour", b"_most_saved_per_hour"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__most_saved_per_hour) -> _WhichOneofReturnType__most_saved_per_hour | None: ...
+
+Global___PlanSummary: _TypeAlias = PlanSummary  # noqa: Y015
+
+@_typing.final
+class ClusterFigures(_message.Message):
+    """Numbers of a cluster at one moment of a plan."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NODE_COUNT_FIELD_NUMBER: _builtins.int
+    POD_COUNT_FIELD_NUMBER: _builtins.int
+    PRICE_PER_HOUR_FIELD_NUMBER: _builtins.int
+    PRICE_PER_MONTH_FIELD_NUMBER: _builtins.int
+    UNPRICED_NODE_COUNT_FIELD_NUMBER: _builtins.int
+    node_count: _builtins.int
+    """Nodes."""
+    pod_count: _builtins.int
+    """Pods that have a node, or a place on one, without those that have ended."""
+    price_per_hour: _builtins.float
+    """Price of the nodes for one hour, without those of unknown price."""
+    price_per_month: _builtins.float
+    """The same for a month."""
+    unpriced_node_count: _builtins.int
+    """Nodes of unknown price."""
+    def __init__(
+        self,
+        *,
+        node_count: _builtins.int = ...,
+        pod_count: _builtins.int = ...,
+        price_per_hour: _builtins.float = ...,
+        price_per_month: _builtins.float = ...,
+        unpriced_node_count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["node_count", b"node_count", "pod_count", b"pod_count", "price_per_hour", b"price_per_hour", "price_per_month", b"price_per_month", "unpriced_node_count", b"unpriced_node_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ClusterFigures: _TypeAlias = ClusterFigures  # noqa: Y015
+
+@_typing.final
+class DecisionFigures(_message.Message):
+    """What one decision changes."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DECISION_FIELD_NUMBER: _builtins.int
+    REMOVED_NODE_COUNT_FIELD_NUMBER: _builtins.int
+    ADDED_NODE_COUNT_FIELD_NUMBER: _builtins.int
+    SAVED_PER_HOUR_FIELD_NUMBER: _builtins.int
+    BOUGHT_PER_HOUR_FIELD_NUMBER: _builtins.int
+    AFTER_FIELD_NUMBER: _builtins.int
+    OBJECTIVE_FIELD_NUMBER: _builtins.int
+    MOST_SAVED_PER_HOUR_FIELD_NUMBER: _builtins.int
+    decision: Global___Decision.Code.ValueType
+    """The decision."""
+    removed_node_count: _builtins.int
+    """Nodes that go, in all waves, as far as none of the decisions before removes
+    them.
+    """
+    added_node_count: _builtins.int
+    """New nodes."""
+    saved_per_hour: _builtins.float
+    """Price of the nodes that go."""
+    bought_per_hour: _builtins.float
+    """Price of the new nodes."""
+    objective: Global___Objective.Code.ValueType
+    """What plans were compared by first. Of SCALE_UP: MONEY with the expanders
+    CHEAPEST_PLAN, which is the default where the prices of all node groups that
+    may grow are known, and PRICE; COUNT with LEAST_NODES; UNSPECIFIED with all
+    others, see `ScaleUpOption.decided_by`. UNSPECIFIED also if no plan was made.
+    """
+    most_saved_per_hour: _builtins.float
+    """No plan of this decision saves more, from where the decision before ends. Of
+    SCALE_DOWN: no set of the candidates, in all waves: an upper bound by cpu and
+    memory, of all nodes and of nodes outside of which some pods have no place,
+    with fractions of nodes, as of this loop or of the last one that compared
+    plans. Of REPLACEMENT: no cluster of these node groups that holds these pods
+    costs less, by a linear programme. Absent = not computed.
+    """
+    @_builtins.property
+    def after(self) -> Global___ClusterFigures:
+        """The cluster once the decision is carried out."""
+
+    def __init__(
+        self,
+        *,
+        decision: Global___Decision.Code.ValueType = ...,
+        removed_node_count: _builtins.int = ...,
+        added_node_count: _builtins.int = ...,
+        saved_per_hour: _builtins.float = ...,
+        bought_per_hour: _builtins.float = ...,
+        after: Global___ClusterFigures | None = ...,
+        objective: Global___Objective.Code.ValueType = ...,
+        most_saved_per_hour: _builtins.float | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_most_saved_per_hour", b"_most_saved_per_hour", "after", b"after", "most_saved_per_hour", b"most_saved_per_hour"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_most_saved_per_hour", b"_most_saved_per_hour", "added_node_count", b"added_node_count", "after", b"after", "bought_per_hour", b"bought_per_hour", "decision", b"decision", "most_saved_per_hour", b"most_saved_per_hour", "objective", b"objective", "removed_node_count", b"removed_node_count", "saved_per_hour", b"saved_per_hour"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__most_saved_per_hour: _TypeAlias = _typing.Literal["most_saved_per_hour"]  # noqa: Y015
+    _WhichOneofArgType__most_saved_per_hour: _TypeAlias = _typing.Literal["_most_saved_per_hour", b"_most_saved_per_hour"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__most_saved_per_hour) -> _WhichOneofReturnType__most_saved_per_hour | None: ...
+
+Global___DecisionFigures: _TypeAlias = DecisionFigures  # noqa: Y015
+
+@_typing.final
+class NodeVerdict(_message.Message):
+    """What becomes of a node."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class PredicateFailureCountsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    NODE_FIELD_NUMBER: _builtins.int
+    FATE_FIELD_NUMBER: _builtins.int
+    NODE_GROUP_FIELD_NUMBER: _builtins.int
+    ZONE_FIELD_NUMBER: _builtins.int
+    INSTANCE_TYPE_FIELD_NUMBER: _builtins.int
+    PRICE_PER_HOUR_FIELD_NUMBER: _builtins.int
+    UTILIZATION_FIELD_NUMBER: _builtins.int
+    WAVE_FIELD_NUMBER: _builtins.int
+    GOES_AT_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    WHY_FIELD_NUMBER: _builtins.int
+    DETAIL_FIELD_NUMBER: _builtins.int
+    BLOCKING_POD_FIELD_NUMBER: _builtins.int
+    BLOCKING_REASON_FIELD_NUMBER: _builtins.int
+    BLOCKING_PODS_FIELD_NUMBER: _builtins.int
+    PREDICATE_FAILURE_COUNTS_FIELD_NUMBER: _builtins.int
+    REPLACED_BY_FIELD_NUMBER: _builtins.int
+    SINCE_FIELD_NUMBER: _builtins.int
+    node: _builtins.str
+    """Name of the node."""
+    fate: Global___NodeFate.Code.ValueType
+    """What becomes of it."""
+    node_group: _builtins.str
+    """Id of its node group; "" = none."""
+    zone: _builtins.str
+    """Its zone; "" = it has no label for it."""
+    instance_type: _builtins.str
+    """Its instance type; "" = it has no label for it."""
+    price_per_hour: _builtins.float
+    """Its price for one hour; absent = unknown. By assumed rates if
+    `PlanSummary.assumption` says so.
+    """
+    utilization: _builtins.float
+    """The larger of the utilizations of cpu and memory (of the GPU on GPU nodes), 0
+    to 1 and above; absent = not computed, as without SCALE_DOWN.
+    """
+    wave: _builtins.int
+    """Number of the wave in which it goes, from 1: of scale-down with GOES_NOW and
+    GOES_LATER, of replacement with REPLACED; else 0. Wave 1 of scale-down is
+    what disruption budgets allow now. The nodes of each further wave can go once
+    the pods evicted in the waves before run again, so that budgets allow
+    evictions again.
+    """
+    reason: _reason_pb2.UnremovableReason.Code.ValueType
+    """With GOES_LATER, why it does not go now; else why scale-down does not remove
+    it, also with REPLACED. UNSPECIFIED = no reason, or scale-down was not
+    requested.
+    """
+    why: _builtins.str
+    """One clause with the reason, for people; it fits one node or many. "" = none."""
+    detail: _builtins.str
+    """More about the reason, for people; of GOES_NOW, how it goes."""
+    blocking_pod: _builtins.str
+    """Pod that is in the way, as "namespace/name"; "" = none."""
+    blocking_reason: _reason_pb2.BlockingPodReason.Code.ValueType
+    """Why that pod is in the way."""
+    @_builtins.property
+    def goes_at(self) -> _timestamp_pb2.Timestamp:
+        """With GOES_LATER, if only a timer keeps it: when that ends."""
+
+    @_builtins.property
+    def blocking_pods(self) -> _containers.RepeatedCompositeFieldContainer[Global___BlockingPod]:
+        """Of a node of `PlanRequest.explain_nodes`: every pod that a rule or a
+        PodDisruptionBudget keeps from being evicted, sorted by name. Pods that only
+        find no place elsewhere are not listed.
+        """
+
+    @_builtins.property
+    def predicate_failure_counts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """With NO_PLACE_TO_MOVE_PODS: for how many nodes each predicate failed for the
+        blocking pod, keyed by `PredicateReason` name.
+        """
+
+    @_builtins.property
+    def replaced_by(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """With REPLACED: names of the new nodes (`ReplacementNode.name`) that take its
+        pods, sorted; empty = all of them go to nodes that stay.
+        """
+
+    @_builtins.property
+    def since(self) -> _timestamp_pb2.Timestamp:
+        """With GOES_NOW and GOES_LATER: since when scale-down has not needed it,
+        without interruption.
+        """
+
+    def __init__(
+        self,
+        *,
+        node: _builtins.str = ...,
+        fate: Global___NodeFate.Code.ValueType = ...,
+        node_group: _builtins.str = ...,
+        zone: _builtins.str = ...,
+        instance_type: _builtins.str = ...,
+        price_per_hour: _builtins.float | None = ...,
+        utilization: _builtins.float | None = ...,
+        wave: _builtins.int = ...,
+        goes_at: _timestamp_pb2.Timestamp | None = ...,
+        reason: _reason_pb2.UnremovableReason.Code.ValueType = ...,
+        why: _builtins.str = ...,
+        detail: _builtins.str = ...,
+        blocking_pod: _builtins.str = ...,
+        blocking_reason: _reason_pb2.BlockingPodReason.Code.ValueType = ...,
+        blocking_pods: _abc.Iterable[Global___BlockingPod] | None = ...,
+        predicate_failure_counts: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        replaced_by: _abc.Iterable[_builtins.str] | None = ...,
+        since: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_price_per_hour", b"_price_per_hour", "_utilization", b"_utilization", "goes_at", b"goes_at", "price_per_hour", b"price_per_hour", "since", b"since", "utilization", b"utilization"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_price_per_hour", b"_price_per_hour", "_utilization", b"_utilization", "blocking_pod", b"blocking_pod", "blocking_pods", b"blocking_pods", "blocking_reason", b"blocking_reason", "detail", b"detail", "fate", b"fate", "goes_at", b"goes_at", "instance_type", b"instance_type", "node", b"node", "node_group", b"node_group", "predicate_failure_counts", b"predicate_failure_counts", "price_per_hour", b"price_per_hour", "reason", b"reason", "replaced_by", b"replaced_by", "since", b"since", "utilization", b"utilization", "wave", b"wave", "why", b"why", "zone", b"zone"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__price_per_hour: _TypeAlias = _typing.Literal["price_per_hour"]  # noqa: Y015
+    _WhichOneofArgType__price_per_hour: _TypeAlias = _typing.Literal["_price_per_hour", b"_price_per_hour"]  # noqa: Y015
+    _WhichOneofReturnType__utilization: _TypeAlias = _typing.Literal["utilization"]  # noqa: Y015
+    _WhichOneofArgType__utilization: _TypeAlias = _typing.Literal["_utilization", b"_utilization"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__price_per_hour) -> _WhichOneofReturnType__price_per_hour | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__utilization) -> _WhichOneofReturnType__utilization | None: ...
+
+Global___NodeVerdict: _TypeAlias = NodeVerdict  # noqa: Y015
+
+@_typing.final
+class NodeFate(_message.Message):
+    """What becomes of a node."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Code:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _CodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[NodeFate._Code.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        UNSPECIFIED: NodeFate._Code.ValueType  # 0
+        """No decision says it: SCALE_DOWN failed or was not requested, and the node
+        is not replaced.
+        """
+        GOES_NOW: NodeFate._Code.ValueType  # 1
+        """It is drained and deleted now, or deleted if no pod has to move."""
+        GOES_LATER: NodeFate._Code.ValueType  # 2
+        """It is not needed, and goes later: `reason`, `wave`, `goes_at`."""
+        REPLACED: NodeFate._Code.ValueType  # 3
+        """It goes by the replacement, which has new nodes first."""
+        STAYS: NodeFate._Code.ValueType  # 4
+        """It stays."""
+        LEAVING: NodeFate._Code.ValueType  # 5
+        """It is being deleted already."""
+        COMING: NodeFate._Code.ValueType  # 6
+        """It has registered and may still be starting
+        (`PlannerSettings.max_node_startup_time`); no decision removes it.
+        """
+
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
+        """The values; their meaning is that of the message."""
+
+    UNSPECIFIED: NodeFate.Code.ValueType  # 0
+    """No decision says it: SCALE_DOWN failed or was not requested, and the node
+    is not replaced.
+    """
+    GOES_NOW: NodeFate.Code.ValueType  # 1
+    """It is drained and deleted now, or deleted if no pod has to move."""
+    GOES_LATER: NodeFate.Code.ValueType  # 2
+    """It is not needed, and goes later: `reason`, `wave`, `goes_at`."""
+    REPLACED: NodeFate.Code.ValueType  # 3
+    """It goes by the replacement, which has new nodes first."""
+    STAYS: NodeFate.Code.ValueType  # 4
+    """It stays."""
+    LEAVING: NodeFate.Code.ValueType  # 5
+    """It is being deleted already."""
+    COMING: NodeFate.Code.ValueType  # 6
+    """It has registered and may still be starting
+    (`PlannerSettings.max_node_startup_time`); no decision removes it.
+    """
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NodeFate: _TypeAlias = NodeFate  # noqa: Y015
 
 @_typing.final
 class Diagnostics(_message.Message):
@@ -384,7 +798,9 @@ class DecisionSummary(_message.Message):
     """
     @_builtins.property
     def counts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """Numbers by name, such as "unneeded": 3. The names depend on the decision."""
+        """Numbers by name, such as "unneeded": 3. The names depend on the decision;
+        README, "Diagnostics", has those of the searches.
+        """
 
     def __init__(
         self,
@@ -437,46 +853,6 @@ class ScaleUpDecision(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     @_typing.final
-    class OnExistingEntry(_message.Message):
-        DESCRIPTOR: _descriptor.Descriptor
-
-        KEY_FIELD_NUMBER: _builtins.int
-        VALUE_FIELD_NUMBER: _builtins.int
-        key: _builtins.str
-        value: _builtins.str
-        def __init__(
-            self,
-            *,
-            key: _builtins.str = ...,
-            value: _builtins.str = ...,
-        ) -> None: ...
-        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
-        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-        def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-    @_typing.final
-    class OnUpcomingEntry(_message.Message):
-        DESCRIPTOR: _descriptor.Descriptor
-
-        KEY_FIELD_NUMBER: _builtins.int
-        VALUE_FIELD_NUMBER: _builtins.int
-        key: _builtins.str
-        value: _builtins.str
-        def __init__(
-            self,
-            *,
-            key: _builtins.str = ...,
-            value: _builtins.str = ...,
-        ) -> None: ...
-        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
-        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-        def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-    @_typing.final
     class ExcludedEntry(_message.Message):
         DESCRIPTOR: _descriptor.Descriptor
 
@@ -498,8 +874,7 @@ class ScaleUpDecision(_message.Message):
 
     SPLITS_FIELD_NUMBER: _builtins.int
     UNSCHEDULABLE_FIELD_NUMBER: _builtins.int
-    ON_EXISTING_FIELD_NUMBER: _builtins.int
-    ON_UPCOMING_FIELD_NUMBER: _builtins.int
+    PLACES_FIELD_NUMBER: _builtins.int
     SKIPPED_FIELD_NUMBER: _builtins.int
     RESULT_FIELD_NUMBER: _builtins.int
     DETAIL_FIELD_NUMBER: _builtins.int
@@ -511,7 +886,6 @@ class ScaleUpDecision(_message.Message):
     AFTER_NEW_NODES_FIELD_NUMBER: _builtins.int
     WAITING_PLACEHOLDERS_FIELD_NUMBER: _builtins.int
     INCOMPLETE_FIELD_NUMBER: _builtins.int
-    OBJECTIVE_FIELD_NUMBER: _builtins.int
     GANGS_FIELD_NUMBER: _builtins.int
     result: _reason_pb2.ScaleUpResult.Code.ValueType
     """Outcome."""
@@ -531,33 +905,22 @@ class ScaleUpDecision(_message.Message):
     node groups concerned is NOT_EVALUATED, `detail` says so, and a later plan
     continues. All places in the plan are valid. False = the plan is complete.
     """
-    objective: Global___Objective.Code.ValueType
-    """What decided between plans: MONEY with the expanders CHEAPEST_PLAN, which is
-    the default where the prices of all node groups that may grow are known, and
-    PRICE; COUNT with LEAST_NODES; UNSPECIFIED with all others, see
-    `ScaleUpOption.decided_by`.
-    """
     @_builtins.property
     def splits(self) -> _containers.RepeatedCompositeFieldContainer[Global___ScaleUpSplit]:
         """One entry per node group that grows, sorted by node group."""
 
     @_builtins.property
-    def unschedulable(self) -> _containers.RepeatedCompositeFieldContainer[Global___UnschedulablePod]:
+    def unschedulable(self) -> _containers.RepeatedCompositeFieldContainer[Global___Shortfall]:
         """Pods that no node group helps and that fit no node once the new nodes are
-        there, sorted by pod.
+        there, by reason; sorted by the first pod.
         """
 
     @_builtins.property
-    def on_existing(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Pending pods that fit on existing nodes: "namespace/name" to the node's
-        name. No node is added for them, and a scale-down in the same answer keeps
-        the node.
-        """
-
-    @_builtins.property
-    def on_upcoming(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Pending pods that fit on nodes that were requested from the cloud but have
-        not registered yet: "namespace/name" to the id of the node group.
+    def places(self) -> Global___Places:
+        """Where pods that wait, and placeholders of slack, find room: on existing
+        nodes, for which no node is added and which a scale-down in the same answer
+        keeps; on nodes that were requested before; and on the new nodes. Sorted by
+        pod, first all on existing or requested nodes.
         """
 
     @_builtins.property
@@ -574,17 +937,17 @@ class ScaleUpDecision(_message.Message):
 
     @_builtins.property
     def after_new_nodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Pods of `on_existing` and `on_upcoming` that the scheduler can bind only
-        once the new nodes, or pods on them, are there, because of a topology
+        """Pods of `places` on existing or requested nodes that the scheduler can bind
+        only once the new nodes, or pods on them, are there, because of a topology
         spread or an affinity, or because their gang needs them for its minimum;
-        sorted. All other pods of these two fit their nodes both before and after
-        the new nodes register.
+        sorted. All others on these nodes fit both before and after the new nodes
+        register.
         """
 
     @_builtins.property
-    def waiting_placeholders(self) -> _containers.RepeatedCompositeFieldContainer[Global___WaitingPlaceholders]:
+    def waiting_placeholders(self) -> _containers.RepeatedCompositeFieldContainer[Global___Shortfall]:
         """Placeholders of slack that have no node after this plan, not even a new
-        one, by reason. A note of the answer's diagnostics counts them.
+        one, by reason; that of the most comes first. A note counts them.
         """
 
     @_builtins.property
@@ -599,9 +962,8 @@ class ScaleUpDecision(_message.Message):
         self,
         *,
         splits: _abc.Iterable[Global___ScaleUpSplit] | None = ...,
-        unschedulable: _abc.Iterable[Global___UnschedulablePod] | None = ...,
-        on_existing: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
-        on_upcoming: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        unschedulable: _abc.Iterable[Global___Shortfall] | None = ...,
+        places: Global___Places | None = ...,
         skipped: _abc.Iterable[Global___SkippedPod] | None = ...,
         result: _reason_pb2.ScaleUpResult.Code.ValueType = ...,
         detail: _builtins.str = ...,
@@ -611,14 +973,13 @@ class ScaleUpDecision(_message.Message):
         evaluated: _builtins.int = ...,
         not_evaluated: _builtins.int = ...,
         after_new_nodes: _abc.Iterable[_builtins.str] | None = ...,
-        waiting_placeholders: _abc.Iterable[Global___WaitingPlaceholders] | None = ...,
+        waiting_placeholders: _abc.Iterable[Global___Shortfall] | None = ...,
         incomplete: _builtins.bool = ...,
-        objective: Global___Objective.Code.ValueType = ...,
         gangs: _abc.Iterable[Global___GangResult] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["places", b"places"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_new_nodes", b"after_new_nodes", "detail", b"detail", "evaluated", b"evaluated", "excluded", b"excluded", "gangs", b"gangs", "incomplete", b"incomplete", "not_evaluated", b"not_evaluated", "objective", b"objective", "on_existing", b"on_existing", "on_upcoming", b"on_upcoming", "options", b"options", "price_per_hour", b"price_per_hour", "result", b"result", "skipped", b"skipped", "splits", b"splits", "unschedulable", b"unschedulable", "waiting_placeholders", b"waiting_placeholders"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_new_nodes", b"after_new_nodes", "detail", b"detail", "evaluated", b"evaluated", "excluded", b"excluded", "gangs", b"gangs", "incomplete", b"incomplete", "not_evaluated", b"not_evaluated", "options", b"options", "places", b"places", "price_per_hour", b"price_per_hour", "result", b"result", "skipped", b"skipped", "splits", b"splits", "unschedulable", b"unschedulable", "waiting_placeholders", b"waiting_placeholders"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -629,26 +990,6 @@ class GangResult(_message.Message):
     """What a plan does for one pod group."""
 
     DESCRIPTOR: _descriptor.Descriptor
-
-    @_typing.final
-    class UselessUpcomingEntry(_message.Message):
-        DESCRIPTOR: _descriptor.Descriptor
-
-        KEY_FIELD_NUMBER: _builtins.int
-        VALUE_FIELD_NUMBER: _builtins.int
-        key: _builtins.str
-        value: _builtins.int
-        def __init__(
-            self,
-            *,
-            key: _builtins.str = ...,
-            value: _builtins.int = ...,
-        ) -> None: ...
-        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
-        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-        def WhichOneof(self, oneof_group: _Never) -> None: ...
 
     GROUP_FIELD_NUMBER: _builtins.int
     MIN_COUNT_FIELD_NUMBER: _builtins.int
@@ -662,8 +1003,7 @@ class GangResult(_message.Message):
     NODE_GROUPS_FIELD_NUMBER: _builtins.int
     LACKING_COUNT_FIELD_NUMBER: _builtins.int
     DETAIL_FIELD_NUMBER: _builtins.int
-    USELESS_NODES_FIELD_NUMBER: _builtins.int
-    USELESS_UPCOMING_FIELD_NUMBER: _builtins.int
+    RELEASE_FIELD_NUMBER: _builtins.int
     group: _builtins.str
     """The group, as "namespace/name"."""
     min_count: _builtins.int
@@ -701,16 +1041,9 @@ class GangResult(_message.Message):
         """
 
     @_builtins.property
-    def useless_nodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Registered nodes that were added for it and are of no use, as it cannot be
-        completed: nodes without pods to move, which SCALE_DOWN removes without
-        waiting. Sorted.
-        """
-
-    @_builtins.property
-    def useless_upcoming(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """Node group id to the number of nodes that were requested for it, have not
-        registered, and are of no use. The target size may be reduced by as many.
+    def release(self) -> Global___Release:
+        """Its nodes, if it cannot be completed. SCALE_DOWN removes them without
+        waiting. Absent = none.
         """
 
     def __init__(
@@ -728,12 +1061,11 @@ class GangResult(_message.Message):
         node_groups: _abc.Iterable[_builtins.str] | None = ...,
         lacking_count: _builtins.int = ...,
         detail: _builtins.str = ...,
-        useless_nodes: _abc.Iterable[_builtins.str] | None = ...,
-        useless_upcoming: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        release: Global___Release | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["release", b"release"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ahead_count", b"ahead_count", "bound_count", b"bound_count", "detail", b"detail", "domain", b"domain", "existing_count", b"existing_count", "group", b"group", "lacking_count", b"lacking_count", "min_count", b"min_count", "node_groups", b"node_groups", "on_new_nodes_count", b"on_new_nodes_count", "placed_count", b"placed_count", "reason", b"reason", "useless_nodes", b"useless_nodes", "useless_upcoming", b"useless_upcoming"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ahead_count", b"ahead_count", "bound_count", b"bound_count", "detail", b"detail", "domain", b"domain", "existing_count", b"existing_count", "group", b"group", "lacking_count", b"lacking_count", "min_count", b"min_count", "node_groups", b"node_groups", "on_new_nodes_count", b"on_new_nodes_count", "placed_count", b"placed_count", "reason", b"reason", "release", b"release"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -749,8 +1081,6 @@ class ScaleUpSplit(_message.Message):
     CURRENT_SIZE_FIELD_NUMBER: _builtins.int
     NEW_SIZE_FIELD_NUMBER: _builtins.int
     MAX_SIZE_FIELD_NUMBER: _builtins.int
-    PODS_FIELD_NUMBER: _builtins.int
-    NEW_NODES_FIELD_NUMBER: _builtins.int
     PRICE_PER_HOUR_FIELD_NUMBER: _builtins.int
     node_group: _builtins.str
     """Id of the node group."""
@@ -764,16 +1094,6 @@ class ScaleUpSplit(_message.Message):
     """What the new nodes cost for one hour, in the currency of the prices; absent
     = unknown.
     """
-    @_builtins.property
-    def pods(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Pods that the new nodes are for, as "namespace/name", sorted."""
-
-    @_builtins.property
-    def new_nodes(self) -> _containers.RepeatedCompositeFieldContainer[Global___NewNode]:
-        """The new nodes, `new_size` - `current_size` of them. Empty in an answer of
-        BalanceScaleUp, which has no pods.
-        """
-
     def __init__(
         self,
         *,
@@ -781,13 +1101,11 @@ class ScaleUpSplit(_message.Message):
         current_size: _builtins.int = ...,
         new_size: _builtins.int = ...,
         max_size: _builtins.int = ...,
-        pods: _abc.Iterable[_builtins.str] | None = ...,
-        new_nodes: _abc.Iterable[Global___NewNode] | None = ...,
         price_per_hour: _builtins.float | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_price_per_hour", b"_price_per_hour", "price_per_hour", b"price_per_hour"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_price_per_hour", b"_price_per_hour", "current_size", b"current_size", "max_size", b"max_size", "new_nodes", b"new_nodes", "new_size", b"new_size", "node_group", b"node_group", "pods", b"pods", "price_per_hour", b"price_per_hour"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_price_per_hour", b"_price_per_hour", "current_size", b"current_size", "max_size", b"max_size", "new_size", b"new_size", "node_group", b"node_group", "price_per_hour", b"price_per_hour"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__price_per_hour: _TypeAlias = _typing.Literal["price_per_hour"]  # noqa: Y015
     _WhichOneofArgType__price_per_hour: _TypeAlias = _typing.Literal["_price_per_hour", b"_price_per_hour"]  # noqa: Y015
@@ -796,34 +1114,56 @@ class ScaleUpSplit(_message.Message):
 Global___ScaleUpSplit: _TypeAlias = ScaleUpSplit  # noqa: Y015
 
 @_typing.final
-class NewNode(_message.Message):
-    """A node that a node group adds."""
+class Places(_message.Message):
+    """Pods and their places as parallel columns, a row for each pod."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     PODS_FIELD_NUMBER: _builtins.int
+    NODES_FIELD_NUMBER: _builtins.int
+    SOURCES_FIELD_NUMBER: _builtins.int
+    DESTINATIONS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def pods(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Pods that fit it, all together, as "namespace/name", sorted; placeholders
-        by their names.
+        """The pods, as "namespace/name", each once; placeholders by their names."""
+
+    @_builtins.property
+    def nodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The nodes of the other columns, each once; element 0 is "". A node that does
+        not exist has the id of its node group, "#", and its number among the new
+        nodes of that group in the decision, from 0, or "upcoming" if it was
+        requested before.
         """
+
+    @_builtins.property
+    def sources(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Index into `nodes`: the node that the pod leaves; 0 = it is on none. Empty =
+        0 for all.
+        """
+
+    @_builtins.property
+    def destinations(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Index into `nodes`: the node that the pod goes to, never 0."""
 
     def __init__(
         self,
         *,
         pods: _abc.Iterable[_builtins.str] | None = ...,
+        nodes: _abc.Iterable[_builtins.str] | None = ...,
+        sources: _abc.Iterable[_builtins.int] | None = ...,
+        destinations: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["pods", b"pods"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["destinations", b"destinations", "nodes", b"nodes", "pods", b"pods", "sources", b"sources"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___NewNode: _TypeAlias = NewNode  # noqa: Y015
+Global___Places: _TypeAlias = Places  # noqa: Y015
 
 @_typing.final
-class UnschedulablePod(_message.Message):
-    """A pod that stays pending."""
+class Shortfall(_message.Message):
+    """Why pods have no place, not even on a new node; the same for all of them."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -867,95 +1207,17 @@ class UnschedulablePod(_message.Message):
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-    POD_FIELD_NUMBER: _builtins.int
+    PODS_FIELD_NUMBER: _builtins.int
     REASONS_FIELD_NUMBER: _builtins.int
     FAILED_PREDICATES_FIELD_NUMBER: _builtins.int
     DETAIL_FIELD_NUMBER: _builtins.int
-    pod: _builtins.str
-    """"namespace/name"."""
     detail: _builtins.str
     """One sentence, for people."""
     @_builtins.property
-    def reasons(self) -> _containers.ScalarMap[_builtins.str, _reason_pb2.NodeGroupReason.Code.ValueType]:
-        """Why no node of a group serves the pod: node group id to reason."""
-
-    @_builtins.property
-    def failed_predicates(self) -> _containers.ScalarMap[_builtins.str, _reason_pb2.PredicateReason.Code.ValueType]:
-        """With PREDICATE_FAILED: node group id to the first predicate, in the
-        scheduler's order, that refuses the pod on a new node of that group.
+    def pods(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The pods, as "namespace/name", or placeholders by their names; sorted. Empty
+        if the message around it names what lacks room.
         """
-
-    def __init__(
-        self,
-        *,
-        pod: _builtins.str = ...,
-        reasons: _abc.Mapping[_builtins.str, _reason_pb2.NodeGroupReason.Code.ValueType] | None = ...,
-        failed_predicates: _abc.Mapping[_builtins.str, _reason_pb2.PredicateReason.Code.ValueType] | None = ...,
-        detail: _builtins.str = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["detail", b"detail", "failed_predicates", b"failed_predicates", "pod", b"pod", "reasons", b"reasons"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___UnschedulablePod: _TypeAlias = UnschedulablePod  # noqa: Y015
-
-@_typing.final
-class WaitingPlaceholders(_message.Message):
-    """Placeholders for which no node is added, all for the same reasons."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    @_typing.final
-    class ReasonsEntry(_message.Message):
-        DESCRIPTOR: _descriptor.Descriptor
-
-        KEY_FIELD_NUMBER: _builtins.int
-        VALUE_FIELD_NUMBER: _builtins.int
-        key: _builtins.str
-        value: _reason_pb2.NodeGroupReason.Code.ValueType
-        def __init__(
-            self,
-            *,
-            key: _builtins.str = ...,
-            value: _reason_pb2.NodeGroupReason.Code.ValueType = ...,
-        ) -> None: ...
-        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
-        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-        def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-    @_typing.final
-    class FailedPredicatesEntry(_message.Message):
-        DESCRIPTOR: _descriptor.Descriptor
-
-        KEY_FIELD_NUMBER: _builtins.int
-        VALUE_FIELD_NUMBER: _builtins.int
-        key: _builtins.str
-        value: _reason_pb2.PredicateReason.Code.ValueType
-        def __init__(
-            self,
-            *,
-            key: _builtins.str = ...,
-            value: _reason_pb2.PredicateReason.Code.ValueType = ...,
-        ) -> None: ...
-        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
-        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-        def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-    PLACEHOLDERS_FIELD_NUMBER: _builtins.int
-    REASONS_FIELD_NUMBER: _builtins.int
-    FAILED_PREDICATES_FIELD_NUMBER: _builtins.int
-    DETAIL_FIELD_NUMBER: _builtins.int
-    detail: _builtins.str
-    """One sentence, for people."""
-    @_builtins.property
-    def placeholders(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Their names, sorted."""
 
     @_builtins.property
     def reasons(self) -> _containers.ScalarMap[_builtins.str, _reason_pb2.NodeGroupReason.Code.ValueType]:
@@ -970,18 +1232,72 @@ class WaitingPlaceholders(_message.Message):
     def __init__(
         self,
         *,
-        placeholders: _abc.Iterable[_builtins.str] | None = ...,
+        pods: _abc.Iterable[_builtins.str] | None = ...,
         reasons: _abc.Mapping[_builtins.str, _reason_pb2.NodeGroupReason.Code.ValueType] | None = ...,
         failed_predicates: _abc.Mapping[_builtins.str, _reason_pb2.PredicateReason.Code.ValueType] | None = ...,
         detail: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["detail", b"detail", "failed_predicates", b"failed_predicates", "placeholders", b"placeholders", "reasons", b"reasons"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["detail", b"detail", "failed_predicates", b"failed_predicates", "pods", b"pods", "reasons", b"reasons"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___WaitingPlaceholders: _TypeAlias = WaitingPlaceholders  # noqa: Y015
+Global___Shortfall: _TypeAlias = Shortfall  # noqa: Y015
+
+@_typing.final
+class Release(_message.Message):
+    """Nodes that were ordered for what can no longer be completed, and of which no
+    decision of the answer makes use.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class UpcomingEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    NODES_FIELD_NUMBER: _builtins.int
+    UPCOMING_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def nodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Registered nodes without pods to move, sorted."""
+
+    @_builtins.property
+    def upcoming(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """Node group id to the number of nodes that have not registered. The target
+        size may be reduced by as many.
+        """
+
+    def __init__(
+        self,
+        *,
+        nodes: _abc.Iterable[_builtins.str] | None = ...,
+        upcoming: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["nodes", b"nodes", "upcoming", b"upcoming"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Release: _TypeAlias = Release  # noqa: Y015
 
 @_typing.final
 class SkippedPod(_message.Message):
@@ -1136,7 +1452,6 @@ class Expander(_message.Message):
         CHEAPEST_PLAN: Expander._Code.ValueType  # 8
         """All node groups at once: the plan with the lowest total price, or with
         the fewest nodes if prices are missing. Only as the first one.
-        `ScaleUpSettings.cheapest_plan`.
         """
         RANDOM: Expander._Code.ValueType  # 9
         """A random one, by `PlanRequest.seed`. Always the last, whether listed or
@@ -1144,9 +1459,7 @@ class Expander(_message.Message):
         first compared by price, if all of them have one.
         """
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: Expander.Code.ValueType  # 0
     """Refused."""
     LEAST_WASTE: Expander.Code.ValueType  # 1
@@ -1170,7 +1483,6 @@ class Expander(_message.Message):
     CHEAPEST_PLAN: Expander.Code.ValueType  # 8
     """All node groups at once: the plan with the lowest total price, or with
     the fewest nodes if prices are missing. Only as the first one.
-    `ScaleUpSettings.cheapest_plan`.
     """
     RANDOM: Expander.Code.ValueType  # 9
     """A random one, by `PlanRequest.seed`. Always the last, whether listed or
@@ -1198,33 +1510,12 @@ class CapacityRequestsDecision(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    @_typing.final
-    class GiveBackUpcomingEntry(_message.Message):
-        DESCRIPTOR: _descriptor.Descriptor
-
-        KEY_FIELD_NUMBER: _builtins.int
-        VALUE_FIELD_NUMBER: _builtins.int
-        key: _builtins.str
-        value: _builtins.int
-        def __init__(
-            self,
-            *,
-            key: _builtins.str = ...,
-            value: _builtins.int = ...,
-        ) -> None: ...
-        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
-        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-        def WhichOneof(self, oneof_group: _Never) -> None: ...
-
     RESULT_FIELD_NUMBER: _builtins.int
     DETAIL_FIELD_NUMBER: _builtins.int
     REQUESTS_FIELD_NUMBER: _builtins.int
     SPLITS_FIELD_NUMBER: _builtins.int
-    GIVE_BACK_FIELD_NUMBER: _builtins.int
+    RELEASE_FIELD_NUMBER: _builtins.int
     PRICE_PER_HOUR_FIELD_NUMBER: _builtins.int
-    GIVE_BACK_UPCOMING_FIELD_NUMBER: _builtins.int
     result: _reason_pb2.CapacityRequestsResult.Code.ValueType
     """Outcome."""
     detail: _builtins.str
@@ -1241,24 +1532,15 @@ class CapacityRequestsDecision(_message.Message):
 
     @_builtins.property
     def splits(self) -> _containers.RepeatedCompositeFieldContainer[Global___ScaleUpSplit]:
-        """Growth of node groups for all requests together, sorted by node group;
-        `pods` are requests, as "namespace/name". Other decisions of the same answer
-        count these nodes as requested: `current_size` of their splits is `new_size`
-        of these.
+        """Growth of node groups for all requests together, sorted by node group. Other
+        decisions of the same answer count these nodes as requested: `current_size`
+        of their splits is `new_size` of these.
         """
 
     @_builtins.property
-    def give_back(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Nodes that were ordered for a request which now can no longer be completed,
-        without pods and used by no decision of this answer: to be deleted at once,
-        sorted by name.
-        """
-
-    @_builtins.property
-    def give_back_upcoming(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """Node group id to the number of nodes that were ordered for such requests,
-        have not registered, and are used by no decision of this answer. The target
-        size may be reduced by as many.
+    def release(self) -> Global___Release:
+        """Nodes of requests that can no longer be completed, to be deleted at once.
+        Absent = none.
         """
 
     def __init__(
@@ -1268,13 +1550,12 @@ class CapacityRequestsDecision(_message.Message):
         detail: _builtins.str = ...,
         requests: _abc.Iterable[Global___CapacityAnswer] | None = ...,
         splits: _abc.Iterable[Global___ScaleUpSplit] | None = ...,
-        give_back: _abc.Iterable[_builtins.str] | None = ...,
+        release: Global___Release | None = ...,
         price_per_hour: _builtins.float = ...,
-        give_back_upcoming: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["release", b"release"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["detail", b"detail", "give_back", b"give_back", "give_back_upcoming", b"give_back_upcoming", "price_per_hour", b"price_per_hour", "requests", b"requests", "result", b"result", "splits", b"splits"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["detail", b"detail", "price_per_hour", b"price_per_hour", "release", b"release", "requests", b"requests", "result", b"result", "splits", b"splits"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1286,66 +1567,6 @@ class CapacityAnswer(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    @_typing.final
-    class ReasonsEntry(_message.Message):
-        DESCRIPTOR: _descriptor.Descriptor
-
-        KEY_FIELD_NUMBER: _builtins.int
-        VALUE_FIELD_NUMBER: _builtins.int
-        key: _builtins.str
-        value: _reason_pb2.NodeGroupReason.Code.ValueType
-        def __init__(
-            self,
-            *,
-            key: _builtins.str = ...,
-            value: _reason_pb2.NodeGroupReason.Code.ValueType = ...,
-        ) -> None: ...
-        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
-        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-        def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-    @_typing.final
-    class FailedPredicatesEntry(_message.Message):
-        DESCRIPTOR: _descriptor.Descriptor
-
-        KEY_FIELD_NUMBER: _builtins.int
-        VALUE_FIELD_NUMBER: _builtins.int
-        key: _builtins.str
-        value: _reason_pb2.PredicateReason.Code.ValueType
-        def __init__(
-            self,
-            *,
-            key: _builtins.str = ...,
-            value: _reason_pb2.PredicateReason.Code.ValueType = ...,
-        ) -> None: ...
-        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
-        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-        def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-    @_typing.final
-    class UselessUpcomingEntry(_message.Message):
-        DESCRIPTOR: _descriptor.Descriptor
-
-        KEY_FIELD_NUMBER: _builtins.int
-        VALUE_FIELD_NUMBER: _builtins.int
-        key: _builtins.str
-        value: _builtins.int
-        def __init__(
-            self,
-            *,
-            key: _builtins.str = ...,
-            value: _builtins.int = ...,
-        ) -> None: ...
-        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
-        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-        def WhichOneof(self, oneof_group: _Never) -> None: ...
-
     NAMESPACE_FIELD_NUMBER: _builtins.int
     NAME_FIELD_NUMBER: _builtins.int
     UID_FIELD_NUMBER: _builtins.int
@@ -1356,11 +1577,9 @@ class CapacityAnswer(_message.Message):
     BOOKED_COUNT_FIELD_NUMBER: _builtins.int
     PLACES_FIELD_NUMBER: _builtins.int
     BOOKED_UNTIL_FIELD_NUMBER: _builtins.int
-    REASONS_FIELD_NUMBER: _builtins.int
-    FAILED_PREDICATES_FIELD_NUMBER: _builtins.int
+    SHORTFALL_FIELD_NUMBER: _builtins.int
     NEEDS_NEW_NODES_FIELD_NUMBER: _builtins.int
-    USELESS_NODES_FIELD_NUMBER: _builtins.int
-    USELESS_UPCOMING_FIELD_NUMBER: _builtins.int
+    RELEASE_FIELD_NUMBER: _builtins.int
     namespace: _builtins.str
     """Namespace."""
     name: _builtins.str
@@ -1377,8 +1596,6 @@ class CapacityAnswer(_message.Message):
     """Pods that name it and have started; they take room themselves."""
     booked_count: _builtins.int
     """Pods for which room is held after this plan."""
-    booked_until: _builtins.int
-    """When the booking ends, Unix seconds; 0 = nothing is booked."""
     needs_new_nodes: _builtins.bool
     """The room, or a part of it, is on nodes that are ordered by this plan."""
     @_builtins.property
@@ -1386,24 +1603,18 @@ class CapacityAnswer(_message.Message):
         """Where the room is: by set, existing nodes first, then by group and number."""
 
     @_builtins.property
-    def reasons(self) -> _containers.ScalarMap[_builtins.str, _reason_pb2.NodeGroupReason.Code.ValueType]:
-        """Why no node of a group helps the pods without room: node group id to reason."""
+    def booked_until(self) -> _timestamp_pb2.Timestamp:
+        """When the booking ends. Absent = nothing is booked."""
 
     @_builtins.property
-    def failed_predicates(self) -> _containers.ScalarMap[_builtins.str, _reason_pb2.PredicateReason.Code.ValueType]:
-        """With PREDICATE_FAILED: node group id to the first predicate, in the
-        scheduler's order, that refuses a pod on a new node of that group.
+    def shortfall(self) -> Global___Shortfall:
+        """Why no node of a group helps the pods without room. Absent = they have room,
+        or places were not looked for.
         """
 
     @_builtins.property
-    def useless_nodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Those of `CapacityRequestsDecision.give_back` that were ordered for it,
-        sorted.
-        """
-
-    @_builtins.property
-    def useless_upcoming(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """Its part of `CapacityRequestsDecision.give_back_upcoming`."""
+    def release(self) -> Global___Release:
+        """Its part of `CapacityRequestsDecision.release`. Absent = none."""
 
     def __init__(
         self,
@@ -1417,16 +1628,14 @@ class CapacityAnswer(_message.Message):
         started_count: _builtins.int = ...,
         booked_count: _builtins.int = ...,
         places: _abc.Iterable[Global___CapacityPlace] | None = ...,
-        booked_until: _builtins.int = ...,
-        reasons: _abc.Mapping[_builtins.str, _reason_pb2.NodeGroupReason.Code.ValueType] | None = ...,
-        failed_predicates: _abc.Mapping[_builtins.str, _reason_pb2.PredicateReason.Code.ValueType] | None = ...,
+        booked_until: _timestamp_pb2.Timestamp | None = ...,
+        shortfall: Global___Shortfall | None = ...,
         needs_new_nodes: _builtins.bool = ...,
-        useless_nodes: _abc.Iterable[_builtins.str] | None = ...,
-        useless_upcoming: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        release: Global___Release | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["booked_until", b"booked_until", "release", b"release", "shortfall", b"shortfall"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["booked_count", b"booked_count", "booked_until", b"booked_until", "detail", b"detail", "failed_predicates", b"failed_predicates", "name", b"name", "namespace", b"namespace", "needs_new_nodes", b"needs_new_nodes", "outcome", b"outcome", "places", b"places", "pod_count", b"pod_count", "reasons", b"reasons", "started_count", b"started_count", "uid", b"uid", "useless_nodes", b"useless_nodes", "useless_upcoming", b"useless_upcoming"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["booked_count", b"booked_count", "booked_until", b"booked_until", "detail", b"detail", "name", b"name", "namespace", b"namespace", "needs_new_nodes", b"needs_new_nodes", "outcome", b"outcome", "places", b"places", "pod_count", b"pod_count", "release", b"release", "shortfall", b"shortfall", "started_count", b"started_count", "uid", b"uid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1852,9 +2061,7 @@ class PlaceholderKind(_message.Message):
         CAPACITY_BUFFER: PlaceholderKind._Code.ValueType  # 4
         """Requested by a CapacityBuffer."""
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: PlaceholderKind.Code.ValueType  # 0
     """Never sent."""
     STANDARD: PlaceholderKind.Code.ValueType  # 1
@@ -1884,20 +2091,13 @@ class ScaleDownDecision(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     UNNEEDED_FIELD_NUMBER: _builtins.int
-    UNREMOVABLE_FIELD_NUMBER: _builtins.int
+    PLACES_FIELD_NUMBER: _builtins.int
     DELETE_EMPTY_FIELD_NUMBER: _builtins.int
     DRAIN_FIELD_NUMBER: _builtins.int
     RESULT_FIELD_NUMBER: _builtins.int
     EVALUATED_FIELD_NUMBER: _builtins.int
     NOT_EVALUATED_FIELD_NUMBER: _builtins.int
     DETAIL_FIELD_NUMBER: _builtins.int
-    HINT_HITS_FIELD_NUMBER: _builtins.int
-    SEARCHES_FIELD_NUMBER: _builtins.int
-    CANDIDATE_ORDER_FIELD_NUMBER: _builtins.int
-    ORDERS_TRIED_FIELD_NUMBER: _builtins.int
-    BLOCKERS_FIELD_NUMBER: _builtins.int
-    OBJECTIVE_FIELD_NUMBER: _builtins.int
-    SAVING_BOUND_PER_HOUR_FIELD_NUMBER: _builtins.int
     result: _reason_pb2.ScaleDownResult.Code.ValueType
     """Outcome."""
     evaluated: _builtins.int
@@ -1906,23 +2106,6 @@ class ScaleDownDecision(_message.Message):
     """Number of eligible nodes left out because of the bound."""
     detail: _builtins.str
     """More about `result`, for people."""
-    hint_hits: _builtins.int
-    """Pods whose last destination was still valid."""
-    searches: _builtins.int
-    """Pods for which a destination had to be searched."""
-    candidate_order: Global___CandidateOrder.Code.ValueType
-    """The order of candidates that led to this plan."""
-    orders_tried: _builtins.int
-    """Orders that were simulated, this one included."""
-    objective: Global___Objective.Code.ValueType
-    """What plans were compared by first; UNSPECIFIED if none was made."""
-    saving_bound_per_hour: _builtins.float
-    """No set of the candidates saves more per hour, in all waves: an upper bound
-    by cpu and memory, of all nodes and of nodes outside of which some pods have
-    no place, with fractions of nodes, as of this loop or of the last one
-    that compared plans. 0 = not computed: nothing is saved, or the objective
-    is not MONEY.
-    """
     @_builtins.property
     def unneeded(self) -> _containers.RepeatedCompositeFieldContainer[Global___UnneededNode]:
         """Nodes whose pods, all together, fit on the nodes that stay; sorted by
@@ -1930,8 +2113,8 @@ class ScaleDownDecision(_message.Message):
         """
 
     @_builtins.property
-    def unremovable(self) -> _containers.RepeatedCompositeFieldContainer[Global___UnremovableNode]:
-        """Every other node, sorted by name."""
+    def places(self) -> Global___Places:
+        """Where each pod of the unneeded nodes would go, in the order of the nodes."""
 
     @_builtins.property
     def delete_empty(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -1941,67 +2124,25 @@ class ScaleDownDecision(_message.Message):
     def drain(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Unneeded nodes to be drained and deleted now, sorted by name."""
 
-    @_builtins.property
-    def blockers(self) -> _containers.RepeatedCompositeFieldContainer[Global___NodeBlockers]:
-        """One entry per node of `explain_nodes`, sorted by name."""
-
     def __init__(
         self,
         *,
         unneeded: _abc.Iterable[Global___UnneededNode] | None = ...,
-        unremovable: _abc.Iterable[Global___UnremovableNode] | None = ...,
+        places: Global___Places | None = ...,
         delete_empty: _abc.Iterable[_builtins.str] | None = ...,
         drain: _abc.Iterable[_builtins.str] | None = ...,
         result: _reason_pb2.ScaleDownResult.Code.ValueType = ...,
         evaluated: _builtins.int = ...,
         not_evaluated: _builtins.int = ...,
         detail: _builtins.str = ...,
-        hint_hits: _builtins.int = ...,
-        searches: _builtins.int = ...,
-        candidate_order: Global___CandidateOrder.Code.ValueType = ...,
-        orders_tried: _builtins.int = ...,
-        blockers: _abc.Iterable[Global___NodeBlockers] | None = ...,
-        objective: Global___Objective.Code.ValueType = ...,
-        saving_bound_per_hour: _builtins.float = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["places", b"places"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["blockers", b"blockers", "candidate_order", b"candidate_order", "delete_empty", b"delete_empty", "detail", b"detail", "drain", b"drain", "evaluated", b"evaluated", "hint_hits", b"hint_hits", "not_evaluated", b"not_evaluated", "objective", b"objective", "orders_tried", b"orders_tried", "result", b"result", "saving_bound_per_hour", b"saving_bound_per_hour", "searches", b"searches", "unneeded", b"unneeded", "unremovable", b"unremovable"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["delete_empty", b"delete_empty", "detail", b"detail", "drain", b"drain", "evaluated", b"evaluated", "not_evaluated", b"not_evaluated", "places", b"places", "result", b"result", "unneeded", b"unneeded"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ScaleDownDecision: _TypeAlias = ScaleDownDecision  # noqa: Y015
-
-@_typing.final
-class NodeBlockers(_message.Message):
-    """All pods that must not be evicted from a node."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    NODE_FIELD_NUMBER: _builtins.int
-    PODS_FIELD_NUMBER: _builtins.int
-    node: _builtins.str
-    """Name of the node."""
-    @_builtins.property
-    def pods(self) -> _containers.RepeatedCompositeFieldContainer[Global___BlockingPod]:
-        """Every pod of the node that a rule or a PodDisruptionBudget keeps from
-        being evicted, sorted by name; empty if there is none. Pods that only find
-        no place elsewhere are not listed.
-        """
-
-    def __init__(
-        self,
-        *,
-        node: _builtins.str = ...,
-        pods: _abc.Iterable[Global___BlockingPod] | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["node", b"node", "pods", b"pods"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___NodeBlockers: _TypeAlias = NodeBlockers  # noqa: Y015
 
 @_typing.final
 class BlockingPod(_message.Message):
@@ -2050,7 +2191,7 @@ class CandidateOrder(_message.Message):
     class _CodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[CandidateOrder._Code.ValueType], _builtins.type):
         DESCRIPTOR: _descriptor.EnumDescriptor
         UNSPECIFIED: CandidateOrder._Code.ValueType  # 0
-        """As in the last plan, followed by new candidates by utilization."""
+        """Refused."""
         UTILIZATION: CandidateOrder._Code.ValueType  # 1
         """Lowest utilization first."""
         EVICTION_COST: CandidateOrder._Code.ValueType  # 2
@@ -2059,39 +2200,14 @@ class CandidateOrder(_message.Message):
         """Most expensive node first, by price per unit of the larger of its
         utilizations.
         """
-        BALANCE: CandidateOrder._Code.ValueType  # 4
-        """By utilization, but among similar node groups the largest shrinks first,
-        as with `ScaleDownSettings.balance`.
-        """
-        AGE: CandidateOrder._Code.ValueType  # 5
-        """Oldest node first."""
-        NAME: CandidateOrder._Code.ValueType  # 6
+        NAME: CandidateOrder._Code.ValueType  # 4
         """Empty nodes, then the others, each by name: what upstream does when its node
         list is sorted.
         """
-        BUDGETS: CandidateOrder._Code.ValueType  # 7
-        """Least use of PodDisruptionBudgets first, each disruption rated by how
-        many its budget has left.
-        """
-        SHUFFLED: CandidateOrder._Code.ValueType  # 8
-        """An arbitrary but fixed order. As many as `PlanSettings.search_effort`
-        allows are tried in addition to the others, at most 8.
-        """
-        MINIMUMS: CandidateOrder._Code.ValueType  # 9
-        """Smallest use of the headroom above resource minimums first, per saving.
-        Tried in addition to the others if a resource minimum counts a candidate.
-        """
-        SAVING: CandidateOrder._Code.ValueType  # 10
-        """Largest saving for the share of the free cpu or memory that a node takes:
-        its own free amount and what its pods need elsewhere. Tried in addition to
-        the others with the objective MONEY, unless `try_list_order` is false.
-        """
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: CandidateOrder.Code.ValueType  # 0
-    """As in the last plan, followed by new candidates by utilization."""
+    """Refused."""
     UTILIZATION: CandidateOrder.Code.ValueType  # 1
     """Lowest utilization first."""
     EVICTION_COST: CandidateOrder.Code.ValueType  # 2
@@ -2100,32 +2216,9 @@ class CandidateOrder(_message.Message):
     """Most expensive node first, by price per unit of the larger of its
     utilizations.
     """
-    BALANCE: CandidateOrder.Code.ValueType  # 4
-    """By utilization, but among similar node groups the largest shrinks first,
-    as with `ScaleDownSettings.balance`.
-    """
-    AGE: CandidateOrder.Code.ValueType  # 5
-    """Oldest node first."""
-    NAME: CandidateOrder.Code.ValueType  # 6
+    NAME: CandidateOrder.Code.ValueType  # 4
     """Empty nodes, then the others, each by name: what upstream does when its node
     list is sorted.
-    """
-    BUDGETS: CandidateOrder.Code.ValueType  # 7
-    """Least use of PodDisruptionBudgets first, each disruption rated by how
-    many its budget has left.
-    """
-    SHUFFLED: CandidateOrder.Code.ValueType  # 8
-    """An arbitrary but fixed order. As many as `PlanSettings.search_effort`
-    allows are tried in addition to the others, at most 8.
-    """
-    MINIMUMS: CandidateOrder.Code.ValueType  # 9
-    """Smallest use of the headroom above resource minimums first, per saving.
-    Tried in addition to the others if a resource minimum counts a candidate.
-    """
-    SAVING: CandidateOrder.Code.ValueType  # 10
-    """Largest saving for the share of the free cpu or memory that a node takes:
-    its own free amount and what its pods need elsewhere. Tried in addition to
-    the others with the objective MONEY, unless `try_list_order` is false.
     """
 
     def __init__(
@@ -2145,74 +2238,22 @@ class UnneededNode(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    @_typing.final
-    class DestinationsEntry(_message.Message):
-        DESCRIPTOR: _descriptor.Descriptor
-
-        KEY_FIELD_NUMBER: _builtins.int
-        VALUE_FIELD_NUMBER: _builtins.int
-        key: _builtins.str
-        value: _builtins.str
-        def __init__(
-            self,
-            *,
-            key: _builtins.str = ...,
-            value: _builtins.str = ...,
-        ) -> None: ...
-        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
-        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-        def WhichOneof(self, oneof_group: _Never) -> None: ...
-
     NODE_FIELD_NUMBER: _builtins.int
-    SINCE_FIELD_NUMBER: _builtins.int
-    DESTINATIONS_FIELD_NUMBER: _builtins.int
-    NOT_NOW_REASON_FIELD_NUMBER: _builtins.int
-    UTILIZATION_FIELD_NUMBER: _builtins.int
     ASSUMPTION_FIELD_NUMBER: _builtins.int
-    DETAIL_FIELD_NUMBER: _builtins.int
-    SAVING_PER_HOUR_FIELD_NUMBER: _builtins.int
     EVICTION_COST_FIELD_NUMBER: _builtins.int
-    WAVE_FIELD_NUMBER: _builtins.int
     GANG_FIELD_NUMBER: _builtins.int
     node: _builtins.str
-    """Name of the node."""
-    not_now_reason: _reason_pb2.UnremovableReason.Code.ValueType
-    """Why it is not deleted now; UNSPECIFIED if it is."""
-    utilization: _builtins.float
-    """The larger of the utilizations of cpu and memory (of the GPU on GPU
-    nodes), 0 to 1 and above.
-    """
-    detail: _builtins.str
-    """More about `not_now_reason`, for people."""
-    saving_per_hour: _builtins.float
-    """Hourly price of the node, from its node group; absent = unknown."""
+    """Name of the node. When it goes, and why not now: `PlanResponse.nodes`."""
     eviction_cost: _builtins.float
     """Cost rating of moving its pods: the sum over pods of 1 + deletion cost /
     2^27 + priority / 2^25, clamped to -10 to 10. With `gang`, the cost of
     moving all of it is shared equally: the mean over the gang's nodes.
-    """
-    wave: _builtins.int
-    """The wave in which the node goes, from 1. Wave 1 is what disruption budgets
-    allow now. The nodes of each further wave can go once the pods evicted in
-    the waves before run again, so that budgets allow evictions again; until
-    then `not_now_reason` is LATER_WAVE unless another reason comes first. 0
-    also counts as wave 1: planners without waves plan what budgets allow now.
     """
     gang: _builtins.str
     """The gang that moves whole from this node and others, as "namespace/name":
     of the nodes with the same value all go at the same time, or none, see
     `NodeToDelete.gang`. "" = the node goes independently of others.
     """
-    @_builtins.property
-    def since(self) -> _timestamp_pb2.Timestamp:
-        """Since when it has been unneeded, without interruption."""
-
-    @_builtins.property
-    def destinations(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Where each pod to be moved would go: "namespace/name" to node."""
-
     @_builtins.property
     def assumption(self) -> Global___NodeAssumption:
         """What the plan assumes about the node, for `StartDeletion`."""
@@ -2221,24 +2262,15 @@ class UnneededNode(_message.Message):
         self,
         *,
         node: _builtins.str = ...,
-        since: _timestamp_pb2.Timestamp | None = ...,
-        destinations: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
-        not_now_reason: _reason_pb2.UnremovableReason.Code.ValueType = ...,
-        utilization: _builtins.float = ...,
         assumption: Global___NodeAssumption | None = ...,
-        detail: _builtins.str = ...,
-        saving_per_hour: _builtins.float | None = ...,
         eviction_cost: _builtins.float = ...,
-        wave: _builtins.int = ...,
         gang: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_saving_per_hour", b"_saving_per_hour", "assumption", b"assumption", "saving_per_hour", b"saving_per_hour", "since", b"since"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["assumption", b"assumption"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_saving_per_hour", b"_saving_per_hour", "assumption", b"assumption", "destinations", b"destinations", "detail", b"detail", "eviction_cost", b"eviction_cost", "gang", b"gang", "node", b"node", "not_now_reason", b"not_now_reason", "saving_per_hour", b"saving_per_hour", "since", b"since", "utilization", b"utilization", "wave", b"wave"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["assumption", b"assumption", "eviction_cost", b"eviction_cost", "gang", b"gang", "node", b"node"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__saving_per_hour: _TypeAlias = _typing.Literal["saving_per_hour"]  # noqa: Y015
-    _WhichOneofArgType__saving_per_hour: _TypeAlias = _typing.Literal["_saving_per_hour", b"_saving_per_hour"]  # noqa: Y015
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__saving_per_hour) -> _WhichOneofReturnType__saving_per_hour | None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___UnneededNode: _TypeAlias = UnneededNode  # noqa: Y015
 
@@ -2271,80 +2303,6 @@ class NodeAssumption(_message.Message):
 Global___NodeAssumption: _TypeAlias = NodeAssumption  # noqa: Y015
 
 @_typing.final
-class UnremovableNode(_message.Message):
-    """A node that stays."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    @_typing.final
-    class PredicateFailureCountsEntry(_message.Message):
-        DESCRIPTOR: _descriptor.Descriptor
-
-        KEY_FIELD_NUMBER: _builtins.int
-        VALUE_FIELD_NUMBER: _builtins.int
-        key: _builtins.str
-        value: _builtins.int
-        def __init__(
-            self,
-            *,
-            key: _builtins.str = ...,
-            value: _builtins.int = ...,
-        ) -> None: ...
-        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
-        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-        def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-    NODE_FIELD_NUMBER: _builtins.int
-    REASON_FIELD_NUMBER: _builtins.int
-    BLOCKING_POD_FIELD_NUMBER: _builtins.int
-    BLOCKING_REASON_FIELD_NUMBER: _builtins.int
-    DETAIL_FIELD_NUMBER: _builtins.int
-    PREDICATE_FAILURE_COUNTS_FIELD_NUMBER: _builtins.int
-    UTILIZATION_FIELD_NUMBER: _builtins.int
-    node: _builtins.str
-    """Name of the node."""
-    reason: _reason_pb2.UnremovableReason.Code.ValueType
-    """Why it stays."""
-    blocking_pod: _builtins.str
-    """Pod that is in the way, as "namespace/name"; "" = none."""
-    blocking_reason: _reason_pb2.BlockingPodReason.Code.ValueType
-    """Why that pod is in the way."""
-    detail: _builtins.str
-    """More, for people."""
-    utilization: _builtins.float
-    """The larger of the utilizations, as `UnneededNode.utilization`; absent = not
-    computed.
-    """
-    @_builtins.property
-    def predicate_failure_counts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """With NO_PLACE_TO_MOVE_PODS: for how many nodes each predicate failed for
-        the blocking pod, keyed by `PredicateReason` name.
-        """
-
-    def __init__(
-        self,
-        *,
-        node: _builtins.str = ...,
-        reason: _reason_pb2.UnremovableReason.Code.ValueType = ...,
-        blocking_pod: _builtins.str = ...,
-        blocking_reason: _reason_pb2.BlockingPodReason.Code.ValueType = ...,
-        detail: _builtins.str = ...,
-        predicate_failure_counts: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
-        utilization: _builtins.float | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_utilization", b"_utilization", "utilization", b"utilization"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_utilization", b"_utilization", "blocking_pod", b"blocking_pod", "blocking_reason", b"blocking_reason", "detail", b"detail", "node", b"node", "predicate_failure_counts", b"predicate_failure_counts", "reason", b"reason", "utilization", b"utilization"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__utilization: _TypeAlias = _typing.Literal["utilization"]  # noqa: Y015
-    _WhichOneofArgType__utilization: _TypeAlias = _typing.Literal["_utilization", b"_utilization"]  # noqa: Y015
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__utilization) -> _WhichOneofReturnType__utilization | None: ...
-
-Global___UnremovableNode: _TypeAlias = UnremovableNode  # noqa: Y015
-
-@_typing.final
 class ReplacementDecision(_message.Message):
     """Which nodes are replaced by cheaper new ones, several by several."""
 
@@ -2373,7 +2331,6 @@ class ReplacementDecision(_message.Message):
     WAVES_FIELD_NUMBER: _builtins.int
     RESULT_FIELD_NUMBER: _builtins.int
     DETAIL_FIELD_NUMBER: _builtins.int
-    COST_FIELD_NUMBER: _builtins.int
     FRONTIER_FIELD_NUMBER: _builtins.int
     KEPT_FIELD_NUMBER: _builtins.int
     EXCLUDED_FIELD_NUMBER: _builtins.int
@@ -2392,10 +2349,6 @@ class ReplacementDecision(_message.Message):
         first pod of the wave is evicted; a wave begins when the pods of the wave
         before run again. Empty unless `result` is REPLACEMENT_PLANNED.
         """
-
-    @_builtins.property
-    def cost(self) -> Global___ReplacementCost:
-        """What the cluster costs, before and after."""
 
     @_builtins.property
     def frontier(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReplacementOption]:
@@ -2417,63 +2370,18 @@ class ReplacementDecision(_message.Message):
         waves: _abc.Iterable[Global___ReplacementWave] | None = ...,
         result: _reason_pb2.ReplacementResult.Code.ValueType = ...,
         detail: _builtins.str = ...,
-        cost: Global___ReplacementCost | None = ...,
         frontier: _abc.Iterable[Global___ReplacementOption] | None = ...,
         kept: _abc.Iterable[Global___KeptNode] | None = ...,
         excluded: _abc.Mapping[_builtins.str, _reason_pb2.NodeGroupReason.Code.ValueType] | None = ...,
         incomplete: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "detail", b"detail", "excluded", b"excluded", "frontier", b"frontier", "incomplete", b"incomplete", "kept", b"kept", "result", b"result", "waves", b"waves"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["detail", b"detail", "excluded", b"excluded", "frontier", b"frontier", "incomplete", b"incomplete", "kept", b"kept", "result", b"result", "waves", b"waves"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ReplacementDecision: _TypeAlias = ReplacementDecision  # noqa: Y015
-
-@_typing.final
-class ReplacementCost(_message.Message):
-    """What the nodes of known price cost for one hour, in the currency of the
-    prices.
-    """
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    NOW_PER_HOUR_FIELD_NUMBER: _builtins.int
-    AFTER_SCALE_DOWN_PER_HOUR_FIELD_NUMBER: _builtins.int
-    AFTER_PER_HOUR_FIELD_NUMBER: _builtins.int
-    BOUND_PER_HOUR_FIELD_NUMBER: _builtins.int
-    UNPRICED_NODE_COUNT_FIELD_NUMBER: _builtins.int
-    now_per_hour: _builtins.float
-    """All nodes of the snapshot, without those that are being deleted."""
-    after_scale_down_per_hour: _builtins.float
-    """After all waves of the scale-down in the same answer; without one, as
-    `now_per_hour`.
-    """
-    after_per_hour: _builtins.float
-    """After the chosen plan as well."""
-    bound_per_hour: _builtins.float
-    """No cluster of these node groups that holds these pods costs less: a proven
-    lower bound by a linear programme. 0 = not computed.
-    """
-    unpriced_node_count: _builtins.int
-    """Nodes of unknown price; they are in none of the sums."""
-    def __init__(
-        self,
-        *,
-        now_per_hour: _builtins.float = ...,
-        after_scale_down_per_hour: _builtins.float = ...,
-        after_per_hour: _builtins.float = ...,
-        bound_per_hour: _builtins.float = ...,
-        unpriced_node_count: _builtins.int = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_per_hour", b"after_per_hour", "after_scale_down_per_hour", b"after_scale_down_per_hour", "bound_per_hour", b"bound_per_hour", "now_per_hour", b"now_per_hour", "unpriced_node_count", b"unpriced_node_count"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___ReplacementCost: _TypeAlias = ReplacementCost  # noqa: Y015
 
 @_typing.final
 class ReplacementWave(_message.Message):
@@ -2483,6 +2391,7 @@ class ReplacementWave(_message.Message):
 
     NEW_NODES_FIELD_NUMBER: _builtins.int
     LEAVING_FIELD_NUMBER: _builtins.int
+    PLACES_FIELD_NUMBER: _builtins.int
     SAVING_PER_HOUR_FIELD_NUMBER: _builtins.int
     EVICTED_POD_COUNT_FIELD_NUMBER: _builtins.int
     EVICTION_COST_FIELD_NUMBER: _builtins.int
@@ -2502,18 +2411,25 @@ class ReplacementWave(_message.Message):
     def leaving(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReplacedNode]:
         """The nodes that go, sorted by name."""
 
+    @_builtins.property
+    def places(self) -> Global___Places:
+        """Where each pod to be moved would go, in the order of the nodes: to a node
+        that stays, or to a `ReplacementNode.name` of this wave or an earlier one.
+        """
+
     def __init__(
         self,
         *,
         new_nodes: _abc.Iterable[Global___ReplacementNode] | None = ...,
         leaving: _abc.Iterable[Global___ReplacedNode] | None = ...,
+        places: Global___Places | None = ...,
         saving_per_hour: _builtins.float = ...,
         evicted_pod_count: _builtins.int = ...,
         eviction_cost: _builtins.float = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["places", b"places"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["evicted_pod_count", b"evicted_pod_count", "eviction_cost", b"eviction_cost", "leaving", b"leaving", "new_nodes", b"new_nodes", "saving_per_hour", b"saving_per_hour"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["evicted_pod_count", b"evicted_pod_count", "eviction_cost", b"eviction_cost", "leaving", b"leaving", "new_nodes", b"new_nodes", "places", b"places", "saving_per_hour", b"saving_per_hour"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2530,9 +2446,8 @@ class ReplacementNode(_message.Message):
     PRICE_PER_HOUR_FIELD_NUMBER: _builtins.int
     ALTERNATIVES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """Its name in this plan, to which destinations refer: id of its node group,
-    "#", and its number in the plan among those of the group, from 0. No node
-    has this name.
+    """Its name in this plan, as `Places.nodes` has it; the number is that among
+    the new nodes of all waves. No node has this name.
     """
     node_group: _builtins.str
     """Id of its node group."""
@@ -2566,30 +2481,9 @@ class ReplacedNode(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    @_typing.final
-    class DestinationsEntry(_message.Message):
-        DESCRIPTOR: _descriptor.Descriptor
-
-        KEY_FIELD_NUMBER: _builtins.int
-        VALUE_FIELD_NUMBER: _builtins.int
-        key: _builtins.str
-        value: _builtins.str
-        def __init__(
-            self,
-            *,
-            key: _builtins.str = ...,
-            value: _builtins.str = ...,
-        ) -> None: ...
-        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
-        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-        def WhichOneof(self, oneof_group: _Never) -> None: ...
-
     NODE_FIELD_NUMBER: _builtins.int
     NODE_GROUP_FIELD_NUMBER: _builtins.int
     PRICE_PER_HOUR_FIELD_NUMBER: _builtins.int
-    DESTINATIONS_FIELD_NUMBER: _builtins.int
     ASSUMPTION_FIELD_NUMBER: _builtins.int
     EVICTION_COST_FIELD_NUMBER: _builtins.int
     node: _builtins.str
@@ -2603,12 +2497,6 @@ class ReplacedNode(_message.Message):
     annotations for disruption costs where pods have them.
     """
     @_builtins.property
-    def destinations(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Where each pod to be moved would go: "namespace/name" to the name of a node
-        that stays, or to a `ReplacementNode.name` of this wave or an earlier one.
-        """
-
-    @_builtins.property
     def assumption(self) -> Global___NodeAssumption:
         """What the plan assumes about the node, for `StartDeletion`."""
 
@@ -2618,13 +2506,12 @@ class ReplacedNode(_message.Message):
         node: _builtins.str = ...,
         node_group: _builtins.str = ...,
         price_per_hour: _builtins.float = ...,
-        destinations: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         assumption: Global___NodeAssumption | None = ...,
         eviction_cost: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["assumption", b"assumption"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["assumption", b"assumption", "destinations", b"destinations", "eviction_cost", b"eviction_cost", "node", b"node", "node_group", b"node_group", "price_per_hour", b"price_per_hour"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["assumption", b"assumption", "eviction_cost", b"eviction_cost", "node", b"node", "node_group", b"node_group", "price_per_hour", b"price_per_hour"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2793,32 +2680,12 @@ class PodCostGroup(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    @_typing.final
-    class CostsEntry(_message.Message):
-        DESCRIPTOR: _descriptor.Descriptor
-
-        KEY_FIELD_NUMBER: _builtins.int
-        VALUE_FIELD_NUMBER: _builtins.int
-        key: _builtins.str
-        value: _builtins.int
-        def __init__(
-            self,
-            *,
-            key: _builtins.str = ...,
-            value: _builtins.int = ...,
-        ) -> None: ...
-        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
-        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-        def WhichOneof(self, oneof_group: _Never) -> None: ...
-
     OWNER_FIELD_NUMBER: _builtins.int
+    PODS_FIELD_NUMBER: _builtins.int
     COSTS_FIELD_NUMBER: _builtins.int
     COMPLETE_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     DETAIL_FIELD_NUMBER: _builtins.int
-    ORDER_FIELD_NUMBER: _builtins.int
     SHARES_FIELD_NUMBER: _builtins.int
     RANKED_AFTER_EACH_REMOVAL_FIELD_NUMBER: _builtins.int
     WAITS_FOR_FIELD_NUMBER: _builtins.int
@@ -2827,7 +2694,7 @@ class PodCostGroup(_message.Message):
     """Owner as "Kind/namespace/name"."""
     complete: _builtins.bool
     """Whether all pods of the owner that are not being deleted have a cost here.
-    If false, `costs` is empty and nothing must be written.
+    If false, there are no `pods`, and nothing must be written.
     """
     reason: _reason_pb2.PodCostGroupReason.Code.ValueType
     """Why it is not complete; UNSPECIFIED if it is."""
@@ -2845,18 +2712,18 @@ class PodCostGroup(_message.Message):
     target: _builtins.int
     """Number of the target in the settings, from 0."""
     @_builtins.property
-    def costs(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """"namespace/name" to cost: pods with a lower cost go first. The negated
+    def pods(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Its pods in the order in which they should be removed, as "namespace/name":
+        by cost, ties by name.
+        """
+
+    @_builtins.property
+    def costs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Their costs, parallel to `pods`: pods with a lower cost go first. The negated
         rank, -(2^31 - 1) to 0: the weighted sum of ranks in units of 2^-26, or in
         larger units if the weights add up to more than 31. For pods that a running
         gang needs, 1 to 2^26: the gang's place among those of the target, equal for
         all these pods, and for no other gang.
-        """
-
-    @_builtins.property
-    def order(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The pods in the order in which they should be removed, as
-        "namespace/name": by cost, ties by name.
         """
 
     @_builtins.property
@@ -2867,11 +2734,11 @@ class PodCostGroup(_message.Message):
         self,
         *,
         owner: _builtins.str = ...,
-        costs: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        pods: _abc.Iterable[_builtins.str] | None = ...,
+        costs: _abc.Iterable[_builtins.int] | None = ...,
         complete: _builtins.bool = ...,
         reason: _reason_pb2.PodCostGroupReason.Code.ValueType = ...,
         detail: _builtins.str = ...,
-        order: _abc.Iterable[_builtins.str] | None = ...,
         shares: _abc.Iterable[Global___PodCostShare] | None = ...,
         ranked_after_each_removal: _builtins.bool = ...,
         waits_for: _builtins.str = ...,
@@ -2879,7 +2746,7 @@ class PodCostGroup(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["complete", b"complete", "costs", b"costs", "detail", b"detail", "order", b"order", "owner", b"owner", "ranked_after_each_removal", b"ranked_after_each_removal", "reason", b"reason", "shares", b"shares", "target", b"target", "waits_for", b"waits_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["complete", b"complete", "costs", b"costs", "detail", b"detail", "owner", b"owner", "pods", b"pods", "ranked_after_each_removal", b"ranked_after_each_removal", "reason", b"reason", "shares", b"shares", "target", b"target", "waits_for", b"waits_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2899,25 +2766,19 @@ class PodCostShare(_message.Message):
     """The strategy."""
     name: _builtins.str
     """Its name, with CUSTOM; "" otherwise."""
-    @_builtins.property
-    def ranks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
-        """Its weighted rank for each pod, parallel to `PodCostGroup.order`, 0 to its
-        weight: a larger one is removed sooner.
-        """
-
-    @_builtins.property
-    def own_ranks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
-        """Its rank for each pod before threshold and weight, in its own unit,
-        likewise parallel.
-        """
-
+    ranks: _builtins.bytes
+    """double[K]: its weighted rank for each of `PodCostGroup.pods`, 0 to its
+    weight. REQUIRED. A pod with a larger one is removed sooner.
+    """
+    own_ranks: _builtins.bytes
+    """double[K]: its rank before threshold and weight, in its own unit. REQUIRED."""
     def __init__(
         self,
         *,
         strategy: Global___PodCostStrategy.Code.ValueType = ...,
         name: _builtins.str = ...,
-        ranks: _abc.Iterable[_builtins.float] | None = ...,
-        own_ranks: _abc.Iterable[_builtins.float] | None = ...,
+        ranks: _builtins.bytes = ...,
+        own_ranks: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -2986,9 +2847,7 @@ class PodCostStrategy(_message.Message):
         CUSTOM: PodCostStrategy._Code.ValueType  # 11
         """A strategy from a package installed with the planner. `PodCostTerm.name`."""
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: PodCostStrategy.Code.ValueType  # 0
     """Refused."""
     BALANCE_DOMAINS: PodCostStrategy.Code.ValueType  # 1
@@ -3122,13 +2981,13 @@ class CapacityRequestsState(_message.Message):
 
     ORDERS_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def orders(self) -> _containers.RepeatedCompositeFieldContainer[Global___CapacityOrder]:
-        """Orders, the oldest first."""
+    def orders(self) -> _containers.RepeatedCompositeFieldContainer[Global___NodeOrder]:
+        """Orders, the oldest first. OPTIONAL."""
 
     def __init__(
         self,
         *,
-        orders: _abc.Iterable[Global___CapacityOrder] | None = ...,
+        orders: _abc.Iterable[Global___NodeOrder] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -3139,42 +2998,46 @@ class CapacityRequestsState(_message.Message):
 Global___CapacityRequestsState: _TypeAlias = CapacityRequestsState  # noqa: Y015
 
 @_typing.final
-class CapacityOrder(_message.Message):
-    """New nodes that were ordered for a ProvisioningRequest."""
+class NodeOrder(_message.Message):
+    """Nodes of one group that were ordered for a gang or a ProvisioningRequest. If
+    it cannot be completed in the end, they are of no use (`Release`).
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    REQUEST_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
     UID_FIELD_NUMBER: _builtins.int
     NODE_GROUP_FIELD_NUMBER: _builtins.int
     COUNT_FIELD_NUMBER: _builtins.int
-    TIME_FIELD_NUMBER: _builtins.int
-    request: _builtins.str
-    """"namespace/name" of the request."""
+    ORDER_TIME_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """The gang or the request, as "namespace/name". REQUIRED."""
     uid: _builtins.str
-    """Uid of the request."""
+    """Uid of the request. OPTIONAL: "" = a gang's."""
     node_group: _builtins.str
-    """Id of the node group."""
+    """Id of the node group. REQUIRED."""
     count: _builtins.int
-    """Number of nodes."""
-    time: _builtins.int
-    """When, Unix seconds."""
+    """Number of nodes, >= 1. REQUIRED."""
+    @_builtins.property
+    def order_time(self) -> _timestamp_pb2.Timestamp:
+        """When they were ordered: nodes created before are others. REQUIRED."""
+
     def __init__(
         self,
         *,
-        request: _builtins.str = ...,
+        name: _builtins.str = ...,
         uid: _builtins.str = ...,
         node_group: _builtins.str = ...,
         count: _builtins.int = ...,
-        time: _builtins.int = ...,
+        order_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["order_time", b"order_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "node_group", b"node_group", "request", b"request", "time", b"time", "uid", b"uid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "name", b"name", "node_group", b"node_group", "order_time", b"order_time", "uid", b"uid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___CapacityOrder: _TypeAlias = CapacityOrder  # noqa: Y015
+Global___NodeOrder: _TypeAlias = NodeOrder  # noqa: Y015
 
 @_typing.final
 class ReplacementState(_message.Message):
@@ -3184,16 +3047,10 @@ class ReplacementState(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    LAYOUT_VERSION_FIELD_NUMBER: _builtins.int
     STRINGS_FIELD_NUMBER: _builtins.int
     PLANNED_FIELD_NUMBER: _builtins.int
     AVOIDED_GROUPS_FIELD_NUMBER: _builtins.int
     PAID_BACK_FIELD_NUMBER: _builtins.int
-    OPAQUE_FIELD_NUMBER: _builtins.int
-    layout_version: _builtins.int
-    """Layout of `opaque`: 0, this version has none."""
-    opaque: _builtins.bytes
-    """Nothing in this version. OPTIONAL."""
     @_builtins.property
     def strings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Dictionary of strings (names of nodes, ids of node groups); element 0 is
@@ -3222,16 +3079,14 @@ class ReplacementState(_message.Message):
     def __init__(
         self,
         *,
-        layout_version: _builtins.int = ...,
         strings: _abc.Iterable[_builtins.str] | None = ...,
         planned: Global___NodeTimes | None = ...,
         avoided_groups: Global___NodeTimes | None = ...,
         paid_back: Global___NodeTimes | None = ...,
-        opaque: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["avoided_groups", b"avoided_groups", "paid_back", b"paid_back", "planned", b"planned"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["avoided_groups", b"avoided_groups", "layout_version", b"layout_version", "opaque", b"opaque", "paid_back", b"paid_back", "planned", b"planned", "strings", b"strings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["avoided_groups", b"avoided_groups", "paid_back", b"paid_back", "planned", b"planned", "strings", b"strings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -3260,7 +3115,7 @@ class ScaleUpState(_message.Message):
         """
 
     @_builtins.property
-    def gang_orders(self) -> _containers.RepeatedCompositeFieldContainer[Global___GangOrder]:
+    def gang_orders(self) -> _containers.RepeatedCompositeFieldContainer[Global___NodeOrder]:
         """Nodes requested for gangs that have not been whole since. OPTIONAL."""
 
     def __init__(
@@ -3269,7 +3124,7 @@ class ScaleUpState(_message.Message):
         layout_version: _builtins.int = ...,
         strings: _abc.Iterable[_builtins.str] | None = ...,
         opaque: _builtins.bytes = ...,
-        gang_orders: _abc.Iterable[Global___GangOrder] | None = ...,
+        gang_orders: _abc.Iterable[Global___NodeOrder] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -3280,57 +3135,13 @@ class ScaleUpState(_message.Message):
 Global___ScaleUpState: _TypeAlias = ScaleUpState  # noqa: Y015
 
 @_typing.final
-class GangOrder(_message.Message):
-    """Nodes of one group requested for a gang. If the gang cannot be whole in the
-    end, they are of no use, and go at once.
-    """
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    GANG_FIELD_NUMBER: _builtins.int
-    NODE_GROUP_FIELD_NUMBER: _builtins.int
-    COUNT_FIELD_NUMBER: _builtins.int
-    ORDER_TIME_FIELD_NUMBER: _builtins.int
-    gang: _builtins.str
-    """The gang, as "namespace/name". REQUIRED."""
-    node_group: _builtins.str
-    """Id of the node group. REQUIRED."""
-    count: _builtins.int
-    """Number of nodes, >= 1. REQUIRED."""
-    @_builtins.property
-    def order_time(self) -> _timestamp_pb2.Timestamp:
-        """When they were requested: nodes created before are others. REQUIRED."""
-
-    def __init__(
-        self,
-        *,
-        gang: _builtins.str = ...,
-        node_group: _builtins.str = ...,
-        count: _builtins.int = ...,
-        order_time: _timestamp_pb2.Timestamp | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["order_time", b"order_time"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "gang", b"gang", "node_group", b"node_group", "order_time", b"order_time"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___GangOrder: _TypeAlias = GangOrder  # noqa: Y015
-
-@_typing.final
 class SlackState(_message.Message):
     """What slack remembers: the placeholders and their nodes."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    LAYOUT_VERSION_FIELD_NUMBER: _builtins.int
     STRINGS_FIELD_NUMBER: _builtins.int
     SETS_FIELD_NUMBER: _builtins.int
-    OPAQUE_FIELD_NUMBER: _builtins.int
-    layout_version: _builtins.int
-    """Layout of `opaque`: 0, this version has none."""
-    opaque: _builtins.bytes
-    """Nothing in this version. OPTIONAL."""
     @_builtins.property
     def strings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Dictionary of strings (node names); element 0 is ""."""
@@ -3342,14 +3153,12 @@ class SlackState(_message.Message):
     def __init__(
         self,
         *,
-        layout_version: _builtins.int = ...,
         strings: _abc.Iterable[_builtins.str] | None = ...,
         sets: _abc.Iterable[Global___SlackSetState] | None = ...,
-        opaque: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["layout_version", b"layout_version", "opaque", b"opaque", "sets", b"sets", "strings", b"strings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["sets", b"sets", "strings", b"strings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -3417,21 +3226,12 @@ class PodCostsState(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    LAYOUT_VERSION_FIELD_NUMBER: _builtins.int
-    OPAQUE_FIELD_NUMBER: _builtins.int
-    layout_version: _builtins.int
-    """Layout of `opaque`: 0, this version has none."""
-    opaque: _builtins.bytes
-    """Nothing in this version. OPTIONAL."""
     def __init__(
         self,
-        *,
-        layout_version: _builtins.int = ...,
-        opaque: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["layout_version", b"layout_version", "opaque", b"opaque"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -3631,8 +3431,10 @@ Global___FailedNodes: _TypeAlias = FailedNodes  # noqa: Y015
 
 @_typing.final
 class PlanSettings(_message.Message):
-    """All settings. Absent fields have the default given in their comment, which is
-    upstream's unless the comment says why not.
+    """All settings. An absent field has the default of its option `setting`, which
+    is upstream's unless the comment says why not; its range and upstream's name
+    for it are there as well. Numbers that the option gives no range may have any
+    value, durations are at least 0 s.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -3670,7 +3472,7 @@ class PlanSettings(_message.Message):
     GANGS_FIELD_NUMBER: _builtins.int
     CAPACITY_REQUESTS_FIELD_NUMBER: _builtins.int
     search_effort: Global___SearchEffort.Code.ValueType
-    """How much scale-up and scale-down search for a better plan. Default USUAL."""
+    """How much scale-up and scale-down search for a better plan."""
     @_builtins.property
     def scale_up(self) -> Global___ScaleUpSettings:
         """Scale-up. OPTIONAL."""
@@ -3747,16 +3549,16 @@ class GangSettings(_message.Message):
     """Add nodes also for pods of a gang that do not exist yet, up to
     `PodGroup.desired_count`: a gang of which fewer than `min_count` pods exist
     is then served as if they did. Answers name such pods "GROUP (missing 1)".
-    Default false: such a gang is no demand, as the scheduler holds its pods.
+    False: such a gang is no demand, as the scheduler holds its pods.
     """
     serve_optional_members: _builtins.bool
-    """Add nodes also for the pods of a gang beyond `min_count`. Default true.
-    False: they take room on nodes that are there, or that the gang gets anyway.
+    """Add nodes also for the pods of a gang beyond `min_count`. False: they take
+    room on nodes that are there, or that the gang gets anyway.
     """
     move_running: _builtins.bool
     """Move the pods of running gangs: one by one as long as `min_count` of them
-    run, or the whole gang at once. Default true. False: nodes with a pod of a
-    gang that runs are neither drained nor replaced.
+    run, or the whole gang at once. False: nodes with a pod of a gang that runs
+    are neither drained nor replaced.
     """
     def __init__(
         self,
@@ -3799,17 +3601,16 @@ class CapacityRequestSettings(_message.Message):
     MAX_SEEK_TIME_FIELD_NUMBER: _builtins.int
     PROCESSOR_INSTANCE_FIELD_NUMBER: _builtins.int
     enabled: _builtins.bool
-    """Take the decision at all. Default true. If false, nothing is booked, and
-    pods that name a request are served like any others.
+    """Take the decision at all. If false, nothing is booked, and pods that name a
+    request are served like any others.
     """
     provisioned_when: Global___ProvisionedWhen.Code.ValueType
     """When the condition Provisioned of a request that gets new nodes becomes
-    true. Default ORDERED, as upstream.
+    true. The default is upstream's.
     """
     processor_instance: _builtins.str
-    """Only requests with this parameter `processorInstance` are answered. OPTIONAL:
-    "" = those without the parameter.
-    `--check-capacity-processor-instance`.
+    """Only requests with this parameter `processorInstance` are answered.
+    OPTIONAL: "" = those without the parameter.
     """
     @_builtins.property
     def classes(self) -> _containers.RepeatedCompositeFieldContainer[Global___CapacityClass]:
@@ -3822,14 +3623,13 @@ class CapacityRequestSettings(_message.Message):
     @_builtins.property
     def booking_time(self) -> _duration_pb2.Duration:
         """How long room stays booked after a request is provisioned, as far as its
-        pods have not started. > 0 s, default 600 s: a constant upstream.
+        pods have not started. A constant upstream.
         """
 
     @_builtins.property
     def max_seek_time(self) -> _duration_pb2.Duration:
         """How long after its creation room is sought for a request that does not say
-        it (`ValidUntilSeconds`). > 0 s, default 7 days: a constant upstream, which
-        ignores the parameter.
+        it (`ValidUntilSeconds`). A constant upstream, which ignores the parameter.
         """
 
     def __init__(
@@ -3899,9 +3699,7 @@ class CapacityClassKind(_message.Message):
         needed are added, so that all pods have room; or none at all.
         """
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: CapacityClassKind.Code.ValueType  # 0
     """Refused."""
     CHECK_CAPACITY: CapacityClassKind.Code.ValueType  # 1
@@ -3941,9 +3739,7 @@ class ProvisionedWhen(_message.Message):
         READY: ProvisionedWhen._Code.ValueType  # 2
         """Once all its pods fit nodes that are ready."""
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: ProvisionedWhen.Code.ValueType  # 0
     """ORDERED."""
     ORDERED: ProvisionedWhen.Code.ValueType  # 1
@@ -3992,60 +3788,53 @@ class ReplacementSettings(_message.Message):
     STABLE_TIME_FIELD_NUMBER: _builtins.int
     DO_NOT_DISRUPT_FIELD_NUMBER: _builtins.int
     enabled: _builtins.bool
-    """Take the decision at all. Default true."""
+    """Take the decision at all."""
     min_saving_per_hour: _builtins.float
-    """Least saving of a plan, per hour, in the currency of the prices. >= 0,
-    default 0.
-    """
+    """Least saving of a plan, per hour, in the currency of the prices."""
     min_saving_share: _builtins.float
-    """Least saving of a plan as a share of what the nodes that leave cost; and, of
-    the saving of a mean eviction, what each further one must save for a set of
-    nodes to be preferred to a smaller one. 0 to 1, default 0.05.
+    """Least saving of a plan as a share of what the nodes that leave cost; and,
+    of the saving of a mean eviction, what each further one must save for a set
+    of nodes to be preferred to a smaller one.
     """
     min_saving_per_eviction: _builtins.float
-    """Least hourly saving per evicted pod. >= 0, default 0."""
+    """Least hourly saving per evicted pod."""
     price_per_eviction: _builtins.float
     """What moving one pod costs, once, in the currency of the prices: multiplied
-    by its eviction cost, which is 1 for usual pods. >= 0, default 0.
+    by its eviction cost, which is 1 for usual pods.
     """
     max_surge_nodes: _builtins.int
-    """Most new nodes in one wave, besides those that leave in it. >= 1, default
-    10.
-    """
+    """Most new nodes in one wave, besides those that leave in it."""
     max_leaving_nodes: _builtins.int
-    """Most nodes that leave in one wave. >= 1, default 10."""
+    """Most nodes that leave in one wave."""
     max_waves: _builtins.int
-    """Most waves of a plan. >= 1, default 10."""
+    """Most waves of a plan."""
     stability_margin: _builtins.float
     """A plan is made only if it would still save, and would not be planned again
-    the other way, were each price this share higher or lower. 0 to 1, default
-    0.1.
+    the other way, were each price this share higher or lower.
     """
     min_balanced_score: _builtins.float
     """A plan is made only if its Balanced score (`ReplacementOption`) is at least
     this. >= 0; 0 = any, the default.
     """
     choice: Global___ReplacementChoice.Code.ValueType
-    """Which plan of the frontier is taken among those within all limits. Default
-    MOST_SAVED.
-    """
+    """Which plan of the frontier is taken among those within all limits."""
     do_not_disrupt: _builtins.bool
     """Pods that have run for less than their annotation
     `karpenter.sh/do-not-disrupt` says (a duration, or "true" for ever;
     `PodTable.number`) keep their nodes, and so do nodes with it
-    (`Node.do_not_disrupt`). Default true.
+    (`Node.do_not_disrupt`).
     """
     @_builtins.property
     def max_payback_time(self) -> _duration_pb2.Duration:
-        """Longest time in which the saving must pay for the moves. > 0 s, default 24
-        h. Also how long nodes that came by a replacement are not replaced again.
+        """Longest time in which the saving must pay for the moves. Also how long
+        nodes that came by a replacement are not replaced again.
         """
 
     @_builtins.property
     def consolidate_after(self) -> _duration_pb2.Duration:
-        """Nodes with a pod younger than this, or younger themselves, stay. >= 0 s,
-        default 0 s. Karpenter's `consolidateAfter`. `NodeGroupSettings` may give
-        another one for the nodes of a group.
+        """Nodes with a pod younger than this, or younger themselves, stay.
+        Karpenter's `consolidateAfter`. `NodeGroupSettings` may give another one
+        for the nodes of a group.
         """
 
     @_builtins.property
@@ -4061,13 +3850,13 @@ class ReplacementSettings(_message.Message):
     @_builtins.property
     def avoid_time(self) -> _duration_pb2.Duration:
         """How long no node is planned in a group that had none to give, or whose new
-        nodes were given back. >= 0 s, default 1 h.
+        nodes were given back.
         """
 
     @_builtins.property
     def stable_time(self) -> _duration_pb2.Duration:
         """How long a plan must replace a node, without interruption, before it is in
-        wave 1. >= 0 s, default 0 s.
+        wave 1.
         """
 
     def __init__(
@@ -4164,9 +3953,7 @@ class ReplacementChoice(_message.Message):
         CAREFUL: ReplacementChoice._Code.ValueType  # 3
         """The smallest one within the limits."""
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: ReplacementChoice.Code.ValueType  # 0
     """MOST_SAVED."""
     MOST_SAVED: ReplacementChoice.Code.ValueType  # 1
@@ -4200,10 +3987,10 @@ class SpotReplacementSettings(_message.Message):
     ENABLED_FIELD_NUMBER: _builtins.int
     MIN_ALTERNATIVES_FIELD_NUMBER: _builtins.int
     enabled: _builtins.bool
-    """Whether it is done. Default true."""
+    """Whether it is done."""
     min_alternatives: _builtins.int
     """Least number of cheaper node groups that would take the same pods, for a
-    node that replaces one node. >= 1, default 3; Karpenter's is 15.
+    node that replaces one node. Karpenter's is 15.
     """
     def __init__(
         self,
@@ -4263,7 +4050,7 @@ class DisruptionBudget(_message.Message):
 
     @_builtins.property
     def duration(self) -> _duration_pb2.Duration:
-        """How long from each time of `schedule` on. > 0 s. REQUIRED with it."""
+        """How long from each time of `schedule` on. REQUIRED with it."""
 
     def __init__(
         self,
@@ -4302,9 +4089,7 @@ class Objective(_message.Message):
         MONEY: Objective._Code.ValueType  # 2
         """The price of nodes per hour."""
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: Objective.Code.ValueType  # 0
     """In settings: MONEY where all prices are known, else COUNT."""
     COUNT: Objective.Code.ValueType  # 1
@@ -4355,9 +4140,7 @@ class SearchEffort(_message.Message):
         fewer nodes at no higher price; a note says so.
         """
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: SearchEffort.Code.ValueType  # 0
     """USUAL."""
     FIRST: SearchEffort.Code.ValueType  # 1
@@ -4403,35 +4186,32 @@ class PlannerSettings(_message.Message):
     MAX_NODE_PROVISION_TIME_FIELD_NUMBER: _builtins.int
     DISRUPTION_BUDGETS_FIELD_NUMBER: _builtins.int
     expendable_pods_priority_cutoff: _builtins.int
-    """Pods with lower priority neither keep a node nor need a place. Default
-    -10. `--expendable-pods-priority-cutoff`.
-    """
+    """Pods with lower priority neither keep a node nor need a place."""
     gpu_label: _builtins.str
     """Name of the node label that marks GPU nodes; "" = none does. Default
     "cloud.google.com/gke-accelerator"; a node with allocatable
     "nvidia.com/gpu" (or another resource ending in "/gpu") counts too.
     """
     reserve_for_pending_pods: _builtins.bool
-    """Keep room for pending pods that fit somewhere now: those that the
-    scheduler has marked unschedulable and that are not expendable. Default
-    true, as upstream, which places them before it looks for unneeded nodes.
+    """Keep room for pending pods that fit somewhere now: those that the scheduler
+    has marked unschedulable and that are not expendable. Upstream does, and
+    places them before it looks for unneeded nodes.
     """
     reserve_for_unmarked_pods: _builtins.bool
-    """Also keep room for pending pods that the scheduler has not marked. Default
-    false, as upstream: most of them are scheduled shortly.
+    """Also keep room for pending pods that the scheduler has not marked. Upstream
+    does not: most of them are scheduled shortly.
     """
     @_builtins.property
     def recent_eviction_ttl(self) -> _duration_pb2.Duration:
         """How long room is kept for an evicted pod that its owner has not recreated.
-        >= 0 s, default 120 s; upstream's 0 switches the buffer off.
+        Upstream's 0 switches the buffer off.
         """
 
     @_builtins.property
     def limits(self) -> _containers.RepeatedCompositeFieldContainer[Global___ResourceLimit]:
         """Minimum and maximum amounts of resources, and numbers of nodes, in the
-        cluster or in a part of it. Default none. `--cores-total`,
-        `--memory-total`, `--gpu-total`, `--max-nodes-total`. Minimums apply to
-        scale-down, maximums to scale-up.
+        cluster or in a part of it. Default none. Minimums apply to scale-down,
+        maximums to scale-up.
         """
 
     @_builtins.property
@@ -4444,8 +4224,7 @@ class PlannerSettings(_message.Message):
         starting that is not ready, has a startup taint, or does not offer yet what
         its group's template, or at least half of its group's nodes, offer of an
         extended resource such as "nvidia.com/gpu". It is awaited, gives no room,
-        and does not count as unhealthy. >= 0 s, default 900 s.
-        `--max-node-startup-time`.
+        and does not count as unhealthy.
         """
 
     @_builtins.property
@@ -4453,8 +4232,7 @@ class PlannerSettings(_message.Message):
         """How long requested nodes are awaited that have not registered. Later they
         are overdue: pods do not wait for them, and their group grows only where no
         other helps. Counted from `NodeGroup.last_scale_up_time`; where that is
-        unknown, they are awaited for ever. >= 0 s, default 900 s.
-        `--max-node-provision-time`.
+        unknown, they are awaited for ever.
         """
 
     @_builtins.property
@@ -4518,7 +4296,7 @@ class ResourceLimit(_message.Message):
     "nodes" for the number of nodes. REQUIRED.
     """
     minimum: _builtins.int
-    """Least amount, >= 0, in the resource's unit: no node is removed if less
+    """Least amount, in the resource's unit: no node is removed if less
     would remain. OPTIONAL: absent = none; one of the three limits is REQUIRED.
     """
     maximum: _builtins.int
@@ -4526,7 +4304,7 @@ class ResourceLimit(_message.Message):
     OPTIONAL: absent = none.
     """
     maximum_added: _builtins.int
-    """Largest amount, >= 0, that one plan may add. OPTIONAL: absent = none."""
+    """Largest amount that one plan may add. OPTIONAL: absent = none."""
     @_builtins.property
     def nodes(self) -> Global___Selector:
         """The nodes that count. OPTIONAL: absent = all nodes."""
@@ -4674,17 +4452,15 @@ class BalanceSettings(_message.Message):
     makes sizes as equal as it can.
     """
     max_memory_difference_ratio: _builtins.float
-    """Share by which the smaller capacity of memory may be below the larger. 0
-    to 1, default 0.015. The same in both. `--memory-difference-ratio`.
+    """Share by which the smaller capacity of memory may be below the larger. The
+    same in both.
     """
     max_allocatable_difference_ratio: _builtins.float
-    """The same for the allocatable amount of each resource. 0 to 1, default
-    0.05. The same in both. `--max-allocatable-difference-ratio`.
-    """
+    """The same for the allocatable amount of each resource. The same in both."""
     max_free_difference_ratio: _builtins.float
     """The same for the amount of each resource that DaemonSets and static pods
-    leave free. 0 to 1, default 0.05. Scale-up only: an existing node may
-    temporarily lack some of those pods. `--max-free-difference-ratio`.
+    leave free. Scale-up only: an existing node may temporarily lack some of
+    those pods.
     """
     @_builtins.property
     def ignored_labels(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -4692,7 +4468,7 @@ class BalanceSettings(_message.Message):
         host name and provider. OPTIONAL. Scale-up compares all other labels.
         Scale-down compares the labels by which some pod selects nodes, including a
         provider's, and also taints: nodes that no pod distinguishes can replace
-        each other. `--balancing-ignore-label`.
+        each other.
         """
 
     @_builtins.property
@@ -4700,7 +4476,6 @@ class BalanceSettings(_message.Message):
         """Compare only these labels, and neither amounts nor taints: groups that have
         all of them, with the same values, are similar. OPTIONAL: empty = compare
         as described; not with `ignored_labels`. The same in both.
-        `--balancing-label`.
         """
 
     def __init__(
@@ -4745,15 +4520,15 @@ class SimulationSettings(_message.Message):
     TOPOLOGY_SPREAD_TIMEOUT_FIELD_NUMBER: _builtins.int
     TAINT_TOLERATION_COMPARISON_OPERATORS_FIELD_NUMBER: _builtins.int
     topology_spread_timeout: _builtins.bool
-    """Honour the annotation `zalando.org/topology-spread-timeout`. Default
-    false: it needs a scheduler that does the same.
+    """Honour the annotation `zalando.org/topology-spread-timeout`. It needs a
+    scheduler that does the same.
     """
     taint_toleration_comparison_operators: _builtins.bool
     """Compare numbers where tolerations have the operators LT and GT, also for
-    the taint policy of topology spread. Default false, as the feature gate of
-    this name of kube-scheduler (alpha in 1.37): such tolerations then
-    tolerate nothing. Pods of DaemonSets on new nodes, slack and pod deletion
-    costs do not compare in either case.
+    the taint policy of topology spread. False is as the feature gate of this
+    name of kube-scheduler (alpha in 1.37): such tolerations then tolerate
+    nothing. Pods of DaemonSets on new nodes, slack and pod deletion costs do
+    not compare in either case.
     """
     def __init__(
         self,
@@ -4786,7 +4561,6 @@ class ScaleUpSettings(_message.Message):
     EXPANDERS_FIELD_NUMBER: _builtins.int
     PRIORITY_FIELD_NUMBER: _builtins.int
     HIGHEST_PRIORITY_FIELD_NUMBER: _builtins.int
-    CHEAPEST_PLAN_FIELD_NUMBER: _builtins.int
     ENABLED_FIELD_NUMBER: _builtins.int
     TEMPLATE_SOURCE_FIELD_NUMBER: _builtins.int
     NEW_POD_SCALE_UP_DELAY_FIELD_NUMBER: _builtins.int
@@ -4795,48 +4569,35 @@ class ScaleUpSettings(_message.Message):
     STATUS_TAINTS_FIELD_NUMBER: _builtins.int
     SCHEDULER_NAMES_FIELD_NUMBER: _builtins.int
     MAX_NEW_NODES_FIELD_NUMBER: _builtins.int
-    MAX_EVALUATED_NODE_GROUPS_FIELD_NUMBER: _builtins.int
     SPREAD_OVER_NEW_DOMAINS_FIELD_NUMBER: _builtins.int
     balance_similar_node_groups: _builtins.bool
-    """Split growth over similar node groups (`BalanceSettings`). Default false.
-    `--balance-similar-node-groups`.
-    """
+    """Split growth over similar node groups (`BalanceSettings`)."""
     enabled: _builtins.bool
-    """Take the decision at all. Default true."""
+    """Take the decision at all."""
     template_source: Global___TemplateSource.Code.ValueType
-    """The model of a group's new nodes. Default PREFER_TEMPLATE; upstream prefers
-    an existing node.
-    """
+    """The model of a group's new nodes. Upstream prefers an existing node."""
     force_daemonsets: _builtins.bool
     """Put all DaemonSet pods that would run there on a new node, even those that
     its template does not name, or that the node on which it is modelled lacks.
-    A template that names no pods gets them in any case. Default false.
-    `--force-ds`.
+    A template that names no pods gets them in any case.
     """
     max_new_nodes: _builtins.int
-    """Most nodes that one plan adds. >= 1, default 1000.
-    `--max-nodes-per-scaleup`.
-    """
-    max_evaluated_node_groups: _builtins.int
-    """Compute options for at most this many node groups. 0 = no limit, the
-    default. Makes a bounded run repeatable.
-    """
+    """Most nodes that one plan adds."""
     spread_over_new_domains: _builtins.bool
     """Topology domains other than host names that node groups could open, such as
-    zones, count for topology spread constraints with DoNotSchedule: pods spread
-    over three zones get nodes in all three, even if none has a node yet. Plans
-    are as legal for kube-scheduler, which counts domains that have nodes: it may
-    put all pods on the first node that registers, unless `minDomains` makes it
-    wait, for which plans have nodes in as many domains in any case. A plan that
-    does not count new domains is taken if this one leaves pods. Default false,
-    as upstream; Karpenter counts new domains.
+    zones, count for topology spread constraints with DoNotSchedule: pods
+    spread over three zones get nodes in all three, even if none has a node
+    yet. Plans are as legal for kube-scheduler, which counts domains that have
+    nodes: it may put all pods on the first node that registers, unless
+    `minDomains` makes it wait, for which plans have nodes in as many domains
+    in any case. A plan that does not count new domains is taken if this one
+    leaves pods. Upstream does not count new domains, Karpenter does.
     """
     @_builtins.property
     def expanders(self) -> _containers.RepeatedScalarFieldContainer[Global___Expander.Code.ValueType]:
         """How an option is chosen: each expander decides among those that the one
         before it rates equal. Without repetition. Default [CHEAPEST_PLAN] if every
         node group that may grow and would help has a price, else [LEAST_WASTE].
-        `--expander`.
         """
 
     @_builtins.property
@@ -4848,14 +4609,9 @@ class ScaleUpSettings(_message.Message):
         """For the expander HIGHEST_PRIORITY. OPTIONAL."""
 
     @_builtins.property
-    def cheapest_plan(self) -> Global___CheapestPlanExpanderSettings:
-        """For the expander CHEAPEST_PLAN. OPTIONAL."""
-
-    @_builtins.property
     def new_pod_scale_up_delay(self) -> _duration_pb2.Duration:
         """Pods younger than this wait; the pod's annotation
         `cluster-autoscaler.kubernetes.io/pod-scale-up-delay` may ask for more.
-        >= 0 s, default 0 s. `--new-pod-scale-up-delay`.
         """
 
     @_builtins.property
@@ -4864,7 +4620,6 @@ class ScaleUpSettings(_message.Message):
         not to have them, and a node with one is not ready, for every decision.
         OPTIONAL: those that begin with
         "startup-taint.cluster-autoscaler.kubernetes.io/" are always included.
-        `--startup-taint`.
         """
 
     @_builtins.property
@@ -4873,7 +4628,6 @@ class ScaleUpSettings(_message.Message):
         assumed not to have them, and a node with one is not ready, for every
         decision; upstream keeps it ready. OPTIONAL: those that begin with
         "status-taint.cluster-autoscaler.kubernetes.io/" are always included.
-        `--status-taint`.
         """
 
     @_builtins.property
@@ -4889,7 +4643,6 @@ class ScaleUpSettings(_message.Message):
         expanders: _abc.Iterable[Global___Expander.Code.ValueType] | None = ...,
         priority: Global___PriorityExpanderSettings | None = ...,
         highest_priority: Global___HighestPriorityExpanderSettings | None = ...,
-        cheapest_plan: Global___CheapestPlanExpanderSettings | None = ...,
         enabled: _builtins.bool | None = ...,
         template_source: Global___TemplateSource.Code.ValueType = ...,
         new_pod_scale_up_delay: _duration_pb2.Duration | None = ...,
@@ -4898,12 +4651,11 @@ class ScaleUpSettings(_message.Message):
         status_taints: Global___TaintNames | None = ...,
         scheduler_names: _abc.Iterable[_builtins.str] | None = ...,
         max_new_nodes: _builtins.int | None = ...,
-        max_evaluated_node_groups: _builtins.int | None = ...,
         spread_over_new_domains: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_balance_similar_node_groups", b"_balance_similar_node_groups", "_enabled", b"_enabled", "_force_daemonsets", b"_force_daemonsets", "_max_evaluated_node_groups", b"_max_evaluated_node_groups", "_max_new_nodes", b"_max_new_nodes", "_spread_over_new_domains", b"_spread_over_new_domains", "balance_similar_node_groups", b"balance_similar_node_groups", "cheapest_plan", b"cheapest_plan", "enabled", b"enabled", "force_daemonsets", b"force_daemonsets", "highest_priority", b"highest_priority", "max_evaluated_node_groups", b"max_evaluated_node_groups", "max_new_nodes", b"max_new_nodes", "new_pod_scale_up_delay", b"new_pod_scale_up_delay", "priority", b"priority", "spread_over_new_domains", b"spread_over_new_domains", "startup_taints", b"startup_taints", "status_taints", b"status_taints"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_balance_similar_node_groups", b"_balance_similar_node_groups", "_enabled", b"_enabled", "_force_daemonsets", b"_force_daemonsets", "_max_new_nodes", b"_max_new_nodes", "_spread_over_new_domains", b"_spread_over_new_domains", "balance_similar_node_groups", b"balance_similar_node_groups", "enabled", b"enabled", "force_daemonsets", b"force_daemonsets", "highest_priority", b"highest_priority", "max_new_nodes", b"max_new_nodes", "new_pod_scale_up_delay", b"new_pod_scale_up_delay", "priority", b"priority", "spread_over_new_domains", b"spread_over_new_domains", "startup_taints", b"startup_taints", "status_taints", b"status_taints"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_balance_similar_node_groups", b"_balance_similar_node_groups", "_enabled", b"_enabled", "_force_daemonsets", b"_force_daemonsets", "_max_evaluated_node_groups", b"_max_evaluated_node_groups", "_max_new_nodes", b"_max_new_nodes", "_spread_over_new_domains", b"_spread_over_new_domains", "balance_similar_node_groups", b"balance_similar_node_groups", "cheapest_plan", b"cheapest_plan", "enabled", b"enabled", "expanders", b"expanders", "force_daemonsets", b"force_daemonsets", "highest_priority", b"highest_priority", "max_evaluated_node_groups", b"max_evaluated_node_groups", "max_new_nodes", b"max_new_nodes", "new_pod_scale_up_delay", b"new_pod_scale_up_delay", "priority", b"priority", "scheduler_names", b"scheduler_names", "spread_over_new_domains", b"spread_over_new_domains", "startup_taints", b"startup_taints", "status_taints", b"status_taints", "template_source", b"template_source"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_balance_similar_node_groups", b"_balance_similar_node_groups", "_enabled", b"_enabled", "_force_daemonsets", b"_force_daemonsets", "_max_new_nodes", b"_max_new_nodes", "_spread_over_new_domains", b"_spread_over_new_domains", "balance_similar_node_groups", b"balance_similar_node_groups", "enabled", b"enabled", "expanders", b"expanders", "force_daemonsets", b"force_daemonsets", "highest_priority", b"highest_priority", "max_new_nodes", b"max_new_nodes", "new_pod_scale_up_delay", b"new_pod_scale_up_delay", "priority", b"priority", "scheduler_names", b"scheduler_names", "spread_over_new_domains", b"spread_over_new_domains", "startup_taints", b"startup_taints", "status_taints", b"status_taints", "template_source", b"template_source"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__balance_similar_node_groups: _TypeAlias = _typing.Literal["balance_similar_node_groups"]  # noqa: Y015
     _WhichOneofArgType__balance_similar_node_groups: _TypeAlias = _typing.Literal["_balance_similar_node_groups", b"_balance_similar_node_groups"]  # noqa: Y015
@@ -4911,8 +4663,6 @@ class ScaleUpSettings(_message.Message):
     _WhichOneofArgType__enabled: _TypeAlias = _typing.Literal["_enabled", b"_enabled"]  # noqa: Y015
     _WhichOneofReturnType__force_daemonsets: _TypeAlias = _typing.Literal["force_daemonsets"]  # noqa: Y015
     _WhichOneofArgType__force_daemonsets: _TypeAlias = _typing.Literal["_force_daemonsets", b"_force_daemonsets"]  # noqa: Y015
-    _WhichOneofReturnType__max_evaluated_node_groups: _TypeAlias = _typing.Literal["max_evaluated_node_groups"]  # noqa: Y015
-    _WhichOneofArgType__max_evaluated_node_groups: _TypeAlias = _typing.Literal["_max_evaluated_node_groups", b"_max_evaluated_node_groups"]  # noqa: Y015
     _WhichOneofReturnType__max_new_nodes: _TypeAlias = _typing.Literal["max_new_nodes"]  # noqa: Y015
     _WhichOneofArgType__max_new_nodes: _TypeAlias = _typing.Literal["_max_new_nodes", b"_max_new_nodes"]  # noqa: Y015
     _WhichOneofReturnType__spread_over_new_domains: _TypeAlias = _typing.Literal["spread_over_new_domains"]  # noqa: Y015
@@ -4923,8 +4673,6 @@ class ScaleUpSettings(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__enabled) -> _WhichOneofReturnType__enabled | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__force_daemonsets) -> _WhichOneofReturnType__force_daemonsets | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_evaluated_node_groups) -> _WhichOneofReturnType__max_evaluated_node_groups | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_new_nodes) -> _WhichOneofReturnType__max_new_nodes | None: ...
     @_typing.overload
@@ -4953,9 +4701,7 @@ class TemplateSource(_message.Message):
         template if it has no nodes.
         """
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: TemplateSource.Code.ValueType  # 0
     """PREFER_TEMPLATE."""
     PREFER_TEMPLATE: TemplateSource.Code.ValueType  # 1
@@ -5087,30 +4833,6 @@ class HighestPriorityExpanderSettings(_message.Message):
 Global___HighestPriorityExpanderSettings: _TypeAlias = HighestPriorityExpanderSettings  # noqa: Y015
 
 @_typing.final
-class CheapestPlanExpanderSettings(_message.Message):
-    """The expander CHEAPEST_PLAN."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    MAX_IMPROVEMENTS_FIELD_NUMBER: _builtins.int
-    max_improvements: _builtins.int
-    """Most attempts to improve the plan. >= 0; absent = the planner decides."""
-    def __init__(
-        self,
-        *,
-        max_improvements: _builtins.int | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_improvements", b"_max_improvements", "max_improvements", b"max_improvements"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_improvements", b"_max_improvements", "max_improvements", b"max_improvements"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__max_improvements: _TypeAlias = _typing.Literal["max_improvements"]  # noqa: Y015
-    _WhichOneofArgType__max_improvements: _TypeAlias = _typing.Literal["_max_improvements", b"_max_improvements"]  # noqa: Y015
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_improvements) -> _WhichOneofReturnType__max_improvements | None: ...
-
-Global___CheapestPlanExpanderSettings: _TypeAlias = CheapestPlanExpanderSettings  # noqa: Y015
-
-@_typing.final
 class ScaleDownSettings(_message.Message):
     """Scale-down."""
 
@@ -5125,7 +4847,6 @@ class ScaleDownSettings(_message.Message):
     UNREMOVABLE_NODE_RECHECK_TIMEOUT_FIELD_NUMBER: _builtins.int
     MAX_SCALE_DOWN_PARALLELISM_FIELD_NUMBER: _builtins.int
     MAX_DRAIN_PARALLELISM_FIELD_NUMBER: _builtins.int
-    MAX_EMPTY_BULK_DELETE_FIELD_NUMBER: _builtins.int
     SKIP_NODES_WITH_SYSTEM_PODS_FIELD_NUMBER: _builtins.int
     SKIP_NODES_WITH_LOCAL_STORAGE_FIELD_NUMBER: _builtins.int
     SKIP_NODES_WITH_CUSTOM_CONTROLLER_PODS_FIELD_NUMBER: _builtins.int
@@ -5134,126 +4855,75 @@ class ScaleDownSettings(_message.Message):
     IGNORE_DAEMONSETS_UTILIZATION_FIELD_NUMBER: _builtins.int
     IGNORE_MIRROR_PODS_UTILIZATION_FIELD_NUMBER: _builtins.int
     MAX_EVALUATED_NODES_FIELD_NUMBER: _builtins.int
-    MIN_EVALUATED_NODES_FIELD_NUMBER: _builtins.int
     JOB_PODS_UNMOVABLE_FIELD_NUMBER: _builtins.int
     CANDIDATE_ORDERS_FIELD_NUMBER: _builtins.int
-    STABILITY_MARGIN_FIELD_NUMBER: _builtins.int
     MIN_SAVING_PER_EVICTION_FIELD_NUMBER: _builtins.int
-    MAX_NEW_UNNEEDED_NODES_FIELD_NUMBER: _builtins.int
     BALANCE_FIELD_NUMBER: _builtins.int
     DELAY_AFTER_ADD_FIELD_NUMBER: _builtins.int
     DELAY_AFTER_DELETE_FIELD_NUMBER: _builtins.int
     DELAY_AFTER_FAILURE_FIELD_NUMBER: _builtins.int
     DELAY_TYPE_LOCAL_FIELD_NUMBER: _builtins.int
-    EVICT_IN_TURN_FIELD_NUMBER: _builtins.int
     OBJECTIVE_FIELD_NUMBER: _builtins.int
     MAX_TOTAL_UNREADY_PERCENTAGE_FIELD_NUMBER: _builtins.int
     OK_TOTAL_UNREADY_COUNT_FIELD_NUMBER: _builtins.int
-    TRY_LIST_ORDER_FIELD_NUMBER: _builtins.int
     MAX_WAVES_FIELD_NUMBER: _builtins.int
     DEVICE_UTILIZATION_ONLY_FIELD_NUMBER: _builtins.int
     enabled: _builtins.bool
-    """Take the decision at all. Default true. `--scale-down-enabled`."""
+    """Take the decision at all."""
     utilization_threshold: _builtins.float
-    """Nodes whose utilization is at most this are candidates. 0 to 1, default
-    0.5. `--scale-down-utilization-threshold`.
-    """
+    """Nodes whose utilization is at most this are candidates."""
     gpu_utilization_threshold: _builtins.float
-    """The same for GPU nodes. Default 0.5.
-    `--scale-down-gpu-utilization-threshold`.
-    """
+    """The same for GPU nodes."""
     unready_enabled: _builtins.bool
-    """Whether unready nodes are removed. Default true.
-    `--scale-down-unready-enabled`.
-    """
+    """Whether unready nodes are removed."""
     max_scale_down_parallelism: _builtins.int
-    """Most nodes being deleted at a time, empty or not. >= 1, default 10.
-    `--max-scale-down-parallelism`.
-    """
+    """Most nodes being deleted at a time, empty or not."""
     max_drain_parallelism: _builtins.int
-    """Most nodes being drained at a time. >= 1, default 10: upstream's default 1
-    drains serially, because its drains are not checked jointly; ours are.
-    `--max-drain-parallelism`.
-    """
-    max_empty_bulk_delete: _builtins.int
-    """Deprecated name of `max_scale_down_parallelism`, used if that is absent.
-    `--max-empty-bulk-delete`.
+    """Most nodes being drained at a time. Upstream's default 1 drains serially,
+    because its drains are not checked jointly; ours are.
     """
     skip_nodes_with_system_pods: _builtins.bool
-    """Nodes with kube-system pods stay, unless a PodDisruptionBudget covers
-    them. Default true. `--skip-nodes-with-system-pods`.
-    """
+    """Nodes with kube-system pods stay, unless a PodDisruptionBudget covers them."""
     skip_nodes_with_local_storage: _builtins.bool
-    """Nodes with pods that use local storage stay. Default true.
-    `--skip-nodes-with-local-storage`.
-    """
+    """Nodes with pods that use local storage stay."""
     skip_nodes_with_custom_controller_pods: _builtins.bool
     """Nodes with pods of other controllers than ReplicationController,
-    ReplicaSet, StatefulSet and Job stay. Default true.
-    `--skip-nodes-with-custom-controller-pods`.
+    ReplicaSet, StatefulSet and Job stay.
     """
     min_replica_count: _builtins.int
-    """Fewest replicas of a controller whose pods may be moved. Default 0.
-    `--min-replica-count`.
-    """
+    """Fewest replicas of a controller whose pods may be moved."""
     ignore_daemonsets_utilization: _builtins.bool
-    """Leave DaemonSet pods out of utilization. Default false.
-    `--ignore-daemonsets-utilization`.
-    """
+    """Leave DaemonSet pods out of utilization."""
     ignore_mirror_pods_utilization: _builtins.bool
-    """Leave mirror pods out of utilization. Default false.
-    `--ignore-mirror-pods-utilization`.
-    """
+    """Leave mirror pods out of utilization."""
     max_evaluated_nodes: _builtins.int
     """Simulate at most this many nodes, besides those that were unneeded last
     time. 0 = no limit, the default. Makes a bounded run repeatable.
     """
-    min_evaluated_nodes: _builtins.int
-    """Simulate at least this many nodes, whatever the deadline. Default 10."""
     job_pods_unmovable: _builtins.bool
-    """Pods of Jobs keep their nodes. Default false, as upstream: a Job starts
-    them again. The Zalando fork always does this.
-    """
-    stability_margin: _builtins.float
-    """By how much, as a share, another plan must be better than the continuation
-    of the last one to replace it. >= 0, default 0.05: a small gain is not
-    worth restarting timers.
+    """Pods of Jobs keep their nodes. Upstream moves them: a Job starts them
+    again. The Zalando fork always does this.
     """
     min_saving_per_eviction: _builtins.float
     """Smallest hourly saving per eviction (in the currency of the prices) for
     which pods are moved. Default 0 = no minimum; nodes of unknown price always
     pass.
     """
-    max_new_unneeded_nodes: _builtins.int
-    """Look for at most this many unneeded nodes more than last time. 0 = no
-    limit, the default: upstream has a limit only because its simulation is
-    slow.
-    """
     balance: _builtins.bool
     """Among similar node groups (`BalanceSettings`) the largest shrinks first,
     and within them the zone with the most nodes: in the order of candidates,
-    and if a limit allows removing only some of the unneeded nodes now. Default
-    false, as upstream.
+    and if a limit allows removing only some of the unneeded nodes now.
+    Upstream does not.
     """
     delay_type_local: _builtins.bool
     """The three delays apply to each node group separately: nodes of a group in
     cool-down are not candidates, so their timers start when it is over; those
-    of other groups are removed. Default false: a cool-down stops all
-    deletions. `--scale-down-delay-type-local`.
-    """
-    evict_in_turn: _builtins.bool
-    """Nodes with more pods than a PodDisruptionBudget allows to evict at the same
-    time may still go, as upstream, if one disruption is left: their pods are
-    evicted in turn. Used only if fewer nodes would go otherwise (with the
-    objective MONEY: less would be saved) than in upstream's order under
-    upstream's rule, so never without `try_list_order`; at most one node
-    exceeds each budget. Default true; false keeps every wave of a plan within
-    all budgets at once.
+    of other groups are removed. False: a cool-down stops all deletions.
     """
     objective: Global___Objective.Code.ValueType
     """What plans are compared by first: MONEY takes the plan that saves most per
     hour, among equals the one that frees most nodes; COUNT the other way round.
-    With MONEY, nodes are also exchanged, unless `try_list_order` is false: some
+    With MONEY, nodes are also exchanged, unless `candidate_orders` names some: some
     of the plan stay, and others that save more go, as `search_effort` allows,
     in all waves together: then the first may save less than it could alone.
     Default UNSPECIFIED: MONEY if the
@@ -5264,84 +4934,68 @@ class ScaleDownSettings(_message.Message):
     max_total_unready_percentage: _builtins.float
     """While a larger share of all nodes is unready, and more of them than
     `ok_total_unready_count`, no node is removed. Nodes that are being deleted,
-    or may still be starting, do not count. 0 to 100, default 45.
-    `--max-total-unready-percentage`.
+    or may still be starting, do not count.
     """
     ok_total_unready_count: _builtins.int
-    """Up to this many unready nodes do not stop scale-down. >= 0, default 3.
-    `--ok-total-unready-count`.
-    """
-    try_list_order: _builtins.bool
-    """Besides `candidate_orders`, try candidates as listed, like upstream: by
-    name, empty nodes first; in arbitrary orders too, as `search_effort`
-    allows. With `SearchEffort.FIRST` it is not tried; with the others no
-    new plan saves less, or as much with fewer nodes, than one pass in list
-    order (with the objective COUNT: frees fewer nodes, or as many for less
-    money). Default true; false tries only `candidate_orders`, and exchanges no
-    nodes: with [NAME], one pass like upstream.
-    """
+    """Up to this many unready nodes do not stop scale-down."""
     max_waves: _builtins.int
-    """Plan up to this many waves (`UnneededNode.wave`). >= 1, default 10; 1 plans
-    only what disruption budgets allow now, as upstream does; so does
-    `SearchEffort.FIRST`. In each wave after the first, a budget counts for what
-    it allows with all its pods healthy (`expected_pods` - `desired_healthy`),
-    or now, if that is more; pods are never evicted in turn. Nodes of later
-    waves are unneeded, so they get the soft taint at once, and pods that are
-    evicted before go where they can stay.
+    """Plan up to this many waves (`NodeVerdict.wave`). 1 plans only what
+    disruption budgets allow now, as upstream does; so does
+    `SearchEffort.FIRST`. In each wave after the first, a budget counts for
+    what it allows with all its pods healthy (`expected_pods` -
+    `desired_healthy`), or now, if that is more; a node with more pods than that
+    takes all of it, and its pods are evicted one after the other. Nodes of later waves are
+    unneeded, so they get the soft taint at once, and pods that are evicted
+    before go where they can stay.
     """
     device_utilization_only: _builtins.bool
-    """The utilization of a node that has devices of dynamic resource allocation of
-    its own is their share alone, as for the Cluster Autoscaler; false = the
-    largest of the shares of cpu, memory and devices. Default true.
+    """The utilization of a node that has devices of dynamic resource allocation
+    of its own is their share alone, as for the Cluster Autoscaler; false = the
+    largest of the shares of cpu, memory and devices.
     """
     @_builtins.property
     def unneeded_time(self) -> _duration_pb2.Duration:
-        """How long a node must be unneeded before it is removed. Default 600 s.
-        `--scale-down-unneeded-time`.
-        """
+        """How long a node must be unneeded before it is removed."""
 
     @_builtins.property
     def unready_time(self) -> _duration_pb2.Duration:
-        """The same for an unready node. Default 1200 s. `--scale-down-unready-time`."""
+        """The same for an unready node."""
 
     @_builtins.property
     def unremovable_node_recheck_timeout(self) -> _duration_pb2.Duration:
-        """How long a failed simulation remains valid. Default 300 s.
-        `--unremovable-node-recheck-timeout`.
-        """
+        """How long a failed simulation remains valid."""
 
     @_builtins.property
     def blocking_system_pod_disruption_timeout(self) -> _duration_pb2.Duration:
         """Age from which a kube-system pod without PodDisruptionBudget no longer
-        blocks. Default 3600 s. `--blocking-system-pod-distruption-timeout`.
+        blocks.
         """
 
     @_builtins.property
     def candidate_orders(self) -> _containers.RepeatedScalarFieldContainer[Global___CandidateOrder.Code.ValueType]:
-        """Orders of candidates to simulate. Of these plans and those of
-        `try_list_order`, the best by `objective` is taken, among equals the one
-        with the least eviction cost, then the first. Default [UTILIZATION,
-        EVICTION_COST, PRICE]. Upstream has one order, that of its list.
+        """The only orders in which candidates are tried; no nodes are exchanged then
+        either. The best plan by `objective` is taken, among equals the one with
+        the least eviction cost, then the first. With [NAME], one pass like
+        upstream. OPTIONAL: empty = the usual orders, candidates as upstream lists
+        them, and arbitrary ones, as `PlanSettings.search_effort` allows: no new
+        plan then saves less than a pass in list order within what budgets allow at
+        once, and one replaces the last plan only if it is better by 5 %.
         """
 
     @_builtins.property
     def delay_after_add(self) -> _duration_pb2.Duration:
-        """After a node group has grown, nothing is deleted for this long. Default 600
-        s; without effect if `NodeGroup.last_scale_up_time` is not known. Unneeded
-        nodes keep their timers. `--scale-down-delay-after-add`.
+        """After a node group has grown, nothing is deleted for this long. Without
+        effect if `NodeGroup.last_scale_up_time` is not known. Unneeded nodes keep
+        their timers.
         """
 
     @_builtins.property
     def delay_after_delete(self) -> _duration_pb2.Duration:
-        """The same after the deletion of a node was started. Default 0 s.
-        `--scale-down-delay-after-delete`.
-        """
+        """The same after the deletion of a node was started."""
 
     @_builtins.property
     def delay_after_failure(self) -> _duration_pb2.Duration:
-        """The same after a deletion has failed. Default 180 s.
-        `--scale-down-delay-after-failure`.
-        """
+        """The same after a deletion has failed."""
 
     def __init__(
         self,
@@ -5355,7 +5009,6 @@ class ScaleDownSettings(_message.Message):
         unremovable_node_recheck_timeout: _duration_pb2.Duration | None = ...,
         max_scale_down_parallelism: _builtins.int | None = ...,
         max_drain_parallelism: _builtins.int | None = ...,
-        max_empty_bulk_delete: _builtins.int | None = ...,
         skip_nodes_with_system_pods: _builtins.bool | None = ...,
         skip_nodes_with_local_storage: _builtins.bool | None = ...,
         skip_nodes_with_custom_controller_pods: _builtins.bool | None = ...,
@@ -5364,28 +5017,23 @@ class ScaleDownSettings(_message.Message):
         ignore_daemonsets_utilization: _builtins.bool | None = ...,
         ignore_mirror_pods_utilization: _builtins.bool | None = ...,
         max_evaluated_nodes: _builtins.int | None = ...,
-        min_evaluated_nodes: _builtins.int | None = ...,
         job_pods_unmovable: _builtins.bool | None = ...,
         candidate_orders: _abc.Iterable[Global___CandidateOrder.Code.ValueType] | None = ...,
-        stability_margin: _builtins.float | None = ...,
         min_saving_per_eviction: _builtins.float | None = ...,
-        max_new_unneeded_nodes: _builtins.int | None = ...,
         balance: _builtins.bool | None = ...,
         delay_after_add: _duration_pb2.Duration | None = ...,
         delay_after_delete: _duration_pb2.Duration | None = ...,
         delay_after_failure: _duration_pb2.Duration | None = ...,
         delay_type_local: _builtins.bool | None = ...,
-        evict_in_turn: _builtins.bool | None = ...,
         objective: Global___Objective.Code.ValueType = ...,
         max_total_unready_percentage: _builtins.float | None = ...,
         ok_total_unready_count: _builtins.int | None = ...,
-        try_list_order: _builtins.bool | None = ...,
         max_waves: _builtins.int | None = ...,
         device_utilization_only: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_balance", b"_balance", "_delay_type_local", b"_delay_type_local", "_device_utilization_only", b"_device_utilization_only", "_enabled", b"_enabled", "_evict_in_turn", b"_evict_in_turn", "_gpu_utilization_threshold", b"_gpu_utilization_threshold", "_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization", "_ignore_mirror_pods_utilization", b"_ignore_mirror_pods_utilization", "_job_pods_unmovable", b"_job_pods_unmovable", "_max_drain_parallelism", b"_max_drain_parallelism", "_max_empty_bulk_delete", b"_max_empty_bulk_delete", "_max_evaluated_nodes", b"_max_evaluated_nodes", "_max_new_unneeded_nodes", b"_max_new_unneeded_nodes", "_max_scale_down_parallelism", b"_max_scale_down_parallelism", "_max_total_unready_percentage", b"_max_total_unready_percentage", "_max_waves", b"_max_waves", "_min_evaluated_nodes", b"_min_evaluated_nodes", "_min_replica_count", b"_min_replica_count", "_min_saving_per_eviction", b"_min_saving_per_eviction", "_ok_total_unready_count", b"_ok_total_unready_count", "_skip_nodes_with_custom_controller_pods", b"_skip_nodes_with_custom_controller_pods", "_skip_nodes_with_local_storage", b"_skip_nodes_with_local_storage", "_skip_nodes_with_system_pods", b"_skip_nodes_with_system_pods", "_stability_margin", b"_stability_margin", "_try_list_order", b"_try_list_order", "_unready_enabled", b"_unready_enabled", "_utilization_threshold", b"_utilization_threshold", "balance", b"balance", "blocking_system_pod_disruption_timeout", b"blocking_system_pod_disruption_timeout", "delay_after_add", b"delay_after_add", "delay_after_delete", b"delay_after_delete", "delay_after_failure", b"delay_after_failure", "delay_type_local", b"delay_type_local", "device_utilization_only", b"device_utilization_only", "enabled", b"enabled", "evict_in_turn", b"evict_in_turn", "gpu_utilization_threshold", b"gpu_utilization_threshold", "ignore_daemonsets_utilization", b"ignore_daemonsets_utilization", "ignore_mirror_pods_utilization", b"ignore_mirror_pods_utilization", "job_pods_unmovable", b"job_pods_unmovable", "max_drain_parallelism", b"max_drain_parallelism", "max_empty_bulk_delete", b"max_empty_bulk_delete", "max_evaluated_nodes", b"max_evaluated_nodes", "max_new_unneeded_nodes", b"max_new_unneeded_nodes", "max_scale_down_parallelism", b"max_scale_down_parallelism", "max_total_unready_percentage", b"max_total_unready_percentage", "max_waves", b"max_waves", "min_evaluated_nodes", b"min_evaluated_nodes", "min_replica_count", b"min_replica_count", "min_saving_per_eviction", b"min_saving_per_eviction", "ok_total_unready_count", b"ok_total_unready_count", "skip_nodes_with_custom_controller_pods", b"skip_nodes_with_custom_controller_pods", "skip_nodes_with_local_storage", b"skip_nodes_with_local_storage", "skip_nodes_with_system_pods", b"skip_nodes_with_system_pods", "stability_margin", b"stability_margin", "try_list_order", b"try_list_order", "unneeded_time", b"unneeded_time", "unready_enabled", b"unready_enabled", "unready_time", b"unready_time", "unremovable_node_recheck_timeout", b"unremovable_node_recheck_timeout", "utilization_threshold", b"utilization_threshold"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_balance", b"_balance", "_delay_type_local", b"_delay_type_local", "_device_utilization_only", b"_device_utilization_only", "_enabled", b"_enabled", "_gpu_utilization_threshold", b"_gpu_utilization_threshold", "_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization", "_ignore_mirror_pods_utilization", b"_ignore_mirror_pods_utilization", "_job_pods_unmovable", b"_job_pods_unmovable", "_max_drain_parallelism", b"_max_drain_parallelism", "_max_evaluated_nodes", b"_max_evaluated_nodes", "_max_scale_down_parallelism", b"_max_scale_down_parallelism", "_max_total_unready_percentage", b"_max_total_unready_percentage", "_max_waves", b"_max_waves", "_min_replica_count", b"_min_replica_count", "_min_saving_per_eviction", b"_min_saving_per_eviction", "_ok_total_unready_count", b"_ok_total_unready_count", "_skip_nodes_with_custom_controller_pods", b"_skip_nodes_with_custom_controller_pods", "_skip_nodes_with_local_storage", b"_skip_nodes_with_local_storage", "_skip_nodes_with_system_pods", b"_skip_nodes_with_system_pods", "_unready_enabled", b"_unready_enabled", "_utilization_threshold", b"_utilization_threshold", "balance", b"balance", "blocking_system_pod_disruption_timeout", b"blocking_system_pod_disruption_timeout", "delay_after_add", b"delay_after_add", "delay_after_delete", b"delay_after_delete", "delay_after_failure", b"delay_after_failure", "delay_type_local", b"delay_type_local", "device_utilization_only", b"device_utilization_only", "enabled", b"enabled", "gpu_utilization_threshold", b"gpu_utilization_threshold", "ignore_daemonsets_utilization", b"ignore_daemonsets_utilization", "ignore_mirror_pods_utilization", b"ignore_mirror_pods_utilization", "job_pods_unmovable", b"job_pods_unmovable", "max_drain_parallelism", b"max_drain_parallelism", "max_evaluated_nodes", b"max_evaluated_nodes", "max_scale_down_parallelism", b"max_scale_down_parallelism", "max_total_unready_percentage", b"max_total_unready_percentage", "max_waves", b"max_waves", "min_replica_count", b"min_replica_count", "min_saving_per_eviction", b"min_saving_per_eviction", "ok_total_unready_count", b"ok_total_unready_count", "skip_nodes_with_custom_controller_pods", b"skip_nodes_with_custom_controller_pods", "skip_nodes_with_local_storage", b"skip_nodes_with_local_storage", "skip_nodes_with_system_pods", b"skip_nodes_with_system_pods", "unneeded_time", b"unneeded_time", "unready_enabled", b"unready_enabled", "unready_time", b"unready_time", "unremovable_node_recheck_timeout", b"unremovable_node_recheck_timeout", "utilization_threshold", b"utilization_threshold"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_balance", b"_balance", "_delay_type_local", b"_delay_type_local", "_device_utilization_only", b"_device_utilization_only", "_enabled", b"_enabled", "_evict_in_turn", b"_evict_in_turn", "_gpu_utilization_threshold", b"_gpu_utilization_threshold", "_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization", "_ignore_mirror_pods_utilization", b"_ignore_mirror_pods_utilization", "_job_pods_unmovable", b"_job_pods_unmovable", "_max_drain_parallelism", b"_max_drain_parallelism", "_max_empty_bulk_delete", b"_max_empty_bulk_delete", "_max_evaluated_nodes", b"_max_evaluated_nodes", "_max_new_unneeded_nodes", b"_max_new_unneeded_nodes", "_max_scale_down_parallelism", b"_max_scale_down_parallelism", "_max_total_unready_percentage", b"_max_total_unready_percentage", "_max_waves", b"_max_waves", "_min_evaluated_nodes", b"_min_evaluated_nodes", "_min_replica_count", b"_min_replica_count", "_min_saving_per_eviction", b"_min_saving_per_eviction", "_ok_total_unready_count", b"_ok_total_unready_count", "_skip_nodes_with_custom_controller_pods", b"_skip_nodes_with_custom_controller_pods", "_skip_nodes_with_local_storage", b"_skip_nodes_with_local_storage", "_skip_nodes_with_system_pods", b"_skip_nodes_with_system_pods", "_stability_margin", b"_stability_margin", "_try_list_order", b"_try_list_order", "_unready_enabled", b"_unready_enabled", "_utilization_threshold", b"_utilization_threshold", "balance", b"balance", "blocking_system_pod_disruption_timeout", b"blocking_system_pod_disruption_timeout", "candidate_orders", b"candidate_orders", "delay_after_add", b"delay_after_add", "delay_after_delete", b"delay_after_delete", "delay_after_failure", b"delay_after_failure", "delay_type_local", b"delay_type_local", "device_utilization_only", b"device_utilization_only", "enabled", b"enabled", "evict_in_turn", b"evict_in_turn", "gpu_utilization_threshold", b"gpu_utilization_threshold", "ignore_daemonsets_utilization", b"ignore_daemonsets_utilization", "ignore_mirror_pods_utilization", b"ignore_mirror_pods_utilization", "job_pods_unmovable", b"job_pods_unmovable", "max_drain_parallelism", b"max_drain_parallelism", "max_empty_bulk_delete", b"max_empty_bulk_delete", "max_evaluated_nodes", b"max_evaluated_nodes", "max_new_unneeded_nodes", b"max_new_unneeded_nodes", "max_scale_down_parallelism", b"max_scale_down_parallelism", "max_total_unready_percentage", b"max_total_unready_percentage", "max_waves", b"max_waves", "min_evaluated_nodes", b"min_evaluated_nodes", "min_replica_count", b"min_replica_count", "min_saving_per_eviction", b"min_saving_per_eviction", "objective", b"objective", "ok_total_unready_count", b"ok_total_unready_count", "skip_nodes_with_custom_controller_pods", b"skip_nodes_with_custom_controller_pods", "skip_nodes_with_local_storage", b"skip_nodes_with_local_storage", "skip_nodes_with_system_pods", b"skip_nodes_with_system_pods", "stability_margin", b"stability_margin", "try_list_order", b"try_list_order", "unneeded_time", b"unneeded_time", "unready_enabled", b"unready_enabled", "unready_time", b"unready_time", "unremovable_node_recheck_timeout", b"unremovable_node_recheck_timeout", "utilization_threshold", b"utilization_threshold"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_balance", b"_balance", "_delay_type_local", b"_delay_type_local", "_device_utilization_only", b"_device_utilization_only", "_enabled", b"_enabled", "_gpu_utilization_threshold", b"_gpu_utilization_threshold", "_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization", "_ignore_mirror_pods_utilization", b"_ignore_mirror_pods_utilization", "_job_pods_unmovable", b"_job_pods_unmovable", "_max_drain_parallelism", b"_max_drain_parallelism", "_max_evaluated_nodes", b"_max_evaluated_nodes", "_max_scale_down_parallelism", b"_max_scale_down_parallelism", "_max_total_unready_percentage", b"_max_total_unready_percentage", "_max_waves", b"_max_waves", "_min_replica_count", b"_min_replica_count", "_min_saving_per_eviction", b"_min_saving_per_eviction", "_ok_total_unready_count", b"_ok_total_unready_count", "_skip_nodes_with_custom_controller_pods", b"_skip_nodes_with_custom_controller_pods", "_skip_nodes_with_local_storage", b"_skip_nodes_with_local_storage", "_skip_nodes_with_system_pods", b"_skip_nodes_with_system_pods", "_unready_enabled", b"_unready_enabled", "_utilization_threshold", b"_utilization_threshold", "balance", b"balance", "blocking_system_pod_disruption_timeout", b"blocking_system_pod_disruption_timeout", "candidate_orders", b"candidate_orders", "delay_after_add", b"delay_after_add", "delay_after_delete", b"delay_after_delete", "delay_after_failure", b"delay_after_failure", "delay_type_local", b"delay_type_local", "device_utilization_only", b"device_utilization_only", "enabled", b"enabled", "gpu_utilization_threshold", b"gpu_utilization_threshold", "ignore_daemonsets_utilization", b"ignore_daemonsets_utilization", "ignore_mirror_pods_utilization", b"ignore_mirror_pods_utilization", "job_pods_unmovable", b"job_pods_unmovable", "max_drain_parallelism", b"max_drain_parallelism", "max_evaluated_nodes", b"max_evaluated_nodes", "max_scale_down_parallelism", b"max_scale_down_parallelism", "max_total_unready_percentage", b"max_total_unready_percentage", "max_waves", b"max_waves", "min_replica_count", b"min_replica_count", "min_saving_per_eviction", b"min_saving_per_eviction", "objective", b"objective", "ok_total_unready_count", b"ok_total_unready_count", "skip_nodes_with_custom_controller_pods", b"skip_nodes_with_custom_controller_pods", "skip_nodes_with_local_storage", b"skip_nodes_with_local_storage", "skip_nodes_with_system_pods", b"skip_nodes_with_system_pods", "unneeded_time", b"unneeded_time", "unready_enabled", b"unready_enabled", "unready_time", b"unready_time", "unremovable_node_recheck_timeout", b"unremovable_node_recheck_timeout", "utilization_threshold", b"utilization_threshold"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__balance: _TypeAlias = _typing.Literal["balance"]  # noqa: Y015
     _WhichOneofArgType__balance: _TypeAlias = _typing.Literal["_balance", b"_balance"]  # noqa: Y015
@@ -5395,8 +5043,6 @@ class ScaleDownSettings(_message.Message):
     _WhichOneofArgType__device_utilization_only: _TypeAlias = _typing.Literal["_device_utilization_only", b"_device_utilization_only"]  # noqa: Y015
     _WhichOneofReturnType__enabled: _TypeAlias = _typing.Literal["enabled"]  # noqa: Y015
     _WhichOneofArgType__enabled: _TypeAlias = _typing.Literal["_enabled", b"_enabled"]  # noqa: Y015
-    _WhichOneofReturnType__evict_in_turn: _TypeAlias = _typing.Literal["evict_in_turn"]  # noqa: Y015
-    _WhichOneofArgType__evict_in_turn: _TypeAlias = _typing.Literal["_evict_in_turn", b"_evict_in_turn"]  # noqa: Y015
     _WhichOneofReturnType__gpu_utilization_threshold: _TypeAlias = _typing.Literal["gpu_utilization_threshold"]  # noqa: Y015
     _WhichOneofArgType__gpu_utilization_threshold: _TypeAlias = _typing.Literal["_gpu_utilization_threshold", b"_gpu_utilization_threshold"]  # noqa: Y015
     _WhichOneofReturnType__ignore_daemonsets_utilization: _TypeAlias = _typing.Literal["ignore_daemonsets_utilization"]  # noqa: Y015
@@ -5407,20 +5053,14 @@ class ScaleDownSettings(_message.Message):
     _WhichOneofArgType__job_pods_unmovable: _TypeAlias = _typing.Literal["_job_pods_unmovable", b"_job_pods_unmovable"]  # noqa: Y015
     _WhichOneofReturnType__max_drain_parallelism: _TypeAlias = _typing.Literal["max_drain_parallelism"]  # noqa: Y015
     _WhichOneofArgType__max_drain_parallelism: _TypeAlias = _typing.Literal["_max_drain_parallelism", b"_max_drain_parallelism"]  # noqa: Y015
-    _WhichOneofReturnType__max_empty_bulk_delete: _TypeAlias = _typing.Literal["max_empty_bulk_delete"]  # noqa: Y015
-    _WhichOneofArgType__max_empty_bulk_delete: _TypeAlias = _typing.Literal["_max_empty_bulk_delete", b"_max_empty_bulk_delete"]  # noqa: Y015
     _WhichOneofReturnType__max_evaluated_nodes: _TypeAlias = _typing.Literal["max_evaluated_nodes"]  # noqa: Y015
     _WhichOneofArgType__max_evaluated_nodes: _TypeAlias = _typing.Literal["_max_evaluated_nodes", b"_max_evaluated_nodes"]  # noqa: Y015
-    _WhichOneofReturnType__max_new_unneeded_nodes: _TypeAlias = _typing.Literal["max_new_unneeded_nodes"]  # noqa: Y015
-    _WhichOneofArgType__max_new_unneeded_nodes: _TypeAlias = _typing.Literal["_max_new_unneeded_nodes", b"_max_new_unneeded_nodes"]  # noqa: Y015
     _WhichOneofReturnType__max_scale_down_parallelism: _TypeAlias = _typing.Literal["max_scale_down_parallelism"]  # noqa: Y015
     _WhichOneofArgType__max_scale_down_parallelism: _TypeAlias = _typing.Literal["_max_scale_down_parallelism", b"_max_scale_down_parallelism"]  # noqa: Y015
     _WhichOneofReturnType__max_total_unready_percentage: _TypeAlias = _typing.Literal["max_total_unready_percentage"]  # noqa: Y015
     _WhichOneofArgType__max_total_unready_percentage: _TypeAlias = _typing.Literal["_max_total_unready_percentage", b"_max_total_unready_percentage"]  # noqa: Y015
     _WhichOneofReturnType__max_waves: _TypeAlias = _typing.Literal["max_waves"]  # noqa: Y015
     _WhichOneofArgType__max_waves: _TypeAlias = _typing.Literal["_max_waves", b"_max_waves"]  # noqa: Y015
-    _WhichOneofReturnType__min_evaluated_nodes: _TypeAlias = _typing.Literal["min_evaluated_nodes"]  # noqa: Y015
-    _WhichOneofArgType__min_evaluated_nodes: _TypeAlias = _typing.Literal["_min_evaluated_nodes", b"_min_evaluated_nodes"]  # noqa: Y015
     _WhichOneofReturnType__min_replica_count: _TypeAlias = _typing.Literal["min_replica_count"]  # noqa: Y015
     _WhichOneofArgType__min_replica_count: _TypeAlias = _typing.Literal["_min_replica_count", b"_min_replica_count"]  # noqa: Y015
     _WhichOneofReturnType__min_saving_per_eviction: _TypeAlias = _typing.Literal["min_saving_per_eviction"]  # noqa: Y015
@@ -5433,10 +5073,6 @@ class ScaleDownSettings(_message.Message):
     _WhichOneofArgType__skip_nodes_with_local_storage: _TypeAlias = _typing.Literal["_skip_nodes_with_local_storage", b"_skip_nodes_with_local_storage"]  # noqa: Y015
     _WhichOneofReturnType__skip_nodes_with_system_pods: _TypeAlias = _typing.Literal["skip_nodes_with_system_pods"]  # noqa: Y015
     _WhichOneofArgType__skip_nodes_with_system_pods: _TypeAlias = _typing.Literal["_skip_nodes_with_system_pods", b"_skip_nodes_with_system_pods"]  # noqa: Y015
-    _WhichOneofReturnType__stability_margin: _TypeAlias = _typing.Literal["stability_margin"]  # noqa: Y015
-    _WhichOneofArgType__stability_margin: _TypeAlias = _typing.Literal["_stability_margin", b"_stability_margin"]  # noqa: Y015
-    _WhichOneofReturnType__try_list_order: _TypeAlias = _typing.Literal["try_list_order"]  # noqa: Y015
-    _WhichOneofArgType__try_list_order: _TypeAlias = _typing.Literal["_try_list_order", b"_try_list_order"]  # noqa: Y015
     _WhichOneofReturnType__unready_enabled: _TypeAlias = _typing.Literal["unready_enabled"]  # noqa: Y015
     _WhichOneofArgType__unready_enabled: _TypeAlias = _typing.Literal["_unready_enabled", b"_unready_enabled"]  # noqa: Y015
     _WhichOneofReturnType__utilization_threshold: _TypeAlias = _typing.Literal["utilization_threshold"]  # noqa: Y015
@@ -5450,8 +5086,6 @@ class ScaleDownSettings(_message.Message):
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__enabled) -> _WhichOneofReturnType__enabled | None: ...
     @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__evict_in_turn) -> _WhichOneofReturnType__evict_in_turn | None: ...
-    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__gpu_utilization_threshold) -> _WhichOneofReturnType__gpu_utilization_threshold | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__ignore_daemonsets_utilization) -> _WhichOneofReturnType__ignore_daemonsets_utilization | None: ...
@@ -5462,19 +5096,13 @@ class ScaleDownSettings(_message.Message):
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_drain_parallelism) -> _WhichOneofReturnType__max_drain_parallelism | None: ...
     @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_empty_bulk_delete) -> _WhichOneofReturnType__max_empty_bulk_delete | None: ...
-    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_evaluated_nodes) -> _WhichOneofReturnType__max_evaluated_nodes | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_new_unneeded_nodes) -> _WhichOneofReturnType__max_new_unneeded_nodes | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_scale_down_parallelism) -> _WhichOneofReturnType__max_scale_down_parallelism | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_total_unready_percentage) -> _WhichOneofReturnType__max_total_unready_percentage | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_waves) -> _WhichOneofReturnType__max_waves | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__min_evaluated_nodes) -> _WhichOneofReturnType__min_evaluated_nodes | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__min_replica_count) -> _WhichOneofReturnType__min_replica_count | None: ...
     @_typing.overload
@@ -5487,10 +5115,6 @@ class ScaleDownSettings(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__skip_nodes_with_local_storage) -> _WhichOneofReturnType__skip_nodes_with_local_storage | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__skip_nodes_with_system_pods) -> _WhichOneofReturnType__skip_nodes_with_system_pods | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__stability_margin) -> _WhichOneofReturnType__stability_margin | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__try_list_order) -> _WhichOneofReturnType__try_list_order | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__unready_enabled) -> _WhichOneofReturnType__unready_enabled | None: ...
     @_typing.overload
@@ -5523,9 +5147,7 @@ class NodeGroupSettings(_message.Message):
     job_pods_unmovable: _builtins.bool
     """`ScaleDownSettings.job_pods_unmovable`."""
     consolidation: Global___Consolidation.Code.ValueType
-    """Which nodes of the group scale-down and replacement may remove. Default
-    WHENEVER_POSSIBLE.
-    """
+    """Which nodes of the group scale-down and replacement may remove."""
     @_builtins.property
     def unneeded_time(self) -> _duration_pb2.Duration:
         """`ScaleDownSettings.unneeded_time`."""
@@ -5596,9 +5218,7 @@ class Consolidation(_message.Message):
         NEVER: Consolidation._Code.ValueType  # 3
         """None."""
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: Consolidation.Code.ValueType  # 0
     """WHENEVER_POSSIBLE."""
     WHENEVER_POSSIBLE: Consolidation.Code.ValueType  # 1
@@ -5658,25 +5278,22 @@ class SlackSettings(_message.Message):
     extra_capacity_min_rate: _builtins.float
     """Extra capacity to keep free, as a share (0.1 is 10 %) of the allocatable
     cpu and memory of the nodes that are ready, not cordoned, not being deleted
-    and without taints. >= 0, default 0. From 1 on, each new node requires
-    another one: node groups then grow to their maximum sizes.
+    and without taints. From 1 on, each new node requires another one: node
+    groups then grow to their maximum sizes.
     """
     granularity: _builtins.int
     """How many standard placeholders make up an average node: each is as large as
     the average allocatable amount of these nodes, divided by this. Their
-    number is such that their total is at least the extra capacity. >= 1,
-    default 5.
+    number is such that their total is at least the extra capacity.
     """
     strategy: Global___SlackStrategy.Code.ValueType
-    """Sizes of placeholders. Default EQUAL."""
+    """Sizes of placeholders."""
     resize_threshold: _builtins.float
     """Standard placeholders keep their size until their computed size differs
-    from it by more than this share. >= 0, default 0.1.
+    from it by more than this share.
     """
     capacity_buffer_reading: Global___CapacityBufferReading.Code.ValueType
-    """How a CapacityBuffer with both `replicas` and `percentage` is read.
-    Default LARGER.
-    """
+    """How a CapacityBuffer with both `replicas` and `percentage` is read."""
     @_builtins.property
     def resources(self) -> _containers.MessageMap[_builtins.str, Global___SlackAmount]:
         """Extra capacity by resource name, if it differs from
@@ -5742,12 +5359,12 @@ class SlackAmount(_message.Message):
     FLOOR_FIELD_NUMBER: _builtins.int
     CEILING_FIELD_NUMBER: _builtins.int
     rate: _builtins.float
-    """Share of the allocatable amount. >= 0. OPTIONAL: absent =
-    `extra_capacity_min_rate` of the same message for "cpu" and "memory", 0
-    for other resources.
+    """Share of the allocatable amount. OPTIONAL: absent =
+    `extra_capacity_min_rate` of the same message for "cpu" and "memory", 0 for
+    other resources.
     """
     floor: _builtins.int
-    """Least amount, >= 0, in the resource's unit. OPTIONAL: absent = none."""
+    """Least amount, in the resource's unit. OPTIONAL: absent = none."""
     ceiling: _builtins.int
     """Largest amount, >= `floor`, in the resource's unit. OPTIONAL: absent =
     none.
@@ -5804,9 +5421,7 @@ class SlackStrategy(_message.Message):
         and the largest memory over all pods.
         """
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: SlackStrategy.Code.ValueType  # 0
     """EQUAL."""
     EQUAL: SlackStrategy.Code.ValueType  # 1
@@ -5976,11 +5591,11 @@ class SlackSchedule(_message.Message):
     """
     replicas: _builtins.int
     """Number of standard placeholders during this time, instead of the number
-    from the rates. >= 0. OPTIONAL: absent = from the rates.
+    from the rates. OPTIONAL: absent = from the rates.
     """
     @_builtins.property
     def duration(self) -> _duration_pb2.Duration:
-        """How long it lasts, > 0 s. REQUIRED."""
+        """How long it lasts. REQUIRED."""
 
     @_builtins.property
     def resources(self) -> _containers.MessageMap[_builtins.str, Global___SlackAmount]:
@@ -6034,9 +5649,7 @@ class CapacityBufferReading(_message.Message):
         Autoscaler up to 1.36.
         """
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: CapacityBufferReading.Code.ValueType  # 0
     """LARGER."""
     LARGER: CapacityBufferReading.Code.ValueType  # 1
@@ -6174,7 +5787,7 @@ class PodCostTerm(_message.Message):
     strategy: Global___PodCostStrategy.Code.ValueType
     """The strategy. REQUIRED."""
     weight: _builtins.float
-    """Factor of its ranks after they are scaled to 0 to 1. >= 0, default 1."""
+    """Factor of its ranks after they are scaled to 0 to 1."""
     threshold: _builtins.float
     """Cap for ranks, which are then divided by it. > 0, in the strategy's unit.
     OPTIONAL: absent = larger than usual ranks: 2^20 for most strategies, 2^26

@@ -134,9 +134,7 @@ class PredicateReason(_message.Message):
         DEVICES_NOT_AVAILABLE: PredicateReason._Code.ValueType  # 22
         """Not all devices that the pod's claims ask for can be allocated there."""
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: PredicateReason.Code.ValueType  # 0
     """No predicate failed."""
     NODE_UNSCHEDULABLE: PredicateReason.Code.ValueType  # 1
@@ -248,9 +246,7 @@ class DeviceReason(_message.Message):
         SEARCH_ENDED: DeviceReason._Code.ValueType  # 12
         """The search took too long."""
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: DeviceReason.Code.ValueType  # 0
     """It is satisfied."""
     NO_MATCH: DeviceReason.Code.ValueType  # 1
@@ -390,9 +386,7 @@ class UnremovableReason(_message.Message):
         DO_NOT_DISRUPT_ANNOTATION: UnremovableReason._Code.ValueType  # 30
         """The node's annotation `karpenter.sh/do-not-disrupt` is true."""
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: UnremovableReason.Code.ValueType  # 0
     """The node is not unremovable."""
     SCALE_DOWN_DISABLED_ANNOTATION: UnremovableReason.Code.ValueType  # 1
@@ -544,9 +538,7 @@ class BlockingPodReason(_message.Message):
         without it, and the gang cannot be moved as a whole.
         """
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: BlockingPodReason.Code.ValueType  # 0
     """No pod blocks."""
     CONTROLLER_NOT_FOUND: BlockingPodReason.Code.ValueType  # 1
@@ -637,9 +629,7 @@ class ScaleDownResult(_message.Message):
         says how many.
         """
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: ScaleDownResult.Code.ValueType  # 0
     """Not decided."""
     SCALE_DOWN_ERROR: ScaleDownResult.Code.ValueType  # 1
@@ -738,9 +728,7 @@ class GangReason(_message.Message):
         scheduling gates: kube-scheduler from 1.37 on holds all of them.
         """
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: GangReason.Code.ValueType  # 0
     """It has places for at least its minimum."""
     TOO_FEW_PODS: GangReason.Code.ValueType  # 1
@@ -826,9 +814,7 @@ class CapacityRequestsResult(_message.Message):
         CAPACITY_REQUESTS_ERROR: CapacityRequestsResult._Code.ValueType  # 5
         """The decision failed (`DecisionSummary.failed`)."""
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: CapacityRequestsResult.Code.ValueType  # 0
     """Not decided."""
     CAPACITY_REQUESTS_NONE: CapacityRequestsResult.Code.ValueType  # 1
@@ -876,9 +862,7 @@ class SlackResult(_message.Message):
         SLACK_ERROR: SlackResult._Code.ValueType  # 4
         """The decision failed (`DecisionSummary.failed`)."""
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: SlackResult.Code.ValueType  # 0
     """Not decided."""
     SLACK_NOT_ASKED: SlackResult.Code.ValueType  # 1
@@ -928,9 +912,7 @@ class ReplacementResult(_message.Message):
         REPLACEMENT_ERROR: ReplacementResult._Code.ValueType  # 6
         """The decision has failed; see the notes."""
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: ReplacementResult.Code.ValueType  # 0
     """Never sent."""
     REPLACEMENT_PLANNED: ReplacementResult.Code.ValueType  # 1
@@ -1008,9 +990,7 @@ class ReplacementLimit(_message.Message):
         DO_NOT_DISRUPT: ReplacementLimit._Code.ValueType  # 17
         """The node, or one of its pods, is annotated `karpenter.sh/do-not-disrupt`."""
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: ReplacementLimit.Code.ValueType  # 0
     """Nothing stops it: no more saves anything."""
     SAVING_TOO_SMALL: ReplacementLimit.Code.ValueType  # 1
@@ -1082,9 +1062,7 @@ class PodCostsResult(_message.Message):
         POD_COSTS_ERROR: PodCostsResult._Code.ValueType  # 3
         """The decision failed (`DecisionSummary.failed`)."""
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: PodCostsResult.Code.ValueType  # 0
     """Not decided."""
     POD_COSTS_RANKED: PodCostsResult.Code.ValueType  # 1
@@ -1134,9 +1112,7 @@ class ScaleUpResult(_message.Message):
         (`DecisionSummary.failed`); `detail` gives the cause.
         """
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: ScaleUpResult.Code.ValueType  # 0
     """Not decided."""
     SCALE_UP_NEEDED: ScaleUpResult.Code.ValueType  # 1
@@ -1216,9 +1192,7 @@ class NodeGroupReason(_message.Message):
         `ScaleUpDecision.gangs` says why.
         """
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: NodeGroupReason.Code.ValueType  # 0
     """It grows."""
     PREDICATE_FAILED: NodeGroupReason.Code.ValueType  # 1
@@ -1307,9 +1281,7 @@ class SkippedPodReason(_message.Message):
         sought.
         """
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: SkippedPodReason.Code.ValueType  # 0
     """Never sent."""
     EXPENDABLE: SkippedPodReason.Code.ValueType  # 1
@@ -1392,9 +1364,7 @@ class PodCostGroupReason(_message.Message):
         AGE_UNKNOWN: PodCostGroupReason._Code.ValueType  # 13
         """The age of a pod is not known."""
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: PodCostGroupReason.Code.ValueType  # 0
     """They did."""
     SEVERAL_CONTROLLERS: PodCostGroupReason.Code.ValueType  # 1
@@ -1508,9 +1478,7 @@ class DeletionReason(_message.Message):
         of these was refused, or ended before the first pod was evicted.
         """
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: DeletionReason.Code.ValueType  # 0
     """Not refused, not failed."""
     NODE_NOT_FOUND: DeletionReason.Code.ValueType  # 1
@@ -1630,9 +1598,7 @@ class ReplacementReason(_message.Message):
         REPLACEMENT_CANCELLED: ReplacementReason._Code.ValueType  # 12
         """Cancelled by `CancelReplacement`."""
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: ReplacementReason.Code.ValueType  # 0
     """Not refused, all carried out."""
     REPLACEMENT_IN_PROGRESS: ReplacementReason.Code.ValueType  # 1
@@ -1706,9 +1672,7 @@ class GrowthReason(_message.Message):
         grown the group; plan again.
         """
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: GrowthReason.Code.ValueType  # 0
     """It was."""
     SIZE_CHANGED: GrowthReason.Code.ValueType  # 1
@@ -1758,9 +1722,7 @@ class PodCostReason(_message.Message):
         FOREIGN_COST: PodCostReason._Code.ValueType  # 5
         """Another client has set the cost; it stays."""
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: PodCostReason.Code.ValueType  # 0
     """Never sent."""
     POD_NOT_FOUND: PodCostReason.Code.ValueType  # 1
@@ -1858,9 +1820,7 @@ class ErrorReason(_message.Message):
         OBJECT_INVALID: ErrorReason._Code.ValueType  # 27
         """An object of the request cannot be used."""
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: ErrorReason.Code.ValueType  # 0
     """Never sent."""
     REQUEST_INVALID: ErrorReason.Code.ValueType  # 1

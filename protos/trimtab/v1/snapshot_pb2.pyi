@@ -4,17 +4,15 @@ isort:skip_file
 One cluster at one time, in the form for the planner, and deltas of it.
 
 Conventions of this file:
-- A field typed `bytes` is a column: the little-endian array itself. Its
-  comment begins with type and length, as "int32[P]: "; columns of a message
-  with the same length are parallel. README, "Columns", has the whole table.
-- "string index" means an index into `ClusterSnapshot.strings` of the same
-  message; index 0 is always the empty string.
-- Amounts of resources are integers, 0 to 2^53: `cpu` in milli-cores, every
-  other resource in its base unit (bytes, or a count).
-- Names of namespaces, pods and PodDisruptionBudgets have no slash, as in
-  Kubernetes: "namespace/name" is their key.
-- The order of rows carries no meaning: the planner sorts by name. A pod
-  table that is sorted by (namespace, name), bytewise, is read fastest.
+- A field typed `bytes` is a column: the little-endian array itself. Its comment begins with type and length, as
+  "int32[P]: "; columns of a message with the same length are parallel. README, "Columns", has the whole table.
+- "string index" means an index into `ClusterSnapshot.strings` of the same message; index 0 is always the empty
+  string.
+- Amounts of resources are integers, 0 to 2^53: `cpu` in milli-cores, every other resource in its base unit (bytes,
+  or a count).
+- Names of namespaces, pods and PodDisruptionBudgets have no slash, as in Kubernetes: "namespace/name" is their key.
+- The order of rows carries no meaning: the planner sorts by name. A pod table that is sorted by (namespace, name),
+  bytewise, is read fastest.
 """
 
 from collections import abc as _abc
@@ -60,28 +58,23 @@ class ClusterSnapshot(_message.Message):
     CAPACITY_REQUESTS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def strings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Dictionary of strings; element 0 is "". REQUIRED when any string index is
-        used. Duplicates are allowed.
-        """
+        """Dictionary of strings; element 0 is "". REQUIRED when any string index is used. Duplicates are allowed."""
 
     @_builtins.property
     def resources(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Names of resources, such as "cpu", "memory", "nvidia.com/gpu"; position r
-        gives the meaning of every amount at position r. No duplicates. REQUIRED
-        when amounts are given. "cpu" is in milli-cores.
+        """Names of resources, such as "cpu", "memory", "nvidia.com/gpu"; position r gives the meaning of every amount at
+        position r. No duplicates. REQUIRED when amounts are given. "cpu" is in milli-cores.
         """
 
     @_builtins.property
     def label_sets(self) -> Global___LabelSets:
-        """Dictionary of label sets, used by pods, nodes and namespaces. OPTIONAL;
-        without it label set 0, the empty set, still exists.
+        """Dictionary of label sets, used by pods, nodes and namespaces. OPTIONAL; without it label set 0, the empty set,
+        still exists.
         """
 
     @_builtins.property
     def pod_specs(self) -> _containers.RepeatedCompositeFieldContainer[Global___PodSpec]:
-        """Dictionary of distinct scheduling-relevant pod specs. REQUIRED when there
-        are pods.
-        """
+        """Dictionary of distinct scheduling-relevant pod specs. REQUIRED when there are pods."""
 
     @_builtins.property
     def volumes(self) -> _containers.RepeatedCompositeFieldContainer[Global___Volume]:
@@ -97,15 +90,11 @@ class ClusterSnapshot(_message.Message):
 
     @_builtins.property
     def node_groups(self) -> _containers.RepeatedCompositeFieldContainer[Global___NodeGroup]:
-        """The node groups. Ids are unique. OPTIONAL: without any, no node is
-        autoscaled.
-        """
+        """The node groups. Ids are unique. OPTIONAL: without any, no node is autoscaled."""
 
     @_builtins.property
     def owners(self) -> _containers.RepeatedCompositeFieldContainer[Global___Owner]:
-        """Controllers that own pods. Uids are unique. OPTIONAL: a pod's owner that
-        is not listed counts as not found.
-        """
+        """Controllers that own pods. Uids are unique. OPTIONAL: a pod's owner that is not listed counts as not found."""
 
     @_builtins.property
     def pod_disruption_budgets(self) -> _containers.RepeatedCompositeFieldContainer[Global___PodDisruptionBudget]:
@@ -113,21 +102,18 @@ class ClusterSnapshot(_message.Message):
 
     @_builtins.property
     def namespaces(self) -> _containers.RepeatedCompositeFieldContainer[Global___Namespace]:
-        """Namespaces with labels. Names are unique. OPTIONAL: a namespace that is
-        not listed has no labels.
-        """
+        """Namespaces with labels. Names are unique. OPTIONAL: a namespace that is not listed has no labels."""
 
     @_builtins.property
     def actuation_status(self) -> Global___ActuationStatus:
-        """The actuator's status. OPTIONAL: absent means idle. In a delta,
-        absent means unchanged; present replaces the whole message.
+        """The actuator's status. OPTIONAL: absent means idle. In a delta, absent means unchanged; present replaces the whole
+        message.
         """
 
     @_builtins.property
     def slack_requests(self) -> Global___SlackRequests:
-        """Workloads and CapacityBuffers that request slack. OPTIONAL:
-        absent means none. In a delta, absent means unchanged; present replaces the
-        whole message.
+        """Workloads and CapacityBuffers that request slack. OPTIONAL: absent means none. In a delta, absent means unchanged;
+        present replaces the whole message.
         """
 
     @_builtins.property
@@ -145,9 +131,8 @@ class ClusterSnapshot(_message.Message):
 
     @_builtins.property
     def capacity_requests(self) -> Global___CapacityRequests:
-        """ProvisioningRequests: sets of pods for which room is requested, all or
-        nothing. OPTIONAL: absent means none. In a delta, absent means unchanged;
-        present replaces the whole message.
+        """ProvisioningRequests: sets of pods for which room is requested, all or nothing. OPTIONAL: absent means none. In a
+        delta, absent means unchanged; present replaces the whole message.
         """
 
     def __init__(
@@ -194,9 +179,7 @@ class SnapshotDelta(_message.Message):
     DELETED_POD_GROUPS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def changed(self) -> Global___ClusterSnapshot:
-        """Rows to add, or to replace the row with the same key. REQUIRED;
-        may be empty.
-        """
+        """Rows to add, or to replace the row with the same key. REQUIRED; may be empty."""
 
     @_builtins.property
     def deleted_pods(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -248,8 +231,8 @@ Global___SnapshotDelta: _TypeAlias = SnapshotDelta  # noqa: Y015
 
 @_typing.final
 class LabelSets(_message.Message):
-    """Label sets in compressed rows. Set i holds entries offsets[i] to
-    offsets[i + 1]. Set 0 MUST be empty. Keys are unique within a set.
+    """Label sets in compressed rows. Set i holds entries offsets[i] to offsets[i + 1]. Set 0 MUST be empty. Keys are unique
+    within a set.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -258,8 +241,8 @@ class LabelSets(_message.Message):
     KEYS_FIELD_NUMBER: _builtins.int
     VALUES_FIELD_NUMBER: _builtins.int
     offsets: _builtins.bytes
-    """int32[L+1], ascending: entry at which each set begins, and the number of
-    entries; the first is 0. OPTIONAL: empty = only set 0.
+    """int32[L+1], ascending: entry at which each set begins, and the number of entries; the first is 0. OPTIONAL: empty =
+    only set 0.
     """
     keys: _builtins.bytes
     """int32[E]: string index of the entry's key. REQUIRED."""
@@ -282,9 +265,7 @@ Global___LabelSets: _TypeAlias = LabelSets  # noqa: Y015
 
 @_typing.final
 class PodDictionary(_message.Message):
-    """Specs and labels of pods outside a snapshot, with indices into their own
-    dictionaries.
-    """
+    """Specs and labels of pods outside a snapshot, with indices into their own dictionaries."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -326,8 +307,8 @@ Global___PodDictionary: _TypeAlias = PodDictionary  # noqa: Y015
 
 @_typing.final
 class PodTable(_message.Message):
-    """Pods as parallel columns: element i of each column of length P describes pod
-    i. M mounts of volumes and A numbers in annotations refer to pods by row.
+    """Pods as parallel columns: element i of each column of length P describes pod i. M mounts of volumes and A numbers in
+    annotations refer to pods by row.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -360,96 +341,70 @@ class PodTable(_message.Message):
     namespace: _builtins.bytes
     """int32[P]: string index of the namespace. REQUIRED."""
     names: _builtins.bytes
-    """utf8[sum of name_lengths]: all names, one after the other without
-    separator. REQUIRED.
-    """
+    """utf8[sum of name_lengths]: all names, one after the other without separator. REQUIRED."""
     name_lengths: _builtins.bytes
     """int32[P]: bytes of the name, 1 to 253. REQUIRED."""
     uids: _builtins.bytes
-    """utf8[sum of uid_lengths]: all uids, one after the other without separator.
-    REQUIRED.
-    """
+    """utf8[sum of uid_lengths]: all uids, one after the other without separator. REQUIRED."""
     uid_lengths: _builtins.bytes
     """int32[P]: bytes of the uid, 1 to 255. REQUIRED."""
     spec: _builtins.bytes
     """int32[P]: index into `pod_specs`. REQUIRED."""
     label_set: _builtins.bytes
-    """int32[P]: index into `label_sets`; 0 = no labels. OPTIONAL: empty = 0 for
-    all.
-    """
+    """int32[P]: index into `label_sets`; 0 = no labels. OPTIONAL: empty = 0 for all."""
     node: _builtins.bytes
-    """int32[P]: string index of the node's name; 0 = not on a node. REQUIRED. A
-    node that is not in the snapshot is allowed; the pod is then left out of
-    the simulation.
+    """int32[P]: string index of the node's name; 0 = not on a node. REQUIRED. A node that is not in the snapshot is
+    allowed; the pod is then left out of the simulation.
     """
     owner: _builtins.bytes
-    """int32[P]: string index of the uid of the controlling owner; 0 = none.
-    OPTIONAL: empty = 0 for all.
-    """
+    """int32[P]: string index of the uid of the controlling owner; 0 = none. OPTIONAL: empty = 0 for all."""
     created: _builtins.bytes
-    """int64[P]: creation time, Unix seconds; 0 = unknown, which counts as long
-    ago. OPTIONAL: empty = 0 for all.
-    """
+    """int64[P]: creation time, Unix seconds; 0 = unknown, which counts as long ago. OPTIONAL: empty = 0 for all."""
     deletion: _builtins.bytes
-    """int64[P]: `metadata.deletionTimestamp`, Unix seconds; 0 = not terminating.
-    OPTIONAL: empty = 0 for all.
-    """
+    """int64[P]: `metadata.deletionTimestamp`, Unix seconds; 0 = not terminating. OPTIONAL: empty = 0 for all."""
     phase: _builtins.bytes
     """uint8[P]: `PodPhase.Code`; 0 = unknown, which counts as running. REQUIRED."""
     flags: _builtins.bytes
-    """uint8[P]: sum of flags; 0 = none. OPTIONAL: empty = 0 for all. 1 = Ready
-    condition is true; 2 = mirror pod; 4 = controlled by a DaemonSet; 8 =
-    scheduling gated; 16 = controlled by an object of another kind than
-    ReplicationController, ReplicaSet, StatefulSet, Job, DaemonSet, which
-    `owners` need not list; 32 = the scheduler has tried and marked the pod
-    unschedulable (condition `PodScheduled` is false, reason `Unschedulable`);
-    64 = controlled by an object of kind StatefulSet of another API group than
-    `apps`.
+    """uint8[P]: sum of flags; 0 = none. OPTIONAL: empty = 0 for all. 1 = Ready condition is true; 2 = mirror pod; 4 =
+    controlled by a DaemonSet; 8 = scheduling gated; 16 = controlled by an object of another kind than
+    ReplicationController, ReplicaSet, StatefulSet, Job, DaemonSet, which `owners` need not list; 32 = the scheduler
+    has tried and marked the pod unschedulable (condition `PodScheduled` is false, reason `Unschedulable`); 64 =
+    controlled by an object of kind StatefulSet of another API group than `apps`.
     """
     deletion_cost: _builtins.bytes
-    """int32[P]: annotation `controller.kubernetes.io/pod-deletion-cost`; 0 = also
-    without the annotation, as Kubernetes reads it. OPTIONAL: empty = 0 for
-    all.
+    """int32[P]: annotation `controller.kubernetes.io/pod-deletion-cost`; 0 = also without the annotation, as Kubernetes
+    reads it. OPTIONAL: empty = 0 for all.
     """
     pinned_node: _builtins.bytes
-    """int32[P]: string index of the one node that the pod is pinned to, as
-    DaemonSet pods are; 0 = not pinned. OPTIONAL: empty = 0 for all. Stands for
-    a requirement `metadata.name In [x]` that each term of required node
-    affinity repeats, taken out of the spec so that such pods share one.
+    """int32[P]: string index of the one node that the pod is pinned to, as DaemonSet pods are; 0 = not pinned. OPTIONAL:
+    empty = 0 for all. Stands for a requirement `metadata.name In [x]` that each term of required node affinity
+    repeats, taken out of the spec so that such pods share one.
     """
     volume_pod: _builtins.bytes
-    """int32[M], ascending: row of the pod that mounts, from 0. OPTIONAL: empty =
-    M is 0.
-    """
+    """int32[M], ascending: row of the pod that mounts, from 0. OPTIONAL: empty = M is 0."""
     volume: _builtins.bytes
     """int32[M]: index into `volumes`. REQUIRED."""
     number_pod: _builtins.bytes
-    """int32[A], ascending: row of the pod that has the annotation, from 0.
-    OPTIONAL: empty = A is 0. Numbers in annotations are for
-    `PodCostTerm.annotation` and replacement; one entry per pod and key.
+    """int32[A], ascending: row of the pod that has the annotation, from 0. OPTIONAL: empty = A is 0. Numbers in
+    annotations are for `PodCostTerm.annotation` and replacement; one entry per pod and key.
     """
     number_key: _builtins.bytes
     """int32[A]: string index of the annotation's key, not 0. REQUIRED."""
     number: _builtins.bytes
-    """double[A]: the number; NaN = the annotation's value is not a number.
-    REQUIRED. Infinity counts as NaN. Replacement reads
-    `karpenter.sh/disruption-cost`, else
-    `node-autoscaling.kubernetes.io/disruption-cost`, in place of
-    `deletion_cost`; and `karpenter.sh/do-not-disrupt`, whose number is the time
-    until which the pod keeps its node, Unix seconds, NaN for "true".
+    """double[A]: the number; NaN = the annotation's value is not a number. REQUIRED. Infinity counts as NaN. Replacement
+    reads `karpenter.sh/disruption-cost`, else `node-autoscaling.kubernetes.io/disruption-cost`, in place of
+    `deletion_cost`; and `karpenter.sh/do-not-disrupt`, whose number is the time until which the pod keeps its node,
+    Unix seconds, NaN for "true".
     """
     pod_group: _builtins.bytes
-    """int32[P]: string index of the name of its group, in its own namespace; 0 =
-    in none. OPTIONAL: empty = 0 for all. `pod_groups` has the group, or the pod
-    waits until it does (`spec.schedulingGroup.podGroupName`).
+    """int32[P]: string index of the name of its group, in its own namespace; 0 = in none. OPTIONAL: empty = 0 for all.
+    `pod_groups` has the group, or the pod waits until it does (`spec.schedulingGroup.podGroupName`).
     """
     nominated_node: _builtins.bytes
-    """int32[P]: string index of the name of the node for which the scheduler has
-    nominated a pod that is on no node (`status.nominatedNodeName`), as it does
-    when the pod preempts others; 0 = none. OPTIONAL: empty = 0 for all. Plans
-    hold the pod's room there if it fits once pods of lower priority and
-    terminating ones are gone; otherwise, and if the node is not in the
-    snapshot, it is pending as any other.
+    """int32[P]: string index of the name of the node for which the scheduler has nominated a pod that is on no node
+    (`status.nominatedNodeName`), as it does when the pod preempts others; 0 = none. OPTIONAL: empty = 0 for all. Plans
+    hold the pod's room there if it fits once pods of lower priority and terminating ones are gone; otherwise, and if
+    the node is not in the snapshot, it is pending as any other.
     """
     def __init__(
         self,
@@ -509,9 +464,7 @@ class PodPhase(_message.Message):
         FAILED: PodPhase._Code.ValueType  # 4
         """Terminated with a failure; uses no resources."""
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: PodPhase.Code.ValueType  # 0
     """Unknown; treated as running."""
     PENDING: PodPhase.Code.ValueType  # 1
@@ -536,8 +489,8 @@ Global___PodPhase: _TypeAlias = PodPhase  # noqa: Y015
 
 @_typing.final
 class PodSpec(_message.Message):
-    """The parts of a pod's spec and annotations that the scheduler and the drain
-    rules use. Pods with equal values share one row.
+    """The parts of a pod's spec and annotations that the scheduler and the drain rules use. Pods with equal values share
+    one row.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -577,49 +530,37 @@ class PodSpec(_message.Message):
     restart_policy: Global___RestartPolicy.Code.ValueType
     """Restart policy. OPTIONAL."""
     termination_grace_period_s: _builtins.int
-    """`spec.terminationGracePeriodSeconds`, seconds, >= 0. OPTIONAL: absent
-    means 30.
-    """
+    """`spec.terminationGracePeriodSeconds`, seconds, >= 0. OPTIONAL: absent means 30."""
     safe_to_evict: Global___SafeToEvict.Code.ValueType
     """Annotation `cluster-autoscaler.kubernetes.io/safe-to-evict`. OPTIONAL."""
     local_storage: _builtins.bool
-    """The pod mounts a hostPath, or an emptyDir not in memory, that the
-    annotation `safe-to-evict-local-volumes` does not list.
+    """The pod mounts a hostPath, or an emptyDir not in memory, that the annotation `safe-to-evict-local-volumes` does not
+    list.
     """
     topology_spread_timeout_s: _builtins.int
-    """Annotation `zalando.org/topology-spread-timeout`, seconds; absent = none.
+    """Annotation `zalando.org/topology-spread-timeout`, seconds; absent = none. OPTIONAL."""
+    enable_ds_eviction: _builtins.bool
+    """Annotation `cluster-autoscaler.kubernetes.io/enable-ds-eviction`: absent = not set. OPTIONAL."""
+    scale_up_delay_s: _builtins.int
+    """Annotation `cluster-autoscaler.kubernetes.io/pod-scale-up-delay`, seconds, rounded up, >= 0; absent = none.
     OPTIONAL.
     """
-    enable_ds_eviction: _builtins.bool
-    """Annotation `cluster-autoscaler.kubernetes.io/enable-ds-eviction`: absent
-    = not set. OPTIONAL.
-    """
-    scale_up_delay_s: _builtins.int
-    """Annotation `cluster-autoscaler.kubernetes.io/pod-scale-up-delay`, seconds,
-    rounded up, >= 0; absent = none. OPTIONAL.
-    """
     ignored_by_slack: _builtins.bool
-    """Annotation `trimtab.dev/slack-ignore: "true"`: such pods do not determine
-    the size of slack's largest placeholders.
-    """
+    """Annotation `trimtab.dev/slack-ignore: "true"`: such pods do not determine the size of slack's largest placeholders."""
     capacity_request: _builtins.int
-    """Annotation `autoscaling.x-k8s.io/consume-provisioning-request`: name of the
-    ProvisioningRequest of the pod's namespace whose room the pod takes, as a
-    string index. OPTIONAL: 0 = none.
+    """Annotation `autoscaling.x-k8s.io/consume-provisioning-request`: name of the ProvisioningRequest of the pod's
+    namespace whose room the pod takes, as a string index. OPTIONAL: 0 = none.
     """
     never_preempts: _builtins.bool
-    """`spec.preemptionPolicy` is "Never": expendable pods do not give way to the
-    pod.
-    """
+    """`spec.preemptionPolicy` is "Never": expendable pods do not give way to the pod."""
     requests_by_vpa: _builtins.bool
-    """A VerticalPodAutoscaler has set the requests (annotation `vpaUpdates`), and
-    will set those of the pod in its place: `Owner.pod_requests` does not count.
+    """A VerticalPodAutoscaler has set the requests (annotation `vpaUpdates`), and will set those of the pod in its place:
+    `Owner.pod_requests` does not count.
     """
     @_builtins.property
     def requests(self) -> _containers.RepeatedCompositeFieldContainer[Global___ResourceAmount]:
-        """Requests as the scheduler counts them: max(containers + sidecars, init
-        containers in order) + overhead. OPTIONAL: empty means none. At most one
-        entry per resource; amounts are >= 0.
+        """Requests as the scheduler counts them: max(containers + sidecars, init containers in order) + overhead. OPTIONAL:
+        empty means none. At most one entry per resource; amounts are >= 0.
         """
 
     @_builtins.property
@@ -628,8 +569,8 @@ class PodSpec(_message.Message):
 
     @_builtins.property
     def node_affinity(self) -> Global___NodeSelector:
-        """Required node affinity: terms are alternatives. OPTIONAL: absent means no
-        requirement, present without terms matches no node.
+        """Required node affinity: terms are alternatives. OPTIONAL: absent means no requirement, present without terms
+        matches no node.
         """
 
     @_builtins.property
@@ -654,37 +595,30 @@ class PodSpec(_message.Message):
 
     @_builtins.property
     def unsupported(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Names of constraints that no build can decide, such as
-        "resourceClaims". OPTIONAL. A pod with any is never placed.
-        """
+        """Names of constraints that no build can decide, such as "resourceClaims". OPTIONAL. A pod with any is never placed."""
 
     @_builtins.property
     def exclusive_disks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Inline disks that may not be mounted twice on a node, as opaque names,
-        string indices; independent of claims.
+        """Inline disks that may not be mounted twice on a node, as opaque names, string indices; independent of claims.
         OPTIONAL.
         """
 
     @_builtins.property
     def read_only_disks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Inline disks mounted read-only, as opaque names, string indices: they
-        conflict only with the same name among the `exclusive_disks` of another
-        pod on the node. OPTIONAL.
+        """Inline disks mounted read-only, as opaque names, string indices: they conflict only with the same name among the
+        `exclusive_disks` of another pod on the node. OPTIONAL.
         """
 
     @_builtins.property
     def preferred_pod_anti_affinity(self) -> _containers.RepeatedCompositeFieldContainer[Global___WeightedPodAffinityTerm]:
-        """Preferred pod anti-affinity: it only affects scores, never filters. Used by
-        pod deletion costs. OPTIONAL.
-        """
+        """Preferred pod anti-affinity: it only affects scores, never filters. Used by pod deletion costs. OPTIONAL."""
 
     @_builtins.property
     def node_features(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Features that a node must declare (`Node.declared_features`), such as
-        "UserNamespacesHostNetworkSupport": string indices, none 0, no duplicates.
-        OPTIONAL: empty means none. As long as no node of the snapshot and no
-        template of its node groups declares any feature, none is required: nodes
-        declare features, and the scheduler looks at them, since Kubernetes 1.36.
+        """Features that a node must declare (`Node.declared_features`), such as "UserNamespacesHostNetworkSupport": string
+        indices, none 0, no duplicates. OPTIONAL: empty means none. As long as no node of the snapshot and no template of
+        its node groups declares any feature, none is required: nodes declare features, and the scheduler looks at them,
+        since Kubernetes 1.36.
         """
 
     @_builtins.property
@@ -768,19 +702,17 @@ class PodClaim(_message.Message):
     name: _builtins.str
     """Name within the pod. REQUIRED, unique in the pod."""
     shared_claim: _builtins.str
-    """A claim that pods may share: the name of a ResourceClaim in the pod's
-    namespace. OPTIONAL: "" = the pod has its own, made from a template.
+    """A claim that pods may share: the name of a ResourceClaim in the pod's namespace. OPTIONAL: "" = the pod has its
+    own, made from a template.
     """
     problem: _builtins.str
-    """Why the claim cannot be used, for people: the claim or its template is
-    missing, is being deleted or belongs to another pod. The pod is placed
-    nowhere then. OPTIONAL.
+    """Why the claim cannot be used, for people: the claim or its template is missing, is being deleted or belongs to
+    another pod. The pod is placed nowhere then. OPTIONAL.
     """
     @_builtins.property
     def spec(self) -> Global___DeviceClaimSpec:
-        """What the claim asks for. REQUIRED for the pod's own claim, whether it has
-        been made or not; of a shared claim only if it has no row in
-        `Devices.claims` because a controller will make it: absent = the row's.
+        """What the claim asks for. REQUIRED for the pod's own claim, whether it has been made or not; of a shared claim only
+        if it has no row in `Devices.claims` because a controller will make it: absent = the row's.
         """
 
     def __init__(
@@ -850,9 +782,7 @@ class RestartPolicy(_message.Message):
         NEVER: RestartPolicy._Code.ValueType  # 3
         """Never."""
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: RestartPolicy.Code.ValueType  # 0
     """Not given; Always."""
     ALWAYS: RestartPolicy.Code.ValueType  # 1
@@ -894,9 +824,7 @@ class SafeToEvict(_message.Message):
         ON_COMPLETION: SafeToEvict._Code.ValueType  # 3
         """"on-completion"."""
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: SafeToEvict.Code.ValueType  # 0
     """No annotation, or another value."""
     TRUE: SafeToEvict.Code.ValueType  # 1
@@ -996,9 +924,7 @@ class LabelOperator(_message.Message):
         LT: LabelOperator._Code.ValueType  # 6
         """The label is an integer less than the one value. Nodes only."""
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: LabelOperator.Code.ValueType  # 0
     """Refused."""
     IN: LabelOperator.Code.ValueType  # 1
@@ -1040,9 +966,7 @@ class LabelRequirement(_message.Message):
     """Operator. REQUIRED."""
     @_builtins.property
     def values(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """String indices of the values. REQUIRED for IN and NOT_IN, exactly one for
-        GT and LT, empty otherwise.
-        """
+        """String indices of the values. REQUIRED for IN and NOT_IN, exactly one for GT and LT, empty otherwise."""
 
     def __init__(
         self,
@@ -1061,8 +985,8 @@ Global___LabelRequirement: _TypeAlias = LabelRequirement  # noqa: Y015
 
 @_typing.final
 class LabelSelector(_message.Message):
-    """A label selector: all requirements must hold; none at all matches every
-    object. Where a message refers to a selector, its absence matches nothing.
+    """A label selector: all requirements must hold; none at all matches every object. Where a message refers to a selector,
+    its absence matches nothing.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1160,9 +1084,7 @@ class TaintEffect(_message.Message):
         NO_EXECUTE: TaintEffect._Code.ValueType  # 3
         """NoExecute."""
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: TaintEffect.Code.ValueType  # 0
     """On a toleration: every effect. Refused on a taint."""
     NO_SCHEDULE: TaintEffect.Code.ValueType  # 1
@@ -1236,9 +1158,7 @@ class TolerationOperator(_message.Message):
         GT: TolerationOperator._Code.ValueType  # 4
         """The taint's value is an integer greater than the toleration's."""
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: TolerationOperator.Code.ValueType  # 0
     """Not given; EQUAL."""
     EQUAL: TolerationOperator.Code.ValueType  # 1
@@ -1343,15 +1263,11 @@ class PodAffinityTerm(_message.Message):
 
     @_builtins.property
     def namespaces(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """String indices of namespaces. OPTIONAL: empty, and no
-        `namespace_selector`, means the pod's own namespace.
-        """
+        """String indices of namespaces. OPTIONAL: empty, and no `namespace_selector`, means the pod's own namespace."""
 
     @_builtins.property
     def namespace_selector(self) -> Global___LabelSelector:
-        """Namespaces by label, in addition. OPTIONAL: absent selects none; present
-        without requirements selects all.
-        """
+        """Namespaces by label, in addition. OPTIONAL: absent selects none; present without requirements selects all."""
 
     def __init__(
         self,
@@ -1415,26 +1331,18 @@ class TopologySpreadConstraint(_message.Message):
     topology_key: _builtins.int
     """String index of the node label that defines the domains. REQUIRED."""
     min_domains: _builtins.int
-    """With fewer eligible domains than this, the fewest counts as 0. OPTIONAL:
-    absent means 1.
-    """
+    """With fewer eligible domains than this, the fewest counts as 0. OPTIONAL: absent means 1."""
     honor_node_affinity: _builtins.bool
-    """Ignore nodes that the pod's node affinity excludes? OPTIONAL: absent
-    means yes (policy Honor).
-    """
+    """Ignore nodes that the pod's node affinity excludes? OPTIONAL: absent means yes (policy Honor)."""
     honor_node_taints: _builtins.bool
-    """Ignore nodes whose taints the pod does not tolerate? OPTIONAL: absent
-    means no (policy Ignore).
-    """
+    """Ignore nodes whose taints the pod does not tolerate? OPTIONAL: absent means no (policy Ignore)."""
     @_builtins.property
     def selector(self) -> Global___LabelSelector:
         """Which pods are counted. OPTIONAL: absent matches none."""
 
     @_builtins.property
     def match_label_keys(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """String indices of label keys whose values on the incoming pod are added
-        to the selector. OPTIONAL.
-        """
+        """String indices of label keys whose values on the incoming pod are added to the selector. OPTIONAL."""
 
     def __init__(
         self,
@@ -1482,15 +1390,11 @@ class Volume(_message.Message):
     DETAIL_FIELD_NUMBER: _builtins.int
     REQUIRED_DRIVER_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """Identity: two mounts of the same volume count once against attach limits.
-    For claims "namespace/name". REQUIRED.
-    """
+    """Identity: two mounts of the same volume count once against attach limits. For claims "namespace/name". REQUIRED."""
     state: Global___VolumeState.Code.ValueType
     """Its state. REQUIRED."""
     driver: _builtins.int
-    """String index of the CSI driver whose attach limit counts. OPTIONAL: 0 =
-    none.
-    """
+    """String index of the CSI driver whose attach limit counts. OPTIONAL: 0 = none."""
     handle: _builtins.int
     """String index of the attached volume's handle. OPTIONAL: 0 = `id` is it."""
     read_write_once_pod: _builtins.bool
@@ -1498,22 +1402,19 @@ class Volume(_message.Message):
     detail: _builtins.str
     """Why the claim cannot be used, for people. OPTIONAL."""
     required_driver: _builtins.int
-    """String index of the driver, or of the in-tree plugin, that a node must
-    list in `Node.volume_drivers`, because the driver asks that no pod is
-    scheduled without it (`CSIDriver.spec.preventPodSchedulingIfMissing`).
-    OPTIONAL: 0 = none.
+    """String index of the driver, or of the in-tree plugin, that a node must list in `Node.volume_drivers`, because the
+    driver asks that no pod is scheduled without it (`CSIDriver.spec.preventPodSchedulingIfMissing`). OPTIONAL: 0 =
+    none.
     """
     @_builtins.property
     def node_affinity(self) -> Global___NodeSelector:
-        """Node affinity of the bound volume, or allowed topologies of the storage
-        class of a claim that waits for its first consumer. OPTIONAL.
+        """Node affinity of the bound volume, or allowed topologies of the storage class of a claim that waits for its first
+        consumer. OPTIONAL.
         """
 
     @_builtins.property
     def zone_labels(self) -> _containers.RepeatedCompositeFieldContainer[Global___LabelPair]:
-        """Zone and region labels of the bound volume; the value may be a
-        "__"-separated set. OPTIONAL.
-        """
+        """Zone and region labels of the bound volume; the value may be a "__"-separated set. OPTIONAL."""
 
     def __init__(
         self,
@@ -1557,13 +1458,9 @@ class VolumeState(_message.Message):
         UNBOUND_IMMEDIATE: VolumeState._Code.ValueType  # 3
         """Unbound with immediate binding: no node fits until it is bound."""
         MISSING: VolumeState._Code.ValueType  # 4
-        """The claim, or the volume it is bound to, does not exist, or is lost or
-        being deleted: no node fits.
-        """
+        """The claim, or the volume it is bound to, does not exist, or is lost or being deleted: no node fits."""
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: VolumeState.Code.ValueType  # 0
     """Irrelevant for scheduling."""
     BOUND: VolumeState.Code.ValueType  # 1
@@ -1573,9 +1470,7 @@ class VolumeState(_message.Message):
     UNBOUND_IMMEDIATE: VolumeState.Code.ValueType  # 3
     """Unbound with immediate binding: no node fits until it is bound."""
     MISSING: VolumeState.Code.ValueType  # 4
-    """The claim, or the volume it is bound to, does not exist, or is lost or
-    being deleted: no node fits.
-    """
+    """The claim, or the volume it is bound to, does not exist, or is lost or being deleted: no node fits."""
 
     def __init__(
         self,
@@ -1612,6 +1507,7 @@ class Node(_message.Message):
     VOLUME_DRIVERS_FIELD_NUMBER: _builtins.int
     DO_NOT_DISRUPT_FIELD_NUMBER: _builtins.int
     BEING_DELETED_FIELD_NUMBER: _builtins.int
+    PRICE_PER_HOUR_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """`metadata.name`. REQUIRED, unique."""
     provider_id: _builtins.str
@@ -1621,26 +1517,30 @@ class Node(_message.Message):
     unschedulable: _builtins.bool
     """`spec.unschedulable`."""
     ready: _builtins.bool
-    """The Ready condition is "True". A plan moves no pod to a node that is not
-    ready, because the node lifecycle controller is about to taint it; CheckFit
-    considers taints only, as the scheduler does.
+    """The Ready condition is "True". A plan moves no pod to a node that is not ready, because the node lifecycle
+    controller is about to taint it; CheckFit considers taints only, as the scheduler does.
     """
     node_group: _builtins.str
     """Id of the node group. OPTIONAL: "" = not autoscaled."""
     scale_down_disabled: _builtins.bool
     """Annotation `cluster-autoscaler.kubernetes.io/scale-down-disabled` = true."""
     deletion_delayed: _builtins.bool
-    """An annotation with prefix `delay-deletion.cluster-autoscaler.kubernetes.io/`
-    is present: the actuator waits for its removal before it deletes the node.
+    """An annotation with prefix `delay-deletion.cluster-autoscaler.kubernetes.io/` is present: the actuator waits for its
+    removal before it deletes the node.
     """
     do_not_disrupt: _builtins.bool
-    """Annotation `karpenter.sh/do-not-disrupt` = true, unless `trimtab steer` has
-    written it: scale-down and replacement leave the node alone.
+    """Annotation `karpenter.sh/do-not-disrupt` = true, unless `trimtab steer` has written it: scale-down and replacement
+    leave the node alone.
     """
     being_deleted: _builtins.bool
     """Somebody is deleting the node: `metadata.deletionTimestamp` is set, of the
     node or of its NodeClaim. It counts as a deletion in progress, as nodes do
     with a taint that says so (`docs/signals.md`).
+    """
+    price_per_hour: _builtins.float
+    """Price of the node for one hour, as `NodeGroup.price_per_hour`: whoever makes
+    the snapshot decides it. OPTIONAL: absent = that of the node's group, or
+    unknown if the group has none.
     """
     @_builtins.property
     def taints(self) -> _containers.RepeatedCompositeFieldContainer[Global___Taint]:
@@ -1648,8 +1548,8 @@ class Node(_message.Message):
 
     @_builtins.property
     def allocatable(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Allocatable amounts, parallel to `resources`; a shorter list is padded
-        with 0. The resource "pods" is the pod limit. Each >= 0. REQUIRED.
+        """Allocatable amounts, parallel to `resources`; a shorter list is padded with 0. The resource "pods" is the pod
+        limit. Each >= 0. REQUIRED.
         """
 
     @_builtins.property
@@ -1670,15 +1570,11 @@ class Node(_message.Message):
 
     @_builtins.property
     def declared_features(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """`status.declaredFeatures`: string indices, none 0, no duplicates. OPTIONAL:
-        empty means none.
-        """
+        """`status.declaredFeatures`: string indices, none 0, no duplicates. OPTIONAL: empty means none."""
 
     @_builtins.property
     def volume_drivers(self) -> Global___VolumeDrivers:
-        """Drivers that volumes may require. OPTIONAL: absent means not known, and no
-        pod is refused for a missing driver.
-        """
+        """Drivers that volumes may require. OPTIONAL: absent means not known, and no pod is refused for a missing driver."""
 
     def __init__(
         self,
@@ -1701,19 +1597,22 @@ class Node(_message.Message):
         volume_drivers: Global___VolumeDrivers | None = ...,
         do_not_disrupt: _builtins.bool = ...,
         being_deleted: _builtins.bool = ...,
+        price_per_hour: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "ready_transition_time", b"ready_transition_time", "volume_drivers", b"volume_drivers"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_price_per_hour", b"_price_per_hour", "create_time", b"create_time", "price_per_hour", b"price_per_hour", "ready_transition_time", b"ready_transition_time", "volume_drivers", b"volume_drivers"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocatable", b"allocatable", "attach_limits", b"attach_limits", "being_deleted", b"being_deleted", "capacity", b"capacity", "create_time", b"create_time", "declared_features", b"declared_features", "deletion_delayed", b"deletion_delayed", "do_not_disrupt", b"do_not_disrupt", "label_set", b"label_set", "name", b"name", "node_group", b"node_group", "provider_id", b"provider_id", "ready", b"ready", "ready_transition_time", b"ready_transition_time", "scale_down_disabled", b"scale_down_disabled", "taints", b"taints", "unschedulable", b"unschedulable", "volume_drivers", b"volume_drivers"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_price_per_hour", b"_price_per_hour", "allocatable", b"allocatable", "attach_limits", b"attach_limits", "being_deleted", b"being_deleted", "capacity", b"capacity", "create_time", b"create_time", "declared_features", b"declared_features", "deletion_delayed", b"deletion_delayed", "do_not_disrupt", b"do_not_disrupt", "label_set", b"label_set", "name", b"name", "node_group", b"node_group", "price_per_hour", b"price_per_hour", "provider_id", b"provider_id", "ready", b"ready", "ready_transition_time", b"ready_transition_time", "scale_down_disabled", b"scale_down_disabled", "taints", b"taints", "unschedulable", b"unschedulable", "volume_drivers", b"volume_drivers"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__price_per_hour: _TypeAlias = _typing.Literal["price_per_hour"]  # noqa: Y015
+    _WhichOneofArgType__price_per_hour: _TypeAlias = _typing.Literal["_price_per_hour", b"_price_per_hour"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__price_per_hour) -> _WhichOneofReturnType__price_per_hour | None: ...
 
 Global___Node: _TypeAlias = Node  # noqa: Y015
 
 @_typing.final
 class VolumeDrivers(_message.Message):
-    """The CSI drivers and in-tree plugins by which a node mounts volumes, of those
-    that some `Volume.required_driver` may name.
+    """The CSI drivers and in-tree plugins by which a node mounts volumes, of those that some `Volume.required_driver` may
+    name.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1721,9 +1620,8 @@ class VolumeDrivers(_message.Message):
     NAMES_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Names, string indices, none 0, no duplicates: the CSI drivers on the node,
-        and each in-tree plugin (such as "kubernetes.io/aws-ebs") whose CSI driver
-        the node has, or all of them if it has no CSINode. OPTIONAL: empty means
+        """Names, string indices, none 0, no duplicates: the CSI drivers on the node, and each in-tree plugin (such as
+        "kubernetes.io/aws-ebs") whose CSI driver the node has, or all of them if it has no CSINode. OPTIONAL: empty means
         none.
         """
 
@@ -1742,9 +1640,7 @@ Global___VolumeDrivers: _TypeAlias = VolumeDrivers  # noqa: Y015
 
 @_typing.final
 class NodeTemplate(_message.Message):
-    """A new node of a group: ready, without pods except DaemonSet pods, and without
-    startup and status taints.
-    """
+    """A new node of a group: ready, without pods except DaemonSet pods, and without startup and status taints."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1776,10 +1672,9 @@ class NodeTemplate(_message.Message):
 
     @_builtins.property
     def daemonset_pods(self) -> _containers.RepeatedCompositeFieldContainer[Global___TemplatePod]:
-        """Pods of DaemonSets that run on each new node; they use part of
-        `allocatable`. OPTIONAL: empty = a pod of each DaemonSet in the snapshot
-        that would run there by its node selector, node affinity and tolerations:
-        as `Owner.pod_template` says, or else like the newest pod that it has.
+        """Pods of DaemonSets that run on each new node; they use part of `allocatable`. OPTIONAL: empty = a pod of each
+        DaemonSet in the snapshot that would run there by its node selector, node affinity and tolerations: as
+        `Owner.pod_template` says, or else like the newest pod that it has.
         """
 
     @_builtins.property
@@ -1788,8 +1683,8 @@ class NodeTemplate(_message.Message):
 
     @_builtins.property
     def volume_drivers(self) -> Global___VolumeDrivers:
-        """As `Node.volume_drivers`. A template that was not taken from a node has
-        none: DaemonSets bring the drivers to new nodes.
+        """As `Node.volume_drivers`. A template that was not taken from a node has none: DaemonSets bring the drivers to new
+        nodes.
         """
 
     def __init__(
@@ -1893,21 +1788,18 @@ class NodeGroup(_message.Message):
     max_size: _builtins.int
     """Largest size, >= `min_size`. REQUIRED."""
     target_size: _builtins.int
-    """Size requested from the cloud, >= 0. REQUIRED. If the nodes that it has
-    beyond the registered ones, or their DaemonSet pods, exceed the limits of a
-    cluster (README, "Limits") together with all others, none of them counts as
+    """Size requested from the cloud, >= 0. REQUIRED. If the nodes that it has beyond the registered ones, or their
+    DaemonSet pods, exceed the limits of a cluster (README, "Limits") together with all others, none of them counts as
     upcoming, and `Diagnostics.notes` says so.
     """
     price_per_hour: _builtins.float
-    """Price of one node for one hour, in any one currency, 0 to 10^12. OPTIONAL:
-    absent = unknown.
+    """Price of one new node for one hour, in any one currency, 0 to 10^12. OPTIONAL:
+    absent = unknown. Also that of its nodes without `Node.price_per_hour`.
     """
     health: Global___NodeGroupHealth.Code.ValueType
     """Health. OPTIONAL."""
     zero_or_max: _builtins.bool
-    """All nodes or none: the group grows to its maximum as soon as pods need one
-    node of it, or not at all.
-    """
+    """All nodes or none: the group grows to its maximum as soon as pods need one node of it, or not at all."""
     @_builtins.property
     def template(self) -> Global___NodeTemplate:
         """A new node of this group. OPTIONAL: without it an existing node is used."""
@@ -1922,15 +1814,11 @@ class NodeGroup(_message.Message):
 
     @_builtins.property
     def last_deletion_time(self) -> _timestamp_pb2.Timestamp:
-        """When the deletion of one of its nodes was last started. OPTIONAL: absent =
-        not known.
-        """
+        """When the deletion of one of its nodes was last started. OPTIONAL: absent = not known."""
 
     @_builtins.property
     def last_failure_time(self) -> _timestamp_pb2.Timestamp:
-        """When a deletion of one of its nodes last failed. OPTIONAL: absent = not
-        known.
-        """
+        """When a deletion of one of its nodes last failed. OPTIONAL: absent = not known."""
 
     def __init__(
         self,
@@ -1979,9 +1867,7 @@ class NodeGroupHealth(_message.Message):
         BACKED_OFF: NodeGroupHealth._Code.ValueType  # 3
         """A recent scale-up failed."""
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: NodeGroupHealth.Code.ValueType  # 0
     """Unknown; treated as healthy."""
     HEALTHY: NodeGroupHealth.Code.ValueType  # 1
@@ -2035,34 +1921,30 @@ class Owner(_message.Message):
     api_version: _builtins.str
     """API group and version, such as "apps/v1". OPTIONAL."""
     controller: _builtins.str
-    """Its own controller, such as the Deployment of a ReplicaSet:
-    "Kind/namespace/name". OPTIONAL: "" = none.
-    """
+    """Its own controller, such as the Deployment of a ReplicaSet: "Kind/namespace/name". OPTIONAL: "" = none."""
     revision: _builtins.int
-    """Annotation `deployment.kubernetes.io/revision`; the largest of a
-    Deployment is its current one. OPTIONAL: absent = not known.
+    """Annotation `deployment.kubernetes.io/revision`; the largest of a Deployment is its current one. OPTIONAL: absent =
+    not known.
     """
     @_builtins.property
     def selector(self) -> Global___LabelSelector:
-        """Which pods it claims. Used by pod deletion costs. OPTIONAL: absent = not
-        known; it then claims only the pods that name it.
+        """Which pods it claims. Used by pod deletion costs. OPTIONAL: absent = not known; it then claims only the pods that
+        name it.
         """
 
     @_builtins.property
     def pod_template(self) -> Global___TemplatePod:
-        """The pod that its template makes, pinned to no node and with the tolerations
-        that the DaemonSet controller adds. Only of DaemonSets; ignored for other
-        kinds. Decides on which new nodes the DaemonSet runs, and what it takes
-        there, before it has any pod. OPTIONAL: absent = not known; the newest pod
-        of the DaemonSet then counts as its template.
+        """The pod that its template makes, pinned to no node and with the tolerations that the DaemonSet controller adds.
+        Only of DaemonSets; ignored for other kinds. Decides on which new nodes the DaemonSet runs, and what it takes
+        there, before it has any pod. OPTIONAL: absent = not known; the newest pod of the DaemonSet then counts as its
+        template.
         """
 
     @_builtins.property
     def pod_requests(self) -> _containers.RepeatedCompositeFieldContainer[Global___ResourceAmount]:
-        """Requests of a pod that its template makes, as `PodSpec.requests`. Only of
-        kinds whose pods are made anew in another place: not of DaemonSets. Where
-        they are larger than those of a pod that runs, as after a resize in place,
-        plans count them wherever the pod moves. OPTIONAL: empty = not known.
+        """Requests of a pod that its template makes, as `PodSpec.requests`. Only of kinds whose pods are made anew in another
+        place: not of DaemonSets. Where they are larger than those of a pod that runs, as after a resize in place, plans
+        count them wherever the pod moves. OPTIONAL: empty = not known.
         """
 
     def __init__(
@@ -2102,8 +1984,8 @@ Global___Owner: _TypeAlias = Owner  # noqa: Y015
 
 @_typing.final
 class PodGroup(_message.Message):
-    """A group of pods that are scheduled together, and as a gang all or none: a
-    PodGroup of `scheduling.k8s.io`, or what another controller has in its place.
+    """A group of pods that are scheduled together, and as a gang all or none: a PodGroup of `scheduling.k8s.io`, or what
+    another controller has in its place.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -2128,37 +2010,31 @@ class PodGroup(_message.Message):
     policy: Global___PodGroupPolicy.Code.ValueType
     """How its pods are scheduled. REQUIRED unless there is a `problem`."""
     min_count: _builtins.int
-    """Fewest pods that must be able to run at the same time, those already on
-    nodes included, >= 1. REQUIRED with the policy GANG, ignored otherwise.
+    """Fewest pods that must be able to run at the same time, those already on nodes included, >= 1. REQUIRED with the
+    policy GANG, ignored otherwise.
     """
     topology_key: _builtins.int
-    """String index of the key of a node label: all its pods run on nodes with one
-    value of it. OPTIONAL: 0 = anywhere.
-    """
+    """String index of the key of a node label: all its pods run on nodes with one value of it. OPTIONAL: 0 = anywhere."""
     disruption_mode: Global___PodGroupDisruptionMode.Code.ValueType
     """What an eviction of one of its pods means. OPTIONAL."""
     priority: _builtins.int
-    """Priority by which the group takes its turn. All its pods, those on nodes
-    included, must have it and name one scheduler, and none of them may have
-    scheduling gates: as in kube-scheduler from 1.37 on. OPTIONAL: absent = the
+    """Priority by which the group takes its turn. All its pods, those on nodes included, must have it and name one
+    scheduler, and none of them may have scheduling gates: as in kube-scheduler from 1.37 on. OPTIONAL: absent = the
     largest priority among its pending pods, and no such rules, as in 1.36.
     """
     desired_count: _builtins.int
-    """How many pods its workload makes for it, >= 0. OPTIONAL: absent = not known;
-    no pod is then expected beyond those that exist.
+    """How many pods its workload makes for it, >= 0. OPTIONAL: absent = not known; no pod is then expected beyond those
+    that exist.
     """
     problem: _builtins.str
-    """What is wrong with the object, for people: the object, the field and the
-    value. Its pods wait then, and the answer reports it. OPTIONAL.
+    """What is wrong with the object, for people: the object, the field and the value. Its pods wait then, and the answer
+    reports it. OPTIONAL.
     """
     object: _builtins.str
-    """The object, as "Kind/namespace/name", for people. OPTIONAL: "" =
-    "PodGroup/namespace/name".
-    """
+    """The object, as "Kind/namespace/name", for people. OPTIONAL: "" = "PodGroup/namespace/name"."""
     slack: _builtins.str
-    """Value of the annotation `trimtab.dev/slack`, a count: for so many gangs like
-    it the slack decision keeps room, for all `min_count` pods of each, or for
-    none. OPTIONAL: "" = for none.
+    """Value of the annotation `trimtab.dev/slack`, a count: for so many gangs like it the slack decision keeps room, for
+    all `min_count` pods of each, or for none. OPTIONAL: "" = for none.
     """
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
@@ -2166,9 +2042,8 @@ class PodGroup(_message.Message):
 
     @_builtins.property
     def pod_template(self) -> Global___TemplatePod:
-        """A pod that its workload makes. OPTIONAL: absent = like the last by name of
-        the pods that exist. Of pods that do not exist yet
-        (`GangSettings.count_missing_members`).
+        """A pod that its workload makes. OPTIONAL: absent = like the last by name of the pods that exist. Of pods that do not
+        exist yet (`GangSettings.count_missing_members`).
         """
 
     def __init__(
@@ -2222,9 +2097,7 @@ class PodGroupPolicy(_message.Message):
         GANG: PodGroupPolicy._Code.ValueType  # 2
         """At least `min_count` of them or none."""
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: PodGroupPolicy.Code.ValueType  # 0
     """Refused without a `problem`."""
     BASIC: PodGroupPolicy.Code.ValueType  # 1
@@ -2260,21 +2133,15 @@ class PodGroupDisruptionMode(_message.Message):
         POD: PodGroupDisruptionMode._Code.ValueType  # 1
         """Pods may be evicted one by one, as long as `min_count` of them run."""
         POD_GROUP: PodGroupDisruptionMode._Code.ValueType  # 2
-        """The group is disrupted as a whole: all its pods are evicted, or none
-        (`PodGroup`, in 1.37 `all`).
-        """
+        """The group is disrupted as a whole: all its pods are evicted, or none (`PodGroup`, in 1.37 `all`)."""
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: PodGroupDisruptionMode.Code.ValueType  # 0
     """POD."""
     POD: PodGroupDisruptionMode.Code.ValueType  # 1
     """Pods may be evicted one by one, as long as `min_count` of them run."""
     POD_GROUP: PodGroupDisruptionMode.Code.ValueType  # 2
-    """The group is disrupted as a whole: all its pods are evicted, or none
-    (`PodGroup`, in 1.37 `all`).
-    """
+    """The group is disrupted as a whole: all its pods are evicted, or none (`PodGroup`, in 1.37 `all`)."""
 
     def __init__(
         self,
@@ -2316,9 +2183,7 @@ class PodDisruptionBudget(_message.Message):
 
     @_builtins.property
     def status(self) -> Global___PodDisruptionBudgetStatus:
-        """Status. OPTIONAL: absent means that the disruption controller has not
-        processed it; no disruption is allowed.
-        """
+        """Status. OPTIONAL: absent means that the disruption controller has not processed it; no disruption is allowed."""
 
     def __init__(
         self,
@@ -2363,9 +2228,8 @@ class PodDisruptionBudgetStatus(_message.Message):
     observed: _builtins.bool
     """The status is of the current generation."""
     sync_error: _builtins.str
-    """Why the disruption controller cannot count the pods: the message of the
-    condition DisruptionAllowed with the reason SyncFailed. It then allows no
-    disruption, and the other numbers are old. OPTIONAL: "" = it can.
+    """Why the disruption controller cannot count the pods: the message of the condition DisruptionAllowed with the reason
+    SyncFailed. It then allows no disruption, and the other numbers are old. OPTIONAL: "" = it can.
     """
     @_builtins.property
     def disrupted_pods(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -2430,9 +2294,7 @@ class ActuationStatus(_message.Message):
 
     @_builtins.property
     def recent_evictions(self) -> _containers.RepeatedCompositeFieldContainer[Global___RecentEviction]:
-        """Recently evicted pods that their owner may not have created again yet.
-        OPTIONAL.
-        """
+        """Recently evicted pods that their owner may not have created again yet. OPTIONAL."""
 
     def __init__(
         self,
@@ -2504,9 +2366,8 @@ class RecentEviction(_message.Message):
     uid: _builtins.str
     """Uid of the pod. REQUIRED."""
     spec: _builtins.int
-    """Index into `pod_specs`. OPTIONAL: absent = not known. The pod then counts
-    with the spec and labels of another pod of its owner in the snapshot; if
-    there is none, a note says so and no room is reserved.
+    """Index into `pod_specs`. OPTIONAL: absent = not known. The pod then counts with the spec and labels of another pod
+    of its owner in the snapshot; if there is none, a note says so and no room is reserved.
     """
     label_set: _builtins.int
     """Index into `label_sets`. OPTIONAL: 0 = no labels; ignored without `spec`."""
@@ -2574,9 +2435,7 @@ Global___SlackRequests: _TypeAlias = SlackRequests  # noqa: Y015
 
 @_typing.final
 class SlackRequest(_message.Message):
-    """A workload with the annotation `trimtab.dev/slack`, or a CapacityBuffer: room
-    for more pods like its own.
-    """
+    """A workload with the annotation `trimtab.dev/slack`, or a CapacityBuffer: room for more pods like its own."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -2595,27 +2454,21 @@ class SlackRequest(_message.Message):
     object: _builtins.str
     """The object, as "Kind/namespace/name". REQUIRED, unique."""
     problem: _builtins.str
-    """Its problem, for people: the object that it refers to does not exist, or
-    has no pods. No room is kept for it then, and the slack decision reports
-    it. OPTIONAL.
+    """Its problem, for people: the object that it refers to does not exist, or has no pods. No room is kept for it then,
+    and the slack decision reports it. OPTIONAL.
     """
     namespace: _builtins.str
     """Namespace of the pods. REQUIRED unless there is a problem."""
     spec: _builtins.int
-    """Index into `pod_specs` of the dictionary: a pod of the workload. REQUIRED
-    unless there is a problem.
-    """
+    """Index into `pod_specs` of the dictionary: a pod of the workload. REQUIRED unless there is a problem."""
     label_set: _builtins.int
     """Index into `label_sets` of the dictionary. OPTIONAL: 0 = no labels."""
     scale: _builtins.int
-    """Desired number of pods of the workload, or of the object that a
-    CapacityBuffer refers to: the base of percentages. >= 0. OPTIONAL: absent =
-    not known.
+    """Desired number of pods of the workload, or of the object that a CapacityBuffer refers to: the base of percentages.
+    >= 0. OPTIONAL: absent = not known.
     """
     amount: _builtins.str
-    """Value of the annotation: a count, "3", or a percentage of `scale`, "20%",
-    rounded up. REQUIRED for a workload.
-    """
+    """Value of the annotation: a count, "3", or a percentage of `scale`, "20%", rounded up. REQUIRED for a workload."""
     replicas: _builtins.int
     """`spec.replicas` of a CapacityBuffer. >= 0. OPTIONAL."""
     percentage: _builtins.int
@@ -2623,13 +2476,13 @@ class SlackRequest(_message.Message):
     is_gang: _builtins.bool
     """The pods are a gang: room is kept for all of them, or for none."""
     topology_key: _builtins.int
-    """String index in the dictionary: label of which all nodes of the gang have
-    the same value. OPTIONAL: 0 = none; only with `is_gang`.
+    """String index in the dictionary: label of which all nodes of the gang have the same value. OPTIONAL: 0 = none; only
+    with `is_gang`.
     """
     @_builtins.property
     def limits(self) -> _containers.RepeatedCompositeFieldContainer[Global___ResourceAmount]:
-        """`spec.limits` of a CapacityBuffer, resources into those of the dictionary:
-        the most that all its pods together may request. OPTIONAL.
+        """`spec.limits` of a CapacityBuffer, resources into those of the dictionary: the most that all its pods together may
+        request. OPTIONAL.
         """
 
     def __init__(
@@ -2669,10 +2522,9 @@ Global___SlackRequest: _TypeAlias = SlackRequest  # noqa: Y015
 
 @_typing.final
 class Devices(_message.Message):
-    """Devices that drivers publish, and claims of them: objects of the API group
-    resource.k8s.io, as the allocator of the scheduler reads them. String indices
-    in it, those of node selectors included, refer to its own `strings`.
-    Quantities are texts as written, such as "40Gi".
+    """Devices that drivers publish, and claims of them: objects of the API group resource.k8s.io, as the allocator of the
+    scheduler reads them. String indices in it, those of node selectors included, refer to its own `strings`. Quantities
+    are texts as written, such as "40Gi".
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -2691,26 +2543,21 @@ class Devices(_message.Message):
     TAINT_RULES_FIELD_NUMBER: _builtins.int
     TEMPLATES_FIELD_NUMBER: _builtins.int
     kubernetes_minor: _builtins.int
-    """Minor version of Kubernetes, 36 for 1.36: allocators differ. OPTIONAL: 0 =
-    the newest that the planner knows.
-    """
+    """Minor version of Kubernetes, 36 for 1.36: allocators differ. OPTIONAL: 0 = the newest that the planner knows."""
     @_builtins.property
     def strings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Dictionary of strings; element 0 is "". REQUIRED when any string index is
-        used. Duplicates are allowed.
-        """
+        """Dictionary of strings; element 0 is "". REQUIRED when any string index is used. Duplicates are allowed."""
 
     @_builtins.property
     def feature_gates(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Feature gates of the scheduler that are not at the default of the version,
-        such as "DRAConsumableCapacity=false". OPTIONAL.
+        """Feature gates of the scheduler that are not at the default of the version, such as "DRAConsumableCapacity=false".
+        OPTIONAL.
         """
 
     @_builtins.property
     def contents(self) -> _containers.RepeatedCompositeFieldContainer[Global___DeviceContent]:
-        """Dictionary of distinct devices. Attributes that no selector and no
-        constraint of the cluster can read may be left out; more devices are equal
-        then. OPTIONAL.
+        """Dictionary of distinct devices. Attributes that no selector and no constraint of the cluster can read may be left
+        out; more devices are equal then. OPTIONAL.
         """
 
     @_builtins.property
@@ -2747,8 +2594,8 @@ class Devices(_message.Message):
 
     @_builtins.property
     def templates(self) -> _containers.RepeatedCompositeFieldContainer[Global___TemplateSlices]:
-        """Slices of new nodes, of node groups that declare them. OPTIONAL: those of a
-        group that is not listed are taken from one of its nodes.
+        """Slices of new nodes, of node groups that declare them. OPTIONAL: those of a group that is not listed are taken from
+        one of its nodes.
         """
 
     def __init__(
@@ -2863,9 +2710,7 @@ class DeviceAttribute(_message.Message):
     VERSION_VALUE_FIELD_NUMBER: _builtins.int
     LIST_VALUE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """Qualified name, as written: without a domain it is in the driver's.
-    REQUIRED.
-    """
+    """Qualified name, as written: without a domain it is in the driver's. REQUIRED."""
     int_value: _builtins.int
     """A number."""
     bool_value: _builtins.bool
@@ -3156,9 +3001,7 @@ Global___CounterSets: _TypeAlias = CounterSets  # noqa: Y015
 
 @_typing.final
 class ResourceSliceTable(_message.Message):
-    """Slices as parallel columns: element i of each column of length S describes
-    slice i.
-    """
+    """Slices as parallel columns: element i of each column of length S describes slice i."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -3177,9 +3020,7 @@ class ResourceSliceTable(_message.Message):
     count: _builtins.int
     """Number of slices S. REQUIRED."""
     names: _builtins.bytes
-    """utf8[sum of name_lengths]: all names, one after the other without
-    separator. REQUIRED.
-    """
+    """utf8[sum of name_lengths]: all names, one after the other without separator. REQUIRED."""
     name_lengths: _builtins.bytes
     """int32[S]: bytes of the name, 1 to 253. REQUIRED."""
     driver: _builtins.bytes
@@ -3191,26 +3032,19 @@ class ResourceSliceTable(_message.Message):
     slice_count: _builtins.bytes
     """int64[S]: number of slices of the pool in this generation. REQUIRED."""
     node: _builtins.bytes
-    """int32[S]: string index of the name of the node that has the devices; 0 =
-    none. OPTIONAL: empty = 0 for all. At most one of `node`, `node_selector`
-    and a flag says which nodes reach the devices.
+    """int32[S]: string index of the name of the node that has the devices; 0 = none. OPTIONAL: empty = 0 for all. At most
+    one of `node`, `node_selector` and a flag says which nodes reach the devices.
     """
     node_selector: _builtins.bytes
-    """int32[S]: index into `node_selectors`, plus 1; 0 = none. OPTIONAL: empty =
-    0 for all.
-    """
+    """int32[S]: index into `node_selectors`, plus 1; 0 = none. OPTIONAL: empty = 0 for all."""
     flags: _builtins.bytes
-    """uint8[S]: sum of flags; 0 = none. OPTIONAL: empty = 0 for all. 1 = all
-    nodes reach the devices; 2 = each device says which nodes reach it.
+    """uint8[S]: sum of flags; 0 = none. OPTIONAL: empty = 0 for all. 1 = all nodes reach the devices; 2 = each device
+    says which nodes reach it.
     """
     device_set: _builtins.bytes
-    """int32[S]: index into `device_sets`, plus 1; 0 = no devices. OPTIONAL: empty
-    = 0 for all.
-    """
+    """int32[S]: index into `device_sets`, plus 1; 0 = no devices. OPTIONAL: empty = 0 for all."""
     counter_set: _builtins.bytes
-    """int32[S]: index into `counter_sets`, plus 1; 0 = no counters. OPTIONAL:
-    empty = 0 for all.
-    """
+    """int32[S]: index into `counter_sets`, plus 1; 0 = no counters. OPTIONAL: empty = 0 for all."""
     def __init__(
         self,
         *,
@@ -3249,12 +3083,12 @@ class DeviceClass(_message.Message):
     name: _builtins.str
     """Name. REQUIRED, unique."""
     extended_resource_name: _builtins.str
-    """Extended resource that its devices also satisfy, besides
-    "deviceclass.resource.kubernetes.io/" and its name. OPTIONAL.
+    """Extended resource that its devices also satisfy, besides "deviceclass.resource.kubernetes.io/" and its name.
+    OPTIONAL.
     """
     created: _builtins.int
-    """Creation time, Unix seconds: of several classes with one extended resource
-    the newest counts. OPTIONAL: 0 = the oldest.
+    """Creation time, Unix seconds: of several classes with one extended resource the newest counts. OPTIONAL: 0 = the
+    oldest.
     """
     unknown_selector: _builtins.bool
     """A selector is no expression; nothing can be allocated with the class."""
@@ -3327,9 +3161,7 @@ class DeviceRequest(_message.Message):
     """Devices in use are given too, for administration."""
     @_builtins.property
     def alternatives(self) -> _containers.RepeatedCompositeFieldContainer[Global___DeviceSubRequest]:
-        """The alternatives, the best first; the request itself, without name, if it
-        has none. REQUIRED.
-        """
+        """The alternatives, the best first; the request itself, without name, if it has none. REQUIRED."""
 
     def __init__(
         self,
@@ -3424,9 +3256,7 @@ class DeviceAllocationMode(_message.Message):
         OTHER: DeviceAllocationMode._Code.ValueType  # 3
         """Another one, which this contract does not know; nothing can be allocated."""
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
-        """The values; their meaning is that of the message."""
-
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: DeviceAllocationMode.Code.ValueType  # 0
     """Not given; EXACT_COUNT."""
     EXACT_COUNT: DeviceAllocationMode.Code.ValueType  # 1
@@ -3515,8 +3345,8 @@ Global___DeviceConstraint: _TypeAlias = DeviceConstraint  # noqa: Y015
 
 @_typing.final
 class ResourceClaimTable(_message.Message):
-    """Claims as parallel columns: element i of each column of length C describes
-    claim i. D results, E amounts of capacities and F consumers refer to rows.
+    """Claims as parallel columns: element i of each column of length C describes claim i. D results, E amounts of
+    capacities and F consumers refer to rows.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -3549,44 +3379,37 @@ class ResourceClaimTable(_message.Message):
     namespace: _builtins.bytes
     """int32[C]: string index of the namespace. REQUIRED."""
     names: _builtins.bytes
-    """utf8[sum of name_lengths]: all names, one after the other without
-    separator. REQUIRED.
-    """
+    """utf8[sum of name_lengths]: all names, one after the other without separator. REQUIRED."""
     name_lengths: _builtins.bytes
     """int32[C]: bytes of the name, 1 to 253. REQUIRED."""
     spec: _builtins.bytes
     """int32[C]: index into `claim_specs`. REQUIRED."""
     pods: _builtins.bytes
-    """utf8[sum of pod_lengths]: names of the pods that own their claim, one after
-    the other without separator. OPTIONAL: empty = no pod owns any.
+    """utf8[sum of pod_lengths]: names of the pods that own their claim, one after the other without separator. OPTIONAL:
+    empty = no pod owns any.
     """
     pod_lengths: _builtins.bytes
-    """int32[C]: bytes of the name of the pod for which the claim was made, in the
-    same namespace; 0 = not owned by a pod. OPTIONAL: empty = 0 for all.
-    """
-    pod_claim: _builtins.bytes
-    """int32[C]: string index of the claim's name within that pod; 0 = the claim
-    of its extended resources, or not owned by a pod. OPTIONAL: empty = 0 for
-    all.
-    """
-    flags: _builtins.bytes
-    """uint8[C]: sum of flags; 0 = none. OPTIONAL: empty = 0 for all. 1 = allocated;
-    2 = being deleted; 4 = a binding condition has failed, or the time for it
-    has passed.
-    """
-    node: _builtins.bytes
-    """int32[C]: string index of the only node that reaches the devices, where the
-    allocation's selector is `metadata.name In [x]`; 0 = not such a selector.
+    """int32[C]: bytes of the name of the pod for which the claim was made, in the same namespace; 0 = not owned by a pod.
     OPTIONAL: empty = 0 for all.
     """
+    pod_claim: _builtins.bytes
+    """int32[C]: string index of the claim's name within that pod; 0 = the claim of its extended resources, or not owned
+    by a pod. OPTIONAL: empty = 0 for all.
+    """
+    flags: _builtins.bytes
+    """uint8[C]: sum of flags; 0 = none. OPTIONAL: empty = 0 for all. 1 = allocated; 2 = being deleted; 4 = a binding
+    condition has failed, or the time for it has passed.
+    """
+    node: _builtins.bytes
+    """int32[C]: string index of the only node that reaches the devices, where the allocation's selector is `metadata.name
+    In [x]`; 0 = not such a selector. OPTIONAL: empty = 0 for all.
+    """
     node_selector: _builtins.bytes
-    """int32[C]: index into `node_selectors`, plus 1, of any other selector of the
-    allocation; 0 = none. OPTIONAL: empty = 0 for all.
+    """int32[C]: index into `node_selectors`, plus 1, of any other selector of the allocation; 0 = none. OPTIONAL: empty =
+    0 for all.
     """
     result_claim: _builtins.bytes
-    """int32[D], ascending: row of the claim that was given the device, from 0.
-    OPTIONAL: empty = D is 0.
-    """
+    """int32[D], ascending: row of the claim that was given the device, from 0. OPTIONAL: empty = D is 0."""
     result_driver: _builtins.bytes
     """int32[D]: string index of the driver. REQUIRED."""
     result_pool: _builtins.bytes
@@ -3596,29 +3419,21 @@ class ResourceClaimTable(_message.Message):
     result_request: _builtins.bytes
     """int32[D]: string index of the request, "main" or "main/sub". REQUIRED."""
     result_flags: _builtins.bytes
-    """uint8[D]: sum of flags; 0 = none. REQUIRED. 1 = admin access; 2 = a share of
-    the device.
-    """
+    """uint8[D]: sum of flags; 0 = none. REQUIRED. 1 = admin access; 2 = a share of the device."""
     capacity_result: _builtins.bytes
-    """int32[E], ascending: row of the result that takes a capacity, from 0.
-    OPTIONAL: empty = E is 0.
-    """
+    """int32[E], ascending: row of the result that takes a capacity, from 0. OPTIONAL: empty = E is 0."""
     capacity_name: _builtins.bytes
     """int32[E]: string index of the capacity's qualified name. REQUIRED."""
     capacity_amount: _builtins.bytes
     """int32[E]: string index of the quantity that is taken. REQUIRED."""
     consumer_claim: _builtins.bytes
-    """int32[F], ascending: row of the claim that is reserved, from 0. OPTIONAL:
-    empty = F is 0.
-    """
+    """int32[F], ascending: row of the claim that is reserved, from 0. OPTIONAL: empty = F is 0."""
     consumers: _builtins.bytes
-    """utf8[sum of consumer_lengths]: names of the pods for which claims are
-    reserved, one after the other without separator. REQUIRED.
+    """utf8[sum of consumer_lengths]: names of the pods for which claims are reserved, one after the other without
+    separator. REQUIRED.
     """
     consumer_lengths: _builtins.bytes
-    """int32[F]: bytes of the pod's name, in the claim's namespace; 0 = the
-    consumer is no pod. REQUIRED.
-    """
+    """int32[F]: bytes of the pod's name, in the claim's namespace; 0 = the consumer is no pod. REQUIRED."""
     def __init__(
         self,
         *,
@@ -3731,9 +3546,7 @@ Global___TemplateSlices: _TypeAlias = TemplateSlices  # noqa: Y015
 
 @_typing.final
 class TemplateSlice(_message.Message):
-    """A slice of a new node. Its pool belongs to the node; slices with the same
-    driver and pool are one pool.
-    """
+    """A slice of a new node. Its pool belongs to the node; slices with the same driver and pool are one pool."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -3745,9 +3558,7 @@ class TemplateSlice(_message.Message):
     driver: _builtins.str
     """Name of the driver. REQUIRED."""
     pool: _builtins.str
-    """Name of the pool, to which the node's is added. OPTIONAL: "" = the node's
-    name alone.
-    """
+    """Name of the pool, to which the node's is added. OPTIONAL: "" = the node's name alone."""
     device_set: _builtins.int
     """Index into `device_sets`, plus 1. OPTIONAL: 0 = no devices."""
     counter_set: _builtins.int
@@ -3803,9 +3614,7 @@ Global___CapacityRequests: _TypeAlias = CapacityRequests  # noqa: Y015
 
 @_typing.final
 class CapacityRequest(_message.Message):
-    """A ProvisioningRequest (`autoscaling.x-k8s.io`): sets of pods that do not exist
-    yet, and what its conditions say.
-    """
+    """A ProvisioningRequest (`autoscaling.x-k8s.io`): sets of pods that do not exist yet, and what its conditions say."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -3830,30 +3639,25 @@ class CapacityRequest(_message.Message):
     uid: _builtins.str
     """`metadata.uid`. OPTIONAL."""
     created: _builtins.int
-    """`metadata.creationTimestamp`, Unix seconds, > 0. OPTIONAL: absent = not
-    known, which counts as long ago, but never as expired.
+    """`metadata.creationTimestamp`, Unix seconds, > 0. OPTIONAL: absent = not known, which counts as long ago, but never
+    as expired.
     """
     class_name: _builtins.str
     """`spec.provisioningClassName`. REQUIRED."""
     problem: _builtins.str
-    """Its problem, for people: a PodTemplate is missing or cannot be read, a count
-    is 0, another object has the same name. No room is sought for it then. OPTIONAL.
+    """Its problem, for people: a PodTemplate is missing or cannot be read, a count is 0, another object has the same
+    name. No room is sought for it then. OPTIONAL.
     """
     valid_until_s: _builtins.int
-    """Parameter `ValidUntilSeconds`: how long after its creation room is sought
-    for it, seconds, > 0. OPTIONAL: absent =
+    """Parameter `ValidUntilSeconds`: how long after its creation room is sought for it, seconds, > 0. OPTIONAL: absent =
     `CapacityRequestSettings.max_seek_time`.
     """
     no_retry: _builtins.bool
-    """Parameter `noRetry` is "true": it fails if there is no room at once. Only
-    for classes of kind CHECK_CAPACITY.
-    """
+    """Parameter `noRetry` is "true": it fails if there is no room at once. Only for classes of kind CHECK_CAPACITY."""
     processor_instance: _builtins.str
     """Parameter `processorInstance`. OPTIONAL."""
     provisioned: _builtins.int
-    """Since when the condition Provisioned is true, Unix seconds, > 0. OPTIONAL:
-    absent = it is not.
-    """
+    """Since when the condition Provisioned is true, Unix seconds, > 0. OPTIONAL: absent = it is not."""
     failed: _builtins.bool
     """The condition Failed is true."""
     booking_expired: _builtins.bool

@@ -4,17 +4,15 @@ isort:skip_file
 One cluster at one time, in the form for the planner, and deltas of it.
 
 Conventions of this file:
-- A field typed `bytes` is a column: the little-endian array itself. Its
-  comment begins with type and length, as "int32[P]: "; columns of a message
-  with the same length are parallel. README, "Columns", has the whole table.
-- "string index" means an index into `ClusterSnapshot.strings` of the same
-  message; index 0 is always the empty string.
-- Amounts of resources are integers, 0 to 2^53: `cpu` in milli-cores, every
-  other resource in its base unit (bytes, or a count).
-- Names of namespaces, pods and PodDisruptionBudgets have no slash, as in
-  Kubernetes: "namespace/name" is their key.
-- The order of rows carries no meaning: the planner sorts by name. A pod
-  table that is sorted by (namespace, name), bytewise, is read fastest.
+- A field typed `bytes` is a column: the little-endian array itself. Its comment begins with type and length, as
+  "int32[P]: "; columns of a message with the same length are parallel. README, "Columns", has the whole table.
+- "string index" means an index into `ClusterSnapshot.strings` of the same message; index 0 is always the empty
+  string.
+- Amounts of resources are integers, 0 to 2^53: `cpu` in milli-cores, every other resource in its base unit (bytes,
+  or a count).
+- Names of namespaces, pods and PodDisruptionBudgets have no slash, as in Kubernetes: "namespace/name" is their key.
+- The order of rows carries no meaning: the planner sorts by name. A pod table that is sorted by (namespace, name),
+  bytewise, is read fastest.
 """
 
 from collections import abc as _abc

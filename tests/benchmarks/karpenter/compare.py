@@ -17,6 +17,7 @@ from typing import Any
 from tests.certificates.scale_up import offences
 from trimtab.common.kubernetes.quantities import quantity
 from trimtab.common.objects import build_snapshot, decode_objects
+from trimtab.places import count_places
 from trimtab.planner.decisions.plan import plan
 from trimtab.planner.round.work import Work
 from trimtab.planner.service.version_cache import CachedSnapshot
@@ -68,8 +69,8 @@ def ours(items: list[dict[str, Any]], expanders: Sequence[str]) -> Iterator[tupl
             took.append((time.thread_time() - used, time.perf_counter() - start))
         broken = offences(message, request.settings, found, NOW_S, bounded=True, ordered=False)
         assert not broken, broken[:3]
-        placed = sum(len(split.pods) for split in found.splits)
-        nodes = sum(len(split.new_nodes) for split in found.splits)
+        placed = count_places(found.places).new
+        nodes = sum(split.new_size - split.current_size for split in found.splits)
         yield expander, placed, nodes, found.price_per_hour, *map(min, zip(*took, strict=True))
 
 

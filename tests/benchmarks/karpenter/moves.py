@@ -14,6 +14,7 @@ from tests.builders import kubernetes as k8s
 from tests.e2e.karpenter.wrong_sizes import WRONG_FAMILY, ZONE, ZONES
 from trimtab.clients.in_process_planner import InProcessLink
 from trimtab.common.objects import build_snapshot, decode_objects
+from trimtab.places import destinations
 from trimtab.v1 import plan_pb2
 
 Json = dict[str, Any]
@@ -84,10 +85,10 @@ class WrongFamily:
             self.nodes[names[one.name]] = (kind, zone)
         for node in wave.leaving:
             del self.nodes[node.node]
-            self.moved += len(node.destinations)
-            for pod, to in node.destinations.items():
-                name = pod.partition("/")[2]
-                self.pods[name] = (self.pods[name][0], names.get(to, to))
+        self.moved += len(wave.places.pods)
+        for pod, to in destinations(wave.places).items():
+            name = pod.partition("/")[2]
+            self.pods[name] = (self.pods[name][0], names.get(to, to))
 
 
 def request_of(cluster: WrongFamily, min_saving_share: float, min_saving_per_eviction: float) -> plan_pb2.PlanRequest:

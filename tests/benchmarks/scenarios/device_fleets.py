@@ -17,6 +17,7 @@ from tests.benchmarks.scenarios.scale_up import Growing, full_nodes, group, wait
 from tests.benchmarks.scenarios.scale_up import prepare as prepare_scale_up
 from tests.builders.device_snapshots import ClaimRow, DeviceWorld
 from tests.builders.snapshots import Cluster
+from trimtab.places import count_places
 from trimtab.planner.devices.model import (
     AllocatedDevice,
     AttributeKind,
@@ -179,7 +180,7 @@ def run(made: Growing, stages: Stages) -> plan_pb2.PlanResponse:
 def verify(made: Growing, answer: plan_pb2.PlanResponse, fleet: Fleet) -> None:
     """All pods get devices, on as few new nodes as can be."""
     (split,) = answer.scale_up.splits
-    assert len(split.pods) == fleet.pods
+    assert count_places(answer.scale_up.places).new == fleet.pods
     assert split.new_size - split.current_size == fleet.new_nodes
     assert len(made.cluster.nodes) == fleet.nodes
 

@@ -16,6 +16,7 @@ from tests.benchmarks.scenarios.scale_up import run as run_growth
 from tests.builders.device_snapshots import DRIVER, GPU_CLASS, ClaimRow, DeviceWorld, device, gpu_slice, write_devices
 from tests.builders.snapshots import Cluster
 from trimtab.clients.cluster_generator import ClusterShape
+from trimtab.places import count_places
 from trimtab.planner.devices.model import ClaimRequest, DeviceClaim, DeviceSubRequest, NodeSelection
 from trimtab.planner.model.values import PodClaim, PodRequirements
 from trimtab.planner.slack.claim_specs import write_claim_spec
@@ -99,7 +100,7 @@ def prepare_growth() -> Growing:
 def verify_growth(_: Growing, answer: plan_pb2.PlanResponse) -> None:
     """Each new node has eight of the pods."""
     splits = answer.scale_up.splits
-    assert sum(len(split.pods) for split in splits) == WAITING
+    assert count_places(answer.scale_up.places).new == WAITING
     assert sum(split.new_size - split.current_size for split in splits) == -(-WAITING // DEVICES_PER_NODE)
 
 

@@ -15,6 +15,7 @@ from tests.benchmarks.services import RunningPlanner
 from trimtab.clients.cluster_generator import ClusterShape
 from trimtab.clients.planner_client import PlannerClient
 from trimtab.common.deltas import Interner, difference
+from trimtab.places import destinations
 from trimtab.v1 import plan_pb2, snapshot_pb2
 
 UPSTREAM_5000 = "the real Cluster Autoscaler, another run, the same machine: 63,000 ms, resources alone"
@@ -81,12 +82,12 @@ def timed(ask: Callable[[], plan_pb2.PlanResponse], stages: Stages) -> plan_pb2.
 
 
 def verify(made: Planning, answer: plan_pb2.PlanResponse) -> None:
-    """Every node is in one list; all pods that move at once find room on nodes that stay, counted anew here."""
+    """Every node has one verdict; all pods that move at once find room on nodes that stay, counted anew here."""
     decision = answer.scale_down
-    named = [node.node for node in (*decision.unneeded, *decision.unremovable)]
+    named = [node.node for node in answer.nodes]
     assert sorted(named) == sorted(node.name for node in made.snapshot.nodes)
     going = {node.node for node in decision.unneeded}
-    targets = {target for node in decision.unneeded for target in node.destinations.values()}
+    targets = set(destinations(decision.places).values())
     assert len(going) > 0.1 * len(named)
     assert not going & targets
     assert targets <= set(named)

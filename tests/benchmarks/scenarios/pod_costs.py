@@ -3,13 +3,13 @@
 "members" finds the groups, "rank" ranks them, "write" writes the answer's bytes, "parse" makes the message of them.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from tests.benchmarks.registry import Stages, scenario
-from trimtab.planner.pod_costs.answer import Written, in_order, write_ranked
+from trimtab.places import ranks_of
+from trimtab.planner.pod_costs.answer import Written, add_groups, write_ranked
 from trimtab.planner.pod_costs.decision import written_groups
 from trimtab.planner.pod_costs.members import group_pods
 from trimtab.planner.pod_costs.ranking import rank_target
@@ -115,17 +115,16 @@ def run(made: Ranking, stages: Stages) -> pb.PodCostsDecision:
     with stages.stage("write"):
         written = write_ranked(this, 0, target, ranked, {})
     with stages.stage("parse"):
-        answer = merged(in_order(this, [written]))
+        answer = merged(this, [written])
     stages.fact("groups", len(answer.groups))
     stages.fact("answer MB", sum(map(len, written.data)) / 1e6)
     return answer
 
 
-def merged(parts: Iterable[bytes]) -> pb.PodCostsDecision:
-    """The message of the parts, as a plan makes it."""
+def merged(this: Round, written: list[Written]) -> pb.PodCostsDecision:
+    """The message of the groups, as a plan makes it."""
     answer = pb.PodCostsDecision()
-    for part in parts:
-        answer.MergeFromString(part)
+    add_groups(answer, this, written)
     return answer
 
 
@@ -134,11 +133,11 @@ def verify(made: Ranking, answer: pb.PodCostsDecision) -> None:
     assert len(answer.groups) == GROUPS
     assert all(group.complete and len(group.costs) == EACH for group in answer.groups)
     for group in answer.groups[::300]:
-        ranks = sorted(group.shares[0].own_ranks)
+        ranks = sorted(ranks_of(group.shares[0].own_ranks))
         counts = [ranks.count(rank) for rank in sorted(set(ranks))]
         assert counts == sorted(counts, reverse=True)
         assert counts[0] <= 3
-        assert list(group.order) == sorted(group.order, key=lambda pod: (group.costs[pod], pod))
+        assert list(group.pods) == [pod for _, pod in sorted(zip(group.costs, group.pods, strict=True))]
 
 
 scenario(
@@ -186,7 +185,7 @@ def run_change(made: Changing, stages: Stages) -> pb.PodCostsDecision:
     with stages.stage("total"):
         written = _written(this, made.settings)
     with stages.stage("parse"):
-        return merged(in_order(this, written))
+        return merged(this, written)
 
 
 scenario(

@@ -15,7 +15,8 @@ from random import Random
 from tests.benchmarks.registry import Stages, scenario
 from tests.builders.rows import Labels, NodeRow, PodRow
 from tests.builders.snapshots import Cluster, Group, write
-from trimtab.planner.decisions.plan import plan_in_parts
+from trimtab.places import count_places, new_nodes
+from trimtab.planner.decisions.plan import plan
 from trimtab.planner.model.values import AffinityTerm, LabelRequirement, PodRequirements, SpreadConstraint
 from trimtab.planner.round.work import Work
 from trimtab.planner.service.version_cache import CachedSnapshot, CacheScope, VersionCache
@@ -50,9 +51,7 @@ class Growing:
                 yield
 
         work = Work(stage=stage, cache=self.kept, encodings=self.cache.parts(CacheScope("", "")))
-        planned = plan_in_parts(self.kept.snapshot, self.request, self.state, work)
-        with stages.stage("answer"):
-            return planned.whole()
+        return plan(self.kept.snapshot, self.request, self.state, work)
 
 
 def prepare(build: Callable[[], Cluster], *expanders: "pb.Expander.Code.ValueType", steady: bool = False) -> Growing:
@@ -72,9 +71,9 @@ def run(made: Growing, stages: Stages) -> pb.PlanResponse:
         answer = made.plan(stages)
     # The copy of the simulation is made in the course of the decision.
     stages.seconds["simulate"] -= stages.seconds["classes"]
-    stages.fact("nodes", sum(len(split.new_nodes) for split in answer.scale_up.splits))
+    stages.fact("nodes", sum(split.new_size - split.current_size for split in answer.scale_up.splits))
     stages.fact("price per hour", answer.scale_up.price_per_hour)
-    stages.fact("pods placed", sum(len(split.pods) for split in answer.scale_up.splits))
+    stages.fact("pods placed", count_places(answer.scale_up.places).new)
     return answer
 
 
@@ -191,7 +190,8 @@ def verify(made: Growing, answer: pb.PlanResponse) -> None:
     """Every pod is on a new node of a group, no node holds more than it has, spread and affinity hold."""
     cluster, decision = made.cluster, answer.scale_up
     assert not decision.unschedulable
-    placed = sorted(pod for split in decision.splits for pod in split.pods)
+    nodes = new_nodes(decision)
+    placed = sorted(pod for of_group in nodes.values() for pods in of_group for pod in pods)
     assert placed == [f"default/{name}" for _, name in cluster.pods]
     counts: dict[tuple[str, str, str], Counter[str]] = defaultdict(Counter)
     node_count = 0
@@ -199,9 +199,9 @@ def verify(made: Growing, answer: pb.PlanResponse) -> None:
         template = cluster.groups[split.node_group].template
         assert template is not None
         domain = template.labels
-        for node in split.new_nodes:
+        for names in nodes[split.node_group]:
             node_count += 1
-            pods = [cluster.pods["default", name.partition("/")[2]] for name in node.pods]
+            pods = [cluster.pods["default", name.partition("/")[2]] for name in names]
             assert pods
             used = Counter({"pods": len(pods)})
             for pod in pods:
@@ -231,7 +231,7 @@ def asked_of_others(spec: PodRequirements) -> Iterator[tuple[str, str, str]]:
 
 def verify_steady(made: Growing, answer: pb.PlanResponse) -> None:
     """All pods stay pending, each with a reason by group; nothing has changed in the state."""
-    assert len(answer.scale_up.unschedulable) == len(made.cluster.pods)
+    assert sum(len(one.pods) for one in answer.scale_up.unschedulable) == len(made.cluster.pods)
     assert all(len(one.reasons) == len(made.cluster.groups) for one in answer.scale_up.unschedulable)
     assert not answer.scale_up.splits
     assert made.state is not None

@@ -49,7 +49,7 @@ class Keeping:
 
     def decide(self) -> Decided:
         this = Round(self.cluster, self.simulation, NOW_NS, work=Work(cache=self.cache, encodings=self.encodings))
-        return decide(this, self.settings, self.state).whole()
+        return decide(this, self.settings, self.state)
 
 
 def prepare(settings: dict[str, Any], workloads: int = 0, *, steady: bool = False) -> Keeping:

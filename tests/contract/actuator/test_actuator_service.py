@@ -239,7 +239,7 @@ def test_a_replica_set_of_the_embedded_cluster_can_be_scaled(service: Service) -
 def test_pod_costs_are_written_once_and_what_cannot_be_written_is_reported(service: Service) -> None:
     service.cluster.faults.add(Fault("write_pod_cost", "default/web-1", ForbiddenError("pods are forbidden")))
     costs = {"default/web-0": 7, "default/web-1": 8, "default/gone": 9}
-    groups = [plan_pb2.PodCostGroup(owner="ReplicaSet/default/web", costs=costs)]
+    groups = [plan_pb2.PodCostGroup(owner="ReplicaSet/default/web", pods=costs, costs=costs.values())]
     for written, unchanged in ((1, 0), (0, 1)):
         response = service.client.apply_pod_costs(groups)
         assert (response.written_count, response.unchanged_count, response.failed_count) == (written, unchanged, 2)

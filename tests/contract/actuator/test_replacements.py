@@ -19,6 +19,7 @@ from tests.builders.actuator_processes import running
 from tests.builders.actuator_service import SETTINGS, Service, refusal
 from tests.builders.kubernetes import listed
 from tests.builders.metrics import REPLACEMENTS, check_page
+from tests.builders.places import move
 from tests.builders.replacements import BIG, NEW, wasteful_cluster, wave
 from tests.builders.waiting import LIMIT_S
 from trimtab.actuator.cloud.provider import CloudError
@@ -175,8 +176,10 @@ INVALID: dict[str, tuple[str, Change]] = {
         "wave.leaving.assumption", lambda one: setattr(one.wave.leaving[0].assumption, "pods_to_move_digest", "x")
     ),
     "a pod without destination": (
-        "wave.leaving.destinations", lambda one: one.wave.leaving[0].destinations.clear()
+        "wave.places", lambda one: move(one.wave.places, {one.wave.places.pods[0]: ""})
     ),
+    "columns of different lengths": ("wave.places", lambda one: one.wave.places.sources.pop()),
+    "a place on a node without a name": ("wave.places", lambda one: one.wave.places.destinations.__setitem__(0, 99)),
     "a node that is new and leaves": (
         "wave.leaving", lambda one: setattr(one.wave.new_nodes[0], "name", BIG[0])
     ),

@@ -21,7 +21,6 @@ from trimtab.clients.planner_client import PlannerClient
 from trimtab.common.rpc.client import connect, invoke
 from trimtab.common.rpc.errors import Reason, TrimtabError
 from trimtab.common.rpc.telemetry import start_telemetry
-from trimtab.planner.decisions.plan import Planned
 from trimtab.planner.service.request_handler import Caller, RequestHandler
 from trimtab.planner.service.streams import MAX_PIECE_BYTES
 from trimtab.planner.service.warm_up import small_cluster
@@ -56,7 +55,7 @@ def test_a_plan_names_request_snapshot_state_and_counts(stub: planner_pb2_grpc.P
     assert answer.request_id == "r1"
     assert len(answer.snapshot_version) == 32
     assert len(answer.state_version) == 32
-    nodes = [one.node for one in (*answer.scale_down.unneeded, *answer.scale_down.unremovable)]
+    nodes = [one.node for one in answer.nodes]
     assert sorted(nodes) == ["a", "b", "c"]
     diagnostics = answer.diagnostics
     assert (diagnostics.node_count, diagnostics.pod_count) == (3, 5)
@@ -324,10 +323,10 @@ class HeldHandler(RequestHandler):
         super().__init__(start_telemetry("planner").meter, 0)
         self.entered, self.may_go_on = threading.Event(), threading.Event()
 
-    def plan_in_parts(self, request: plan_pb2.PlanRequest, payload: bytes, caller: Caller) -> Planned:
+    def plan(self, request: plan_pb2.PlanRequest, payload: bytes, caller: Caller) -> plan_pb2.PlanResponse:
         self.entered.set()
         assert self.may_go_on.wait(LIMIT_S)
-        return super().plan_in_parts(request, payload, caller)
+        return super().plan(request, payload, caller)
 
 
 def test_calls_above_the_limit_are_refused_and_a_freed_slot_is_used_again() -> None:
@@ -405,7 +404,7 @@ def test_a_shuffled_and_damaged_stream_has_a_clear_status(stub: planner_pb2_grpc
 @given(cluster=clusters())
 def test_every_cluster_that_obeys_the_contract_has_a_plan(stub: planner_pb2_grpc.PlannerStub, cluster: Cluster) -> None:
     answer = send(stub, parts(asking(), write(cluster).SerializeToString()))
-    nodes = [one.node for one in (*answer.scale_down.unneeded, *answer.scale_down.unremovable)]
+    nodes = [one.node for one in answer.nodes]
     assert sorted(nodes) == sorted(cluster.nodes)
     list(stub.CheckFit(iter(parts(asking(), write(cluster).SerializeToString())), timeout=2 * LIMIT_S))
 

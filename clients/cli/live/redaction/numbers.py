@@ -41,7 +41,7 @@ class Replacements(NamedTuple):
         for field, value in message.ListFields():
             inner = field.message_type
             if inner is None:
-                if field.name.endswith("per_hour"):
+                if field.name.endswith(("per_hour", "per_month")):
                     setattr(message, field.name, value * self.price_factor)
             elif not inner.GetOptions().map_entry:
                 for one in value if field.is_repeated else (value,):
@@ -89,15 +89,6 @@ def _visit_capacity_request(one: pb.CapacityRequest, new: Replacements) -> None:
             setattr(one, name, max(getattr(one, name) - new.earlier_s, 1))
 
 
-def _visit_capacity_answer(one: plan_pb2.CapacityAnswer, new: Replacements) -> None:
-    if one.booked_until > 0:
-        one.booked_until = max(one.booked_until - new.earlier_s, 1)
-
-
-def _visit_capacity_order(one: plan_pb2.CapacityOrder, new: Replacements) -> None:
-    one.time = max(one.time - new.earlier_s, 1)
-
-
 def _visit_score(score: plan_pb2.ExpanderScore, _: Replacements) -> None:
     if score.expander in (plan_pb2.Expander.PRICE, plan_pb2.Expander.CHEAPEST_PLAN):
         score.score = 0
@@ -124,8 +115,6 @@ _SPECIAL: Final[dict[str, Callable[[Any, Replacements], None]]] = {
     "PodTable": _visit_pods,
     "DeviceClass": _visit_class,
     "CapacityRequest": _visit_capacity_request,
-    "CapacityAnswer": _visit_capacity_answer,
-    "CapacityOrder": _visit_capacity_order,
     "NodeTimes": _visit_times,
     "FailedNodes": _visit_times,
     "ExpanderScore": _visit_score,

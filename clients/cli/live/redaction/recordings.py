@@ -4,7 +4,7 @@ request, then to write the copy.
 
 import hashlib
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +16,7 @@ from trimtab.clients.cli.live.redaction.numbers import FIRST_NOW_S, Replacements
 from trimtab.clients.cli.live.redaction.strings import REDACTED, DeviceNames, texts_of, walk
 from trimtab.clients.cli.live.redaction.tokens import atoms, replaced, tokens_of
 from trimtab.common.recording import RecordingError, RecordingReader, RecordingWriter
+from trimtab.places import moves_by_node
 from trimtab.v1 import plan_pb2, recording_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 
@@ -88,8 +89,9 @@ def _redact_strings(message: Any, tokens: Mapping[str, str], uids: dict[str, str
             uids.pop(pod, None)
         uids.update(_uids(message.changed))
     elif isinstance(message, plan_pb2.PlanResponse):
+        moves = moves_by_node(message.scale_down.places)
         for node in message.scale_down.unneeded:
-            _redo_digest(node, uids)
+            _redo_digest(node.assumption, moves.get(node.node, {}), uids)
 
 
 def _name_state(request: plan_pb2.PlanRequest) -> None:
@@ -116,9 +118,9 @@ def _uids(snapshot: pb.ClusterSnapshot) -> dict[str, str]:
     return {f"{space}/{name}": uid for space, name, uid in zip(spaces, names, uids, strict=True)}
 
 
-def _redo_digest(node: plan_pb2.UnneededNode, uids: Mapping[str, str]) -> None:
+def _redo_digest(assumption: plan_pb2.NodeAssumption, pods: Iterable[str], uids: Mapping[str, str]) -> None:
     """Recompute the digest of the pods to be moved from their new uids, as `NodeAssumption` defines it."""
-    moved = sorted(uids[pod] for pod in node.destinations if pod in uids)
-    if node.assumption.pods_to_move_digest:
+    moved = sorted(uids[pod] for pod in pods if pod in uids)
+    if assumption.pods_to_move_digest:
         text = "".join(uid + "\n" for uid in moved)
-        node.assumption.pods_to_move_digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+        assumption.pods_to_move_digest = hashlib.sha256(text.encode()).hexdigest()[:16]

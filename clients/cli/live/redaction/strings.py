@@ -17,7 +17,9 @@ Replace = Callable[[str], str]
 
 UNTOUCHED = frozenset(
     (
-        "UnremovableNode.predicate_failure_counts",
+        "NodeVerdict.predicate_failure_counts",
+        "NodeVerdict.why",
+        "PlanSummary.assumption",
         "NodeAssumption.pods_to_move_digest",
         "DecisionSummary.result",
         "DecisionSummary.counts",
@@ -120,7 +122,7 @@ def _walk_map(field: FieldDescriptor, value: Any, replace: Replace, is_message: 
     for key, item in entries.items():
         if is_message:
             value[replace(key)].CopyFrom(item)
-        elif field.name in ("destinations", "match_labels", "on_existing", "on_upcoming"):
+        elif field.name in ("match_labels",):
             value[replace(key)] = replace(item)
         else:
             value[replace(key)] = item

@@ -5,12 +5,14 @@ carried out repeats them. Beside growth and removals, an entry names pods that n
 """
 
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any
 
 from trimtab.clients.cli.amounts import counted
 from trimtab.clients.cli.sentences import NODE_GROUP_SENTENCES
 from trimtab.clients.reference_loop.rounds import RoundResult
 from trimtab.clients.simulation.decisions import MOST_NAMES, Decisions
+from trimtab.places import shortfalls
 from trimtab.v1 import plan_pb2
 
 Json = dict[str, Any]
@@ -54,11 +56,12 @@ def _without_room(now_s: float, decision: plan_pb2.ScaleUpDecision) -> list[Json
     """Return the pods that no node group serves, with the reasons."""
     if not decision.unschedulable:
         return []
+    lacking = shortfalls(decision)
     reasons = {
-        one.pod: one.detail
+        pod: one.detail
         or "; ".join(f"{group}: {NODE_GROUP_SENTENCES[code]}" for group, code in sorted(one.reasons.items()))
-        for one in decision.unschedulable[:MOST_NAMES]
+        for pod, one in islice(lacking.items(), MOST_NAMES)
     }
-    count = len(decision.unschedulable)
+    count = len(lacking)
     text = f"no node group serves {counted(count, 'pod')}"
     return [{"time": now_s, "kind": "no room", "count": count, "text": text, "reasons": reasons}]

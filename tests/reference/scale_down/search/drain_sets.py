@@ -1,5 +1,6 @@
 """The greedy loop in plain Python: every node is checked for every pod, a fork is a copy of the cluster."""
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 from tests.reference.simulation.checks import fits
@@ -13,9 +14,9 @@ class Loop:
     """Inputs by index of pod and node, and the loop's results.
 
     moving : pods to move by node; order : nodes in search order; hint : node by pod; needs : budgets by pod, with the
-    disruptions that its move uses; left : disruptions by budget; in_turn : by node, whether one remaining disruption is
-    enough; group, group_left, amount, amount_left : minimums; mix : the scarce resource and another one, None = pods go
-    anywhere; kind : class of each pod; looked : by class, position in `order` up to which nodes have the mix of a pod.
+    disruptions that its move uses; left : disruptions by budget; group, group_left, amount, amount_left : minimums;
+    mix : the scarce resource and another one, None = pods go anywhere; kind : class of each pod; looked : by class,
+    position in `order` up to which nodes have the mix of a pod.
     """
 
     cluster: Cluster
@@ -25,7 +26,6 @@ class Loop:
     hint: dict[int, int]
     needs: dict[int, list[tuple[int, int]]]
     left: list[int]
-    in_turn: list[bool]
     group: list[int]
     group_left: list[int]
     amount: list[list[int]]
@@ -125,9 +125,8 @@ class Loop:
         for pod in self.moving.get(node, []):
             for budget, need in self.needs.get(pod, []):
                 spent[budget] -= need
-        lacks = [one < 1 for one in self.left] if self.in_turn[node] else [one < 0 for one in spent]
         for pod in self.moving.get(node, []):
-            if any(need and lacks[budget] for budget, need in self.needs.get(pod, [])):
+            if any(need and spent[budget] < 0 for budget, need in self.needs.get(pod, [])):
                 self.blocking_pod[node] = pod
                 return BLOCKED, self.left
         return ACCEPTED, spent
@@ -187,3 +186,19 @@ class Loop:
         free = {name: row.allocatable.get(name, 0) - sum(one.get(name, 0) for one in requests) for name in self.mix}
         wanted = dict(self.cluster.pods[pod].spec.requests)
         return float(wanted.get(other, 0)) * float(free[scarce]) <= float(wanted.get(scarce, 0)) * float(free[other])
+
+
+def capped_needs(moving: list[list[int]], needs: dict[int, list[tuple[int, int]]], most: list[int]) -> list[int]:
+    """Return the needs of all pairs, pod by pod, in which no node needs more of a budget than `most`, if that is not 0.
+
+    moving : pods to move by node.
+    """
+    kept = {pod: [need for _, need in pairs] for pod, pairs in needs.items()}
+    for pods in moving:
+        used = Counter[int]()
+        for pod in pods:
+            for at, (budget, need) in enumerate(needs[pod]):
+                used[budget] += need > 0
+                if need and 0 < most[budget] < used[budget]:
+                    kept[pod][at] = 0
+    return [need for pod in sorted(kept) for need in kept[pod]]

@@ -27,7 +27,8 @@ from trimtab.clients.simulation.cluster.controllers import Delays
 from trimtab.clients.simulation.cluster.faults import Fault
 from trimtab.clients.simulation.cluster.pods import SimulatedPod
 from trimtab.common.rpc.access_policy import DeletionRules
-from trimtab.v1 import actuator_pb2
+from trimtab.places import each_place, places_of
+from trimtab.v1 import actuator_pb2, plan_pb2
 
 NEVER_S = 1e6
 
@@ -313,6 +314,14 @@ def test_the_hourly_limit_holds_for_replacements() -> None:
     assert started(stage, request) == (False, "LEAVING_NODE_REFUSED")
 
 
+def leave_from(wave: plan_pb2.ReplacementWave, node: str) -> None:
+    """Give the first node that leaves another name."""
+    before = wave.leaving[0].node
+    wave.leaving[0].node = node
+    rows = [(pod, node if source == before else source, to) for pod, source, to in each_place(wave.places)]
+    wave.places.CopyFrom(places_of(rows))
+
+
 REFUSED: dict[str, tuple[str, Any]] = {
     "an old plan": ("REPLACEMENT_PLAN_TOO_OLD", lambda stage, request: request.plan_time.FromSeconds(1)),
     "a plan from the future": (
@@ -322,7 +331,7 @@ REFUSED: dict[str, tuple[str, Any]] = {
     "another pod": ("LEAVING_NODE_REFUSED", lambda stage, request: arrive(stage, "late", "big-0")),
     "a node that does not exist": (
         "LEAVING_NODE_REFUSED",
-        lambda stage, request: setattr(request.wave.leaving[0], "node", "nowhere"),
+        lambda stage, request: leave_from(request.wave, "nowhere"),
     ),
     "an unknown group": (
         "NEW_NODE_GROUP_FULL",

@@ -26,7 +26,7 @@ WEB = [f"default/web-{number}" for number in range(5)]
 
 
 def request(costs: dict[str, int], remove: list[str] | None = None) -> actuator_pb2.ApplyPodCostsRequest:
-    groups = [plan_pb2.PodCostGroup(owner="ReplicaSet/default/web", costs=costs)] if costs else []
+    groups = [plan_pb2.PodCostGroup(owner="ReplicaSet/default/web", pods=costs, costs=costs.values())] if costs else []
     return actuator_pb2.ApplyPodCostsRequest(groups=groups, remove=remove or [])
 
 
@@ -189,7 +189,7 @@ def test_without_the_kind_in_the_cluster_that_is_reported_and_other_groups_conti
     stage.cluster.faults.add(Fault("group_costs", error=NotServedError("no such kind")))
     message = request({WEB[0]: -3})
     message.groups[0].ranked_after_each_removal = True
-    message.groups.add(owner="ReplicaSet/default/db", costs={WEB[1]: 5})
+    message.groups.add(owner="ReplicaSet/default/db", pods=[WEB[1]], costs=[5])
     response = apply_pod_costs(stage.cluster, cost_orders(message, NOW), PodCostLimits())
     assert (response.failed_count, response.written_count) == (1, 1)
     assert "apply the manifest" in response.incomplete[0].detail
@@ -251,7 +251,7 @@ def test_pods_that_cannot_be_read_fail_the_call() -> None:
         pytest.param(request({}), "names 0 pods; give 1 to", id="nothing"),
         pytest.param(request({f"a/{n}": 1 for n in range(MAX_COSTS + 1)}), "names 200001 pods", id="too many"),
         pytest.param(
-            actuator_pb2.ApplyPodCostsRequest(groups=[plan_pb2.PodCostGroup(owner="web", costs={"a/b": 1})]),
+            actuator_pb2.ApplyPodCostsRequest(groups=[plan_pb2.PodCostGroup(owner="web", pods=["a/b"], costs=[1])]),
             "'web' is not an owner",
             id="no owner",
         ),

@@ -11,11 +11,8 @@ from trimtab.v1 import actuator_pb2, plan_pb2
 Outcome = plan_pb2.CapacityOutcome
 
 
-def split(group: str, before: int, after: int, *pods: str) -> plan_pb2.ScaleUpSplit:
-    new = [plan_pb2.NewNode(pods=pods)] * (after - before)
-    return plan_pb2.ScaleUpSplit(
-        node_group=group, current_size=before, new_size=after, max_size=9, pods=pods, new_nodes=new
-    )
+def split(group: str, before: int, after: int) -> plan_pb2.ScaleUpSplit:
+    return plan_pb2.ScaleUpSplit(node_group=group, current_size=before, new_size=after, max_size=9)
 
 
 def answer(name: str, outcome: int, group: str = "", detail: str = "why") -> plan_pb2.CapacityAnswer:
@@ -41,10 +38,10 @@ class ActuatorThatTakesAll:
 
 def test_growth_for_requests_and_for_pods_is_one_order_a_group() -> None:
     plan = plan_pb2.PlanResponse()
-    plan.capacity_requests.splits.extend([split("a", 1, 3, "ml/train"), split("b", 0, 1, "ml/train")])
-    plan.scale_up.splits.extend([split("a", 3, 4, "default/p"), split("c", 2, 3, "default/q")])
-    found = {one.node_group: (one.current_size, one.new_size, len(one.new_nodes)) for one in all_splits(plan)}
-    assert found == {"a": (1, 4, 3), "b": (0, 1, 1), "c": (2, 3, 1)}
+    plan.capacity_requests.splits.extend([split("a", 1, 3), split("b", 0, 1)])
+    plan.scale_up.splits.extend([split("a", 3, 4), split("c", 2, 3)])
+    found = {one.node_group: (one.current_size, one.new_size) for one in all_splits(plan)}
+    assert found == {"a": (1, 4), "b": (0, 1), "c": (2, 3)}
 
 
 def test_an_answer_is_told_once_and_again_when_it_has_changed_meanwhile() -> None:
@@ -74,7 +71,7 @@ def test_nothing_is_told_of_a_request_whose_nodes_the_cloud_has_refused() -> Non
 
 def test_nodes_that_are_given_back_are_deleted_without_a_drain() -> None:
     plan = plan_pb2.PlanResponse()
-    plan.capacity_requests.give_back.extend(["useless", "empty"])
+    plan.capacity_requests.release.nodes.extend(["useless", "empty"])
     plan.scale_down.unneeded.add(node="empty")
     plan.scale_down.delete_empty.append("empty")
     order = deletion_order(plan_pb2.PlanRequest(request_id="r"), plan)

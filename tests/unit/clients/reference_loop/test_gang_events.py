@@ -78,7 +78,7 @@ def test_growth_that_the_cloud_refuses_is_not_told_to_the_gang() -> None:
 
 
 def test_nodes_that_came_for_nothing_are_named() -> None:
-    useless = waits(useless_nodes=["n1", "n2"], useless_upcoming={"gpu-a": 3})
+    useless = waits(release={"nodes": ["n1", "n2"], "upcoming": {"gpu-a": 3}})
     first, second = GangEvents().of(at(0, useless))
     assert (first.reason, second.type, second.reason) == (WAITS, WARNING, USELESS)
     assert second.message.endswith("to be removed: n1, n2; still to come: 3 of gpu-a")

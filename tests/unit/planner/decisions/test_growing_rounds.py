@@ -8,6 +8,7 @@ import pytest
 
 from tests.builders.caches import KeptValues
 from tests.builders.kubernetes import Json, node, node_group, pod, replica_set, snapshot_of
+from trimtab.places import moves_by_node, on_new_nodes, places_of
 from trimtab.planner.decisions.plan import plan
 from trimtab.planner.decisions.simulations import SimulationKey, shares_of
 from trimtab.planner.model.execution import RequestLimits
@@ -63,9 +64,9 @@ def grow(this: Round, settings: None, state: pb.ScaleUpState | None) -> Decided:
     within = packer(this.simulation, this.growth_of(DECISION.SCALE_UP))
     found = pack(within, GrowingGroups([0], [2], [9]), pods, 9)
     on = place_on_new_nodes(within, [0] * found.nodes, found.pods, found.node_of)
-    split = pb.ScaleUpSplit(node_group="g", new_size=2 + found.nodes)
-    split.pods.extend(sorted(this.snapshot.pod_key(one) for one, at in zip(found.pods, on, strict=True) if at >= 0))
-    return Decided(pb.ScaleUpDecision(splits=[split]), pb.ScaleUpState())
+    split = pb.ScaleUpSplit(node_group="g", current_size=2, new_size=2 + found.nodes)
+    placed = [(this.snapshot.pod_key(one), "", "g#0") for one, at in zip(found.pods, on, strict=True) if at >= 0]
+    return Decided(pb.ScaleUpDecision(splits=[split], places=places_of(sorted(placed))), pb.ScaleUpState())
 
 
 def summarize(result: pb.ScaleUpDecision) -> Summary:
@@ -112,8 +113,8 @@ def test_new_nodes_are_in_the_round_and_scale_down_sees_what_is_on_them(timeout:
     answer = ask(table, Work(), DECISION.SCALE_UP, DECISION.SCALE_DOWN, timeout=timeout)
     (split,) = answer.scale_up.splits
     assert split.new_size == 5
-    assert list(split.pods) == [f"default/large-{at}" for at in range(3)]
-    assert [(one.node, dict(one.destinations)) for one in answer.scale_down.unneeded] == [("n1", {"default/a": "n2"})]
+    assert on_new_nodes(answer.scale_up)["g"] == [f"default/large-{at}" for at in range(3)]
+    assert moves_by_node(answer.scale_down.places) == {"n1": {"default/a": "n2"}}
 
 
 def test_templates_are_read_and_the_simulation_built_once_for_a_snapshot() -> None:
@@ -169,7 +170,7 @@ def test_two_decisions_add_nodes_and_each_sees_those_of_the_other(own_templates:
     assert list(answer.slack.pushed_out) == ["new-2"]
     # One of the three large pods is on the first decision's node.
     (split,) = answer.scale_up.splits
-    assert (split.new_size, len(split.pods)) == (4, 2)
+    assert (split.new_size, len(answer.scale_up.places.pods)) == (4, 2)
     assert [one.node for one in answer.scale_down.unneeded] == ["n1"]
     assert built == ["templates"] * (1 + own_templates)
     names = list(objects)

@@ -52,7 +52,7 @@ def test_pods_that_wait_get_the_devices_that_are_left_wherever_these_are_reached
         *waiting(4, cpu="800m"), k8s.node_group("g", nodes=["a"], max_size=9),
     ]  # fmt: skip
     plan = scale_up.plan(objects)
-    assert dict(plan.decision.on_existing) == {"default/p0": "a"}
+    assert plan.on_existing == {"default/p0": "a"}
     assert (plan.growth, plan.on_new) == ({"g": 1}, {"g": ["default/p1"]})
     assert plan.pending == {f"default/p{at}": {"g": "DEVICES_NOT_AVAILABLE"} for at in (2, 3)}
 
@@ -60,7 +60,7 @@ def test_pods_that_wait_get_the_devices_that_are_left_wherever_these_are_reached
 def test_devices_of_a_rack_are_given_to_pods_on_its_nodes_only() -> None:
     nodes = [k8s.node(name, labels={RACK: name}, cpu="8") for name in "abc"]
     plan = scale_up.plan([*BASE, *nodes, pool("net-a", 1, "a"), pool("net-b", 2, "b"), *waiting(4)])
-    assert sorted(plan.decision.on_existing.values()) == ["a", "b", "b"]
+    assert sorted(plan.on_existing.values()) == ["a", "b", "b"]
 
 
 def sharing(name: str, count: int, **more: Any) -> list[Json]:
@@ -74,7 +74,7 @@ def test_pods_that_share_a_claim_of_such_devices_go_to_any_nodes_that_reach_them
     nodes = [k8s.node(name, labels={RACK: "a"}, cpu="2") for name in "ab"]
     alone = k8s.node("c", labels={RACK: "c"}, cpu="8")
     plan = scale_up.plan([*BASE, *nodes, alone, pool("net-a", 2, "a"), *sharing("m", 3, cpu="1"), *waiting(2, cpu="1")])
-    assert sorted(plan.decision.on_existing.values()) == ["a", "a", "b", "b"]
+    assert sorted(plan.on_existing.values()) == ["a", "a", "b", "b"]
     assert list(plan.pending) == ["default/p1"]
 
 
@@ -82,8 +82,8 @@ def test_a_pod_gets_devices_of_its_own_where_those_of_the_claim_that_it_shares_a
     nodes = [k8s.node(name, labels={RACK: name}, cpu="8") for name in "ab"]
     both = dra.claiming_pod("both", claims={"x": "s"}, templates={"own": "one-gpu"})
     plan = scale_up.plan([*BASE, *nodes, pool("net-a", 2, "a"), pool("net-b", 2, "b"), *sharing("s", 1), both])
-    assert len(plan.decision.on_existing) == 2
-    assert len(set(plan.decision.on_existing.values())) == 1
+    assert len(plan.on_existing) == 2
+    assert len(set(plan.on_existing.values())) == 1
 
 
 @pytest.mark.parametrize("kind", ["two racks", "own devices too"])
@@ -135,7 +135,7 @@ def test_no_device_that_several_nodes_reach_is_planned_with_twice(seed: int) -> 
     request.now.seconds = scale_up.NOW_S
     answer = take_decisions(planned_snapshot(canonicalize(message)).snapshot, request, None, Work())
     assert whole_plan.offences(message, request.settings, answer, scale_up.NOW_S) == []
-    pods = [*answer.scale_up.on_existing, *(pod for one in answer.scale_up.splits for pod in one.pods)]
+    pods = list(answer.scale_up.places.pods)
     # Pods of one claim have one device.
     assert len({pod.partition("-")[0] for pod in pods}) <= left
     assert not any(one.reason == SkippedPodReason.UNSUPPORTED_CONSTRAINT for one in answer.scale_up.skipped)

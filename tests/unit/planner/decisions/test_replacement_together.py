@@ -14,6 +14,7 @@ from tests.builders.priced_clusters import PricedCluster, mixed_pools, shrunk_fl
 from tests.builders.replacement import NOW_S, WEB, group, web
 from tests.builders.tiers import nightly_but
 from tests.certificates import whole_plan
+from trimtab.places import destinations, moves_by_node
 from trimtab.planner.decisions.plan import plan
 from trimtab.planner.round.work import Work
 from trimtab.planner.snapshot.decode import canonicalize
@@ -82,16 +83,18 @@ def halves(*others: Json) -> list[Json]:
 
 def leaving(answer: plan_pb2.PlanResponse) -> list[dict[str, list[str]]]:
     """Return the pods that move from each node that leaves, wave by wave."""
-    return [{one.node: sorted(one.destinations) for one in wave.leaving} for wave in answer.replacement.waves]
+    return [
+        {node: sorted(moves) for node, moves in moves_by_node(wave.places).items()} for wave in answer.replacement.waves
+    ]
 
 
 def test_a_node_that_takes_pods_of_scale_down_is_replaced_in_the_same_answer_and_they_move_with_it() -> None:
     answer = both({}, *halves())
     (gone,) = answer.scale_down.unneeded
     (taker,) = {"l1", "l2"} - {gone.node}
-    assert set(gone.destinations.values()) == {taker}
+    assert set(destinations(answer.scale_down.places).values()) == {taker}
     assert leaving(answer) == [{taker: ["default/a", "default/b"]}]
-    assert answer.replacement.cost.after_per_hour == pytest.approx(0.3)
+    assert answer.summary.after.price_per_hour == pytest.approx(0.3)
 
 
 def test_nodes_that_take_pods_of_scale_down_stay_where_young_pods_keep_nodes() -> None:

@@ -11,6 +11,7 @@ from tests.builders import kubernetes as k8s
 from tests.builders.examples import examples
 from tests.builders.scale_up import NOW_S
 from tests.certificates import whole_plan
+from trimtab.places import destinations, new_nodes, on_existing
 from trimtab.planner.decisions.plan import plan as take_decisions
 from trimtab.planner.device_amounts.planned import planned_snapshot
 from trimtab.planner.round.work import Work
@@ -63,11 +64,10 @@ def answered(message: pb.ClusterSnapshot) -> plan_pb2.PlanResponse:
 def test_pods_that_share_a_claim_get_places_together(seed: int) -> None:
     message = drawn(seed)
     answer = answered(message)
-    node_of = {pod: f"new {pod_set.node_group} {at}" for pod_set in answer.scale_up.splits
-               for at, node in enumerate(pod_set.new_nodes) for pod in node.pods}  # fmt: skip
-    node_of |= dict(answer.scale_up.on_existing)
-    for entry in answer.scale_down.unneeded:
-        node_of |= dict(entry.destinations)
+    on_new = {f"{group}#{at}": pods for group, nodes in new_nodes(answer.scale_up).items()
+              for at, pods in enumerate(nodes)}  # fmt: skip
+    node_of = {pod: node for node, pods in on_new.items() for pod in pods}
+    node_of |= on_existing(answer.scale_up) | destinations(answer.scale_down.places)
     pods = canonicalize(message).pods
     sets: dict[str, set[str]] = {}
     for at in range(len(pods.spec)):

@@ -8,6 +8,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from structlog.testing import capture_logs
 
 from tests.builders.kubernetes import Json, node, node_group, pod, replica_set, snapshot_of
+from trimtab.places import destinations
 from trimtab.planner.decisions.plan import plan
 from trimtab.planner.decisions.table import TABLE, codes, missing
 from trimtab.planner.model.values import PodRequirements
@@ -49,7 +50,7 @@ def keep_room(this: Round, settings: None, state: pb.SlackState | None) -> Decid
     target = next(n for n in range(len(snapshot.nodes.name)) if fits(simulation.state, waiting, n))
     assert place(simulation.state, waiting, target) == 0
     result = pb.SlackDecision(pushed_out=[f"{snapshot.pod_key(waiting)} on {snapshot.nodes.name[target]}"])
-    return Decided(result, pb.SlackState(layout_version=(state.layout_version if state else 0) + 1), ("room is kept",))
+    return Decided(result, pb.SlackState(strings=[*(state.strings if state else ()), "once more"]), ("room is kept",))
 
 
 def grow(placeholder_on: str) -> Decision:
@@ -87,12 +88,13 @@ def rank(this: Round, settings: None, state: pb.PodCostsState | None) -> Decided
     snapshot, at = this.snapshot, this.simulation.state.pod_node
     names = (*snapshot.nodes.name, "")
     groups = [
-        pb.PodCostGroup(owner=snapshot.pod_key(p), costs={names[at[p]]: 1}) for p in range(len(snapshot.pods.spec))
+        pb.PodCostGroup(owner=snapshot.pod_key(p), pods=[names[at[p]]], costs=[1])
+        for p in range(len(snapshot.pods.spec))
     ]
     earlier: Any = this.decided.get(DECISION.SCALE_DOWN)
     if earlier is not None:
-        groups.append(pb.PodCostGroup(owner="gone", costs={one.node: 1 for one in earlier.whole().result.unneeded}))
-    return Decided(pb.PodCostsDecision(groups=groups), state or pb.PodCostsState(layout_version=7))
+        groups.append(pb.PodCostGroup(owner="gone", pods=[one.node for one in earlier.result.unneeded]))
+    return Decided(pb.PodCostsDecision(groups=groups), state or pb.PodCostsState())
 
 
 def summarize(result: pb.SlackDecision | pb.PodCostsDecision) -> Summary:
@@ -132,7 +134,7 @@ def unneeded(answer: pb.PlanResponse) -> list[str]:
 
 def places(answer: pb.PlanResponse) -> dict[str, str]:
     """Return the node on which POD_COSTS saw each pod, and under "gone" the removed nodes."""
-    return {group.owner: "".join(group.costs) for group in answer.pod_costs.groups}
+    return {group.owner: "".join(group.pods) for group in answer.pod_costs.groups}
 
 
 def test_a_node_that_a_decision_has_filled_is_not_drained_by_the_next() -> None:
@@ -146,7 +148,7 @@ def test_the_next_decision_sees_the_drained_pods_where_they_go() -> None:
     before = decide(DECISION.POD_COSTS)
     assert places(before)["default/a"] == "n1"
     after = decide(DECISION.SCALE_DOWN, DECISION.POD_COSTS)
-    where = dict(after.scale_down.unneeded[0].destinations)
+    where = destinations(after.scale_down.places)
     assert places(after) == {"default/a": where["default/a"], "default/b": "n2", "default/c": "n3", "default/waits": "",
                              "gone": "n1"}  # fmt: skip
 
@@ -158,9 +160,7 @@ def test_nodes_that_a_decision_adds_hold_its_pods_and_take_none_of_those_that_ar
     table = (grow(placeholder_on), SCALE_DOWN)
     answer = decide(DECISION.SLACK, DECISION.SCALE_DOWN, table=table)
     assert unneeded(answer) == goes
-    assert {pod: at for one in answer.scale_down.unneeded for pod, at in one.destinations.items()} == (
-        {"default/a": "n2"} if goes else {}
-    )
+    assert destinations(answer.scale_down.places) == ({"default/a": "n2"} if goes else {})
     again = decide(DECISION.SLACK, DECISION.SCALE_DOWN, state=answer.state, table=table)
     assert unneeded(again) == goes
 
@@ -192,7 +192,7 @@ def test_the_state_of_a_decision_that_is_not_requested_comes_back_unchanged(
         if decision is None or decision.code not in asked:
             assert getattr(answer.state, field) == getattr(state, field)
     if DECISION.SLACK in asked:
-        assert answer.state.slack.layout_version == 2, "its own state reached it"
+        assert len(answer.state.slack.strings) == 2, "its own state reached it"
 
 
 def test_logs_metrics_and_notes_follow_the_table() -> None:

@@ -11,6 +11,8 @@ from tests.builders.random_growth import growing_cluster, growth_settings
 from tests.builders.scale_up import NOW_S
 from tests.builders.snapshots import write
 from tests.certificates import whole_plan
+from trimtab.clients.verdicts import staying
+from trimtab.places import on_existing
 from trimtab.planner.decisions.plan import plan
 from trimtab.planner.model.values import Owner
 from trimtab.planner.round.work import Work
@@ -63,9 +65,9 @@ def answer_to(*decisions: "Decision.Code.ValueType") -> plan_pb2.PlanResponse:
 
 def test_a_node_that_scale_up_counts_on_for_a_pending_pod_stays_though_the_pod_would_fit_elsewhere() -> None:
     answer = answer_to(Decision.SCALE_UP, Decision.SCALE_DOWN)
-    assert dict(answer.scale_up.on_existing) == {"default/waits": "a"}
+    assert on_existing(answer.scale_up) == {"default/waits": "a"}
     assert not answer.scale_down.unneeded
-    stays = {one.node: one.reason for one in answer.scale_down.unremovable}
+    stays = {one.node: one.reason for one in staying(answer)}
     assert stays["a"] == UnremovableReason.RESERVED_FOR_PENDING_PODS
 
 

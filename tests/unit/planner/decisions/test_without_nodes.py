@@ -12,6 +12,7 @@ from tests.builders.examples import examples
 from tests.builders.random_clusters import clusters
 from tests.builders.rows import NodeRow, PodRow
 from tests.builders.snapshots import Cluster, Group, write
+from trimtab.places import on_existing, on_new_nodes
 from trimtab.planner.decisions.plan import plan
 from trimtab.planner.model.values import Owner, PodRequirements
 from trimtab.planner.round.work import Work
@@ -100,8 +101,8 @@ def test_every_decision_answers_for_any_cluster_without_nodes_and_again_with_its
     since = answer(empty, settings, before.state)
     for one in (first, again, since):
         assert not one.scale_down.unneeded
-        assert not one.scale_down.unremovable
-        assert not one.scale_up.on_existing
+        assert not one.nodes
+        assert not on_existing(one.scale_up)
         assert not any(placeholder.node for placeholder in one.slack.placeholders)
         assert has_groups or not one.scale_up.splits
 
@@ -122,8 +123,8 @@ def test_the_floor_of_slack_and_pending_pods_grow_a_group_from_zero(strategy: st
     found = answer(orphans(AT_ZERO), settings, None, pb.Decision.SLACK, pb.Decision.SCALE_UP)
     (split,) = found.scale_up.splits
     assert split.current_size == 0
-    assert {"default/q0", "default/q1"} <= set(split.pods)
-    assert {one.name for one in found.slack.placeholders} <= set(split.pods)
+    assert {"default/q0", "default/q1"} <= set(on_new_nodes(found.scale_up)[split.node_group])
+    assert {one.name for one in found.slack.placeholders} <= set(on_new_nodes(found.scale_up)[split.node_group])
     without = answer(orphans(), settings, None, pb.Decision.SLACK, pb.Decision.SCALE_UP)
     assert [one.pod for one in without.scale_up.unschedulable] == ["default/q0", "default/q1"]
     assert without.scale_up.unschedulable[0].detail == "there is no node group"

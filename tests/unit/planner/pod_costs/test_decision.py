@@ -12,7 +12,6 @@ from tests.builders.examples import examples
 from tests.builders.kubernetes import Json, deployment, node, node_group, pod, pods_of, replica_set
 from tests.builders.pod_costs import NUMBER, S, at, costs, decide, groups, own_ranks, reasons, target, term
 from tests.reference.pod_costs import controller, ranks
-from trimtab.planner.pod_costs import answer as pod_costs_answer
 from trimtab.v1 import plan_pb2 as pb
 
 ZONES = ("a", "b", "c")
@@ -47,8 +46,8 @@ def test_the_design_s_worked_example_comes_out_exactly() -> None:
     left = [one for one in objects if one["metadata"]["name"] != "p8"]
     again = groups(decide(left, BALANCE))[WEB_KEY]
     assert costs(again) == {name: cost for name, cost in costs(group).items() if name != "p8"}
-    assert {"default/p4", "default/p12"} == set(again.order[:2])
-    assert list(again.order) == [name for name in group.order if name != "default/p8"]
+    assert {"default/p4", "default/p12"} == set(again.pods[:2])
+    assert list(again.pods) == [name for name in group.pods if name != "default/p8"]
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 20)), min_size=1, max_size=14))
@@ -61,7 +60,7 @@ def test_removing_always_the_highest_rank_keeps_the_skew_within_one(where: list[
     zone_of = {f"default/p{i:02}": zone for i, (zone, _) in enumerate(where)}
     count = Counter({zone: 0 for zone in zone_of.values()}) | Counter(zone_of.values())
     skew = max(count.values()) - min(count.values())
-    for name in group.order:
+    for name in group.pods:
         count[zone_of[name]] -= 1
         now = max(count.values()) - min(count.values())
         assert now <= max(skew, 1)
@@ -72,7 +71,7 @@ def test_removing_always_the_highest_rank_keeps_the_skew_within_one(where: list[
 def test_ranks_that_need_no_recomputation_stay_as_pods_are_removed(strategy: Any) -> None:
     objects = priced(worked_example())
     before = groups(decide(objects, target(term(strategy))))[WEB_KEY]
-    for name in [one.partition("/")[2] for one in before.order[:11]]:
+    for name in [one.partition("/")[2] for one in before.pods[:11]]:
         objects = [one for one in objects if one["metadata"]["name"] != name]
         after = groups(decide(objects, target(term(strategy))))[WEB_KEY]
         kept = {pod: cost for pod, cost in costs(before).items() if pod in costs(after)}
@@ -298,7 +297,7 @@ def test_ranks_and_costs_are_those_of_the_naive_twin(
     if wanted:
         assert group.reason in wanted
         assert not group.costs
-        assert not group.order
+        assert not group.pods
         return
     own = [ranks.own_ranks(described, one) for one in terms]
     names = [one["name"] for one in described]
@@ -309,7 +308,7 @@ def test_ranks_and_costs_are_those_of_the_naive_twin(
     assert found.keys() == exact.keys()
     assert all(abs(found[name] - exact[name]) <= 1 for name in names)
     assert all(-(2**31) < cost <= 0 for cost in found.values())
-    assert list(group.order) == sorted(group.order, key=lambda name: (found[name.partition("/")[2]], name))
+    assert list(group.pods) == sorted(group.pods, key=lambda name: (found[name.partition("/")[2]], name))
 
 
 PHASES = ("Running", "Running", "Pending")
@@ -345,7 +344,7 @@ def test_the_real_controller_keeps_the_pods_that_we_would_keep(pods: list[Any], 
     is_last = {one.name: (one.phase == "Pending", one.phase != "Pending" and not one.ready) for one in seen}
     assert found.keys() == {name for name, one in is_last.items() if one == min(is_last.values())}
     gone = controller.deleted([one._replace(cost=found.get(one.name, 0)) for one in seen], count, 100)
-    place = {name.partition("/")[2]: i for i, name in enumerate(group.order)}
+    place = {name.partition("/")[2]: i for i, name in enumerate(group.pods)}
     for victim in gone:
         for left in is_last.keys() - set(gone):
             assert is_last[victim] >= is_last[left]
@@ -399,22 +398,8 @@ def test_a_pod_whose_controller_is_not_listed_is_noted() -> None:
     assert "1 pod of controllers that the snapshot does not list" in " ".join(answer.diagnostics.notes)
 
 
-@pytest.mark.parametrize("size", [1, 150, 400])
-def test_an_answer_in_several_parts_is_the_same(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+def test_groups_are_sorted_by_owner_whether_they_are_ranked_or_not() -> None:
     owners = [replica_set(name, 2) for name in ("d", "a", "c", "b")]
     pods = [one for owner in owners for one in pods_of(owner, 2, node="a1")]
-    objects = [*owners, *nodes(), *pods, WEB, pod("odd", owner=WEB)]
-    whole = decide(objects, BALANCE)
-    merged: list[int] = []
-    in_order = pod_costs_answer.in_order
-
-    def note(*arguments: Any) -> Any:
-        parts = list(in_order(*arguments))
-        merged.append(len(parts))
-        return parts
-
-    monkeypatch.setattr("trimtab.planner.pod_costs.decision.in_order", note)
-    monkeypatch.setattr(pod_costs_answer, "PART_BYTES", size)
-    assert decide(objects, BALANCE) == whole
-    assert [group.owner[-1] for group in whole.pod_costs.groups] == ["a", "b", "c", "d", "b"]  # the last is "web"
-    assert merged[0] > 1
+    answer = decide([*owners, *nodes(), *pods, WEB, pod("odd", owner=WEB)], BALANCE)
+    assert [group.owner[-1] for group in answer.pod_costs.groups] == ["a", "b", "c", "d", "b"]  # the last is "web"

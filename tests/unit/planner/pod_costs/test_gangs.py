@@ -49,7 +49,7 @@ def web(name: str, second: int, gang: str = "", owner: Json = WEB, place: str = 
 def order(rows: Sequence[GangRow], *pods: Json) -> list[str]:
     """Return the pods of one ReplicaSet in the order of removal, the oldest first if no gang is in the way."""
     answer = decide(gang_snapshot(list(rows), node("n0", "8"), WEB, *pods), OLDEST)
-    return [name.partition("/")[2] for name in groups(answer)[WEB_KEY].order]
+    return [name.partition("/")[2] for name in groups(answer)[WEB_KEY].pods]
 
 
 def test_the_pods_of_a_gang_at_its_minimum_go_after_all_others() -> None:
@@ -162,7 +162,7 @@ def test_shrinking_an_owner_pod_by_pod_breaks_one_gang_at_a_time(seed: int) -> N
     running = {name for name, (least, _) in gangs.items() if bound[name] >= least}
     for group in found.values():
         gone = dict.fromkeys(gangs, 0)
-        left = [rows[int(name[-2:])][1] for name in group.order]
+        left = [rows[int(name[-2:])][1] for name in group.pods]
         for at_gang in list(left):
             left.pop(0)
             gone[at_gang] += 1

@@ -6,16 +6,12 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.reference.pod_costs import claims, compared, ordering, terms, wire
-from tests.reference.snapshot import protobuf
+from tests.builders.columns import text
+from tests.reference.pod_costs import claims, compared, ordering, terms
 from trimtab.planner.pod_costs.kernels.claims import Claims, find_claims
 from trimtab.planner.pod_costs.kernels.compared import Compared, find_differing
 from trimtab.planner.pod_costs.kernels.ordering import count_in_turn, sort_groups
 from trimtab.planner.pod_costs.kernels.terms import CountedPods, Tally, Terms, add_terms
-from trimtab.planner.pod_costs.kernels.wire import RankedGroups, write_groups
-from trimtab.planner.snapshot.kernels.protobuf import varint_length, write_varint
-from trimtab.planner.snapshot.texts import Names, joined
-from trimtab.v1 import plan_pb2
 
 GROUPS = st.lists(st.lists(st.integers(-3, 3) | st.integers(-(2**62), 2**62), min_size=1, max_size=60), max_size=5)
 LARGE = st.tuples(st.integers(65, 300), st.integers(1, 10**6)).map(lambda of: [i * of[1] % 97 for i in range(of[0])])
@@ -71,7 +67,7 @@ def columns_of(groups: list[list[compared.ComparedPod]], rows: list[int]) -> Com
     bounds = np.array([0, *accumulate(map(len, groups))], np.int64)
     pods = [pod for group in groups for pod in group]
     by_row = [pod for _, pod in sorted(zip(rows, pods, strict=True), key=lambda pair: pair[0])]
-    names, offsets = joined([pod.name for pod in by_row])
+    names = text([pod.name for pod in by_row])
     return Compared(
         bounds=bounds,
         pods=np.array(rows, np.int64),
@@ -79,8 +75,8 @@ def columns_of(groups: list[list[compared.ComparedPod]], rows: list[int]) -> Com
         node=np.array([pod.node for pod in by_row], np.int32),
         spec=np.array([pod.spec for pod in by_row], np.int32),
         created_s=np.array([pod.created_s for pod in by_row], np.int64),
-        names=names,
-        name_offsets=offsets,
+        names=names.data,
+        name_offsets=names.offsets,
         values=np.array([[pod.values[0] for pod in pods]], np.int64),
     )
 
@@ -175,57 +171,3 @@ def test_terms_are_counted_as_by_comparing_all_pairs_of_pods(
     assert above.tolist() == terms.linked(pods, found, 4)
     assert not tally.having.any()
     assert not tally.matched.any()
-
-
-@given(st.integers(0, 2**62))
-def test_numbers_are_written_as_protobuf_has_them(value: int) -> None:
-    out = np.zeros(10, np.uint8)
-    assert write_varint(out, 0, value) == varint_length(value)
-    assert out[: varint_length(value)].tobytes() == protobuf.varint(value)
-
-
-@given(st.data())
-def test_groups_are_written_as_messages_built_field_by_field(data: st.DataObject) -> None:
-    sizes = data.draw(st.lists(st.integers(1, 4), max_size=3))
-    total, strategies = sum(sizes), data.draw(st.lists(st.integers(1, 11), max_size=2))
-    namespace = np.array(data.draw(st.lists(st.integers(0, 1), min_size=total, max_size=total)), np.int32)
-    spaces = ["a", "kube-system"]
-    names = [f"pod-{i}" * data.draw(st.integers(1, 30)) for i in range(total)]
-    costs = data.draw(st.lists(st.integers(-(2**31), 2**26), min_size=total, max_size=total))
-    pods = data.draw(st.permutations(range(total)))
-    doubles = [data.draw(st.lists(FLOATS, min_size=2 * total, max_size=2 * total)) for _ in strategies]
-    target, after_each = data.draw(st.integers(0, 300)), data.draw(st.booleans())
-    owners = [f"ReplicaSet/a/{i}" * data.draw(st.integers(1, 10)) for i in range(len(sizes))]
-    waits = [data.draw(st.sampled_from(["", "Job/a/first"])) for _ in sizes]
-    bounds = [0, *accumulate(sizes)]
-    heads, head_offsets = joined([chr(8) + chr(one) for one in strategies])
-    groups = RankedGroups(
-        bounds=np.array(bounds, np.int64),
-        pods=np.array(pods, np.int64),
-        costs=np.array(costs, np.int32),
-        shares=np.array(doubles, "<f8").reshape(len(strategies), 2 * total).view(np.uint8),
-        heads=heads,
-        head_offsets=head_offsets,
-        owners=joined(owners)[0],
-        owner_offsets=joined(owners)[1],
-        waits_for=joined(waits)[0],
-        waits_offsets=joined(waits)[1],
-        after_each=np.array([after_each], np.int64),
-        target=np.array([target], np.int64),
-    )
-    texts = Names(namespace, *joined(spaces), *joined(names), *joined([]))
-    lengths, ends = np.zeros(len(sizes), np.int64), np.zeros(len(sizes), np.int64)
-    out = np.empty(write_groups(texts, groups, lengths, ends, np.zeros(0, np.uint8)), np.uint8)
-    assert write_groups(texts, groups, lengths, ends, out) == len(out) or not len(out)
-    found = plan_pb2.PodCostsDecision.FromString(out.tobytes())
-    wanted = []
-    for i, owner in enumerate(owners):
-        rows = range(bounds[i], bounds[i + 1])
-        listed = [(f"{spaces[namespace[pods[row]]]}/{names[pods[row]]}", costs[row]) for row in rows]
-        shares = [
-            (one, values[rows.start : rows.stop], values[total + rows.start : total + rows.stop])
-            for one, values in zip(strategies, doubles, strict=True)
-        ]
-        wanted.append(wire.group(owner, listed, shares, waits[i], target, after_each))
-    assert list(found.groups) == wanted
-    assert not sizes or ends[-1] == len(out)

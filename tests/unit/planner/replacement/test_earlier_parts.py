@@ -8,6 +8,7 @@ import pytest
 from tests.builders.kubernetes import Json, pdb
 from tests.builders.mid_size_clusters import mid_size
 from tests.builders.replacement import WEB, group, plan, web
+from trimtab.places import moves_by_node
 from trimtab.v1 import plan_pb2
 
 ANY_SAVING: Json = {"stabilityMargin": 0, "minSavingShare": 0}
@@ -15,8 +16,8 @@ ANY_SAVING: Json = {"stabilityMargin": 0, "minSavingShare": 0}
 
 def parts_of(wave: plan_pb2.ReplacementWave) -> Iterator[tuple[set[str], set[str], set[str]]]:
     """Yield the nodes that leave together, their new nodes, and where else their pods go."""
-    new = {one.name for one in wave.new_nodes}
-    left = {one.node: set(one.destinations.values()) for one in wave.leaving}
+    new, moves = {one.name for one in wave.new_nodes}, moves_by_node(wave.places)
+    left = {one.node: set(moves.get(one.node, {}).values()) for one in wave.leaving}
     while left:
         first, places = left.popitem()
         leaving = {first}

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.builders.examples import examples
 from tests.builders.kubernetes import Json
 from tests.builders.replacement import SIZES, Outcome, SmallCluster, plan, small_cluster
+from trimtab.places import destinations
 from trimtab.planner.replacement.settings import ReplacementSettings
 from trimtab.v1 import plan_pb2
 
@@ -34,8 +35,8 @@ def replaced(cluster: SmallCluster, decision: plan_pb2.ReplacementDecision) -> S
     at = {f"default/p{i}-{j}": f"n{i}" for i, pods in enumerate(cluster.pods) for j in range(len(pods))}
     for wave in decision.waves:
         group_of |= {one.name: one.node_group for one in wave.new_nodes}
+        at |= destinations(wave.places)
         for gone in wave.leaving:
-            at |= gone.destinations
             del group_of[gone.node]
     pods: dict[str, list[tuple[int, int]]] = {name: [] for name in group_of}
     for i, there in enumerate(cluster.pods):
@@ -142,7 +143,7 @@ def test_other_names_of_nodes_lead_to_the_same_price(seed: int, random: Random) 
     cluster, _ = made(seed)
     order = random.sample(range(len(cluster.nodes)), len(cluster.nodes))
     renamed = SmallCluster([cluster.nodes[i] for i in order], [cluster.pods[i] for i in order])
-    one, other = plan(cluster.objects()).decision.cost, plan(renamed.objects()).decision.cost
+    one, other = plan(cluster.objects()).cost, plan(renamed.objects()).cost
     assert abs(one.after_per_hour - other.after_per_hour) <= 1e-9
 
 
@@ -153,4 +154,4 @@ def test_wherever_the_time_ends_the_plan_is_valid_and_says_so(seed: int, checks:
     left = iter([True] * checks)
     cut, whole = plan(objects, time_left=lambda: next(left, False)), plan(objects)
     assert cut.decision.incomplete or bytes_of(cut) == bytes_of(whole)
-    assert cut.decision.cost.after_per_hour <= cut.decision.cost.now_per_hour
+    assert cut.cost.after_per_hour <= cut.cost.now_per_hour

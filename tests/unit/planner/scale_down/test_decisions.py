@@ -1,11 +1,13 @@
 """Properties of a decision beyond upstream's cases: orders, memory, explanations, bounds, determinism."""
 
 from collections.abc import Callable
+from unittest.mock import patch
 
 import pytest
 
 from tests.builders.kubernetes import Json, labelled, node, node_group, pdb, pod, replica_set, snapshot_of, spread
 from tests.builders.scale_down import NOW_S, Outcome, plan, plan_message
+from trimtab.planner.scale_down.search import drain_sets
 from trimtab.v1 import plan_pb2, snapshot_pb2
 from trimtab.v1.opaque_state_pb2 import ScaleDownOpaque
 
@@ -41,7 +43,7 @@ ORDERS: dict[str, list[str]] = {
 @pytest.mark.parametrize("order", ORDERS)
 def test_candidates_are_tried_in_the_requested_order(order: str) -> None:
     objects = cluster({"n1": ["1200m"], "n2": ["1300m"], "n3": ["300m", "300m"], "n4": []}, outside=("n4",))
-    found = plan(objects, settings={"candidateOrders": [order], "maxNewUnneededNodes": 1})
+    found = plan(objects, settings={"candidateOrders": [order], "maxEvaluatedNodes": 1})
     assert found.unneeded == ORDERS[order][:1]
 
 
@@ -51,19 +53,15 @@ def test_the_most_expensive_node_goes_first_by_price() -> None:
         node_group("cheap", nodes=["n1"], target=1, price=0.1), node_group("dear", nodes=["n2"], target=1, price=2.0),
         pod("web-1", "1", node="n1", owner=WEB), pod("web-2", "1", node="n2", owner=WEB),
     ]  # fmt: skip
-    found = plan(objects, settings={"candidateOrders": ["PRICE"], "maxNewUnneededNodes": 1})
+    found = plan(objects, settings={"candidateOrders": ["PRICE"], "maxEvaluatedNodes": 1})
     assert found.unneeded == ["n2"]
-    assert found.decision.unneeded[0].saving_per_hour == 2.0
+    assert found.saving_per_hour == 2.0
 
 
-def test_an_unknown_saving_and_a_utilization_that_was_not_computed_are_absent_and_a_zero_is_a_zero() -> None:
-    free = node_group("free", nodes=["n1"], target=1, price=0.0)
-    found = plan(
-        [node("n1"), node("n2"), free, node_group("unknown", nodes=["n2"], target=1), node("without", cpu="0")]
-    )
-    savings = {one.node: (one.HasField("saving_per_hour"), one.saving_per_hour) for one in found.decision.unneeded}
-    assert savings == {"n1": (True, 0.0), "n2": (False, 0.0)}
-    (without,) = found.decision.unremovable
+def test_a_utilization_that_was_not_computed_is_absent_and_a_zero_is_a_zero() -> None:
+    found = plan([node("n1"), node_group("free", nodes=["n1"], target=1), node("without", cpu="0")])
+    assert [(one.HasField("utilization"), one.utilization) for one in found.going] == [(True, 0.0)]
+    (without,) = found.staying
     assert not without.HasField("utilization")
 
 
@@ -74,14 +72,14 @@ def test_the_order_that_saves_most_is_taken() -> None:
         node_group("cheap", nodes=["n1"], target=1, price=0.1), node_group("dear", nodes=["n2"], target=1, price=2.0),
         pod("web-1", "1", node="n1", owner=WEB), pod("web-2", "1500m", node="n2", owner=WEB),
     ]  # fmt: skip
-    alone = {"candidateOrders": ["UTILIZATION"], "tryListOrder": False}
-    assert plan(objects, settings=alone).unneeded == ["n1"]
-    # Candidates as listed are tried too.
-    assert plan(objects, settings=alone | {"tryListOrder": True}).unneeded == ["n2"]
-    found = plan(objects, settings={"candidateOrders": ["UTILIZATION", "PRICE"]})
-    assert found.unneeded == ["n2"]
-    assert found.decision.candidate_order == plan_pb2.CandidateOrder.PRICE
-    assert found.decision.orders_tried > 2
+    alone = plan(objects, settings={"candidateOrders": ["UTILIZATION"]})
+    assert (alone.unneeded, alone.counts["plans_tried"]) == (["n1"], 1)
+    both = plan(objects, settings={"candidateOrders": ["UTILIZATION", "PRICE"]})
+    assert (both.unneeded, both.counts["plans_tried"]) == (["n2"], 2)
+    # Candidates as listed, and others, are tried too where no order is named.
+    usual = plan(objects)
+    assert usual.unneeded == ["n2"]
+    assert usual.counts["plans_tried"] > 2
 
 
 def test_in_the_order_of_names_empty_nodes_precede_the_others() -> None:
@@ -89,7 +87,7 @@ def test_in_the_order_of_names_empty_nodes_precede_the_others() -> None:
         WEB, node("n1", "4"), node("n2", "4"), node("n3", "4"), node_group("g", nodes=["n1", "n2", "n3"], target=3),
         pod("web-1", "1500m", node="n1", owner=WEB), pod("web-2", "3", node="n3", owner=WEB),
     ]  # fmt: skip
-    found = plan(objects, settings={"candidateOrders": ["NAME"], "tryListOrder": False})
+    found = plan(objects, settings={"candidateOrders": ["NAME"]})
     assert found.unneeded == ["n2"]
 
 
@@ -101,16 +99,16 @@ def test_a_plan_holds_until_another_is_better_by_the_margin() -> None:
             pod("web-1", "1", node="n1", owner=WEB), pod("web-2", "1", node="n2", owner=WEB),
         ]  # fmt: skip
 
-    first = plan(priced(0.9), settings={"candidateOrders": ["PRICE"]})
+    first = plan(priced(0.9))
     assert first.unneeded == ["n1"]
-    # n2 is a destination of the last plan and not tried again while that plan is repeated.
-    assert again(priced(1.04), first, candidateOrders=["PRICE"]).unneeded == ["n1"]
+    assert again(priced(1.04), first).unneeded == ["n1"]
+    assert again(priced(1.06), first).unneeded == ["n2"]
 
 
 def test_the_largest_similar_group_gives_first_with_balance() -> None:
     nodes = [node(f"n{i}", zone="a") for i in range(5)] + [node("roomy", "64", "64Gi")]
     groups = [node_group("few", nodes=["n0"], target=1), node_group("many", nodes=["n1", "n2", "n3", "n4"], target=4)]
-    settings = {"candidateOrders": ["UTILIZATION"], "maxNewUnneededNodes": 1}
+    settings = {"candidateOrders": ["UTILIZATION"], "maxEvaluatedNodes": 1}
     assert plan(nodes, groups, settings=settings).unneeded == ["n0"]
     assert plan(nodes, groups, settings=settings | {"balance": True}).unneeded == ["n1"]
 
@@ -120,7 +118,7 @@ def test_pods_are_not_moved_for_pennies() -> None:
     group = node_group("g", nodes=["n1"], target=1, price=1.0)
     kept = plan(WEB, node("n1"), node("n2"), group, pods, settings={"minSavingPerEviction": 0.3})
     assert kept.reasons["n1"] == "NOT_UNNEEDED_OTHER_REASON"
-    assert "saves too little" in next(e.detail for e in kept.decision.unremovable if e.node == "n1")
+    assert "saves too little" in next(e.detail for e in kept.staying if e.node == "n1")
     assert plan(WEB, node("n1"), node("n2"), group, pods, settings={"minSavingPerEviction": 0.2}).unneeded == ["n1"]
 
 
@@ -132,7 +130,7 @@ def test_a_failed_simulation_is_believed_for_a_while() -> None:
     second = again(bigger, first, 299)
     assert second.reasons["n1"] == "RECENTLY_UNREMOVABLE"
     assert second.blocking["n1"] == ("default/web-n1-0", "NO_PLACE")
-    assert "NO_PLACE_TO_MOVE_PODS 299 s ago" in {entry.detail for entry in second.decision.unremovable}
+    assert "NO_PLACE_TO_MOVE_PODS 299 s ago" in {entry.detail for entry in second.staying}
     assert again(bigger, second, 300).unneeded == ["n1"]
 
 
@@ -142,13 +140,13 @@ def test_leaving_the_set_and_coming_back_restarts_the_timer() -> None:
     second = again(busy, first, 60)
     assert second.unneeded == []
     third = again(idle, second, 120)
-    assert third.decision.unneeded[0].since.seconds == NOW_S + 120
+    assert third.going[0].since.seconds == NOW_S + 120
 
 
 def test_a_clock_that_went_back_gives_no_time_in_the_future() -> None:
     first = plan(cluster({"n1": []}), now_s=NOW_S + 100)
     second = plan(cluster({"n1": []}), state=first.state, now_s=NOW_S)
-    assert second.decision.unneeded[0].since.seconds == NOW_S
+    assert second.going[0].since.seconds == NOW_S
     assert second.notes == ("state has times up to 100.0 s after now, which count as now: the clocks differ",)
     assert plan(cluster({"n1": []}), state=second.state, now_s=NOW_S).notes == ()
 
@@ -156,14 +154,14 @@ def test_a_clock_that_went_back_gives_no_time_in_the_future() -> None:
 def test_no_place_says_how_many_nodes_failed_which_predicate() -> None:
     objects = [*cluster({"n1": ["2"], "n2": ["3"], "n3": ["3"]}), node("n4", taints=["a=b:NoSchedule"])]
     found = plan(objects)
-    (entry,) = [one for one in found.decision.unremovable if one.node == "n1"]
+    (entry,) = [one for one in found.staying if one.node == "n1"]
     assert dict(entry.predicate_failure_counts) == {"INSUFFICIENT_RESOURCES": 2, "TAINT_NOT_TOLERATED": 1}
     assert found.blocking["n1"] == ("default/web-n1-0", "NO_PLACE")
 
 
 def test_places_for_each_but_not_for_all_are_distinguished() -> None:
     found = plan(cluster({"n1": ["1", "1"], "n2": ["3"]}))
-    (entry,) = [one for one in found.decision.unremovable if one.node == "n1"]
+    (entry,) = [one for one in found.staying if one.node == "n1"]
     assert "not all at the same time" in entry.detail
 
 
@@ -184,9 +182,8 @@ def test_no_node_starves_when_each_loop_has_time_for_one() -> None:
     tried: set[str] = set()
     state = None
     for loop in range(8):
-        found = plan(
-            objects, settings={"minEvaluatedNodes": 1}, state=state, now_s=NOW_S + loop, time_left=lambda: False
-        )
+        with patch.object(drain_sets, "LEAST_EVALUATED", 1):
+            found = plan(objects, state=state, now_s=NOW_S + loop, time_left=lambda: False)
         tried |= {name for name, reason in found.reasons.items() if reason != "NOT_EVALUATED"} | set(found.unneeded)
         state = found.state
     assert tried >= {f"n{i}" for i in range(4)}
@@ -196,9 +193,9 @@ def test_all_destinations_come_from_memory_in_a_second_loop() -> None:
     objects = cluster({f"n{i}": ["100m"] * (i % 5) for i in range(12)})
     first = plan(objects)
     second = again(objects, first)
-    assert first.decision.searches > 0
-    assert second.decision.searches == 0
-    assert second.decision.hint_hits == len(first.destinations)
+    assert first.counts["searched_places"] > 0
+    assert second.counts["searched_places"] == 0
+    assert second.counts["remembered_places"] == len(first.destinations)
     assert second.destinations == first.destinations
 
 
@@ -259,7 +256,7 @@ def test_a_state_that_cannot_be_used_counts_as_absent_and_timers_continue_where_
     spoil(first.state)
     second = again(objects, first)
     assert second.unneeded == first.unneeded
-    assert {entry.since.seconds for entry in second.decision.unneeded} == {NOW_S + since_s}
+    assert {entry.since.seconds for entry in second.going} == {NOW_S + since_s}
     assert len(second.notes) == bool(note)
     assert all(note in one for one in second.notes)
 

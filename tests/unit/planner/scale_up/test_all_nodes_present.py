@@ -39,7 +39,7 @@ def plan_that_opens_a_zone(cpu_of_web: str) -> Outcome:
 def test_no_node_is_added_because_of_pods_that_a_new_zone_keeps_from_all_nodes() -> None:
     found = plan_that_opens_a_zone("5")
     assert found.growth == {"gb": 1}
-    assert sorted(found.decision.on_existing) == [
+    assert sorted(found.on_existing) == [
         "default/other-0",
         "default/other-1",
         "default/other-2",
@@ -60,7 +60,7 @@ def test_pods_that_a_new_zone_keeps_from_their_nodes_are_planned_on_others() -> 
     )
     assert found.pending == {}
     assert found.growth == {"gb": 2}
-    assert len(found.decision.on_existing) == 2
+    assert len(found.on_existing) == 2
     assert not found.decision.after_new_nodes
 
 
@@ -71,7 +71,7 @@ def test_a_young_pod_that_a_new_zone_keeps_from_its_node_adds_no_node() -> None:
         node("a1", "4", zone="a"), group("gb", "4", "b"), young, needs_zone, settings={"newPodScaleUpDelay": "60s"}
     )
     assert found.growth == {"gb": 1}
-    assert len(found.decision.on_existing) == 1
+    assert len(found.on_existing) == 1
     assert list(found.skipped.values()) == ["TOO_YOUNG"]
 
 

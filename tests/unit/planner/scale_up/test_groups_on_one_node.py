@@ -41,7 +41,7 @@ def _only_the_usual_plan(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_first_pod_goes_to_a_new_node_with_room_for_all(expanders: list[str]) -> None:
     found = plan(group("4"), large(3), web(6), settings={"expanders": expanders})
     assert found.pending == {}
-    (home,) = [set(one.pods) for one in found.decision.splits[0].new_nodes if "default/web-0" in one.pods]
+    (home,) = [set(pods) for nodes in found.new_nodes.values() for pods in nodes if "default/web-0" in pods]
     assert home == {f"default/web-{at}" for at in range(6)}
 
 
@@ -55,14 +55,14 @@ def test_of_pods_for_which_no_node_is_large_enough_as_many_as_possible_are_toget
 def test_a_nearly_full_node_does_not_get_the_first_pod_if_a_new_node_takes_more(expanders: list[str]) -> None:
     there = [node("n1", "4"), pod("fills", "3500m", node="n1")]
     found = plan(there, group("4"), web(6), settings={"expanders": expanders})
-    assert not found.decision.on_existing
+    assert not found.on_existing
     assert (found.growth, found.pending) == ({"g": 1}, {})
 
 
 def test_the_existing_node_with_most_room_gets_them_if_it_has_room_for_all() -> None:
     there = [node("full", "4"), node("free", "4"), pod("fills", "3500m", node="full")]
     found = plan(there, group("4"), web(6))
-    assert set(found.decision.on_existing.values()) == {"free"}
+    assert set(found.on_existing.values()) == {"free"}
     assert (found.growth, found.pending) == ({}, {})
 
 
@@ -71,14 +71,14 @@ def test_existing_room_is_used_if_no_new_node_may_be_added(most: int) -> None:
     there = [node("full", "4"), node("free", "4"), pod("a", "3500m", node="full"), pod("b", "2500m", node="free")]
     limits: Json = {"planner": {"limits": [{"resource": "nodes", "maximum": 2}]}}
     found = plan(there, group("4", most), web(6), settings=limits if most else {})
-    assert dict.fromkeys(found.decision.on_existing.values()) == {"free": None}
-    assert len(found.decision.on_existing) == len(found.pending) == 3
+    assert dict.fromkeys(found.on_existing.values()) == {"free": None}
+    assert len(found.on_existing) == len(found.pending) == 3
     assert not found.decision.after_new_nodes
 
 
 def test_once_the_first_pod_runs_the_others_follow_it() -> None:
     there = [node("n1", "2"), pod("running", "500m", node="n1", labels={"app": "web"}, affinity=TOGETHER)]
     found = plan(there, group("4"), web(6))
-    assert set(found.decision.on_existing.values()) == {"n1"}
+    assert set(found.on_existing.values()) == {"n1"}
     assert len(found.pending) == 3
     assert found.growth == {}

@@ -1,4 +1,4 @@
-"""Refusals equal those of plain loops over all predicates; names are written as messages write them."""
+"""Refusals equal those of plain loops over all predicates."""
 
 from random import Random
 
@@ -10,15 +10,11 @@ from tests.builders.examples import examples
 from tests.builders.growing import GrowingCluster, random_growing_cluster
 from tests.builders.simulation_walks import assert_same, copied
 from tests.reference.placement import refusals as naive_refusals
-from tests.reference.scale_up.report import wire
 from trimtab.planner.placement.kernels.refusals import refusals
-from trimtab.planner.scale_up.report.kernels.wire import write_pods
 from trimtab.planner.simulation.kernels import open_from_template
 from trimtab.planner.simulation.log import check_log
-from trimtab.planner.snapshot.texts import Names, joined
 
 SEEDS = st.integers(0, 2**48)
-NAMES = st.text("abc-.0é", min_size=1, max_size=200)
 
 
 def names_of(made: GrowingCluster, nodes: list[int]) -> list[str]:
@@ -49,21 +45,3 @@ def test_new_nodes_refuse_pods_for_the_reasons_that_a_plain_check_gives(seed: in
     assert_same(made.simulation.state, before)
     blank = made.growth.spare_names[-1]
     assert masks.tolist() == naive_refusals.refusals(made.cluster, blank, names_of(made, template_nodes), made.pending)
-
-
-@given(st.lists(st.tuples(st.integers(0, 1), NAMES), max_size=6), st.lists(NAMES, max_size=3), st.data())
-@examples(100)
-def test_names_of_pods_written_by_hand_are_those_of_the_message(
-    known: list[tuple[int, str]], virtual: list[str], data: st.DataObject
-) -> None:
-    spaces = ("default", "x" * 63)
-    space = np.array([one for one, _ in known], np.int32)
-    names = Names(space, *joined(spaces), *joined([name for _, name in known]), *joined(virtual))
-    every = [*(f"{spaces[one]}/{name}" for one, name in known), *virtual]
-    pods = data.draw(st.lists(st.integers(0, len(every) - 1), max_size=9)) if every else []
-    rows, ends = np.array(pods, np.int32), np.zeros(len(pods), np.int64)
-    out = np.zeros(write_pods(names, rows, 0x0A, np.zeros(0, np.uint8), ends), np.uint8)
-    assert write_pods(names, rows, 0x0A, out, ends) == len(out)
-    assert out.tobytes() == wire.write_pods([every[pod] for pod in pods])
-    parts = [wire.write_pods([every[pod]]) for pod in pods]
-    assert ends.tolist() == np.cumsum([len(part) for part in parts]).tolist()

@@ -34,7 +34,7 @@ def in_zones(count: int, most: int = 50, zones: str = "abc") -> list[Json]:
 
 
 def by_group(found: Outcome) -> dict[str, int]:
-    return {split.node_group: len(split.pods) for split in found.decision.splits}
+    return {group: len(pods) for group, pods in found.on_new.items()}
 
 
 def test_pods_spread_over_zones_of_an_empty_cluster_get_nodes_in_all_three() -> None:
@@ -64,7 +64,7 @@ def test_a_zone_with_nodes_does_not_keep_the_pods_to_itself() -> None:
     objects = [*in_zones(9, zones="bc"), node("there", "64", "64Gi", zone="a")]
     found = plan(objects, settings=OVER_NEW)
     assert sorted(by_group(found).values()) == [3, 3]
-    assert len(found.decision.on_existing) == 3
+    assert len(found.on_existing) == 3
 
 
 def test_a_zone_that_cannot_grow_enough_leaves_no_pod_pending_that_others_could_take() -> None:
@@ -110,5 +110,5 @@ def test_domains_counted_and_no_longer_leave_the_simulation_as_it_was(seed: int)
 
 def test_new_nodes_are_opened_in_zones_by_need() -> None:
     found = plan(in_zones(12), settings=OVER_NEW)
-    zones = Counter({group: len(pods) for group, pods in ((s.node_group, s.pods) for s in found.decision.splits)})
+    zones = Counter({group: len(pods) for group, pods in found.on_new.items()})
     assert max(zones.values()) - min(zones.values()) <= 1

@@ -8,6 +8,7 @@ import pytest
 from tests.builders.rows import NodeRow
 from tests.builders.slack import NOW_S, ROOM, cluster, decide
 from tests.builders.snapshots import Cluster, Group, write
+from trimtab.places import on_new_nodes
 from trimtab.planner.round.round import Round
 from trimtab.planner.simulation.growth import NO_GROWTH
 from trimtab.planner.simulation.virtual_rows import NO_KINDS
@@ -53,8 +54,8 @@ def test_an_all_or_nothing_group_gets_all_its_nodes_for_placeholders_or_none(
     by, answer = grown(groups, expanders=[expander])
     assert by.get("whole", 0) in {0, most}
     assert sum(by.values()) >= min(99 + most, 160)
-    served = [name for one in answer.scale_up.splits for name in one.pods]
-    waiting = [name for one in answer.scale_up.waiting_placeholders for name in one.placeholders]
+    served = [name for pods in on_new_nodes(answer.scale_up).values() for name in pods]
+    waiting = [name for one in answer.scale_up.waiting_placeholders for name in one.pods]
     assert sorted(served + waiting) == sorted(one.name for one in answer.slack.placeholders)
 
 
@@ -62,11 +63,11 @@ def test_placeholders_that_wait_are_listed_with_the_reason_and_noted() -> None:
     by, answer = grown({"g": group(30, 1)})
     assert by == {"g": 29}
     (waiting,) = answer.scale_up.waiting_placeholders
-    assert len(waiting.placeholders) == 131
-    assert list(waiting.placeholders) == sorted(waiting.placeholders)
+    assert len(waiting.pods) == 131
+    assert list(waiting.pods) == sorted(waiting.pods)
     assert dict(waiting.reasons) == {"g": NodeGroupReason.MAX_SIZE_REACHED}
     (note,) = answer.diagnostics.notes
-    assert note == f"131 placeholders ({', '.join(waiting.placeholders[:2])}, …) have no node after this plan: " + (
+    assert note == f"131 placeholders ({', '.join(waiting.pods[:2])}, …) have no node after this plan: " + (
         "no node group has room left (1 of 1: filled by this plan up to the maximum size)"
     )
 

@@ -8,6 +8,7 @@ from tests.builders.random_growth import growing_cluster, growth_settings
 from tests.builders.scale_up import NOW_S
 from tests.builders.snapshots import write
 from tests.certificates.scale_up import offences
+from trimtab.places import on_existing
 from trimtab.planner.decisions.plan import plan
 from trimtab.planner.round.work import Work
 from trimtab.planner.snapshot.decode import canonicalize
@@ -38,4 +39,4 @@ def test_scale_down_takes_no_node_that_scale_up_has_filled(seed: int) -> None:
     found = answer_to(seed, 0, UP, DOWN)
     assert offences(message, growth_settings(seed), found.scale_up, NOW_S) == []
     going = {entry.node for entry in found.scale_down.unneeded}
-    assert not going & set(found.scale_up.on_existing.values())
+    assert not going & set(on_existing(found.scale_up).values())

@@ -30,7 +30,7 @@ def test_other_pods_take_the_room_where_that_saves_a_node(expander: str) -> None
     settings = {"expanders": [expander], "priority": {"ranks": [{"rank": 1, "patterns": [".*"]}]}}
     found = plan(*cluster(), settings=settings)
     assert found.growth == {"g": 1}
-    assert dict(found.decision.on_existing) == BETTER
+    assert found.on_existing == BETTER
     assert found.on_new == {"g": ["default/large"]}
 
 
@@ -42,13 +42,13 @@ def test_the_verdicts_of_expanders_are_still_reported() -> None:
 def test_the_next_loop_keeps_to_it() -> None:
     first = plan(*cluster())
     found = plan(*cluster(), state=first.answer.state)
-    assert (found.growth, dict(found.decision.on_existing)) == ({"g": 1}, BETTER)
+    assert (found.growth, found.on_existing) == ({"g": 1}, BETTER)
 
 
 def test_pods_that_the_last_loop_has_placed_stay_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(repacking, "MOST_TRIES", 0)
     first = plan(*cluster())
-    assert (first.growth, dict(first.decision.on_existing)) == ({"g": 2}, USUAL)
+    assert (first.growth, first.on_existing) == ({"g": 2}, USUAL)
     monkeypatch.undo()
     monkeypatch.setattr(variants, "PLACEMENT_ORDERS", ())
     assert plan(*cluster(), state=first.answer.state).growth == {"g": 2}
@@ -56,13 +56,13 @@ def test_pods_that_the_last_loop_has_placed_stay_there(monkeypatch: pytest.Monke
 
 def test_more_important_pods_take_the_room_whatever_that_costs() -> None:
     found = plan(*cluster(priority=10))
-    assert (found.growth, dict(found.decision.on_existing)) == ({"g": 2}, USUAL)
+    assert (found.growth, found.on_existing) == ({"g": 2}, USUAL)
 
 
 def test_a_pod_too_young_for_new_nodes_keeps_its_room() -> None:
     settings = {"newPodScaleUpDelay": "60s"}
     found = plan(*cluster(created="2027-01-15T07:59:59Z"), settings=settings)
-    assert (found.growth, dict(found.decision.on_existing)) == ({"g": 2}, USUAL)
+    assert (found.growth, found.on_existing) == ({"g": 2}, USUAL)
 
 
 def test_a_group_that_grows_whole_does_so() -> None:
@@ -112,7 +112,7 @@ def test_of_groups_whose_new_nodes_are_the_same_one_is_tried(monkeypatch: pytest
     template = node("t", "3")
     groups = [node_group(name, 0, 1, target=0, template=template, nodes=[]) for name in "ab"]
     found = plan(*groups, *cluster(priority=10)[1:])
-    assert (found.growth, dict(found.decision.on_existing)) == ({"a": 1, "b": 1}, USUAL)
+    assert (found.growth, found.on_existing) == ({"a": 1, "b": 1}, USUAL)
     assert tried == [[1]], "what does not do without a does not do without b"
 
 

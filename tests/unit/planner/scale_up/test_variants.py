@@ -27,7 +27,7 @@ def cluster(**large: Any) -> list[Json | list[Json]]:
 
 
 def places(found: Outcome) -> dict[str, str]:
-    return dict(found.decision.on_existing)
+    return found.on_existing
 
 
 def test_those_pods_take_the_room_that_leave_fewer_nodes_to_add() -> None:

@@ -178,9 +178,7 @@ def test_pods_of_different_sizes_that_spread_over_nodes_have_a_limit_on_a_node(p
     assert sorted(problems[0].pods[limited].tolist()) == [1, 2, 2]
     assert set(problems[0].capacity[:, -1].tolist()) == {1}
     assert not found.decision.unschedulable
-    spread_over = [
-        sum("even" in pod for pod in node.pods) for split in found.decision.splits for node in split.new_nodes
-    ]
+    spread_over = [sum("even" in pod for pod in pods) for nodes in found.new_nodes.values() for pods in nodes]
     assert max(spread_over) == 1
 
 

@@ -36,7 +36,7 @@ def crossed(count: int) -> list[Json]:
 
 def zones(found: Outcome, app: str) -> Counter[str]:
     """Return how many pods of an application each zone gets."""
-    return Counter({split.node_group: sum(app in name for name in split.pods) for split in found.decision.splits})
+    return Counter({group: sum(app in name for name in pods) for group, pods in found.on_new.items()})
 
 
 def without_zones(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,6 @@ from tests.builders.waiting import LIMIT_S
 from trimtab.clients.planner_client import CHUNK_BYTES
 from trimtab.common.rpc.client import connect
 from trimtab.common.rpc.server import Registration, Shell
-from trimtab.planner.decisions.plan import Planned
 from trimtab.planner.service.request_handler import Caller
 from trimtab.planner.service.request_memory import RequestMemory
 from trimtab.planner.service.servicer import PlannerServicer
@@ -27,10 +26,10 @@ class Patient:
     def __init__(self) -> None:
         self.may_answer = threading.Event()
 
-    def plan_in_parts(self, request: plan_pb2.PlanRequest, payload: bytes, caller: Caller) -> Planned:
+    def plan(self, request: plan_pb2.PlanRequest, payload: bytes, caller: Caller) -> plan_pb2.PlanResponse:
         del caller
         assert self.may_answer.wait(LIMIT_S)
-        return Planned(plan_pb2.PlanResponse(request_id=request.request_id, snapshot_version=str(len(payload))))
+        return plan_pb2.PlanResponse(request_id=request.request_id, snapshot_version=str(len(payload)))
 
 
 def parts(request_id: str) -> Iterator[planner_pb2.PlanRequestPart]:

@@ -7,6 +7,7 @@ import pytest
 from opentelemetry.metrics import NoOpMeterProvider
 
 from trimtab.common.rpc.errors import Reason, ServiceError
+from trimtab.places import on_upcoming
 from trimtab.planner.service.bounds import Bounds
 from trimtab.planner.service.request_handler import Caller, RequestHandler
 from trimtab.planner.service.request_memory import RequestMemory
@@ -65,7 +66,7 @@ def test_one_wrong_size_leaves_out_no_upcoming_nodes_of_other_groups() -> None:
     answer = plan(cluster, Caller())
     (note,) = answer.diagnostics.notes
     assert note.startswith(f"node group {WRONG}: none of its 249990 upcoming nodes counts")
-    assert sorted(answer.scale_up.on_upcoming.values()) == ["a third", "a third"]
+    assert sorted(on_upcoming(answer.scale_up).values()) == ["a third", "a third"]
 
 
 def test_a_wrong_size_does_not_turn_a_limit_into_none() -> None:

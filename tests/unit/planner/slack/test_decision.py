@@ -432,14 +432,6 @@ def test_an_unreadable_state_is_noted_and_slack_starts_with_empty_state(spoil: A
     assert again.slack == decide(cluster(10)).slack
 
 
-def test_an_opaque_part_of_another_version_changes_nothing_of_slack() -> None:
-    first = decide(cluster(10))
-    plain = decide(cluster(10), state=first.state)
-    first.state.slack.layout_version, first.state.slack.opaque = 99, b"of another version"
-    assert decide(cluster(10), state=first.state) == plain
-    assert plain.slack.placeholders
-
-
 def test_each_object_that_asks_tells_how_many_pods_have_room() -> None:
     broken = SlackRequest("CapacityBuffer/default/broken", "it refers to nothing")
     wide = buffer("wide", replicas=3)._replace(spec=spec(99_000))

@@ -14,6 +14,7 @@ from tests.builders.slack import GIB, ROOM, cluster, decide, node, pod, spec, wh
 from tests.builders.snapshots import Cluster, Group, pairs
 from tests.certificates.slack_gangs import offences
 from tests.reference.scale_up.whole_gang import GrowingGroup, cheapest_whole
+from trimtab.places import on_existing, on_new_nodes
 from trimtab.planner.model.values import AffinityTerm, PodGroup, SlackRequest, TemplatePod
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1 import reason_pb2
@@ -52,7 +53,7 @@ def group(zone: str, most: int = 10, price: float = 1.0) -> Group:
 
 def on_new(answer: pb.PlanResponse) -> dict[str, str]:
     """Return the node group of each placeholder on a new node."""
-    return {one: split.node_group for split in answer.scale_up.splits for one in split.pods}
+    return {one: group for group, pods in on_new_nodes(answer.scale_up).items() for one in pods}
 
 
 def names(count: int, first: int = 0, of: str = "CapacityBuffer/default/g:1") -> list[str]:
@@ -82,7 +83,7 @@ def test_a_gang_that_cannot_be_whole_gets_no_node_and_the_reason_names_the_limit
     assert where(answer) == dict.fromkeys(names(5), "")
     assert not answer.scale_up.splits
     (waiting,) = answer.scale_up.waiting_placeholders
-    assert list(waiting.placeholders) == names(5)
+    assert list(waiting.pods) == names(5)
     assert waiting.detail == (
         "its gang CapacityBuffer/default/g:1 waits: 1 of 5 pods that it needs have no place: g would help and is at "
         "the maximum size"
@@ -103,7 +104,7 @@ def test_pods_that_wait_come_before_gangs_of_placeholders() -> None:
     given = cluster(3, slack=(gang(3),))
     given = at_most(replace(given, pods={("default", "a"): pod("a", "", spec(3000))}), 3)
     answer = decide(given, {}, decisions=UP)
-    assert set(answer.scale_up.on_existing) == {f"default/{name}" for name in waiting}
+    assert set(on_existing(answer.scale_up)) == {f"default/{name}" for name in waiting}
     assert where(answer) == dict.fromkeys(names(3), "")
     grown = decide(at_most(given, 4), {}, decisions=UP)
     assert list(on_new(grown).values()) == ["g"]
@@ -307,7 +308,7 @@ def test_one_gang_is_served_exactly_if_some_new_nodes_make_it_whole_at_the_least
         },
         slack=(gang(count, 1000 * size),),
     )
-    answer = decide(drawn, {"scaleUp": {"cheapestPlan": {"maxImprovements": 0}}}, decisions=UP)
+    answer = decide(drawn, {}, decisions=UP)
     least = cheapest_whole([size] * count, count, free, groups)
     assert bool(answer.scale_up.waiting_placeholders) == (least is None)
     assert answer.scale_up.price_per_hour == (least or 0)

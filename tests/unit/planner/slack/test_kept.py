@@ -94,7 +94,7 @@ def test_sets_are_recalled_as_columns_and_written_again_as_they_were() -> None:
     assert memory.bounds.tolist() == [0, 2, 3]
     assert (memory.number.tolist(), memory.node.tolist()) == ([0, 2, 1], [4, NO_NODE, UNKNOWN_NODE])
     assert memory.sizes(["good", "none"]) == {"good": {"cpu": 1}}
-    heads = [(pb.SlackSetState(name="good").SerializeToString(), slice(0, 2))]
+    heads = [(pb.SlackSetState(name="good"), slice(0, 2))]
     again = pb.SlackState.FromString(remember(heads, memory.number[:2], memory.node[:2], list("uvwxyz")))
     assert again.strings == ["", "y"]
     assert [(one.name, one.number, one.node) for one in again.sets] == [("good", int32(0, 2), int32(1, 0))]

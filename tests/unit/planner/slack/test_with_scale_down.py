@@ -27,6 +27,9 @@ from tests.builders.slack import (
 )
 from tests.certificates import scale_down
 from tests.certificates.slack import offences
+from trimtab.clients import verdicts
+from trimtab.clients.verdicts import going
+from trimtab.places import destinations, moves_by_node, on_existing, on_new_nodes
 from trimtab.planner.decisions.plan import plan
 from trimtab.planner.round.work import Work
 from trimtab.planner.snapshot.decode import canonicalize
@@ -36,7 +39,7 @@ from trimtab.v1 import reason_pb2
 
 def staying(answer: pb.PlanResponse) -> Counter[str]:
     name = reason_pb2.UnremovableReason.Code.Name
-    return Counter(name(one.reason) for one in answer.scale_down.unremovable)
+    return Counter(name(one.reason) for one in verdicts.staying(answer))
 
 
 def test_r3_scale_down_leaves_the_nodes_that_slack_needs_and_says_so() -> None:
@@ -69,7 +72,7 @@ def test_s6_placeholders_move_with_their_nodes_and_are_not_pods_of_the_answer() 
     answer = decide(given, asking(0.1), decisions=BOTH)
     assert offences(given, answer, 0.1) == []
     assert len(answer.scale_down.unneeded) == 3
-    moved = {pod for one in answer.scale_down.unneeded for pod in one.destinations}
+    moved = set(answer.scale_down.places.pods)
     assert moved <= {f"default/{name}" for name in "abcd"}
     assert len(moved) == 3
 
@@ -103,10 +106,10 @@ def test_r3_of_nodes_that_slack_spares_only_together_none_goes_that_leaves_too_l
     answer = decide(five_nodes(), asked, decisions=BOTH)
     assert len(answer.scale_down.unneeded) == 2
     (goes,) = answer.scale_down.drain
-    moves = next(one.destinations for one in answer.scale_down.unneeded if one.node == goes)
+    moves = moves_by_node(answer.scale_down.places)[goes]
     used = Counter(moves.get(f"default/{name}", row.node) for (_, name), row in five_nodes().pods.items())
     assert sum(5 - used[f"n{i:02}"] for i in range(5) if f"n{i:02}" != goes) >= 6
-    assert {one.not_now_reason for one in answer.scale_down.unneeded} <= {
+    assert {one.reason for one in going(answer)} <= {
         reason_pb2.UnremovableReason.UNSPECIFIED,
         reason_pb2.UnremovableReason.NEEDED_FOR_SLACK,
         reason_pb2.UnremovableReason.NOT_UNNEEDED_OTHER_REASON,
@@ -129,8 +132,8 @@ def test_r3_what_slack_spares_only_with_another_node_waits_for_that_node() -> No
         assert [one.node for one in answer.scale_down.unneeded] == ["n00", "n01"]
         assert set(answer.scale_down.drain) == goes
         waits = [reason_pb2.UnremovableReason.NOT_UNNEEDED_LONG_ENOUGH, reason_pb2.UnremovableReason.NEEDED_FOR_SLACK]
-        assert [one.not_now_reason for one in answer.scale_down.unneeded] == ([0, 0] if goes else waits)
-        assert goes or "slack shrinks only after" in answer.scale_down.unneeded[1].detail
+        assert [one.reason for one in going(answer)] == ([0, 0] if goes else waits)
+        assert goes or "slack shrinks only after" in list(going(answer))[1].detail
 
 
 def test_r3_what_goes_for_less_slack_is_the_same_loop_after_loop_until_its_time_has_come() -> None:
@@ -143,8 +146,9 @@ def test_r3_what_goes_for_less_slack_is_the_same_loop_after_loop_until_its_time_
         answer = decide(given, asked, state, NOW_S + 100 * loop, BOTH)
         state = answer.state
         assert {one.node for one in answer.scale_down.unneeded} == unneeded
-        assert {one.since.seconds for one in answer.scale_down.unneeded} == {NOW_S}
-        assert answer.scale_down.orders_tried == 1, "the last plan goes on without a comparison of orders"
+        assert {one.since.seconds for one in going(answer)} == {NOW_S}
+        (summary,) = [one for one in answer.diagnostics.decisions if one.decision == pb.Decision.SCALE_DOWN]
+        assert summary.counts["plans_tried"] == 1, "the last plan goes on without a comparison of orders"
         assert not answer.scale_down.drain
     assert set(decide(given, asked, state, NOW_S + 600, BOTH).scale_down.drain) == unneeded
 
@@ -158,7 +162,7 @@ def test_r3_once_they_are_gone_slack_is_there_and_nothing_comes_or_goes() -> Non
         assert bool(gone) == (loop == 0)
         assert all(where(answer).values())
         assert not answer.scale_up.splits
-        moves = {key: to for one in answer.scale_down.unneeded for key, to in one.destinations.items()}
+        moves = destinations(answer.scale_down.places)
         pods = {key: row._replace(node=moves.get("/".join(key), row.node)) for key, row in given.pods.items()}
         nodes = {name: row for name, row in given.nodes.items() if name not in gone}
         given = replace(given, nodes=nodes, pods=pods, groups={"g": given.groups["g"]._replace(target_size=len(nodes))})
@@ -172,7 +176,7 @@ def test_r3_what_goes_for_less_slack_goes_within_the_budgets_of_the_first_wave()
     request.now.seconds = NOW_S
     answer = plan(canonicalize(message), request, None, Work())
     assert len(answer.scale_down.unneeded) > 1
-    assert scale_down.offences(message, request.settings, answer.scale_down, NOW_S) == []
+    assert scale_down.offences(message, request.settings, answer, NOW_S) == []
 
 
 def test_r3_a_count_of_placeholders_does_not_fall_with_the_nodes() -> None:
@@ -211,7 +215,7 @@ def test_s6_scale_up_adds_nodes_for_placeholders_without_place() -> None:
     answer = decide(full, asking(0.1), decisions=("SLACK", "SCALE_UP"))
     assert where(answer) == {"standard-0": ""}
     assert [(one.node_group, one.new_size) for one in answer.scale_up.splits] == [("g", 3)]
-    assert list(answer.scale_up.splits[0].pods) == ["standard-0"]
+    assert on_new_nodes(answer.scale_up) == {"g": ["standard-0"]}
 
 
 def test_s6_pending_pods_come_before_placeholders_where_a_group_can_hardly_grow() -> None:
@@ -219,8 +223,7 @@ def test_s6_pending_pods_come_before_placeholders_where_a_group_can_hardly_grow(
     full = owned(cluster(2, pods))
     full = replace(full, groups={"g": full.groups["g"]._replace(max_size=3)})
     answer = decide(full, asking(0.5), decisions=("SLACK", "SCALE_UP"))
-    (split,) = answer.scale_up.splits
-    assert sorted(split.pods) == [f"default/p{i}" for i in range(16, 24)]
+    assert on_new_nodes(answer.scale_up) == {"g": [f"default/p{i}" for i in range(16, 24)]}
     assert not answer.scale_up.unschedulable
 
 
@@ -254,6 +257,6 @@ def test_s6_a_burst_starts_in_slack_which_then_asks_for_nodes_again() -> None:
     held = [node for node in where(before).values()]
     burst = busy | {f"q{i:02}": "" for i in range(len(held))}
     during = decide(owned(cluster(4, burst)), asking(0.2), before.state, NOW_S + 10, ("SLACK", "SCALE_UP"))
-    assert set(during.scale_up.on_existing) == {f"default/q{i:02}" for i in range(len(held))}
+    assert set(on_existing(during.scale_up)) == {f"default/q{i:02}" for i in range(len(held))}
     assert not during.scale_up.unschedulable
-    assert {pod for split in during.scale_up.splits for pod in split.pods} <= set(where(during))
+    assert {pod for pods in on_new_nodes(during.scale_up).values() for pod in pods} <= set(where(during))

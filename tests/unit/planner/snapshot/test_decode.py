@@ -128,6 +128,7 @@ def node_rows(s: Snapshot, nodes: NodeColumns, groups: list[str]) -> list[Any]:
             bool(nodes.deletion_delayed[i]),
             bool(nodes.do_not_disrupt[i]),
             bool(nodes.being_deleted[i]),
+            None if np.isnan(nodes.own_price[i]) else float(nodes.own_price[i]),
             *nodes.traits[i][:-1],
         )
         for i in range(len(nodes.name))
@@ -268,3 +269,12 @@ def test_amounts_of_zero_and_repeated_tolerations_make_no_other_spec() -> None:
 def test_a_price_of_zero_is_one_price(price: float) -> None:
     message = write(Cluster(groups={"g": Group(price=price)}))
     assert repr(canonicalize(message).groups[0].price_per_hour) == "0.0"
+
+
+@pytest.mark.parametrize("accent", ["", "é"], ids=["ascii", "not ascii"])
+def test_the_names_of_many_pods_are_those_of_each(accent: str) -> None:
+    found = canonicalize(write(Cluster(pods={(f"n{at % 3}", f"p{accent}{at}"): PodRow() for at in range(40)})))
+    every = np.arange(40, dtype=np.int32)
+    assert found.pod_keys(every) == [found.pod_key(pod) for pod in range(40)]
+    assert found.pod_keys(every[7:9]) == [found.pod_key(7), found.pod_key(8)]
+    assert found.pod_keys(every[:0]) == []

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.reference.snapshot import words
-from trimtab.planner.snapshot.kernels.protobuf import write_text
-from trimtab.planner.snapshot.kernels.words import read_word, write_word
+from trimtab.planner.snapshot.kernels.words import read_word, write_text, write_word
 
 
 def column(data: bytes) -> np.ndarray:

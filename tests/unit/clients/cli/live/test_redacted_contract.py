@@ -34,7 +34,9 @@ def texts(message: Message) -> set[str]:
 
 
 NO_NAMES = {
-    "UnremovableNode.predicate_failure_counts": "words of ours",
+    "NodeVerdict.predicate_failure_counts": "words of ours",
+    "NodeVerdict.why": "words of ours",
+    "PlanSummary.assumption": "words of ours",
     "NodeAssumption.pods_to_move_digest": "a digest, made again",
     "DecisionSummary.result": "a word of ours",
     "DecisionSummary.counts": "words of ours",
@@ -73,6 +75,8 @@ class Filler:
             data, text = f"{lengths.removesuffix('_lengths')}s", self.name().replace("/", "-").encode()
             setattr(message, data, text)
             setattr(message, lengths, len(text).to_bytes(4, "little"))
+        if isinstance(message, plan_pb2.Places):
+            message.destinations.extend([1] * len(message.pods))
         if isinstance(message, snapshot_pb2.PodTable):
             message.count = 1
             message.namespace = (1).to_bytes(4, "little")
@@ -126,12 +130,11 @@ def test_no_string_of_the_contract_is_forgotten(tmp_path: Path) -> None:
 
 
 NUMBERS_THAT_STAY = {
-    "ratings of pods": "PodCostShare.own_ranks PodCostShare.ranks",
     "settings": (
         "BalanceSettings.max_allocatable_difference_ratio BalanceSettings.max_free_difference_ratio "
         "BalanceSettings.max_memory_difference_ratio NodeGroupSettings.gpu_utilization_threshold "
         "NodeGroupSettings.utilization_threshold ScaleDownSettings.gpu_utilization_threshold "
-        "ScaleDownSettings.max_total_unready_percentage ScaleDownSettings.stability_margin "
+        "ScaleDownSettings.max_total_unready_percentage "
         "ScaleDownSettings.utilization_threshold SlackAmount.rate SlackPool.extra_capacity_min_rate "
         "SlackSettings.extra_capacity_min_rate SlackSettings.resize_threshold PodCostTerm.weight "
         "ReplacementSettings.min_balanced_score ReplacementSettings.min_saving_share "
@@ -139,7 +142,7 @@ NUMBERS_THAT_STAY = {
     ),
     "prices for some strategies and expanders only": "PodCostTerm.threshold ExpanderScore.score",
     "ratios": (
-        "UnneededNode.utilization UnneededNode.eviction_cost UnremovableNode.utilization ReplacedNode.eviction_cost "
+        "UnneededNode.eviction_cost NodeVerdict.utilization ReplacedNode.eviction_cost "
         "ReplacementWave.eviction_cost ReplacementOption.eviction_cost ReplacementOption.balanced_score"
     ),
 }

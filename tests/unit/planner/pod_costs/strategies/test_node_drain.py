@@ -38,7 +38,7 @@ def test_pods_on_nodes_that_go_come_first_and_those_on_nodes_that_never_go_last(
     assert own_ranks(group) == {
         "goes-0": 1000, "full-0": 797, "full-1": 797, "full-2": 797, "held-0": 0, "fixed-0": 0,
     }  # fmt: skip
-    assert [name.partition("/")[2] for name in group.order] == [
+    assert [name.partition("/")[2] for name in group.pods] == [
         "goes-0", "full-0", "full-1", "full-2", "fixed-0", "held-0",
     ]  # fmt: skip
     assert not group.ranked_after_each_removal

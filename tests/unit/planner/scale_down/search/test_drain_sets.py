@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 from tests.builders.columns import snapshot
 from tests.builders.drain_sets import SomeRows, compressed, problem_of, random_loop, some_rows, tight_rows
 from tests.builders.examples import examples
-from tests.reference.scale_down.search.drain_sets import Loop
+from tests.reference.scale_down.search.drain_sets import Loop, capped_needs
 from trimtab.planner.placement.kernels.search import SEARCHES
 from trimtab.planner.scale_down.search.kernels.drain_sets import (
+    EVALUATED,
     TAKEN,
     DrainProblem,
+    cap_needs,
     drain_candidates,
     mark_unplaceable,
     repeat_plan,
@@ -36,15 +38,15 @@ def run_both(
     count = len(nodes)
     candidates = Random(seed).sample(range(count), Random(seed + 1).randint(0, count))
     start = mark(simulation.state)
-    rows, known, bounds = np.array(candidates, np.int32), np.zeros(count, bool), np.array([99, 99], np.int64)
+    rows, known, bounds = np.array(candidates, np.int32), np.zeros(count, bool), np.array([99], np.int64)
     assert drain_candidates(simulation.state, problem, rows, 0, len(rows), known, bounds, 0) == len(rows)
     loop.run(candidates)
-    taken = problem.counts[TAKEN]
+    taken, evaluated = problem.counts[TAKEN], problem.counts[EVALUATED]
     patience = Random(seed + 2).randint(0, 3)
     if patience:
         drain_candidates(simulation.state, problem, rows, 0, len(rows), known, bounds, patience)
     assert problem.counts[TAKEN] - taken == loop.empty_destinations(candidates, patience)
-    assert bounds[1] == 99 - problem.counts[TAKEN]
+    assert bounds[0] == 99 - evaluated
     at = [int(node) for node in simulation.state.pod_node]
     names = list(loop.cluster.nodes)
     assert at == [names.index(one) if one else -1 for one in loop.cluster.at]
@@ -159,3 +161,16 @@ def test_random_loops_reach_every_kind_of_outcome() -> None:
     loops = [run_both(seed)[0] for seed in range(500)]
     assert {outcome for loop in loops for outcome in loop.outcome.values()} == {0, 6, 9, 14, 15, 19}
     assert sum(loop.freed for loop in loops) > 5
+
+
+@given(st.integers(0, 2**48))
+@examples(100)
+def test_no_node_needs_more_of_a_budget_than_it_ever_allows_at_once(seed: int) -> None:
+    loop = random_loop(seed, tight_rows)
+    problem = problem_of(loop, 1)
+    most = [Random(seed + number).randint(0, 2) for number in range(len(loop.left))]
+    needs, used = problem.budgets.needs.copy(), np.zeros(len(most), np.int64)
+    dropped = cap_needs(problem.offsets, problem.pods, problem.budgets, np.array(most, np.int64), used, needs)
+    moving = [loop.moving[node] for node in range(len(loop.cluster.nodes))]
+    assert needs.tolist() == capped_needs(moving, loop.needs, most)
+    assert (dropped, used.sum()) == (int((problem.budgets.needs != needs).sum()), 0)

@@ -38,7 +38,7 @@ def with_log_of(capacity: int, snapshot: Snapshot) -> Callable[..., Simulation]:
 def decided(snapshot: Snapshot, capacity: int, state: plan_pb2.ScaleDownState | None) -> list[bytes]:
     this = Round(snapshot, with_log_of(capacity, snapshot), NOW_S * 10**9)
     request = ScaleDownRequest(this, resolve_scale_down(settings_of(SETTINGS)), state)
-    found = decide_scale_down(request).whole()
+    found = decide_scale_down(request)
     return [one.SerializeToString(deterministic=True) for one in (found.result, found.state)]
 
 

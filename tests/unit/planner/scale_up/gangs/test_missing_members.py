@@ -38,7 +38,7 @@ def test_missing_pods_get_nodes_ahead_if_asked() -> None:
     gang = found.gangs[0]
     assert split.new_size == 4
     assert (gang.reason, gang.existing_count, gang.placed_count, gang.ahead_count) == (0, 2, 2, 6)
-    assert "default/g (missing 1)" in split.pods
+    assert "default/g (missing 1)" in found.places.pods
 
 
 def test_no_pod_is_added_beyond_what_the_workload_makes() -> None:

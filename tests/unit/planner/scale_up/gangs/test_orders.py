@@ -22,7 +22,7 @@ def ordered() -> plan_pb2.PlanState:
     found = plan_message(gang_snapshot(GANG, PODS, group("a", 0, 4, [])))
     assert found.growth == {"a": 4}
     (order,) = found.answer.state.scale_up.gang_orders
-    assert (order.gang, order.node_group, order.count, order.order_time.seconds) == ("default/g", "a", 4, NOW_S)
+    assert (order.name, order.node_group, order.count, order.order_time.seconds) == ("default/g", "a", 4, NOW_S)
     return found.answer.state
 
 
@@ -31,7 +31,7 @@ def test_nodes_of_a_gang_that_cannot_be_whole_go_at_once() -> None:
     message = gang_snapshot(GANG, PODS, came, group("a", 2, 2, ["n1", "n2"], lastScaleUpTime=T0))
     found = plan_message(message, state=ordered(), now_s=NOW_S + 60, decisions=(UP, DOWN))
     (gang,) = found.decision.gangs
-    assert (list(gang.useless_nodes), dict(gang.useless_upcoming)) == (["n1", "n2"], {})
+    assert (list(gang.release.nodes), dict(gang.release.upcoming)) == (["n1", "n2"], {})
     assert list(found.answer.scale_down.delete_empty) == ["n1", "n2"]
 
 
@@ -39,7 +39,7 @@ def test_nodes_that_have_not_registered_are_counted() -> None:
     message = gang_snapshot(GANG, PODS, node("n1", "4", created=T0), group("a", 2, 2, ["n1"], lastScaleUpTime=T0))
     found = plan_message(message, state=ordered(), now_s=NOW_S + 60)
     (gang,) = found.decision.gangs
-    assert (list(gang.useless_nodes), dict(gang.useless_upcoming)) == (["n1"], {"a": 1})
+    assert (list(gang.release.nodes), dict(gang.release.upcoming)) == (["n1"], {"a": 1})
 
 
 def test_other_groups_are_tried_first() -> None:
@@ -47,7 +47,7 @@ def test_other_groups_are_tried_first() -> None:
     groups = [group("a", 2, 2, ["n1", "n2"], lastScaleUpTime=T0), group("b", 0, 9, [])]
     found = plan_message(gang_snapshot(GANG, PODS, came, groups), state=ordered(), now_s=NOW_S + 60)
     assert found.growth == {"b": 2}
-    assert list(found.decision.gangs[0].useless_nodes) == []
+    assert list(found.decision.gangs[0].release.nodes) == []
     assert [(one.node_group, one.count) for one in found.answer.state.scale_up.gang_orders] == [("a", 4), ("b", 2)]
 
 
@@ -55,7 +55,7 @@ def test_nodes_that_were_there_before_the_order_stay() -> None:
     old = node("n0", "1")
     message = gang_snapshot(GANG, PODS, old, group("a", 1, 1, ["n0"], lastScaleUpTime=T0))
     found = plan_message(message, state=ordered(), now_s=NOW_S + 60, decisions=(UP, DOWN))
-    assert list(found.decision.gangs[0].useless_nodes) == []
+    assert list(found.decision.gangs[0].release.nodes) == []
     assert list(found.answer.scale_down.delete_empty) == []
 
 

@@ -20,7 +20,7 @@ def test_a_gang_that_fits_new_nodes_gets_them_all() -> None:
 
 def test_a_gang_that_cannot_be_whole_gets_no_node_and_no_place() -> None:
     found = plan_gangs([GangRow("g", 8)], members("g", 8, "2"), grows("a", most=3), node("n", "2"))
-    assert (found.growth, dict(found.decision.on_existing)) == ({}, {})
+    assert (found.growth, found.on_existing) == ({}, {})
     assert reasons(found) == {"g": "MAX_SIZE_REACHED"}
     (gang,) = found.decision.gangs
     assert list(gang.node_groups) == ["a"]
@@ -37,8 +37,8 @@ def test_a_gang_in_a_cluster_without_any_node_waits() -> None:
 def test_free_room_and_new_nodes_of_several_groups_make_a_gang_whole_together() -> None:
     found = plan_gangs([GangRow("g", 8)], members("g", 8, "2"), grows("a", most=2), grows("b", most=1), node("n"))
     assert found.growth == {"a": 2, "b": 1}
-    assert len(found.decision.on_existing) == 2
-    assert sorted(found.decision.after_new_nodes) == sorted(found.decision.on_existing)
+    assert len(found.on_existing) == 2
+    assert sorted(found.decision.after_new_nodes) == sorted(found.on_existing)
 
 
 def test_a_head_on_one_group_and_workers_on_another_come_together() -> None:
@@ -64,7 +64,7 @@ def test_after_a_gang_that_cannot_be_whole_the_more_important_single_pod_comes_f
     """Not the one that is first by name."""
     singles = [pod("a", "1", priority=1), pod("b", "1", priority=2)]
     found = plan_gangs([GangRow("g", 2)], members("g", 2, "1", priority=3), singles, node("n", "1"))
-    assert dict(found.decision.on_existing) == {"default/b": "n"}
+    assert found.on_existing == {"default/b": "n"}
 
 
 def test_the_more_important_gang_comes_first() -> None:

@@ -1,7 +1,7 @@
 """Checks a hand-written document against its message type, and converts it to proto3 JSON. Decides which fields exist
 and what kind of value each takes. Errors use the document's terms: the path of the field, the problem, and the nearest
-name. Durations may be written as `10m` or `1h30m` as well as proto3's `600s`. Amounts of resources are quantities as
-Kubernetes writes them: `cpu` 20 is 20 cores.
+name, or what upstream's name for a setting is here. Durations may be written as `10m` or `1h30m` as well as proto3's
+`600s`. Amounts of resources are quantities as Kubernetes writes them: `cpu` 20 is 20 cores.
 """
 
 import difflib
@@ -16,6 +16,8 @@ from trimtab.clients.cli.failures import UsageError
 from trimtab.common.kubernetes.object_errors import FieldError
 from trimtab.common.kubernetes.quantities import counted_amount
 from trimtab.common.objects.times import go_duration_ns
+from trimtab.setting_options import fields_below, plain_name, settings_by_name
+from trimtab.v1 import plan_pb2
 
 _INTEGERS: Final = (
     FieldDescriptor.CPPTYPE_INT32,
@@ -29,6 +31,9 @@ _AMOUNTS: Final = {
     "trimtab.v1.SlackAmount": ("floor", "ceiling"),
 }
 """Fields that are amounts of a resource: the one that the message names, or the key of the map that it is in."""
+_OF_SETTINGS: Final = frozenset(
+    one.containing_type.full_name for one in fields_below(plan_pb2.PlanSettings.DESCRIPTOR) if one.containing_type
+)
 
 
 def checked(document: Any, descriptor: Descriptor, path: str = "", map_key: str = "") -> Any:
@@ -46,8 +51,9 @@ def checked(document: Any, descriptor: Descriptor, path: str = "", map_key: str 
     for key, value in document.items():
         below = f"{path}.{key}" if path else str(key)
         if key not in known:
+            names = [one.json_name for one in known.values()]
             raise UsageError(
-                f"{below}: there is no such field{_nearest(str(key), [f.json_name for f in known.values()])}"
+                f"{below}: there is no such field{_meant(str(key), descriptor) or _nearest(str(key), names)}"
             )
         field = known[key]
         if field.json_name in built:
@@ -140,6 +146,12 @@ def _is_number(value: Any) -> bool:
 def _wrong(path: str, expected: str, value: Any) -> UsageError:
     given = "a mapping" if isinstance(value, Mapping) else "a list" if isinstance(value, list) else repr(value)
     return UsageError(f"{path + ': ' if path else ''}{expected} is expected, not {given}")
+
+
+def _meant(name: str, descriptor: Descriptor) -> str:
+    """Return which setting a name means that other autoscalers use, or that belongs elsewhere, "" = none."""
+    path = settings_by_name().get(plain_name(name)) if descriptor.full_name in _OF_SETTINGS else None
+    return f"; that is {path} here" if path else ""
 
 
 def _nearest(name: str, names: list[str]) -> str:

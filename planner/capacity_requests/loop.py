@@ -221,10 +221,10 @@ class CapacityLoop:
     def new_node_room(self) -> NewNodeRoom:
         """Return what may still be opened."""
         settings, work = self.settings.scale_up, self.this.work
-        search, tries = settings.search, settings.max_improvements
+        search = settings.search
         if len(self.rows) > MANY_REQUESTS and search.replacement_work < BEST.replacement_work:
-            search, tries = search.for_one_of_many(0), 0
-        until = PlanBounds(work.limits, work.time_left, tries, search)
+            search = search.for_one_of_many(0)
+        until = PlanBounds(work.limits, work.time_left, search)
         spare_count = max(len(self.growth.spare_nodes) - SPARE, 0)
         return NewNodeRoom(
             self.packer, self.this.snapshot.groups, self.labels, self.limits, len(self.group_of), spare_count, until

@@ -103,7 +103,7 @@ def _best_improved(inputs: SearchInputs, plans: list[FilledPlan], bounds: PlanBo
     improved: list[FilledPlan] = []
     most = min(FINALISTS, max(1, bounds.search.improved_classes // len(inputs.problem.pods)))
     finalists = plans[:most] if plans[0].batches.counts[0] else []
-    tries = TRIES if bounds.improvements is None else bounds.improvements
+    tries = TRIES if bounds.search.improves else 0
     for number, plan in enumerate(finalists):
         share = -(-tries // (len(finalists) - number))
         if share == 0 or not bounds.may_go_on():

@@ -49,13 +49,11 @@ class Problem(NamedTuple):
 
 class PlanBounds(NamedTuple):
     """Bounds on trying plans, besides those of work. limits : raises the errors that end the request; time_left : False
-    once no other plan should be tried, None = no such bound; improvements : most tries to improve a plan, None = no
-    such bound; search : see `SearchBudgets`.
+    once no other plan should be tried, None = no such bound; search : see `SearchBudgets`.
     """
 
     limits: RequestLimits = NO_LIMITS
     time_left: Callable[[], bool] | None = None
-    improvements: int | None = None
     search: SearchBudgets = USUAL
 
     def may_go_on(self) -> bool:

@@ -274,7 +274,8 @@ class _RoundAttempt:
             decided.finish()
             self._commit(decision)
         getattr(answer.state, field).CopyFrom(decided.state)
-        answer.diagnostics.decisions.add(decision=decision.code, result=summary.result, counts=summary.counts)
+        counts = {**summary.counts, **decided.figures}
+        answer.diagnostics.decisions.add(decision=decision.code, result=summary.result, counts=counts)
         self._notes.extend(decided.notes)
 
     def _commit(self, decision: Decision) -> None:

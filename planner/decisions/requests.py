@@ -7,6 +7,7 @@ from typing import Final
 
 from trimtab.planner.decisions.table import TABLE, Table
 from trimtab.planner.snapshot.checks import MAX_TIME_S
+from trimtab.setting_options import FEATURES
 from trimtab.v1 import plan_pb2 as pb
 
 MAX_REQUEST_ID_BYTES: Final = 128
@@ -14,20 +15,6 @@ MAX_CLUSTER_BYTES: Final = 253
 MAX_VERSION_BYTES: Final = 64
 MAX_FEATURES: Final = 256
 MAX_FEATURE_BYTES: Final = 128
-FEATURES: Final = (
-    "balance-limit", "balance-similarity", "capacity-buffer-reading", "capacity-requests", "cluster-health",
-    "consolidation",
-    "cool-downs", "daemonsets-on-new-nodes", "decision-switches", "device-utilization", "devices", "evict-in-turn",
-    "evict-rules", "expendable-pods", "gangs", "gpu-label",
-    "max-evaluated-nodes", "max-new-unneeded-nodes", "max-waves", "min-saving-per-eviction", "node-group-overrides",
-    "node-start-times", "parallelism", "pod-cost-targets", "recent-evictions", "replacement-budgets",
-    "replacement-limits", "replacement-savings", "replacement-spot", "replacement-stability", "reserved-room",
-    "resource-limits", "scale-up-bounds", "scale-up-delay", "slack-amounts", "slack-pools", "slack-schedules",
-    "slack-sizes", "taint-comparison-operators", "transient-taints", "unneeded-times", "unready-nodes",
-    "utilization-thresholds",
-)  # fmt: skip
-"""What a request may require, sorted. A later setting that restricts needs a new one: a build that has only the earlier
-settings of a feature would accept it. No name is removed or reused."""
 
 
 class RequestError(ValueError):

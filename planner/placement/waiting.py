@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from trimtab.planner.model.settings import PlannerSettings
-from trimtab.planner.placement.kernels.search import HINT_HITS, SEARCHES, Search, evacuate, place_all
+from trimtab.planner.placement.kernels.search import REMEMBERED, SEARCHES, Search, evacuate, place_all
 from trimtab.planner.placement.orders import boundness
 from trimtab.planner.placement.search import new_search
 from trimtab.planner.simulation.build import Simulation
@@ -73,13 +73,13 @@ class Places(NamedTuple):
 
 class Waiting(NamedTuple):
     """The result for waiting pods. pods : int32[M] in the order of placement; node : int32[M] the node of each, -1 =
-    none; leaving : int32 those from nodes being deleted; hint_hits, searches : how places were found.
+    none; leaving : int32 those from nodes being deleted; remembered, searches : how places were found.
     """
 
     pods: Int32
     node: Int32
     leaving: Int32
-    hint_hits: int
+    remembered: int
     searches: int
 
     @property
@@ -174,7 +174,7 @@ def place_waiting(
         counts[SEARCHES] = 0
     waiting = _may_fit(simulation, where, unplaced(state, pods))
     place_in_passes(state, new_search(state, where.order, where.allowed), hints, destination, counts, waiting)
-    return Waiting(pods, state.pod_node[pods].astype(np.int32), leaving, int(counts[HINT_HITS]), int(counts[SEARCHES]))
+    return Waiting(pods, state.pod_node[pods].astype(np.int32), leaving, int(counts[REMEMBERED]), int(counts[SEARCHES]))
 
 
 def place_in_passes(

@@ -4,18 +4,16 @@ The Cluster Autoscaler has no equivalent. Source: Kubernetes enhancement proposa
 pods".
 """
 
-import math
 from dataclasses import dataclass
 from typing import Final
 
-from trimtab.planner.model.settings.reading import SettingsError, number
+from trimtab.planner.model.settings.reading import SettingsError, value_of
 from trimtab.planner.model.settings.selectors import selector
 from trimtab.planner.model.values import Selector
 from trimtab.v1 import plan_pb2 as pb
 
 _PATH: Final = "pod_costs"
 _Strategy = pb.PodCostStrategy
-_KNOWN: Final = frozenset(_Strategy.Code.values()) - {_Strategy.UNSPECIFIED}
 _NEEDED: Final = {
     "topology_key": (
         (_Strategy.BALANCE_DOMAINS,),
@@ -76,21 +74,18 @@ def resolve_pod_costs(message: pb.PlanSettings) -> PodCostSettings:
 def _target(given: pb.PodCostTarget, path: str) -> PodCostTarget:
     if not given.strategies:
         raise SettingsError(f"{path}.strategies", "it is empty; name at least one strategy")
-    for field in ("namespaces", "owner_kinds"):
-        if "" in getattr(given, field):
-            raise SettingsError(f"{path}.{field}", "a name is empty; give names, or an empty list to select all")
     return PodCostTarget(
-        frozenset(given.namespaces),
-        frozenset(given.owner_kinds),
+        frozenset(value_of(given, "namespaces", path)),
+        frozenset(value_of(given, "owner_kinds", path)),
         selector(given.selector, f"{path}.selector"),
         tuple(_term(one, f"{path}.strategies[{i}]") for i, one in enumerate(given.strategies)),
     )
 
 
 def _term(given: pb.PodCostTerm, path: str) -> PodCostTerm:
-    if given.strategy not in _KNOWN:
-        names = ", ".join(_Strategy.Code.Name(code) for code in sorted(_KNOWN))
-        raise SettingsError(f"{path}.strategy", f"{given.strategy} is not a strategy; use one of {names}")
+    if not value_of(given, "strategy", path):
+        names = ", ".join(_Strategy.Code.keys()[1:])
+        raise SettingsError(f"{path}.strategy", f"it is missing; use one of {names}")
     name = _Strategy.Code.Name(given.strategy)
     for field, (users, what) in _NEEDED.items():
         text = getattr(given, field)
@@ -98,13 +93,10 @@ def _term(given: pb.PodCostTerm, path: str) -> PodCostTerm:
             raise SettingsError(f"{path}.{field}", f"it is missing; for {name}, {what}")
         if given.strategy not in users and text:
             raise SettingsError(f"{path}.{field}", f"{name} does not use it; omit it")
-    threshold = given.threshold if given.HasField("threshold") else None
-    if threshold is not None and not (math.isfinite(threshold) and threshold > 0):
-        raise SettingsError(f"{path}.threshold", f"{threshold} is not a finite number above 0")
     return PodCostTerm(
         given.strategy,
-        number(given, "weight", 1.0, path),
-        threshold,
+        value_of(given, "weight", path),
+        value_of(given, "threshold", path),
         given.topology_key,
         given.annotation,
         given.name,

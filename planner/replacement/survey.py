@@ -156,7 +156,7 @@ def survey(request: ReplacementRequest, known: KnownState) -> ReplacementContext
         budgets_later=budgets_later,
         unhealthy=unhealthy(
             ~ready & ~leaving & ~may_start(snapshot, this.settings.readiness, request.now_ns),
-            settings.scale_down.max_unready_share,
+            settings.scale_down.max_unready_percentage / 100,
             settings.scale_down.ok_unready_count,
         ),
     )

@@ -156,14 +156,14 @@ def _open_nodes(bench: Bench, left: Int32, before: list[int]) -> tuple[list[int]
     bounds = class_admission(bench.packer.simulation, bench.packer.growth, left, np.flatnonzero(may_add > 0))
     room = RoomToGrow(bench.packer, request.snapshot.groups, bench.labels, may_add, most, first)
     problem, row_of = whole_problem(room, bounds, left)
-    search, tries = request.settings.search, request.settings.scale_up.max_improvements
+    search = request.settings.search
     cells = len(problem.pods) * int(np.count_nonzero(problem.most))
     is_large = len(left) > MANY_PODS or cells > MANY_CELLS or len(before) > 0
     if is_large and search.replacement_work < BEST.replacement_work:
         problem, joined = with_similar_rows_joined(problem, MOST_ROWS)
         row_of = joined[row_of]
-        search, tries = search.for_one_of_many(MANY_PODS**2), 0
-    until = PlanBounds(request.limits, request.round.work.time_left, tries, search)
+        search = search.for_one_of_many(MANY_PODS**2)
+    until = PlanBounds(request.limits, request.round.work.time_left, search)
     planned = planned_nodes(cheapest_plan(problem, until), RowsOfPods(by_class(bench.packer.simulation, left), row_of))
     if len(planned.group_of) > most:
         return [], 1 - most / len(planned.group_of)

@@ -1,7 +1,6 @@
 """Which nodes may leave together in one wave: PodDisruptionBudgets of all their pods jointly, budgets for nodes,
 minimum sizes of groups and minimums of resources. Of each PodDisruptionBudget, one node of a wave may have more pods
-than it allows at once, which are evicted one after the other, if the others leave one disruption for it
-(`ScaleDownSettings.evict_in_turn`). Pure.
+than it allows at once, which are evicted one after the other, if the others leave one disruption for it. Pure.
 """
 
 from functools import cached_property
@@ -51,7 +50,6 @@ class WaveLimits:
         self._disruptions, self._waves = disruptions.tolist(), waves
         self._group_left = (spare.group_left - np.append(removed - added, 0)).tolist()
         self._amount_left = (spare.amount_left - spare.amount[gone].sum(axis=0)).tolist()
-        self._evicts_in_turn = context.request.settings.scale_down.evict_in_turn
         # The eviction API knows budgets, and makes evictions wait for them, but no gangs.
         budgets = len(context.request.snapshot.budgets)
         self._in_turn = [waves if row < budgets else 0 for row in range(len(disruptions))]
@@ -85,7 +83,6 @@ class WaveLimits:
     def _unused(self) -> "_Left":
         return _Left(
             self._use,
-            self._evicts_in_turn,
             self._disruptions.copy(),
             self._in_turn.copy(),
             self._group_left.copy(),
@@ -103,7 +100,6 @@ class _Left(NamedTuple):
     one after the other."""
 
     use: LimitUse
-    evicts_in_turn: bool
     disruptions: list[int]
     in_turn: list[int]
     group: list[int]
@@ -121,7 +117,7 @@ class _Left(NamedTuple):
                 return ReplacementLimit.DISRUPTION_BUDGET
         for budget, need in zip(use.budgets[node], use.needs[node], strict=True):
             left = disruptions[budget]
-            if need > left and not (left > 0 and self.in_turn[budget] > 0 and self.evicts_in_turn):
+            if need > left and not (left > 0 and self.in_turn[budget] > 0):
                 return ReplacementLimit.NOT_ENOUGH_PDB
         return 0
 

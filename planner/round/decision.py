@@ -4,8 +4,9 @@ A decision is one package with one `Decision`, and one line in `trimtab.planner.
 state, notes, logs, metrics and the warm-up follow from the table.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from google.protobuf.message import Message
@@ -30,14 +31,15 @@ class Summary(NamedTuple):
 class Decided(NamedTuple):
     """The answer of a decision. result : the decision's field of `PlanResponse`; state : its field of `PlanState`, for
     the next request; notes : for the caller; finish : makes the remaining moves of the decision in the round's
-    simulation, called only if another decision follows; input : of the round of the decisions that follow, from one
-    that is taken before it, None = as it is.
+    simulation, called only if another decision follows; figures : of its work, for diagnostics, beside those of the
+    result; input : of the round of the decisions that follow, from one that is taken before it, None = as it is.
     """
 
     result: Message
     state: Message
     notes: tuple[str, ...] = ()
     finish: Callable[[], None] = _nothing
+    figures: Mapping[str, int] = MappingProxyType({})
     input: RoundInput | None = None
     is_concluded_later: bool = False
 

@@ -3,7 +3,6 @@
 Symbols: P pods of the snapshot, P' those followed by recently evicted ones, N nodes.
 """
 
-from dataclasses import replace
 from hashlib import blake2b
 from typing import Final, NamedTuple, TypeAlias
 
@@ -208,7 +207,7 @@ def _unhealthy(request: ScaleDownRequest, ready: Bool, leaving: Bool) -> str:
     """Return why nothing goes, "" = it may. ready, leaving : bool[N]."""
     settings, rules = request.settings, request.round.settings.readiness
     starting = may_start(request.snapshot, rules, request.now_ns)
-    return unhealthy(~ready & ~leaving & ~starting, settings.max_unready_share, settings.ok_unready_count)
+    return unhealthy(~ready & ~leaving & ~starting, settings.max_unready_percentage / 100, settings.ok_unready_count)
 
 
 def _slack(request: ScaleDownRequest, previous: PreviousLoop, leaving: Bool, columns: PodDrainColumns) -> Slack | None:
@@ -227,7 +226,7 @@ def _slack(request: ScaleDownRequest, previous: PreviousLoop, leaving: Bool, col
 def _balance(request: ScaleDownRequest, leaving: Bool) -> Balance | None:
     """Return what has to stay balanced, if a setting requires it."""
     settings = request.settings
-    if not settings.balance and pb.CandidateOrder.BALANCE not in settings.orders:
+    if not settings.balance:
         return None
     general = request.round.settings
     return Balance(divide(request.snapshot, leaving, general.similarity), general.max_balance_difference)
@@ -254,12 +253,11 @@ def basis(snapshot: Snapshot, settings: ScaleDownSettings, general: PlannerSetti
 
     As long as it is unchanged, a plan that can continue does so without being compared with others.
 
-    Settings by group are in order of name, so that equal settings have one representation. The stability margin does
-    not affect which plan is best, and is left out.
+    Settings by group are in order of name, so that equal settings have one representation.
     """
     sink = blake2b(digest_size=8)
     for group in snapshot.groups:
         sink.update(repr((group.id, group.min_size, group.price_per_hour, group.zero_or_max)).encode())
     # Not `repr`, in which the order of a set differs between processes.
-    sink.update(msgspec.json.encode((replace(settings, stability_margin=0.0), general), order="deterministic"))
+    sink.update(msgspec.json.encode((settings, general), order="deterministic"))
     return int.from_bytes(sink.digest(), "little") or 1

@@ -211,9 +211,7 @@ def _problem(context: ScaleDownContext, simulation: Simulation, candidates: Int3
             cursor=np.zeros(len(state.local_class), np.int64),
             failed=np.zeros(len(state.local_class), np.int64),
         ),
-        budgets=DisruptionsLeft(
-            under.offsets, under.budgets, under.needs, context.pods.remaining.copy(), np.zeros(node_count, bool)
-        ),
+        budgets=DisruptionsLeft(under.offsets, under.budgets, under.needs, context.pods.remaining.copy()),
         limits=Minimums(spare.group, spare.group_left.copy(), spare.amount, spare.amount_left.copy()),
         incoming_count=np.zeros(all_nodes, np.int32),
         first_incoming=np.full(all_nodes, -1, np.int32),
@@ -317,15 +315,6 @@ def _real_moves(context: ScaleDownContext) -> Int64:
     return np.diff(upto[moving.offsets])
 
 
-def _evictable_in_turn(context: ScaleDownContext) -> Bool:
-    """Return for each node whether no gang limits the evictions of its pods. bool[N]."""
-    if not len(context.request.snapshot.pods.group_pod):
-        return np.ones(len(context.nodes.leaving), bool)
-    under, limited = context.pods.under, np.zeros(len(context.pods.codes), bool)
-    limited[under.pods[under.budgets >= len(context.request.snapshot.budgets)]] = True
-    return ~nodes_with(context, limited)
-
-
 def _budget_use(context: ScaleDownContext, problem: DrainProblem) -> Float64:
     """Return by node how much of the budgets its pods to move use up, each disruption as a share of those left.
     float64[N].
@@ -400,12 +389,10 @@ def _scores(
     context: ScaleDownContext, problem: DrainProblem, use: Callable[[], CapacityUse], gangs: WholeGangs
 ) -> NodeScores:
     """Return what orders of candidates compare."""
-    nodes = context.request.snapshot.nodes
     return NodeScores(
         utilization=context.nodes.utilization.share,
         eviction_cost=gangs.shared(context.nodes.eviction_cost),
         price=prices(context.request.snapshot),
-        created_ns=nodes.created_ns,
         budget_use=cache(partial(_budget_use, context, problem)),
         minimum_use=_minimum_use(context),
         capacity_share=lambda: share_of_free(use()),
@@ -442,7 +429,6 @@ def _simulate(
         atomic_size=whole_size(context),
         gangs=gangs,
         waits=nodes_with(context, context.pods.codes == outcome.WAIT),
-        evictable_in_turn=_evictable_in_turn(context),
     )
     task = DrainTask(
         state=simulation.state,

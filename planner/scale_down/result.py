@@ -2,14 +2,13 @@
 name.
 """
 
-from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from trimtab.planner.drainability import outcome
 from trimtab.planner.placement.hints import Moves
-from trimtab.planner.placement.kernels.search import HINT_HITS, SEARCHES
+from trimtab.planner.placement.kernels.search import REMEMBERED, SEARCHES
 from trimtab.planner.scale_down.context import ScaleDownContext, nodes_with
 from trimtab.planner.scale_down.search.displaced import pods_of_leaving_nodes
 from trimtab.planner.scale_down.search.drain_sets import DrainSet
@@ -48,15 +47,15 @@ class SearchResult(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """Numbers of the answer, as in `ScaleDownDecision`."""
+    """Numbers of the answer. remembered, searches : pods whose last destination was still valid, and others."""
 
     evaluated: int
-    hint_hits: int
+    remembered: int
     searches: int
 
 
 class AttemptSummary(NamedTuple):
-    """The chosen attempt. order : `CandidateOrder.Code`; stopped_at : node where a bound stopped it, -1 = complete;
+    """The chosen attempt. order : `CandidateOrder`; stopped_at : node where a bound stopped it, -1 = complete;
     tried : number of attempts; headroom, by_money, saving_bound : as in `ChosenDrainSet`."""
 
     order: int
@@ -116,7 +115,6 @@ def extract_result(finding: SearchResult) -> LoopResult:
         destination=where[pods],
         waiting=nodes_with(context, finding.codes == outcome.WAIT)[nodes],
         risky=_risky(finding, nodes[wave_of == 1], *_real_moves_of(finding, nodes[wave_of == 1]), nodes),
-        in_turn=_why_in_turn(context, finding.problem.budgets.left, plan.waves.first) if plan else {},
         slack_dependent=plan.slack_dependent if plan else NO_SLACK_DEPENDENT_NODES,
         wave=wave_of,
     )
@@ -219,8 +217,8 @@ def _counts(finding: SearchResult) -> Counts:
     attempt = finding.drain_set
     if attempt is None:
         counts = finding.problem.counts
-        return Counts(0, int(counts[HINT_HITS]), int(counts[SEARCHES]))
-    return Counts(attempt.evaluated, attempt.hint_hits, attempt.searches)
+        return Counts(0, int(counts[REMEMBERED]), int(counts[SEARCHES]))
+    return Counts(attempt.evaluated, attempt.remembered, attempt.searches)
 
 
 def _moves(finding: SearchResult, accepted: Int32) -> Moves:
@@ -241,26 +239,3 @@ def _moves(finding: SearchResult, accepted: Int32) -> Moves:
     # A destination on a virtual node is not remembered.
     target = where[moved]
     return Moves(source, ends, moved, np.where(target < len(context.nodes.leaving), target, -1).astype(np.int32))
-
-
-def _why_in_turn(context: ScaleDownContext, left: Int64, attempt: DrainSet) -> Mapping[int, str]:
-    """Return by node the budget that does not allow evicting all its pods at once, so they are evicted one after the
-    other.
-
-    left : int64[B] of budgets before the plan. O(moved pods) if there is any such node, else O(B).
-    """
-    problem, under = attempt.problem, attempt.problem.budgets
-    if not (under.left < 0).any():
-        return {}
-    left, found = left.copy(), {}
-    for node in attempt.accepted.tolist():
-        pods = problem.pods[problem.offsets[node] : problem.offsets[node + 1]]
-        pairs = [pair for pod in pods.tolist() for pair in range(under.offsets[pod], under.offsets[pod + 1])]
-        np.subtract.at(left, under.budgets[pairs], under.needs[pairs])
-        short = [row for row in np.unique(under.budgets[pairs]).tolist() if left[row] < 0]
-        if short:
-            budget = context.request.snapshot.budgets[short[0]]
-            found[node] = (
-                f"more pods than budget {budget.namespace}/{budget.name} allows at once: evicted one after another"
-            )
-    return found

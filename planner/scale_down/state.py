@@ -57,12 +57,12 @@ class PreviousLoop(NamedTuple):
     """The state in terms of one snapshot.
 
     unneeded : int32[U] nodes of the first wave in the order of acceptance; since_ns : int64[U]; hint : int32[P'] node,
-    -1 = none; search_start, resume_at : node, -1 = none; order : `CandidateOrder.Code` of the last plan, 0 = no plan;
-    basis : digest of the inputs of the choice of that order, 0 = unknown; headroom : upper bound of any plan's saving
-    as a multiple of the plan's, when orders were last compared, 0 = unknown; slack_dependent_count : how many of the
-    last of the unneeded nodes can go only because slack requests fewer placeholders without them; undone : drains
-    undone by slack; later : nodes of later waves; filled : int32 unneeded nodes, of any wave, that evicted pods have
-    filled above the utilization threshold.
+    -1 = none; search_start, resume_at : node, -1 = none; order : number of `search.orders.CandidateOrder` of the last
+    plan, 0 = no plan; basis : digest of the inputs of the choice of that order, 0 = unknown; headroom : upper bound of
+    any plan's saving as a multiple of the plan's, when orders were last compared, 0 = unknown; slack_dependent_count :
+    how many of the last of the unneeded nodes can go only because slack requests fewer placeholders without them;
+    undone : drains undone by slack; later : nodes of later waves; filled : int32 unneeded nodes, of any wave, that
+    evicted pods have filled above the utilization threshold.
     """
 
     unneeded: Int32
@@ -71,7 +71,7 @@ class PreviousLoop(NamedTuple):
     hint: Int32
     search_start: int
     resume_at: int
-    order: "pb.CandidateOrder.Code.ValueType"
+    order: int
     basis: int
     headroom: float
     slack_dependent_count: int
@@ -193,7 +193,7 @@ def _blank(pod_count: int) -> PreviousLoop:
     none32, none64, none8 = np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0, np.uint8)
     failed = FailedNodes(none32, none64, none8, none8, ())
     return PreviousLoop(
-        none32, none64, failed, np.full(pod_count, -1, np.int32), -1, -1, pb.CandidateOrder.UNSPECIFIED, 0, 0.0, 0,
+        none32, none64, failed, np.full(pod_count, -1, np.int32), -1, -1, 0, 0, 0.0, 0,
         UndoneDrains(), LaterWaves(none32, none64, none32), none32,
     )  # fmt: skip
 
@@ -208,12 +208,11 @@ def _with_opaque(
     """Return the state with its opaque part. from_end : int64[U], of the unneeded nodes that are still there, their
     places among those in the state, 1 = the last. Raises UnreadableStateError."""
     starts = translated(np.array([opaque.search_start, opaque.resume_at], np.int32), node_of, "a start of a search")
-    is_known = opaque.candidate_order in pb.CandidateOrder.Code.values()
     return previous._replace(
         hint=read_hints(opaque.hints, node_of, pods),
         search_start=int(starts[0]),
         resume_at=int(starts[1]),
-        order=opaque.candidate_order if is_known else pb.CandidateOrder.UNSPECIFIED,
+        order=opaque.candidate_order,
         basis=opaque.basis,
         headroom=opaque.headroom if math.isfinite(opaque.headroom) else 0.0,
         slack_dependent_count=int(np.count_nonzero(from_end <= opaque.fewer_placeholders)),

@@ -332,12 +332,8 @@ class Draft:
         return self.reasons
 
     def _groups(self) -> list[int]:
-        """Return the groups that may grow, no more than the settings allow to be evaluated."""
+        """Return the groups that may grow."""
         may_grow = np.flatnonzero((self.progress.limits.reasons == 0) & (self.reasons != NodeGroupReason.NOT_EVALUATED))
-        most = self.request.settings.max_evaluated_groups or len(may_grow)
-        if not self.choices:
-            self.reasons[may_grow[most:]] = NodeGroupReason.NOT_EVALUATED
-            may_grow = may_grow[:most]
         return may_grow.tolist()
 
     def _unplaced(self, left: Int32, opened: SharedGrowth, admits: Bool) -> Int32:

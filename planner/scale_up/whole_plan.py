@@ -32,9 +32,7 @@ def plan_whole(
     fewest_nodes : every node costs the same; choose_zones : pods that zones bind have zones before nodes are chosen.
     """
     request = context.request
-    until = PlanBounds(
-        request.limits, request.round.work.time_left, request.settings.max_improvements, request.settings.search
-    )
+    until = PlanBounds(request.limits, request.round.work.time_left, request.settings.search)
     simulation = progress.packer.simulation
     bounds = group_bounds(simulation, progress.packer.growth, left)
     room = _room(context, progress)

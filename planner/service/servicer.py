@@ -14,7 +14,6 @@ from trimtab.common.rpc import callers as transport
 from trimtab.common.rpc.access import Access
 from trimtab.common.rpc.callers import current_caller
 from trimtab.common.watched.received_objects import SharedParts
-from trimtab.planner.decisions.requests import FEATURES
 from trimtab.planner.decisions.table import TABLE, codes
 from trimtab.planner.predicates.order import PLUGINS
 from trimtab.planner.service.admission_queue import AdmissionQueue
@@ -23,6 +22,7 @@ from trimtab.planner.service.request_handler import Caller, RequestHandler
 from trimtab.planner.service.request_memory import RequestMemory, ReserveMemory
 from trimtab.planner.service.settings import PlannerOptions
 from trimtab.planner.service.streams import StreamLimits, collect, reserve_for_reading
+from trimtab.setting_options import FEATURES
 from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc
 
 RPCS: Final = ("GetInfo", "Plan", "CheckFit", "BalanceScaleUp")

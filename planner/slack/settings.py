@@ -5,7 +5,7 @@ as in the snapshot.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
 from functools import cache
@@ -13,7 +13,7 @@ from importlib import resources
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-from trimtab.planner.model.settings.reading import SettingsError, count, duration_ns, number
+from trimtab.planner.model.settings.reading import SettingsError, resolved, setting, value_of
 from trimtab.planner.model.settings.schedules import check_cron
 from trimtab.planner.model.settings.selectors import selector
 from trimtab.planner.model.values import Selector
@@ -76,9 +76,8 @@ class PoolSettings:
     """Label whose values each have their own slack; "" = all nodes together."""
     amounts: Mapping[str, SlackAmount] = field(default_factory=dict)
     """Extra capacity by resource; by default none."""
-    granularity: int = 5
-    """Number of standard placeholders that fit an average node."""
-    strategy: int = pb.SlackStrategy.EQUAL
+    granularity: int = setting("slack.granularity")
+    strategy: int = setting("slack.strategy")
     """`SlackStrategy.Code`."""
     schedules: tuple[SlackSchedule, ...] = ()
     """Times at which other amounts apply."""
@@ -92,33 +91,27 @@ class SlackSettings:
     """The whole cluster first, then parts of it in the given order."""
     ignored_pods: tuple[PodSelector, ...] = ()
     """Pods that do not count for the largest pod."""
-    resize_threshold: float = 0.1
-    """Share by which sizes have to differ before standard placeholders change: a new node does not
-    resize all of them.
-    """
-    smaller_buffers: bool = False
-    """For a CapacityBuffer with two counts, use the smaller one, as the Cluster Autoscaler up to 1.36 does."""
+    resize_threshold: float = setting("slack.resize_threshold")
+    smaller_buffers: bool = setting(
+        "slack.capacity_buffer_reading", lambda code: code == pb.CapacityBufferReading.SMALLER
+    )
+    """Whether the smaller one counts of a CapacityBuffer with two counts."""
 
 
 def resolve_slack(message: pb.PlanSettings) -> SlackSettings:
     """Resolve the slack part of `PlanSettings`. Raises SettingsError for an invalid value."""
-    given, defaults = message.slack, SlackSettings()
-    reading = given.capacity_buffer_reading
-    if reading not in pb.CapacityBufferReading.Code.values():
-        raise SettingsError(
-            f"{_PATH}.capacity_buffer_reading", f"{reading} is not a reading; see CapacityBufferReading"
-        )
+    given = message.slack
     general = _pool(given, PoolSettings(), _PATH)
     pools = [_named(one, general, f"{_PATH}.pools[{i}]") for i, one in enumerate(given.pools)]
     names = [pool.name for pool in pools]
     for i, name in enumerate(names):
         if name in names[:i]:
             raise SettingsError(f"{_PATH}.pools[{i}].name", f"{name!r} is given twice; give each pool its own name")
-    return SlackSettings(
+    return resolved(
+        SlackSettings,
+        message,
         pools=(general, *pools),
         ignored_pods=tuple(_pods(one, f"{_PATH}.ignored_pods[{i}]") for i, one in enumerate(given.ignored_pods)),
-        resize_threshold=number(given, "resize_threshold", defaults.resize_threshold, _PATH),
-        smaller_buffers=reading == pb.CapacityBufferReading.SMALLER,
     )
 
 
@@ -126,13 +119,10 @@ def _named(given: pb.SlackPool, general: PoolSettings, path: str) -> PoolSetting
     """Resolve a pool; absent fields default to those of the whole cluster."""
     if not given.name or set("/:") & set(given.name):
         raise SettingsError(f"{path}.name", f'{given.name!r} is invalid; give a name without "/" and ":"')
-    for i, group in enumerate(given.node_groups):
-        if not group:
-            raise SettingsError(f"{path}.node_groups[{i}]", "empty; name a node group")
     pool = _pool(given, general, path)
     return PoolSettings(
         name=given.name,
-        node_groups=tuple(dict.fromkeys(given.node_groups)),
+        node_groups=value_of(given, "node_groups", path),
         nodes=selector(given.nodes, f"{path}.nodes"),
         topology_key=given.topology_key,
         amounts=pool.amounts,
@@ -144,18 +134,16 @@ def _named(given: pb.SlackPool, general: PoolSettings, path: str) -> PoolSetting
 
 def _pool(given: Any, general: PoolSettings, path: str) -> PoolSettings:
     """Resolve what `SlackSettings` and `SlackPool` have in common."""
-    if given.strategy not in pb.SlackStrategy.Code.values():
-        raise SettingsError(f"{path}.strategy", f"{given.strategy} is not a strategy; see SlackStrategy")
     amounts = dict(general.amounts)
     if given.HasField("extra_capacity_min_rate"):
-        rate = _rate(given, "extra_capacity_min_rate", path)
+        rate = value_of(given, "extra_capacity_min_rate", path)
         amounts |= {name: SlackAmount(rate) for name in _BY_RATE}
     amounts |= _amounts(given, {name: one.rate or 0.0 for name, one in amounts.items()}, 0.0, path)
     schedules = tuple(_schedule(one, f"{path}.schedules[{i}]") for i, one in enumerate(given.schedules))
     return PoolSettings(
         amounts=amounts,
-        granularity=count(given, "granularity", general.granularity, path, 1),
-        strategy=given.strategy or general.strategy,
+        granularity=value_of(given, "granularity", path, general.granularity),
+        strategy=value_of(given, "strategy", path, general.strategy),
         schedules=schedules or general.schedules,
     )
 
@@ -167,30 +155,21 @@ def _amounts(given: Any, rates: Mapping[str, float], default: float | None, path
         here, one = f"{path}.resources[{name!r}]", given.resources[name]
         if name in ("", "pods"):
             raise SettingsError(here, 'not a resource that placeholders can hold; name one, such as "cpu"')
-        floor = count(one, "floor", 0, here) if one.HasField("floor") else None
-        ceiling = count(one, "ceiling", 0, here) if one.HasField("ceiling") else None
+        floor, ceiling = value_of(one, "floor", here), value_of(one, "ceiling", here)
         if floor is not None and ceiling is not None and ceiling < floor:
             raise SettingsError(f"{here}.ceiling", f"{ceiling} is below the floor {floor}")
-        rate = _rate(one, "rate", here) if one.HasField("rate") else rates.get(name, default)
+        rate = value_of(one, "rate", here, rates.get(name, default))
         found[name] = SlackAmount(rate, floor, ceiling)
     return found
-
-
-def _rate(given: Any, name: str, path: str) -> float:
-    value = number(given, name, 0.0, path)
-    if value > MOST_RATE:
-        raise SettingsError(f"{path}.{name}", f"{value} is above {MOST_RATE:g}; a rate is a share, 0.1 is 10 %")
-    return value
 
 
 def _schedule(given: pb.SlackSchedule, path: str) -> SlackSchedule:
     zone = _zone(given.time_zone, f"{path}.time_zone")
     check_cron(given.cron, f"{path}.cron")
-    duration = duration_ns(given, "duration", 0, path)
-    if duration == 0:
-        raise SettingsError(f"{path}.duration", "it is missing or 0 s; give the duration of the schedule")
-    rate = _rate(given, "extra_capacity_min_rate", path) if given.HasField("extra_capacity_min_rate") else None
-    replicas = count(given, "replicas", 0, path) if given.HasField("replicas") else None
+    duration = value_of(given, "duration", path)
+    if duration is None:
+        raise SettingsError(f"{path}.duration", "it is missing; give the duration of the schedule")
+    rate, replicas = value_of(given, "extra_capacity_min_rate", path), value_of(given, "replicas", path)
     if rate is None and replicas is None and not given.resources:
         raise SettingsError(path, "it changes nothing; give extra_capacity_min_rate, resources or replicas")
     rates = dict.fromkeys(_BY_RATE, rate) if rate is not None else {}
@@ -219,11 +198,4 @@ def time_zone(name: str) -> tzinfo:
 
 
 def _pods(given: pb.PodSelector, path: str) -> PodSelector:
-    return PodSelector(_texts(given.namespaces, f"{path}.namespaces"), selector(given.labels, f"{path}.labels"))
-
-
-def _texts(given: Iterable[str], path: str) -> tuple[str, ...]:
-    found = tuple(dict.fromkeys(given))
-    if "" in found:
-        raise SettingsError(path, "a name is empty; name a namespace")
-    return found
+    return PodSelector(value_of(given, "namespaces", path), selector(given.labels, f"{path}.labels"))

@@ -61,7 +61,7 @@ def random_loop(seed: int, rows_of: Callable[[int], SomeRows] = some_rows) -> Lo
     cluster = Cluster(nodes, pods, namespaces)
     names = list(cluster.nodes)
     on = {i: [p for p, at in enumerate(cluster.at) if at == name] for i, name in enumerate(names)}
-    budgets, chance = random.randint(0, 2), Random(seed + 3)
+    budgets = random.randint(0, 2)
     return Loop(
         cluster=cluster,
         moving={node: [pod for pod in there if random.random() < 0.8] for node, there in on.items()},
@@ -73,7 +73,6 @@ def random_loop(seed: int, rows_of: Callable[[int], SomeRows] = some_rows) -> Lo
             for pod in range(len(cluster.pods))
         },
         left=[random.randint(0, 3) for _ in range(budgets)],
-        in_turn=[chance.random() < 0.3 for _ in names],
         group=[random.randrange(2) for _ in names],
         group_left=[random.randint(0, 3), random.randint(0, 9)],
         amount=[[random.randint(0, 3)] for _ in names],
@@ -101,7 +100,7 @@ def problem_of(loop: Loop, classes: int, bounded: bool = True) -> DrainProblem:
         pods,
         np.array([loop.hint.get(pod, -1) for pod in range(pod_count)], np.int32),
         Search(order, np.array(loop.allowed), *np.zeros((2, classes), np.int64), most=most, mix=mix, mixed=mixed),
-        DisruptionsLeft(pairs, budgets, needs, np.array(loop.left, np.int64), np.array(loop.in_turn)),
+        DisruptionsLeft(pairs, budgets, needs, np.array(loop.left, np.int64)),
         Minimums(
             np.array(loop.group, np.int32),
             np.array(loop.group_left, np.int64),

@@ -26,11 +26,12 @@ NOW_S = 1_800_000_000
 
 
 class Outcome(NamedTuple):
-    """A decision as plain names: reason by node, destination by pod."""
+    """A decision as plain names: reason by node, destination by pod. counts : of its summary."""
 
     decision: plan_pb2.ScaleDownDecision
     state: plan_pb2.ScaleDownState
     notes: tuple[str, ...]
+    counts: dict[str, int]
 
     @property
     def unneeded(self) -> list[str]:
@@ -107,7 +108,8 @@ def plan_message(
     given = settings_of(settings)
     result = decide_scale_down(scale_down_request(snapshot, given, now_s, state, time_left))
     assert offences(message, given, result.result, now_s) == []
-    return Outcome(result.result, result.state, result.notes)
+    counts = result.summary.counts if result.summary else {}
+    return Outcome(result.result, result.state, result.notes, counts)
 
 
 def plan(

@@ -101,11 +101,7 @@ def plan_message(
     request = plan_pb2.PlanRequest(decisions=decisions, settings=given, seed=seed)
     request.now.seconds = now_s
     answer = take_decisions(planned_snapshot(canonicalize(message)).snapshot, request, state, Work(time_left=time_left))
-    bounded = (
-        time_left is not None
-        or given.scale_up.max_evaluated_node_groups > 0
-        or len(message.node_groups) > search.USUAL.packed_groups
-    )
+    bounded = time_left is not None or len(message.node_groups) > search.USUAL.packed_groups
     assert offences(message, given, answer.scale_up, now_s, bounded=bounded) == []
     return Outcome(answer.scale_up, answer)
 

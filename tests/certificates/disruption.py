@@ -85,7 +85,7 @@ def disrupts(budget: pb.PodDisruptionBudget, pod: Pod) -> bool:
     return not (budget.always_allow_unhealthy or healthy)
 
 
-def overdrawn(cluster: Cluster, first: Iterable[Pod], then: Iterable[Pod], in_turn: bool) -> list[str]:
+def overdrawn(cluster: Cluster, first: Iterable[Pod], then: Iterable[Pod], *, in_turn: bool) -> list[str]:
     """Return the budgets that the pods of a plan (`then`) exceed after those of deletions in progress (`first`).
 
     in_turn: one node may have more pods than disruptions are left, because they are evicted serially, if all other

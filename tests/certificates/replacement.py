@@ -19,7 +19,6 @@ from tests.certificates.disruption import (
     disrupts,
     goes_with_its_node,
     overdrawn,
-    overdrawn_later,
     waits_for_completion,
 )
 from tests.certificates.new_nodes import new_node_of
@@ -197,15 +196,11 @@ def _moves(plan: Plan, wave: plan_pb2.ReplacementWave) -> Iterator[str]:
 def _disruptions(plan: Plan, number: int, gone: set[str]) -> Iterator[str]:
     """Check the disruption budgets over all evictions of the wave."""
     pods = [pod for name in sorted(gone) for pod in plan.to_move(name)]
-    in_turn = plan.settings.scale_down.evict_in_turn or not plan.settings.scale_down.HasField("evict_in_turn")
-    if number > 1 and not in_turn:
-        yield from overdrawn_later(plan.cluster, pods)
-        return
     if number > 1:
         yield from _overdrawn_in_turn(plan.cluster, pods)
         return
     first = [pod for name in sorted(plan.leaving) for pod in plan.to_move(name)]
-    yield from overdrawn(plan.cluster, first, pods, in_turn)
+    yield from overdrawn(plan.cluster, first, pods, in_turn=True)
 
 
 def _overdrawn_in_turn(cluster: Cluster, pods: list[Pod]) -> Iterator[str]:

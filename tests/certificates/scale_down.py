@@ -239,11 +239,10 @@ def _stuck(placement: Placement, pods: list[Pod], target_of: dict[str, str]) -> 
 
 
 def budgets(plan: Plan) -> Iterator[str]:
-    """Check that all moves stay within every budget, except for one serially evicted node for each."""
+    """Check that all moves stay within every budget."""
     first = [pod for node in plan.leaving for pod in plan.to_move(node)]
     then = [pod for node in plan.up_to(1).unneeded for pod in plan.to_move(node)]
-    in_turn = plan.settings.evict_in_turn or not plan.settings.HasField("evict_in_turn")
-    yield from overdrawn(plan.cluster, first, then, in_turn)
+    yield from overdrawn(plan.cluster, first, then, in_turn=False)
 
 
 def gangs(plan: Plan) -> Iterator[str]:
@@ -318,7 +317,7 @@ def selects(selector: plan_pb2.Selector, labels: Mapping[str, str]) -> bool:
 def limits(plan: Plan) -> Iterator[str]:
     """Check the limits of simultaneous deletions and drains; one all-or-nothing group may exceed them."""
     settings = plan.settings
-    total = settings.max_scale_down_parallelism or settings.max_empty_bulk_delete or 10
+    total = settings.max_scale_down_parallelism or 10
     drains = settings.max_drain_parallelism or 10
     status = plan.cluster.message.actuation_status
     atomic = {name for name, group in plan.cluster.groups.items() if group.zero_or_max}

@@ -80,7 +80,7 @@ def _budgets(plan: scale_up.Plan, answer: plan_pb2.PlanResponse) -> Iterator[str
     ]
     first = [plan.pods[key] for key in (*leaving, *before) if key in plan.cluster.pods]
     then = [plan.pods[key] for key in answer.replacement.waves[0].places.pods]
-    yield from overdrawn(plan.cluster, first, [pod for pod in then if pod.key in plan.cluster.pods], True)
+    yield from overdrawn(plan.cluster, first, [pod for pod in then if pod.key in plan.cluster.pods], in_turn=True)
 
 
 def _sizes(plan: scale_up.Plan, answer: plan_pb2.PlanResponse) -> Iterator[str]:

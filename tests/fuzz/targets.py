@@ -57,7 +57,6 @@ def asking_for_all() -> plan_pb2.PlanRequest:
     limit.nodes.match_labels["app"] = "other"
     settings.planner.limits.add(resource="memory", maximum=1 << 40)
     settings.planner.balance.max_difference = 2
-    settings.scale_down.max_new_unneeded_nodes = 9
     settings.scale_up.max_new_nodes = 500
     settings.node_groups["group"].utilization_threshold = 0.7
     return request

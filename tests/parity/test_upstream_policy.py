@@ -49,7 +49,7 @@ class Counts(NamedTuple):
 @cache
 def counts(name: str) -> tuple[Counts, ...]:
     policy = json_format.MessageToDict(built_in("upstream").scale_down)
-    taken = {name: policy[name] for name in ("candidateOrders", "stabilityMargin", "evictInTurn", "tryListOrder")}
+    taken = {"candidateOrders": policy["candidateOrders"]}
     return tuple(
         Counts(document["name"], ours(document, scale_down=taken).drained, [lasting(document, run) for run in runs])
         for document, runs in islice(recorded(name), DOCUMENTS)

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from random import Random
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,7 @@ from tests.builders.examples import examples
 from tests.builders.kubernetes import Json, node, node_group, pod, replica_set
 from tests.builders.scale_down import NOW_S, Outcome, plan, plan_message
 from tests.builders.scale_down_loops import LOOPS, SETTINGS, STEP_S, ShrinkingCluster
+from trimtab.planner.scale_down.search import drain_sets
 from trimtab.v1 import plan_pb2
 from trimtab.v1.opaque_state_pb2 import ScaleDownOpaque
 
@@ -19,17 +21,18 @@ FORGETFUL: Json = SETTINGS | {"unremovableNodeRecheckTimeout": "1s", "utilizatio
 BOUNDS: dict[str, tuple[Json, int, bool]] = {
     "one node a loop": ({"maxEvaluatedNodes": 1}, 1, True),
     "three nodes a loop": ({"maxEvaluatedNodes": 3}, 3, True),
-    "no time at all": ({"minEvaluatedNodes": 1}, 1, False),
-    "no time at all, two nodes all the same": ({"minEvaluatedNodes": 2}, 2, False),
+    "no time at all": ({}, 1, False),
+    "no time at all, two nodes all the same": ({}, 2, False),
 }
 
 
 def decided(world: ShrinkingCluster, bound: str, state: plan_pb2.ScaleDownState | None) -> Outcome:
-    chosen, _, has_time = BOUNDS[bound]
+    chosen, least, has_time = BOUNDS[bound]
     now_s = NOW_S + STEP_S * world.loop
-    return plan_message(
-        world.message(), FORGETFUL | chosen, state, now_s, time_left=None if has_time else (lambda: False)
-    )
+    with patch.object(drain_sets, "LEAST_EVALUATED", least):
+        return plan_message(
+            world.message(), FORGETFUL | chosen, state, now_s, time_left=None if has_time else (lambda: False)
+        )
 
 
 SAMPLE = ("three nodes a loop", "no time at all")

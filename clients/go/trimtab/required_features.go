@@ -27,15 +27,16 @@ func RequiredFeatures(settings *pb.PlanSettings) []string {
 func SnapshotFeatures(rows *pb.ClusterSnapshot) []string {
 	found := map[string]bool{}
 	if devices := rows.GetDevices(); devices != nil && proto.Size(devices) > 0 {
-		found[snapshotFeatures["ClusterSnapshot.devices"]] = true
+		found[featureOf(rows.ProtoReflect().Descriptor().Fields().ByName("devices"))] = true
 	}
+	claims := (*pb.PodSpec)(nil).ProtoReflect().Descriptor().Fields().ByName("claims")
 	for _, specs := range [][]*pb.PodSpec{
 		rows.GetPodSpecs(),
 		rows.GetSlackRequests().GetDictionary().GetPodSpecs(),
 		rows.GetCapacityRequests().GetDictionary().GetPodSpecs(),
 	} {
 		if slices.ContainsFunc(specs, func(spec *pb.PodSpec) bool { return len(spec.GetClaims()) > 0 }) {
-			found[snapshotFeatures["PodSpec.claims"]] = true
+			found[featureOf(claims)] = true
 		}
 	}
 	return sortedKeys(found)
@@ -50,14 +51,20 @@ func requireFeatures(request *pb.PlanRequest, rows *pb.ClusterSnapshot) {
 }
 
 func addFeatures(message protoreflect.Message, found map[string]bool) {
-	name := string(message.Descriptor().Name())
 	message.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
-		if feature, ok := requiredFeatures[name+"."+string(field.Name())]; ok {
+		if feature := featureOf(field); feature != "" {
 			found[feature] = true
 		}
 		addFeaturesOfValues(field, value, found)
 		return true
 	})
+}
+
+// featureOf returns the feature that a planner needs for a field, "" = none: its
+// option in the contract.
+func featureOf(field protoreflect.FieldDescriptor) string {
+	setting, _ := proto.GetExtension(field.Options(), pb.E_Setting).(*pb.Setting)
+	return setting.GetFeature()
 }
 
 // addFeaturesOfValues looks at the messages that are the value of a field.

@@ -96,14 +96,14 @@ type ScaleDownOpaque struct {
 	// String index of the node at which a bounded simulation stopped; the next
 	// one continues there. 0 = it was complete.
 	ResumeAt int32 `protobuf:"varint,3,opt,name=resume_at,json=resumeAt,proto3" json:"resume_at,omitempty"`
-	// The order of candidates that led to the last plan.
-	CandidateOrder CandidateOrder_Code `protobuf:"varint,4,opt,name=candidate_order,json=candidateOrder,proto3,enum=trimtab.v1.CandidateOrder_Code" json:"candidate_order,omitempty"`
+	// The planner's number of the order of candidates that led to the last plan.
+	CandidateOrder int32 `protobuf:"varint,4,opt,name=candidate_order,json=candidateOrder,proto3" json:"candidate_order,omitempty"`
 	// Digest of the inputs to the choice among orders other than nodes and pods:
 	// prices and settings. When it changes, the orders are compared again.
 	Basis uint64 `protobuf:"fixed64,5,opt,name=basis,proto3" json:"basis,omitempty"`
 	// Upper bound on the saving of any plan as a multiple of the last plan's
 	// saving, from the last comparison of orders. They are compared again once it
-	// has grown by more than the stability margin. Absent = unknown.
+	// has grown by more than 5 %. Absent = unknown.
 	Headroom *float64 `protobuf:"fixed64,6,opt,name=headroom,proto3,oneof" json:"headroom,omitempty"`
 	// How many nodes at the end of `unneeded` can go only because slack requests
 	// fewer placeholders without them. 0 = none.
@@ -163,11 +163,11 @@ func (x *ScaleDownOpaque) GetResumeAt() int32 {
 	return 0
 }
 
-func (x *ScaleDownOpaque) GetCandidateOrder() CandidateOrder_Code {
+func (x *ScaleDownOpaque) GetCandidateOrder() int32 {
 	if x != nil {
 		return x.CandidateOrder
 	}
-	return CandidateOrder_UNSPECIFIED
+	return 0
 }
 
 func (x *ScaleDownOpaque) GetBasis() uint64 {
@@ -272,15 +272,15 @@ var File_trimtab_v1_opaque_state_proto protoreflect.FileDescriptor
 const file_trimtab_v1_opaque_state_proto_rawDesc = "" +
 	"\n" +
 	"\x1dtrimtab/v1/opaque_state.proto\x12\n" +
-	"trimtab.v1\x1a\x15trimtab/v1/plan.proto\"S\n" +
+	"trimtab.v1\"S\n" +
 	"\rScaleUpOpaque\x12*\n" +
 	"\x05hints\x18\x01 \x01(\v2\x14.trimtab.v1.PodHintsR\x05hints\x12\x16\n" +
-	"\x06coming\x18\x02 \x01(\fR\x06coming\"\xba\x02\n" +
+	"\x06coming\x18\x02 \x01(\fR\x06coming\"\x99\x02\n" +
 	"\x0fScaleDownOpaque\x12*\n" +
 	"\x05hints\x18\x01 \x01(\v2\x14.trimtab.v1.PodHintsR\x05hints\x12!\n" +
 	"\fsearch_start\x18\x02 \x01(\x05R\vsearchStart\x12\x1b\n" +
-	"\tresume_at\x18\x03 \x01(\x05R\bresumeAt\x12H\n" +
-	"\x0fcandidate_order\x18\x04 \x01(\x0e2\x1f.trimtab.v1.CandidateOrder.CodeR\x0ecandidateOrder\x12\x14\n" +
+	"\tresume_at\x18\x03 \x01(\x05R\bresumeAt\x12'\n" +
+	"\x0fcandidate_order\x18\x04 \x01(\x05R\x0ecandidateOrder\x12\x14\n" +
 	"\x05basis\x18\x05 \x01(\x06R\x05basis\x12\x1f\n" +
 	"\bheadroom\x18\x06 \x01(\x01H\x00R\bheadroom\x88\x01\x01\x12-\n" +
 	"\x12fewer_placeholders\x18\a \x01(\x05R\x11fewerPlaceholdersB\v\n" +
@@ -305,20 +305,18 @@ func file_trimtab_v1_opaque_state_proto_rawDescGZIP() []byte {
 
 var file_trimtab_v1_opaque_state_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
 var file_trimtab_v1_opaque_state_proto_goTypes = []any{
-	(*ScaleUpOpaque)(nil),    // 0: trimtab.v1.ScaleUpOpaque
-	(*ScaleDownOpaque)(nil),  // 1: trimtab.v1.ScaleDownOpaque
-	(*PodHints)(nil),         // 2: trimtab.v1.PodHints
-	(CandidateOrder_Code)(0), // 3: trimtab.v1.CandidateOrder.Code
+	(*ScaleUpOpaque)(nil),   // 0: trimtab.v1.ScaleUpOpaque
+	(*ScaleDownOpaque)(nil), // 1: trimtab.v1.ScaleDownOpaque
+	(*PodHints)(nil),        // 2: trimtab.v1.PodHints
 }
 var file_trimtab_v1_opaque_state_proto_depIdxs = []int32{
 	2, // 0: trimtab.v1.ScaleUpOpaque.hints:type_name -> trimtab.v1.PodHints
 	2, // 1: trimtab.v1.ScaleDownOpaque.hints:type_name -> trimtab.v1.PodHints
-	3, // 2: trimtab.v1.ScaleDownOpaque.candidate_order:type_name -> trimtab.v1.CandidateOrder.Code
-	3, // [3:3] is the sub-list for method output_type
-	3, // [3:3] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	2, // [2:2] is the sub-list for method output_type
+	2, // [2:2] is the sub-list for method input_type
+	2, // [2:2] is the sub-list for extension type_name
+	2, // [2:2] is the sub-list for extension extendee
+	0, // [0:2] is the sub-list for field type_name
 }
 
 func init() { file_trimtab_v1_opaque_state_proto_init() }
@@ -326,7 +324,6 @@ func file_trimtab_v1_opaque_state_proto_init() {
 	if File_trimtab_v1_opaque_state_proto != nil {
 		return
 	}
-	file_trimtab_v1_plan_proto_init()
 	file_trimtab_v1_opaque_state_proto_msgTypes[1].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

@@ -117,7 +117,6 @@ const (
 	Expander_BALANCED Expander_Code = 7
 	// All node groups at once: the plan with the lowest total price, or with
 	// the fewest nodes if prices are missing. Only as the first one.
-	// `ScaleUpSettings.cheapest_plan`.
 	Expander_CHEAPEST_PLAN Expander_Code = 8
 	// A random one, by `PlanRequest.seed`. Always the last, whether listed or
 	// not. Unless it is the only one, options that the others rate equal are
@@ -340,7 +339,7 @@ func (PlaceholderKind_Code) EnumDescriptor() ([]byte, []int) {
 type CandidateOrder_Code int32
 
 const (
-	// As in the last plan, followed by new candidates by utilization.
+	// Refused.
 	CandidateOrder_UNSPECIFIED CandidateOrder_Code = 0
 	// Lowest utilization first.
 	CandidateOrder_UTILIZATION CandidateOrder_Code = 1
@@ -349,56 +348,26 @@ const (
 	// Most expensive node first, by price per unit of the larger of its
 	// utilizations.
 	CandidateOrder_PRICE CandidateOrder_Code = 3
-	// By utilization, but among similar node groups the largest shrinks first,
-	// as with `ScaleDownSettings.balance`.
-	CandidateOrder_BALANCE CandidateOrder_Code = 4
-	// Oldest node first.
-	CandidateOrder_AGE CandidateOrder_Code = 5
 	// Empty nodes, then the others, each by name: what upstream does when its node
 	// list is sorted.
-	CandidateOrder_NAME CandidateOrder_Code = 6
-	// Least use of PodDisruptionBudgets first, each disruption rated by how
-	// many its budget has left.
-	CandidateOrder_BUDGETS CandidateOrder_Code = 7
-	// An arbitrary but fixed order. As many as `PlanSettings.search_effort`
-	// allows are tried in addition to the others, at most 8.
-	CandidateOrder_SHUFFLED CandidateOrder_Code = 8
-	// Smallest use of the headroom above resource minimums first, per saving.
-	// Tried in addition to the others if a resource minimum counts a candidate.
-	CandidateOrder_MINIMUMS CandidateOrder_Code = 9
-	// Largest saving for the share of the free cpu or memory that a node takes:
-	// its own free amount and what its pods need elsewhere. Tried in addition to
-	// the others with the objective MONEY, unless `try_list_order` is false.
-	CandidateOrder_SAVING CandidateOrder_Code = 10
+	CandidateOrder_NAME CandidateOrder_Code = 4
 )
 
 // Enum value maps for CandidateOrder_Code.
 var (
 	CandidateOrder_Code_name = map[int32]string{
-		0:  "UNSPECIFIED",
-		1:  "UTILIZATION",
-		2:  "EVICTION_COST",
-		3:  "PRICE",
-		4:  "BALANCE",
-		5:  "AGE",
-		6:  "NAME",
-		7:  "BUDGETS",
-		8:  "SHUFFLED",
-		9:  "MINIMUMS",
-		10: "SAVING",
+		0: "UNSPECIFIED",
+		1: "UTILIZATION",
+		2: "EVICTION_COST",
+		3: "PRICE",
+		4: "NAME",
 	}
 	CandidateOrder_Code_value = map[string]int32{
 		"UNSPECIFIED":   0,
 		"UTILIZATION":   1,
 		"EVICTION_COST": 2,
 		"PRICE":         3,
-		"BALANCE":       4,
-		"AGE":           5,
-		"NAME":          6,
-		"BUDGETS":       7,
-		"SHUFFLED":      8,
-		"MINIMUMS":      9,
-		"SAVING":        10,
+		"NAME":          4,
 	}
 )
 
@@ -910,7 +879,7 @@ func (x Consolidation_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Consolidation_Code.Descriptor instead.
 func (Consolidation_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{81, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{80, 0}
 }
 
 type SlackStrategy_Code int32
@@ -969,7 +938,7 @@ func (x SlackStrategy_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use SlackStrategy_Code.Descriptor instead.
 func (SlackStrategy_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{84, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{83, 0}
 }
 
 type CapacityBufferReading_Code int32
@@ -1023,7 +992,7 @@ func (x CapacityBufferReading_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CapacityBufferReading_Code.Descriptor instead.
 func (CapacityBufferReading_Code) EnumDescriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{87, 0}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{86, 0}
 }
 
 // A decision the planner can take.
@@ -1506,7 +1475,8 @@ type DecisionSummary struct {
 	// Outcome: the name of a value of the decision's result, such as
 	// "SCALE_DOWN_NO_CANDIDATES".
 	Result string `protobuf:"bytes,2,opt,name=result,proto3" json:"result,omitempty"`
-	// Numbers by name, such as "unneeded": 3. The names depend on the decision.
+	// Numbers by name, such as "unneeded": 3. The names depend on the decision;
+	// README, "Diagnostics", has those of the searches.
 	Counts map[string]int64 `protobuf:"bytes,3,rep,name=counts,proto3" json:"counts,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// The decision ended with an error of the planner, as one of `notes` says:
 	// its result is "…_ERROR" and has no content, which means nothing and must
@@ -3366,14 +3336,6 @@ type ScaleDownDecision struct {
 	NotEvaluated int32 `protobuf:"varint,7,opt,name=not_evaluated,json=notEvaluated,proto3" json:"not_evaluated,omitempty"`
 	// More about `result`, for people.
 	Detail string `protobuf:"bytes,8,opt,name=detail,proto3" json:"detail,omitempty"`
-	// Pods whose last destination was still valid.
-	HintHits int32 `protobuf:"varint,9,opt,name=hint_hits,json=hintHits,proto3" json:"hint_hits,omitempty"`
-	// Pods for which a destination had to be searched.
-	Searches int32 `protobuf:"varint,10,opt,name=searches,proto3" json:"searches,omitempty"`
-	// The order of candidates that led to this plan.
-	CandidateOrder CandidateOrder_Code `protobuf:"varint,11,opt,name=candidate_order,json=candidateOrder,proto3,enum=trimtab.v1.CandidateOrder_Code" json:"candidate_order,omitempty"`
-	// Orders that were simulated, this one included.
-	OrdersTried int32 `protobuf:"varint,12,opt,name=orders_tried,json=ordersTried,proto3" json:"orders_tried,omitempty"`
 	// One entry per node of `explain_nodes`, sorted by name.
 	Blockers []*NodeBlockers `protobuf:"bytes,13,rep,name=blockers,proto3" json:"blockers,omitempty"`
 	// What plans were compared by first; UNSPECIFIED if none was made.
@@ -3479,34 +3441,6 @@ func (x *ScaleDownDecision) GetDetail() string {
 		return x.Detail
 	}
 	return ""
-}
-
-func (x *ScaleDownDecision) GetHintHits() int32 {
-	if x != nil {
-		return x.HintHits
-	}
-	return 0
-}
-
-func (x *ScaleDownDecision) GetSearches() int32 {
-	if x != nil {
-		return x.Searches
-	}
-	return 0
-}
-
-func (x *ScaleDownDecision) GetCandidateOrder() CandidateOrder_Code {
-	if x != nil {
-		return x.CandidateOrder
-	}
-	return CandidateOrder_UNSPECIFIED
-}
-
-func (x *ScaleDownDecision) GetOrdersTried() int32 {
-	if x != nil {
-		return x.OrdersTried
-	}
-	return 0
 }
 
 func (x *ScaleDownDecision) GetBlockers() []*NodeBlockers {
@@ -5885,8 +5819,10 @@ func (x *FailedNodes) GetBlockingPod() []string {
 	return nil
 }
 
-// All settings. Absent fields have the default given in their comment, which is
-// upstream's unless the comment says why not.
+// All settings. An absent field has the default of its option `setting`, which
+// is upstream's unless the comment says why not; its range and upstream's name
+// for it are there as well. Numbers that the option gives no range may have any
+// value, durations are at least 0 s.
 type PlanSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Scale-up. OPTIONAL.
@@ -5903,7 +5839,7 @@ type PlanSettings struct {
 	Simulation *SimulationSettings `protobuf:"bytes,6,opt,name=simulation,proto3" json:"simulation,omitempty"`
 	// Settings for all decisions. OPTIONAL.
 	Planner *PlannerSettings `protobuf:"bytes,7,opt,name=planner,proto3" json:"planner,omitempty"`
-	// How much scale-up and scale-down search for a better plan. Default USUAL.
+	// How much scale-up and scale-down search for a better plan.
 	SearchEffort SearchEffort_Code `protobuf:"varint,8,opt,name=search_effort,json=searchEffort,proto3,enum=trimtab.v1.SearchEffort_Code" json:"search_effort,omitempty"`
 	// Replacement. OPTIONAL.
 	Replacement *ReplacementSettings `protobuf:"bytes,9,opt,name=replacement,proto3" json:"replacement,omitempty"`
@@ -6028,14 +5964,14 @@ type GangSettings struct {
 	// Add nodes also for pods of a gang that do not exist yet, up to
 	// `PodGroup.desired_count`: a gang of which fewer than `min_count` pods exist
 	// is then served as if they did. Answers name such pods "GROUP (missing 1)".
-	// Default false: such a gang is no demand, as the scheduler holds its pods.
+	// False: such a gang is no demand, as the scheduler holds its pods.
 	CountMissingMembers *bool `protobuf:"varint,1,opt,name=count_missing_members,json=countMissingMembers,proto3,oneof" json:"count_missing_members,omitempty"`
-	// Add nodes also for the pods of a gang beyond `min_count`. Default true.
-	// False: they take room on nodes that are there, or that the gang gets anyway.
+	// Add nodes also for the pods of a gang beyond `min_count`. False: they take
+	// room on nodes that are there, or that the gang gets anyway.
 	ServeOptionalMembers *bool `protobuf:"varint,2,opt,name=serve_optional_members,json=serveOptionalMembers,proto3,oneof" json:"serve_optional_members,omitempty"`
 	// Move the pods of running gangs: one by one as long as `min_count` of them
-	// run, or the whole gang at once. Default true. False: nodes with a pod of a
-	// gang that runs are neither drained nor replaced.
+	// run, or the whole gang at once. False: nodes with a pod of a gang that runs
+	// are neither drained nor replaced.
 	MoveRunning   *bool `protobuf:"varint,3,opt,name=move_running,json=moveRunning,proto3,oneof" json:"move_running,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -6096,8 +6032,8 @@ func (x *GangSettings) GetMoveRunning() bool {
 // (`ScaleUpSettings.template_source`, limits, maximum sizes, back-off).
 type CapacityRequestSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Take the decision at all. Default true. If false, nothing is booked, and
-	// pods that name a request are served like any others.
+	// Take the decision at all. If false, nothing is booked, and pods that name a
+	// request are served like any others.
 	Enabled *bool `protobuf:"varint,1,opt,name=enabled,proto3,oneof" json:"enabled,omitempty"`
 	// The classes that are answered; requests of others are left alone, for
 	// another controller. OPTIONAL: empty = `check-capacity.autoscaling.x-k8s.io`
@@ -6105,18 +6041,16 @@ type CapacityRequestSettings struct {
 	// that no Cluster Autoscaler answers.
 	Classes []*CapacityClass `protobuf:"bytes,2,rep,name=classes,proto3" json:"classes,omitempty"`
 	// When the condition Provisioned of a request that gets new nodes becomes
-	// true. Default ORDERED, as upstream.
+	// true. The default is upstream's.
 	ProvisionedWhen ProvisionedWhen_Code `protobuf:"varint,3,opt,name=provisioned_when,json=provisionedWhen,proto3,enum=trimtab.v1.ProvisionedWhen_Code" json:"provisioned_when,omitempty"`
 	// How long room stays booked after a request is provisioned, as far as its
-	// pods have not started. > 0 s, default 600 s: a constant upstream.
+	// pods have not started. A constant upstream.
 	BookingTime *durationpb.Duration `protobuf:"bytes,4,opt,name=booking_time,json=bookingTime,proto3" json:"booking_time,omitempty"`
 	// How long after its creation room is sought for a request that does not say
-	// it (`ValidUntilSeconds`). > 0 s, default 7 days: a constant upstream, which
-	// ignores the parameter.
+	// it (`ValidUntilSeconds`). A constant upstream, which ignores the parameter.
 	MaxSeekTime *durationpb.Duration `protobuf:"bytes,5,opt,name=max_seek_time,json=maxSeekTime,proto3" json:"max_seek_time,omitempty"`
-	// Only requests with this parameter `processorInstance` are answered. OPTIONAL:
-	// "" = those without the parameter.
-	// `--check-capacity-processor-instance`.
+	// Only requests with this parameter `processorInstance` are answered.
+	// OPTIONAL: "" = those without the parameter.
 	ProcessorInstance string `protobuf:"bytes,6,opt,name=processor_instance,json=processorInstance,proto3" json:"processor_instance,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
@@ -6330,37 +6264,34 @@ func (*ProvisionedWhen) Descriptor() ([]byte, []int) {
 // node groups with prices count.
 type ReplacementSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Take the decision at all. Default true.
+	// Take the decision at all.
 	Enabled *bool `protobuf:"varint,1,opt,name=enabled,proto3,oneof" json:"enabled,omitempty"`
-	// Least saving of a plan, per hour, in the currency of the prices. >= 0,
-	// default 0.
+	// Least saving of a plan, per hour, in the currency of the prices.
 	MinSavingPerHour *float64 `protobuf:"fixed64,2,opt,name=min_saving_per_hour,json=minSavingPerHour,proto3,oneof" json:"min_saving_per_hour,omitempty"`
-	// Least saving of a plan as a share of what the nodes that leave cost; and, of
-	// the saving of a mean eviction, what each further one must save for a set of
-	// nodes to be preferred to a smaller one. 0 to 1, default 0.05.
+	// Least saving of a plan as a share of what the nodes that leave cost; and,
+	// of the saving of a mean eviction, what each further one must save for a set
+	// of nodes to be preferred to a smaller one.
 	MinSavingShare *float64 `protobuf:"fixed64,3,opt,name=min_saving_share,json=minSavingShare,proto3,oneof" json:"min_saving_share,omitempty"`
-	// Least hourly saving per evicted pod. >= 0, default 0.
+	// Least hourly saving per evicted pod.
 	MinSavingPerEviction *float64 `protobuf:"fixed64,4,opt,name=min_saving_per_eviction,json=minSavingPerEviction,proto3,oneof" json:"min_saving_per_eviction,omitempty"`
 	// What moving one pod costs, once, in the currency of the prices: multiplied
-	// by its eviction cost, which is 1 for usual pods. >= 0, default 0.
+	// by its eviction cost, which is 1 for usual pods.
 	PricePerEviction *float64 `protobuf:"fixed64,5,opt,name=price_per_eviction,json=pricePerEviction,proto3,oneof" json:"price_per_eviction,omitempty"`
-	// Longest time in which the saving must pay for the moves. > 0 s, default 24
-	// h. Also how long nodes that came by a replacement are not replaced again.
+	// Longest time in which the saving must pay for the moves. Also how long
+	// nodes that came by a replacement are not replaced again.
 	MaxPaybackTime *durationpb.Duration `protobuf:"bytes,6,opt,name=max_payback_time,json=maxPaybackTime,proto3" json:"max_payback_time,omitempty"`
-	// Most new nodes in one wave, besides those that leave in it. >= 1, default
-	// 10.
+	// Most new nodes in one wave, besides those that leave in it.
 	MaxSurgeNodes *int32 `protobuf:"varint,7,opt,name=max_surge_nodes,json=maxSurgeNodes,proto3,oneof" json:"max_surge_nodes,omitempty"`
-	// Most nodes that leave in one wave. >= 1, default 10.
+	// Most nodes that leave in one wave.
 	MaxLeavingNodes *int32 `protobuf:"varint,8,opt,name=max_leaving_nodes,json=maxLeavingNodes,proto3,oneof" json:"max_leaving_nodes,omitempty"`
-	// Most waves of a plan. >= 1, default 10.
+	// Most waves of a plan.
 	MaxWaves *int32 `protobuf:"varint,9,opt,name=max_waves,json=maxWaves,proto3,oneof" json:"max_waves,omitempty"`
 	// A plan is made only if it would still save, and would not be planned again
-	// the other way, were each price this share higher or lower. 0 to 1, default
-	// 0.1.
+	// the other way, were each price this share higher or lower.
 	StabilityMargin *float64 `protobuf:"fixed64,10,opt,name=stability_margin,json=stabilityMargin,proto3,oneof" json:"stability_margin,omitempty"`
-	// Nodes with a pod younger than this, or younger themselves, stay. >= 0 s,
-	// default 0 s. Karpenter's `consolidateAfter`. `NodeGroupSettings` may give
-	// another one for the nodes of a group.
+	// Nodes with a pod younger than this, or younger themselves, stay.
+	// Karpenter's `consolidateAfter`. `NodeGroupSettings` may give another one
+	// for the nodes of a group.
 	ConsolidateAfter *durationpb.Duration `protobuf:"bytes,11,opt,name=consolidate_after,json=consolidateAfter,proto3" json:"consolidate_after,omitempty"`
 	// A plan is made only if its Balanced score (`ReplacementOption`) is at least
 	// this. >= 0; 0 = any, the default.
@@ -6368,21 +6299,20 @@ type ReplacementSettings struct {
 	// How many nodes may leave, in parts of the cluster. OPTIONAL: empty = no
 	// limits but the others.
 	Budgets []*DisruptionBudget `protobuf:"bytes,13,rep,name=budgets,proto3" json:"budgets,omitempty"`
-	// Which plan of the frontier is taken among those within all limits. Default
-	// MOST_SAVED.
+	// Which plan of the frontier is taken among those within all limits.
 	Choice ReplacementChoice_Code `protobuf:"varint,14,opt,name=choice,proto3,enum=trimtab.v1.ReplacementChoice_Code" json:"choice,omitempty"`
 	// Spot nodes replaced by spot nodes. OPTIONAL.
 	Spot *SpotReplacementSettings `protobuf:"bytes,15,opt,name=spot,proto3" json:"spot,omitempty"`
 	// How long no node is planned in a group that had none to give, or whose new
-	// nodes were given back. >= 0 s, default 1 h.
+	// nodes were given back.
 	AvoidTime *durationpb.Duration `protobuf:"bytes,16,opt,name=avoid_time,json=avoidTime,proto3" json:"avoid_time,omitempty"`
 	// How long a plan must replace a node, without interruption, before it is in
-	// wave 1. >= 0 s, default 0 s.
+	// wave 1.
 	StableTime *durationpb.Duration `protobuf:"bytes,17,opt,name=stable_time,json=stableTime,proto3" json:"stable_time,omitempty"`
 	// Pods that have run for less than their annotation
 	// `karpenter.sh/do-not-disrupt` says (a duration, or "true" for ever;
 	// `PodTable.number`) keep their nodes, and so do nodes with it
-	// (`Node.do_not_disrupt`). Default true.
+	// (`Node.do_not_disrupt`).
 	DoNotDisrupt  *bool `protobuf:"varint,18,opt,name=do_not_disrupt,json=doNotDisrupt,proto3,oneof" json:"do_not_disrupt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -6587,10 +6517,10 @@ func (*ReplacementChoice) Descriptor() ([]byte, []int) {
 // `kubernetes.azure.com/scalesetpriority`).
 type SpotReplacementSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whether it is done. Default true.
+	// Whether it is done.
 	Enabled *bool `protobuf:"varint,1,opt,name=enabled,proto3,oneof" json:"enabled,omitempty"`
 	// Least number of cheaper node groups that would take the same pods, for a
-	// node that replaces one node. >= 1, default 3; Karpenter's is 15.
+	// node that replaces one node. Karpenter's is 15.
 	MinAlternatives *int32 `protobuf:"varint,2,opt,name=min_alternatives,json=minAlternatives,proto3,oneof" json:"min_alternatives,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -6657,7 +6587,7 @@ type DisruptionBudget struct {
 	// When it holds: five fields of cron in UTC, or "@daily" and the like.
 	// OPTIONAL: "" = always.
 	Schedule string `protobuf:"bytes,5,opt,name=schedule,proto3" json:"schedule,omitempty"`
-	// How long from each time of `schedule` on. > 0 s. REQUIRED with it.
+	// How long from each time of `schedule` on. REQUIRED with it.
 	Duration      *durationpb.Duration `protobuf:"bytes,6,opt,name=duration,proto3" json:"duration,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -6814,27 +6744,25 @@ func (*SearchEffort) Descriptor() ([]byte, []int) {
 // Settings for all decisions.
 type PlannerSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Pods with lower priority neither keep a node nor need a place. Default
-	// -10. `--expendable-pods-priority-cutoff`.
+	// Pods with lower priority neither keep a node nor need a place.
 	ExpendablePodsPriorityCutoff *int32 `protobuf:"varint,1,opt,name=expendable_pods_priority_cutoff,json=expendablePodsPriorityCutoff,proto3,oneof" json:"expendable_pods_priority_cutoff,omitempty"`
 	// Name of the node label that marks GPU nodes; "" = none does. Default
 	// "cloud.google.com/gke-accelerator"; a node with allocatable
 	// "nvidia.com/gpu" (or another resource ending in "/gpu") counts too.
 	GpuLabel *string `protobuf:"bytes,2,opt,name=gpu_label,json=gpuLabel,proto3,oneof" json:"gpu_label,omitempty"`
 	// How long room is kept for an evicted pod that its owner has not recreated.
-	// >= 0 s, default 120 s; upstream's 0 switches the buffer off.
+	// Upstream's 0 switches the buffer off.
 	RecentEvictionTtl *durationpb.Duration `protobuf:"bytes,3,opt,name=recent_eviction_ttl,json=recentEvictionTtl,proto3" json:"recent_eviction_ttl,omitempty"`
-	// Keep room for pending pods that fit somewhere now: those that the
-	// scheduler has marked unschedulable and that are not expendable. Default
-	// true, as upstream, which places them before it looks for unneeded nodes.
+	// Keep room for pending pods that fit somewhere now: those that the scheduler
+	// has marked unschedulable and that are not expendable. Upstream does, and
+	// places them before it looks for unneeded nodes.
 	ReserveForPendingPods *bool `protobuf:"varint,4,opt,name=reserve_for_pending_pods,json=reserveForPendingPods,proto3,oneof" json:"reserve_for_pending_pods,omitempty"`
-	// Also keep room for pending pods that the scheduler has not marked. Default
-	// false, as upstream: most of them are scheduled shortly.
+	// Also keep room for pending pods that the scheduler has not marked. Upstream
+	// does not: most of them are scheduled shortly.
 	ReserveForUnmarkedPods *bool `protobuf:"varint,5,opt,name=reserve_for_unmarked_pods,json=reserveForUnmarkedPods,proto3,oneof" json:"reserve_for_unmarked_pods,omitempty"`
 	// Minimum and maximum amounts of resources, and numbers of nodes, in the
-	// cluster or in a part of it. Default none. `--cores-total`,
-	// `--memory-total`, `--gpu-total`, `--max-nodes-total`. Minimums apply to
-	// scale-down, maximums to scale-up.
+	// cluster or in a part of it. Default none. Minimums apply to scale-down,
+	// maximums to scale-up.
 	Limits []*ResourceLimit `protobuf:"bytes,6,rep,name=limits,proto3" json:"limits,omitempty"`
 	// How similar node groups are balanced. OPTIONAL.
 	Balance *BalanceSettings `protobuf:"bytes,7,opt,name=balance,proto3" json:"balance,omitempty"`
@@ -6842,14 +6770,12 @@ type PlannerSettings struct {
 	// starting that is not ready, has a startup taint, or does not offer yet what
 	// its group's template, or at least half of its group's nodes, offer of an
 	// extended resource such as "nvidia.com/gpu". It is awaited, gives no room,
-	// and does not count as unhealthy. >= 0 s, default 900 s.
-	// `--max-node-startup-time`.
+	// and does not count as unhealthy.
 	MaxNodeStartupTime *durationpb.Duration `protobuf:"bytes,8,opt,name=max_node_startup_time,json=maxNodeStartupTime,proto3" json:"max_node_startup_time,omitempty"`
 	// How long requested nodes are awaited that have not registered. Later they
 	// are overdue: pods do not wait for them, and their group grows only where no
 	// other helps. Counted from `NodeGroup.last_scale_up_time`; where that is
-	// unknown, they are awaited for ever. >= 0 s, default 900 s.
-	// `--max-node-provision-time`.
+	// unknown, they are awaited for ever.
 	MaxNodeProvisionTime *durationpb.Duration `protobuf:"bytes,9,opt,name=max_node_provision_time,json=maxNodeProvisionTime,proto3" json:"max_node_provision_time,omitempty"`
 	// How many nodes may be removed or replaced at the same time, in parts of the
 	// cluster; for scale-down and replacement alike. OPTIONAL.
@@ -6965,7 +6891,7 @@ type ResourceLimit struct {
 	// Name of the resource, such as "cpu" (milli-cores) or "memory" (bytes), or
 	// "nodes" for the number of nodes. REQUIRED.
 	Resource string `protobuf:"bytes,1,opt,name=resource,proto3" json:"resource,omitempty"`
-	// Least amount, >= 0, in the resource's unit: no node is removed if less
+	// Least amount, in the resource's unit: no node is removed if less
 	// would remain. OPTIONAL: absent = none; one of the three limits is REQUIRED.
 	Minimum *int64 `protobuf:"varint,2,opt,name=minimum,proto3,oneof" json:"minimum,omitempty"`
 	// Largest amount, >= `minimum`: no node is added if the sum would exceed it.
@@ -6973,7 +6899,7 @@ type ResourceLimit struct {
 	Maximum *int64 `protobuf:"varint,3,opt,name=maximum,proto3,oneof" json:"maximum,omitempty"`
 	// The nodes that count. OPTIONAL: absent = all nodes.
 	Nodes *Selector `protobuf:"bytes,4,opt,name=nodes,proto3" json:"nodes,omitempty"`
-	// Largest amount, >= 0, that one plan may add. OPTIONAL: absent = none.
+	// Largest amount that one plan may add. OPTIONAL: absent = none.
 	MaximumAdded  *int64 `protobuf:"varint,5,opt,name=maximum_added,json=maximumAdded,proto3,oneof" json:"maximum_added,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -7187,22 +7113,20 @@ type BalanceSettings struct {
 	// host name and provider. OPTIONAL. Scale-up compares all other labels.
 	// Scale-down compares the labels by which some pod selects nodes, including a
 	// provider's, and also taints: nodes that no pod distinguishes can replace
-	// each other. `--balancing-ignore-label`.
+	// each other.
 	IgnoredLabels []string `protobuf:"bytes,2,rep,name=ignored_labels,json=ignoredLabels,proto3" json:"ignored_labels,omitempty"`
 	// Compare only these labels, and neither amounts nor taints: groups that have
 	// all of them, with the same values, are similar. OPTIONAL: empty = compare
 	// as described; not with `ignored_labels`. The same in both.
-	// `--balancing-label`.
 	ComparedLabels []string `protobuf:"bytes,3,rep,name=compared_labels,json=comparedLabels,proto3" json:"compared_labels,omitempty"`
-	// Share by which the smaller capacity of memory may be below the larger. 0
-	// to 1, default 0.015. The same in both. `--memory-difference-ratio`.
+	// Share by which the smaller capacity of memory may be below the larger. The
+	// same in both.
 	MaxMemoryDifferenceRatio *float64 `protobuf:"fixed64,4,opt,name=max_memory_difference_ratio,json=maxMemoryDifferenceRatio,proto3,oneof" json:"max_memory_difference_ratio,omitempty"`
-	// The same for the allocatable amount of each resource. 0 to 1, default
-	// 0.05. The same in both. `--max-allocatable-difference-ratio`.
+	// The same for the allocatable amount of each resource. The same in both.
 	MaxAllocatableDifferenceRatio *float64 `protobuf:"fixed64,5,opt,name=max_allocatable_difference_ratio,json=maxAllocatableDifferenceRatio,proto3,oneof" json:"max_allocatable_difference_ratio,omitempty"`
 	// The same for the amount of each resource that DaemonSets and static pods
-	// leave free. 0 to 1, default 0.05. Scale-up only: an existing node may
-	// temporarily lack some of those pods. `--max-free-difference-ratio`.
+	// leave free. Scale-up only: an existing node may temporarily lack some of
+	// those pods.
 	MaxFreeDifferenceRatio *float64 `protobuf:"fixed64,6,opt,name=max_free_difference_ratio,json=maxFreeDifferenceRatio,proto3,oneof" json:"max_free_difference_ratio,omitempty"`
 	unknownFields          protoimpl.UnknownFields
 	sizeCache              protoimpl.SizeCache
@@ -7283,14 +7207,14 @@ func (x *BalanceSettings) GetMaxFreeDifferenceRatio() float64 {
 // How scheduling is simulated.
 type SimulationSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Honour the annotation `zalando.org/topology-spread-timeout`. Default
-	// false: it needs a scheduler that does the same.
+	// Honour the annotation `zalando.org/topology-spread-timeout`. It needs a
+	// scheduler that does the same.
 	TopologySpreadTimeout *bool `protobuf:"varint,1,opt,name=topology_spread_timeout,json=topologySpreadTimeout,proto3,oneof" json:"topology_spread_timeout,omitempty"`
 	// Compare numbers where tolerations have the operators LT and GT, also for
-	// the taint policy of topology spread. Default false, as the feature gate of
-	// this name of kube-scheduler (alpha in 1.37): such tolerations then
-	// tolerate nothing. Pods of DaemonSets on new nodes, slack and pod deletion
-	// costs do not compare in either case.
+	// the taint policy of topology spread. False is as the feature gate of this
+	// name of kube-scheduler (alpha in 1.37): such tolerations then tolerate
+	// nothing. Pods of DaemonSets on new nodes, slack and pod deletion costs do
+	// not compare in either case.
 	TaintTolerationComparisonOperators *bool `protobuf:"varint,2,opt,name=taint_toleration_comparison_operators,json=taintTolerationComparisonOperators,proto3,oneof" json:"taint_toleration_comparison_operators,omitempty"`
 	unknownFields                      protoimpl.UnknownFields
 	sizeCache                          protoimpl.SizeCache
@@ -7343,63 +7267,50 @@ func (x *SimulationSettings) GetTaintTolerationComparisonOperators() bool {
 // Scale-up.
 type ScaleUpSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Split growth over similar node groups (`BalanceSettings`). Default false.
-	// `--balance-similar-node-groups`.
+	// Split growth over similar node groups (`BalanceSettings`).
 	BalanceSimilarNodeGroups *bool `protobuf:"varint,1,opt,name=balance_similar_node_groups,json=balanceSimilarNodeGroups,proto3,oneof" json:"balance_similar_node_groups,omitempty"`
 	// How an option is chosen: each expander decides among those that the one
 	// before it rates equal. Without repetition. Default [CHEAPEST_PLAN] if every
 	// node group that may grow and would help has a price, else [LEAST_WASTE].
-	// `--expander`.
 	Expanders []Expander_Code `protobuf:"varint,2,rep,packed,name=expanders,proto3,enum=trimtab.v1.Expander_Code" json:"expanders,omitempty"`
 	// For the expander PRIORITY. REQUIRED with it.
 	Priority *PriorityExpanderSettings `protobuf:"bytes,3,opt,name=priority,proto3" json:"priority,omitempty"`
 	// For the expander HIGHEST_PRIORITY. OPTIONAL.
 	HighestPriority *HighestPriorityExpanderSettings `protobuf:"bytes,4,opt,name=highest_priority,json=highestPriority,proto3" json:"highest_priority,omitempty"`
-	// For the expander CHEAPEST_PLAN. OPTIONAL.
-	CheapestPlan *CheapestPlanExpanderSettings `protobuf:"bytes,5,opt,name=cheapest_plan,json=cheapestPlan,proto3" json:"cheapest_plan,omitempty"`
-	// Take the decision at all. Default true.
+	// Take the decision at all.
 	Enabled *bool `protobuf:"varint,6,opt,name=enabled,proto3,oneof" json:"enabled,omitempty"`
-	// The model of a group's new nodes. Default PREFER_TEMPLATE; upstream prefers
-	// an existing node.
+	// The model of a group's new nodes. Upstream prefers an existing node.
 	TemplateSource TemplateSource_Code `protobuf:"varint,7,opt,name=template_source,json=templateSource,proto3,enum=trimtab.v1.TemplateSource_Code" json:"template_source,omitempty"`
 	// Pods younger than this wait; the pod's annotation
 	// `cluster-autoscaler.kubernetes.io/pod-scale-up-delay` may ask for more.
-	// >= 0 s, default 0 s. `--new-pod-scale-up-delay`.
 	NewPodScaleUpDelay *durationpb.Duration `protobuf:"bytes,8,opt,name=new_pod_scale_up_delay,json=newPodScaleUpDelay,proto3" json:"new_pod_scale_up_delay,omitempty"`
 	// Put all DaemonSet pods that would run there on a new node, even those that
 	// its template does not name, or that the node on which it is modelled lacks.
-	// A template that names no pods gets them in any case. Default false.
-	// `--force-ds`.
+	// A template that names no pods gets them in any case.
 	ForceDaemonsets *bool `protobuf:"varint,9,opt,name=force_daemonsets,json=forceDaemonsets,proto3,oneof" json:"force_daemonsets,omitempty"`
 	// Taints that are removed once a new node has started: new nodes are assumed
 	// not to have them, and a node with one is not ready, for every decision.
 	// OPTIONAL: those that begin with
 	// "startup-taint.cluster-autoscaler.kubernetes.io/" are always included.
-	// `--startup-taint`.
 	StartupTaints *TaintNames `protobuf:"bytes,10,opt,name=startup_taints,json=startupTaints,proto3" json:"startup_taints,omitempty"`
 	// Taints that describe a node's status and not its kind: new nodes are
 	// assumed not to have them, and a node with one is not ready, for every
 	// decision; upstream keeps it ready. OPTIONAL: those that begin with
 	// "status-taint.cluster-autoscaler.kubernetes.io/" are always included.
-	// `--status-taint`.
 	StatusTaints *TaintNames `protobuf:"bytes,11,opt,name=status_taints,json=statusTaints,proto3" json:"status_taints,omitempty"`
 	// Names of schedulers whose pods are served, besides the default scheduler.
 	// OPTIONAL.
 	SchedulerNames []string `protobuf:"bytes,12,rep,name=scheduler_names,json=schedulerNames,proto3" json:"scheduler_names,omitempty"`
-	// Most nodes that one plan adds. >= 1, default 1000.
-	// `--max-nodes-per-scaleup`.
+	// Most nodes that one plan adds.
 	MaxNewNodes *int32 `protobuf:"varint,13,opt,name=max_new_nodes,json=maxNewNodes,proto3,oneof" json:"max_new_nodes,omitempty"`
-	// Compute options for at most this many node groups. 0 = no limit, the
-	// default. Makes a bounded run repeatable.
-	MaxEvaluatedNodeGroups *int32 `protobuf:"varint,14,opt,name=max_evaluated_node_groups,json=maxEvaluatedNodeGroups,proto3,oneof" json:"max_evaluated_node_groups,omitempty"`
 	// Topology domains other than host names that node groups could open, such as
-	// zones, count for topology spread constraints with DoNotSchedule: pods spread
-	// over three zones get nodes in all three, even if none has a node yet. Plans
-	// are as legal for kube-scheduler, which counts domains that have nodes: it may
-	// put all pods on the first node that registers, unless `minDomains` makes it
-	// wait, for which plans have nodes in as many domains in any case. A plan that
-	// does not count new domains is taken if this one leaves pods. Default false,
-	// as upstream; Karpenter counts new domains.
+	// zones, count for topology spread constraints with DoNotSchedule: pods
+	// spread over three zones get nodes in all three, even if none has a node
+	// yet. Plans are as legal for kube-scheduler, which counts domains that have
+	// nodes: it may put all pods on the first node that registers, unless
+	// `minDomains` makes it wait, for which plans have nodes in as many domains
+	// in any case. A plan that does not count new domains is taken if this one
+	// leaves pods. Upstream does not count new domains, Karpenter does.
 	SpreadOverNewDomains *bool `protobuf:"varint,15,opt,name=spread_over_new_domains,json=spreadOverNewDomains,proto3,oneof" json:"spread_over_new_domains,omitempty"`
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
@@ -7463,13 +7374,6 @@ func (x *ScaleUpSettings) GetHighestPriority() *HighestPriorityExpanderSettings 
 	return nil
 }
 
-func (x *ScaleUpSettings) GetCheapestPlan() *CheapestPlanExpanderSettings {
-	if x != nil {
-		return x.CheapestPlan
-	}
-	return nil
-}
-
 func (x *ScaleUpSettings) GetEnabled() bool {
 	if x != nil && x.Enabled != nil {
 		return *x.Enabled
@@ -7522,13 +7426,6 @@ func (x *ScaleUpSettings) GetSchedulerNames() []string {
 func (x *ScaleUpSettings) GetMaxNewNodes() int32 {
 	if x != nil && x.MaxNewNodes != nil {
 		return *x.MaxNewNodes
-	}
-	return 0
-}
-
-func (x *ScaleUpSettings) GetMaxEvaluatedNodeGroups() int32 {
-	if x != nil && x.MaxEvaluatedNodeGroups != nil {
-		return *x.MaxEvaluatedNodeGroups
 	}
 	return 0
 }
@@ -7782,162 +7679,82 @@ func (x *HighestPriorityExpanderSettings) GetLabel() string {
 	return ""
 }
 
-// The expander CHEAPEST_PLAN.
-type CheapestPlanExpanderSettings struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Most attempts to improve the plan. >= 0; absent = the planner decides.
-	MaxImprovements *int32 `protobuf:"varint,1,opt,name=max_improvements,json=maxImprovements,proto3,oneof" json:"max_improvements,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
-}
-
-func (x *CheapestPlanExpanderSettings) Reset() {
-	*x = CheapestPlanExpanderSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[78]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CheapestPlanExpanderSettings) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CheapestPlanExpanderSettings) ProtoMessage() {}
-
-func (x *CheapestPlanExpanderSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[78]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CheapestPlanExpanderSettings.ProtoReflect.Descriptor instead.
-func (*CheapestPlanExpanderSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{78}
-}
-
-func (x *CheapestPlanExpanderSettings) GetMaxImprovements() int32 {
-	if x != nil && x.MaxImprovements != nil {
-		return *x.MaxImprovements
-	}
-	return 0
-}
-
 // Scale-down.
 type ScaleDownSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Take the decision at all. Default true. `--scale-down-enabled`.
+	// Take the decision at all.
 	Enabled *bool `protobuf:"varint,1,opt,name=enabled,proto3,oneof" json:"enabled,omitempty"`
-	// Nodes whose utilization is at most this are candidates. 0 to 1, default
-	// 0.5. `--scale-down-utilization-threshold`.
+	// Nodes whose utilization is at most this are candidates.
 	UtilizationThreshold *float64 `protobuf:"fixed64,2,opt,name=utilization_threshold,json=utilizationThreshold,proto3,oneof" json:"utilization_threshold,omitempty"`
-	// The same for GPU nodes. Default 0.5.
-	// `--scale-down-gpu-utilization-threshold`.
+	// The same for GPU nodes.
 	GpuUtilizationThreshold *float64 `protobuf:"fixed64,3,opt,name=gpu_utilization_threshold,json=gpuUtilizationThreshold,proto3,oneof" json:"gpu_utilization_threshold,omitempty"`
-	// How long a node must be unneeded before it is removed. Default 600 s.
-	// `--scale-down-unneeded-time`.
+	// How long a node must be unneeded before it is removed.
 	UnneededTime *durationpb.Duration `protobuf:"bytes,4,opt,name=unneeded_time,json=unneededTime,proto3" json:"unneeded_time,omitempty"`
-	// The same for an unready node. Default 1200 s. `--scale-down-unready-time`.
+	// The same for an unready node.
 	UnreadyTime *durationpb.Duration `protobuf:"bytes,5,opt,name=unready_time,json=unreadyTime,proto3" json:"unready_time,omitempty"`
-	// Whether unready nodes are removed. Default true.
-	// `--scale-down-unready-enabled`.
+	// Whether unready nodes are removed.
 	UnreadyEnabled *bool `protobuf:"varint,6,opt,name=unready_enabled,json=unreadyEnabled,proto3,oneof" json:"unready_enabled,omitempty"`
-	// How long a failed simulation remains valid. Default 300 s.
-	// `--unremovable-node-recheck-timeout`.
+	// How long a failed simulation remains valid.
 	UnremovableNodeRecheckTimeout *durationpb.Duration `protobuf:"bytes,7,opt,name=unremovable_node_recheck_timeout,json=unremovableNodeRecheckTimeout,proto3" json:"unremovable_node_recheck_timeout,omitempty"`
-	// Most nodes being deleted at a time, empty or not. >= 1, default 10.
-	// `--max-scale-down-parallelism`.
+	// Most nodes being deleted at a time, empty or not.
 	MaxScaleDownParallelism *int32 `protobuf:"varint,8,opt,name=max_scale_down_parallelism,json=maxScaleDownParallelism,proto3,oneof" json:"max_scale_down_parallelism,omitempty"`
-	// Most nodes being drained at a time. >= 1, default 10: upstream's default 1
-	// drains serially, because its drains are not checked jointly; ours are.
-	// `--max-drain-parallelism`.
+	// Most nodes being drained at a time. Upstream's default 1 drains serially,
+	// because its drains are not checked jointly; ours are.
 	MaxDrainParallelism *int32 `protobuf:"varint,9,opt,name=max_drain_parallelism,json=maxDrainParallelism,proto3,oneof" json:"max_drain_parallelism,omitempty"`
-	// Deprecated name of `max_scale_down_parallelism`, used if that is absent.
-	// `--max-empty-bulk-delete`.
-	MaxEmptyBulkDelete *int32 `protobuf:"varint,10,opt,name=max_empty_bulk_delete,json=maxEmptyBulkDelete,proto3,oneof" json:"max_empty_bulk_delete,omitempty"`
-	// Nodes with kube-system pods stay, unless a PodDisruptionBudget covers
-	// them. Default true. `--skip-nodes-with-system-pods`.
+	// Nodes with kube-system pods stay, unless a PodDisruptionBudget covers them.
 	SkipNodesWithSystemPods *bool `protobuf:"varint,11,opt,name=skip_nodes_with_system_pods,json=skipNodesWithSystemPods,proto3,oneof" json:"skip_nodes_with_system_pods,omitempty"`
-	// Nodes with pods that use local storage stay. Default true.
-	// `--skip-nodes-with-local-storage`.
+	// Nodes with pods that use local storage stay.
 	SkipNodesWithLocalStorage *bool `protobuf:"varint,12,opt,name=skip_nodes_with_local_storage,json=skipNodesWithLocalStorage,proto3,oneof" json:"skip_nodes_with_local_storage,omitempty"`
 	// Nodes with pods of other controllers than ReplicationController,
-	// ReplicaSet, StatefulSet and Job stay. Default true.
-	// `--skip-nodes-with-custom-controller-pods`.
+	// ReplicaSet, StatefulSet and Job stay.
 	SkipNodesWithCustomControllerPods *bool `protobuf:"varint,13,opt,name=skip_nodes_with_custom_controller_pods,json=skipNodesWithCustomControllerPods,proto3,oneof" json:"skip_nodes_with_custom_controller_pods,omitempty"`
-	// Fewest replicas of a controller whose pods may be moved. Default 0.
-	// `--min-replica-count`.
+	// Fewest replicas of a controller whose pods may be moved.
 	MinReplicaCount *int32 `protobuf:"varint,14,opt,name=min_replica_count,json=minReplicaCount,proto3,oneof" json:"min_replica_count,omitempty"`
 	// Age from which a kube-system pod without PodDisruptionBudget no longer
-	// blocks. Default 3600 s. `--blocking-system-pod-distruption-timeout`.
+	// blocks.
 	BlockingSystemPodDisruptionTimeout *durationpb.Duration `protobuf:"bytes,15,opt,name=blocking_system_pod_disruption_timeout,json=blockingSystemPodDisruptionTimeout,proto3" json:"blocking_system_pod_disruption_timeout,omitempty"`
-	// Leave DaemonSet pods out of utilization. Default false.
-	// `--ignore-daemonsets-utilization`.
+	// Leave DaemonSet pods out of utilization.
 	IgnoreDaemonsetsUtilization *bool `protobuf:"varint,16,opt,name=ignore_daemonsets_utilization,json=ignoreDaemonsetsUtilization,proto3,oneof" json:"ignore_daemonsets_utilization,omitempty"`
-	// Leave mirror pods out of utilization. Default false.
-	// `--ignore-mirror-pods-utilization`.
+	// Leave mirror pods out of utilization.
 	IgnoreMirrorPodsUtilization *bool `protobuf:"varint,17,opt,name=ignore_mirror_pods_utilization,json=ignoreMirrorPodsUtilization,proto3,oneof" json:"ignore_mirror_pods_utilization,omitempty"`
 	// Simulate at most this many nodes, besides those that were unneeded last
 	// time. 0 = no limit, the default. Makes a bounded run repeatable.
 	MaxEvaluatedNodes *int32 `protobuf:"varint,18,opt,name=max_evaluated_nodes,json=maxEvaluatedNodes,proto3,oneof" json:"max_evaluated_nodes,omitempty"`
-	// Simulate at least this many nodes, whatever the deadline. Default 10.
-	MinEvaluatedNodes *int32 `protobuf:"varint,19,opt,name=min_evaluated_nodes,json=minEvaluatedNodes,proto3,oneof" json:"min_evaluated_nodes,omitempty"`
-	// Pods of Jobs keep their nodes. Default false, as upstream: a Job starts
-	// them again. The Zalando fork always does this.
+	// Pods of Jobs keep their nodes. Upstream moves them: a Job starts them
+	// again. The Zalando fork always does this.
 	JobPodsUnmovable *bool `protobuf:"varint,20,opt,name=job_pods_unmovable,json=jobPodsUnmovable,proto3,oneof" json:"job_pods_unmovable,omitempty"`
-	// Orders of candidates to simulate. Of these plans and those of
-	// `try_list_order`, the best by `objective` is taken, among equals the one
-	// with the least eviction cost, then the first. Default [UTILIZATION,
-	// EVICTION_COST, PRICE]. Upstream has one order, that of its list.
+	// The only orders in which candidates are tried; no nodes are exchanged then
+	// either. The best plan by `objective` is taken, among equals the one with
+	// the least eviction cost, then the first. With [NAME], one pass like
+	// upstream. OPTIONAL: empty = the usual orders, candidates as upstream lists
+	// them, and arbitrary ones, as `PlanSettings.search_effort` allows: no new
+	// plan then saves less than a pass in list order within what budgets allow at
+	// once, and one replaces the last plan only if it is better by 5 %.
 	CandidateOrders []CandidateOrder_Code `protobuf:"varint,21,rep,packed,name=candidate_orders,json=candidateOrders,proto3,enum=trimtab.v1.CandidateOrder_Code" json:"candidate_orders,omitempty"`
-	// By how much, as a share, another plan must be better than the continuation
-	// of the last one to replace it. >= 0, default 0.05: a small gain is not
-	// worth restarting timers.
-	StabilityMargin *float64 `protobuf:"fixed64,22,opt,name=stability_margin,json=stabilityMargin,proto3,oneof" json:"stability_margin,omitempty"`
 	// Smallest hourly saving per eviction (in the currency of the prices) for
 	// which pods are moved. Default 0 = no minimum; nodes of unknown price always
 	// pass.
 	MinSavingPerEviction *float64 `protobuf:"fixed64,23,opt,name=min_saving_per_eviction,json=minSavingPerEviction,proto3,oneof" json:"min_saving_per_eviction,omitempty"`
-	// Look for at most this many unneeded nodes more than last time. 0 = no
-	// limit, the default: upstream has a limit only because its simulation is
-	// slow.
-	MaxNewUnneededNodes *int32 `protobuf:"varint,24,opt,name=max_new_unneeded_nodes,json=maxNewUnneededNodes,proto3,oneof" json:"max_new_unneeded_nodes,omitempty"`
 	// Among similar node groups (`BalanceSettings`) the largest shrinks first,
 	// and within them the zone with the most nodes: in the order of candidates,
-	// and if a limit allows removing only some of the unneeded nodes now. Default
-	// false, as upstream.
+	// and if a limit allows removing only some of the unneeded nodes now.
+	// Upstream does not.
 	Balance *bool `protobuf:"varint,25,opt,name=balance,proto3,oneof" json:"balance,omitempty"`
-	// After a node group has grown, nothing is deleted for this long. Default 600
-	// s; without effect if `NodeGroup.last_scale_up_time` is not known. Unneeded
-	// nodes keep their timers. `--scale-down-delay-after-add`.
+	// After a node group has grown, nothing is deleted for this long. Without
+	// effect if `NodeGroup.last_scale_up_time` is not known. Unneeded nodes keep
+	// their timers.
 	DelayAfterAdd *durationpb.Duration `protobuf:"bytes,26,opt,name=delay_after_add,json=delayAfterAdd,proto3" json:"delay_after_add,omitempty"`
-	// The same after the deletion of a node was started. Default 0 s.
-	// `--scale-down-delay-after-delete`.
+	// The same after the deletion of a node was started.
 	DelayAfterDelete *durationpb.Duration `protobuf:"bytes,27,opt,name=delay_after_delete,json=delayAfterDelete,proto3" json:"delay_after_delete,omitempty"`
-	// The same after a deletion has failed. Default 180 s.
-	// `--scale-down-delay-after-failure`.
+	// The same after a deletion has failed.
 	DelayAfterFailure *durationpb.Duration `protobuf:"bytes,28,opt,name=delay_after_failure,json=delayAfterFailure,proto3" json:"delay_after_failure,omitempty"`
 	// The three delays apply to each node group separately: nodes of a group in
 	// cool-down are not candidates, so their timers start when it is over; those
-	// of other groups are removed. Default false: a cool-down stops all
-	// deletions. `--scale-down-delay-type-local`.
+	// of other groups are removed. False: a cool-down stops all deletions.
 	DelayTypeLocal *bool `protobuf:"varint,29,opt,name=delay_type_local,json=delayTypeLocal,proto3,oneof" json:"delay_type_local,omitempty"`
-	// Nodes with more pods than a PodDisruptionBudget allows to evict at the same
-	// time may still go, as upstream, if one disruption is left: their pods are
-	// evicted in turn. Used only if fewer nodes would go otherwise (with the
-	// objective MONEY: less would be saved) than in upstream's order under
-	// upstream's rule, so never without `try_list_order`; at most one node
-	// exceeds each budget. Default true; false keeps every wave of a plan within
-	// all budgets at once.
-	EvictInTurn *bool `protobuf:"varint,30,opt,name=evict_in_turn,json=evictInTurn,proto3,oneof" json:"evict_in_turn,omitempty"`
 	// What plans are compared by first: MONEY takes the plan that saves most per
 	// hour, among equals the one that frees most nodes; COUNT the other way round.
-	// With MONEY, nodes are also exchanged, unless `try_list_order` is false: some
+	// With MONEY, nodes are also exchanged, unless `candidate_orders` names some: some
 	// of the plan stay, and others that save more go, as `search_effort` allows,
 	// in all waves together: then the first may save less than it could alone.
 	// Default UNSPECIFIED: MONEY if the
@@ -7947,31 +7764,21 @@ type ScaleDownSettings struct {
 	Objective Objective_Code `protobuf:"varint,31,opt,name=objective,proto3,enum=trimtab.v1.Objective_Code" json:"objective,omitempty"`
 	// While a larger share of all nodes is unready, and more of them than
 	// `ok_total_unready_count`, no node is removed. Nodes that are being deleted,
-	// or may still be starting, do not count. 0 to 100, default 45.
-	// `--max-total-unready-percentage`.
+	// or may still be starting, do not count.
 	MaxTotalUnreadyPercentage *float64 `protobuf:"fixed64,32,opt,name=max_total_unready_percentage,json=maxTotalUnreadyPercentage,proto3,oneof" json:"max_total_unready_percentage,omitempty"`
-	// Up to this many unready nodes do not stop scale-down. >= 0, default 3.
-	// `--ok-total-unready-count`.
+	// Up to this many unready nodes do not stop scale-down.
 	OkTotalUnreadyCount *int32 `protobuf:"varint,33,opt,name=ok_total_unready_count,json=okTotalUnreadyCount,proto3,oneof" json:"ok_total_unready_count,omitempty"`
-	// Besides `candidate_orders`, try candidates as listed, like upstream: by
-	// name, empty nodes first; in arbitrary orders too, as `search_effort`
-	// allows. With `SearchEffort.FIRST` it is not tried; with the others no
-	// new plan saves less, or as much with fewer nodes, than one pass in list
-	// order (with the objective COUNT: frees fewer nodes, or as many for less
-	// money). Default true; false tries only `candidate_orders`, and exchanges no
-	// nodes: with [NAME], one pass like upstream.
-	TryListOrder *bool `protobuf:"varint,34,opt,name=try_list_order,json=tryListOrder,proto3,oneof" json:"try_list_order,omitempty"`
-	// Plan up to this many waves (`UnneededNode.wave`). >= 1, default 10; 1 plans
-	// only what disruption budgets allow now, as upstream does; so does
-	// `SearchEffort.FIRST`. In each wave after the first, a budget counts for what
-	// it allows with all its pods healthy (`expected_pods` - `desired_healthy`),
-	// or now, if that is more; pods are never evicted in turn. Nodes of later
-	// waves are unneeded, so they get the soft taint at once, and pods that are
-	// evicted before go where they can stay.
+	// Plan up to this many waves (`UnneededNode.wave`). 1 plans only what
+	// disruption budgets allow now, as upstream does; so does
+	// `SearchEffort.FIRST`. In each wave after the first, a budget counts for
+	// what it allows with all its pods healthy (`expected_pods` -
+	// `desired_healthy`), or now, if that is more. Nodes of later waves are
+	// unneeded, so they get the soft taint at once, and pods that are evicted
+	// before go where they can stay.
 	MaxWaves *int32 `protobuf:"varint,35,opt,name=max_waves,json=maxWaves,proto3,oneof" json:"max_waves,omitempty"`
-	// The utilization of a node that has devices of dynamic resource allocation of
-	// its own is their share alone, as for the Cluster Autoscaler; false = the
-	// largest of the shares of cpu, memory and devices. Default true.
+	// The utilization of a node that has devices of dynamic resource allocation
+	// of its own is their share alone, as for the Cluster Autoscaler; false = the
+	// largest of the shares of cpu, memory and devices.
 	DeviceUtilizationOnly *bool `protobuf:"varint,36,opt,name=device_utilization_only,json=deviceUtilizationOnly,proto3,oneof" json:"device_utilization_only,omitempty"`
 	unknownFields         protoimpl.UnknownFields
 	sizeCache             protoimpl.SizeCache
@@ -7979,7 +7786,7 @@ type ScaleDownSettings struct {
 
 func (x *ScaleDownSettings) Reset() {
 	*x = ScaleDownSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[79]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7991,7 +7798,7 @@ func (x *ScaleDownSettings) String() string {
 func (*ScaleDownSettings) ProtoMessage() {}
 
 func (x *ScaleDownSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[79]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8004,7 +7811,7 @@ func (x *ScaleDownSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleDownSettings.ProtoReflect.Descriptor instead.
 func (*ScaleDownSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{79}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *ScaleDownSettings) GetEnabled() bool {
@@ -8070,13 +7877,6 @@ func (x *ScaleDownSettings) GetMaxDrainParallelism() int32 {
 	return 0
 }
 
-func (x *ScaleDownSettings) GetMaxEmptyBulkDelete() int32 {
-	if x != nil && x.MaxEmptyBulkDelete != nil {
-		return *x.MaxEmptyBulkDelete
-	}
-	return 0
-}
-
 func (x *ScaleDownSettings) GetSkipNodesWithSystemPods() bool {
 	if x != nil && x.SkipNodesWithSystemPods != nil {
 		return *x.SkipNodesWithSystemPods
@@ -8133,13 +7933,6 @@ func (x *ScaleDownSettings) GetMaxEvaluatedNodes() int32 {
 	return 0
 }
 
-func (x *ScaleDownSettings) GetMinEvaluatedNodes() int32 {
-	if x != nil && x.MinEvaluatedNodes != nil {
-		return *x.MinEvaluatedNodes
-	}
-	return 0
-}
-
 func (x *ScaleDownSettings) GetJobPodsUnmovable() bool {
 	if x != nil && x.JobPodsUnmovable != nil {
 		return *x.JobPodsUnmovable
@@ -8154,23 +7947,9 @@ func (x *ScaleDownSettings) GetCandidateOrders() []CandidateOrder_Code {
 	return nil
 }
 
-func (x *ScaleDownSettings) GetStabilityMargin() float64 {
-	if x != nil && x.StabilityMargin != nil {
-		return *x.StabilityMargin
-	}
-	return 0
-}
-
 func (x *ScaleDownSettings) GetMinSavingPerEviction() float64 {
 	if x != nil && x.MinSavingPerEviction != nil {
 		return *x.MinSavingPerEviction
-	}
-	return 0
-}
-
-func (x *ScaleDownSettings) GetMaxNewUnneededNodes() int32 {
-	if x != nil && x.MaxNewUnneededNodes != nil {
-		return *x.MaxNewUnneededNodes
 	}
 	return 0
 }
@@ -8210,13 +7989,6 @@ func (x *ScaleDownSettings) GetDelayTypeLocal() bool {
 	return false
 }
 
-func (x *ScaleDownSettings) GetEvictInTurn() bool {
-	if x != nil && x.EvictInTurn != nil {
-		return *x.EvictInTurn
-	}
-	return false
-}
-
 func (x *ScaleDownSettings) GetObjective() Objective_Code {
 	if x != nil {
 		return x.Objective
@@ -8236,13 +8008,6 @@ func (x *ScaleDownSettings) GetOkTotalUnreadyCount() int32 {
 		return *x.OkTotalUnreadyCount
 	}
 	return 0
-}
-
-func (x *ScaleDownSettings) GetTryListOrder() bool {
-	if x != nil && x.TryListOrder != nil {
-		return *x.TryListOrder
-	}
-	return false
 }
 
 func (x *ScaleDownSettings) GetMaxWaves() int32 {
@@ -8277,8 +8042,7 @@ type NodeGroupSettings struct {
 	JobPodsUnmovable *bool `protobuf:"varint,6,opt,name=job_pods_unmovable,json=jobPodsUnmovable,proto3,oneof" json:"job_pods_unmovable,omitempty"`
 	// `ReplacementSettings.consolidate_after`.
 	ConsolidateAfter *durationpb.Duration `protobuf:"bytes,7,opt,name=consolidate_after,json=consolidateAfter,proto3" json:"consolidate_after,omitempty"`
-	// Which nodes of the group scale-down and replacement may remove. Default
-	// WHENEVER_POSSIBLE.
+	// Which nodes of the group scale-down and replacement may remove.
 	Consolidation Consolidation_Code `protobuf:"varint,8,opt,name=consolidation,proto3,enum=trimtab.v1.Consolidation_Code" json:"consolidation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -8286,7 +8050,7 @@ type NodeGroupSettings struct {
 
 func (x *NodeGroupSettings) Reset() {
 	*x = NodeGroupSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[80]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8298,7 +8062,7 @@ func (x *NodeGroupSettings) String() string {
 func (*NodeGroupSettings) ProtoMessage() {}
 
 func (x *NodeGroupSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[80]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8311,7 +8075,7 @@ func (x *NodeGroupSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeGroupSettings.ProtoReflect.Descriptor instead.
 func (*NodeGroupSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{80}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *NodeGroupSettings) GetUtilizationThreshold() float64 {
@@ -8380,7 +8144,7 @@ type Consolidation struct {
 
 func (x *Consolidation) Reset() {
 	*x = Consolidation{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[81]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8392,7 +8156,7 @@ func (x *Consolidation) String() string {
 func (*Consolidation) ProtoMessage() {}
 
 func (x *Consolidation) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[81]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8405,7 +8169,7 @@ func (x *Consolidation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Consolidation.ProtoReflect.Descriptor instead.
 func (*Consolidation) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{81}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{80}
 }
 
 // Resource slack.
@@ -8413,15 +8177,14 @@ type SlackSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Extra capacity to keep free, as a share (0.1 is 10 %) of the allocatable
 	// cpu and memory of the nodes that are ready, not cordoned, not being deleted
-	// and without taints. >= 0, default 0. From 1 on, each new node requires
-	// another one: node groups then grow to their maximum sizes.
+	// and without taints. From 1 on, each new node requires another one: node
+	// groups then grow to their maximum sizes.
 	ExtraCapacityMinRate *float64 `protobuf:"fixed64,1,opt,name=extra_capacity_min_rate,json=extraCapacityMinRate,proto3,oneof" json:"extra_capacity_min_rate,omitempty"`
 	// How many standard placeholders make up an average node: each is as large as
 	// the average allocatable amount of these nodes, divided by this. Their
-	// number is such that their total is at least the extra capacity. >= 1,
-	// default 5.
+	// number is such that their total is at least the extra capacity.
 	Granularity *int32 `protobuf:"varint,2,opt,name=granularity,proto3,oneof" json:"granularity,omitempty"`
-	// Sizes of placeholders. Default EQUAL.
+	// Sizes of placeholders.
 	Strategy SlackStrategy_Code `protobuf:"varint,3,opt,name=strategy,proto3,enum=trimtab.v1.SlackStrategy_Code" json:"strategy,omitempty"`
 	// Extra capacity by resource name, if it differs from
 	// `extra_capacity_min_rate`. OPTIONAL.
@@ -8436,10 +8199,9 @@ type SlackSettings struct {
 	// never count.
 	IgnoredPods []*PodSelector `protobuf:"bytes,7,rep,name=ignored_pods,json=ignoredPods,proto3" json:"ignored_pods,omitempty"`
 	// Standard placeholders keep their size until their computed size differs
-	// from it by more than this share. >= 0, default 0.1.
+	// from it by more than this share.
 	ResizeThreshold *float64 `protobuf:"fixed64,8,opt,name=resize_threshold,json=resizeThreshold,proto3,oneof" json:"resize_threshold,omitempty"`
 	// How a CapacityBuffer with both `replicas` and `percentage` is read.
-	// Default LARGER.
 	CapacityBufferReading CapacityBufferReading_Code `protobuf:"varint,9,opt,name=capacity_buffer_reading,json=capacityBufferReading,proto3,enum=trimtab.v1.CapacityBufferReading_Code" json:"capacity_buffer_reading,omitempty"`
 	unknownFields         protoimpl.UnknownFields
 	sizeCache             protoimpl.SizeCache
@@ -8447,7 +8209,7 @@ type SlackSettings struct {
 
 func (x *SlackSettings) Reset() {
 	*x = SlackSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[82]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8459,7 +8221,7 @@ func (x *SlackSettings) String() string {
 func (*SlackSettings) ProtoMessage() {}
 
 func (x *SlackSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[82]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8472,7 +8234,7 @@ func (x *SlackSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackSettings.ProtoReflect.Descriptor instead.
 func (*SlackSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{82}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *SlackSettings) GetExtraCapacityMinRate() float64 {
@@ -8541,11 +8303,11 @@ func (x *SlackSettings) GetCapacityBufferReading() CapacityBufferReading_Code {
 // Extra capacity of one resource.
 type SlackAmount struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Share of the allocatable amount. >= 0. OPTIONAL: absent =
-	// `extra_capacity_min_rate` of the same message for "cpu" and "memory", 0
-	// for other resources.
+	// Share of the allocatable amount. OPTIONAL: absent =
+	// `extra_capacity_min_rate` of the same message for "cpu" and "memory", 0 for
+	// other resources.
 	Rate *float64 `protobuf:"fixed64,1,opt,name=rate,proto3,oneof" json:"rate,omitempty"`
-	// Least amount, >= 0, in the resource's unit. OPTIONAL: absent = none.
+	// Least amount, in the resource's unit. OPTIONAL: absent = none.
 	Floor *int64 `protobuf:"varint,2,opt,name=floor,proto3,oneof" json:"floor,omitempty"`
 	// Largest amount, >= `floor`, in the resource's unit. OPTIONAL: absent =
 	// none.
@@ -8556,7 +8318,7 @@ type SlackAmount struct {
 
 func (x *SlackAmount) Reset() {
 	*x = SlackAmount{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[83]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8568,7 +8330,7 @@ func (x *SlackAmount) String() string {
 func (*SlackAmount) ProtoMessage() {}
 
 func (x *SlackAmount) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[83]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8581,7 +8343,7 @@ func (x *SlackAmount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackAmount.ProtoReflect.Descriptor instead.
 func (*SlackAmount) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{83}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *SlackAmount) GetRate() float64 {
@@ -8614,7 +8376,7 @@ type SlackStrategy struct {
 
 func (x *SlackStrategy) Reset() {
 	*x = SlackStrategy{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[84]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8626,7 +8388,7 @@ func (x *SlackStrategy) String() string {
 func (*SlackStrategy) ProtoMessage() {}
 
 func (x *SlackStrategy) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[84]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8639,7 +8401,7 @@ func (x *SlackStrategy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackStrategy.ProtoReflect.Descriptor instead.
 func (*SlackStrategy) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{84}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{83}
 }
 
 // A part of the cluster with separate slack, in addition to that of the whole
@@ -8674,7 +8436,7 @@ type SlackPool struct {
 
 func (x *SlackPool) Reset() {
 	*x = SlackPool{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[85]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8686,7 +8448,7 @@ func (x *SlackPool) String() string {
 func (*SlackPool) ProtoMessage() {}
 
 func (x *SlackPool) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[85]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8699,7 +8461,7 @@ func (x *SlackPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackPool.ProtoReflect.Descriptor instead.
 func (*SlackPool) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{85}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *SlackPool) GetName() string {
@@ -8771,7 +8533,7 @@ type SlackSchedule struct {
 	// When it begins: five fields of cron (minute, hour, day of month, month,
 	// day of week). REQUIRED.
 	Cron string `protobuf:"bytes,1,opt,name=cron,proto3" json:"cron,omitempty"`
-	// How long it lasts, > 0 s. REQUIRED.
+	// How long it lasts. REQUIRED.
 	Duration *durationpb.Duration `protobuf:"bytes,2,opt,name=duration,proto3" json:"duration,omitempty"`
 	// Time zone of `cron`, by its name in the IANA database, such as
 	// "Europe/Berlin". OPTIONAL: "" = UTC.
@@ -8782,7 +8544,7 @@ type SlackSchedule struct {
 	// `SlackSettings.resources` during this time, resource by resource. OPTIONAL.
 	Resources map[string]*SlackAmount `protobuf:"bytes,5,rep,name=resources,proto3" json:"resources,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Number of standard placeholders during this time, instead of the number
-	// from the rates. >= 0. OPTIONAL: absent = from the rates.
+	// from the rates. OPTIONAL: absent = from the rates.
 	Replicas      *int32 `protobuf:"varint,6,opt,name=replicas,proto3,oneof" json:"replicas,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -8790,7 +8552,7 @@ type SlackSchedule struct {
 
 func (x *SlackSchedule) Reset() {
 	*x = SlackSchedule{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[86]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8802,7 +8564,7 @@ func (x *SlackSchedule) String() string {
 func (*SlackSchedule) ProtoMessage() {}
 
 func (x *SlackSchedule) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[86]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8815,7 +8577,7 @@ func (x *SlackSchedule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlackSchedule.ProtoReflect.Descriptor instead.
 func (*SlackSchedule) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{86}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *SlackSchedule) GetCron() string {
@@ -8869,7 +8631,7 @@ type CapacityBufferReading struct {
 
 func (x *CapacityBufferReading) Reset() {
 	*x = CapacityBufferReading{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[87]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8881,7 +8643,7 @@ func (x *CapacityBufferReading) String() string {
 func (*CapacityBufferReading) ProtoMessage() {}
 
 func (x *CapacityBufferReading) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[87]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8894,7 +8656,7 @@ func (x *CapacityBufferReading) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapacityBufferReading.ProtoReflect.Descriptor instead.
 func (*CapacityBufferReading) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{87}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{86}
 }
 
 // Pods by namespace and labels: both must match. Without any, all pods.
@@ -8910,7 +8672,7 @@ type PodSelector struct {
 
 func (x *PodSelector) Reset() {
 	*x = PodSelector{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[88]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8922,7 +8684,7 @@ func (x *PodSelector) String() string {
 func (*PodSelector) ProtoMessage() {}
 
 func (x *PodSelector) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[88]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8935,7 +8697,7 @@ func (x *PodSelector) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodSelector.ProtoReflect.Descriptor instead.
 func (*PodSelector) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{88}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *PodSelector) GetNamespaces() []string {
@@ -8964,7 +8726,7 @@ type PodCostSettings struct {
 
 func (x *PodCostSettings) Reset() {
 	*x = PodCostSettings{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[89]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8976,7 +8738,7 @@ func (x *PodCostSettings) String() string {
 func (*PodCostSettings) ProtoMessage() {}
 
 func (x *PodCostSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[89]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8989,7 +8751,7 @@ func (x *PodCostSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCostSettings.ProtoReflect.Descriptor instead.
 func (*PodCostSettings) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{89}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *PodCostSettings) GetTargets() []*PodCostTarget {
@@ -9017,7 +8779,7 @@ type PodCostTarget struct {
 
 func (x *PodCostTarget) Reset() {
 	*x = PodCostTarget{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[90]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9029,7 +8791,7 @@ func (x *PodCostTarget) String() string {
 func (*PodCostTarget) ProtoMessage() {}
 
 func (x *PodCostTarget) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[90]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9042,7 +8804,7 @@ func (x *PodCostTarget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCostTarget.ProtoReflect.Descriptor instead.
 func (*PodCostTarget) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{90}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *PodCostTarget) GetNamespaces() []string {
@@ -9078,7 +8840,7 @@ type PodCostTerm struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The strategy. REQUIRED.
 	Strategy PodCostStrategy_Code `protobuf:"varint,1,opt,name=strategy,proto3,enum=trimtab.v1.PodCostStrategy_Code" json:"strategy,omitempty"`
-	// Factor of its ranks after they are scaled to 0 to 1. >= 0, default 1.
+	// Factor of its ranks after they are scaled to 0 to 1.
 	Weight *float64 `protobuf:"fixed64,2,opt,name=weight,proto3,oneof" json:"weight,omitempty"`
 	// Cap for ranks, which are then divided by it. > 0, in the strategy's unit.
 	// OPTIONAL: absent = larger than usual ranks: 2^20 for most strategies, 2^26
@@ -9100,7 +8862,7 @@ type PodCostTerm struct {
 
 func (x *PodCostTerm) Reset() {
 	*x = PodCostTerm{}
-	mi := &file_trimtab_v1_plan_proto_msgTypes[91]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9112,7 +8874,7 @@ func (x *PodCostTerm) String() string {
 func (*PodCostTerm) ProtoMessage() {}
 
 func (x *PodCostTerm) ProtoReflect() protoreflect.Message {
-	mi := &file_trimtab_v1_plan_proto_msgTypes[91]
+	mi := &file_trimtab_v1_plan_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9125,7 +8887,7 @@ func (x *PodCostTerm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCostTerm.ProtoReflect.Descriptor instead.
 func (*PodCostTerm) Descriptor() ([]byte, []int) {
-	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{91}
+	return file_trimtab_v1_plan_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *PodCostTerm) GetStrategy() PodCostStrategy_Code {
@@ -9175,7 +8937,7 @@ var File_trimtab_v1_plan_proto protoreflect.FileDescriptor
 const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\n" +
 	"\x15trimtab/v1/plan.proto\x12\n" +
-	"trimtab.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17trimtab/v1/reason.proto\x1a\x19trimtab/v1/snapshot.proto\"\x83\x01\n" +
+	"trimtab.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18trimtab/v1/options.proto\x1a\x17trimtab/v1/reason.proto\x1a\x19trimtab/v1/snapshot.proto\"\x83\x01\n" +
 	"\bDecision\"w\n" +
 	"\x04Code\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\f\n" +
@@ -9446,7 +9208,7 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\bSTANDARD\x10\x01\x12\v\n" +
 	"\aLARGEST\x10\x02\x12\f\n" +
 	"\bWORKLOAD\x10\x03\x12\x13\n" +
-	"\x0fCAPACITY_BUFFER\x10\x04\"\xcb\x05\n" +
+	"\x0fCAPACITY_BUFFER\x10\x04\"\xa5\x04\n" +
 	"\x11ScaleDownDecision\x124\n" +
 	"\bunneeded\x18\x01 \x03(\v2\x18.trimtab.v1.UnneededNodeR\bunneeded\x12=\n" +
 	"\vunremovable\x18\x02 \x03(\v2\x1b.trimtab.v1.UnremovableNodeR\vunremovable\x12*\n" +
@@ -9456,12 +9218,7 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\x06result\x18\x05 \x01(\x0e2 .trimtab.v1.ScaleDownResult.CodeR\x06result\x12\x1c\n" +
 	"\tevaluated\x18\x06 \x01(\x05R\tevaluated\x12#\n" +
 	"\rnot_evaluated\x18\a \x01(\x05R\fnotEvaluated\x12\x16\n" +
-	"\x06detail\x18\b \x01(\tR\x06detail\x12\x1b\n" +
-	"\thint_hits\x18\t \x01(\x05R\bhintHits\x12\x1a\n" +
-	"\bsearches\x18\n" +
-	" \x01(\x05R\bsearches\x12H\n" +
-	"\x0fcandidate_order\x18\v \x01(\x0e2\x1f.trimtab.v1.CandidateOrder.CodeR\x0ecandidateOrder\x12!\n" +
-	"\forders_tried\x18\f \x01(\x05R\vordersTried\x124\n" +
+	"\x06detail\x18\b \x01(\tR\x06detail\x124\n" +
 	"\bblockers\x18\r \x03(\v2\x18.trimtab.v1.NodeBlockersR\bblockers\x128\n" +
 	"\tobjective\x18\x0e \x01(\x0e2\x1a.trimtab.v1.Objective.CodeR\tobjective\x121\n" +
 	"\x15saving_bound_per_hour\x18\x0f \x01(\x01R\x12savingBoundPerHour\"O\n" +
@@ -9471,22 +9228,14 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\vBlockingPod\x12\x10\n" +
 	"\x03pod\x18\x01 \x01(\tR\x03pod\x12:\n" +
 	"\x06reason\x18\x02 \x01(\x0e2\".trimtab.v1.BlockingPodReason.CodeR\x06reason\x12<\n" +
-	"\areasons\x18\x03 \x03(\x0e2\".trimtab.v1.BlockingPodReason.CodeR\areasons\"\xae\x01\n" +
-	"\x0eCandidateOrder\"\x9b\x01\n" +
+	"\areasons\x18\x03 \x03(\x0e2\".trimtab.v1.BlockingPodReason.CodeR\areasons\"b\n" +
+	"\x0eCandidateOrder\"P\n" +
 	"\x04Code\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vUTILIZATION\x10\x01\x12\x11\n" +
 	"\rEVICTION_COST\x10\x02\x12\t\n" +
-	"\x05PRICE\x10\x03\x12\v\n" +
-	"\aBALANCE\x10\x04\x12\a\n" +
-	"\x03AGE\x10\x05\x12\b\n" +
-	"\x04NAME\x10\x06\x12\v\n" +
-	"\aBUDGETS\x10\a\x12\f\n" +
-	"\bSHUFFLED\x10\b\x12\f\n" +
-	"\bMINIMUMS\x10\t\x12\n" +
-	"\n" +
-	"\x06SAVING\x10\n" +
-	"\"\xa2\x03\n" +
+	"\x05PRICE\x10\x03\x12\b\n" +
+	"\x04NAME\x10\x04\"\xa2\x03\n" +
 	"\fUnneededNode\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x120\n" +
 	"\x05since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12H\n" +
@@ -9692,45 +9441,53 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\atime_ns\x18\x02 \x01(\fR\x06timeNs\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\fR\x06reason\x12'\n" +
 	"\x0fblocking_reason\x18\x04 \x01(\fR\x0eblockingReason\x12!\n" +
-	"\fblocking_pod\x18\x05 \x03(\tR\vblockingPod\"\x98\x06\n" +
+	"\fblocking_pod\x18\x05 \x03(\tR\vblockingPod\"\xc1\x06\n" +
 	"\fPlanSettings\x126\n" +
 	"\bscale_up\x18\x01 \x01(\v2\x1b.trimtab.v1.ScaleUpSettingsR\ascaleUp\x12<\n" +
 	"\n" +
 	"scale_down\x18\x02 \x01(\v2\x1d.trimtab.v1.ScaleDownSettingsR\tscaleDown\x12/\n" +
 	"\x05slack\x18\x03 \x01(\v2\x19.trimtab.v1.SlackSettingsR\x05slack\x128\n" +
-	"\tpod_costs\x18\x04 \x01(\v2\x1b.trimtab.v1.PodCostSettingsR\bpodCosts\x12I\n" +
-	"\vnode_groups\x18\x05 \x03(\v2(.trimtab.v1.PlanSettings.NodeGroupsEntryR\n" +
+	"\tpod_costs\x18\x04 \x01(\v2\x1b.trimtab.v1.PodCostSettingsR\bpodCosts\x12e\n" +
+	"\vnode_groups\x18\x05 \x03(\v2(.trimtab.v1.PlanSettings.NodeGroupsEntryB\x1a\x82\xb5\x18\x16\n" +
+	"\x14node-group-overridesR\n" +
 	"nodeGroups\x12>\n" +
 	"\n" +
 	"simulation\x18\x06 \x01(\v2\x1e.trimtab.v1.SimulationSettingsR\n" +
 	"simulation\x125\n" +
-	"\aplanner\x18\a \x01(\v2\x1b.trimtab.v1.PlannerSettingsR\aplanner\x12B\n" +
-	"\rsearch_effort\x18\b \x01(\x0e2\x1d.trimtab.v1.SearchEffort.CodeR\fsearchEffort\x12A\n" +
+	"\aplanner\x18\a \x01(\v2\x1b.trimtab.v1.PlannerSettingsR\aplanner\x12O\n" +
+	"\rsearch_effort\x18\b \x01(\x0e2\x1d.trimtab.v1.SearchEffort.CodeB\v\x82\xb5\x18\a\x12\x05USUALR\fsearchEffort\x12A\n" +
 	"\vreplacement\x18\t \x01(\v2\x1f.trimtab.v1.ReplacementSettingsR\vreplacement\x12.\n" +
 	"\x05gangs\x18< \x01(\v2\x18.trimtab.v1.GangSettingsR\x05gangs\x12P\n" +
 	"\x11capacity_requests\x18P \x01(\v2#.trimtab.v1.CapacityRequestSettingsR\x10capacityRequests\x1a\\\n" +
 	"\x0fNodeGroupsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x123\n" +
-	"\x05value\x18\x02 \x01(\v2\x1d.trimtab.v1.NodeGroupSettingsR\x05value:\x028\x01\"\xf0\x01\n" +
-	"\fGangSettings\x127\n" +
-	"\x15count_missing_members\x18\x01 \x01(\bH\x00R\x13countMissingMembers\x88\x01\x01\x129\n" +
-	"\x16serve_optional_members\x18\x02 \x01(\bH\x01R\x14serveOptionalMembers\x88\x01\x01\x12&\n" +
-	"\fmove_running\x18\x03 \x01(\bH\x02R\vmoveRunning\x88\x01\x01B\x18\n" +
+	"\x05value\x18\x02 \x01(\v2\x1d.trimtab.v1.NodeGroupSettingsR\x05value:\x028\x01\"\xa3\x02\n" +
+	"\fGangSettings\x12D\n" +
+	"\x15count_missing_members\x18\x01 \x01(\bB\v\x82\xb5\x18\a\x12\x05falseH\x00R\x13countMissingMembers\x88\x01\x01\x12L\n" +
+	"\x16serve_optional_members\x18\x02 \x01(\bB\x11\x82\xb5\x18\r\n" +
+	"\x05gangs\x12\x04trueH\x01R\x14serveOptionalMembers\x88\x01\x01\x129\n" +
+	"\fmove_running\x18\x03 \x01(\bB\x11\x82\xb5\x18\r\n" +
+	"\x05gangs\x12\x04trueH\x02R\vmoveRunning\x88\x01\x01B\x18\n" +
 	"\x16_count_missing_membersB\x19\n" +
 	"\x17_serve_optional_membersB\x0f\n" +
-	"\r_move_running\"\xf2\x02\n" +
-	"\x17CapacityRequestSettings\x12\x1d\n" +
-	"\aenabled\x18\x01 \x01(\bH\x00R\aenabled\x88\x01\x01\x123\n" +
-	"\aclasses\x18\x02 \x03(\v2\x19.trimtab.v1.CapacityClassR\aclasses\x12K\n" +
-	"\x10provisioned_when\x18\x03 \x01(\x0e2 .trimtab.v1.ProvisionedWhen.CodeR\x0fprovisionedWhen\x12<\n" +
-	"\fbooking_time\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\vbookingTime\x12=\n" +
-	"\rmax_seek_time\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\vmaxSeekTime\x12-\n" +
-	"\x12processor_instance\x18\x06 \x01(\tR\x11processorInstanceB\n" +
+	"\r_move_running\"\xa8\x04\n" +
+	"\x17CapacityRequestSettings\x12<\n" +
+	"\aenabled\x18\x01 \x01(\bB\x1d\x82\xb5\x18\x19\n" +
+	"\x11capacity-requests\x12\x04trueH\x00R\aenabled\x88\x01\x01\x12L\n" +
+	"\aclasses\x18\x02 \x03(\v2\x19.trimtab.v1.CapacityClassB\x17\x82\xb5\x18\x13\n" +
+	"\x11capacity-requestsR\aclasses\x12Z\n" +
+	"\x10provisioned_when\x18\x03 \x01(\x0e2 .trimtab.v1.ProvisionedWhen.CodeB\r\x82\xb5\x18\t\x12\aORDEREDR\x0fprovisionedWhen\x12S\n" +
+	"\fbooking_time\x18\x04 \x01(\v2\x19.google.protobuf.DurationB\x15\x82\xb5\x18\x11\x12\x04600s\x19\x00\x00\x00\x00\x00\x00\x00\x00(\x01R\vbookingTime\x12W\n" +
+	"\rmax_seek_time\x18\x05 \x01(\v2\x19.google.protobuf.DurationB\x18\x82\xb5\x18\x14\x12\a604800s\x19\x00\x00\x00\x00\x00\x00\x00\x00(\x01R\vmaxSeekTime\x12k\n" +
+	"\x12processor_instance\x18\x06 \x01(\tB<\x82\xb5\x188\n" +
+	"\x11capacity-requests2#--check-capacity-processor-instanceR\x11processorInstanceB\n" +
 	"\n" +
-	"\b_enabled\"[\n" +
-	"\rCapacityClass\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x126\n" +
-	"\x04kind\x18\x02 \x01(\x0e2\".trimtab.v1.CapacityClassKind.CodeR\x04kind\"U\n" +
+	"\b_enabled\"\x8d\x01\n" +
+	"\rCapacityClass\x12+\n" +
+	"\x04name\x18\x01 \x01(\tB\x17\x82\xb5\x18\x13\n" +
+	"\x11capacity-requestsR\x04name\x12O\n" +
+	"\x04kind\x18\x02 \x01(\x0e2\".trimtab.v1.CapacityClassKind.CodeB\x17\x82\xb5\x18\x13\n" +
+	"\x11capacity-requestsR\x04kind\"U\n" +
 	"\x11CapacityClassKind\"@\n" +
 	"\x04Code\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\x12\n" +
@@ -9740,29 +9497,47 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\x04Code\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\v\n" +
 	"\aORDERED\x10\x01\x12\t\n" +
-	"\x05READY\x10\x02\"\xa7\t\n" +
-	"\x13ReplacementSettings\x12\x1d\n" +
-	"\aenabled\x18\x01 \x01(\bH\x00R\aenabled\x88\x01\x01\x122\n" +
-	"\x13min_saving_per_hour\x18\x02 \x01(\x01H\x01R\x10minSavingPerHour\x88\x01\x01\x12-\n" +
-	"\x10min_saving_share\x18\x03 \x01(\x01H\x02R\x0eminSavingShare\x88\x01\x01\x12:\n" +
-	"\x17min_saving_per_eviction\x18\x04 \x01(\x01H\x03R\x14minSavingPerEviction\x88\x01\x01\x121\n" +
-	"\x12price_per_eviction\x18\x05 \x01(\x01H\x04R\x10pricePerEviction\x88\x01\x01\x12C\n" +
-	"\x10max_payback_time\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x0emaxPaybackTime\x12+\n" +
-	"\x0fmax_surge_nodes\x18\a \x01(\x05H\x05R\rmaxSurgeNodes\x88\x01\x01\x12/\n" +
-	"\x11max_leaving_nodes\x18\b \x01(\x05H\x06R\x0fmaxLeavingNodes\x88\x01\x01\x12 \n" +
-	"\tmax_waves\x18\t \x01(\x05H\aR\bmaxWaves\x88\x01\x01\x12.\n" +
+	"\x05READY\x10\x02\"\xcd\x0e\n" +
+	"\x13ReplacementSettings\x12=\n" +
+	"\aenabled\x18\x01 \x01(\bB\x1e\x82\xb5\x18\x1a\n" +
+	"\x12replacement-limits\x12\x04trueH\x00R\aenabled\x88\x01\x01\x12Y\n" +
+	"\x13min_saving_per_hour\x18\x02 \x01(\x01B%\x82\xb5\x18!\n" +
+	"\x13replacement-savings\x12\x010\x19\x00\x00\x00\x00\x00\x00\x00\x00H\x01R\x10minSavingPerHour\x88\x01\x01\x12`\n" +
+	"\x10min_saving_share\x18\x03 \x01(\x01B1\x82\xb5\x18-\n" +
+	"\x13replacement-savings\x12\x040.05\x19\x00\x00\x00\x00\x00\x00\x00\x00!\x00\x00\x00\x00\x00\x00\xf0?H\x02R\x0eminSavingShare\x88\x01\x01\x12a\n" +
+	"\x17min_saving_per_eviction\x18\x04 \x01(\x01B%\x82\xb5\x18!\n" +
+	"\x13replacement-savings\x12\x010\x19\x00\x00\x00\x00\x00\x00\x00\x00H\x03R\x14minSavingPerEviction\x88\x01\x01\x12X\n" +
+	"\x12price_per_eviction\x18\x05 \x01(\x01B%\x82\xb5\x18!\n" +
+	"\x13replacement-savings\x12\x010\x19\x00\x00\x00\x00\x00\x00\x00\x00H\x04R\x10pricePerEviction\x88\x01\x01\x12q\n" +
+	"\x10max_payback_time\x18\x06 \x01(\v2\x19.google.protobuf.DurationB,\x82\xb5\x18(\n" +
+	"\x13replacement-savings\x12\x0686400s\x19\x00\x00\x00\x00\x00\x00\x00\x00(\x01R\x0emaxPaybackTime\x12R\n" +
+	"\x0fmax_surge_nodes\x18\a \x01(\x05B%\x82\xb5\x18!\n" +
+	"\x12replacement-limits\x12\x0210\x19\x00\x00\x00\x00\x00\x00\xf0?H\x05R\rmaxSurgeNodes\x88\x01\x01\x12V\n" +
+	"\x11max_leaving_nodes\x18\b \x01(\x05B%\x82\xb5\x18!\n" +
+	"\x12replacement-limits\x12\x0210\x19\x00\x00\x00\x00\x00\x00\xf0?H\x06R\x0fmaxLeavingNodes\x88\x01\x01\x12G\n" +
+	"\tmax_waves\x18\t \x01(\x05B%\x82\xb5\x18!\n" +
+	"\x12replacement-limits\x12\x0210\x19\x00\x00\x00\x00\x00\x00\xf0?H\aR\bmaxWaves\x88\x01\x01\x12b\n" +
 	"\x10stability_margin\x18\n" +
-	" \x01(\x01H\bR\x0fstabilityMargin\x88\x01\x01\x12F\n" +
-	"\x11consolidate_after\x18\v \x01(\v2\x19.google.protobuf.DurationR\x10consolidateAfter\x121\n" +
-	"\x12min_balanced_score\x18\f \x01(\x01H\tR\x10minBalancedScore\x88\x01\x01\x126\n" +
-	"\abudgets\x18\r \x03(\v2\x1c.trimtab.v1.DisruptionBudgetR\abudgets\x12:\n" +
-	"\x06choice\x18\x0e \x01(\x0e2\".trimtab.v1.ReplacementChoice.CodeR\x06choice\x127\n" +
-	"\x04spot\x18\x0f \x01(\v2#.trimtab.v1.SpotReplacementSettingsR\x04spot\x128\n" +
+	" \x01(\x01B2\x82\xb5\x18.\n" +
+	"\x15replacement-stability\x12\x030.1\x19\x00\x00\x00\x00\x00\x00\x00\x00!\x00\x00\x00\x00\x00\x00\xf0?H\bR\x0fstabilityMargin\x88\x01\x01\x12y\n" +
+	"\x11consolidate_after\x18\v \x01(\v2\x19.google.protobuf.DurationB1\x82\xb5\x18-\n" +
+	"\x15replacement-stability\x12\x020s2\x10consolidateAfterR\x10consolidateAfter\x12X\n" +
+	"\x12min_balanced_score\x18\f \x01(\x01B%\x82\xb5\x18!\n" +
+	"\x13replacement-savings\x12\x010\x19\x00\x00\x00\x00\x00\x00\x00\x00H\tR\x10minBalancedScore\x88\x01\x01\x12Q\n" +
+	"\abudgets\x18\r \x03(\v2\x1c.trimtab.v1.DisruptionBudgetB\x19\x82\xb5\x18\x15\n" +
+	"\x13replacement-budgetsR\abudgets\x12L\n" +
+	"\x06choice\x18\x0e \x01(\x0e2\".trimtab.v1.ReplacementChoice.CodeB\x10\x82\xb5\x18\f\x12\n" +
+	"MOST_SAVEDR\x06choice\x12O\n" +
+	"\x04spot\x18\x0f \x01(\v2#.trimtab.v1.SpotReplacementSettingsB\x16\x82\xb5\x18\x12\n" +
+	"\x10replacement-spotR\x04spot\x12\\\n" +
 	"\n" +
-	"avoid_time\x18\x10 \x01(\v2\x19.google.protobuf.DurationR\tavoidTime\x12:\n" +
-	"\vstable_time\x18\x11 \x01(\v2\x19.google.protobuf.DurationR\n" +
-	"stableTime\x12)\n" +
-	"\x0edo_not_disrupt\x18\x12 \x01(\bH\n" +
+	"avoid_time\x18\x10 \x01(\v2\x19.google.protobuf.DurationB\"\x82\xb5\x18\x1e\n" +
+	"\x15replacement-stability\x12\x053600sR\tavoidTime\x12[\n" +
+	"\vstable_time\x18\x11 \x01(\v2\x19.google.protobuf.DurationB\x1f\x82\xb5\x18\x1b\n" +
+	"\x15replacement-stability\x12\x020sR\n" +
+	"stableTime\x12L\n" +
+	"\x0edo_not_disrupt\x18\x12 \x01(\bB!\x82\xb5\x18\x1d\n" +
+	"\x15replacement-stability\x12\x04trueH\n" +
 	"R\fdoNotDisrupt\x88\x01\x01B\n" +
 	"\n" +
 	"\b_enabledB\x16\n" +
@@ -9783,21 +9558,30 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\n" +
 	"MOST_SAVED\x10\x01\x12\x1b\n" +
 	"\x17MOST_SAVED_PER_EVICTION\x10\x02\x12\v\n" +
-	"\aCAREFUL\x10\x03\"\x89\x01\n" +
-	"\x17SpotReplacementSettings\x12\x1d\n" +
-	"\aenabled\x18\x01 \x01(\bH\x00R\aenabled\x88\x01\x01\x12.\n" +
-	"\x10min_alternatives\x18\x02 \x01(\x05H\x01R\x0fminAlternatives\x88\x01\x01B\n" +
+	"\aCAREFUL\x10\x03\"\xcb\x01\n" +
+	"\x17SpotReplacementSettings\x12;\n" +
+	"\aenabled\x18\x01 \x01(\bB\x1c\x82\xb5\x18\x18\n" +
+	"\x10replacement-spot\x12\x04trueH\x00R\aenabled\x88\x01\x01\x12R\n" +
+	"\x10min_alternatives\x18\x02 \x01(\x05B\"\x82\xb5\x18\x1e\n" +
+	"\x10replacement-spot\x12\x013\x19\x00\x00\x00\x00\x00\x00\xf0?H\x01R\x0fminAlternatives\x88\x01\x01B\n" +
 	"\n" +
 	"\b_enabledB\x13\n" +
-	"\x11_min_alternatives\"\xe9\x01\n" +
-	"\x10DisruptionBudget\x12*\n" +
-	"\x05nodes\x18\x01 \x01(\v2\x14.trimtab.v1.SelectorR\x05nodes\x12\x1f\n" +
-	"\vnode_groups\x18\x02 \x03(\tR\n" +
-	"nodeGroups\x12\x1b\n" +
-	"\tmax_nodes\x18\x03 \x01(\tR\bmaxNodes\x12\x18\n" +
-	"\areasons\x18\x04 \x03(\tR\areasons\x12\x1a\n" +
-	"\bschedule\x18\x05 \x01(\tR\bschedule\x125\n" +
-	"\bduration\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\bduration\":\n" +
+	"\x11_min_alternatives\"\x9e\x03\n" +
+	"\x10DisruptionBudget\x12E\n" +
+	"\x05nodes\x18\x01 \x01(\v2\x14.trimtab.v1.SelectorB\x19\x82\xb5\x18\x15\n" +
+	"\x13replacement-budgetsR\x05nodes\x12F\n" +
+	"\vnode_groups\x18\x02 \x03(\tB%\x82\xb5\x18!\n" +
+	"\x13replacement-budgets:\n" +
+	"node groupR\n" +
+	"nodeGroups\x12=\n" +
+	"\tmax_nodes\x18\x03 \x01(\tB \x82\xb5\x18\x1c\n" +
+	"\x13replacement-budgets2\x05nodesR\bmaxNodes\x123\n" +
+	"\areasons\x18\x04 \x03(\tB\x19\x82\xb5\x18\x15\n" +
+	"\x13replacement-budgetsR\areasons\x125\n" +
+	"\bschedule\x18\x05 \x01(\tB\x19\x82\xb5\x18\x15\n" +
+	"\x13replacement-budgetsR\bschedule\x12P\n" +
+	"\bduration\x18\x06 \x01(\v2\x19.google.protobuf.DurationB\x19\x82\xb5\x18\x15\n" +
+	"\x13replacement-budgetsR\bduration\":\n" +
 	"\tObjective\"-\n" +
 	"\x04Code\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\t\n" +
@@ -9808,182 +9592,227 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\vUNSPECIFIED\x10\x00\x12\t\n" +
 	"\x05FIRST\x10\x01\x12\t\n" +
 	"\x05USUAL\x10\x02\x12\b\n" +
-	"\x04BEST\x10\x03\"\x8c\x06\n" +
-	"\x0fPlannerSettings\x12J\n" +
-	"\x1fexpendable_pods_priority_cutoff\x18\x01 \x01(\x05H\x00R\x1cexpendablePodsPriorityCutoff\x88\x01\x01\x12 \n" +
-	"\tgpu_label\x18\x02 \x01(\tH\x01R\bgpuLabel\x88\x01\x01\x12I\n" +
-	"\x13recent_eviction_ttl\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x11recentEvictionTtl\x12<\n" +
-	"\x18reserve_for_pending_pods\x18\x04 \x01(\bH\x02R\x15reserveForPendingPods\x88\x01\x01\x12>\n" +
-	"\x19reserve_for_unmarked_pods\x18\x05 \x01(\bH\x03R\x16reserveForUnmarkedPods\x88\x01\x01\x121\n" +
-	"\x06limits\x18\x06 \x03(\v2\x19.trimtab.v1.ResourceLimitR\x06limits\x125\n" +
-	"\abalance\x18\a \x01(\v2\x1b.trimtab.v1.BalanceSettingsR\abalance\x12L\n" +
-	"\x15max_node_startup_time\x18\b \x01(\v2\x19.google.protobuf.DurationR\x12maxNodeStartupTime\x12P\n" +
-	"\x17max_node_provision_time\x18\t \x01(\v2\x19.google.protobuf.DurationR\x14maxNodeProvisionTime\x12K\n" +
+	"\x04BEST\x10\x03\"\xd7\t\n" +
+	"\x0fPlannerSettings\x12\x89\x01\n" +
+	"\x1fexpendable_pods_priority_cutoff\x18\x01 \x01(\x05B=\x82\xb5\x189\n" +
+	"\x0fexpendable-pods\x12\x03-102!--expendable-pods-priority-cutoffH\x00R\x1cexpendablePodsPriorityCutoff\x88\x01\x01\x12S\n" +
+	"\tgpu_label\x18\x02 \x01(\tB1\x82\xb5\x18-\n" +
+	"\tgpu-label\x12 cloud.google.com/gke-acceleratorH\x01R\bgpuLabel\x88\x01\x01\x12g\n" +
+	"\x13recent_eviction_ttl\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x1c\x82\xb5\x18\x18\n" +
+	"\x10recent-evictions\x12\x04120sR\x11recentEvictionTtl\x12W\n" +
+	"\x18reserve_for_pending_pods\x18\x04 \x01(\bB\x19\x82\xb5\x18\x15\n" +
+	"\rreserved-room\x12\x04trueH\x02R\x15reserveForPendingPods\x88\x01\x01\x12v\n" +
+	"\x19reserve_for_unmarked_pods\x18\x05 \x01(\bB6\x82\xb5\x182\n" +
+	"\rreserved-room\x12\x05false2\x1a--bypassed-scheduler-namesH\x03R\x16reserveForUnmarkedPods\x88\x01\x01\x12\x87\x01\n" +
+	"\x06limits\x18\x06 \x03(\v2\x19.trimtab.v1.ResourceLimitBT\x82\xb5\x18P\n" +
+	"\x0fresource-limits2\r--cores-total2\x0e--memory-total2\v--gpu-total2\x11--max-nodes-totalR\x06limits\x125\n" +
+	"\abalance\x18\a \x01(\v2\x1b.trimtab.v1.BalanceSettingsR\abalance\x12\x83\x01\n" +
+	"\x15max_node_startup_time\x18\b \x01(\v2\x19.google.protobuf.DurationB5\x82\xb5\x181\n" +
+	"\x10node-start-times\x12\x04900s2\x17--max-node-startup-timeR\x12maxNodeStartupTime\x12\x89\x01\n" +
+	"\x17max_node_provision_time\x18\t \x01(\v2\x19.google.protobuf.DurationB7\x82\xb5\x183\n" +
+	"\x10node-start-times\x12\x04900s2\x19--max-node-provision-timeR\x14maxNodeProvisionTime\x12i\n" +
 	"\x12disruption_budgets\x18\n" +
-	" \x03(\v2\x1c.trimtab.v1.DisruptionBudgetR\x11disruptionBudgetsB\"\n" +
+	" \x03(\v2\x1c.trimtab.v1.DisruptionBudgetB\x1c\x82\xb5\x18\x18\n" +
+	"\rconsolidation2\abudgetsR\x11disruptionBudgetsB\"\n" +
 	" _expendable_pods_priority_cutoffB\f\n" +
 	"\n" +
 	"_gpu_labelB\x1b\n" +
 	"\x19_reserve_for_pending_podsB\x1c\n" +
-	"\x1a_reserve_for_unmarked_pods\"\xe9\x01\n" +
-	"\rResourceLimit\x12\x1a\n" +
-	"\bresource\x18\x01 \x01(\tR\bresource\x12\x1d\n" +
-	"\aminimum\x18\x02 \x01(\x03H\x00R\aminimum\x88\x01\x01\x12\x1d\n" +
-	"\amaximum\x18\x03 \x01(\x03H\x01R\amaximum\x88\x01\x01\x12*\n" +
-	"\x05nodes\x18\x04 \x01(\v2\x14.trimtab.v1.SelectorR\x05nodes\x12(\n" +
-	"\rmaximum_added\x18\x05 \x01(\x03H\x02R\fmaximumAdded\x88\x01\x01B\n" +
+	"\x1a_reserve_for_unmarked_pods\"\xf7\x02\n" +
+	"\rResourceLimit\x121\n" +
+	"\bresource\x18\x01 \x01(\tB\x15\x82\xb5\x18\x11\n" +
+	"\x0fresource-limitsR\bresource\x12=\n" +
+	"\aminimum\x18\x02 \x01(\x03B\x1e\x82\xb5\x18\x1a\n" +
+	"\x0fresource-limits\x19\x00\x00\x00\x00\x00\x00\x00\x00H\x00R\aminimum\x88\x01\x01\x12=\n" +
+	"\amaximum\x18\x03 \x01(\x03B\x1e\x82\xb5\x18\x1a\n" +
+	"\x0fresource-limits\x19\x00\x00\x00\x00\x00\x00\x00\x00H\x01R\amaximum\x88\x01\x01\x12A\n" +
+	"\x05nodes\x18\x04 \x01(\v2\x14.trimtab.v1.SelectorB\x15\x82\xb5\x18\x11\n" +
+	"\x0fresource-limitsR\x05nodes\x12H\n" +
+	"\rmaximum_added\x18\x05 \x01(\x03B\x1e\x82\xb5\x18\x1a\n" +
+	"\x0fresource-limits\x19\x00\x00\x00\x00\x00\x00\x00\x00H\x02R\fmaximumAdded\x88\x01\x01B\n" +
 	"\n" +
 	"\b_minimumB\n" +
 	"\n" +
 	"\b_maximumB\x10\n" +
-	"\x0e_maximum_added\"\xe2\x01\n" +
-	"\bSelector\x12H\n" +
-	"\fmatch_labels\x18\x01 \x03(\v2%.trimtab.v1.Selector.MatchLabelsEntryR\vmatchLabels\x12L\n" +
+	"\x0e_maximum_added\"\xe8\x01\n" +
+	"\bSelector\x12N\n" +
+	"\fmatch_labels\x18\x01 \x03(\v2%.trimtab.v1.Selector.MatchLabelsEntryB\x04\x82\xb5\x18\x00R\vmatchLabels\x12L\n" +
 	"\x11match_expressions\x18\x02 \x03(\v2\x1f.trimtab.v1.SelectorRequirementR\x10matchExpressions\x1a>\n" +
 	"\x10MatchLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"{\n" +
-	"\x13SelectorRequirement\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12:\n" +
-	"\boperator\x18\x02 \x01(\x0e2\x1e.trimtab.v1.LabelOperator.CodeR\boperator\x12\x16\n" +
-	"\x06values\x18\x03 \x03(\tR\x06values\"\xd5\x03\n" +
-	"\x0fBalanceSettings\x12*\n" +
-	"\x0emax_difference\x18\x01 \x01(\x05H\x00R\rmaxDifference\x88\x01\x01\x12%\n" +
-	"\x0eignored_labels\x18\x02 \x03(\tR\rignoredLabels\x12'\n" +
-	"\x0fcompared_labels\x18\x03 \x03(\tR\x0ecomparedLabels\x12B\n" +
-	"\x1bmax_memory_difference_ratio\x18\x04 \x01(\x01H\x01R\x18maxMemoryDifferenceRatio\x88\x01\x01\x12L\n" +
-	" max_allocatable_difference_ratio\x18\x05 \x01(\x01H\x02R\x1dmaxAllocatableDifferenceRatio\x88\x01\x01\x12>\n" +
-	"\x19max_free_difference_ratio\x18\x06 \x01(\x01H\x03R\x16maxFreeDifferenceRatio\x88\x01\x01B\x11\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x8d\x01\n" +
+	"\x13SelectorRequirement\x12\x16\n" +
+	"\x03key\x18\x01 \x01(\tB\x04\x82\xb5\x18\x00R\x03key\x12@\n" +
+	"\boperator\x18\x02 \x01(\x0e2\x1e.trimtab.v1.LabelOperator.CodeB\x04\x82\xb5\x18\x00R\boperator\x12\x1c\n" +
+	"\x06values\x18\x03 \x03(\tB\x04\x82\xb5\x18\x00R\x06values\"\xdb\x06\n" +
+	"\x0fBalanceSettings\x12K\n" +
+	"\x0emax_difference\x18\x01 \x01(\x05B\x1f\x82\xb5\x18\x1b\n" +
+	"\rbalance-limit\x12\x010\x19\x00\x00\x00\x00\x00\x00\x00\x00H\x00R\rmaxDifference\x88\x01\x01\x12`\n" +
+	"\x0eignored_labels\x18\x02 \x03(\tB9\x82\xb5\x185\n" +
+	"\x12balance-similarity2\x18--balancing-ignore-label:\x05labelR\rignoredLabels\x12[\n" +
+	"\x0fcompared_labels\x18\x03 \x03(\tB2\x82\xb5\x18.\n" +
+	"\x12balance-similarity2\x11--balancing-label:\x05labelR\x0ecomparedLabels\x12\x90\x01\n" +
+	"\x1bmax_memory_difference_ratio\x18\x04 \x01(\x01BL\x82\xb5\x18H\n" +
+	"\x12balance-similarity\x12\x050.015\x19\x00\x00\x00\x00\x00\x00\x00\x00!\x00\x00\x00\x00\x00\x00\xf0?2\x19--memory-difference-ratioH\x01R\x18maxMemoryDifferenceRatio\x88\x01\x01\x12\xa2\x01\n" +
+	" max_allocatable_difference_ratio\x18\x05 \x01(\x01BT\x82\xb5\x18P\n" +
+	"\x12balance-similarity\x12\x040.05\x19\x00\x00\x00\x00\x00\x00\x00\x00!\x00\x00\x00\x00\x00\x00\xf0?2\"--max-allocatable-difference-ratioH\x02R\x1dmaxAllocatableDifferenceRatio\x88\x01\x01\x12\x8d\x01\n" +
+	"\x19max_free_difference_ratio\x18\x06 \x01(\x01BM\x82\xb5\x18I\n" +
+	"\x12balance-similarity\x12\x040.05\x19\x00\x00\x00\x00\x00\x00\x00\x00!\x00\x00\x00\x00\x00\x00\xf0?2\x1b--max-free-difference-ratioH\x03R\x16maxFreeDifferenceRatio\x88\x01\x01B\x11\n" +
 	"\x0f_max_differenceB\x1e\n" +
 	"\x1c_max_memory_difference_ratioB#\n" +
 	"!_max_allocatable_difference_ratioB\x1c\n" +
-	"\x1a_max_free_difference_ratio\"\xef\x01\n" +
-	"\x12SimulationSettings\x12;\n" +
-	"\x17topology_spread_timeout\x18\x01 \x01(\bH\x00R\x15topologySpreadTimeout\x88\x01\x01\x12V\n" +
-	"%taint_toleration_comparison_operators\x18\x02 \x01(\bH\x01R\"taintTolerationComparisonOperators\x88\x01\x01B\x1a\n" +
+	"\x1a_max_free_difference_ratio\"\xa5\x02\n" +
+	"\x12SimulationSettings\x12H\n" +
+	"\x17topology_spread_timeout\x18\x01 \x01(\bB\v\x82\xb5\x18\a\x12\x05falseH\x00R\x15topologySpreadTimeout\x88\x01\x01\x12\x7f\n" +
+	"%taint_toleration_comparison_operators\x18\x02 \x01(\bB'\x82\xb5\x18#\n" +
+	"\x1ataint-comparison-operators\x12\x05falseH\x01R\"taintTolerationComparisonOperators\x88\x01\x01B\x1a\n" +
 	"\x18_topology_spread_timeoutB(\n" +
-	"&_taint_toleration_comparison_operators\"\xb6\b\n" +
-	"\x0fScaleUpSettings\x12B\n" +
-	"\x1bbalance_similar_node_groups\x18\x01 \x01(\bH\x00R\x18balanceSimilarNodeGroups\x88\x01\x01\x127\n" +
-	"\texpanders\x18\x02 \x03(\x0e2\x19.trimtab.v1.Expander.CodeR\texpanders\x12@\n" +
+	"&_taint_toleration_comparison_operators\"\x92\n" +
+	"\n" +
+	"\x0fScaleUpSettings\x12n\n" +
+	"\x1bbalance_similar_node_groups\x18\x01 \x01(\bB*\x82\xb5\x18&\x12\x05false2\x1d--balance-similar-node-groupsH\x00R\x18balanceSimilarNodeGroups\x88\x01\x01\x12I\n" +
+	"\texpanders\x18\x02 \x03(\x0e2\x19.trimtab.v1.Expander.CodeB\x10\x82\xb5\x18\f2\n" +
+	"--expanderR\texpanders\x12@\n" +
 	"\bpriority\x18\x03 \x01(\v2$.trimtab.v1.PriorityExpanderSettingsR\bpriority\x12V\n" +
-	"\x10highest_priority\x18\x04 \x01(\v2+.trimtab.v1.HighestPriorityExpanderSettingsR\x0fhighestPriority\x12M\n" +
-	"\rcheapest_plan\x18\x05 \x01(\v2(.trimtab.v1.CheapestPlanExpanderSettingsR\fcheapestPlan\x12\x1d\n" +
-	"\aenabled\x18\x06 \x01(\bH\x01R\aenabled\x88\x01\x01\x12H\n" +
-	"\x0ftemplate_source\x18\a \x01(\x0e2\x1f.trimtab.v1.TemplateSource.CodeR\x0etemplateSource\x12M\n" +
-	"\x16new_pod_scale_up_delay\x18\b \x01(\v2\x19.google.protobuf.DurationR\x12newPodScaleUpDelay\x12.\n" +
-	"\x10force_daemonsets\x18\t \x01(\bH\x02R\x0fforceDaemonsets\x88\x01\x01\x12=\n" +
+	"\x10highest_priority\x18\x04 \x01(\v2+.trimtab.v1.HighestPriorityExpanderSettingsR\x0fhighestPriority\x12<\n" +
+	"\aenabled\x18\x06 \x01(\bB\x1d\x82\xb5\x18\x19\n" +
+	"\x11decision-switches\x12\x04trueH\x01R\aenabled\x88\x01\x01\x12_\n" +
+	"\x0ftemplate_source\x18\a \x01(\x0e2\x1f.trimtab.v1.TemplateSource.CodeB\x15\x82\xb5\x18\x11\x12\x0fPREFER_TEMPLATER\x0etemplateSource\x12\x81\x01\n" +
+	"\x16new_pod_scale_up_delay\x18\b \x01(\v2\x19.google.protobuf.DurationB2\x82\xb5\x18.\n" +
+	"\x0escale-up-delay\x12\x020s2\x18--new-pod-scale-up-delayR\x12newPodScaleUpDelay\x12`\n" +
+	"\x10force_daemonsets\x18\t \x01(\bB0\x82\xb5\x18,\n" +
+	"\x17daemonsets-on-new-nodes\x12\x05false2\n" +
+	"--force-dsH\x02R\x0fforceDaemonsets\x88\x01\x01\x12f\n" +
 	"\x0estartup_taints\x18\n" +
-	" \x01(\v2\x16.trimtab.v1.TaintNamesR\rstartupTaints\x12;\n" +
-	"\rstatus_taints\x18\v \x01(\v2\x16.trimtab.v1.TaintNamesR\fstatusTaints\x12'\n" +
-	"\x0fscheduler_names\x18\f \x03(\tR\x0eschedulerNames\x12'\n" +
-	"\rmax_new_nodes\x18\r \x01(\x05H\x03R\vmaxNewNodes\x88\x01\x01\x12>\n" +
-	"\x19max_evaluated_node_groups\x18\x0e \x01(\x05H\x04R\x16maxEvaluatedNodeGroups\x88\x01\x01\x12:\n" +
-	"\x17spread_over_new_domains\x18\x0f \x01(\bH\x05R\x14spreadOverNewDomains\x88\x01\x01B\x1e\n" +
+	" \x01(\v2\x16.trimtab.v1.TaintNamesB'\x82\xb5\x18#\n" +
+	"\x10transient-taints2\x0f--startup-taintR\rstartupTaints\x12c\n" +
+	"\rstatus_taints\x18\v \x01(\v2\x16.trimtab.v1.TaintNamesB&\x82\xb5\x18\"\n" +
+	"\x10transient-taints2\x0e--status-taintR\fstatusTaints\x128\n" +
+	"\x0fscheduler_names\x18\f \x03(\tB\x0f\x82\xb5\x18\v:\tschedulerR\x0eschedulerNames\x12f\n" +
+	"\rmax_new_nodes\x18\r \x01(\x05B=\x82\xb5\x189\n" +
+	"\x0fscale-up-bounds\x12\x041000\x19\x00\x00\x00\x00\x00\x00\xf0?2\x17--max-nodes-per-scaleupH\x03R\vmaxNewNodes\x88\x01\x01\x12G\n" +
+	"\x17spread_over_new_domains\x18\x0f \x01(\bB\v\x82\xb5\x18\a\x12\x05falseH\x04R\x14spreadOverNewDomains\x88\x01\x01B\x1e\n" +
 	"\x1c_balance_similar_node_groupsB\n" +
 	"\n" +
 	"\b_enabledB\x13\n" +
 	"\x11_force_daemonsetsB\x10\n" +
-	"\x0e_max_new_nodesB\x1c\n" +
-	"\x1a_max_evaluated_node_groupsB\x1a\n" +
+	"\x0e_max_new_nodesB\x1a\n" +
 	"\x18_spread_over_new_domains\"O\n" +
 	"\x0eTemplateSource\"=\n" +
 	"\x04Code\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fPREFER_TEMPLATE\x10\x01\x12\x0f\n" +
-	"\vPREFER_NODE\x10\x02\"<\n" +
+	"\vPREFER_NODE\x10\x02\"o\n" +
 	"\n" +
-	"TaintNames\x12\x12\n" +
-	"\x04keys\x18\x01 \x03(\tR\x04keys\x12\x1a\n" +
-	"\bprefixes\x18\x02 \x03(\tR\bprefixes\"J\n" +
+	"TaintNames\x12\x1f\n" +
+	"\x04keys\x18\x01 \x03(\tB\v\x82\xb5\x18\a:\x05taintR\x04keys\x12@\n" +
+	"\bprefixes\x18\x02 \x03(\tB$\x82\xb5\x18 :\x1etaint by the prefix of its keyR\bprefixes\"J\n" +
 	"\x18PriorityExpanderSettings\x12.\n" +
-	"\x05ranks\x18\x01 \x03(\v2\x18.trimtab.v1.PriorityRankR\x05ranks\">\n" +
-	"\fPriorityRank\x12\x12\n" +
-	"\x04rank\x18\x01 \x01(\x05R\x04rank\x12\x1a\n" +
-	"\bpatterns\x18\x02 \x03(\tR\bpatterns\"7\n" +
-	"\x1fHighestPriorityExpanderSettings\x12\x14\n" +
-	"\x05label\x18\x01 \x01(\tR\x05label\"c\n" +
-	"\x1cCheapestPlanExpanderSettings\x12.\n" +
-	"\x10max_improvements\x18\x01 \x01(\x05H\x00R\x0fmaxImprovements\x88\x01\x01B\x13\n" +
-	"\x11_max_improvements\"\xd8\x16\n" +
-	"\x11ScaleDownSettings\x12\x1d\n" +
-	"\aenabled\x18\x01 \x01(\bH\x00R\aenabled\x88\x01\x01\x128\n" +
-	"\x15utilization_threshold\x18\x02 \x01(\x01H\x01R\x14utilizationThreshold\x88\x01\x01\x12?\n" +
-	"\x19gpu_utilization_threshold\x18\x03 \x01(\x01H\x02R\x17gpuUtilizationThreshold\x88\x01\x01\x12>\n" +
-	"\runneeded_time\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\funneededTime\x12<\n" +
-	"\funready_time\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\vunreadyTime\x12,\n" +
-	"\x0funready_enabled\x18\x06 \x01(\bH\x03R\x0eunreadyEnabled\x88\x01\x01\x12b\n" +
-	" unremovable_node_recheck_timeout\x18\a \x01(\v2\x19.google.protobuf.DurationR\x1dunremovableNodeRecheckTimeout\x12@\n" +
-	"\x1amax_scale_down_parallelism\x18\b \x01(\x05H\x04R\x17maxScaleDownParallelism\x88\x01\x01\x127\n" +
-	"\x15max_drain_parallelism\x18\t \x01(\x05H\x05R\x13maxDrainParallelism\x88\x01\x01\x126\n" +
-	"\x15max_empty_bulk_delete\x18\n" +
-	" \x01(\x05H\x06R\x12maxEmptyBulkDelete\x88\x01\x01\x12A\n" +
-	"\x1bskip_nodes_with_system_pods\x18\v \x01(\bH\aR\x17skipNodesWithSystemPods\x88\x01\x01\x12E\n" +
-	"\x1dskip_nodes_with_local_storage\x18\f \x01(\bH\bR\x19skipNodesWithLocalStorage\x88\x01\x01\x12V\n" +
-	"&skip_nodes_with_custom_controller_pods\x18\r \x01(\bH\tR!skipNodesWithCustomControllerPods\x88\x01\x01\x12/\n" +
-	"\x11min_replica_count\x18\x0e \x01(\x05H\n" +
-	"R\x0fminReplicaCount\x88\x01\x01\x12m\n" +
-	"&blocking_system_pod_disruption_timeout\x18\x0f \x01(\v2\x19.google.protobuf.DurationR\"blockingSystemPodDisruptionTimeout\x12G\n" +
-	"\x1dignore_daemonsets_utilization\x18\x10 \x01(\bH\vR\x1bignoreDaemonsetsUtilization\x88\x01\x01\x12H\n" +
-	"\x1eignore_mirror_pods_utilization\x18\x11 \x01(\bH\fR\x1bignoreMirrorPodsUtilization\x88\x01\x01\x123\n" +
-	"\x13max_evaluated_nodes\x18\x12 \x01(\x05H\rR\x11maxEvaluatedNodes\x88\x01\x01\x123\n" +
-	"\x13min_evaluated_nodes\x18\x13 \x01(\x05H\x0eR\x11minEvaluatedNodes\x88\x01\x01\x121\n" +
-	"\x12job_pods_unmovable\x18\x14 \x01(\bH\x0fR\x10jobPodsUnmovable\x88\x01\x01\x12J\n" +
-	"\x10candidate_orders\x18\x15 \x03(\x0e2\x1f.trimtab.v1.CandidateOrder.CodeR\x0fcandidateOrders\x12.\n" +
-	"\x10stability_margin\x18\x16 \x01(\x01H\x10R\x0fstabilityMargin\x88\x01\x01\x12:\n" +
-	"\x17min_saving_per_eviction\x18\x17 \x01(\x01H\x11R\x14minSavingPerEviction\x88\x01\x01\x128\n" +
-	"\x16max_new_unneeded_nodes\x18\x18 \x01(\x05H\x12R\x13maxNewUnneededNodes\x88\x01\x01\x12\x1d\n" +
-	"\abalance\x18\x19 \x01(\bH\x13R\abalance\x88\x01\x01\x12A\n" +
-	"\x0fdelay_after_add\x18\x1a \x01(\v2\x19.google.protobuf.DurationR\rdelayAfterAdd\x12G\n" +
-	"\x12delay_after_delete\x18\x1b \x01(\v2\x19.google.protobuf.DurationR\x10delayAfterDelete\x12I\n" +
-	"\x13delay_after_failure\x18\x1c \x01(\v2\x19.google.protobuf.DurationR\x11delayAfterFailure\x12-\n" +
-	"\x10delay_type_local\x18\x1d \x01(\bH\x14R\x0edelayTypeLocal\x88\x01\x01\x12'\n" +
-	"\revict_in_turn\x18\x1e \x01(\bH\x15R\vevictInTurn\x88\x01\x01\x128\n" +
-	"\tobjective\x18\x1f \x01(\x0e2\x1a.trimtab.v1.Objective.CodeR\tobjective\x12D\n" +
-	"\x1cmax_total_unready_percentage\x18  \x01(\x01H\x16R\x19maxTotalUnreadyPercentage\x88\x01\x01\x128\n" +
-	"\x16ok_total_unready_count\x18! \x01(\x05H\x17R\x13okTotalUnreadyCount\x88\x01\x01\x12)\n" +
-	"\x0etry_list_order\x18\" \x01(\bH\x18R\ftryListOrder\x88\x01\x01\x12 \n" +
-	"\tmax_waves\x18# \x01(\x05H\x19R\bmaxWaves\x88\x01\x01\x12;\n" +
-	"\x17device_utilization_only\x18$ \x01(\bH\x1aR\x15deviceUtilizationOnly\x88\x01\x01B\n" +
+	"\x05ranks\x18\x01 \x03(\v2\x18.trimtab.v1.PriorityRankR\x05ranks\"J\n" +
+	"\fPriorityRank\x12\x18\n" +
+	"\x04rank\x18\x01 \x01(\x05B\x04\x82\xb5\x18\x00R\x04rank\x12 \n" +
+	"\bpatterns\x18\x02 \x03(\tB\x04\x82\xb5\x18\x00R\bpatterns\"[\n" +
+	"\x1fHighestPriorityExpanderSettings\x128\n" +
+	"\x05label\x18\x01 \x01(\tB\"\x82\xb5\x18\x1e\x12\x1czalando.org/scaling-priorityR\x05label\"\xab\x1f\n" +
+	"\x11ScaleDownSettings\x12R\n" +
+	"\aenabled\x18\x01 \x01(\bB3\x82\xb5\x18/\n" +
+	"\x11decision-switches\x12\x04true2\x14--scale-down-enabledH\x00R\aenabled\x88\x01\x01\x12\x91\x01\n" +
+	"\x15utilization_threshold\x18\x02 \x01(\x01BW\x82\xb5\x18S\n" +
+	"\x16utilization-thresholds\x12\x030.5\x19\x00\x00\x00\x00\x00\x00\x00\x00!\x00\x00\x00\x00\x00\x00\xf0?2\"--scale-down-utilization-thresholdH\x01R\x14utilizationThreshold\x88\x01\x01\x12\x9c\x01\n" +
+	"\x19gpu_utilization_threshold\x18\x03 \x01(\x01B[\x82\xb5\x18W\n" +
+	"\x16utilization-thresholds\x12\x030.5\x19\x00\x00\x00\x00\x00\x00\x00\x00!\x00\x00\x00\x00\x00\x00\xf0?2&--scale-down-gpu-utilization-thresholdH\x02R\x17gpuUtilizationThreshold\x88\x01\x01\x12v\n" +
+	"\runneeded_time\x18\x04 \x01(\v2\x19.google.protobuf.DurationB6\x82\xb5\x182\n" +
+	"\x0eunneeded-times\x12\x04600s2\x1a--scale-down-unneeded-timeR\funneededTime\x12t\n" +
+	"\funready_time\x18\x05 \x01(\v2\x19.google.protobuf.DurationB6\x82\xb5\x182\n" +
+	"\x0eunneeded-times\x12\x051200s2\x19--scale-down-unready-timeR\vunreadyTime\x12e\n" +
+	"\x0funready_enabled\x18\x06 \x01(\bB7\x82\xb5\x183\n" +
+	"\runready-nodes\x12\x04true2\x1c--scale-down-unready-enabledH\x03R\x0eunreadyEnabled\x88\x01\x01\x12\x92\x01\n" +
+	" unremovable_node_recheck_timeout\x18\a \x01(\v2\x19.google.protobuf.DurationB.\x82\xb5\x18*\x12\x04300s2\"--unremovable-node-recheck-timeoutR\x1dunremovableNodeRecheckTimeout\x12\x97\x01\n" +
+	"\x1amax_scale_down_parallelism\x18\b \x01(\x05BU\x82\xb5\x18Q\n" +
+	"\vparallelism\x12\x0210\x19\x00\x00\x00\x00\x00\x00\xf0?2\x1c--max-scale-down-parallelism2\x17--max-empty-bulk-deleteH\x04R\x17maxScaleDownParallelism\x88\x01\x01\x12p\n" +
+	"\x15max_drain_parallelism\x18\t \x01(\x05B7\x82\xb5\x183\n" +
+	"\vparallelism\x12\x0210\x19\x00\x00\x00\x00\x00\x00\xf0?2\x17--max-drain-parallelismH\x05R\x13maxDrainParallelism\x88\x01\x01\x12y\n" +
+	"\x1bskip_nodes_with_system_pods\x18\v \x01(\bB6\x82\xb5\x182\n" +
+	"\vevict-rules\x12\x04true2\x1d--skip-nodes-with-system-podsH\x06R\x17skipNodesWithSystemPods\x88\x01\x01\x12\x7f\n" +
+	"\x1dskip_nodes_with_local_storage\x18\f \x01(\bB8\x82\xb5\x184\n" +
+	"\vevict-rules\x12\x04true2\x1f--skip-nodes-with-local-storageH\aR\x19skipNodesWithLocalStorage\x88\x01\x01\x12\x99\x01\n" +
+	"&skip_nodes_with_custom_controller_pods\x18\r \x01(\bBA\x82\xb5\x18=\n" +
+	"\vevict-rules\x12\x04true2(--skip-nodes-with-custom-controller-podsH\bR!skipNodesWithCustomControllerPods\x88\x01\x01\x12c\n" +
+	"\x11min_replica_count\x18\x0e \x01(\x05B2\x82\xb5\x18.\n" +
+	"\vevict-rules\x12\x010\x19\x00\x00\x00\x00\x00\x00\x00\x002\x13--min-replica-countH\tR\x0fminReplicaCount\x88\x01\x01\x12\xb2\x01\n" +
+	"&blocking_system_pod_disruption_timeout\x18\x0f \x01(\v2\x19.google.protobuf.DurationBC\x82\xb5\x18?\n" +
+	"\vevict-rules\x12\x053600s2)--blocking-system-pod-distruption-timeoutR\"blockingSystemPodDisruptionTimeout\x12u\n" +
+	"\x1dignore_daemonsets_utilization\x18\x10 \x01(\bB,\x82\xb5\x18(\x12\x05false2\x1f--ignore-daemonsets-utilizationH\n" +
+	"R\x1bignoreDaemonsetsUtilization\x88\x01\x01\x12w\n" +
+	"\x1eignore_mirror_pods_utilization\x18\x11 \x01(\bB-\x82\xb5\x18)\x12\x05false2 --ignore-mirror-pods-utilizationH\vR\x1bignoreMirrorPodsUtilization\x88\x01\x01\x12Z\n" +
+	"\x13max_evaluated_nodes\x18\x12 \x01(\x05B%\x82\xb5\x18!\n" +
+	"\x13max-evaluated-nodes\x12\x010\x19\x00\x00\x00\x00\x00\x00\x00\x00H\fR\x11maxEvaluatedNodes\x88\x01\x01\x12K\n" +
+	"\x12job_pods_unmovable\x18\x14 \x01(\bB\x18\x82\xb5\x18\x14\n" +
+	"\vevict-rules\x12\x05falseH\rR\x10jobPodsUnmovable\x88\x01\x01\x12P\n" +
+	"\x10candidate_orders\x18\x15 \x03(\x0e2\x1f.trimtab.v1.CandidateOrder.CodeB\x04\x82\xb5\x18\x00R\x0fcandidateOrders\x12e\n" +
+	"\x17min_saving_per_eviction\x18\x17 \x01(\x01B)\x82\xb5\x18%\n" +
+	"\x17min-saving-per-eviction\x12\x010\x19\x00\x00\x00\x00\x00\x00\x00\x00H\x0eR\x14minSavingPerEviction\x88\x01\x01\x12*\n" +
+	"\abalance\x18\x19 \x01(\bB\v\x82\xb5\x18\a\x12\x05falseH\x0fR\abalance\x88\x01\x01\x12w\n" +
+	"\x0fdelay_after_add\x18\x1a \x01(\v2\x19.google.protobuf.DurationB4\x82\xb5\x180\n" +
+	"\n" +
+	"cool-downs\x12\x04600s2\x1c--scale-down-delay-after-addR\rdelayAfterAdd\x12~\n" +
+	"\x12delay_after_delete\x18\x1b \x01(\v2\x19.google.protobuf.DurationB5\x82\xb5\x181\n" +
+	"\n" +
+	"cool-downs\x12\x020s2\x1f--scale-down-delay-after-deleteR\x10delayAfterDelete\x12\x83\x01\n" +
+	"\x13delay_after_failure\x18\x1c \x01(\v2\x19.google.protobuf.DurationB8\x82\xb5\x184\n" +
+	"\n" +
+	"cool-downs\x12\x04180s2 --scale-down-delay-after-failureR\x11delayAfterFailure\x12Y\n" +
+	"\x10delay_type_local\x18\x1d \x01(\bB*\x82\xb5\x18&\x12\x05false2\x1d--scale-down-delay-type-localH\x10R\x0edelayTypeLocal\x88\x01\x01\x12>\n" +
+	"\tobjective\x18\x1f \x01(\x0e2\x1a.trimtab.v1.Objective.CodeB\x04\x82\xb5\x18\x00R\tobjective\x12\x90\x01\n" +
+	"\x1cmax_total_unready_percentage\x18  \x01(\x01BJ\x82\xb5\x18F\n" +
+	"\x0ecluster-health\x12\x0245\x19\x00\x00\x00\x00\x00\x00\x00\x00!\x00\x00\x00\x00\x00\x00Y@2\x1e--max-total-unready-percentageH\x11R\x19maxTotalUnreadyPercentage\x88\x01\x01\x12t\n" +
+	"\x16ok_total_unready_count\x18! \x01(\x05B:\x82\xb5\x186\n" +
+	"\x0ecluster-health\x12\x013\x19\x00\x00\x00\x00\x00\x00\x00\x002\x18--ok-total-unready-countH\x12R\x13okTotalUnreadyCount\x88\x01\x01\x12>\n" +
+	"\tmax_waves\x18# \x01(\x05B\x1c\x82\xb5\x18\x18\n" +
+	"\tmax-waves\x12\x0210\x19\x00\x00\x00\x00\x00\x00\xf0?H\x13R\bmaxWaves\x88\x01\x01\x12[\n" +
+	"\x17device_utilization_only\x18$ \x01(\bB\x1e\x82\xb5\x18\x1a\n" +
+	"\x12device-utilization\x12\x04trueH\x14R\x15deviceUtilizationOnly\x88\x01\x01B\n" +
 	"\n" +
 	"\b_enabledB\x18\n" +
 	"\x16_utilization_thresholdB\x1c\n" +
 	"\x1a_gpu_utilization_thresholdB\x12\n" +
 	"\x10_unready_enabledB\x1d\n" +
 	"\x1b_max_scale_down_parallelismB\x18\n" +
-	"\x16_max_drain_parallelismB\x18\n" +
-	"\x16_max_empty_bulk_deleteB\x1e\n" +
+	"\x16_max_drain_parallelismB\x1e\n" +
 	"\x1c_skip_nodes_with_system_podsB \n" +
 	"\x1e_skip_nodes_with_local_storageB)\n" +
 	"'_skip_nodes_with_custom_controller_podsB\x14\n" +
 	"\x12_min_replica_countB \n" +
 	"\x1e_ignore_daemonsets_utilizationB!\n" +
 	"\x1f_ignore_mirror_pods_utilizationB\x16\n" +
-	"\x14_max_evaluated_nodesB\x16\n" +
-	"\x14_min_evaluated_nodesB\x15\n" +
-	"\x13_job_pods_unmovableB\x13\n" +
-	"\x11_stability_marginB\x1a\n" +
-	"\x18_min_saving_per_evictionB\x19\n" +
-	"\x17_max_new_unneeded_nodesB\n" +
+	"\x14_max_evaluated_nodesB\x15\n" +
+	"\x13_job_pods_unmovableB\x1a\n" +
+	"\x18_min_saving_per_evictionB\n" +
 	"\n" +
 	"\b_balanceB\x13\n" +
-	"\x11_delay_type_localB\x10\n" +
-	"\x0e_evict_in_turnB\x1f\n" +
+	"\x11_delay_type_localB\x1f\n" +
 	"\x1d_max_total_unready_percentageB\x19\n" +
-	"\x17_ok_total_unready_countB\x11\n" +
-	"\x0f_try_list_orderB\f\n" +
+	"\x17_ok_total_unready_countB\f\n" +
 	"\n" +
 	"_max_wavesB\x1a\n" +
-	"\x18_device_utilization_only\"\x87\x05\n" +
-	"\x11NodeGroupSettings\x128\n" +
-	"\x15utilization_threshold\x18\x01 \x01(\x01H\x00R\x14utilizationThreshold\x88\x01\x01\x12?\n" +
-	"\x19gpu_utilization_threshold\x18\x02 \x01(\x01H\x01R\x17gpuUtilizationThreshold\x88\x01\x01\x12>\n" +
-	"\runneeded_time\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\funneededTime\x12<\n" +
-	"\funready_time\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\vunreadyTime\x12G\n" +
-	"\x1dignore_daemonsets_utilization\x18\x05 \x01(\bH\x02R\x1bignoreDaemonsetsUtilization\x88\x01\x01\x121\n" +
-	"\x12job_pods_unmovable\x18\x06 \x01(\bH\x03R\x10jobPodsUnmovable\x88\x01\x01\x12F\n" +
-	"\x11consolidate_after\x18\a \x01(\v2\x19.google.protobuf.DurationR\x10consolidateAfter\x12D\n" +
-	"\rconsolidation\x18\b \x01(\x0e2\x1e.trimtab.v1.Consolidation.CodeR\rconsolidationB\x18\n" +
+	"\x18_device_utilization_only\"\xc0\a\n" +
+	"\x11NodeGroupSettings\x12f\n" +
+	"\x15utilization_threshold\x18\x01 \x01(\x01B,\x82\xb5\x18(\n" +
+	"\x14node-group-overrides\x19\x00\x00\x00\x00\x00\x00\x00\x00!\x00\x00\x00\x00\x00\x00\xf0?H\x00R\x14utilizationThreshold\x88\x01\x01\x12m\n" +
+	"\x19gpu_utilization_threshold\x18\x02 \x01(\x01B,\x82\xb5\x18(\n" +
+	"\x14node-group-overrides\x19\x00\x00\x00\x00\x00\x00\x00\x00!\x00\x00\x00\x00\x00\x00\xf0?H\x01R\x17gpuUtilizationThreshold\x88\x01\x01\x12Z\n" +
+	"\runneeded_time\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x1a\x82\xb5\x18\x16\n" +
+	"\x14node-group-overridesR\funneededTime\x12X\n" +
+	"\funready_time\x18\x04 \x01(\v2\x19.google.protobuf.DurationB\x1a\x82\xb5\x18\x16\n" +
+	"\x14node-group-overridesR\vunreadyTime\x12c\n" +
+	"\x1dignore_daemonsets_utilization\x18\x05 \x01(\bB\x1a\x82\xb5\x18\x16\n" +
+	"\x14node-group-overridesH\x02R\x1bignoreDaemonsetsUtilization\x88\x01\x01\x12M\n" +
+	"\x12job_pods_unmovable\x18\x06 \x01(\bB\x1a\x82\xb5\x18\x16\n" +
+	"\x14node-group-overridesH\x03R\x10jobPodsUnmovable\x88\x01\x01\x12u\n" +
+	"\x11consolidate_after\x18\a \x01(\v2\x19.google.protobuf.DurationB-\x82\xb5\x18)\n" +
+	"\x15replacement-stability2\x10consolidateAfterR\x10consolidateAfter\x12\x81\x01\n" +
+	"\rconsolidation\x18\b \x01(\x0e2\x1e.trimtab.v1.Consolidation.CodeB;\x82\xb5\x187\n" +
+	"\rconsolidation\x12\x11WHENEVER_POSSIBLE2\x13consolidationPolicyR\rconsolidationB\x18\n" +
 	"\x16_utilization_thresholdB\x1c\n" +
 	"\x1a_gpu_utilization_thresholdB \n" +
 	"\x1e_ignore_daemonsets_utilizationB\x15\n" +
@@ -9994,27 +9823,37 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\x11WHENEVER_POSSIBLE\x10\x01\x12\x0e\n" +
 	"\n" +
 	"WHEN_EMPTY\x10\x02\x12\t\n" +
-	"\x05NEVER\x10\x03\"\xc0\x05\n" +
-	"\rSlackSettings\x12:\n" +
-	"\x17extra_capacity_min_rate\x18\x01 \x01(\x01H\x00R\x14extraCapacityMinRate\x88\x01\x01\x12%\n" +
-	"\vgranularity\x18\x02 \x01(\x05H\x01R\vgranularity\x88\x01\x01\x12:\n" +
-	"\bstrategy\x18\x03 \x01(\x0e2\x1e.trimtab.v1.SlackStrategy.CodeR\bstrategy\x12F\n" +
-	"\tresources\x18\x04 \x03(\v2(.trimtab.v1.SlackSettings.ResourcesEntryR\tresources\x12+\n" +
-	"\x05pools\x18\x05 \x03(\v2\x15.trimtab.v1.SlackPoolR\x05pools\x127\n" +
-	"\tschedules\x18\x06 \x03(\v2\x19.trimtab.v1.SlackScheduleR\tschedules\x12:\n" +
-	"\fignored_pods\x18\a \x03(\v2\x17.trimtab.v1.PodSelectorR\vignoredPods\x12.\n" +
-	"\x10resize_threshold\x18\b \x01(\x01H\x02R\x0fresizeThreshold\x88\x01\x01\x12^\n" +
-	"\x17capacity_buffer_reading\x18\t \x01(\x0e2&.trimtab.v1.CapacityBufferReading.CodeR\x15capacityBufferReading\x1aU\n" +
+	"\x05NEVER\x10\x03\"\x9e\a\n" +
+	"\rSlackSettings\x12d\n" +
+	"\x17extra_capacity_min_rate\x18\x01 \x01(\x01B(\x82\xb5\x18$\n" +
+	"\rslack-amounts\x12\x010\x19\x00\x00\x00\x00\x00\x00\x00\x00!\x00\x00\x00\x00\x80\x84.AH\x00R\x14extraCapacityMinRate\x88\x01\x01\x12D\n" +
+	"\vgranularity\x18\x02 \x01(\x05B\x1d\x82\xb5\x18\x19\n" +
+	"\vslack-sizes\x12\x015\x19\x00\x00\x00\x00\x00\x00\xf0?H\x01R\vgranularity\x88\x01\x01\x12T\n" +
+	"\bstrategy\x18\x03 \x01(\x0e2\x1e.trimtab.v1.SlackStrategy.CodeB\x18\x82\xb5\x18\x14\n" +
+	"\vslack-sizes\x12\x05EQUALR\bstrategy\x12[\n" +
+	"\tresources\x18\x04 \x03(\v2(.trimtab.v1.SlackSettings.ResourcesEntryB\x13\x82\xb5\x18\x0f\n" +
+	"\rslack-amountsR\tresources\x12>\n" +
+	"\x05pools\x18\x05 \x03(\v2\x15.trimtab.v1.SlackPoolB\x11\x82\xb5\x18\r\n" +
+	"\vslack-poolsR\x05pools\x12N\n" +
+	"\tschedules\x18\x06 \x03(\v2\x19.trimtab.v1.SlackScheduleB\x15\x82\xb5\x18\x11\n" +
+	"\x0fslack-schedulesR\tschedules\x12:\n" +
+	"\fignored_pods\x18\a \x03(\v2\x17.trimtab.v1.PodSelectorR\vignoredPods\x12B\n" +
+	"\x10resize_threshold\x18\b \x01(\x01B\x12\x82\xb5\x18\x0e\x12\x030.1\x19\x00\x00\x00\x00\x00\x00\x00\x00H\x02R\x0fresizeThreshold\x88\x01\x01\x12\x85\x01\n" +
+	"\x17capacity_buffer_reading\x18\t \x01(\x0e2&.trimtab.v1.CapacityBufferReading.CodeB%\x82\xb5\x18!\n" +
+	"\x17capacity-buffer-reading\x12\x06LARGERR\x15capacityBufferReading\x1aU\n" +
 	"\x0eResourcesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12-\n" +
 	"\x05value\x18\x02 \x01(\v2\x17.trimtab.v1.SlackAmountR\x05value:\x028\x01B\x1a\n" +
 	"\x18_extra_capacity_min_rateB\x0e\n" +
 	"\f_granularityB\x13\n" +
-	"\x11_resize_threshold\"\x7f\n" +
-	"\vSlackAmount\x12\x17\n" +
-	"\x04rate\x18\x01 \x01(\x01H\x00R\x04rate\x88\x01\x01\x12\x19\n" +
-	"\x05floor\x18\x02 \x01(\x03H\x01R\x05floor\x88\x01\x01\x12\x1d\n" +
-	"\aceiling\x18\x03 \x01(\x03H\x02R\aceiling\x88\x01\x01B\a\n" +
+	"\x11_resize_threshold\"\xe2\x01\n" +
+	"\vSlackAmount\x12>\n" +
+	"\x04rate\x18\x01 \x01(\x01B%\x82\xb5\x18!\n" +
+	"\rslack-amounts\x19\x00\x00\x00\x00\x00\x00\x00\x00!\x00\x00\x00\x00\x80\x84.AH\x00R\x04rate\x88\x01\x01\x127\n" +
+	"\x05floor\x18\x02 \x01(\x03B\x1c\x82\xb5\x18\x18\n" +
+	"\rslack-amounts\x19\x00\x00\x00\x00\x00\x00\x00\x00H\x01R\x05floor\x88\x01\x01\x12;\n" +
+	"\aceiling\x18\x03 \x01(\x03B\x1c\x82\xb5\x18\x18\n" +
+	"\rslack-amounts\x19\x00\x00\x00\x00\x00\x00\x00\x00H\x02R\aceiling\x88\x01\x01B\a\n" +
 	"\x05_rateB\b\n" +
 	"\x06_floorB\n" +
 	"\n" +
@@ -10024,30 +9863,45 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\vUNSPECIFIED\x10\x00\x12\t\n" +
 	"\x05EQUAL\x10\x01\x12\x0f\n" +
 	"\vLARGEST_POD\x10\x02\x12\x17\n" +
-	"\x13LARGEST_BY_RESOURCE\x10\x03\"\xae\x04\n" +
-	"\tSlackPool\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1f\n" +
-	"\vnode_groups\x18\x02 \x03(\tR\n" +
-	"nodeGroups\x12*\n" +
-	"\x05nodes\x18\x03 \x01(\v2\x14.trimtab.v1.SelectorR\x05nodes\x12!\n" +
-	"\ftopology_key\x18\x04 \x01(\tR\vtopologyKey\x12:\n" +
-	"\x17extra_capacity_min_rate\x18\x05 \x01(\x01H\x00R\x14extraCapacityMinRate\x88\x01\x01\x12B\n" +
-	"\tresources\x18\x06 \x03(\v2$.trimtab.v1.SlackPool.ResourcesEntryR\tresources\x12%\n" +
-	"\vgranularity\x18\a \x01(\x05H\x01R\vgranularity\x88\x01\x01\x12:\n" +
-	"\bstrategy\x18\b \x01(\x0e2\x1e.trimtab.v1.SlackStrategy.CodeR\bstrategy\x127\n" +
-	"\tschedules\x18\t \x03(\v2\x19.trimtab.v1.SlackScheduleR\tschedules\x1aU\n" +
+	"\x13LARGEST_BY_RESOURCE\x10\x03\"\xf3\x05\n" +
+	"\tSlackPool\x12\x18\n" +
+	"\x04name\x18\x01 \x01(\tB\x04\x82\xb5\x18\x00R\x04name\x12>\n" +
+	"\vnode_groups\x18\x02 \x03(\tB\x1d\x82\xb5\x18\x19\n" +
+	"\vslack-pools:\n" +
+	"node groupR\n" +
+	"nodeGroups\x12=\n" +
+	"\x05nodes\x18\x03 \x01(\v2\x14.trimtab.v1.SelectorB\x11\x82\xb5\x18\r\n" +
+	"\vslack-poolsR\x05nodes\x124\n" +
+	"\ftopology_key\x18\x04 \x01(\tB\x11\x82\xb5\x18\r\n" +
+	"\vslack-poolsR\vtopologyKey\x12_\n" +
+	"\x17extra_capacity_min_rate\x18\x05 \x01(\x01B#\x82\xb5\x18\x1f\n" +
+	"\vslack-pools\x19\x00\x00\x00\x00\x00\x00\x00\x00!\x00\x00\x00\x00\x80\x84.AH\x00R\x14extraCapacityMinRate\x88\x01\x01\x12U\n" +
+	"\tresources\x18\x06 \x03(\v2$.trimtab.v1.SlackPool.ResourcesEntryB\x11\x82\xb5\x18\r\n" +
+	"\vslack-poolsR\tresources\x12A\n" +
+	"\vgranularity\x18\a \x01(\x05B\x1a\x82\xb5\x18\x16\n" +
+	"\vslack-sizes\x19\x00\x00\x00\x00\x00\x00\xf0?H\x01R\vgranularity\x88\x01\x01\x12M\n" +
+	"\bstrategy\x18\b \x01(\x0e2\x1e.trimtab.v1.SlackStrategy.CodeB\x11\x82\xb5\x18\r\n" +
+	"\vslack-sizesR\bstrategy\x12J\n" +
+	"\tschedules\x18\t \x03(\v2\x19.trimtab.v1.SlackScheduleB\x11\x82\xb5\x18\r\n" +
+	"\vslack-poolsR\tschedules\x1aU\n" +
 	"\x0eResourcesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12-\n" +
 	"\x05value\x18\x02 \x01(\v2\x17.trimtab.v1.SlackAmountR\x05value:\x028\x01B\x1a\n" +
 	"\x18_extra_capacity_min_rateB\x0e\n" +
-	"\f_granularity\"\x9c\x03\n" +
-	"\rSlackSchedule\x12\x12\n" +
-	"\x04cron\x18\x01 \x01(\tR\x04cron\x125\n" +
-	"\bduration\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\bduration\x12\x1b\n" +
-	"\ttime_zone\x18\x03 \x01(\tR\btimeZone\x12:\n" +
-	"\x17extra_capacity_min_rate\x18\x04 \x01(\x01H\x00R\x14extraCapacityMinRate\x88\x01\x01\x12F\n" +
-	"\tresources\x18\x05 \x03(\v2(.trimtab.v1.SlackSchedule.ResourcesEntryR\tresources\x12\x1f\n" +
-	"\breplicas\x18\x06 \x01(\x05H\x01R\breplicas\x88\x01\x01\x1aU\n" +
+	"\f_granularity\"\xcc\x04\n" +
+	"\rSlackSchedule\x12)\n" +
+	"\x04cron\x18\x01 \x01(\tB\x15\x82\xb5\x18\x11\n" +
+	"\x0fslack-schedulesR\x04cron\x12W\n" +
+	"\bduration\x18\x02 \x01(\v2\x19.google.protobuf.DurationB \x82\xb5\x18\x1c\n" +
+	"\x0fslack-schedules\x19\x00\x00\x00\x00\x00\x00\x00\x00(\x01R\bduration\x122\n" +
+	"\ttime_zone\x18\x03 \x01(\tB\x15\x82\xb5\x18\x11\n" +
+	"\x0fslack-schedulesR\btimeZone\x12c\n" +
+	"\x17extra_capacity_min_rate\x18\x04 \x01(\x01B'\x82\xb5\x18#\n" +
+	"\x0fslack-schedules\x19\x00\x00\x00\x00\x00\x00\x00\x00!\x00\x00\x00\x00\x80\x84.AH\x00R\x14extraCapacityMinRate\x88\x01\x01\x12]\n" +
+	"\tresources\x18\x05 \x03(\v2(.trimtab.v1.SlackSchedule.ResourcesEntryB\x15\x82\xb5\x18\x11\n" +
+	"\x0fslack-schedulesR\tresources\x12?\n" +
+	"\breplicas\x18\x06 \x01(\x05B\x1e\x82\xb5\x18\x1a\n" +
+	"\x0fslack-schedules\x19\x00\x00\x00\x00\x00\x00\x00\x00H\x01R\breplicas\x88\x01\x01\x1aU\n" +
 	"\x0eResourcesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12-\n" +
 	"\x05value\x18\x02 \x01(\v2\x17.trimtab.v1.SlackAmountR\x05value:\x028\x01B\x1a\n" +
@@ -10058,33 +9912,36 @@ const file_trimtab_v1_plan_proto_rawDesc = "" +
 	"\vUNSPECIFIED\x10\x00\x12\n" +
 	"\n" +
 	"\x06LARGER\x10\x01\x12\v\n" +
-	"\aSMALLER\x10\x02\"[\n" +
-	"\vPodSelector\x12\x1e\n" +
+	"\aSMALLER\x10\x02\"l\n" +
+	"\vPodSelector\x12/\n" +
 	"\n" +
-	"namespaces\x18\x01 \x03(\tR\n" +
+	"namespaces\x18\x01 \x03(\tB\x0f\x82\xb5\x18\v:\tnamespaceR\n" +
 	"namespaces\x12,\n" +
 	"\x06labels\x18\x02 \x01(\v2\x14.trimtab.v1.SelectorR\x06labels\"F\n" +
 	"\x0fPodCostSettings\x123\n" +
-	"\atargets\x18\x01 \x03(\v2\x19.trimtab.v1.PodCostTargetR\atargets\"\xbb\x01\n" +
-	"\rPodCostTarget\x12\x1e\n" +
+	"\atargets\x18\x01 \x03(\v2\x19.trimtab.v1.PodCostTargetR\atargets\"\x9d\x02\n" +
+	"\rPodCostTarget\x12A\n" +
 	"\n" +
-	"namespaces\x18\x01 \x03(\tR\n" +
-	"namespaces\x12\x1f\n" +
-	"\vowner_kinds\x18\x02 \x03(\tR\n" +
-	"ownerKinds\x120\n" +
-	"\bselector\x18\x03 \x01(\v2\x14.trimtab.v1.SelectorR\bselector\x127\n" +
+	"namespaces\x18\x01 \x03(\tB!\x82\xb5\x18\x1d\n" +
+	"\x10pod-cost-targets:\tnamespaceR\n" +
+	"namespaces\x12F\n" +
+	"\vowner_kinds\x18\x02 \x03(\tB%\x82\xb5\x18!\n" +
+	"\x10pod-cost-targets:\rkind of ownerR\n" +
+	"ownerKinds\x12H\n" +
+	"\bselector\x18\x03 \x01(\v2\x14.trimtab.v1.SelectorB\x16\x82\xb5\x18\x12\n" +
+	"\x10pod-cost-targetsR\bselector\x127\n" +
 	"\n" +
 	"strategies\x18\x04 \x03(\v2\x17.trimtab.v1.PodCostTermR\n" +
-	"strategies\"\xfb\x01\n" +
-	"\vPodCostTerm\x12<\n" +
-	"\bstrategy\x18\x01 \x01(\x0e2 .trimtab.v1.PodCostStrategy.CodeR\bstrategy\x12\x1b\n" +
-	"\x06weight\x18\x02 \x01(\x01H\x00R\x06weight\x88\x01\x01\x12!\n" +
-	"\tthreshold\x18\x03 \x01(\x01H\x01R\tthreshold\x88\x01\x01\x12!\n" +
-	"\ftopology_key\x18\x04 \x01(\tR\vtopologyKey\x12\x1e\n" +
+	"strategies\"\xb6\x02\n" +
+	"\vPodCostTerm\x12B\n" +
+	"\bstrategy\x18\x01 \x01(\x0e2 .trimtab.v1.PodCostStrategy.CodeB\x04\x82\xb5\x18\x00R\bstrategy\x12-\n" +
+	"\x06weight\x18\x02 \x01(\x01B\x10\x82\xb5\x18\f\x12\x011\x19\x00\x00\x00\x00\x00\x00\x00\x00H\x00R\x06weight\x88\x01\x01\x122\n" +
+	"\tthreshold\x18\x03 \x01(\x01B\x0f\x82\xb5\x18\v\x19\x00\x00\x00\x00\x00\x00\x00\x00(\x01H\x01R\tthreshold\x88\x01\x01\x12'\n" +
+	"\ftopology_key\x18\x04 \x01(\tB\x04\x82\xb5\x18\x00R\vtopologyKey\x12$\n" +
 	"\n" +
-	"annotation\x18\x05 \x01(\tR\n" +
-	"annotation\x12\x12\n" +
-	"\x04name\x18\x06 \x01(\tR\x04nameB\t\n" +
+	"annotation\x18\x05 \x01(\tB\x04\x82\xb5\x18\x00R\n" +
+	"annotation\x12\x18\n" +
+	"\x04name\x18\x06 \x01(\tB\x04\x82\xb5\x18\x00R\x04nameB\t\n" +
 	"\a_weightB\f\n" +
 	"\n" +
 	"_thresholdb\x06proto3"
@@ -10102,7 +9959,7 @@ func file_trimtab_v1_plan_proto_rawDescGZIP() []byte {
 }
 
 var file_trimtab_v1_plan_proto_enumTypes = make([]protoimpl.EnumInfo, 15)
-var file_trimtab_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 107)
+var file_trimtab_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 106)
 var file_trimtab_v1_plan_proto_goTypes = []any{
 	(Decision_Code)(0),                      // 0: trimtab.v1.Decision.Code
 	(Expander_Code)(0),                      // 1: trimtab.v1.Expander.Code
@@ -10197,57 +10054,56 @@ var file_trimtab_v1_plan_proto_goTypes = []any{
 	(*PriorityExpanderSettings)(nil),        // 90: trimtab.v1.PriorityExpanderSettings
 	(*PriorityRank)(nil),                    // 91: trimtab.v1.PriorityRank
 	(*HighestPriorityExpanderSettings)(nil), // 92: trimtab.v1.HighestPriorityExpanderSettings
-	(*CheapestPlanExpanderSettings)(nil),    // 93: trimtab.v1.CheapestPlanExpanderSettings
-	(*ScaleDownSettings)(nil),               // 94: trimtab.v1.ScaleDownSettings
-	(*NodeGroupSettings)(nil),               // 95: trimtab.v1.NodeGroupSettings
-	(*Consolidation)(nil),                   // 96: trimtab.v1.Consolidation
-	(*SlackSettings)(nil),                   // 97: trimtab.v1.SlackSettings
-	(*SlackAmount)(nil),                     // 98: trimtab.v1.SlackAmount
-	(*SlackStrategy)(nil),                   // 99: trimtab.v1.SlackStrategy
-	(*SlackPool)(nil),                       // 100: trimtab.v1.SlackPool
-	(*SlackSchedule)(nil),                   // 101: trimtab.v1.SlackSchedule
-	(*CapacityBufferReading)(nil),           // 102: trimtab.v1.CapacityBufferReading
-	(*PodSelector)(nil),                     // 103: trimtab.v1.PodSelector
-	(*PodCostSettings)(nil),                 // 104: trimtab.v1.PodCostSettings
-	(*PodCostTarget)(nil),                   // 105: trimtab.v1.PodCostTarget
-	(*PodCostTerm)(nil),                     // 106: trimtab.v1.PodCostTerm
-	nil,                                     // 107: trimtab.v1.DecisionSummary.CountsEntry
-	nil,                                     // 108: trimtab.v1.ScaleUpDecision.ExcludedEntry
-	nil,                                     // 109: trimtab.v1.Shortfall.ReasonsEntry
-	nil,                                     // 110: trimtab.v1.Shortfall.FailedPredicatesEntry
-	nil,                                     // 111: trimtab.v1.Release.UpcomingEntry
-	nil,                                     // 112: trimtab.v1.SlackDecision.DesiredEntry
-	nil,                                     // 113: trimtab.v1.SlackDecision.PresentEntry
-	nil,                                     // 114: trimtab.v1.UnremovableNode.PredicateFailureCountsEntry
-	nil,                                     // 115: trimtab.v1.ReplacementDecision.ExcludedEntry
-	nil,                                     // 116: trimtab.v1.SlackSetState.SizeEntry
-	nil,                                     // 117: trimtab.v1.PlanSettings.NodeGroupsEntry
-	nil,                                     // 118: trimtab.v1.Selector.MatchLabelsEntry
-	nil,                                     // 119: trimtab.v1.SlackSettings.ResourcesEntry
-	nil,                                     // 120: trimtab.v1.SlackPool.ResourcesEntry
-	nil,                                     // 121: trimtab.v1.SlackSchedule.ResourcesEntry
-	(*timestamppb.Timestamp)(nil),           // 122: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),             // 123: google.protobuf.Duration
-	(ScaleUpResult_Code)(0),                 // 124: trimtab.v1.ScaleUpResult.Code
-	(GangReason_Code)(0),                    // 125: trimtab.v1.GangReason.Code
-	(SkippedPodReason_Code)(0),              // 126: trimtab.v1.SkippedPodReason.Code
-	(NodeGroupReason_Code)(0),               // 127: trimtab.v1.NodeGroupReason.Code
-	(CapacityRequestsResult_Code)(0),        // 128: trimtab.v1.CapacityRequestsResult.Code
-	(*PodDictionary)(nil),                   // 129: trimtab.v1.PodDictionary
-	(SlackResult_Code)(0),                   // 130: trimtab.v1.SlackResult.Code
-	(ScaleDownResult_Code)(0),               // 131: trimtab.v1.ScaleDownResult.Code
-	(BlockingPodReason_Code)(0),             // 132: trimtab.v1.BlockingPodReason.Code
-	(UnremovableReason_Code)(0),             // 133: trimtab.v1.UnremovableReason.Code
-	(ReplacementResult_Code)(0),             // 134: trimtab.v1.ReplacementResult.Code
-	(ReplacementLimit_Code)(0),              // 135: trimtab.v1.ReplacementLimit.Code
-	(PodCostsResult_Code)(0),                // 136: trimtab.v1.PodCostsResult.Code
-	(PodCostGroupReason_Code)(0),            // 137: trimtab.v1.PodCostGroupReason.Code
-	(LabelOperator_Code)(0),                 // 138: trimtab.v1.LabelOperator.Code
-	(PredicateReason_Code)(0),               // 139: trimtab.v1.PredicateReason.Code
+	(*ScaleDownSettings)(nil),               // 93: trimtab.v1.ScaleDownSettings
+	(*NodeGroupSettings)(nil),               // 94: trimtab.v1.NodeGroupSettings
+	(*Consolidation)(nil),                   // 95: trimtab.v1.Consolidation
+	(*SlackSettings)(nil),                   // 96: trimtab.v1.SlackSettings
+	(*SlackAmount)(nil),                     // 97: trimtab.v1.SlackAmount
+	(*SlackStrategy)(nil),                   // 98: trimtab.v1.SlackStrategy
+	(*SlackPool)(nil),                       // 99: trimtab.v1.SlackPool
+	(*SlackSchedule)(nil),                   // 100: trimtab.v1.SlackSchedule
+	(*CapacityBufferReading)(nil),           // 101: trimtab.v1.CapacityBufferReading
+	(*PodSelector)(nil),                     // 102: trimtab.v1.PodSelector
+	(*PodCostSettings)(nil),                 // 103: trimtab.v1.PodCostSettings
+	(*PodCostTarget)(nil),                   // 104: trimtab.v1.PodCostTarget
+	(*PodCostTerm)(nil),                     // 105: trimtab.v1.PodCostTerm
+	nil,                                     // 106: trimtab.v1.DecisionSummary.CountsEntry
+	nil,                                     // 107: trimtab.v1.ScaleUpDecision.ExcludedEntry
+	nil,                                     // 108: trimtab.v1.Shortfall.ReasonsEntry
+	nil,                                     // 109: trimtab.v1.Shortfall.FailedPredicatesEntry
+	nil,                                     // 110: trimtab.v1.Release.UpcomingEntry
+	nil,                                     // 111: trimtab.v1.SlackDecision.DesiredEntry
+	nil,                                     // 112: trimtab.v1.SlackDecision.PresentEntry
+	nil,                                     // 113: trimtab.v1.UnremovableNode.PredicateFailureCountsEntry
+	nil,                                     // 114: trimtab.v1.ReplacementDecision.ExcludedEntry
+	nil,                                     // 115: trimtab.v1.SlackSetState.SizeEntry
+	nil,                                     // 116: trimtab.v1.PlanSettings.NodeGroupsEntry
+	nil,                                     // 117: trimtab.v1.Selector.MatchLabelsEntry
+	nil,                                     // 118: trimtab.v1.SlackSettings.ResourcesEntry
+	nil,                                     // 119: trimtab.v1.SlackPool.ResourcesEntry
+	nil,                                     // 120: trimtab.v1.SlackSchedule.ResourcesEntry
+	(*timestamppb.Timestamp)(nil),           // 121: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),             // 122: google.protobuf.Duration
+	(ScaleUpResult_Code)(0),                 // 123: trimtab.v1.ScaleUpResult.Code
+	(GangReason_Code)(0),                    // 124: trimtab.v1.GangReason.Code
+	(SkippedPodReason_Code)(0),              // 125: trimtab.v1.SkippedPodReason.Code
+	(NodeGroupReason_Code)(0),               // 126: trimtab.v1.NodeGroupReason.Code
+	(CapacityRequestsResult_Code)(0),        // 127: trimtab.v1.CapacityRequestsResult.Code
+	(*PodDictionary)(nil),                   // 128: trimtab.v1.PodDictionary
+	(SlackResult_Code)(0),                   // 129: trimtab.v1.SlackResult.Code
+	(ScaleDownResult_Code)(0),               // 130: trimtab.v1.ScaleDownResult.Code
+	(BlockingPodReason_Code)(0),             // 131: trimtab.v1.BlockingPodReason.Code
+	(UnremovableReason_Code)(0),             // 132: trimtab.v1.UnremovableReason.Code
+	(ReplacementResult_Code)(0),             // 133: trimtab.v1.ReplacementResult.Code
+	(ReplacementLimit_Code)(0),              // 134: trimtab.v1.ReplacementLimit.Code
+	(PodCostsResult_Code)(0),                // 135: trimtab.v1.PodCostsResult.Code
+	(PodCostGroupReason_Code)(0),            // 136: trimtab.v1.PodCostGroupReason.Code
+	(LabelOperator_Code)(0),                 // 137: trimtab.v1.LabelOperator.Code
+	(PredicateReason_Code)(0),               // 138: trimtab.v1.PredicateReason.Code
 }
 var file_trimtab_v1_plan_proto_depIdxs = []int32{
 	0,   // 0: trimtab.v1.PlanRequest.decisions:type_name -> trimtab.v1.Decision.Code
-	122, // 1: trimtab.v1.PlanRequest.now:type_name -> google.protobuf.Timestamp
+	121, // 1: trimtab.v1.PlanRequest.now:type_name -> google.protobuf.Timestamp
 	69,  // 2: trimtab.v1.PlanRequest.settings:type_name -> trimtab.v1.PlanSettings
 	57,  // 3: trimtab.v1.PlanRequest.state:type_name -> trimtab.v1.PlanState
 	21,  // 4: trimtab.v1.PlanResponse.scale_up:type_name -> trimtab.v1.ScaleUpDecision
@@ -10261,187 +10117,185 @@ var file_trimtab_v1_plan_proto_depIdxs = []int32{
 	20,  // 12: trimtab.v1.Diagnostics.stages:type_name -> trimtab.v1.StageTime
 	19,  // 13: trimtab.v1.Diagnostics.decisions:type_name -> trimtab.v1.DecisionSummary
 	0,   // 14: trimtab.v1.DecisionSummary.decision:type_name -> trimtab.v1.Decision.Code
-	107, // 15: trimtab.v1.DecisionSummary.counts:type_name -> trimtab.v1.DecisionSummary.CountsEntry
-	123, // 16: trimtab.v1.StageTime.duration:type_name -> google.protobuf.Duration
+	106, // 15: trimtab.v1.DecisionSummary.counts:type_name -> trimtab.v1.DecisionSummary.CountsEntry
+	122, // 16: trimtab.v1.StageTime.duration:type_name -> google.protobuf.Duration
 	23,  // 17: trimtab.v1.ScaleUpDecision.splits:type_name -> trimtab.v1.ScaleUpSplit
 	25,  // 18: trimtab.v1.ScaleUpDecision.unschedulable:type_name -> trimtab.v1.Shortfall
 	24,  // 19: trimtab.v1.ScaleUpDecision.places:type_name -> trimtab.v1.Places
 	27,  // 20: trimtab.v1.ScaleUpDecision.skipped:type_name -> trimtab.v1.SkippedPod
-	124, // 21: trimtab.v1.ScaleUpDecision.result:type_name -> trimtab.v1.ScaleUpResult.Code
+	123, // 21: trimtab.v1.ScaleUpDecision.result:type_name -> trimtab.v1.ScaleUpResult.Code
 	28,  // 22: trimtab.v1.ScaleUpDecision.options:type_name -> trimtab.v1.ScaleUpOption
-	108, // 23: trimtab.v1.ScaleUpDecision.excluded:type_name -> trimtab.v1.ScaleUpDecision.ExcludedEntry
+	107, // 23: trimtab.v1.ScaleUpDecision.excluded:type_name -> trimtab.v1.ScaleUpDecision.ExcludedEntry
 	25,  // 24: trimtab.v1.ScaleUpDecision.waiting_placeholders:type_name -> trimtab.v1.Shortfall
 	9,   // 25: trimtab.v1.ScaleUpDecision.objective:type_name -> trimtab.v1.Objective.Code
 	22,  // 26: trimtab.v1.ScaleUpDecision.gangs:type_name -> trimtab.v1.GangResult
-	125, // 27: trimtab.v1.GangResult.reason:type_name -> trimtab.v1.GangReason.Code
+	124, // 27: trimtab.v1.GangResult.reason:type_name -> trimtab.v1.GangReason.Code
 	26,  // 28: trimtab.v1.GangResult.release:type_name -> trimtab.v1.Release
-	109, // 29: trimtab.v1.Shortfall.reasons:type_name -> trimtab.v1.Shortfall.ReasonsEntry
-	110, // 30: trimtab.v1.Shortfall.failed_predicates:type_name -> trimtab.v1.Shortfall.FailedPredicatesEntry
-	111, // 31: trimtab.v1.Release.upcoming:type_name -> trimtab.v1.Release.UpcomingEntry
-	126, // 32: trimtab.v1.SkippedPod.reason:type_name -> trimtab.v1.SkippedPodReason.Code
+	108, // 29: trimtab.v1.Shortfall.reasons:type_name -> trimtab.v1.Shortfall.ReasonsEntry
+	109, // 30: trimtab.v1.Shortfall.failed_predicates:type_name -> trimtab.v1.Shortfall.FailedPredicatesEntry
+	110, // 31: trimtab.v1.Release.upcoming:type_name -> trimtab.v1.Release.UpcomingEntry
+	125, // 32: trimtab.v1.SkippedPod.reason:type_name -> trimtab.v1.SkippedPodReason.Code
 	29,  // 33: trimtab.v1.ScaleUpOption.scores:type_name -> trimtab.v1.ExpanderScore
-	127, // 34: trimtab.v1.ScaleUpOption.reason:type_name -> trimtab.v1.NodeGroupReason.Code
+	126, // 34: trimtab.v1.ScaleUpOption.reason:type_name -> trimtab.v1.NodeGroupReason.Code
 	1,   // 35: trimtab.v1.ScaleUpOption.decided_by:type_name -> trimtab.v1.Expander.Code
 	1,   // 36: trimtab.v1.ExpanderScore.expander:type_name -> trimtab.v1.Expander.Code
-	128, // 37: trimtab.v1.CapacityRequestsDecision.result:type_name -> trimtab.v1.CapacityRequestsResult.Code
+	127, // 37: trimtab.v1.CapacityRequestsDecision.result:type_name -> trimtab.v1.CapacityRequestsResult.Code
 	32,  // 38: trimtab.v1.CapacityRequestsDecision.requests:type_name -> trimtab.v1.CapacityAnswer
 	23,  // 39: trimtab.v1.CapacityRequestsDecision.splits:type_name -> trimtab.v1.ScaleUpSplit
 	26,  // 40: trimtab.v1.CapacityRequestsDecision.release:type_name -> trimtab.v1.Release
 	2,   // 41: trimtab.v1.CapacityAnswer.outcome:type_name -> trimtab.v1.CapacityOutcome.Code
 	33,  // 42: trimtab.v1.CapacityAnswer.places:type_name -> trimtab.v1.CapacityPlace
-	122, // 43: trimtab.v1.CapacityAnswer.booked_until:type_name -> google.protobuf.Timestamp
+	121, // 43: trimtab.v1.CapacityAnswer.booked_until:type_name -> google.protobuf.Timestamp
 	25,  // 44: trimtab.v1.CapacityAnswer.shortfall:type_name -> trimtab.v1.Shortfall
 	26,  // 45: trimtab.v1.CapacityAnswer.release:type_name -> trimtab.v1.Release
 	37,  // 46: trimtab.v1.SlackDecision.placeholders:type_name -> trimtab.v1.Placeholder
-	112, // 47: trimtab.v1.SlackDecision.desired:type_name -> trimtab.v1.SlackDecision.DesiredEntry
-	129, // 48: trimtab.v1.SlackDecision.dictionary:type_name -> trimtab.v1.PodDictionary
-	113, // 49: trimtab.v1.SlackDecision.present:type_name -> trimtab.v1.SlackDecision.PresentEntry
-	130, // 50: trimtab.v1.SlackDecision.result:type_name -> trimtab.v1.SlackResult.Code
+	111, // 47: trimtab.v1.SlackDecision.desired:type_name -> trimtab.v1.SlackDecision.DesiredEntry
+	128, // 48: trimtab.v1.SlackDecision.dictionary:type_name -> trimtab.v1.PodDictionary
+	112, // 49: trimtab.v1.SlackDecision.present:type_name -> trimtab.v1.SlackDecision.PresentEntry
+	129, // 50: trimtab.v1.SlackDecision.result:type_name -> trimtab.v1.SlackResult.Code
 	36,  // 51: trimtab.v1.SlackDecision.objects:type_name -> trimtab.v1.SlackObject
 	3,   // 52: trimtab.v1.Placeholder.kind:type_name -> trimtab.v1.PlaceholderKind.Code
 	43,  // 53: trimtab.v1.ScaleDownDecision.unneeded:type_name -> trimtab.v1.UnneededNode
 	45,  // 54: trimtab.v1.ScaleDownDecision.unremovable:type_name -> trimtab.v1.UnremovableNode
 	24,  // 55: trimtab.v1.ScaleDownDecision.places:type_name -> trimtab.v1.Places
-	131, // 56: trimtab.v1.ScaleDownDecision.result:type_name -> trimtab.v1.ScaleDownResult.Code
-	4,   // 57: trimtab.v1.ScaleDownDecision.candidate_order:type_name -> trimtab.v1.CandidateOrder.Code
-	40,  // 58: trimtab.v1.ScaleDownDecision.blockers:type_name -> trimtab.v1.NodeBlockers
-	9,   // 59: trimtab.v1.ScaleDownDecision.objective:type_name -> trimtab.v1.Objective.Code
-	41,  // 60: trimtab.v1.NodeBlockers.pods:type_name -> trimtab.v1.BlockingPod
-	132, // 61: trimtab.v1.BlockingPod.reason:type_name -> trimtab.v1.BlockingPodReason.Code
-	132, // 62: trimtab.v1.BlockingPod.reasons:type_name -> trimtab.v1.BlockingPodReason.Code
-	122, // 63: trimtab.v1.UnneededNode.since:type_name -> google.protobuf.Timestamp
-	133, // 64: trimtab.v1.UnneededNode.not_now_reason:type_name -> trimtab.v1.UnremovableReason.Code
-	44,  // 65: trimtab.v1.UnneededNode.assumption:type_name -> trimtab.v1.NodeAssumption
-	133, // 66: trimtab.v1.UnremovableNode.reason:type_name -> trimtab.v1.UnremovableReason.Code
-	132, // 67: trimtab.v1.UnremovableNode.blocking_reason:type_name -> trimtab.v1.BlockingPodReason.Code
-	114, // 68: trimtab.v1.UnremovableNode.predicate_failure_counts:type_name -> trimtab.v1.UnremovableNode.PredicateFailureCountsEntry
-	48,  // 69: trimtab.v1.ReplacementDecision.waves:type_name -> trimtab.v1.ReplacementWave
-	134, // 70: trimtab.v1.ReplacementDecision.result:type_name -> trimtab.v1.ReplacementResult.Code
-	47,  // 71: trimtab.v1.ReplacementDecision.cost:type_name -> trimtab.v1.ReplacementCost
-	51,  // 72: trimtab.v1.ReplacementDecision.frontier:type_name -> trimtab.v1.ReplacementOption
-	52,  // 73: trimtab.v1.ReplacementDecision.kept:type_name -> trimtab.v1.KeptNode
-	115, // 74: trimtab.v1.ReplacementDecision.excluded:type_name -> trimtab.v1.ReplacementDecision.ExcludedEntry
-	49,  // 75: trimtab.v1.ReplacementWave.new_nodes:type_name -> trimtab.v1.ReplacementNode
-	50,  // 76: trimtab.v1.ReplacementWave.leaving:type_name -> trimtab.v1.ReplacedNode
-	24,  // 77: trimtab.v1.ReplacementWave.places:type_name -> trimtab.v1.Places
-	44,  // 78: trimtab.v1.ReplacedNode.assumption:type_name -> trimtab.v1.NodeAssumption
-	123, // 79: trimtab.v1.ReplacementOption.payback_time:type_name -> google.protobuf.Duration
-	135, // 80: trimtab.v1.ReplacementOption.stopped_by:type_name -> trimtab.v1.ReplacementLimit.Code
-	135, // 81: trimtab.v1.KeptNode.reason:type_name -> trimtab.v1.ReplacementLimit.Code
-	133, // 82: trimtab.v1.KeptNode.unremovable:type_name -> trimtab.v1.UnremovableReason.Code
-	132, // 83: trimtab.v1.KeptNode.blocking_reason:type_name -> trimtab.v1.BlockingPodReason.Code
-	54,  // 84: trimtab.v1.PodCostsDecision.groups:type_name -> trimtab.v1.PodCostGroup
-	136, // 85: trimtab.v1.PodCostsDecision.result:type_name -> trimtab.v1.PodCostsResult.Code
-	137, // 86: trimtab.v1.PodCostGroup.reason:type_name -> trimtab.v1.PodCostGroupReason.Code
-	55,  // 87: trimtab.v1.PodCostGroup.shares:type_name -> trimtab.v1.PodCostShare
-	5,   // 88: trimtab.v1.PodCostShare.strategy:type_name -> trimtab.v1.PodCostStrategy.Code
-	61,  // 89: trimtab.v1.PlanState.scale_up:type_name -> trimtab.v1.ScaleUpState
-	62,  // 90: trimtab.v1.PlanState.slack:type_name -> trimtab.v1.SlackState
-	65,  // 91: trimtab.v1.PlanState.scale_down:type_name -> trimtab.v1.ScaleDownState
-	64,  // 92: trimtab.v1.PlanState.pod_costs:type_name -> trimtab.v1.PodCostsState
-	60,  // 93: trimtab.v1.PlanState.replacement:type_name -> trimtab.v1.ReplacementState
-	58,  // 94: trimtab.v1.PlanState.capacity_requests:type_name -> trimtab.v1.CapacityRequestsState
-	59,  // 95: trimtab.v1.CapacityRequestsState.orders:type_name -> trimtab.v1.NodeOrder
-	122, // 96: trimtab.v1.NodeOrder.order_time:type_name -> google.protobuf.Timestamp
-	67,  // 97: trimtab.v1.ReplacementState.planned:type_name -> trimtab.v1.NodeTimes
-	67,  // 98: trimtab.v1.ReplacementState.avoided_groups:type_name -> trimtab.v1.NodeTimes
-	67,  // 99: trimtab.v1.ReplacementState.paid_back:type_name -> trimtab.v1.NodeTimes
-	59,  // 100: trimtab.v1.ScaleUpState.gang_orders:type_name -> trimtab.v1.NodeOrder
-	63,  // 101: trimtab.v1.SlackState.sets:type_name -> trimtab.v1.SlackSetState
-	116, // 102: trimtab.v1.SlackSetState.size:type_name -> trimtab.v1.SlackSetState.SizeEntry
-	67,  // 103: trimtab.v1.ScaleDownState.unneeded:type_name -> trimtab.v1.NodeTimes
-	68,  // 104: trimtab.v1.ScaleDownState.unremovable:type_name -> trimtab.v1.FailedNodes
-	66,  // 105: trimtab.v1.ScaleDownState.undone_drains:type_name -> trimtab.v1.UndoneDrains
-	67,  // 106: trimtab.v1.ScaleDownState.later_waves:type_name -> trimtab.v1.NodeTimes
-	122, // 107: trimtab.v1.UndoneDrains.drain_time:type_name -> google.protobuf.Timestamp
-	122, // 108: trimtab.v1.UndoneDrains.until_time:type_name -> google.protobuf.Timestamp
-	87,  // 109: trimtab.v1.PlanSettings.scale_up:type_name -> trimtab.v1.ScaleUpSettings
-	94,  // 110: trimtab.v1.PlanSettings.scale_down:type_name -> trimtab.v1.ScaleDownSettings
-	97,  // 111: trimtab.v1.PlanSettings.slack:type_name -> trimtab.v1.SlackSettings
-	104, // 112: trimtab.v1.PlanSettings.pod_costs:type_name -> trimtab.v1.PodCostSettings
-	117, // 113: trimtab.v1.PlanSettings.node_groups:type_name -> trimtab.v1.PlanSettings.NodeGroupsEntry
-	86,  // 114: trimtab.v1.PlanSettings.simulation:type_name -> trimtab.v1.SimulationSettings
-	81,  // 115: trimtab.v1.PlanSettings.planner:type_name -> trimtab.v1.PlannerSettings
-	10,  // 116: trimtab.v1.PlanSettings.search_effort:type_name -> trimtab.v1.SearchEffort.Code
-	75,  // 117: trimtab.v1.PlanSettings.replacement:type_name -> trimtab.v1.ReplacementSettings
-	70,  // 118: trimtab.v1.PlanSettings.gangs:type_name -> trimtab.v1.GangSettings
-	71,  // 119: trimtab.v1.PlanSettings.capacity_requests:type_name -> trimtab.v1.CapacityRequestSettings
-	72,  // 120: trimtab.v1.CapacityRequestSettings.classes:type_name -> trimtab.v1.CapacityClass
-	7,   // 121: trimtab.v1.CapacityRequestSettings.provisioned_when:type_name -> trimtab.v1.ProvisionedWhen.Code
-	123, // 122: trimtab.v1.CapacityRequestSettings.booking_time:type_name -> google.protobuf.Duration
-	123, // 123: trimtab.v1.CapacityRequestSettings.max_seek_time:type_name -> google.protobuf.Duration
-	6,   // 124: trimtab.v1.CapacityClass.kind:type_name -> trimtab.v1.CapacityClassKind.Code
-	123, // 125: trimtab.v1.ReplacementSettings.max_payback_time:type_name -> google.protobuf.Duration
-	123, // 126: trimtab.v1.ReplacementSettings.consolidate_after:type_name -> google.protobuf.Duration
-	78,  // 127: trimtab.v1.ReplacementSettings.budgets:type_name -> trimtab.v1.DisruptionBudget
-	8,   // 128: trimtab.v1.ReplacementSettings.choice:type_name -> trimtab.v1.ReplacementChoice.Code
-	77,  // 129: trimtab.v1.ReplacementSettings.spot:type_name -> trimtab.v1.SpotReplacementSettings
-	123, // 130: trimtab.v1.ReplacementSettings.avoid_time:type_name -> google.protobuf.Duration
-	123, // 131: trimtab.v1.ReplacementSettings.stable_time:type_name -> google.protobuf.Duration
-	83,  // 132: trimtab.v1.DisruptionBudget.nodes:type_name -> trimtab.v1.Selector
-	123, // 133: trimtab.v1.DisruptionBudget.duration:type_name -> google.protobuf.Duration
-	123, // 134: trimtab.v1.PlannerSettings.recent_eviction_ttl:type_name -> google.protobuf.Duration
-	82,  // 135: trimtab.v1.PlannerSettings.limits:type_name -> trimtab.v1.ResourceLimit
-	85,  // 136: trimtab.v1.PlannerSettings.balance:type_name -> trimtab.v1.BalanceSettings
-	123, // 137: trimtab.v1.PlannerSettings.max_node_startup_time:type_name -> google.protobuf.Duration
-	123, // 138: trimtab.v1.PlannerSettings.max_node_provision_time:type_name -> google.protobuf.Duration
-	78,  // 139: trimtab.v1.PlannerSettings.disruption_budgets:type_name -> trimtab.v1.DisruptionBudget
-	83,  // 140: trimtab.v1.ResourceLimit.nodes:type_name -> trimtab.v1.Selector
-	118, // 141: trimtab.v1.Selector.match_labels:type_name -> trimtab.v1.Selector.MatchLabelsEntry
-	84,  // 142: trimtab.v1.Selector.match_expressions:type_name -> trimtab.v1.SelectorRequirement
-	138, // 143: trimtab.v1.SelectorRequirement.operator:type_name -> trimtab.v1.LabelOperator.Code
-	1,   // 144: trimtab.v1.ScaleUpSettings.expanders:type_name -> trimtab.v1.Expander.Code
-	90,  // 145: trimtab.v1.ScaleUpSettings.priority:type_name -> trimtab.v1.PriorityExpanderSettings
-	92,  // 146: trimtab.v1.ScaleUpSettings.highest_priority:type_name -> trimtab.v1.HighestPriorityExpanderSettings
-	93,  // 147: trimtab.v1.ScaleUpSettings.cheapest_plan:type_name -> trimtab.v1.CheapestPlanExpanderSettings
-	11,  // 148: trimtab.v1.ScaleUpSettings.template_source:type_name -> trimtab.v1.TemplateSource.Code
-	123, // 149: trimtab.v1.ScaleUpSettings.new_pod_scale_up_delay:type_name -> google.protobuf.Duration
-	89,  // 150: trimtab.v1.ScaleUpSettings.startup_taints:type_name -> trimtab.v1.TaintNames
-	89,  // 151: trimtab.v1.ScaleUpSettings.status_taints:type_name -> trimtab.v1.TaintNames
-	91,  // 152: trimtab.v1.PriorityExpanderSettings.ranks:type_name -> trimtab.v1.PriorityRank
-	123, // 153: trimtab.v1.ScaleDownSettings.unneeded_time:type_name -> google.protobuf.Duration
-	123, // 154: trimtab.v1.ScaleDownSettings.unready_time:type_name -> google.protobuf.Duration
-	123, // 155: trimtab.v1.ScaleDownSettings.unremovable_node_recheck_timeout:type_name -> google.protobuf.Duration
-	123, // 156: trimtab.v1.ScaleDownSettings.blocking_system_pod_disruption_timeout:type_name -> google.protobuf.Duration
-	4,   // 157: trimtab.v1.ScaleDownSettings.candidate_orders:type_name -> trimtab.v1.CandidateOrder.Code
-	123, // 158: trimtab.v1.ScaleDownSettings.delay_after_add:type_name -> google.protobuf.Duration
-	123, // 159: trimtab.v1.ScaleDownSettings.delay_after_delete:type_name -> google.protobuf.Duration
-	123, // 160: trimtab.v1.ScaleDownSettings.delay_after_failure:type_name -> google.protobuf.Duration
-	9,   // 161: trimtab.v1.ScaleDownSettings.objective:type_name -> trimtab.v1.Objective.Code
-	123, // 162: trimtab.v1.NodeGroupSettings.unneeded_time:type_name -> google.protobuf.Duration
-	123, // 163: trimtab.v1.NodeGroupSettings.unready_time:type_name -> google.protobuf.Duration
-	123, // 164: trimtab.v1.NodeGroupSettings.consolidate_after:type_name -> google.protobuf.Duration
-	12,  // 165: trimtab.v1.NodeGroupSettings.consolidation:type_name -> trimtab.v1.Consolidation.Code
-	13,  // 166: trimtab.v1.SlackSettings.strategy:type_name -> trimtab.v1.SlackStrategy.Code
-	119, // 167: trimtab.v1.SlackSettings.resources:type_name -> trimtab.v1.SlackSettings.ResourcesEntry
-	100, // 168: trimtab.v1.SlackSettings.pools:type_name -> trimtab.v1.SlackPool
-	101, // 169: trimtab.v1.SlackSettings.schedules:type_name -> trimtab.v1.SlackSchedule
-	103, // 170: trimtab.v1.SlackSettings.ignored_pods:type_name -> trimtab.v1.PodSelector
-	14,  // 171: trimtab.v1.SlackSettings.capacity_buffer_reading:type_name -> trimtab.v1.CapacityBufferReading.Code
-	83,  // 172: trimtab.v1.SlackPool.nodes:type_name -> trimtab.v1.Selector
-	120, // 173: trimtab.v1.SlackPool.resources:type_name -> trimtab.v1.SlackPool.ResourcesEntry
-	13,  // 174: trimtab.v1.SlackPool.strategy:type_name -> trimtab.v1.SlackStrategy.Code
-	101, // 175: trimtab.v1.SlackPool.schedules:type_name -> trimtab.v1.SlackSchedule
-	123, // 176: trimtab.v1.SlackSchedule.duration:type_name -> google.protobuf.Duration
-	121, // 177: trimtab.v1.SlackSchedule.resources:type_name -> trimtab.v1.SlackSchedule.ResourcesEntry
-	83,  // 178: trimtab.v1.PodSelector.labels:type_name -> trimtab.v1.Selector
-	105, // 179: trimtab.v1.PodCostSettings.targets:type_name -> trimtab.v1.PodCostTarget
-	83,  // 180: trimtab.v1.PodCostTarget.selector:type_name -> trimtab.v1.Selector
-	106, // 181: trimtab.v1.PodCostTarget.strategies:type_name -> trimtab.v1.PodCostTerm
-	5,   // 182: trimtab.v1.PodCostTerm.strategy:type_name -> trimtab.v1.PodCostStrategy.Code
-	127, // 183: trimtab.v1.ScaleUpDecision.ExcludedEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
-	127, // 184: trimtab.v1.Shortfall.ReasonsEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
-	139, // 185: trimtab.v1.Shortfall.FailedPredicatesEntry.value:type_name -> trimtab.v1.PredicateReason.Code
-	127, // 186: trimtab.v1.ReplacementDecision.ExcludedEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
-	95,  // 187: trimtab.v1.PlanSettings.NodeGroupsEntry.value:type_name -> trimtab.v1.NodeGroupSettings
-	98,  // 188: trimtab.v1.SlackSettings.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
-	98,  // 189: trimtab.v1.SlackPool.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
-	98,  // 190: trimtab.v1.SlackSchedule.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
-	191, // [191:191] is the sub-list for method output_type
-	191, // [191:191] is the sub-list for method input_type
-	191, // [191:191] is the sub-list for extension type_name
-	191, // [191:191] is the sub-list for extension extendee
-	0,   // [0:191] is the sub-list for field type_name
+	130, // 56: trimtab.v1.ScaleDownDecision.result:type_name -> trimtab.v1.ScaleDownResult.Code
+	40,  // 57: trimtab.v1.ScaleDownDecision.blockers:type_name -> trimtab.v1.NodeBlockers
+	9,   // 58: trimtab.v1.ScaleDownDecision.objective:type_name -> trimtab.v1.Objective.Code
+	41,  // 59: trimtab.v1.NodeBlockers.pods:type_name -> trimtab.v1.BlockingPod
+	131, // 60: trimtab.v1.BlockingPod.reason:type_name -> trimtab.v1.BlockingPodReason.Code
+	131, // 61: trimtab.v1.BlockingPod.reasons:type_name -> trimtab.v1.BlockingPodReason.Code
+	121, // 62: trimtab.v1.UnneededNode.since:type_name -> google.protobuf.Timestamp
+	132, // 63: trimtab.v1.UnneededNode.not_now_reason:type_name -> trimtab.v1.UnremovableReason.Code
+	44,  // 64: trimtab.v1.UnneededNode.assumption:type_name -> trimtab.v1.NodeAssumption
+	132, // 65: trimtab.v1.UnremovableNode.reason:type_name -> trimtab.v1.UnremovableReason.Code
+	131, // 66: trimtab.v1.UnremovableNode.blocking_reason:type_name -> trimtab.v1.BlockingPodReason.Code
+	113, // 67: trimtab.v1.UnremovableNode.predicate_failure_counts:type_name -> trimtab.v1.UnremovableNode.PredicateFailureCountsEntry
+	48,  // 68: trimtab.v1.ReplacementDecision.waves:type_name -> trimtab.v1.ReplacementWave
+	133, // 69: trimtab.v1.ReplacementDecision.result:type_name -> trimtab.v1.ReplacementResult.Code
+	47,  // 70: trimtab.v1.ReplacementDecision.cost:type_name -> trimtab.v1.ReplacementCost
+	51,  // 71: trimtab.v1.ReplacementDecision.frontier:type_name -> trimtab.v1.ReplacementOption
+	52,  // 72: trimtab.v1.ReplacementDecision.kept:type_name -> trimtab.v1.KeptNode
+	114, // 73: trimtab.v1.ReplacementDecision.excluded:type_name -> trimtab.v1.ReplacementDecision.ExcludedEntry
+	49,  // 74: trimtab.v1.ReplacementWave.new_nodes:type_name -> trimtab.v1.ReplacementNode
+	50,  // 75: trimtab.v1.ReplacementWave.leaving:type_name -> trimtab.v1.ReplacedNode
+	24,  // 76: trimtab.v1.ReplacementWave.places:type_name -> trimtab.v1.Places
+	44,  // 77: trimtab.v1.ReplacedNode.assumption:type_name -> trimtab.v1.NodeAssumption
+	122, // 78: trimtab.v1.ReplacementOption.payback_time:type_name -> google.protobuf.Duration
+	134, // 79: trimtab.v1.ReplacementOption.stopped_by:type_name -> trimtab.v1.ReplacementLimit.Code
+	134, // 80: trimtab.v1.KeptNode.reason:type_name -> trimtab.v1.ReplacementLimit.Code
+	132, // 81: trimtab.v1.KeptNode.unremovable:type_name -> trimtab.v1.UnremovableReason.Code
+	131, // 82: trimtab.v1.KeptNode.blocking_reason:type_name -> trimtab.v1.BlockingPodReason.Code
+	54,  // 83: trimtab.v1.PodCostsDecision.groups:type_name -> trimtab.v1.PodCostGroup
+	135, // 84: trimtab.v1.PodCostsDecision.result:type_name -> trimtab.v1.PodCostsResult.Code
+	136, // 85: trimtab.v1.PodCostGroup.reason:type_name -> trimtab.v1.PodCostGroupReason.Code
+	55,  // 86: trimtab.v1.PodCostGroup.shares:type_name -> trimtab.v1.PodCostShare
+	5,   // 87: trimtab.v1.PodCostShare.strategy:type_name -> trimtab.v1.PodCostStrategy.Code
+	61,  // 88: trimtab.v1.PlanState.scale_up:type_name -> trimtab.v1.ScaleUpState
+	62,  // 89: trimtab.v1.PlanState.slack:type_name -> trimtab.v1.SlackState
+	65,  // 90: trimtab.v1.PlanState.scale_down:type_name -> trimtab.v1.ScaleDownState
+	64,  // 91: trimtab.v1.PlanState.pod_costs:type_name -> trimtab.v1.PodCostsState
+	60,  // 92: trimtab.v1.PlanState.replacement:type_name -> trimtab.v1.ReplacementState
+	58,  // 93: trimtab.v1.PlanState.capacity_requests:type_name -> trimtab.v1.CapacityRequestsState
+	59,  // 94: trimtab.v1.CapacityRequestsState.orders:type_name -> trimtab.v1.NodeOrder
+	121, // 95: trimtab.v1.NodeOrder.order_time:type_name -> google.protobuf.Timestamp
+	67,  // 96: trimtab.v1.ReplacementState.planned:type_name -> trimtab.v1.NodeTimes
+	67,  // 97: trimtab.v1.ReplacementState.avoided_groups:type_name -> trimtab.v1.NodeTimes
+	67,  // 98: trimtab.v1.ReplacementState.paid_back:type_name -> trimtab.v1.NodeTimes
+	59,  // 99: trimtab.v1.ScaleUpState.gang_orders:type_name -> trimtab.v1.NodeOrder
+	63,  // 100: trimtab.v1.SlackState.sets:type_name -> trimtab.v1.SlackSetState
+	115, // 101: trimtab.v1.SlackSetState.size:type_name -> trimtab.v1.SlackSetState.SizeEntry
+	67,  // 102: trimtab.v1.ScaleDownState.unneeded:type_name -> trimtab.v1.NodeTimes
+	68,  // 103: trimtab.v1.ScaleDownState.unremovable:type_name -> trimtab.v1.FailedNodes
+	66,  // 104: trimtab.v1.ScaleDownState.undone_drains:type_name -> trimtab.v1.UndoneDrains
+	67,  // 105: trimtab.v1.ScaleDownState.later_waves:type_name -> trimtab.v1.NodeTimes
+	121, // 106: trimtab.v1.UndoneDrains.drain_time:type_name -> google.protobuf.Timestamp
+	121, // 107: trimtab.v1.UndoneDrains.until_time:type_name -> google.protobuf.Timestamp
+	87,  // 108: trimtab.v1.PlanSettings.scale_up:type_name -> trimtab.v1.ScaleUpSettings
+	93,  // 109: trimtab.v1.PlanSettings.scale_down:type_name -> trimtab.v1.ScaleDownSettings
+	96,  // 110: trimtab.v1.PlanSettings.slack:type_name -> trimtab.v1.SlackSettings
+	103, // 111: trimtab.v1.PlanSettings.pod_costs:type_name -> trimtab.v1.PodCostSettings
+	116, // 112: trimtab.v1.PlanSettings.node_groups:type_name -> trimtab.v1.PlanSettings.NodeGroupsEntry
+	86,  // 113: trimtab.v1.PlanSettings.simulation:type_name -> trimtab.v1.SimulationSettings
+	81,  // 114: trimtab.v1.PlanSettings.planner:type_name -> trimtab.v1.PlannerSettings
+	10,  // 115: trimtab.v1.PlanSettings.search_effort:type_name -> trimtab.v1.SearchEffort.Code
+	75,  // 116: trimtab.v1.PlanSettings.replacement:type_name -> trimtab.v1.ReplacementSettings
+	70,  // 117: trimtab.v1.PlanSettings.gangs:type_name -> trimtab.v1.GangSettings
+	71,  // 118: trimtab.v1.PlanSettings.capacity_requests:type_name -> trimtab.v1.CapacityRequestSettings
+	72,  // 119: trimtab.v1.CapacityRequestSettings.classes:type_name -> trimtab.v1.CapacityClass
+	7,   // 120: trimtab.v1.CapacityRequestSettings.provisioned_when:type_name -> trimtab.v1.ProvisionedWhen.Code
+	122, // 121: trimtab.v1.CapacityRequestSettings.booking_time:type_name -> google.protobuf.Duration
+	122, // 122: trimtab.v1.CapacityRequestSettings.max_seek_time:type_name -> google.protobuf.Duration
+	6,   // 123: trimtab.v1.CapacityClass.kind:type_name -> trimtab.v1.CapacityClassKind.Code
+	122, // 124: trimtab.v1.ReplacementSettings.max_payback_time:type_name -> google.protobuf.Duration
+	122, // 125: trimtab.v1.ReplacementSettings.consolidate_after:type_name -> google.protobuf.Duration
+	78,  // 126: trimtab.v1.ReplacementSettings.budgets:type_name -> trimtab.v1.DisruptionBudget
+	8,   // 127: trimtab.v1.ReplacementSettings.choice:type_name -> trimtab.v1.ReplacementChoice.Code
+	77,  // 128: trimtab.v1.ReplacementSettings.spot:type_name -> trimtab.v1.SpotReplacementSettings
+	122, // 129: trimtab.v1.ReplacementSettings.avoid_time:type_name -> google.protobuf.Duration
+	122, // 130: trimtab.v1.ReplacementSettings.stable_time:type_name -> google.protobuf.Duration
+	83,  // 131: trimtab.v1.DisruptionBudget.nodes:type_name -> trimtab.v1.Selector
+	122, // 132: trimtab.v1.DisruptionBudget.duration:type_name -> google.protobuf.Duration
+	122, // 133: trimtab.v1.PlannerSettings.recent_eviction_ttl:type_name -> google.protobuf.Duration
+	82,  // 134: trimtab.v1.PlannerSettings.limits:type_name -> trimtab.v1.ResourceLimit
+	85,  // 135: trimtab.v1.PlannerSettings.balance:type_name -> trimtab.v1.BalanceSettings
+	122, // 136: trimtab.v1.PlannerSettings.max_node_startup_time:type_name -> google.protobuf.Duration
+	122, // 137: trimtab.v1.PlannerSettings.max_node_provision_time:type_name -> google.protobuf.Duration
+	78,  // 138: trimtab.v1.PlannerSettings.disruption_budgets:type_name -> trimtab.v1.DisruptionBudget
+	83,  // 139: trimtab.v1.ResourceLimit.nodes:type_name -> trimtab.v1.Selector
+	117, // 140: trimtab.v1.Selector.match_labels:type_name -> trimtab.v1.Selector.MatchLabelsEntry
+	84,  // 141: trimtab.v1.Selector.match_expressions:type_name -> trimtab.v1.SelectorRequirement
+	137, // 142: trimtab.v1.SelectorRequirement.operator:type_name -> trimtab.v1.LabelOperator.Code
+	1,   // 143: trimtab.v1.ScaleUpSettings.expanders:type_name -> trimtab.v1.Expander.Code
+	90,  // 144: trimtab.v1.ScaleUpSettings.priority:type_name -> trimtab.v1.PriorityExpanderSettings
+	92,  // 145: trimtab.v1.ScaleUpSettings.highest_priority:type_name -> trimtab.v1.HighestPriorityExpanderSettings
+	11,  // 146: trimtab.v1.ScaleUpSettings.template_source:type_name -> trimtab.v1.TemplateSource.Code
+	122, // 147: trimtab.v1.ScaleUpSettings.new_pod_scale_up_delay:type_name -> google.protobuf.Duration
+	89,  // 148: trimtab.v1.ScaleUpSettings.startup_taints:type_name -> trimtab.v1.TaintNames
+	89,  // 149: trimtab.v1.ScaleUpSettings.status_taints:type_name -> trimtab.v1.TaintNames
+	91,  // 150: trimtab.v1.PriorityExpanderSettings.ranks:type_name -> trimtab.v1.PriorityRank
+	122, // 151: trimtab.v1.ScaleDownSettings.unneeded_time:type_name -> google.protobuf.Duration
+	122, // 152: trimtab.v1.ScaleDownSettings.unready_time:type_name -> google.protobuf.Duration
+	122, // 153: trimtab.v1.ScaleDownSettings.unremovable_node_recheck_timeout:type_name -> google.protobuf.Duration
+	122, // 154: trimtab.v1.ScaleDownSettings.blocking_system_pod_disruption_timeout:type_name -> google.protobuf.Duration
+	4,   // 155: trimtab.v1.ScaleDownSettings.candidate_orders:type_name -> trimtab.v1.CandidateOrder.Code
+	122, // 156: trimtab.v1.ScaleDownSettings.delay_after_add:type_name -> google.protobuf.Duration
+	122, // 157: trimtab.v1.ScaleDownSettings.delay_after_delete:type_name -> google.protobuf.Duration
+	122, // 158: trimtab.v1.ScaleDownSettings.delay_after_failure:type_name -> google.protobuf.Duration
+	9,   // 159: trimtab.v1.ScaleDownSettings.objective:type_name -> trimtab.v1.Objective.Code
+	122, // 160: trimtab.v1.NodeGroupSettings.unneeded_time:type_name -> google.protobuf.Duration
+	122, // 161: trimtab.v1.NodeGroupSettings.unready_time:type_name -> google.protobuf.Duration
+	122, // 162: trimtab.v1.NodeGroupSettings.consolidate_after:type_name -> google.protobuf.Duration
+	12,  // 163: trimtab.v1.NodeGroupSettings.consolidation:type_name -> trimtab.v1.Consolidation.Code
+	13,  // 164: trimtab.v1.SlackSettings.strategy:type_name -> trimtab.v1.SlackStrategy.Code
+	118, // 165: trimtab.v1.SlackSettings.resources:type_name -> trimtab.v1.SlackSettings.ResourcesEntry
+	99,  // 166: trimtab.v1.SlackSettings.pools:type_name -> trimtab.v1.SlackPool
+	100, // 167: trimtab.v1.SlackSettings.schedules:type_name -> trimtab.v1.SlackSchedule
+	102, // 168: trimtab.v1.SlackSettings.ignored_pods:type_name -> trimtab.v1.PodSelector
+	14,  // 169: trimtab.v1.SlackSettings.capacity_buffer_reading:type_name -> trimtab.v1.CapacityBufferReading.Code
+	83,  // 170: trimtab.v1.SlackPool.nodes:type_name -> trimtab.v1.Selector
+	119, // 171: trimtab.v1.SlackPool.resources:type_name -> trimtab.v1.SlackPool.ResourcesEntry
+	13,  // 172: trimtab.v1.SlackPool.strategy:type_name -> trimtab.v1.SlackStrategy.Code
+	100, // 173: trimtab.v1.SlackPool.schedules:type_name -> trimtab.v1.SlackSchedule
+	122, // 174: trimtab.v1.SlackSchedule.duration:type_name -> google.protobuf.Duration
+	120, // 175: trimtab.v1.SlackSchedule.resources:type_name -> trimtab.v1.SlackSchedule.ResourcesEntry
+	83,  // 176: trimtab.v1.PodSelector.labels:type_name -> trimtab.v1.Selector
+	104, // 177: trimtab.v1.PodCostSettings.targets:type_name -> trimtab.v1.PodCostTarget
+	83,  // 178: trimtab.v1.PodCostTarget.selector:type_name -> trimtab.v1.Selector
+	105, // 179: trimtab.v1.PodCostTarget.strategies:type_name -> trimtab.v1.PodCostTerm
+	5,   // 180: trimtab.v1.PodCostTerm.strategy:type_name -> trimtab.v1.PodCostStrategy.Code
+	126, // 181: trimtab.v1.ScaleUpDecision.ExcludedEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
+	126, // 182: trimtab.v1.Shortfall.ReasonsEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
+	138, // 183: trimtab.v1.Shortfall.FailedPredicatesEntry.value:type_name -> trimtab.v1.PredicateReason.Code
+	126, // 184: trimtab.v1.ReplacementDecision.ExcludedEntry.value:type_name -> trimtab.v1.NodeGroupReason.Code
+	94,  // 185: trimtab.v1.PlanSettings.NodeGroupsEntry.value:type_name -> trimtab.v1.NodeGroupSettings
+	97,  // 186: trimtab.v1.SlackSettings.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
+	97,  // 187: trimtab.v1.SlackPool.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
+	97,  // 188: trimtab.v1.SlackSchedule.ResourcesEntry.value:type_name -> trimtab.v1.SlackAmount
+	189, // [189:189] is the sub-list for method output_type
+	189, // [189:189] is the sub-list for method input_type
+	189, // [189:189] is the sub-list for extension type_name
+	189, // [189:189] is the sub-list for extension extendee
+	0,   // [0:189] is the sub-list for field type_name
 }
 
 func init() { file_trimtab_v1_plan_proto_init() }
@@ -10449,6 +10303,7 @@ func file_trimtab_v1_plan_proto_init() {
 	if File_trimtab_v1_plan_proto != nil {
 		return
 	}
+	file_trimtab_v1_options_proto_init()
 	file_trimtab_v1_reason_proto_init()
 	file_trimtab_v1_snapshot_proto_init()
 	file_trimtab_v1_plan_proto_msgTypes[8].OneofWrappers = []any{}
@@ -10468,19 +10323,18 @@ func file_trimtab_v1_plan_proto_init() {
 	file_trimtab_v1_plan_proto_msgTypes[72].OneofWrappers = []any{}
 	file_trimtab_v1_plan_proto_msgTypes[78].OneofWrappers = []any{}
 	file_trimtab_v1_plan_proto_msgTypes[79].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[80].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[81].OneofWrappers = []any{}
 	file_trimtab_v1_plan_proto_msgTypes[82].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[83].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[84].OneofWrappers = []any{}
 	file_trimtab_v1_plan_proto_msgTypes[85].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[86].OneofWrappers = []any{}
-	file_trimtab_v1_plan_proto_msgTypes[91].OneofWrappers = []any{}
+	file_trimtab_v1_plan_proto_msgTypes[90].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_trimtab_v1_plan_proto_rawDesc), len(file_trimtab_v1_plan_proto_rawDesc)),
 			NumEnums:      15,
-			NumMessages:   107,
+			NumMessages:   106,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

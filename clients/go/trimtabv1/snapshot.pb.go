@@ -7028,7 +7028,7 @@ var File_trimtab_v1_snapshot_proto protoreflect.FileDescriptor
 const file_trimtab_v1_snapshot_proto_rawDesc = "" +
 	"\n" +
 	"\x19trimtab/v1/snapshot.proto\x12\n" +
-	"trimtab.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xdb\x06\n" +
+	"trimtab.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18trimtab/v1/options.proto\"\xea\x06\n" +
 	"\x0fClusterSnapshot\x12\x18\n" +
 	"\astrings\x18\x01 \x03(\tR\astrings\x12\x1c\n" +
 	"\tresources\x18\x02 \x03(\tR\tresources\x124\n" +
@@ -7047,8 +7047,9 @@ const file_trimtab_v1_snapshot_proto_rawDesc = "" +
 	"namespaces\x18\v \x03(\v2\x15.trimtab.v1.NamespaceR\n" +
 	"namespaces\x12F\n" +
 	"\x10actuation_status\x18\f \x01(\v2\x1b.trimtab.v1.ActuationStatusR\x0factuationStatus\x12@\n" +
-	"\x0eslack_requests\x18\r \x01(\v2\x19.trimtab.v1.SlackRequestsR\rslackRequests\x12-\n" +
-	"\adevices\x18\x0e \x01(\v2\x13.trimtab.v1.DevicesR\adevices\x123\n" +
+	"\x0eslack_requests\x18\r \x01(\v2\x19.trimtab.v1.SlackRequestsR\rslackRequests\x12<\n" +
+	"\adevices\x18\x0e \x01(\v2\x13.trimtab.v1.DevicesB\r\x82\xb5\x18\t\n" +
+	"\adevicesR\adevices\x123\n" +
 	"\n" +
 	"pod_groups\x18\x0f \x03(\v2\x14.trimtab.v1.PodGroupR\tpodGroups\x12I\n" +
 	"\x11capacity_requests\x18\x10 \x01(\v2\x1c.trimtab.v1.CapacityRequestsR\x10capacityRequests\"\x87\x03\n" +
@@ -7108,7 +7109,7 @@ const file_trimtab_v1_snapshot_proto_rawDesc = "" +
 	"\aRUNNING\x10\x02\x12\r\n" +
 	"\tSUCCEEDED\x10\x03\x12\n" +
 	"\n" +
-	"\x06FAILED\x10\x04\"\xeb\f\n" +
+	"\x06FAILED\x10\x04\"\xfa\f\n" +
 	"\aPodSpec\x126\n" +
 	"\brequests\x18\x01 \x03(\v2\x1a.trimtab.v1.ResourceAmountR\brequests\x12:\n" +
 	"\rnode_selector\x18\x02 \x03(\v2\x15.trimtab.v1.LabelPairR\fnodeSelector\x12=\n" +
@@ -7134,8 +7135,9 @@ const file_trimtab_v1_snapshot_proto_rawDesc = "" +
 	"\x10scale_up_delay_s\x18\x14 \x01(\x03H\x03R\rscaleUpDelayS\x88\x01\x01\x12b\n" +
 	"\x1bpreferred_pod_anti_affinity\x18\x15 \x03(\v2#.trimtab.v1.WeightedPodAffinityTermR\x18preferredPodAntiAffinity\x12(\n" +
 	"\x10ignored_by_slack\x18\x16 \x01(\bR\x0eignoredBySlack\x12#\n" +
-	"\rnode_features\x18\x17 \x03(\x05R\fnodeFeatures\x12,\n" +
-	"\x06claims\x18\x18 \x03(\v2\x14.trimtab.v1.PodClaimR\x06claims\x12[\n" +
+	"\rnode_features\x18\x17 \x03(\x05R\fnodeFeatures\x12;\n" +
+	"\x06claims\x18\x18 \x03(\v2\x14.trimtab.v1.PodClaimB\r\x82\xb5\x18\t\n" +
+	"\adevicesR\x06claims\x12[\n" +
 	"\x18extended_device_requests\x18\x19 \x03(\v2!.trimtab.v1.ExtendedDeviceRequestR\x16extendedDeviceRequests\x12)\n" +
 	"\x10capacity_request\x18P \x01(\x05R\x0fcapacityRequest\x12%\n" +
 	"\x0enever_preempts\x18\x1a \x01(\bR\rneverPreempts\x12&\n" +
@@ -7877,6 +7879,7 @@ func file_trimtab_v1_snapshot_proto_init() {
 	if File_trimtab_v1_snapshot_proto != nil {
 		return
 	}
+	file_trimtab_v1_options_proto_init()
 	file_trimtab_v1_snapshot_proto_msgTypes[6].OneofWrappers = []any{}
 	file_trimtab_v1_snapshot_proto_msgTypes[25].OneofWrappers = []any{}
 	file_trimtab_v1_snapshot_proto_msgTypes[33].OneofWrappers = []any{}

@@ -1,7 +1,8 @@
 """Settings, resolved from `PlanSettings` by concern: planner-wide ones, and those of decisions that lower layers read
 too. Other decisions have theirs in `settings` of their own package.
 
-An absent field means the default; an invalid value is an error. No file and no environment is read.
+An absent field means the contract's default; an invalid value is an error (`reading`). No file and no environment is
+read.
 """
 
 from trimtab.planner.model.settings.planner import (
@@ -14,15 +15,12 @@ from trimtab.planner.model.settings.planner import (
 )
 from trimtab.planner.model.settings.reading import SECOND_NS, SettingsError
 from trimtab.planner.model.settings.scale_down import (
-    DEFAULT_ORDERS,
     GroupScaleDownSettings,
     ScaleDownSettings,
     resolve_scale_down,
 )
 from trimtab.planner.model.settings.scale_up import (
     DEFAULT_EXPANDERS,
-    DEFAULT_GPU_LABEL,
-    DEFAULT_PRIORITY_LABEL,
     PriorityRank,
     Readiness,
     ScaleUpSettings,
@@ -32,9 +30,6 @@ from trimtab.planner.model.settings.scale_up import (
 
 __all__ = [
     "DEFAULT_EXPANDERS",
-    "DEFAULT_GPU_LABEL",
-    "DEFAULT_ORDERS",
-    "DEFAULT_PRIORITY_LABEL",
     "NODES",
     "SECOND_NS",
     "GangSettings",

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from trimtab.planner.model.settings.reading import SettingsError, duration_ns
+from trimtab.planner.model.settings.reading import SettingsError, value_of
 from trimtab.planner.model.settings.schedules import check_cron
 from trimtab.planner.model.settings.selectors import selector
 from trimtab.planner.model.values import Selector
@@ -67,9 +67,7 @@ def _budget(given: pb.DisruptionBudget, path: str) -> NodeDisruptionBudget:
     for i, reason in enumerate(given.reasons):
         if reason not in _REASONS:
             raise SettingsError(f"{path}.reasons[{i}]", f"{reason!r} is not a reason; use {', '.join(_REASONS)}")
-    if "" in given.node_groups:
-        raise SettingsError(f"{path}.node_groups", "an id is empty; name a node group")
-    cron, duration = _SHORT.get(given.schedule, given.schedule), duration_ns(given, "duration", 0, path)
+    cron, duration = _SHORT.get(given.schedule, given.schedule), value_of(given, "duration", path, 0)
     if cron:
         check_cron(cron, f"{path}.schedule")
     if bool(cron) != (duration > 0):
@@ -78,7 +76,7 @@ def _budget(given: pb.DisruptionBudget, path: str) -> NodeDisruptionBudget:
         max_nodes=int(found[1]),
         is_share=bool(found[2]),
         nodes=selector(given.nodes, f"{path}.nodes"),
-        node_groups=frozenset(given.node_groups),
+        node_groups=frozenset(value_of(given, "node_groups", path)),
         reasons=frozenset(given.reasons),
         schedule=cron,
         duration_ns=duration,

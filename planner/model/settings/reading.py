@@ -1,15 +1,32 @@
-"""Reads single settings from a message: the default if a field is absent, an error if a value is invalid.
+"""Reads settings as the contract describes them: an absent field has the default of its option `setting`, and a value
+outside of the option's range, of no known enumeration value, or empty where a list names something, is an error that
+names the field (`trimtab.setting_options`).
 
-Durations become integers in nanoseconds.
+A dataclass of settings names the field of the contract behind each of its fields (`setting`); `resolved` reads them.
+Durations become integers in nanoseconds, lists tuples without repetition. Meaning, default and range are in the
+contract alone.
 """
 
 import math
-from typing import Final
+from collections.abc import Callable, Hashable
+from dataclasses import field as dataclass_field
+from dataclasses import fields, replace
+from functools import cache, reduce
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
+from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 
+from trimtab.setting_options import option_of
+from trimtab.v1 import plan_pb2 as pb
+
 SECOND_NS: Final = 1_000_000_000
+_MOST_NS: Final = 2**62
+_BOUND: Final = "setting"
+_OF_CONTRACT: Final = object()
+_NUMBERS: Final = (FieldDescriptor.CPPTYPE_DOUBLE, FieldDescriptor.CPPTYPE_INT32, FieldDescriptor.CPPTYPE_INT64)
+T = TypeVar("T")
 
 
 class SettingsError(ValueError):
@@ -23,43 +40,163 @@ class SettingsError(ValueError):
         self.problem = problem
 
 
-def flag(given: Message, name: str, default: bool) -> bool:
-    """Return a boolean setting."""
-    return bool(getattr(given, name)) if given.HasField(name) else default
+class _FieldRule(NamedTuple):
+    """What the contract says of a field. least, most : of durations in nanoseconds."""
+
+    field: FieldDescriptor
+    default: Any
+    least: float
+    most: float
+    is_exclusive: bool
+    element: str
 
 
-def count(given: Message, name: str, default: int, path: str, least: int = 0) -> int:
-    """Return an integer of at least `least`."""
-    value = int(getattr(given, name)) if given.HasField(name) else default
-    if value < least:
-        raise SettingsError(f"{path}.{name}", f"{value} is below the minimum {least}")
+class _BoundField(NamedTuple):
+    """A field of a dataclass. parents : names of the messages from `PlanSettings` on; is_in_map : they include a map,
+    so that `PlanSettings` has no single value of it."""
+
+    path: str
+    parents: tuple[str, ...]
+    rule: _FieldRule
+    is_in_map: bool
+    convert: Callable[[Any], Any] | None
+
+
+def setting(path: str, convert: Callable[[Any], Any] | None = None) -> Any:
+    """Return the dataclass field for a setting, by its path in `PlanSettings`; its default is the contract's. convert :
+    makes the value from that of the contract. Raises KeyError for an unknown path."""
+    kind, is_in_map, names = pb.PlanSettings.DESCRIPTOR, False, path.split(".")
+    for name in names[:-1]:
+        inner = kind.fields_by_name[name].message_type
+        assert inner is not None
+        is_in_map |= inner.GetOptions().map_entry
+        value_type = inner.fields_by_name["value"].message_type if inner.GetOptions().map_entry else inner
+        assert value_type is not None
+        kind = value_type
+    rule = _rule(kind.fields_by_name[names[-1]])
+    default = convert(rule.default) if convert else rule.default
+    bound = _BoundField(path, tuple(names[:-1]), rule, is_in_map, convert)
+    return dataclass_field(default=default, metadata={_BOUND: bound})
+
+
+def resolved(kind: type[T], message: pb.PlanSettings, **more: Any) -> T:
+    """Return settings read from `PlanSettings`. more : fields that are not, or not alone, in the contract. Raises
+    SettingsError for an invalid value."""
+    values, messages = more, dict[tuple[str, ...], Message]()
+    for name, bound in _bindings(cast("Hashable", kind)):
+        if name not in more and not bound.is_in_map:
+            given = messages.get(bound.parents)
+            if given is None:
+                given = messages[bound.parents] = reduce(getattr, bound.parents, cast("Any", message))
+            value = _read(given, bound.rule, bound.path, bound.rule.default)
+            values[name] = bound.convert(value) if bound.convert else value
+    return kind(**values)
+
+
+def overridden(usual: T, given: Message, path: str) -> T:
+    """Return settings in which what a message has takes the place of what is usual. Raises SettingsError."""
+    own = {field.name: field for field, _ in given.ListFields()}
+    values = {
+        name: _read(given, _rule(own[bound.rule.field.name]), f"{path}.{bound.rule.field.name}", None)
+        for name, bound in _bindings(cast("Hashable", type(usual)))
+        if bound.rule.field.name in own
+    }
+    changed: T = replace(cast("Any", usual), **values)
+    return changed
+
+
+def value_of(given: Message, name: str, path: str, usual: Any = _OF_CONTRACT) -> Any:
+    """Return the value of a field of a message of the contract. path : of the message; usual : if it is absent, instead
+    of the contract's default, which is None if there is none. Raises SettingsError."""
+    rule = _rule(given.DESCRIPTOR.fields_by_name[name])
+    where = f"{path}.{name}" if path else name
+    return _read(given, rule, where, rule.default if usual is _OF_CONTRACT else usual)
+
+
+@cache
+def _bindings(kind: Hashable) -> tuple[tuple[str, _BoundField], ...]:
+    return tuple((one.name, one.metadata[_BOUND]) for one in fields(cast("Any", kind)) if _BOUND in one.metadata)
+
+
+@cache
+def _rule(field: FieldDescriptor) -> _FieldRule:
+    option = option_of(field)
+    unit = SECOND_NS if field.message_type is not None else 1
+    least = option.least * unit if option.HasField("least") else 0.0 if unit > 1 else -math.inf
+    most = option.most * unit if option.HasField("most") else math.inf
+    return _FieldRule(field, _default(field, option.default_value), least, most, option.exclusive, option.element)
+
+
+def _default(field: FieldDescriptor, text: str) -> Any:
+    """Return the default that the contract gives a field, as a value of the planner."""
+    if field.is_repeated:
+        return ()
+    if field.enum_type is not None:
+        return field.enum_type.values_by_name[text].number if text else 0
+    if not text:
+        return None if field.has_presence else ""
+    if field.message_type is not None:
+        duration = Duration()
+        duration.FromJsonString(text)
+        return duration.ToNanoseconds()
+    if field.cpp_type == FieldDescriptor.CPPTYPE_BOOL:
+        return text == "true"
+    if field.cpp_type == FieldDescriptor.CPPTYPE_STRING:
+        return text
+    return float(text) if field.cpp_type == FieldDescriptor.CPPTYPE_DOUBLE else int(text)
+
+
+def _read(given: Message, rule: _FieldRule, path: str, usual: Any) -> Any:
+    field = rule.field
+    if field.is_repeated:
+        return _elements(getattr(given, field.name), rule, path)
+    if field.has_presence and not given.HasField(field.name):
+        return usual
+    value = getattr(given, field.name)
+    if field.enum_type is not None:
+        return _known(value, rule, path) if value else usual
+    if field.message_type is not None:
+        return _nanoseconds(value, rule, path)
+    if field.cpp_type in _NUMBERS:
+        return _in_range(value, rule, path)
+    return value if value or field.has_presence else usual
+
+
+def _elements(given: Any, rule: _FieldRule, path: str) -> tuple[Any, ...]:
+    """Return the elements of a list, each once."""
+    for i, one in enumerate(given):
+        if rule.field.enum_type is not None:
+            _known(one, rule, f"{path}[{i}]")
+        elif rule.element and not one:
+            raise SettingsError(f"{path}[{i}]", f"empty; name a {rule.element}")
+    return tuple(dict.fromkeys(given))
+
+
+def _known(value: int, rule: _FieldRule, path: str) -> int:
+    """Return the value of an enumeration that is neither unknown nor UNSPECIFIED."""
+    values = rule.field.enum_type.values_by_number if rule.field.enum_type else {}
+    if value not in values or not value:
+        names = ", ".join(one.name for number, one in sorted(values.items()) if number)
+        raise SettingsError(path, f"{value} is not a value; use one of {names}")
     return value
 
 
-def number(given: Message, name: str, default: float, path: str) -> float:
-    """Return a finite number of at least 0."""
-    value = float(getattr(given, name)) if given.HasField(name) else default
-    if not math.isfinite(value) or value < 0:
-        raise SettingsError(f"{path}.{name}", f"{value} is not a finite number of at least 0")
+def _in_range(value: Any, rule: _FieldRule, path: str) -> Any:
+    if not math.isfinite(value):
+        raise SettingsError(path, f"{value} is not a finite number")
+    if value < rule.least or (rule.is_exclusive and value == rule.least):
+        than = "not above" if rule.is_exclusive else "below the minimum"
+        raise SettingsError(path, f"{value:g} is {than} {rule.least:g}")
+    if value > rule.most:
+        raise SettingsError(path, f"{value:g} is above {rule.most:g}")
     return value
 
 
-def share(given: Message, name: str, default: float, path: str) -> float:
-    """Return a number from 0 to 1."""
-    value = number(given, name, default, path)
-    if value > 1:
-        raise SettingsError(f"{path}.{name}", f"{value} is above 1; utilization is a share of the allocatable amount")
-    return value
-
-
-def duration_ns(given: Message, name: str, default_ns: int, path: str) -> int:
-    """Return a duration in nanoseconds."""
-    if not given.HasField(name):
-        return default_ns
-    value: Duration = getattr(given, name)
-    total_ns = value.seconds * SECOND_NS + value.nanos
-    if total_ns < 0:
-        raise SettingsError(f"{path}.{name}", f"{value.seconds} s is negative; a duration is at least 0 s")
-    if total_ns > 2**62:
-        raise SettingsError(f"{path}.{name}", f"{value.seconds} s is too long; use at most 100 years")
+def _nanoseconds(value: Duration, rule: _FieldRule, path: str) -> int:
+    total_ns: int = value.seconds * SECOND_NS + value.nanos
+    if total_ns > _MOST_NS:
+        raise SettingsError(path, f"{value.seconds} s is too long; use at most 100 years")
+    if total_ns < rule.least or (rule.is_exclusive and total_ns == rule.least):
+        than = "more than" if rule.is_exclusive else "at least"
+        raise SettingsError(path, f"{value.seconds} s is too short; use {than} {rule.least / SECOND_NS:g} s")
     return total_ns

@@ -1,21 +1,16 @@
-"""Settings of scale-up, resolved: defaults filled in, durations as integers, patterns compiled, values checked.
-
-Times in nanoseconds. Defaults are upstream's unless the field's docstring gives a reason.
+"""Settings of scale-up, resolved: patterns compiled, times in nanoseconds. Meaning, defaults and ranges are those of
+the contract.
 """
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from trimtab.common.kubernetes.signals import clouds, cluster_autoscaler
-from trimtab.planner.model.settings.reading import SECOND_NS, SettingsError, count, duration_ns, flag
+from trimtab.planner.model.settings.reading import SettingsError, resolved, setting, value_of
 from trimtab.planner.model.settings.search import USUAL, SearchBudgets, resolve_search
 from trimtab.v1 import plan_pb2 as pb
 
 DEFAULT_EXPANDERS: Final = (pb.Expander.LEAST_WASTE, pb.Expander.RANDOM)
-DEFAULT_GPU_LABEL: Final = clouds.GKE_ACCELERATOR.key
-DEFAULT_PRIORITY_LABEL: Final = cluster_autoscaler.SCALING_PRIORITY.key
 _PATH: Final = "scale_up"
 _NOT_IN_RE2: Final = re.compile(
     r"""(?x)
@@ -43,15 +38,13 @@ class Readiness:
     """When a node counts as ready, and how long one that is not is awaited."""
 
     startup: TaintNames = field(default_factory=TaintNames)
-    """Taints that a started node no longer has. `--startup-taint`."""
+    """Taints that a started node no longer has."""
     status: TaintNames = field(default_factory=TaintNames)
-    """Taints that describe the condition of a node. `--status-taint`."""
-    start_ns: int = 15 * 60 * SECOND_NS
-    """Age up to which a node that is not ready is starting. `--max-node-startup-time`."""
-    provision_ns: int = 15 * 60 * SECOND_NS
-    """How long a requested node is awaited that has not registered. `--max-node-provision-time`."""
-    gpu_label: str = DEFAULT_GPU_LABEL
-    """Label of GPU nodes, "" = none; the first one in the Cluster Autoscaler. GPU resources are recognized, too."""
+    """Taints that describe the condition of a node."""
+    start_ns: int = setting("planner.max_node_startup_time")
+    provision_ns: int = setting("planner.max_node_provision_time")
+    gpu_label: str = setting("planner.gpu_label")
+    """"" = none; the first one in the Cluster Autoscaler. GPU resources are recognized, too."""
 
 
 @dataclass(frozen=True)
@@ -66,37 +59,23 @@ class PriorityRank:
 class ScaleUpSettings:
     """Scale-up, resolved from `PlanSettings`."""
 
-    enabled: bool = True
-    """Whether the decision is taken."""
-    balance_similar: bool = False
-    """Split growth over similar node groups. `--balance-similar-node-groups`."""
+    enabled: bool = setting("scale_up.enabled")
+    balance_similar: bool = setting("scale_up.balance_similar_node_groups")
     expanders: tuple[int, ...] = DEFAULT_EXPANDERS
     """`Expander.Code`s in the order in which they are applied, each once; the last is RANDOM. If the request names
-    none, CHEAPEST_PLAN replaces these where prices are known (`planner.scale_up.default_expanders`). `--expander`."""
+    none, CHEAPEST_PLAN replaces these where prices are known (`planner.scale_up.default_expanders`)."""
     priority: tuple[PriorityRank, ...] = ()
-    """Ranks of PRIORITY, highest first; not empty with that expander. Upstream: ConfigMap of the priority expander."""
-    priority_label: str = DEFAULT_PRIORITY_LABEL
-    """Label of the template with the priority for HIGHEST_PRIORITY. The Zalando fork's."""
-    max_improvements: int | None = None
-    """Most attempts of CHEAPEST_PLAN to improve its plan; None = its own bound."""
-    prefer_template: bool = True
-    """New nodes follow the group's template, not one of its nodes: a changed template takes effect immediately."""
-    new_pod_delay_ns: int = 0
-    """Age up to which no nodes are added for a pod. `--new-pod-scale-up-delay`."""
-    force_daemonsets: bool = False
-    """Include all DaemonSets that would run on a new node, whether or not its template names them. `--force-ds`."""
+    """Ranks of PRIORITY, highest first; not empty with that expander."""
+    priority_label: str = setting("scale_up.highest_priority.label")
+    prefer_template: bool = setting("scale_up.template_source", lambda code: code != pb.TemplateSource.PREFER_NODE)
+    """New nodes follow the group's template, not one of its nodes."""
+    new_pod_delay_ns: int = setting("scale_up.new_pod_scale_up_delay")
+    force_daemonsets: bool = setting("scale_up.force_daemonsets")
     readiness: Readiness = field(default_factory=Readiness)
     """Which nodes are ready or starting, as for every decision."""
-    scheduler_names: frozenset[str] = frozenset()
-    """Schedulers whose pods are served, besides the default scheduler."""
-    max_new_nodes: int = 1000
-    """Most nodes that one plan adds. `--max-nodes-per-scaleup`."""
-    spread_over_new_domains: bool = False
-    """Zones (any topology domains but host names) that node groups could open count for topology spread, as Karpenter
-    does. Off, as kube-scheduler counts those that have nodes: the first node to register may take all pods, and the
-    others of the plan stay empty. With `minDomains` it waits, and plans have as many zones in any case."""
-    max_evaluated_groups: int = 0
-    """Compute options for at most this many node groups; 0 = no limit, because an option costs little."""
+    scheduler_names: frozenset[str] = setting("scale_up.scheduler_names", frozenset)
+    max_new_nodes: int = setting("scale_up.max_new_nodes")
+    spread_over_new_domains: bool = setting("scale_up.spread_over_new_domains")
     search: SearchBudgets = USUAL
     """How much is searched for a better plan."""
     names_expanders: bool = False
@@ -105,28 +84,14 @@ class ScaleUpSettings:
 
 def resolve_scale_up(message: pb.PlanSettings) -> ScaleUpSettings:
     """Resolve the scale-up part of `PlanSettings`. Raises SettingsError for an invalid value."""
-    given, defaults = message.scale_up, ScaleUpSettings()
+    given = message.scale_up
     expanders = _expanders(given)
-    cheapest = given.cheapest_plan
-    return ScaleUpSettings(
-        enabled=flag(given, "enabled", defaults.enabled),
-        balance_similar=flag(given, "balance_similar_node_groups", defaults.balance_similar),
+    return resolved(
+        ScaleUpSettings,
+        message,
         expanders=expanders,
         priority=_ranks(given, pb.Expander.PRIORITY in expanders),
-        priority_label=given.highest_priority.label or defaults.priority_label,
-        max_improvements=(
-            count(cheapest, "max_improvements", 0, f"{_PATH}.cheapest_plan")
-            if cheapest.HasField("max_improvements")
-            else None
-        ),
-        prefer_template=_prefers_template(given),
-        new_pod_delay_ns=duration_ns(given, "new_pod_scale_up_delay", defaults.new_pod_delay_ns, _PATH),
-        force_daemonsets=flag(given, "force_daemonsets", defaults.force_daemonsets),
         readiness=resolve_readiness(message),
-        scheduler_names=frozenset(_not_empty(given.scheduler_names, f"{_PATH}.scheduler_names", "scheduler")),
-        max_new_nodes=count(given, "max_new_nodes", defaults.max_new_nodes, _PATH, 1),
-        spread_over_new_domains=flag(given, "spread_over_new_domains", defaults.spread_over_new_domains),
-        max_evaluated_groups=count(given, "max_evaluated_node_groups", defaults.max_evaluated_groups, _PATH),
         search=resolve_search(message),
         names_expanders=bool(given.expanders),
     )
@@ -134,23 +99,20 @@ def resolve_scale_up(message: pb.PlanSettings) -> ScaleUpSettings:
 
 def resolve_readiness(message: pb.PlanSettings) -> Readiness:
     """Resolve when nodes are ready. Raises SettingsError for an invalid value."""
-    given, taints, defaults = message.planner, message.scale_up, Readiness()
-    return Readiness(
+    taints = message.scale_up
+    return resolved(
+        Readiness,
+        message,
         startup=_taint_names(taints.startup_taints, f"{_PATH}.startup_taints"),
         status=_taint_names(taints.status_taints, f"{_PATH}.status_taints"),
-        start_ns=duration_ns(given, "max_node_startup_time", defaults.start_ns, "planner"),
-        provision_ns=duration_ns(given, "max_node_provision_time", defaults.provision_ns, "planner"),
-        gpu_label=given.gpu_label if given.HasField("gpu_label") else defaults.gpu_label,
     )
 
 
 def _expanders(given: pb.ScaleUpSettings) -> tuple[int, ...]:
-    known = set(pb.Expander.Code.values()) - {pb.Expander.UNSPECIFIED}
     chain = list(given.expanders)
+    value_of(given, "expanders", _PATH)
     for i, code in enumerate(chain):
         path = f"{_PATH}.expanders[{i}]"
-        if code not in known:
-            raise SettingsError(path, f"{code} is not an expander; see Expander")
         name = pb.Expander.Code.Name(code)
         if code in chain[:i]:
             raise SettingsError(path, f"{name} is given twice; name each once")
@@ -196,21 +158,5 @@ def _pattern(text: str, path: str) -> re.Pattern[str]:
         raise SettingsError(path, f"{text!r} does not compile: {error}") from error
 
 
-def _prefers_template(given: pb.ScaleUpSettings) -> bool:
-    if given.template_source not in pb.TemplateSource.Code.values():
-        raise SettingsError(f"{_PATH}.template_source", f"{given.template_source} is not a source; see TemplateSource")
-    return given.template_source != pb.TemplateSource.PREFER_NODE
-
-
 def _taint_names(given: pb.TaintNames, path: str) -> TaintNames:
-    keys = _not_empty(given.keys, f"{path}.keys", "taint")
-    prefixes = _not_empty(given.prefixes, f"{path}.prefixes", "taint by the prefix of its key")
-    return TaintNames(frozenset(keys), tuple(sorted(set(prefixes))))
-
-
-def _not_empty(names: Iterable[str], path: str, what: str) -> list[str]:
-    found = list(names)
-    for i, name in enumerate(found):
-        if not name:
-            raise SettingsError(f"{path}[{i}]", f"empty; name a {what}")
-    return found
+    return TaintNames(frozenset(value_of(given, "keys", path)), tuple(sorted(value_of(given, "prefixes", path))))

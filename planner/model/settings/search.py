@@ -7,7 +7,7 @@ memory and of the linear programme ends before the deadline.
 from dataclasses import dataclass, replace
 from typing import Final
 
-from trimtab.planner.model.settings.reading import SettingsError
+from trimtab.planner.model.settings.reading import value_of
 from trimtab.v1 import plan_pb2 as pb
 
 _UNLIMITED: Final = 1 << 62
@@ -49,6 +49,8 @@ class SearchBudgets:
     random pods and 100 groups, by 0.6 % (27 ms in place of 256) with 599. 1,500 classes would take 5 s."""
     improved_classes: int = 300
     """Classes of all plans together that CHEAPEST_PLAN improves, at most three: three of 100 classes, two of 150."""
+    improves: bool = True
+    """Whether CHEAPEST_PLAN improves its plan by removing nodes and filling others."""
     replacement_work: int = 1 << 16
     """Work of all trials of replacement together: each counts 128 for itself, one for each pod that it moves, and one
     for each node group that may grow, if it opens new nodes. Some 300 trials in small clusters; in large ones, a plan
@@ -62,7 +64,7 @@ class SearchBudgets:
     def for_one_of_many(self, programme_entries: int) -> "SearchBudgets":
         """Return the budgets of one of many plans for new nodes: about a quarter of the time."""
         few = min(self.detailed_groups, QUICK_GROUPS)
-        return replace(self, detailed_groups=few, weightings=1, programme_entries=programme_entries)
+        return replace(self, detailed_groups=few, weightings=1, programme_entries=programme_entries, improves=False)
 
 
 FIRST: Final = SearchBudgets(
@@ -90,7 +92,6 @@ BEST: Final = SearchBudgets(
     begins_with=USUAL,
 )
 _BUDGETS: Final = {
-    pb.SearchEffort.UNSPECIFIED: USUAL,
     pb.SearchEffort.FIRST: FIRST,
     pb.SearchEffort.USUAL: USUAL,
     pb.SearchEffort.BEST: BEST,
@@ -99,7 +100,4 @@ _BUDGETS: Final = {
 
 def resolve_search(message: pb.PlanSettings) -> SearchBudgets:
     """Return the budgets of the requested effort. Raises SettingsError for an unknown one."""
-    effort = message.search_effort
-    if effort not in _BUDGETS:
-        raise SettingsError("search_effort", f"{effort} is not an effort; see SearchEffort")
-    return _BUDGETS[effort]
+    return _BUDGETS[value_of(message, "search_effort", "")]

@@ -18,7 +18,7 @@ from trimtab.planner.simulation.kernels.checks import fits_locally
 from trimtab.planner.simulation.state import SimulationState
 from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32, Int64
 
-HINT_HITS, SEARCHES = 0, 1
+REMEMBERED, SEARCHES = 0, 1
 """Positions in `counts`."""
 
 
@@ -161,11 +161,11 @@ def hinted(sim: SimulationState, search: Search, hint: Int32, pod: int) -> int:
 def destination_of(sim: SimulationState, search: Search, hint: Int32, counts: Int64, pod: int) -> int:
     """Return a pod's destination: its hint if that still fits, else the first node that does; -1 if none.
 
-    hint : int32[P] node or -1; counts : int64, in place, adds to HINT_HITS or SEARCHES.
+    hint : int32[P] node or -1; counts : int64, in place, adds to REMEMBERED or SEARCHES.
     """
     target = hinted(sim, search, hint, pod)
     if target >= 0:
-        counts[HINT_HITS] += 1
+        counts[REMEMBERED] += 1
         return int(target)
     counts[SEARCHES] += 1
     return seek(sim, search, pod)
@@ -187,7 +187,7 @@ def place_all(
             continue
         target = hinted(sim, search, hint, pod)
         if target >= 0:
-            counts[HINT_HITS] += 1
+            counts[REMEMBERED] += 1
         else:
             counts[SEARCHES] += 1
             target = seek_for_all(sim, search, pods, widened(row))

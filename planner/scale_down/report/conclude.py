@@ -15,7 +15,7 @@ from trimtab.planner.scale_down.context import ScaleDownContext, ScaleDownReques
 from trimtab.planner.scale_down.loop import ScaleDownPlan
 from trimtab.planner.scale_down.report.answer import Staying, Unneeded, add_staying, add_unneeded
 from trimtab.planner.scale_down.report.details import put_why_staying, why_waiting
-from trimtab.planner.scale_down.report.texts import Blocking, NodeTexts, blocking_code, blocking_codes, order_code
+from trimtab.planner.scale_down.report.texts import Blocking, NodeTexts, blocking_code, blocking_codes
 from trimtab.planner.scale_down.result import LoopResult
 from trimtab.planner.scale_down.search.displaced import names_of
 from trimtab.planner.scale_down.selection.removal import Removal, room_left, since
@@ -59,16 +59,14 @@ def conclude(plan: ScaleDownPlan) -> Decided:
     decision.delete_empty.extend(names[node] for node in removal.delete_empty)
     decision.drain.extend(names[node] for node in removal.drain)
     decision.result = _result(context, found, removal)
-    decision.evaluated, decision.hint_hits, decision.searches = found.counts
+    decision.evaluated = found.counts.evaluated
     decision.not_evaluated = int((reasons == Reason.NOT_EVALUATED).sum())
     if found.choice:
-        decision.candidate_order = order_code(found.choice.order)
-        decision.orders_tried = found.choice.tried
         decision.objective = pb.Objective.MONEY if found.choice.by_money else pb.Objective.COUNT
         decision.saving_bound_per_hour = found.choice.saving_bound
     _add_blockers(decision, context, found)
     state = _state(context, found, blocking, len(removal.drain) > 0)
-    return Decided(decision, state, context.notes)
+    return Decided(decision, state, context.notes, figures=_figures(found))
 
 
 def summarize(decision: pb.ScaleDownDecision) -> Summary:
@@ -84,6 +82,16 @@ def summarize(decision: pb.ScaleDownDecision) -> Summary:
     return Summary(Outcome.Code.Name(decision.result), counts)
 
 
+def _figures(found: LoopResult) -> dict[str, int]:
+    """Return the figures of the search."""
+    counts, choice = found.counts, found.choice
+    return {
+        "remembered_places": counts.remembered,
+        "searched_places": counts.searches,
+        "plans_tried": choice.tried if choice else 0,
+    }
+
+
 def _unneeded(plan: ScaleDownPlan) -> Unneeded:
     context, these, not_now = plan.context, plan.result.unneeded, plan.removal.not_now
     nodes = these.nodes
@@ -92,7 +100,7 @@ def _unneeded(plan: ScaleDownPlan) -> Unneeded:
     waits = why_waiting(context, plan.result.staying.codes, nodes, plan.removal, these.slack_dependent, gangs)
     return Unneeded(
         nodes, plan.since_ns, not_now, these.bounds, these.pods, these.destination, price[nodes],
-        gangs.shared(context.nodes.eviction_cost)[nodes], these.wave, {**these.in_turn, **waits},
+        gangs.shared(context.nodes.eviction_cost)[nodes], these.wave, waits,
         gangs.keys(nodes) if len(gangs.size) else [],
     )  # fmt: skip
 
@@ -178,7 +186,7 @@ def _state(context: ScaleDownContext, found: LoopResult, blocking: Blocking, dra
         previous.hint,
         int(moves.destination[-1]) if searched else previous.search_start,
         choice.stopped_at if choice else previous.resume_at,
-        order_code(choice.order if choice else int(previous.order)),
+        choice.order if choice else previous.order,
         context.basis if choice else previous.basis,
         choice.headroom if choice else previous.headroom,
         len(found.unneeded.slack_dependent.nodes),

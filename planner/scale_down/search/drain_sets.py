@@ -3,7 +3,6 @@ attempt's moves in the simulation unless it takes the attempt. Never chooses amo
 """
 
 from collections.abc import Callable
-from enum import Enum
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy as np
 from trimtab.planner.model.execution import Parallel
 from trimtab.planner.model.settings import ScaleDownSettings
 from trimtab.planner.placement.hints import PodGroups
-from trimtab.planner.placement.kernels.search import HINT_HITS, SEARCHES, unknown_room
+from trimtab.planner.placement.kernels.search import REMEMBERED, SEARCHES, unknown_room
 from trimtab.planner.scale_down.balance import Balance, uneven
 from trimtab.planner.scale_down.search.displaced import place_and_record
 from trimtab.planner.scale_down.search.headroom import CapacityUse
@@ -47,19 +46,8 @@ PATIENCE: Final = 32
 instead of 1,945 nodes of 24 generated clusters with spread and anti-affinity.
 """
 UNBOUNDED: Final = np.iinfo(np.int64).max
-
-
-class BudgetRule(Enum):
-    """The rule for disruption budgets. "In turn" means that the pods of a node, or of a budget's last node, are evicted
-    one by one.
-
-    AT_ONCE: only as much as all budgets allow at the same time; IN_TURN: every node whose budgets have one disruption
-    left each, as upstream; IN_TURN_LAST: first nodes that can be drained at once, then those drained in turn.
-    """
-
-    AT_ONCE = 0
-    IN_TURN = 1
-    IN_TURN_LAST = 2
+LEAST_EVALUATED: Final = 10
+"""New candidates that are simulated whatever the deadline, so that each loop makes progress."""
 
 
 class LaterCandidates(NamedTuple):
@@ -77,8 +65,7 @@ class TaskNodes(NamedTuple):
     staying : int32 nodes that are not candidates, in search order; eligible : int32[E] candidates ascending; may_go :
     int32 those and the ones of later waves, ascending; later : these; scores : what orders compare; unneeded_before :
     bool[N], unneeded in the last loop; atomic_size : int32[N] how many nodes of its group have to go with a node, 0 =
-    none; gangs : all nodes of such a gang go, or none; waits : bool[N], some pod has to complete before the node goes;
-    evictable_in_turn : bool[N], no gang limits the evictions of its pods, which no eviction API would make wait.
+    none; gangs : all nodes of such a gang go, or none; waits : bool[N], some pod has to complete before the node goes.
     """
 
     staying: Int32
@@ -90,7 +77,6 @@ class TaskNodes(NamedTuple):
     atomic_size: Int32
     gangs: WholeGangs
     waits: Bool
-    evictable_in_turn: Bool
 
 
 class DrainTask(NamedTuple):
@@ -140,7 +126,7 @@ class DrainTask(NamedTuple):
 class DrainOptions(NamedTuple):
     """Options of an attempt.
 
-    order : `CandidateOrder.Code`; rule : for budgets; at_most : candidates to evaluate, -1 = all; repeated : how many
+    order : `CandidateOrder`; at_most : candidates to evaluate, -1 = all; repeated : how many
     of the first candidates are removed all together first, if possible: those of the last plan or of `proposed`; hinted
     : pending pods are placed on their nodes of the last loop, if possible; proposed : int32[P'] destinations instead of
     those of the last loop, None = those; by_mix : pods rather go where memory will not run out before cpu, or the other
@@ -148,7 +134,6 @@ class DrainOptions(NamedTuple):
     """
 
     order: int
-    rule: BudgetRule = BudgetRule.AT_ONCE
     at_most: int = -1
     repeated: int = 0
     hinted: bool = False
@@ -173,7 +158,7 @@ class DrainSet(NamedTuple):
     reached: int
     accepted: Int32
     evaluated: int
-    hint_hits: int
+    remembered: int
     searches: int
     stopped_at: int
     fresh: int
@@ -258,8 +243,7 @@ class _Cursor:
     """How far a pass over the candidates is.
 
     candidates : int32[C] those that are tried; repeated : how many of the first were in the last plan; end : how many
-    may be tried; position : the first that has not been; bounds : int64[2], how many more new nodes may be simulated,
-    and how many accepted.
+    may be tried; position : the first that has not been; still_to_simulate : int64[1], how many more new nodes may be.
     """
 
     def __init__(self, task: DrainTask, every: Int32, left_out: Bool, options: DrainOptions) -> None:
@@ -270,12 +254,12 @@ class _Cursor:
         self.end = len(self.candidates) if self.in_batches else int(np.count_nonzero(tried[: options.at_most]))
         self.position = 0
         self._most_simulated = task.settings.max_evaluated or UNBOUNDED
-        self.bounds = np.array([self._most_simulated, task.settings.max_new_unneeded or UNBOUNDED], np.int64)
+        self.still_to_simulate = np.array([self._most_simulated], np.int64)
 
     @property
     def fresh(self) -> int:
         """How many nodes have been simulated that were not unneeded in the last loop."""
-        return self._most_simulated - int(self.bounds[0])
+        return self._most_simulated - int(self.still_to_simulate[0])
 
     @property
     def tried(self) -> Int32:
@@ -294,7 +278,7 @@ class _Cursor:
             last = self._batch_end(task)
             first = self.position
             self.position = int(
-                drain_candidates(task.state, problem, self.candidates, first, last, known, self.bounds, 0)
+                drain_candidates(task.state, problem, self.candidates, first, last, known, self.still_to_simulate, 0)
             )
             if self.position < last or first == last:
                 break
@@ -305,7 +289,7 @@ class _Cursor:
             return self.end
         if task.time_left():
             return min(self.position + BATCH, self.end)
-        still_to_evaluate = task.settings.min_evaluated - self.fresh
+        still_to_evaluate = LEAST_EVALUATED - self.fresh
         if still_to_evaluate <= 0 and not task.nodes.unneeded_before[self.candidates[self.position]]:
             return self.position
         return min(self.position + max(still_to_evaluate, 1), self.end)
@@ -327,12 +311,7 @@ def _pass(task: DrainTask, every: Int32, left_out: Bool, options: DrainOptions) 
     cursor.advance(task, problem)
     tried = cursor.tried
     if _is_more_than_a_repetition(task, problem, cursor.fresh):
-        drain_candidates(task.state, problem, tried, 0, len(tried), known, cursor.bounds, PATIENCE)
-    if options.rule == BudgetRule.IN_TURN_LAST:
-        blocked = tried[problem.outcome[tried] == BLOCKED]
-        problem.budgets.in_turn[:] = task.nodes.evictable_in_turn
-        problem.blocking_pod[blocked] = -1
-        drain_candidates(task.state, problem, blocked, 0, len(blocked), known, cursor.bounds, 0)
+        drain_candidates(task.state, problem, tried, 0, len(tried), known, cursor.still_to_simulate, PATIENCE)
     give_back(task, problem, held)
     stopped_at = cursor.stopped_at
     return DrainSet(
@@ -343,7 +322,7 @@ def _pass(task: DrainTask, every: Int32, left_out: Bool, options: DrainOptions) 
         reached=len(every) if stopped_at < 0 else int(np.flatnonzero(every == stopped_at)[0]),
         accepted=problem.accepted[: problem.counts[TAKEN]].copy(),
         evaluated=int(problem.counts[EVALUATED]),
-        hint_hits=0 if options.proposed is not None else int(problem.counts[HINT_HITS]),
+        remembered=0 if options.proposed is not None else int(problem.counts[REMEMBERED]),
         searches=int(problem.counts[SEARCHES]),
         stopped_at=stopped_at,
         fresh=cursor.fresh,
@@ -401,10 +380,6 @@ def prepared(task: DrainTask, search_order: Int32, options: DrainOptions) -> Dra
     if options.by_mix:
         mixed = np.zeros(len(problem.search.cursor), np.int64)
         problem = problem._replace(search=problem.search._replace(mix=task.capacity_use().mix, mixed=mixed))
-    # A node may have been unneeded last time only because its pods are evicted in turn.
-    unneeded_before = task.nodes.unneeded_before & task.settings.evict_in_turn
-    in_turn = (unneeded_before | (options.rule == BudgetRule.IN_TURN)) & task.nodes.evictable_in_turn
-    problem.budgets.in_turn[:] = in_turn
     if len(task.pending):
         if not options.hinted:
             problem = problem._replace(hint=problem.hint.copy())
@@ -449,7 +424,7 @@ def copied(problem: DrainProblem) -> DrainProblem:
         search=search._replace(
             allowed=search.allowed.copy(), cursor=np.zeros_like(search.cursor), failed=np.zeros_like(search.failed)
         ),
-        budgets=budgets._replace(left=budgets.left.copy(), in_turn=budgets.in_turn.copy()),
+        budgets=budgets._replace(left=budgets.left.copy()),
         limits=limits._replace(group_left=limits.group_left.copy(), amount_left=limits.amount_left.copy()),
         incoming_count=problem.incoming_count.copy(),
         first_incoming=problem.first_incoming.copy(),

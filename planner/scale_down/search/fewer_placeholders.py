@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from trimtab.planner.placement.kernels.search import HINT_HITS, NO_MOST, SEARCHES, evacuate, place_all
+from trimtab.planner.placement.kernels.search import NO_MOST, REMEMBERED, SEARCHES, evacuate, place_all
 from trimtab.planner.round.round import HeldRoom, Round
 from trimtab.planner.scale_down.search.drain_sets import (
     DrainSet,
@@ -143,7 +143,7 @@ def _extended(
     problem = search.problem._replace(offsets=attempt.problem.offsets, pods=attempt.problem.pods)
     extended = attempt._replace(
         accepted=problem.accepted[: problem.counts[TAKEN]].copy(),
-        hint_hits=int(problem.counts[HINT_HITS]),
+        remembered=int(problem.counts[REMEMBERED]),
         searches=int(problem.counts[SEARCHES]),
         evaluated=attempt.evaluated + len(last),
         problem=problem,
@@ -203,7 +203,7 @@ class _SlackSearch:
         less: dict[Hashable, Int64] = {}
         room = _room(task.state, self.problem, placed)
         for node in nodes.tolist():
-            if not patience or len(self._removed) >= MOST or not _may_remove_more(task, self.problem):
+            if not patience or len(self._removed) >= MOST or not task.in_time():
                 break
             kind = placed.room.demand.kind(node)
             if kind not in less:
@@ -248,7 +248,7 @@ class _SlackSearch:
         tried = copied(self.problem)
         tried = tried._replace(search=tried.search._replace(most=NO_MOST))
         tried.first_incoming[nodes], tried.incoming_count[nodes] = -1, 0
-        bounds = np.full(2, len(nodes), np.int64)
+        bounds = np.full(1, len(nodes), np.int64)
         drain_candidates(state, tried, nodes, 0, len(nodes), np.zeros(len(tried.outcome), np.bool_), bounds, 0)
         if not ((tried.outcome[nodes] == ACCEPTED).all() and self._may_all_go(tried)):
             return None
@@ -279,14 +279,6 @@ class _SlackSearch:
         while pod >= 0 and self._is_placeholder[pod]:
             pod = int(self.problem.next_incoming[pod])
         return pod < 0
-
-
-def _may_remove_more(task: DrainTask, problem: DrainProblem) -> bool:
-    """Return whether time and the bound on new nodes allow one more."""
-    accepted = problem.accepted[: problem.counts[TAKEN]]
-    most = task.settings.max_new_unneeded
-    full = most and int((~task.nodes.unneeded_before[accepted]).sum()) >= most
-    return not full and task.in_time()
 
 
 def _without(problem: DrainProblem, these: Bool) -> DrainProblem:

@@ -24,10 +24,10 @@ def improved(task: DrainTask, plan: DrainSet, all_waves: DrainSet | None, state:
 
     all_waves : the plan with its later waves; None = there are none. With waves, nodes are exchanged in all of them
     together, and the result is the first wave, with the nodes that are kept for later ones. Not tried where other rules
-    decide which nodes go: evenness of groups, all-or-nothing groups, gangs that move whole, a bound on new nodes.
+    decide which nodes go: evenness of groups, all-or-nothing groups, gangs that move whole, a bound on simulated nodes.
     """
     settings = task.settings
-    ruled = task.balance is not None or settings.max_evaluated or settings.max_new_unneeded
+    ruled = task.balance is not None or settings.max_evaluated
     if not settings.search.exchange_checks or ruled or not task.in_time():
         return plan
     nodes = task.nodes

@@ -4,14 +4,36 @@ Source: own; upstream tries candidates in the order of its node list.
 """
 
 from collections.abc import Callable
+from enum import IntEnum
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from trimtab.planner.facts.nodes import savings
 from trimtab.planner.facts.utilization import Float64
-from trimtab.planner.snapshot.columns import Bool, Int32, Int64
+from trimtab.planner.snapshot.columns import Bool, Int32
 from trimtab.v1 import plan_pb2 as pb
+
+
+class CandidateOrder(IntEnum):
+    """The orders that searches try. The first ones have the numbers that they have in the contract."""
+
+    LAST_PLAN = pb.CandidateOrder.UNSPECIFIED
+    """As in the last plan, followed by new candidates by utilization."""
+    UTILIZATION = pb.CandidateOrder.UTILIZATION
+    EVICTION_COST = pb.CandidateOrder.EVICTION_COST
+    PRICE = pb.CandidateOrder.PRICE
+    NAME = pb.CandidateOrder.NAME
+    BUDGETS = 101
+    """Least use of PodDisruptionBudgets first, each disruption rated by how many its budget has left."""
+    SHUFFLED = 102
+    """Arbitrary, but fixed."""
+    MINIMUMS = 103
+    """Smallest use of the amounts above resource minimums first, per saving."""
+    SAVING = 104
+    """Largest saving first, for the share of the free cpu or memory that a node takes: its own free amount, and what
+    its pods need elsewhere."""
+
 
 _SCATTER: Final = (2_654_435_761, 2_246_822_519)
 """Odd multipliers that spread consecutive numbers, modulo 2^32."""
@@ -23,7 +45,7 @@ class NodeScores(NamedTuple):
     """The values that orders compare; every array has length N.
 
     utilization : float64, NaN = unknown; eviction_cost : float64 of all pods to move; price : float64 per hour, NaN =
-    unknown; created_ns : int64; budget_use : returns float64, disruptions that the pods to move use up, each as a share
+    unknown; budget_use : returns float64, disruptions that the pods to move use up, each as a share
     of those left in its budget; minimum_use : float64, the largest share of the amount above a resource minimum;
     is_empty : bool, no pods to move.
     """
@@ -31,7 +53,6 @@ class NodeScores(NamedTuple):
     utilization: Float64
     eviction_cost: Float64
     price: Float64
-    created_ns: Int64
     budget_use: Callable[[], Float64]
     minimum_use: Float64
     capacity_share: Callable[[], Float64]
@@ -39,12 +60,12 @@ class NodeScores(NamedTuple):
 
 
 def arrange(scores: NodeScores, candidates: Int32, order: int) -> Int32:
-    """Return the candidates in the given order; BALANCE as UTILIZATION. int32[C]; O(C log C)."""
+    """Return the candidates in the given order. int32[C]; O(C log C)."""
     key = _keys(scores, order)[candidates]
-    if order == pb.CandidateOrder.NAME:
+    if order == CandidateOrder.NAME:
         by_name = np.sort(candidates)
         return by_name[np.argsort(~scores.is_empty[by_name], kind="stable")]
-    if order == pb.CandidateOrder.SHUFFLED:
+    if order == CandidateOrder.SHUFFLED:
         return shuffled(np.sort(candidates), 0)
     return candidates[np.lexsort((candidates, scores.utilization[candidates], key))]
 
@@ -58,18 +79,16 @@ def shuffled(candidates: Int32, number: int) -> Int32:
 
 def _keys(scores: NodeScores, order: int) -> Float64:
     """Return by node the value that the order sorts by, ascending. float64[N]."""
-    if order == pb.CandidateOrder.EVICTION_COST:
+    if order == CandidateOrder.EVICTION_COST:
         return scores.eviction_cost
-    if order == pb.CandidateOrder.PRICE:
+    if order == CandidateOrder.PRICE:
         used = np.nan_to_num(scores.utilization, posinf=1e6)
         return -savings(scores.price) / (0.01 + used)
-    if order == pb.CandidateOrder.BUDGETS:
+    if order == CandidateOrder.BUDGETS:
         return scores.budget_use()
-    if order == pb.CandidateOrder.MINIMUMS:
+    if order == CandidateOrder.MINIMUMS:
         # Nodes with the price 0 come last among those that take of a minimum.
         return scores.minimum_use / np.maximum(savings(scores.price), _LEAST_SAVING)
-    if order == pb.CandidateOrder.SAVING:
+    if order == CandidateOrder.SAVING:
         return -savings(scores.price) / np.maximum(scores.capacity_share(), _LEAST_SAVING)
-    if order == pb.CandidateOrder.AGE:
-        return scores.created_ns.astype(np.float64)
     return scores.utilization

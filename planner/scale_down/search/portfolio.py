@@ -3,9 +3,9 @@
 First the last plan is continued; other orders are tried if they could do better, and so are attempts that take
 candidates as listed, as upstream. All compete under one objective: the hourly saving, then the number of nodes freed;
 or the other way round (`objective_of`). If money decides, the best plan is improved by an exchange of nodes
-(`improvement`): in the first wave, then in all waves of what saves most in all of them. A plan whose pods have to be
-evicted in turn is taken only if it is better in the first of the two. The last plan is replaced only by one that is
-better by the stability margin.
+(`improvement`): in the first wave, then in all waves of what saves most in all of them. The last plan is replaced only
+by one that is better by `STABILITY_MARGIN`. If the settings name orders, only these are tried, and nothing is
+exchanged.
 """
 
 from collections.abc import Sequence
@@ -17,23 +17,27 @@ import numpy as np
 from trimtab.planner.facts.nodes import savings, total
 from trimtab.planner.placement.attempts import Attempt, Attempts, best_of
 from trimtab.planner.scale_down.balance import level
-from trimtab.planner.scale_down.search.drain_sets import BudgetRule, DrainOptions, DrainSet, DrainTask, run
+from trimtab.planner.scale_down.search.drain_sets import DrainOptions, DrainSet, DrainTask, run
 from trimtab.planner.scale_down.search.headroom import saving_bound
 from trimtab.planner.scale_down.search.improvement import improved, is_worth_exchanging
 from trimtab.planner.scale_down.search.kernels.drain_sets import BLOCKED
 from trimtab.planner.scale_down.search.objective import is_money
-from trimtab.planner.scale_down.search.orders import arrange, shuffled
+from trimtab.planner.scale_down.search.orders import CandidateOrder, arrange, shuffled
 from trimtab.planner.scale_down.search.shares import shares_of_budgets
 from trimtab.planner.scale_down.search.waves import add_waves
 from trimtab.planner.simulation.log import current_mark
 from trimtab.planner.simulation.state import SimulationState
 from trimtab.planner.snapshot.columns import Float64, Int32
-from trimtab.v1 import plan_pb2 as pb
 
+USUAL_ORDERS: Final = (CandidateOrder.UTILIZATION, CandidateOrder.EVICTION_COST, CandidateOrder.PRICE)
+"""Orders that are tried if the settings name none. Three, because each costs one simulation."""
 SHUFFLES: Final = 8
 """Most arbitrary orders tried; four times as many gave no improvement in measurements. With them, three of 40 and three
 of 120 recorded clusters lose one node more, and one each fewer falls behind upstream's best order.
 """
+STABILITY_MARGIN: Final = 0.05
+"""Share by which another plan must be better than the continuation of the last one: a small gain is not worth
+restarting timers. Without effect if the settings name orders."""
 NOISE: Final = 1e-9
 """Difference of two amounts that may be rounding."""
 WORTH_PODS: Final = 20_000
@@ -43,17 +47,15 @@ WORTH_PODS: Final = 20_000
 
 class PlannedAttempt(NamedTuple):
     """An attempt to make. staying : int32 nodes that are not candidates, in search order; candidates : int32[E] to try;
-    order : `CandidateOrder.Code`; rule : for budgets."""
+    order : `CandidateOrder`."""
 
     staying: Int32
     candidates: Int32
     order: int
-    rule: BudgetRule = BudgetRule.AT_ONCE
 
     def make(self, task: DrainTask, state: SimulationState) -> DrainSet:
         """Make it in a simulation."""
-        options = DrainOptions(self.order, self.rule)
-        return run(task.searching(self.staying, state), self.candidates, options)
+        return run(task.searching(self.staying, state), self.candidates, DrainOptions(self.order))
 
 
 class ChosenDrainSet(NamedTuple):
@@ -74,12 +76,10 @@ class ChosenDrainSet(NamedTuple):
 def choose(task: DrainTask) -> ChosenDrainSet:
     """Return the best set of nodes; the simulation contains its moves.
 
-    It is the best of those whose pods are evicted at once. If one that evicts them in turn is better in the first of
-    the objective's two amounts, it is that one, or the best extended by nodes whose pods are evicted in turn. Where
-    money decides, attempts and the exchange are judged by what all waves together save.
+    Where money decides, attempts and the exchange are judged by what all waves together save.
     """
     attempts = Attempts(task.state, current_mark(task.state), partial(_repeat, task), task.in_time, task.parallel)
-    first_order = task.previous.order or task.settings.orders[0]
+    first_order = task.previous.order or _named(task)[0]
     candidates, repeated = _continued(task, first_order)
     options = DrainOptions(first_order, repeated=repeated, hinted=True)
     first = attempts.make(lambda state: run(task.searching(task.nodes.staying, state), candidates, options))
@@ -88,17 +88,9 @@ def choose(task: DrainTask) -> ChosenDrainSet:
     planned = [*_other_orders(task, first.plan), *_in_list_order(task)]
     makers = [partial(one.make, task) for one in planned]
     made = [first, *attempts.make_all(makers, in_branches=len(task.problem.pods) >= WORTH_PODS)]
-    at_once = [attempt for attempt in made[1:] if not _is_in_turn(attempt.plan)]
-    best = _best_of(task, first, at_once)
-    if task.settings.try_list_order and is_money(task):
-        best = _exchanged(task, attempts, best, [first, *at_once])
-    margin = _margin(task) if best is first else 1.0
-    in_turn = [one for one in made if _is_in_turn(one.plan) and _has_more(task, one.plan, best.plan, margin)]
-    if in_turn:
-        these, at_once_best = best.plan, best
-        most, best = _best_of(task, in_turn[0], in_turn[1:]), attempts.make(partial(_extended_in_turn, task, these))
-        best = most if _has_more(task, most.plan, best.plan) else best
-        best = _not_less_in_all_waves(task, attempts, at_once_best, best)
+    best = _best_of(task, first, made[1:])
+    if not task.settings.candidate_orders and is_money(task):
+        best = _exchanged(task, attempts, best, made)
     adopted = attempts.adopt(best).plan
     return _chosen(task, adopted, len(made), _headroom(task, adopted))
 
@@ -168,21 +160,6 @@ def _best_in_all_waves(
     return best_of(ranked, lambda one, other: one[0] > other[0] + NOISE)[1] if ranked else made[0]
 
 
-def _not_less_in_all_waves(
-    task: DrainTask,
-    attempts: Attempts[DrainSet],
-    before: Attempt[DrainSet],
-    found: Attempt[DrainSet],
-) -> Attempt[DrainSet]:
-    """Return the attempt `found`, better in the first wave, unless it saves less in all waves than the other."""
-    if found is before or not is_money(task):
-        return found
-    if not any(_has_waves(task, one.plan) for one in (before, found)):
-        return found
-    whole = [attempts.make(partial(_in_all_waves, task, one.plan)).plan for one in (before, found)]
-    return before if _saving(task, whole[0]) > _saving(task, whole[1]) + NOISE else found
-
-
 def _has_waves(task: DrainTask, plan: DrainSet) -> bool:
     """Return whether more nodes may go in later waves."""
     blocked = plan.problem.outcome[plan.candidates] == BLOCKED
@@ -220,22 +197,24 @@ def _by_mix(task: DrainTask, plan: DrainSet, state: SimulationState) -> DrainSet
     return run(_searching_as(task, plan, state), plan.candidates, options)
 
 
-def _extended_in_turn(task: DrainTask, plan: DrainSet, state: SimulationState) -> DrainSet:
-    """Make a set's attempt again, and then let nodes go whose pods are evicted in turn."""
-    options = plan.options._replace(rule=BudgetRule.IN_TURN_LAST)
-    return run(_searching_as(task, plan, state), plan.candidates, options)
-
-
 def _searching_as(task: DrainTask, plan: DrainSet, state: SimulationState) -> DrainTask:
     """Return the task of a plan, in a simulation."""
     return task.keeping(plan.later).searching(plan.staying, state)
 
 
 def _orders(task: DrainTask) -> tuple[int, ...]:
-    """Return the requested orders and, if resource minimums keep nodes or money decides, one for that."""
-    minimums = (pb.CandidateOrder.MINIMUMS,) if task.nodes.scores.minimum_use[task.nodes.eligible].any() else ()
-    money = (pb.CandidateOrder.SAVING,) if task.settings.try_list_order and is_money(task) else ()
-    return (*task.settings.orders, *minimums, *money)
+    """Return the orders that the settings name; else the usual ones and, if resource minimums keep nodes or money
+    decides, one for that."""
+    if task.settings.candidate_orders:
+        return task.settings.candidate_orders
+    minimums = (CandidateOrder.MINIMUMS,) if task.nodes.scores.minimum_use[task.nodes.eligible].any() else ()
+    money = (CandidateOrder.SAVING,) if is_money(task) else ()
+    return (*USUAL_ORDERS, *minimums, *money)
+
+
+def _named(task: DrainTask) -> tuple[int, ...]:
+    """Return the orders that the settings name, or the usual ones."""
+    return task.settings.candidate_orders or USUAL_ORDERS
 
 
 def _other_orders(task: DrainTask, first: DrainSet) -> list[PlannedAttempt]:
@@ -253,37 +232,29 @@ def _other_orders(task: DrainTask, first: DrainSet) -> list[PlannedAttempt]:
 def _in_list_order(task: DrainTask) -> list[PlannedAttempt]:
     """Return attempts of an autoscaler that takes candidates as listed.
 
-    That is by name, empty nodes first, and again under upstream's rule for budgets; in some arbitrary orders, as in
-    small clusters much depends on chance; and in one that is economical with budgets, which frees a few per cent
-    more nodes if there are many budgets. The order in which places are searched varies, too: as usual, fullest node
-    first, or reversed.
+    That is by name, empty nodes first; in some arbitrary orders, as in small clusters much depends on chance; and in
+    one that is economical with budgets, which frees a few per cent more nodes if there are many budgets. The order in
+    which places are searched varies, too: as usual, fullest node first, or reversed.
     """
-    if not task.settings.try_list_order:
+    if task.settings.candidate_orders:
         return []
     eligible, staying = task.nodes.eligible, task.nodes.staying
-    by_name = arrange(task.nodes.scores, eligible, pb.CandidateOrder.NAME)
+    by_name = arrange(task.nodes.scores, eligible, CandidateOrder.NAME)
     has_budgets = bool(task.nodes.scores.budget_use()[eligible].any())
-    rule = BudgetRule.IN_TURN if task.settings.evict_in_turn and has_budgets else BudgetRule.AT_ONCE
     fullest_first = staying[np.argsort(-task.nodes.scores.utilization[staying], kind="stable")]
     searches = (fullest_first, staying, staying[::-1].copy())
-    planned = [(staying, pb.CandidateOrder.NAME, by_name, BudgetRule.AT_ONCE)]
+    planned = [(staying, CandidateOrder.NAME, by_name)]
     arbitrary = min(SHUFFLES, task.settings.search.shuffled_candidates // max(len(eligible), 1))
-    if arbitrary or rule is BudgetRule.IN_TURN:
-        planned.append((fullest_first, pb.CandidateOrder.NAME, by_name, rule))
+    if arbitrary:
+        planned.append((fullest_first, CandidateOrder.NAME, by_name))
     more = [(searches[(number + 1) % len(searches)], shuffled(eligible, number)) for number in range(arbitrary)]
-    planned += [(search, pb.CandidateOrder.SHUFFLED, candidates, rule) for search, candidates in more]
+    planned += [(search, CandidateOrder.SHUFFLED, candidates) for search, candidates in more]
     if has_budgets:
-        sparing = arrange(task.nodes.scores, eligible, pb.CandidateOrder.BUDGETS)
-        planned.append((staying, pb.CandidateOrder.BUDGETS, sparing, BudgetRule.AT_ONCE))
+        sparing = arrange(task.nodes.scores, eligible, CandidateOrder.BUDGETS)
+        planned.append((staying, CandidateOrder.BUDGETS, sparing))
     return [
-        PlannedAttempt(search, _level(task, candidates, order, staying[:0]), order, its_rule)
-        for search, order, candidates, its_rule in planned
+        PlannedAttempt(search, _level(task, candidates, staying[:0]), order) for search, order, candidates in planned
     ]
-
-
-def _is_in_turn(attempt: DrainSet) -> bool:
-    """Return whether an attempt under upstream's rule evicts pods in turn."""
-    return attempt.options.rule is not BudgetRule.AT_ONCE and bool((attempt.problem.budgets.left < 0).any())
 
 
 def _best_of(task: DrainTask, first: Attempt[DrainSet], others: Sequence[Attempt[DrainSet]]) -> Attempt[DrainSet]:
@@ -302,7 +273,12 @@ def _best_of(task: DrainTask, first: Attempt[DrainSet], others: Sequence[Attempt
 
 def _margin(task: DrainTask) -> float:
     """Return the factor by which another attempt must be better than the continuation of the last plan."""
-    return 1.0 + task.settings.stability_margin if len(task.previous.unneeded) else 1.0
+    return 1.0 + _tolerance(task) if len(task.previous.unneeded) else 1.0
+
+
+def _tolerance(task: DrainTask) -> float:
+    """Return the share by which another plan must be better than the continuation of the last one."""
+    return 0.0 if task.settings.candidate_orders else STABILITY_MARGIN
 
 
 def _continued(task: DrainTask, order: int) -> tuple[Int32, int]:
@@ -326,15 +302,15 @@ def _continued(task: DrainTask, order: int) -> tuple[Int32, int]:
 
 def _arranged(task: DrainTask, candidates: Int32, order: int, gone: Int32) -> Int32:
     """Return candidates : int32 in an order, with similar groups balanced if required. gone : int32 that go before."""
-    return _level(task, arrange(task.nodes.scores, candidates, order), order, gone)
+    return _level(task, arrange(task.nodes.scores, candidates, order), gone)
 
 
-def _level(task: DrainTask, arranged: Int32, order: int, gone: Int32) -> Int32:
+def _level(task: DrainTask, arranged: Int32, gone: Int32) -> Int32:
     """Return the arranged candidates, with nodes that have to wait for a pod's completion last, and similar groups
     balanced.
     """
     arranged = arranged[np.argsort(task.nodes.waits[arranged], kind="stable")]
-    if task.balance and (task.settings.balance or order == pb.CandidateOrder.BALANCE):
+    if task.balance:
         return level(task.balance, arranged, gone)
     return arranged
 
@@ -359,7 +335,7 @@ def _is_as_good_as_compared(task: DrainTask, attempt: DrainSet) -> bool:
     The tolerance is the margin by which another plan would have to be better: within it, comparing orders again, which
     costs several times the rest of a loop, is not worth it.
     """
-    limit = task.previous.headroom * (1.0 + task.settings.stability_margin)
+    limit = task.previous.headroom * (1.0 + _tolerance(task))
     return 0.0 < _headroom(task, attempt) <= limit
 
 
@@ -369,11 +345,6 @@ def _headroom(task: DrainTask, attempt: DrainSet) -> float:
     saved = _saving(task, attempt)
     nodes = task.nodes
     return saving_bound(task.capacity_use(), nodes.may_go, savings(nodes.scores.price)) / saved if saved > 0 else 0.0
-
-
-def _has_more(task: DrainTask, one: DrainSet, other: DrainSet, margin: float = 1.0) -> bool:
-    """Return whether an attempt has more of the objective's first amount than another, by a margin."""
-    return _amounts(task, one)[0] > _amounts(task, other)[0] * margin + NOISE
 
 
 def _is_better(task: DrainTask, one: DrainSet, other: DrainSet, margin: float = 1.0) -> bool:

@@ -22,7 +22,6 @@ class WaveNumbers:
         self._task, self._most = task, most
         self._budgets = WaveBudgets(problem.budgets.left.copy(), task.nodes.later.refilled)
         self._problem = copied(problem)
-        self._problem.budgets.in_turn[:] = False
 
     def numbered(self, nodes: Int32, order: Int64) -> Int32 | None:
         """Return the wave of each node : int32[K] by budgets alone, from 1, None if waves do not suffice. order :

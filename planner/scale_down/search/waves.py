@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from trimtab.planner.placement.kernels.search import HINT_HITS, SEARCHES, unknown_room
+from trimtab.planner.placement.kernels.search import REMEMBERED, SEARCHES, unknown_room
 from trimtab.planner.scale_down.search.drain_sets import (
     ATOMIC,
     BALANCE,
@@ -92,7 +92,7 @@ def _added(task: DrainTask, first: DrainSet, *, is_early: bool) -> Waves:
     drain_set = first._replace(
         accepted=problem.accepted[: problem.counts[TAKEN]].copy(),
         evaluated=first.evaluated + len(later.nodes),
-        hint_hits=int(problem.counts[HINT_HITS]),
+        remembered=int(problem.counts[REMEMBERED]),
         searches=int(problem.counts[SEARCHES]),
         problem=problem,
     )
@@ -111,7 +111,8 @@ class _WaveSearch:
         self._known[later.nodes] = True
         self._planned, self._planned_wave = later.nodes, later.wave
         self._new = self._blocked_new(first)
-        self._bounds = self._first_bounds()
+        most = task.settings.max_evaluated
+        self._still_to_simulate: Int64 = np.array([most - first.fresh if most else UNBOUNDED])
 
     def has_candidates(self) -> bool:
         """Whether any candidate is left, and time for new ones."""
@@ -156,13 +157,6 @@ class _WaveSearch:
         new: Int32 = first.candidates[blocked[first.candidates]]
         return new
 
-    def _first_bounds(self) -> Int64:
-        """Return how many more new nodes may be simulated, and how many accepted. int64[2]."""
-        settings, accepted = self._task.settings, self._first.accepted
-        fresh = int(np.count_nonzero(~self._task.nodes.unneeded_before[accepted]))
-        simulated = settings.max_evaluated - self._first.fresh if settings.max_evaluated else UNBOUNDED
-        return np.array([simulated, settings.max_new_unneeded - fresh if settings.max_new_unneeded else UNBOUNDED])
-
     def _found(self, budgets: Int64) -> DrainProblem | None:
         """Return the problem extended by one wave; None if the earlier ones would no longer be valid: then the
         simulation is as before.
@@ -175,8 +169,8 @@ class _WaveSearch:
         left_out = np.zeros(len(self._known), np.uint8)
         blocking_pod = np.full(len(self._known), -1, np.int32)
         while True:
-            bounds = self._bounds.copy()
-            found = self._tried(budgets, left_out > 0, bounds)
+            still_to_simulate = self._still_to_simulate.copy()
+            found = self._tried(budgets, left_out > 0, still_to_simulate)
             check_log(task.state)
             stays = self._stays(found, int(before))
             if not stays.any():
@@ -187,7 +181,7 @@ class _WaveSearch:
             np.copyto(left_out, stays, where=stays > 0)
             np.copyto(blocking_pod, found.blocking_pod, where=stays == NO_PLACE)
             np.copyto(blocking_pod, task.nodes.gangs.pod, where=stays == BLOCKED)
-        self._bounds = bounds
+        self._still_to_simulate = still_to_simulate
         out = left_out > 0
         found.outcome[out], found.blocking_pod[out] = left_out[out], blocking_pod[out]
         return found
@@ -211,7 +205,7 @@ class _WaveSearch:
             stays[to_stay_even(task, accepted)] = BALANCE
         return stays
 
-    def _tried(self, budgets: Int64, left_out: Bool, bounds: Int64) -> DrainProblem:
+    def _tried(self, budgets: Int64, left_out: Bool, still_to_simulate: Int64) -> DrainProblem:
         """Try the candidates in order, those of one wave of the last plan all together; their moves stay in the
         simulation. What its later waves need is held while new ones are tried.
         """
@@ -225,14 +219,14 @@ class _WaveSearch:
                 planned = planned[~np.isin(planned, again)]
             else:
                 found = self._prepared(candidates, budgets)
-        drain_candidates(state, found, planned, 0, len(planned), self._known, bounds, 0)
+        drain_candidates(state, found, planned, 0, len(planned), self._known, still_to_simulate, 0)
         waiting = planned[found.outcome[planned] == BLOCKED]
         held, found = holding(self._task, found, waiting if len(new) else NONE)
         for position in range(0, len(new), BATCH):
             if position and not self._task.in_time():
                 break
             end = min(position + BATCH, len(new))
-            drain_candidates(state, found, new, position, end, self._known, bounds, 0)
+            drain_candidates(state, found, new, position, end, self._known, still_to_simulate, 0)
         give_back(self._task, found, held)
         return found
 
@@ -241,7 +235,6 @@ class _WaveSearch:
         destinations."""
         found = copied(self.problem)
         found.budgets.left[:] = budgets
-        found.budgets.in_turn[:] = False
         found.outcome[candidates] = NOT_EVALUATED
         found.blocking_pod[candidates] = -1
         others = np.concatenate([self._first.staying, self._first.candidates[::-1]])

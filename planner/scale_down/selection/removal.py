@@ -9,7 +9,6 @@ Minimums need no check: the whole unneeded set respects them, with deletions in 
 Source: Cluster Autoscaler, planner.NodesToDelete, unneeded.RemovableAt, AtomicResizeFilteringProcessor.
 """
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -35,9 +34,9 @@ Reason = reason_pb2.UnremovableReason
 class UnneededNodes(NamedTuple):
     """Nodes that can go. nodes : int32[U] ascending; pods, destination : int32[M] their pods to move, those of nodes[i]
     being pods[bounds[i]:bounds[i+1]], and where each goes; bounds : int64[U+1]; waiting, risky : bool[U], a pod must
-    complete first; the drain uses up a shared budget; in_turn : by node why its pods are evicted in turn;
-    slack_dependent : those that can go only because slack requests less without all of them; wave : int32[U], from
-    1."""
+    complete first; the drain uses up a shared budget; slack_dependent : those that can go only because slack requests
+    less without all of them; wave : int32[U], from 1.
+    """
 
     nodes: Int32
     bounds: Int64
@@ -45,7 +44,6 @@ class UnneededNodes(NamedTuple):
     destination: Int32
     waiting: Bool
     risky: Bool
-    in_turn: Mapping[int, str]
     slack_dependent: SlackDependentNodes
     wave: Int32
 

@@ -67,8 +67,8 @@ class TurnDraft(Draft):
         super().__init__(attempt, PlanMode.WHOLE if is_whole else PlanMode.BY_GROUP)
         if sum(gang.is_bound_together for gang in gangs) > MANY:
             settings = self.request.settings
-            search = replace(settings.search, programme_entries=0)
-            light = self.request._replace(settings=replace(settings, search=search, max_improvements=0))
+            search = replace(settings.search, programme_entries=0, improves=False)
+            light = self.request._replace(settings=replace(settings, search=search))
             self.request, self.context = light, self.context._replace(request=light)
         self.gangs, self.dropped, self.domains = gangs, dropped, domains
         self.rejections: dict[int, Rejection] = {}

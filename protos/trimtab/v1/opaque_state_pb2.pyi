@@ -10,7 +10,6 @@ String indices are those of `strings` in the part of the state around it.
 
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from trimtab.v1 import plan_pb2 as _plan_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -76,8 +75,8 @@ class ScaleDownOpaque(_message.Message):
     """String index of the node at which a bounded simulation stopped; the next
     one continues there. 0 = it was complete.
     """
-    candidate_order: _plan_pb2.CandidateOrder.Code.ValueType
-    """The order of candidates that led to the last plan."""
+    candidate_order: _builtins.int
+    """The planner's number of the order of candidates that led to the last plan."""
     basis: _builtins.int
     """Digest of the inputs to the choice among orders other than nodes and pods:
     prices and settings. When it changes, the orders are compared again.
@@ -85,7 +84,7 @@ class ScaleDownOpaque(_message.Message):
     headroom: _builtins.float
     """Upper bound on the saving of any plan as a multiple of the last plan's
     saving, from the last comparison of orders. They are compared again once it
-    has grown by more than the stability margin. Absent = unknown.
+    has grown by more than 5 %. Absent = unknown.
     """
     fewer_placeholders: _builtins.int
     """How many nodes at the end of `unneeded` can go only because slack requests
@@ -101,7 +100,7 @@ class ScaleDownOpaque(_message.Message):
         hints: Global___PodHints | None = ...,
         search_start: _builtins.int = ...,
         resume_at: _builtins.int = ...,
-        candidate_order: _plan_pb2.CandidateOrder.Code.ValueType = ...,
+        candidate_order: _builtins.int = ...,
         basis: _builtins.int = ...,
         headroom: _builtins.float | None = ...,
         fewer_placeholders: _builtins.int = ...,

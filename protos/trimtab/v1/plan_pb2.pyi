@@ -382,7 +382,9 @@ class DecisionSummary(_message.Message):
     """
     @_builtins.property
     def counts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """Numbers by name, such as "unneeded": 3. The names depend on the decision."""
+        """Numbers by name, such as "unneeded": 3. The names depend on the decision;
+        README, "Diagnostics", has those of the searches.
+        """
 
     def __init__(
         self,
@@ -1042,7 +1044,6 @@ class Expander(_message.Message):
         CHEAPEST_PLAN: Expander._Code.ValueType  # 8
         """All node groups at once: the plan with the lowest total price, or with
         the fewest nodes if prices are missing. Only as the first one.
-        `ScaleUpSettings.cheapest_plan`.
         """
         RANDOM: Expander._Code.ValueType  # 9
         """A random one, by `PlanRequest.seed`. Always the last, whether listed or
@@ -1074,7 +1075,6 @@ class Expander(_message.Message):
     CHEAPEST_PLAN: Expander.Code.ValueType  # 8
     """All node groups at once: the plan with the lowest total price, or with
     the fewest nodes if prices are missing. Only as the first one.
-    `ScaleUpSettings.cheapest_plan`.
     """
     RANDOM: Expander.Code.ValueType  # 9
     """A random one, by `PlanRequest.seed`. Always the last, whether listed or
@@ -1691,10 +1691,6 @@ class ScaleDownDecision(_message.Message):
     EVALUATED_FIELD_NUMBER: _builtins.int
     NOT_EVALUATED_FIELD_NUMBER: _builtins.int
     DETAIL_FIELD_NUMBER: _builtins.int
-    HINT_HITS_FIELD_NUMBER: _builtins.int
-    SEARCHES_FIELD_NUMBER: _builtins.int
-    CANDIDATE_ORDER_FIELD_NUMBER: _builtins.int
-    ORDERS_TRIED_FIELD_NUMBER: _builtins.int
     BLOCKERS_FIELD_NUMBER: _builtins.int
     OBJECTIVE_FIELD_NUMBER: _builtins.int
     SAVING_BOUND_PER_HOUR_FIELD_NUMBER: _builtins.int
@@ -1706,14 +1702,6 @@ class ScaleDownDecision(_message.Message):
     """Number of eligible nodes left out because of the bound."""
     detail: _builtins.str
     """More about `result`, for people."""
-    hint_hits: _builtins.int
-    """Pods whose last destination was still valid."""
-    searches: _builtins.int
-    """Pods for which a destination had to be searched."""
-    candidate_order: Global___CandidateOrder.Code.ValueType
-    """The order of candidates that led to this plan."""
-    orders_tried: _builtins.int
-    """Orders that were simulated, this one included."""
     objective: Global___Objective.Code.ValueType
     """What plans were compared by first; UNSPECIFIED if none was made."""
     saving_bound_per_hour: _builtins.float
@@ -1761,17 +1749,13 @@ class ScaleDownDecision(_message.Message):
         evaluated: _builtins.int = ...,
         not_evaluated: _builtins.int = ...,
         detail: _builtins.str = ...,
-        hint_hits: _builtins.int = ...,
-        searches: _builtins.int = ...,
-        candidate_order: Global___CandidateOrder.Code.ValueType = ...,
-        orders_tried: _builtins.int = ...,
         blockers: _abc.Iterable[Global___NodeBlockers] | None = ...,
         objective: Global___Objective.Code.ValueType = ...,
         saving_bound_per_hour: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["places", b"places"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["blockers", b"blockers", "candidate_order", b"candidate_order", "delete_empty", b"delete_empty", "detail", b"detail", "drain", b"drain", "evaluated", b"evaluated", "hint_hits", b"hint_hits", "not_evaluated", b"not_evaluated", "objective", b"objective", "orders_tried", b"orders_tried", "places", b"places", "result", b"result", "saving_bound_per_hour", b"saving_bound_per_hour", "searches", b"searches", "unneeded", b"unneeded", "unremovable", b"unremovable"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["blockers", b"blockers", "delete_empty", b"delete_empty", "detail", b"detail", "drain", b"drain", "evaluated", b"evaluated", "not_evaluated", b"not_evaluated", "objective", b"objective", "places", b"places", "result", b"result", "saving_bound_per_hour", b"saving_bound_per_hour", "unneeded", b"unneeded", "unremovable", b"unremovable"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1855,7 +1839,7 @@ class CandidateOrder(_message.Message):
     class _CodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[CandidateOrder._Code.ValueType], _builtins.type):
         DESCRIPTOR: _descriptor.EnumDescriptor
         UNSPECIFIED: CandidateOrder._Code.ValueType  # 0
-        """As in the last plan, followed by new candidates by utilization."""
+        """Refused."""
         UTILIZATION: CandidateOrder._Code.ValueType  # 1
         """Lowest utilization first."""
         EVICTION_COST: CandidateOrder._Code.ValueType  # 2
@@ -1864,37 +1848,14 @@ class CandidateOrder(_message.Message):
         """Most expensive node first, by price per unit of the larger of its
         utilizations.
         """
-        BALANCE: CandidateOrder._Code.ValueType  # 4
-        """By utilization, but among similar node groups the largest shrinks first,
-        as with `ScaleDownSettings.balance`.
-        """
-        AGE: CandidateOrder._Code.ValueType  # 5
-        """Oldest node first."""
-        NAME: CandidateOrder._Code.ValueType  # 6
+        NAME: CandidateOrder._Code.ValueType  # 4
         """Empty nodes, then the others, each by name: what upstream does when its node
         list is sorted.
-        """
-        BUDGETS: CandidateOrder._Code.ValueType  # 7
-        """Least use of PodDisruptionBudgets first, each disruption rated by how
-        many its budget has left.
-        """
-        SHUFFLED: CandidateOrder._Code.ValueType  # 8
-        """An arbitrary but fixed order. As many as `PlanSettings.search_effort`
-        allows are tried in addition to the others, at most 8.
-        """
-        MINIMUMS: CandidateOrder._Code.ValueType  # 9
-        """Smallest use of the headroom above resource minimums first, per saving.
-        Tried in addition to the others if a resource minimum counts a candidate.
-        """
-        SAVING: CandidateOrder._Code.ValueType  # 10
-        """Largest saving for the share of the free cpu or memory that a node takes:
-        its own free amount and what its pods need elsewhere. Tried in addition to
-        the others with the objective MONEY, unless `try_list_order` is false.
         """
 
     class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
     UNSPECIFIED: CandidateOrder.Code.ValueType  # 0
-    """As in the last plan, followed by new candidates by utilization."""
+    """Refused."""
     UTILIZATION: CandidateOrder.Code.ValueType  # 1
     """Lowest utilization first."""
     EVICTION_COST: CandidateOrder.Code.ValueType  # 2
@@ -1903,32 +1864,9 @@ class CandidateOrder(_message.Message):
     """Most expensive node first, by price per unit of the larger of its
     utilizations.
     """
-    BALANCE: CandidateOrder.Code.ValueType  # 4
-    """By utilization, but among similar node groups the largest shrinks first,
-    as with `ScaleDownSettings.balance`.
-    """
-    AGE: CandidateOrder.Code.ValueType  # 5
-    """Oldest node first."""
-    NAME: CandidateOrder.Code.ValueType  # 6
+    NAME: CandidateOrder.Code.ValueType  # 4
     """Empty nodes, then the others, each by name: what upstream does when its node
     list is sorted.
-    """
-    BUDGETS: CandidateOrder.Code.ValueType  # 7
-    """Least use of PodDisruptionBudgets first, each disruption rated by how
-    many its budget has left.
-    """
-    SHUFFLED: CandidateOrder.Code.ValueType  # 8
-    """An arbitrary but fixed order. As many as `PlanSettings.search_effort`
-    allows are tried in addition to the others, at most 8.
-    """
-    MINIMUMS: CandidateOrder.Code.ValueType  # 9
-    """Smallest use of the headroom above resource minimums first, per saving.
-    Tried in addition to the others if a resource minimum counts a candidate.
-    """
-    SAVING: CandidateOrder.Code.ValueType  # 10
-    """Largest saving for the share of the free cpu or memory that a node takes:
-    its own free amount and what its pods need elsewhere. Tried in addition to
-    the others with the objective MONEY, unless `try_list_order` is false.
     """
 
     def __init__(
@@ -3300,8 +3238,10 @@ Global___FailedNodes: _TypeAlias = FailedNodes  # noqa: Y015
 
 @_typing.final
 class PlanSettings(_message.Message):
-    """All settings. Absent fields have the default given in their comment, which is
-    upstream's unless the comment says why not.
+    """All settings. An absent field has the default of its option `setting`, which
+    is upstream's unless the comment says why not; its range and upstream's name
+    for it are there as well. Numbers that the option gives no range may have any
+    value, durations are at least 0 s.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -3339,7 +3279,7 @@ class PlanSettings(_message.Message):
     GANGS_FIELD_NUMBER: _builtins.int
     CAPACITY_REQUESTS_FIELD_NUMBER: _builtins.int
     search_effort: Global___SearchEffort.Code.ValueType
-    """How much scale-up and scale-down search for a better plan. Default USUAL."""
+    """How much scale-up and scale-down search for a better plan."""
     @_builtins.property
     def scale_up(self) -> Global___ScaleUpSettings:
         """Scale-up. OPTIONAL."""
@@ -3416,16 +3356,16 @@ class GangSettings(_message.Message):
     """Add nodes also for pods of a gang that do not exist yet, up to
     `PodGroup.desired_count`: a gang of which fewer than `min_count` pods exist
     is then served as if they did. Answers name such pods "GROUP (missing 1)".
-    Default false: such a gang is no demand, as the scheduler holds its pods.
+    False: such a gang is no demand, as the scheduler holds its pods.
     """
     serve_optional_members: _builtins.bool
-    """Add nodes also for the pods of a gang beyond `min_count`. Default true.
-    False: they take room on nodes that are there, or that the gang gets anyway.
+    """Add nodes also for the pods of a gang beyond `min_count`. False: they take
+    room on nodes that are there, or that the gang gets anyway.
     """
     move_running: _builtins.bool
     """Move the pods of running gangs: one by one as long as `min_count` of them
-    run, or the whole gang at once. Default true. False: nodes with a pod of a
-    gang that runs are neither drained nor replaced.
+    run, or the whole gang at once. False: nodes with a pod of a gang that runs
+    are neither drained nor replaced.
     """
     def __init__(
         self,
@@ -3468,17 +3408,16 @@ class CapacityRequestSettings(_message.Message):
     MAX_SEEK_TIME_FIELD_NUMBER: _builtins.int
     PROCESSOR_INSTANCE_FIELD_NUMBER: _builtins.int
     enabled: _builtins.bool
-    """Take the decision at all. Default true. If false, nothing is booked, and
-    pods that name a request are served like any others.
+    """Take the decision at all. If false, nothing is booked, and pods that name a
+    request are served like any others.
     """
     provisioned_when: Global___ProvisionedWhen.Code.ValueType
     """When the condition Provisioned of a request that gets new nodes becomes
-    true. Default ORDERED, as upstream.
+    true. The default is upstream's.
     """
     processor_instance: _builtins.str
-    """Only requests with this parameter `processorInstance` are answered. OPTIONAL:
-    "" = those without the parameter.
-    `--check-capacity-processor-instance`.
+    """Only requests with this parameter `processorInstance` are answered.
+    OPTIONAL: "" = those without the parameter.
     """
     @_builtins.property
     def classes(self) -> _containers.RepeatedCompositeFieldContainer[Global___CapacityClass]:
@@ -3491,14 +3430,13 @@ class CapacityRequestSettings(_message.Message):
     @_builtins.property
     def booking_time(self) -> _duration_pb2.Duration:
         """How long room stays booked after a request is provisioned, as far as its
-        pods have not started. > 0 s, default 600 s: a constant upstream.
+        pods have not started. A constant upstream.
         """
 
     @_builtins.property
     def max_seek_time(self) -> _duration_pb2.Duration:
         """How long after its creation room is sought for a request that does not say
-        it (`ValidUntilSeconds`). > 0 s, default 7 days: a constant upstream, which
-        ignores the parameter.
+        it (`ValidUntilSeconds`). A constant upstream, which ignores the parameter.
         """
 
     def __init__(
@@ -3657,60 +3595,53 @@ class ReplacementSettings(_message.Message):
     STABLE_TIME_FIELD_NUMBER: _builtins.int
     DO_NOT_DISRUPT_FIELD_NUMBER: _builtins.int
     enabled: _builtins.bool
-    """Take the decision at all. Default true."""
+    """Take the decision at all."""
     min_saving_per_hour: _builtins.float
-    """Least saving of a plan, per hour, in the currency of the prices. >= 0,
-    default 0.
-    """
+    """Least saving of a plan, per hour, in the currency of the prices."""
     min_saving_share: _builtins.float
-    """Least saving of a plan as a share of what the nodes that leave cost; and, of
-    the saving of a mean eviction, what each further one must save for a set of
-    nodes to be preferred to a smaller one. 0 to 1, default 0.05.
+    """Least saving of a plan as a share of what the nodes that leave cost; and,
+    of the saving of a mean eviction, what each further one must save for a set
+    of nodes to be preferred to a smaller one.
     """
     min_saving_per_eviction: _builtins.float
-    """Least hourly saving per evicted pod. >= 0, default 0."""
+    """Least hourly saving per evicted pod."""
     price_per_eviction: _builtins.float
     """What moving one pod costs, once, in the currency of the prices: multiplied
-    by its eviction cost, which is 1 for usual pods. >= 0, default 0.
+    by its eviction cost, which is 1 for usual pods.
     """
     max_surge_nodes: _builtins.int
-    """Most new nodes in one wave, besides those that leave in it. >= 1, default
-    10.
-    """
+    """Most new nodes in one wave, besides those that leave in it."""
     max_leaving_nodes: _builtins.int
-    """Most nodes that leave in one wave. >= 1, default 10."""
+    """Most nodes that leave in one wave."""
     max_waves: _builtins.int
-    """Most waves of a plan. >= 1, default 10."""
+    """Most waves of a plan."""
     stability_margin: _builtins.float
     """A plan is made only if it would still save, and would not be planned again
-    the other way, were each price this share higher or lower. 0 to 1, default
-    0.1.
+    the other way, were each price this share higher or lower.
     """
     min_balanced_score: _builtins.float
     """A plan is made only if its Balanced score (`ReplacementOption`) is at least
     this. >= 0; 0 = any, the default.
     """
     choice: Global___ReplacementChoice.Code.ValueType
-    """Which plan of the frontier is taken among those within all limits. Default
-    MOST_SAVED.
-    """
+    """Which plan of the frontier is taken among those within all limits."""
     do_not_disrupt: _builtins.bool
     """Pods that have run for less than their annotation
     `karpenter.sh/do-not-disrupt` says (a duration, or "true" for ever;
     `PodTable.number`) keep their nodes, and so do nodes with it
-    (`Node.do_not_disrupt`). Default true.
+    (`Node.do_not_disrupt`).
     """
     @_builtins.property
     def max_payback_time(self) -> _duration_pb2.Duration:
-        """Longest time in which the saving must pay for the moves. > 0 s, default 24
-        h. Also how long nodes that came by a replacement are not replaced again.
+        """Longest time in which the saving must pay for the moves. Also how long
+        nodes that came by a replacement are not replaced again.
         """
 
     @_builtins.property
     def consolidate_after(self) -> _duration_pb2.Duration:
-        """Nodes with a pod younger than this, or younger themselves, stay. >= 0 s,
-        default 0 s. Karpenter's `consolidateAfter`. `NodeGroupSettings` may give
-        another one for the nodes of a group.
+        """Nodes with a pod younger than this, or younger themselves, stay.
+        Karpenter's `consolidateAfter`. `NodeGroupSettings` may give another one
+        for the nodes of a group.
         """
 
     @_builtins.property
@@ -3726,13 +3657,13 @@ class ReplacementSettings(_message.Message):
     @_builtins.property
     def avoid_time(self) -> _duration_pb2.Duration:
         """How long no node is planned in a group that had none to give, or whose new
-        nodes were given back. >= 0 s, default 1 h.
+        nodes were given back.
         """
 
     @_builtins.property
     def stable_time(self) -> _duration_pb2.Duration:
         """How long a plan must replace a node, without interruption, before it is in
-        wave 1. >= 0 s, default 0 s.
+        wave 1.
         """
 
     def __init__(
@@ -3863,10 +3794,10 @@ class SpotReplacementSettings(_message.Message):
     ENABLED_FIELD_NUMBER: _builtins.int
     MIN_ALTERNATIVES_FIELD_NUMBER: _builtins.int
     enabled: _builtins.bool
-    """Whether it is done. Default true."""
+    """Whether it is done."""
     min_alternatives: _builtins.int
     """Least number of cheaper node groups that would take the same pods, for a
-    node that replaces one node. >= 1, default 3; Karpenter's is 15.
+    node that replaces one node. Karpenter's is 15.
     """
     def __init__(
         self,
@@ -3926,7 +3857,7 @@ class DisruptionBudget(_message.Message):
 
     @_builtins.property
     def duration(self) -> _duration_pb2.Duration:
-        """How long from each time of `schedule` on. > 0 s. REQUIRED with it."""
+        """How long from each time of `schedule` on. REQUIRED with it."""
 
     def __init__(
         self,
@@ -4062,35 +3993,32 @@ class PlannerSettings(_message.Message):
     MAX_NODE_PROVISION_TIME_FIELD_NUMBER: _builtins.int
     DISRUPTION_BUDGETS_FIELD_NUMBER: _builtins.int
     expendable_pods_priority_cutoff: _builtins.int
-    """Pods with lower priority neither keep a node nor need a place. Default
-    -10. `--expendable-pods-priority-cutoff`.
-    """
+    """Pods with lower priority neither keep a node nor need a place."""
     gpu_label: _builtins.str
     """Name of the node label that marks GPU nodes; "" = none does. Default
     "cloud.google.com/gke-accelerator"; a node with allocatable
     "nvidia.com/gpu" (or another resource ending in "/gpu") counts too.
     """
     reserve_for_pending_pods: _builtins.bool
-    """Keep room for pending pods that fit somewhere now: those that the
-    scheduler has marked unschedulable and that are not expendable. Default
-    true, as upstream, which places them before it looks for unneeded nodes.
+    """Keep room for pending pods that fit somewhere now: those that the scheduler
+    has marked unschedulable and that are not expendable. Upstream does, and
+    places them before it looks for unneeded nodes.
     """
     reserve_for_unmarked_pods: _builtins.bool
-    """Also keep room for pending pods that the scheduler has not marked. Default
-    false, as upstream: most of them are scheduled shortly.
+    """Also keep room for pending pods that the scheduler has not marked. Upstream
+    does not: most of them are scheduled shortly.
     """
     @_builtins.property
     def recent_eviction_ttl(self) -> _duration_pb2.Duration:
         """How long room is kept for an evicted pod that its owner has not recreated.
-        >= 0 s, default 120 s; upstream's 0 switches the buffer off.
+        Upstream's 0 switches the buffer off.
         """
 
     @_builtins.property
     def limits(self) -> _containers.RepeatedCompositeFieldContainer[Global___ResourceLimit]:
         """Minimum and maximum amounts of resources, and numbers of nodes, in the
-        cluster or in a part of it. Default none. `--cores-total`,
-        `--memory-total`, `--gpu-total`, `--max-nodes-total`. Minimums apply to
-        scale-down, maximums to scale-up.
+        cluster or in a part of it. Default none. Minimums apply to scale-down,
+        maximums to scale-up.
         """
 
     @_builtins.property
@@ -4103,8 +4031,7 @@ class PlannerSettings(_message.Message):
         starting that is not ready, has a startup taint, or does not offer yet what
         its group's template, or at least half of its group's nodes, offer of an
         extended resource such as "nvidia.com/gpu". It is awaited, gives no room,
-        and does not count as unhealthy. >= 0 s, default 900 s.
-        `--max-node-startup-time`.
+        and does not count as unhealthy.
         """
 
     @_builtins.property
@@ -4112,8 +4039,7 @@ class PlannerSettings(_message.Message):
         """How long requested nodes are awaited that have not registered. Later they
         are overdue: pods do not wait for them, and their group grows only where no
         other helps. Counted from `NodeGroup.last_scale_up_time`; where that is
-        unknown, they are awaited for ever. >= 0 s, default 900 s.
-        `--max-node-provision-time`.
+        unknown, they are awaited for ever.
         """
 
     @_builtins.property
@@ -4177,7 +4103,7 @@ class ResourceLimit(_message.Message):
     "nodes" for the number of nodes. REQUIRED.
     """
     minimum: _builtins.int
-    """Least amount, >= 0, in the resource's unit: no node is removed if less
+    """Least amount, in the resource's unit: no node is removed if less
     would remain. OPTIONAL: absent = none; one of the three limits is REQUIRED.
     """
     maximum: _builtins.int
@@ -4185,7 +4111,7 @@ class ResourceLimit(_message.Message):
     OPTIONAL: absent = none.
     """
     maximum_added: _builtins.int
-    """Largest amount, >= 0, that one plan may add. OPTIONAL: absent = none."""
+    """Largest amount that one plan may add. OPTIONAL: absent = none."""
     @_builtins.property
     def nodes(self) -> Global___Selector:
         """The nodes that count. OPTIONAL: absent = all nodes."""
@@ -4333,17 +4259,15 @@ class BalanceSettings(_message.Message):
     makes sizes as equal as it can.
     """
     max_memory_difference_ratio: _builtins.float
-    """Share by which the smaller capacity of memory may be below the larger. 0
-    to 1, default 0.015. The same in both. `--memory-difference-ratio`.
+    """Share by which the smaller capacity of memory may be below the larger. The
+    same in both.
     """
     max_allocatable_difference_ratio: _builtins.float
-    """The same for the allocatable amount of each resource. 0 to 1, default
-    0.05. The same in both. `--max-allocatable-difference-ratio`.
-    """
+    """The same for the allocatable amount of each resource. The same in both."""
     max_free_difference_ratio: _builtins.float
     """The same for the amount of each resource that DaemonSets and static pods
-    leave free. 0 to 1, default 0.05. Scale-up only: an existing node may
-    temporarily lack some of those pods. `--max-free-difference-ratio`.
+    leave free. Scale-up only: an existing node may temporarily lack some of
+    those pods.
     """
     @_builtins.property
     def ignored_labels(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -4351,7 +4275,7 @@ class BalanceSettings(_message.Message):
         host name and provider. OPTIONAL. Scale-up compares all other labels.
         Scale-down compares the labels by which some pod selects nodes, including a
         provider's, and also taints: nodes that no pod distinguishes can replace
-        each other. `--balancing-ignore-label`.
+        each other.
         """
 
     @_builtins.property
@@ -4359,7 +4283,6 @@ class BalanceSettings(_message.Message):
         """Compare only these labels, and neither amounts nor taints: groups that have
         all of them, with the same values, are similar. OPTIONAL: empty = compare
         as described; not with `ignored_labels`. The same in both.
-        `--balancing-label`.
         """
 
     def __init__(
@@ -4404,15 +4327,15 @@ class SimulationSettings(_message.Message):
     TOPOLOGY_SPREAD_TIMEOUT_FIELD_NUMBER: _builtins.int
     TAINT_TOLERATION_COMPARISON_OPERATORS_FIELD_NUMBER: _builtins.int
     topology_spread_timeout: _builtins.bool
-    """Honour the annotation `zalando.org/topology-spread-timeout`. Default
-    false: it needs a scheduler that does the same.
+    """Honour the annotation `zalando.org/topology-spread-timeout`. It needs a
+    scheduler that does the same.
     """
     taint_toleration_comparison_operators: _builtins.bool
     """Compare numbers where tolerations have the operators LT and GT, also for
-    the taint policy of topology spread. Default false, as the feature gate of
-    this name of kube-scheduler (alpha in 1.37): such tolerations then
-    tolerate nothing. Pods of DaemonSets on new nodes, slack and pod deletion
-    costs do not compare in either case.
+    the taint policy of topology spread. False is as the feature gate of this
+    name of kube-scheduler (alpha in 1.37): such tolerations then tolerate
+    nothing. Pods of DaemonSets on new nodes, slack and pod deletion costs do
+    not compare in either case.
     """
     def __init__(
         self,
@@ -4445,7 +4368,6 @@ class ScaleUpSettings(_message.Message):
     EXPANDERS_FIELD_NUMBER: _builtins.int
     PRIORITY_FIELD_NUMBER: _builtins.int
     HIGHEST_PRIORITY_FIELD_NUMBER: _builtins.int
-    CHEAPEST_PLAN_FIELD_NUMBER: _builtins.int
     ENABLED_FIELD_NUMBER: _builtins.int
     TEMPLATE_SOURCE_FIELD_NUMBER: _builtins.int
     NEW_POD_SCALE_UP_DELAY_FIELD_NUMBER: _builtins.int
@@ -4454,48 +4376,35 @@ class ScaleUpSettings(_message.Message):
     STATUS_TAINTS_FIELD_NUMBER: _builtins.int
     SCHEDULER_NAMES_FIELD_NUMBER: _builtins.int
     MAX_NEW_NODES_FIELD_NUMBER: _builtins.int
-    MAX_EVALUATED_NODE_GROUPS_FIELD_NUMBER: _builtins.int
     SPREAD_OVER_NEW_DOMAINS_FIELD_NUMBER: _builtins.int
     balance_similar_node_groups: _builtins.bool
-    """Split growth over similar node groups (`BalanceSettings`). Default false.
-    `--balance-similar-node-groups`.
-    """
+    """Split growth over similar node groups (`BalanceSettings`)."""
     enabled: _builtins.bool
-    """Take the decision at all. Default true."""
+    """Take the decision at all."""
     template_source: Global___TemplateSource.Code.ValueType
-    """The model of a group's new nodes. Default PREFER_TEMPLATE; upstream prefers
-    an existing node.
-    """
+    """The model of a group's new nodes. Upstream prefers an existing node."""
     force_daemonsets: _builtins.bool
     """Put all DaemonSet pods that would run there on a new node, even those that
     its template does not name, or that the node on which it is modelled lacks.
-    A template that names no pods gets them in any case. Default false.
-    `--force-ds`.
+    A template that names no pods gets them in any case.
     """
     max_new_nodes: _builtins.int
-    """Most nodes that one plan adds. >= 1, default 1000.
-    `--max-nodes-per-scaleup`.
-    """
-    max_evaluated_node_groups: _builtins.int
-    """Compute options for at most this many node groups. 0 = no limit, the
-    default. Makes a bounded run repeatable.
-    """
+    """Most nodes that one plan adds."""
     spread_over_new_domains: _builtins.bool
     """Topology domains other than host names that node groups could open, such as
-    zones, count for topology spread constraints with DoNotSchedule: pods spread
-    over three zones get nodes in all three, even if none has a node yet. Plans
-    are as legal for kube-scheduler, which counts domains that have nodes: it may
-    put all pods on the first node that registers, unless `minDomains` makes it
-    wait, for which plans have nodes in as many domains in any case. A plan that
-    does not count new domains is taken if this one leaves pods. Default false,
-    as upstream; Karpenter counts new domains.
+    zones, count for topology spread constraints with DoNotSchedule: pods
+    spread over three zones get nodes in all three, even if none has a node
+    yet. Plans are as legal for kube-scheduler, which counts domains that have
+    nodes: it may put all pods on the first node that registers, unless
+    `minDomains` makes it wait, for which plans have nodes in as many domains
+    in any case. A plan that does not count new domains is taken if this one
+    leaves pods. Upstream does not count new domains, Karpenter does.
     """
     @_builtins.property
     def expanders(self) -> _containers.RepeatedScalarFieldContainer[Global___Expander.Code.ValueType]:
         """How an option is chosen: each expander decides among those that the one
         before it rates equal. Without repetition. Default [CHEAPEST_PLAN] if every
         node group that may grow and would help has a price, else [LEAST_WASTE].
-        `--expander`.
         """
 
     @_builtins.property
@@ -4507,14 +4416,9 @@ class ScaleUpSettings(_message.Message):
         """For the expander HIGHEST_PRIORITY. OPTIONAL."""
 
     @_builtins.property
-    def cheapest_plan(self) -> Global___CheapestPlanExpanderSettings:
-        """For the expander CHEAPEST_PLAN. OPTIONAL."""
-
-    @_builtins.property
     def new_pod_scale_up_delay(self) -> _duration_pb2.Duration:
         """Pods younger than this wait; the pod's annotation
         `cluster-autoscaler.kubernetes.io/pod-scale-up-delay` may ask for more.
-        >= 0 s, default 0 s. `--new-pod-scale-up-delay`.
         """
 
     @_builtins.property
@@ -4523,7 +4427,6 @@ class ScaleUpSettings(_message.Message):
         not to have them, and a node with one is not ready, for every decision.
         OPTIONAL: those that begin with
         "startup-taint.cluster-autoscaler.kubernetes.io/" are always included.
-        `--startup-taint`.
         """
 
     @_builtins.property
@@ -4532,7 +4435,6 @@ class ScaleUpSettings(_message.Message):
         assumed not to have them, and a node with one is not ready, for every
         decision; upstream keeps it ready. OPTIONAL: those that begin with
         "status-taint.cluster-autoscaler.kubernetes.io/" are always included.
-        `--status-taint`.
         """
 
     @_builtins.property
@@ -4548,7 +4450,6 @@ class ScaleUpSettings(_message.Message):
         expanders: _abc.Iterable[Global___Expander.Code.ValueType] | None = ...,
         priority: Global___PriorityExpanderSettings | None = ...,
         highest_priority: Global___HighestPriorityExpanderSettings | None = ...,
-        cheapest_plan: Global___CheapestPlanExpanderSettings | None = ...,
         enabled: _builtins.bool | None = ...,
         template_source: Global___TemplateSource.Code.ValueType = ...,
         new_pod_scale_up_delay: _duration_pb2.Duration | None = ...,
@@ -4557,12 +4458,11 @@ class ScaleUpSettings(_message.Message):
         status_taints: Global___TaintNames | None = ...,
         scheduler_names: _abc.Iterable[_builtins.str] | None = ...,
         max_new_nodes: _builtins.int | None = ...,
-        max_evaluated_node_groups: _builtins.int | None = ...,
         spread_over_new_domains: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_balance_similar_node_groups", b"_balance_similar_node_groups", "_enabled", b"_enabled", "_force_daemonsets", b"_force_daemonsets", "_max_evaluated_node_groups", b"_max_evaluated_node_groups", "_max_new_nodes", b"_max_new_nodes", "_spread_over_new_domains", b"_spread_over_new_domains", "balance_similar_node_groups", b"balance_similar_node_groups", "cheapest_plan", b"cheapest_plan", "enabled", b"enabled", "force_daemonsets", b"force_daemonsets", "highest_priority", b"highest_priority", "max_evaluated_node_groups", b"max_evaluated_node_groups", "max_new_nodes", b"max_new_nodes", "new_pod_scale_up_delay", b"new_pod_scale_up_delay", "priority", b"priority", "spread_over_new_domains", b"spread_over_new_domains", "startup_taints", b"startup_taints", "status_taints", b"status_taints"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_balance_similar_node_groups", b"_balance_similar_node_groups", "_enabled", b"_enabled", "_force_daemonsets", b"_force_daemonsets", "_max_new_nodes", b"_max_new_nodes", "_spread_over_new_domains", b"_spread_over_new_domains", "balance_similar_node_groups", b"balance_similar_node_groups", "enabled", b"enabled", "force_daemonsets", b"force_daemonsets", "highest_priority", b"highest_priority", "max_new_nodes", b"max_new_nodes", "new_pod_scale_up_delay", b"new_pod_scale_up_delay", "priority", b"priority", "spread_over_new_domains", b"spread_over_new_domains", "startup_taints", b"startup_taints", "status_taints", b"status_taints"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_balance_similar_node_groups", b"_balance_similar_node_groups", "_enabled", b"_enabled", "_force_daemonsets", b"_force_daemonsets", "_max_evaluated_node_groups", b"_max_evaluated_node_groups", "_max_new_nodes", b"_max_new_nodes", "_spread_over_new_domains", b"_spread_over_new_domains", "balance_similar_node_groups", b"balance_similar_node_groups", "cheapest_plan", b"cheapest_plan", "enabled", b"enabled", "expanders", b"expanders", "force_daemonsets", b"force_daemonsets", "highest_priority", b"highest_priority", "max_evaluated_node_groups", b"max_evaluated_node_groups", "max_new_nodes", b"max_new_nodes", "new_pod_scale_up_delay", b"new_pod_scale_up_delay", "priority", b"priority", "scheduler_names", b"scheduler_names", "spread_over_new_domains", b"spread_over_new_domains", "startup_taints", b"startup_taints", "status_taints", b"status_taints", "template_source", b"template_source"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_balance_similar_node_groups", b"_balance_similar_node_groups", "_enabled", b"_enabled", "_force_daemonsets", b"_force_daemonsets", "_max_new_nodes", b"_max_new_nodes", "_spread_over_new_domains", b"_spread_over_new_domains", "balance_similar_node_groups", b"balance_similar_node_groups", "enabled", b"enabled", "expanders", b"expanders", "force_daemonsets", b"force_daemonsets", "highest_priority", b"highest_priority", "max_new_nodes", b"max_new_nodes", "new_pod_scale_up_delay", b"new_pod_scale_up_delay", "priority", b"priority", "scheduler_names", b"scheduler_names", "spread_over_new_domains", b"spread_over_new_domains", "startup_taints", b"startup_taints", "status_taints", b"status_taints", "template_source", b"template_source"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__balance_similar_node_groups: _TypeAlias = _typing.Literal["balance_similar_node_groups"]  # noqa: Y015
     _WhichOneofArgType__balance_similar_node_groups: _TypeAlias = _typing.Literal["_balance_similar_node_groups", b"_balance_similar_node_groups"]  # noqa: Y015
@@ -4570,8 +4470,6 @@ class ScaleUpSettings(_message.Message):
     _WhichOneofArgType__enabled: _TypeAlias = _typing.Literal["_enabled", b"_enabled"]  # noqa: Y015
     _WhichOneofReturnType__force_daemonsets: _TypeAlias = _typing.Literal["force_daemonsets"]  # noqa: Y015
     _WhichOneofArgType__force_daemonsets: _TypeAlias = _typing.Literal["_force_daemonsets", b"_force_daemonsets"]  # noqa: Y015
-    _WhichOneofReturnType__max_evaluated_node_groups: _TypeAlias = _typing.Literal["max_evaluated_node_groups"]  # noqa: Y015
-    _WhichOneofArgType__max_evaluated_node_groups: _TypeAlias = _typing.Literal["_max_evaluated_node_groups", b"_max_evaluated_node_groups"]  # noqa: Y015
     _WhichOneofReturnType__max_new_nodes: _TypeAlias = _typing.Literal["max_new_nodes"]  # noqa: Y015
     _WhichOneofArgType__max_new_nodes: _TypeAlias = _typing.Literal["_max_new_nodes", b"_max_new_nodes"]  # noqa: Y015
     _WhichOneofReturnType__spread_over_new_domains: _TypeAlias = _typing.Literal["spread_over_new_domains"]  # noqa: Y015
@@ -4582,8 +4480,6 @@ class ScaleUpSettings(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__enabled) -> _WhichOneofReturnType__enabled | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__force_daemonsets) -> _WhichOneofReturnType__force_daemonsets | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_evaluated_node_groups) -> _WhichOneofReturnType__max_evaluated_node_groups | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_new_nodes) -> _WhichOneofReturnType__max_new_nodes | None: ...
     @_typing.overload
@@ -4744,30 +4640,6 @@ class HighestPriorityExpanderSettings(_message.Message):
 Global___HighestPriorityExpanderSettings: _TypeAlias = HighestPriorityExpanderSettings  # noqa: Y015
 
 @_typing.final
-class CheapestPlanExpanderSettings(_message.Message):
-    """The expander CHEAPEST_PLAN."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    MAX_IMPROVEMENTS_FIELD_NUMBER: _builtins.int
-    max_improvements: _builtins.int
-    """Most attempts to improve the plan. >= 0; absent = the planner decides."""
-    def __init__(
-        self,
-        *,
-        max_improvements: _builtins.int | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_improvements", b"_max_improvements", "max_improvements", b"max_improvements"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_improvements", b"_max_improvements", "max_improvements", b"max_improvements"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__max_improvements: _TypeAlias = _typing.Literal["max_improvements"]  # noqa: Y015
-    _WhichOneofArgType__max_improvements: _TypeAlias = _typing.Literal["_max_improvements", b"_max_improvements"]  # noqa: Y015
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_improvements) -> _WhichOneofReturnType__max_improvements | None: ...
-
-Global___CheapestPlanExpanderSettings: _TypeAlias = CheapestPlanExpanderSettings  # noqa: Y015
-
-@_typing.final
 class ScaleDownSettings(_message.Message):
     """Scale-down."""
 
@@ -4782,7 +4654,6 @@ class ScaleDownSettings(_message.Message):
     UNREMOVABLE_NODE_RECHECK_TIMEOUT_FIELD_NUMBER: _builtins.int
     MAX_SCALE_DOWN_PARALLELISM_FIELD_NUMBER: _builtins.int
     MAX_DRAIN_PARALLELISM_FIELD_NUMBER: _builtins.int
-    MAX_EMPTY_BULK_DELETE_FIELD_NUMBER: _builtins.int
     SKIP_NODES_WITH_SYSTEM_PODS_FIELD_NUMBER: _builtins.int
     SKIP_NODES_WITH_LOCAL_STORAGE_FIELD_NUMBER: _builtins.int
     SKIP_NODES_WITH_CUSTOM_CONTROLLER_PODS_FIELD_NUMBER: _builtins.int
@@ -4791,126 +4662,75 @@ class ScaleDownSettings(_message.Message):
     IGNORE_DAEMONSETS_UTILIZATION_FIELD_NUMBER: _builtins.int
     IGNORE_MIRROR_PODS_UTILIZATION_FIELD_NUMBER: _builtins.int
     MAX_EVALUATED_NODES_FIELD_NUMBER: _builtins.int
-    MIN_EVALUATED_NODES_FIELD_NUMBER: _builtins.int
     JOB_PODS_UNMOVABLE_FIELD_NUMBER: _builtins.int
     CANDIDATE_ORDERS_FIELD_NUMBER: _builtins.int
-    STABILITY_MARGIN_FIELD_NUMBER: _builtins.int
     MIN_SAVING_PER_EVICTION_FIELD_NUMBER: _builtins.int
-    MAX_NEW_UNNEEDED_NODES_FIELD_NUMBER: _builtins.int
     BALANCE_FIELD_NUMBER: _builtins.int
     DELAY_AFTER_ADD_FIELD_NUMBER: _builtins.int
     DELAY_AFTER_DELETE_FIELD_NUMBER: _builtins.int
     DELAY_AFTER_FAILURE_FIELD_NUMBER: _builtins.int
     DELAY_TYPE_LOCAL_FIELD_NUMBER: _builtins.int
-    EVICT_IN_TURN_FIELD_NUMBER: _builtins.int
     OBJECTIVE_FIELD_NUMBER: _builtins.int
     MAX_TOTAL_UNREADY_PERCENTAGE_FIELD_NUMBER: _builtins.int
     OK_TOTAL_UNREADY_COUNT_FIELD_NUMBER: _builtins.int
-    TRY_LIST_ORDER_FIELD_NUMBER: _builtins.int
     MAX_WAVES_FIELD_NUMBER: _builtins.int
     DEVICE_UTILIZATION_ONLY_FIELD_NUMBER: _builtins.int
     enabled: _builtins.bool
-    """Take the decision at all. Default true. `--scale-down-enabled`."""
+    """Take the decision at all."""
     utilization_threshold: _builtins.float
-    """Nodes whose utilization is at most this are candidates. 0 to 1, default
-    0.5. `--scale-down-utilization-threshold`.
-    """
+    """Nodes whose utilization is at most this are candidates."""
     gpu_utilization_threshold: _builtins.float
-    """The same for GPU nodes. Default 0.5.
-    `--scale-down-gpu-utilization-threshold`.
-    """
+    """The same for GPU nodes."""
     unready_enabled: _builtins.bool
-    """Whether unready nodes are removed. Default true.
-    `--scale-down-unready-enabled`.
-    """
+    """Whether unready nodes are removed."""
     max_scale_down_parallelism: _builtins.int
-    """Most nodes being deleted at a time, empty or not. >= 1, default 10.
-    `--max-scale-down-parallelism`.
-    """
+    """Most nodes being deleted at a time, empty or not."""
     max_drain_parallelism: _builtins.int
-    """Most nodes being drained at a time. >= 1, default 10: upstream's default 1
-    drains serially, because its drains are not checked jointly; ours are.
-    `--max-drain-parallelism`.
-    """
-    max_empty_bulk_delete: _builtins.int
-    """Deprecated name of `max_scale_down_parallelism`, used if that is absent.
-    `--max-empty-bulk-delete`.
+    """Most nodes being drained at a time. Upstream's default 1 drains serially,
+    because its drains are not checked jointly; ours are.
     """
     skip_nodes_with_system_pods: _builtins.bool
-    """Nodes with kube-system pods stay, unless a PodDisruptionBudget covers
-    them. Default true. `--skip-nodes-with-system-pods`.
-    """
+    """Nodes with kube-system pods stay, unless a PodDisruptionBudget covers them."""
     skip_nodes_with_local_storage: _builtins.bool
-    """Nodes with pods that use local storage stay. Default true.
-    `--skip-nodes-with-local-storage`.
-    """
+    """Nodes with pods that use local storage stay."""
     skip_nodes_with_custom_controller_pods: _builtins.bool
     """Nodes with pods of other controllers than ReplicationController,
-    ReplicaSet, StatefulSet and Job stay. Default true.
-    `--skip-nodes-with-custom-controller-pods`.
+    ReplicaSet, StatefulSet and Job stay.
     """
     min_replica_count: _builtins.int
-    """Fewest replicas of a controller whose pods may be moved. Default 0.
-    `--min-replica-count`.
-    """
+    """Fewest replicas of a controller whose pods may be moved."""
     ignore_daemonsets_utilization: _builtins.bool
-    """Leave DaemonSet pods out of utilization. Default false.
-    `--ignore-daemonsets-utilization`.
-    """
+    """Leave DaemonSet pods out of utilization."""
     ignore_mirror_pods_utilization: _builtins.bool
-    """Leave mirror pods out of utilization. Default false.
-    `--ignore-mirror-pods-utilization`.
-    """
+    """Leave mirror pods out of utilization."""
     max_evaluated_nodes: _builtins.int
     """Simulate at most this many nodes, besides those that were unneeded last
     time. 0 = no limit, the default. Makes a bounded run repeatable.
     """
-    min_evaluated_nodes: _builtins.int
-    """Simulate at least this many nodes, whatever the deadline. Default 10."""
     job_pods_unmovable: _builtins.bool
-    """Pods of Jobs keep their nodes. Default false, as upstream: a Job starts
-    them again. The Zalando fork always does this.
-    """
-    stability_margin: _builtins.float
-    """By how much, as a share, another plan must be better than the continuation
-    of the last one to replace it. >= 0, default 0.05: a small gain is not
-    worth restarting timers.
+    """Pods of Jobs keep their nodes. Upstream moves them: a Job starts them
+    again. The Zalando fork always does this.
     """
     min_saving_per_eviction: _builtins.float
     """Smallest hourly saving per eviction (in the currency of the prices) for
     which pods are moved. Default 0 = no minimum; nodes of unknown price always
     pass.
     """
-    max_new_unneeded_nodes: _builtins.int
-    """Look for at most this many unneeded nodes more than last time. 0 = no
-    limit, the default: upstream has a limit only because its simulation is
-    slow.
-    """
     balance: _builtins.bool
     """Among similar node groups (`BalanceSettings`) the largest shrinks first,
     and within them the zone with the most nodes: in the order of candidates,
-    and if a limit allows removing only some of the unneeded nodes now. Default
-    false, as upstream.
+    and if a limit allows removing only some of the unneeded nodes now.
+    Upstream does not.
     """
     delay_type_local: _builtins.bool
     """The three delays apply to each node group separately: nodes of a group in
     cool-down are not candidates, so their timers start when it is over; those
-    of other groups are removed. Default false: a cool-down stops all
-    deletions. `--scale-down-delay-type-local`.
-    """
-    evict_in_turn: _builtins.bool
-    """Nodes with more pods than a PodDisruptionBudget allows to evict at the same
-    time may still go, as upstream, if one disruption is left: their pods are
-    evicted in turn. Used only if fewer nodes would go otherwise (with the
-    objective MONEY: less would be saved) than in upstream's order under
-    upstream's rule, so never without `try_list_order`; at most one node
-    exceeds each budget. Default true; false keeps every wave of a plan within
-    all budgets at once.
+    of other groups are removed. False: a cool-down stops all deletions.
     """
     objective: Global___Objective.Code.ValueType
     """What plans are compared by first: MONEY takes the plan that saves most per
     hour, among equals the one that frees most nodes; COUNT the other way round.
-    With MONEY, nodes are also exchanged, unless `try_list_order` is false: some
+    With MONEY, nodes are also exchanged, unless `candidate_orders` names some: some
     of the plan stay, and others that save more go, as `search_effort` allows,
     in all waves together: then the first may save less than it could alone.
     Default UNSPECIFIED: MONEY if the
@@ -4921,84 +4741,67 @@ class ScaleDownSettings(_message.Message):
     max_total_unready_percentage: _builtins.float
     """While a larger share of all nodes is unready, and more of them than
     `ok_total_unready_count`, no node is removed. Nodes that are being deleted,
-    or may still be starting, do not count. 0 to 100, default 45.
-    `--max-total-unready-percentage`.
+    or may still be starting, do not count.
     """
     ok_total_unready_count: _builtins.int
-    """Up to this many unready nodes do not stop scale-down. >= 0, default 3.
-    `--ok-total-unready-count`.
-    """
-    try_list_order: _builtins.bool
-    """Besides `candidate_orders`, try candidates as listed, like upstream: by
-    name, empty nodes first; in arbitrary orders too, as `search_effort`
-    allows. With `SearchEffort.FIRST` it is not tried; with the others no
-    new plan saves less, or as much with fewer nodes, than one pass in list
-    order (with the objective COUNT: frees fewer nodes, or as many for less
-    money). Default true; false tries only `candidate_orders`, and exchanges no
-    nodes: with [NAME], one pass like upstream.
-    """
+    """Up to this many unready nodes do not stop scale-down."""
     max_waves: _builtins.int
-    """Plan up to this many waves (`UnneededNode.wave`). >= 1, default 10; 1 plans
-    only what disruption budgets allow now, as upstream does; so does
-    `SearchEffort.FIRST`. In each wave after the first, a budget counts for what
-    it allows with all its pods healthy (`expected_pods` - `desired_healthy`),
-    or now, if that is more; pods are never evicted in turn. Nodes of later
-    waves are unneeded, so they get the soft taint at once, and pods that are
-    evicted before go where they can stay.
+    """Plan up to this many waves (`UnneededNode.wave`). 1 plans only what
+    disruption budgets allow now, as upstream does; so does
+    `SearchEffort.FIRST`. In each wave after the first, a budget counts for
+    what it allows with all its pods healthy (`expected_pods` -
+    `desired_healthy`), or now, if that is more. Nodes of later waves are
+    unneeded, so they get the soft taint at once, and pods that are evicted
+    before go where they can stay.
     """
     device_utilization_only: _builtins.bool
-    """The utilization of a node that has devices of dynamic resource allocation of
-    its own is their share alone, as for the Cluster Autoscaler; false = the
-    largest of the shares of cpu, memory and devices. Default true.
+    """The utilization of a node that has devices of dynamic resource allocation
+    of its own is their share alone, as for the Cluster Autoscaler; false = the
+    largest of the shares of cpu, memory and devices.
     """
     @_builtins.property
     def unneeded_time(self) -> _duration_pb2.Duration:
-        """How long a node must be unneeded before it is removed. Default 600 s.
-        `--scale-down-unneeded-time`.
-        """
+        """How long a node must be unneeded before it is removed."""
 
     @_builtins.property
     def unready_time(self) -> _duration_pb2.Duration:
-        """The same for an unready node. Default 1200 s. `--scale-down-unready-time`."""
+        """The same for an unready node."""
 
     @_builtins.property
     def unremovable_node_recheck_timeout(self) -> _duration_pb2.Duration:
-        """How long a failed simulation remains valid. Default 300 s.
-        `--unremovable-node-recheck-timeout`.
-        """
+        """How long a failed simulation remains valid."""
 
     @_builtins.property
     def blocking_system_pod_disruption_timeout(self) -> _duration_pb2.Duration:
         """Age from which a kube-system pod without PodDisruptionBudget no longer
-        blocks. Default 3600 s. `--blocking-system-pod-distruption-timeout`.
+        blocks.
         """
 
     @_builtins.property
     def candidate_orders(self) -> _containers.RepeatedScalarFieldContainer[Global___CandidateOrder.Code.ValueType]:
-        """Orders of candidates to simulate. Of these plans and those of
-        `try_list_order`, the best by `objective` is taken, among equals the one
-        with the least eviction cost, then the first. Default [UTILIZATION,
-        EVICTION_COST, PRICE]. Upstream has one order, that of its list.
+        """The only orders in which candidates are tried; no nodes are exchanged then
+        either. The best plan by `objective` is taken, among equals the one with
+        the least eviction cost, then the first. With [NAME], one pass like
+        upstream. OPTIONAL: empty = the usual orders, candidates as upstream lists
+        them, and arbitrary ones, as `PlanSettings.search_effort` allows: no new
+        plan then saves less than a pass in list order within what budgets allow at
+        once, and one replaces the last plan only if it is better by 5 %.
         """
 
     @_builtins.property
     def delay_after_add(self) -> _duration_pb2.Duration:
-        """After a node group has grown, nothing is deleted for this long. Default 600
-        s; without effect if `NodeGroup.last_scale_up_time` is not known. Unneeded
-        nodes keep their timers. `--scale-down-delay-after-add`.
+        """After a node group has grown, nothing is deleted for this long. Without
+        effect if `NodeGroup.last_scale_up_time` is not known. Unneeded nodes keep
+        their timers.
         """
 
     @_builtins.property
     def delay_after_delete(self) -> _duration_pb2.Duration:
-        """The same after the deletion of a node was started. Default 0 s.
-        `--scale-down-delay-after-delete`.
-        """
+        """The same after the deletion of a node was started."""
 
     @_builtins.property
     def delay_after_failure(self) -> _duration_pb2.Duration:
-        """The same after a deletion has failed. Default 180 s.
-        `--scale-down-delay-after-failure`.
-        """
+        """The same after a deletion has failed."""
 
     def __init__(
         self,
@@ -5012,7 +4815,6 @@ class ScaleDownSettings(_message.Message):
         unremovable_node_recheck_timeout: _duration_pb2.Duration | None = ...,
         max_scale_down_parallelism: _builtins.int | None = ...,
         max_drain_parallelism: _builtins.int | None = ...,
-        max_empty_bulk_delete: _builtins.int | None = ...,
         skip_nodes_with_system_pods: _builtins.bool | None = ...,
         skip_nodes_with_local_storage: _builtins.bool | None = ...,
         skip_nodes_with_custom_controller_pods: _builtins.bool | None = ...,
@@ -5021,28 +4823,23 @@ class ScaleDownSettings(_message.Message):
         ignore_daemonsets_utilization: _builtins.bool | None = ...,
         ignore_mirror_pods_utilization: _builtins.bool | None = ...,
         max_evaluated_nodes: _builtins.int | None = ...,
-        min_evaluated_nodes: _builtins.int | None = ...,
         job_pods_unmovable: _builtins.bool | None = ...,
         candidate_orders: _abc.Iterable[Global___CandidateOrder.Code.ValueType] | None = ...,
-        stability_margin: _builtins.float | None = ...,
         min_saving_per_eviction: _builtins.float | None = ...,
-        max_new_unneeded_nodes: _builtins.int | None = ...,
         balance: _builtins.bool | None = ...,
         delay_after_add: _duration_pb2.Duration | None = ...,
         delay_after_delete: _duration_pb2.Duration | None = ...,
         delay_after_failure: _duration_pb2.Duration | None = ...,
         delay_type_local: _builtins.bool | None = ...,
-        evict_in_turn: _builtins.bool | None = ...,
         objective: Global___Objective.Code.ValueType = ...,
         max_total_unready_percentage: _builtins.float | None = ...,
         ok_total_unready_count: _builtins.int | None = ...,
-        try_list_order: _builtins.bool | None = ...,
         max_waves: _builtins.int | None = ...,
         device_utilization_only: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_balance", b"_balance", "_delay_type_local", b"_delay_type_local", "_device_utilization_only", b"_device_utilization_only", "_enabled", b"_enabled", "_evict_in_turn", b"_evict_in_turn", "_gpu_utilization_threshold", b"_gpu_utilization_threshold", "_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization", "_ignore_mirror_pods_utilization", b"_ignore_mirror_pods_utilization", "_job_pods_unmovable", b"_job_pods_unmovable", "_max_drain_parallelism", b"_max_drain_parallelism", "_max_empty_bulk_delete", b"_max_empty_bulk_delete", "_max_evaluated_nodes", b"_max_evaluated_nodes", "_max_new_unneeded_nodes", b"_max_new_unneeded_nodes", "_max_scale_down_parallelism", b"_max_scale_down_parallelism", "_max_total_unready_percentage", b"_max_total_unready_percentage", "_max_waves", b"_max_waves", "_min_evaluated_nodes", b"_min_evaluated_nodes", "_min_replica_count", b"_min_replica_count", "_min_saving_per_eviction", b"_min_saving_per_eviction", "_ok_total_unready_count", b"_ok_total_unready_count", "_skip_nodes_with_custom_controller_pods", b"_skip_nodes_with_custom_controller_pods", "_skip_nodes_with_local_storage", b"_skip_nodes_with_local_storage", "_skip_nodes_with_system_pods", b"_skip_nodes_with_system_pods", "_stability_margin", b"_stability_margin", "_try_list_order", b"_try_list_order", "_unready_enabled", b"_unready_enabled", "_utilization_threshold", b"_utilization_threshold", "balance", b"balance", "blocking_system_pod_disruption_timeout", b"blocking_system_pod_disruption_timeout", "delay_after_add", b"delay_after_add", "delay_after_delete", b"delay_after_delete", "delay_after_failure", b"delay_after_failure", "delay_type_local", b"delay_type_local", "device_utilization_only", b"device_utilization_only", "enabled", b"enabled", "evict_in_turn", b"evict_in_turn", "gpu_utilization_threshold", b"gpu_utilization_threshold", "ignore_daemonsets_utilization", b"ignore_daemonsets_utilization", "ignore_mirror_pods_utilization", b"ignore_mirror_pods_utilization", "job_pods_unmovable", b"job_pods_unmovable", "max_drain_parallelism", b"max_drain_parallelism", "max_empty_bulk_delete", b"max_empty_bulk_delete", "max_evaluated_nodes", b"max_evaluated_nodes", "max_new_unneeded_nodes", b"max_new_unneeded_nodes", "max_scale_down_parallelism", b"max_scale_down_parallelism", "max_total_unready_percentage", b"max_total_unready_percentage", "max_waves", b"max_waves", "min_evaluated_nodes", b"min_evaluated_nodes", "min_replica_count", b"min_replica_count", "min_saving_per_eviction", b"min_saving_per_eviction", "ok_total_unready_count", b"ok_total_unready_count", "skip_nodes_with_custom_controller_pods", b"skip_nodes_with_custom_controller_pods", "skip_nodes_with_local_storage", b"skip_nodes_with_local_storage", "skip_nodes_with_system_pods", b"skip_nodes_with_system_pods", "stability_margin", b"stability_margin", "try_list_order", b"try_list_order", "unneeded_time", b"unneeded_time", "unready_enabled", b"unready_enabled", "unready_time", b"unready_time", "unremovable_node_recheck_timeout", b"unremovable_node_recheck_timeout", "utilization_threshold", b"utilization_threshold"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_balance", b"_balance", "_delay_type_local", b"_delay_type_local", "_device_utilization_only", b"_device_utilization_only", "_enabled", b"_enabled", "_gpu_utilization_threshold", b"_gpu_utilization_threshold", "_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization", "_ignore_mirror_pods_utilization", b"_ignore_mirror_pods_utilization", "_job_pods_unmovable", b"_job_pods_unmovable", "_max_drain_parallelism", b"_max_drain_parallelism", "_max_evaluated_nodes", b"_max_evaluated_nodes", "_max_scale_down_parallelism", b"_max_scale_down_parallelism", "_max_total_unready_percentage", b"_max_total_unready_percentage", "_max_waves", b"_max_waves", "_min_replica_count", b"_min_replica_count", "_min_saving_per_eviction", b"_min_saving_per_eviction", "_ok_total_unready_count", b"_ok_total_unready_count", "_skip_nodes_with_custom_controller_pods", b"_skip_nodes_with_custom_controller_pods", "_skip_nodes_with_local_storage", b"_skip_nodes_with_local_storage", "_skip_nodes_with_system_pods", b"_skip_nodes_with_system_pods", "_unready_enabled", b"_unready_enabled", "_utilization_threshold", b"_utilization_threshold", "balance", b"balance", "blocking_system_pod_disruption_timeout", b"blocking_system_pod_disruption_timeout", "delay_after_add", b"delay_after_add", "delay_after_delete", b"delay_after_delete", "delay_after_failure", b"delay_after_failure", "delay_type_local", b"delay_type_local", "device_utilization_only", b"device_utilization_only", "enabled", b"enabled", "gpu_utilization_threshold", b"gpu_utilization_threshold", "ignore_daemonsets_utilization", b"ignore_daemonsets_utilization", "ignore_mirror_pods_utilization", b"ignore_mirror_pods_utilization", "job_pods_unmovable", b"job_pods_unmovable", "max_drain_parallelism", b"max_drain_parallelism", "max_evaluated_nodes", b"max_evaluated_nodes", "max_scale_down_parallelism", b"max_scale_down_parallelism", "max_total_unready_percentage", b"max_total_unready_percentage", "max_waves", b"max_waves", "min_replica_count", b"min_replica_count", "min_saving_per_eviction", b"min_saving_per_eviction", "ok_total_unready_count", b"ok_total_unready_count", "skip_nodes_with_custom_controller_pods", b"skip_nodes_with_custom_controller_pods", "skip_nodes_with_local_storage", b"skip_nodes_with_local_storage", "skip_nodes_with_system_pods", b"skip_nodes_with_system_pods", "unneeded_time", b"unneeded_time", "unready_enabled", b"unready_enabled", "unready_time", b"unready_time", "unremovable_node_recheck_timeout", b"unremovable_node_recheck_timeout", "utilization_threshold", b"utilization_threshold"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_balance", b"_balance", "_delay_type_local", b"_delay_type_local", "_device_utilization_only", b"_device_utilization_only", "_enabled", b"_enabled", "_evict_in_turn", b"_evict_in_turn", "_gpu_utilization_threshold", b"_gpu_utilization_threshold", "_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization", "_ignore_mirror_pods_utilization", b"_ignore_mirror_pods_utilization", "_job_pods_unmovable", b"_job_pods_unmovable", "_max_drain_parallelism", b"_max_drain_parallelism", "_max_empty_bulk_delete", b"_max_empty_bulk_delete", "_max_evaluated_nodes", b"_max_evaluated_nodes", "_max_new_unneeded_nodes", b"_max_new_unneeded_nodes", "_max_scale_down_parallelism", b"_max_scale_down_parallelism", "_max_total_unready_percentage", b"_max_total_unready_percentage", "_max_waves", b"_max_waves", "_min_evaluated_nodes", b"_min_evaluated_nodes", "_min_replica_count", b"_min_replica_count", "_min_saving_per_eviction", b"_min_saving_per_eviction", "_ok_total_unready_count", b"_ok_total_unready_count", "_skip_nodes_with_custom_controller_pods", b"_skip_nodes_with_custom_controller_pods", "_skip_nodes_with_local_storage", b"_skip_nodes_with_local_storage", "_skip_nodes_with_system_pods", b"_skip_nodes_with_system_pods", "_stability_margin", b"_stability_margin", "_try_list_order", b"_try_list_order", "_unready_enabled", b"_unready_enabled", "_utilization_threshold", b"_utilization_threshold", "balance", b"balance", "blocking_system_pod_disruption_timeout", b"blocking_system_pod_disruption_timeout", "candidate_orders", b"candidate_orders", "delay_after_add", b"delay_after_add", "delay_after_delete", b"delay_after_delete", "delay_after_failure", b"delay_after_failure", "delay_type_local", b"delay_type_local", "device_utilization_only", b"device_utilization_only", "enabled", b"enabled", "evict_in_turn", b"evict_in_turn", "gpu_utilization_threshold", b"gpu_utilization_threshold", "ignore_daemonsets_utilization", b"ignore_daemonsets_utilization", "ignore_mirror_pods_utilization", b"ignore_mirror_pods_utilization", "job_pods_unmovable", b"job_pods_unmovable", "max_drain_parallelism", b"max_drain_parallelism", "max_empty_bulk_delete", b"max_empty_bulk_delete", "max_evaluated_nodes", b"max_evaluated_nodes", "max_new_unneeded_nodes", b"max_new_unneeded_nodes", "max_scale_down_parallelism", b"max_scale_down_parallelism", "max_total_unready_percentage", b"max_total_unready_percentage", "max_waves", b"max_waves", "min_evaluated_nodes", b"min_evaluated_nodes", "min_replica_count", b"min_replica_count", "min_saving_per_eviction", b"min_saving_per_eviction", "objective", b"objective", "ok_total_unready_count", b"ok_total_unready_count", "skip_nodes_with_custom_controller_pods", b"skip_nodes_with_custom_controller_pods", "skip_nodes_with_local_storage", b"skip_nodes_with_local_storage", "skip_nodes_with_system_pods", b"skip_nodes_with_system_pods", "stability_margin", b"stability_margin", "try_list_order", b"try_list_order", "unneeded_time", b"unneeded_time", "unready_enabled", b"unready_enabled", "unready_time", b"unready_time", "unremovable_node_recheck_timeout", b"unremovable_node_recheck_timeout", "utilization_threshold", b"utilization_threshold"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_balance", b"_balance", "_delay_type_local", b"_delay_type_local", "_device_utilization_only", b"_device_utilization_only", "_enabled", b"_enabled", "_gpu_utilization_threshold", b"_gpu_utilization_threshold", "_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization", "_ignore_mirror_pods_utilization", b"_ignore_mirror_pods_utilization", "_job_pods_unmovable", b"_job_pods_unmovable", "_max_drain_parallelism", b"_max_drain_parallelism", "_max_evaluated_nodes", b"_max_evaluated_nodes", "_max_scale_down_parallelism", b"_max_scale_down_parallelism", "_max_total_unready_percentage", b"_max_total_unready_percentage", "_max_waves", b"_max_waves", "_min_replica_count", b"_min_replica_count", "_min_saving_per_eviction", b"_min_saving_per_eviction", "_ok_total_unready_count", b"_ok_total_unready_count", "_skip_nodes_with_custom_controller_pods", b"_skip_nodes_with_custom_controller_pods", "_skip_nodes_with_local_storage", b"_skip_nodes_with_local_storage", "_skip_nodes_with_system_pods", b"_skip_nodes_with_system_pods", "_unready_enabled", b"_unready_enabled", "_utilization_threshold", b"_utilization_threshold", "balance", b"balance", "blocking_system_pod_disruption_timeout", b"blocking_system_pod_disruption_timeout", "candidate_orders", b"candidate_orders", "delay_after_add", b"delay_after_add", "delay_after_delete", b"delay_after_delete", "delay_after_failure", b"delay_after_failure", "delay_type_local", b"delay_type_local", "device_utilization_only", b"device_utilization_only", "enabled", b"enabled", "gpu_utilization_threshold", b"gpu_utilization_threshold", "ignore_daemonsets_utilization", b"ignore_daemonsets_utilization", "ignore_mirror_pods_utilization", b"ignore_mirror_pods_utilization", "job_pods_unmovable", b"job_pods_unmovable", "max_drain_parallelism", b"max_drain_parallelism", "max_evaluated_nodes", b"max_evaluated_nodes", "max_scale_down_parallelism", b"max_scale_down_parallelism", "max_total_unready_percentage", b"max_total_unready_percentage", "max_waves", b"max_waves", "min_replica_count", b"min_replica_count", "min_saving_per_eviction", b"min_saving_per_eviction", "objective", b"objective", "ok_total_unready_count", b"ok_total_unready_count", "skip_nodes_with_custom_controller_pods", b"skip_nodes_with_custom_controller_pods", "skip_nodes_with_local_storage", b"skip_nodes_with_local_storage", "skip_nodes_with_system_pods", b"skip_nodes_with_system_pods", "unneeded_time", b"unneeded_time", "unready_enabled", b"unready_enabled", "unready_time", b"unready_time", "unremovable_node_recheck_timeout", b"unremovable_node_recheck_timeout", "utilization_threshold", b"utilization_threshold"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__balance: _TypeAlias = _typing.Literal["balance"]  # noqa: Y015
     _WhichOneofArgType__balance: _TypeAlias = _typing.Literal["_balance", b"_balance"]  # noqa: Y015
@@ -5052,8 +4849,6 @@ class ScaleDownSettings(_message.Message):
     _WhichOneofArgType__device_utilization_only: _TypeAlias = _typing.Literal["_device_utilization_only", b"_device_utilization_only"]  # noqa: Y015
     _WhichOneofReturnType__enabled: _TypeAlias = _typing.Literal["enabled"]  # noqa: Y015
     _WhichOneofArgType__enabled: _TypeAlias = _typing.Literal["_enabled", b"_enabled"]  # noqa: Y015
-    _WhichOneofReturnType__evict_in_turn: _TypeAlias = _typing.Literal["evict_in_turn"]  # noqa: Y015
-    _WhichOneofArgType__evict_in_turn: _TypeAlias = _typing.Literal["_evict_in_turn", b"_evict_in_turn"]  # noqa: Y015
     _WhichOneofReturnType__gpu_utilization_threshold: _TypeAlias = _typing.Literal["gpu_utilization_threshold"]  # noqa: Y015
     _WhichOneofArgType__gpu_utilization_threshold: _TypeAlias = _typing.Literal["_gpu_utilization_threshold", b"_gpu_utilization_threshold"]  # noqa: Y015
     _WhichOneofReturnType__ignore_daemonsets_utilization: _TypeAlias = _typing.Literal["ignore_daemonsets_utilization"]  # noqa: Y015
@@ -5064,20 +4859,14 @@ class ScaleDownSettings(_message.Message):
     _WhichOneofArgType__job_pods_unmovable: _TypeAlias = _typing.Literal["_job_pods_unmovable", b"_job_pods_unmovable"]  # noqa: Y015
     _WhichOneofReturnType__max_drain_parallelism: _TypeAlias = _typing.Literal["max_drain_parallelism"]  # noqa: Y015
     _WhichOneofArgType__max_drain_parallelism: _TypeAlias = _typing.Literal["_max_drain_parallelism", b"_max_drain_parallelism"]  # noqa: Y015
-    _WhichOneofReturnType__max_empty_bulk_delete: _TypeAlias = _typing.Literal["max_empty_bulk_delete"]  # noqa: Y015
-    _WhichOneofArgType__max_empty_bulk_delete: _TypeAlias = _typing.Literal["_max_empty_bulk_delete", b"_max_empty_bulk_delete"]  # noqa: Y015
     _WhichOneofReturnType__max_evaluated_nodes: _TypeAlias = _typing.Literal["max_evaluated_nodes"]  # noqa: Y015
     _WhichOneofArgType__max_evaluated_nodes: _TypeAlias = _typing.Literal["_max_evaluated_nodes", b"_max_evaluated_nodes"]  # noqa: Y015
-    _WhichOneofReturnType__max_new_unneeded_nodes: _TypeAlias = _typing.Literal["max_new_unneeded_nodes"]  # noqa: Y015
-    _WhichOneofArgType__max_new_unneeded_nodes: _TypeAlias = _typing.Literal["_max_new_unneeded_nodes", b"_max_new_unneeded_nodes"]  # noqa: Y015
     _WhichOneofReturnType__max_scale_down_parallelism: _TypeAlias = _typing.Literal["max_scale_down_parallelism"]  # noqa: Y015
     _WhichOneofArgType__max_scale_down_parallelism: _TypeAlias = _typing.Literal["_max_scale_down_parallelism", b"_max_scale_down_parallelism"]  # noqa: Y015
     _WhichOneofReturnType__max_total_unready_percentage: _TypeAlias = _typing.Literal["max_total_unready_percentage"]  # noqa: Y015
     _WhichOneofArgType__max_total_unready_percentage: _TypeAlias = _typing.Literal["_max_total_unready_percentage", b"_max_total_unready_percentage"]  # noqa: Y015
     _WhichOneofReturnType__max_waves: _TypeAlias = _typing.Literal["max_waves"]  # noqa: Y015
     _WhichOneofArgType__max_waves: _TypeAlias = _typing.Literal["_max_waves", b"_max_waves"]  # noqa: Y015
-    _WhichOneofReturnType__min_evaluated_nodes: _TypeAlias = _typing.Literal["min_evaluated_nodes"]  # noqa: Y015
-    _WhichOneofArgType__min_evaluated_nodes: _TypeAlias = _typing.Literal["_min_evaluated_nodes", b"_min_evaluated_nodes"]  # noqa: Y015
     _WhichOneofReturnType__min_replica_count: _TypeAlias = _typing.Literal["min_replica_count"]  # noqa: Y015
     _WhichOneofArgType__min_replica_count: _TypeAlias = _typing.Literal["_min_replica_count", b"_min_replica_count"]  # noqa: Y015
     _WhichOneofReturnType__min_saving_per_eviction: _TypeAlias = _typing.Literal["min_saving_per_eviction"]  # noqa: Y015
@@ -5090,10 +4879,6 @@ class ScaleDownSettings(_message.Message):
     _WhichOneofArgType__skip_nodes_with_local_storage: _TypeAlias = _typing.Literal["_skip_nodes_with_local_storage", b"_skip_nodes_with_local_storage"]  # noqa: Y015
     _WhichOneofReturnType__skip_nodes_with_system_pods: _TypeAlias = _typing.Literal["skip_nodes_with_system_pods"]  # noqa: Y015
     _WhichOneofArgType__skip_nodes_with_system_pods: _TypeAlias = _typing.Literal["_skip_nodes_with_system_pods", b"_skip_nodes_with_system_pods"]  # noqa: Y015
-    _WhichOneofReturnType__stability_margin: _TypeAlias = _typing.Literal["stability_margin"]  # noqa: Y015
-    _WhichOneofArgType__stability_margin: _TypeAlias = _typing.Literal["_stability_margin", b"_stability_margin"]  # noqa: Y015
-    _WhichOneofReturnType__try_list_order: _TypeAlias = _typing.Literal["try_list_order"]  # noqa: Y015
-    _WhichOneofArgType__try_list_order: _TypeAlias = _typing.Literal["_try_list_order", b"_try_list_order"]  # noqa: Y015
     _WhichOneofReturnType__unready_enabled: _TypeAlias = _typing.Literal["unready_enabled"]  # noqa: Y015
     _WhichOneofArgType__unready_enabled: _TypeAlias = _typing.Literal["_unready_enabled", b"_unready_enabled"]  # noqa: Y015
     _WhichOneofReturnType__utilization_threshold: _TypeAlias = _typing.Literal["utilization_threshold"]  # noqa: Y015
@@ -5107,8 +4892,6 @@ class ScaleDownSettings(_message.Message):
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__enabled) -> _WhichOneofReturnType__enabled | None: ...
     @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__evict_in_turn) -> _WhichOneofReturnType__evict_in_turn | None: ...
-    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__gpu_utilization_threshold) -> _WhichOneofReturnType__gpu_utilization_threshold | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__ignore_daemonsets_utilization) -> _WhichOneofReturnType__ignore_daemonsets_utilization | None: ...
@@ -5119,19 +4902,13 @@ class ScaleDownSettings(_message.Message):
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_drain_parallelism) -> _WhichOneofReturnType__max_drain_parallelism | None: ...
     @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_empty_bulk_delete) -> _WhichOneofReturnType__max_empty_bulk_delete | None: ...
-    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_evaluated_nodes) -> _WhichOneofReturnType__max_evaluated_nodes | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_new_unneeded_nodes) -> _WhichOneofReturnType__max_new_unneeded_nodes | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_scale_down_parallelism) -> _WhichOneofReturnType__max_scale_down_parallelism | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_total_unready_percentage) -> _WhichOneofReturnType__max_total_unready_percentage | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_waves) -> _WhichOneofReturnType__max_waves | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__min_evaluated_nodes) -> _WhichOneofReturnType__min_evaluated_nodes | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__min_replica_count) -> _WhichOneofReturnType__min_replica_count | None: ...
     @_typing.overload
@@ -5144,10 +4921,6 @@ class ScaleDownSettings(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__skip_nodes_with_local_storage) -> _WhichOneofReturnType__skip_nodes_with_local_storage | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__skip_nodes_with_system_pods) -> _WhichOneofReturnType__skip_nodes_with_system_pods | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__stability_margin) -> _WhichOneofReturnType__stability_margin | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__try_list_order) -> _WhichOneofReturnType__try_list_order | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__unready_enabled) -> _WhichOneofReturnType__unready_enabled | None: ...
     @_typing.overload
@@ -5180,9 +4953,7 @@ class NodeGroupSettings(_message.Message):
     job_pods_unmovable: _builtins.bool
     """`ScaleDownSettings.job_pods_unmovable`."""
     consolidation: Global___Consolidation.Code.ValueType
-    """Which nodes of the group scale-down and replacement may remove. Default
-    WHENEVER_POSSIBLE.
-    """
+    """Which nodes of the group scale-down and replacement may remove."""
     @_builtins.property
     def unneeded_time(self) -> _duration_pb2.Duration:
         """`ScaleDownSettings.unneeded_time`."""
@@ -5313,25 +5084,22 @@ class SlackSettings(_message.Message):
     extra_capacity_min_rate: _builtins.float
     """Extra capacity to keep free, as a share (0.1 is 10 %) of the allocatable
     cpu and memory of the nodes that are ready, not cordoned, not being deleted
-    and without taints. >= 0, default 0. From 1 on, each new node requires
-    another one: node groups then grow to their maximum sizes.
+    and without taints. From 1 on, each new node requires another one: node
+    groups then grow to their maximum sizes.
     """
     granularity: _builtins.int
     """How many standard placeholders make up an average node: each is as large as
     the average allocatable amount of these nodes, divided by this. Their
-    number is such that their total is at least the extra capacity. >= 1,
-    default 5.
+    number is such that their total is at least the extra capacity.
     """
     strategy: Global___SlackStrategy.Code.ValueType
-    """Sizes of placeholders. Default EQUAL."""
+    """Sizes of placeholders."""
     resize_threshold: _builtins.float
     """Standard placeholders keep their size until their computed size differs
-    from it by more than this share. >= 0, default 0.1.
+    from it by more than this share.
     """
     capacity_buffer_reading: Global___CapacityBufferReading.Code.ValueType
-    """How a CapacityBuffer with both `replicas` and `percentage` is read.
-    Default LARGER.
-    """
+    """How a CapacityBuffer with both `replicas` and `percentage` is read."""
     @_builtins.property
     def resources(self) -> _containers.MessageMap[_builtins.str, Global___SlackAmount]:
         """Extra capacity by resource name, if it differs from
@@ -5397,12 +5165,12 @@ class SlackAmount(_message.Message):
     FLOOR_FIELD_NUMBER: _builtins.int
     CEILING_FIELD_NUMBER: _builtins.int
     rate: _builtins.float
-    """Share of the allocatable amount. >= 0. OPTIONAL: absent =
-    `extra_capacity_min_rate` of the same message for "cpu" and "memory", 0
-    for other resources.
+    """Share of the allocatable amount. OPTIONAL: absent =
+    `extra_capacity_min_rate` of the same message for "cpu" and "memory", 0 for
+    other resources.
     """
     floor: _builtins.int
-    """Least amount, >= 0, in the resource's unit. OPTIONAL: absent = none."""
+    """Least amount, in the resource's unit. OPTIONAL: absent = none."""
     ceiling: _builtins.int
     """Largest amount, >= `floor`, in the resource's unit. OPTIONAL: absent =
     none.
@@ -5629,11 +5397,11 @@ class SlackSchedule(_message.Message):
     """
     replicas: _builtins.int
     """Number of standard placeholders during this time, instead of the number
-    from the rates. >= 0. OPTIONAL: absent = from the rates.
+    from the rates. OPTIONAL: absent = from the rates.
     """
     @_builtins.property
     def duration(self) -> _duration_pb2.Duration:
-        """How long it lasts, > 0 s. REQUIRED."""
+        """How long it lasts. REQUIRED."""
 
     @_builtins.property
     def resources(self) -> _containers.MessageMap[_builtins.str, Global___SlackAmount]:
@@ -5825,7 +5593,7 @@ class PodCostTerm(_message.Message):
     strategy: Global___PodCostStrategy.Code.ValueType
     """The strategy. REQUIRED."""
     weight: _builtins.float
-    """Factor of its ranks after they are scaled to 0 to 1. >= 0, default 1."""
+    """Factor of its ranks after they are scaled to 0 to 1."""
     threshold: _builtins.float
     """Cap for ranks, which are then divided by it. > 0, in the strategy's unit.
     OPTIONAL: absent = larger than usual ranks: 2^20 for most strategies, 2^26

@@ -49,7 +49,7 @@ class Compared:
 
 def prepare(message: snapshot_pb2.ClusterSnapshot) -> Compared:
     cluster, settings = canonicalize(message), resolve_scale_down(EVERY_NODE)
-    in_list_order = replace(settings, orders=(pb.CandidateOrder.NAME,), try_list_order=False, evict_in_turn=False)
+    in_list_order = replace(settings, candidate_orders=(pb.CandidateOrder.NAME,))
     return Compared(message, cluster, settings, _decide(cluster, in_list_order))
 
 

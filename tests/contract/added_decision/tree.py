@@ -7,7 +7,7 @@ from pathlib import Path
 
 from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
 
-from trimtab.v1 import plan_pb2
+from trimtab.v1 import options_pb2, plan_pb2
 
 ROOT = Path(__file__).resolve().parents[3]
 NAME = "headroom"
@@ -16,7 +16,7 @@ _STRING, _MESSAGE = FieldDescriptorProto.TYPE_STRING, FieldDescriptorProto.TYPE_
 _MODULE = """
 from google.protobuf import descriptor_pool, duration_pb2, timestamp_pb2
 from google.protobuf.internal import builder
-from trimtab.v1 import reason_pb2, snapshot_pb2
+from trimtab.v1 import options_pb2, reason_pb2, snapshot_pb2
 
 DESCRIPTOR = descriptor_pool.Default().AddSerializedFile({data!r})
 builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, globals())
@@ -73,6 +73,8 @@ def _contract() -> bytes:
     _scalars(settings, least_cpu_milli=_INT64)
     settings.oneof_decl.add(name="_least_cpu_milli")
     settings.field[0].oneof_index, settings.field[0].proto3_optional = 0, True
+    said = options_pb2.Setting(default_value="1000", least=0)
+    settings.field[0].options.Extensions[options_pb2.setting].CopyFrom(said)
     return file.SerializeToString()
 
 

@@ -47,12 +47,12 @@ def with_setting(**fields: Any) -> plan_pb2.PlanRequest:
 def test_an_older_planner_refuses_a_restricting_setting_that_it_would_ignore_whichever_client_sends_it(
     address: str, monkeypatch: pytest.MonkeyPatch, call: Callable[[str, plan_pb2.PlanRequest], Any]
 ) -> None:
-    request = with_setting(evict_in_turn=False)
+    request = with_setting(unready_enabled=False)
     assert call(address, request)
-    older = [feature for feature in requests.FEATURES if feature != "evict-in-turn"]
+    older = [feature for feature in requests.FEATURES if feature != "unready-nodes"]
     monkeypatch.setattr(requests, "FEATURES", tuple(older))
-    error = refused(lambda: call(address, with_setting(evict_in_turn=False)))
-    assert (error.reason, error.metadata) == (Reason.FEATURE_UNKNOWN, {"feature": "evict-in-turn"})
+    error = refused(lambda: call(address, with_setting(unready_enabled=False)))
+    assert (error.reason, error.metadata) == (Reason.FEATURE_UNKNOWN, {"feature": "unready-nodes"})
     assert call(address, with_setting(max_drain_parallelism=3))
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -9,6 +10,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from tests.builders.kubernetes import Json, node, node_group, pod, replica_set, snapshot_of
 from tests.builders.scale_down import NOW_S, plan_message
 from tests.parity.cluster_autoscaler.cases import load
+from trimtab.planner.scale_down.search import drain_sets
 from trimtab.v1 import snapshot_pb2
 
 
@@ -49,7 +51,8 @@ def test_a_decision_is_as_upstream_would_have_it(case: dict[str, Any]) -> None:
     message = snapshot_of(nodes, group, web, list(pods(case, web)))
     actuation(case, message)
     time_left = (lambda: bool(case["time"])) if "time" in case else None
-    found = plan_message(message, case.get("settings"), time_left=time_left)
+    with patch.object(drain_sets, "LEAST_EVALUATED", case.get("least", drain_sets.LEAST_EVALUATED)):
+        found = plan_message(message, case.get("settings"), time_left=time_left)
     assert found.unneeded == case["expect"]
     assert {name: found.reasons.get(name) for name in case.get("why", {})} == case.get("why", {})
     assert found.result == case.get("result", found.result)

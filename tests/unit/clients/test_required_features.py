@@ -1,45 +1,24 @@
 """Settings that restrict, and devices of snapshots, require a feature of the planner; no field of the settings is
 forgotten."""
 
-from collections.abc import Iterator
-
 import pytest
-from google.protobuf.descriptor import Descriptor
 from google.protobuf.json_format import ParseDict
 
 from tests.builders.contract_page import table
-from trimtab.clients.required_features import (
-    OF_SNAPSHOTS,
-    RESTRICTING,
-    UNRESTRICTING,
-    require_features,
-    required_features,
-    snapshot_features,
-)
-from trimtab.planner.decisions.requests import FEATURES
-from trimtab.v1 import plan_pb2, snapshot_pb2
+from trimtab.clients.required_features import require_features, required_features, snapshot_features
+from trimtab.setting_options import FEATURES, OF_SETTINGS, OF_SNAPSHOTS, fields_below
+from trimtab.v1 import options_pb2, plan_pb2, snapshot_pb2
 
 
-def fields(kind: Descriptor, seen: set[str]) -> Iterator[str]:
-    """Yield "Message.field" of a message of the contract and all below it."""
-    if kind.full_name in seen or kind.file.package != "trimtab.v1":
-        return
-    seen.add(kind.full_name)
-    for field in kind.fields:
-        if not kind.GetOptions().map_entry:
-            yield f"{kind.name}.{field.name}"
-        if field.message_type is not None:
-            yield from fields(field.message_type, seen)
-
-
-def test_every_field_of_the_settings_either_requires_a_feature_or_restricts_nothing() -> None:
-    every = set(fields(plan_pb2.PlanSettings.DESCRIPTOR, set()))
-    assert RESTRICTING.keys() | UNRESTRICTING == every
-    assert RESTRICTING.keys() & UNRESTRICTING == set()
-
-
-def test_the_planner_has_exactly_the_features_that_clients_require() -> None:
-    assert sorted({*RESTRICTING.values(), *OF_SNAPSHOTS.values()}) == list(FEATURES)
+def test_every_setting_says_what_the_contract_says_of_settings() -> None:
+    """An author of a setting has to write its option, and so to decide whether it restricts."""
+    silent = [
+        field.full_name
+        for field in fields_below(plan_pb2.PlanSettings.DESCRIPTOR)
+        if not field.GetOptions().HasExtension(options_pb2.setting)
+        and (field.message_type is None or field.message_type.full_name == "google.protobuf.Duration")
+    ]
+    assert silent == []
 
 
 def test_the_page_of_the_contract_has_the_same_table() -> None:
@@ -47,7 +26,8 @@ def test_the_page_of_the_contract_has_the_same_table() -> None:
         cells[0].strip("`"): [name.strip(" `") for name in cells[1].split(",")] for cells in table("Required features")
     }
     assert list(told) == list(FEATURES)
-    assert {name: feature for feature, names in told.items() for name in names} == {**RESTRICTING, **OF_SNAPSHOTS}
+    found = {name.removeprefix("trimtab.v1."): feature for name, feature in {**OF_SETTINGS, **OF_SNAPSHOTS}.items()}
+    assert {name: feature for feature, names in told.items() for name in names} == found
 
 
 @pytest.mark.parametrize(
@@ -56,7 +36,7 @@ def test_the_page_of_the_contract_has_the_same_table() -> None:
         pytest.param({}, [], id="none"),
         pytest.param({"searchEffort": "BEST", "scaleDown": {"balance": True}}, [], id="choices"),
         pytest.param({"scaleDown": {"unneededTime": "0s"}}, ["unneeded-times"], id="an empty message"),
-        pytest.param({"scaleDown": {"evictInTurn": False}}, ["evict-in-turn"], id="a false value that is given"),
+        pytest.param({"scaleDown": {"unreadyEnabled": False}}, ["unready-nodes"], id="a false value that is given"),
         pytest.param({"planner": {"limits": [{"resource": "cpu"}]}}, ["resource-limits"], id="in a list"),
         pytest.param({"nodeGroups": {"a": {}}}, ["node-group-overrides"], id="in a map"),
         pytest.param(
@@ -76,12 +56,12 @@ def test_settings_that_are_given_require_their_features(settings: object, featur
 
 
 def test_features_that_the_caller_requires_stay_and_nothing_is_added_twice() -> None:
-    request = plan_pb2.PlanRequest(required_features=["of-tomorrow", "evict-in-turn"])
-    request.settings.scale_down.evict_in_turn = False
+    request = plan_pb2.PlanRequest(required_features=["of-tomorrow", "unready-nodes"])
+    request.settings.scale_down.unready_enabled = False
     request.settings.scale_down.max_drain_parallelism = 1
     for _ in range(2):
         require_features(request)
-        assert list(request.required_features) == ["evict-in-turn", "of-tomorrow", "parallelism"]
+        assert list(request.required_features) == ["of-tomorrow", "parallelism", "unready-nodes"]
 
 
 CLAIM = {"claims": [{"name": "gpu"}]}

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from trimtab.planner.compiled.by_reference import by_reference
 from trimtab.planner.compiled.decorators import copied_kernel, inner_kernel, kernel, widened
 from trimtab.planner.compiled.prefetch import prefetch
-from trimtab.planner.placement.kernels.search import HINT_HITS, Search, destination_of, has_room_left
+from trimtab.planner.placement.kernels.search import REMEMBERED, Search, destination_of, has_room_left
 from trimtab.planner.predicates.kernels import compose
 from trimtab.planner.simulation.kernels import cordon, fits, mark, place, remove, remove_from_topology, revert
 from trimtab.planner.simulation.kernels.checks import fits_locally
@@ -34,17 +34,12 @@ COUNTS = 5
 
 
 class DisruptionsLeft(NamedTuple):
-    """Disruption budgets. offsets : int64[P'+1] into budgets : int32 and needs : uint8; left : int64[B], in place.
-
-    in_turn : bool[N], nodes whose pods may be evicted one after the other: one disruption left is enough for them, and
-    the budget may become negative.
-    """
+    """Disruption budgets. offsets : int64[P'+1] into budgets : int32 and needs : uint8; left : int64[B], in place."""
 
     offsets: Int64
     budgets: Int32
     needs: UInt8
     left: Int64
-    in_turn: Bool
 
 
 class Minimums(NamedTuple):
@@ -87,13 +82,8 @@ def over_budget(problem: DrainProblem, node: int) -> int:
     """Use up the budgets of the pods of a node; return -1, or the first pod whose budget does not suffice, with nothing
     used up.
     """
-    if problem.budgets.in_turn[node]:
-        blocking_pod = first_lacking(problem, node, widened(1))
-        if blocking_pod < 0:
-            use_up(problem, node, widened(1))
-        return blocking_pod
     use_up(problem, node, widened(1))
-    blocking_pod = first_lacking(problem, node, widened(0))
+    blocking_pod = first_lacking(problem, node)
     if blocking_pod >= 0:
         use_up(problem, node, widened(-1))
     return blocking_pod
@@ -110,13 +100,13 @@ def use_up(problem: DrainProblem, node: int, times: int) -> None:
 
 
 @inner_kernel
-def first_lacking(problem: DrainProblem, node: int, least: int) -> int:
-    """Return the first pod of a node that uses up a budget of which less than `least` is left, -1 if none."""
+def first_lacking(problem: DrainProblem, node: int) -> int:
+    """Return the first pod of a node that uses a budget of which too much is used up, -1 if none."""
     under = problem.budgets
     for row in range(problem.offsets[node], problem.offsets[node + 1]):
         pod = widened(problem.pods[row])
         for pair in range(under.offsets[pod], under.offsets[pod + 1]):
-            if under.needs[pair] > 0 and under.left[under.budgets[pair]] < least:
+            if under.needs[pair] > 0 and under.left[under.budgets[pair]] < 0:
                 return int(pod)
     return -1
 
@@ -311,7 +301,7 @@ def repeat_plan(sim: SimulationState, problem: DrainProblem, nodes: Int32) -> bo
                 return False
             place(sim, pod, target)
             record_incoming(problem, pod, target)
-            problem.counts[HINT_HITS] += 1
+            problem.counts[REMEMBERED] += 1
             problem.counts[MOVED] += 1
     return True
 
@@ -344,14 +334,14 @@ def fetch(sim: SimulationState, problem: DrainProblem, node: int) -> None:
 
 @kernel
 def drain_candidates(
-    sim: SimulationState, problem: DrainProblem, candidates: Int32, first: int, last: int, known: Bool, bounds: Int64,
-    patience: int,
+    sim: SimulationState, problem: DrainProblem, candidates: Int32, first: int, last: int, known: Bool,
+    still_to_simulate: Int64, patience: int,
 ) -> int:  # fmt: skip
     """Try candidates[first:last] in order; return the position of the first that was not evaluated.
 
-    bounds : int64[2], in place: how many more nodes that are not known : bool[N] may be simulated, and how many
-    accepted; at 0 the loop stops. Outcomes, blocking_pods, destinations, counts and accepted nodes are written to
-    `problem`. O(moved pods · terms + classes · N) for classes that depend only on room.
+    still_to_simulate : int64[1], in place: how many more nodes may be that are not known : bool[N]; at 0 the loop
+    stops. Outcomes, blocking_pods, destinations, counts and accepted nodes are written to `problem`. O(moved pods ·
+    terms + classes · N) for classes that depend only on room.
 
     With patience > 0, only the nodes kept because they had received pods are tried, once more. One that fails remains a
     destination; after `patience` consecutive failures the loop stops. They already count as simulated. One kernel
@@ -360,7 +350,7 @@ def drain_candidates(
     failures = 0
     again = patience > 0
     for position in range(first, last):
-        if bounds[1] <= 0 or (bounds[0] <= 0 and not again) or (again and failures >= patience):
+        if (still_to_simulate[0] <= 0 and not again) or (again and failures >= patience):
             return position
         node = widened(candidates[position])
         if position + 2 < last:
@@ -381,9 +371,8 @@ def drain_candidates(
         else:
             problem.blocking_pod[node] = -1
             failures += 1
-        if not known[node]:
-            bounds[0] -= 0 if again else problem.counts[EVALUATED] - before
-            bounds[1] -= outcome == ACCEPTED
+        if not known[node] and not again:
+            still_to_simulate[0] -= problem.counts[EVALUATED] - before
     return last
 
 

@@ -146,7 +146,7 @@ def _is_allowed(problem: DrainProblem, nodes: Int32) -> bool:
         use_up(problem, node, widened(1))
         taken += 1
     for row in range(taken):
-        if allowed and first_lacking(problem, widened(nodes[row]), widened(0)) >= 0:
+        if allowed and first_lacking(problem, widened(nodes[row])) >= 0:
             allowed = False
     for row in range(taken):
         node = widened(nodes[row])

@@ -40,7 +40,7 @@ def number_waves(problem: DrainProblem, nodes: Int32, budgets: WaveBudgets, most
                 continue
             node = widened(nodes[row])
             use_up(problem, node, widened(1))
-            if first_lacking(problem, node, widened(0)) >= 0:
+            if first_lacking(problem, node) >= 0:
                 use_up(problem, node, widened(-1))
                 continue
             wave[row] = number

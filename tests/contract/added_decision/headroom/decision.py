@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from trimtab.planner.model.settings.reading import count
+from trimtab.planner.model.settings.reading import value_of
 from trimtab.planner.round.decision import Decided, Decision, Summary
 from trimtab.planner.round.round import Round
 from trimtab.v1 import plan_pb2 as pb
@@ -12,7 +12,7 @@ _MESSAGES: Final[Any] = pb  # the messages that a test adds are in no stub
 
 def resolve(settings: Any) -> int:
     """Return the least free CPU in milli-cores. Raises SettingsError."""
-    return count(settings.headroom, "least_cpu_milli", 1000, "headroom")
+    return int(value_of(settings.headroom, "least_cpu_milli", "headroom"))
 
 
 def decide(this: Round, least_cpu_milli: int, state: Any) -> Decided:

@@ -13,9 +13,9 @@ class Loop:
     """Inputs by index of pod and node, and the loop's results.
 
     moving : pods to move by node; order : nodes in search order; hint : node by pod; needs : budgets by pod, with the
-    disruptions that its move uses; left : disruptions by budget; in_turn : by node, whether one remaining disruption is
-    enough; group, group_left, amount, amount_left : minimums; mix : the scarce resource and another one, None = pods go
-    anywhere; kind : class of each pod; looked : by class, position in `order` up to which nodes have the mix of a pod.
+    disruptions that its move uses; left : disruptions by budget; group, group_left, amount, amount_left : minimums;
+    mix : the scarce resource and another one, None = pods go anywhere; kind : class of each pod; looked : by class,
+    position in `order` up to which nodes have the mix of a pod.
     """
 
     cluster: Cluster
@@ -25,7 +25,6 @@ class Loop:
     hint: dict[int, int]
     needs: dict[int, list[tuple[int, int]]]
     left: list[int]
-    in_turn: list[bool]
     group: list[int]
     group_left: list[int]
     amount: list[list[int]]
@@ -125,9 +124,8 @@ class Loop:
         for pod in self.moving.get(node, []):
             for budget, need in self.needs.get(pod, []):
                 spent[budget] -= need
-        lacks = [one < 1 for one in self.left] if self.in_turn[node] else [one < 0 for one in spent]
         for pod in self.moving.get(node, []):
-            if any(need and lacks[budget] for budget, need in self.needs.get(pod, [])):
+            if any(need and spent[budget] < 0 for budget, need in self.needs.get(pod, [])):
                 self.blocking_pod[node] = pod
                 return BLOCKED, self.left
         return ACCEPTED, spent

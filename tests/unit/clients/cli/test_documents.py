@@ -67,6 +67,18 @@ def test_an_empty_file_gives_default_settings(tmp_path: Path, text: str) -> None
             "scaleDown.unneededTme: there is no such field; did you mean unneededTime?",
             id="nearest name",
         ),
+        *(
+            pytest.param(text, f"; that is {path} here", id=text)
+            for text, path in (
+                ("scaleDownUtilizationThreshold: 0.6", "scaleDown.utilizationThreshold"),
+                ("--scale-down-utilization-threshold: 0.6", "scaleDown.utilizationThreshold"),
+                ("scaleDown: {scale-down-unneeded-time: 5m}", "scaleDown.unneededTime"),
+                ("scaleDown: {maxEmptyBulkDelete: 3}", "scaleDown.maxScaleDownParallelism"),
+                ("nodeGroups: {g: {consolidationPolicy: WhenEmpty}}", "nodeGroups.NAME.consolidation"),
+                ("max_node_provision_time: 10m", "planner.maxNodeProvisionTime"),
+                ("scaleUp: {unneededTime: 10m}", "scaleDown.unneededTime"),
+            )
+        ),
         pytest.param(
             "planner: {limits: [{resource: cpu, maximum: 20 cores}]}",
             "planner.limits[0].maximum: '20 cores' is not a quantity",

@@ -85,7 +85,7 @@ def test_a_budget_that_allows_too_few_evictions_says_how_many(
     nodes = [k8s.node(name, labels={"pool": "a"}) for name in ("n1", "n2", "n3")]
     pods = [k8s.pod(f"db-{i}", cpu="100m", node=node, owner=db, labels=labels) for i, node in enumerate(("n1", "n2"))]
     settings = tmp_path / "settings.yaml"
-    settings.write_text("scaleDown: {evictInTurn: false, maxWaves: 1}")
+    settings.write_text("scaleDown: {maxWaves: 1}")
     limits = [k8s.pdb(name, allowed, labels=labels, healthy=2, desired=1, expected=2) for name, allowed in budgets]
     group = k8s.node_group("a", min_size=0, max_size=5, selector={"pool": "a"})
     busy = k8s.pod("busy", cpu="3", node="n3", owner=db)

@@ -10,7 +10,7 @@ from tests.builders.rows import NodeRow
 from tests.builders.snapshots import Cluster, write
 from trimtab.planner.facts.readiness import AwaitedResource, awaited_resources, is_ready, unhealthy
 from trimtab.planner.facts.upcoming import starting
-from trimtab.planner.model.settings import DEFAULT_GPU_LABEL, Readiness, TaintNames
+from trimtab.planner.model.settings import Readiness, TaintNames
 from trimtab.planner.model.values import TaintSpec
 from trimtab.planner.snapshot.columns import Snapshot
 from trimtab.planner.snapshot.decode import canonicalize
@@ -60,7 +60,7 @@ def resources(*nodes: tuple[int, int], template: int | None = None, label: bool 
     objects = [
         k8s.node(
             f"n{at}",
-            labels={"pool": "a"} | ({DEFAULT_GPU_LABEL: "h100"} if label else {}),
+            labels={"pool": "a"} | ({Readiness().gpu_label: "h100"} if label else {}),
             extra={GPU: str(gpus)} if gpus else {},
             created=datetime.fromtimestamp(NOW_NS // 10**9 - 60 * age, UTC).isoformat(),
         )

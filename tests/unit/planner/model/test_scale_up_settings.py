@@ -38,7 +38,6 @@ def test_every_field_is_read() -> None:
         enabled=False,
         balanceSimilarNodeGroups=True,
         highestPriority={"label": "rank"},
-        cheapestPlan={"maxImprovements": 0},
         templateSource="PREFER_NODE",
         newPodScaleUpDelay="1.5s",
         forceDaemonsets=True,
@@ -46,20 +45,17 @@ def test_every_field_is_read() -> None:
         statusTaints={"keys": ["c"]},
         schedulerNames=["volcano"],
         maxNewNodes=7,
-        maxEvaluatedNodeGroups=3,
     )
     assert given == ScaleUpSettings(
         enabled=False,
         balance_similar=True,
         priority_label="rank",
-        max_improvements=0,
         prefer_template=False,
         new_pod_delay_ns=1_500_000_000,
         force_daemonsets=True,
         readiness=Readiness(TaintNames(frozenset({"a"}), ("b/",)), TaintNames(frozenset({"c"}))),
         scheduler_names=frozenset({"volcano"}),
         max_new_nodes=7,
-        max_evaluated_groups=3,
     )
 
 
@@ -114,7 +110,6 @@ WRONG: dict[str, dict[str, object]] = {
     "scale_up.priority.ranks[1].rank": {"priority": {"ranks": [ONE_RANK, ONE_RANK]}},
     "scale_up.priority.ranks[0].patterns": {"priority": {"ranks": [{"rank": 1}]}},
     "scale_up.priority.ranks[0].patterns[0]": {"priority": {"ranks": [{"rank": 1, "patterns": ["("]}]}},
-    "scale_up.cheapest_plan.max_improvements": {"cheapestPlan": {"maxImprovements": -1}},
     "scale_up.template_source": {"templateSource": 9},
     "scale_up.new_pod_scale_up_delay": {"newPodScaleUpDelay": "-1s"},
     "scale_up.startup_taints.keys[0]": {"startupTaints": {"keys": [""]}},
@@ -122,7 +117,6 @@ WRONG: dict[str, dict[str, object]] = {
     "scale_up.status_taints.keys[0]": {"statusTaints": {"keys": [""]}},
     "scale_up.scheduler_names[0]": {"schedulerNames": [""]},
     "scale_up.max_new_nodes": {"maxNewNodes": 0},
-    "scale_up.max_evaluated_node_groups": {"maxEvaluatedNodeGroups": -1},
 }
 
 

@@ -4,7 +4,6 @@ import pytest
 from google.protobuf.json_format import ParseDict
 
 from trimtab.planner.model.settings import (
-    DEFAULT_ORDERS,
     PlannerSettings,
     Readiness,
     ResourceLimit,
@@ -36,10 +35,9 @@ def test_nothing_given_means_the_defaults() -> None:
 
 
 def test_zero_given_is_not_the_default() -> None:
-    given = resolved(utilizationThreshold=0, unneededTime="0s", minEvaluatedNodes=0, enabled=False)
+    given = resolved(utilizationThreshold=0, unneededTime="0s", enabled=False)
     assert given.general.utilization_threshold == 0
     assert given.general.unneeded_time_ns == 0
-    assert given.min_evaluated == 0
     assert not given.enabled
 
 
@@ -50,15 +48,10 @@ def test_a_group_takes_what_it_lacks_from_the_general_settings() -> None:
     assert given.of_group("b").utilization_threshold == 0.3
 
 
-def test_the_deprecated_limit_counts_where_the_new_one_is_absent() -> None:
-    assert resolved(maxEmptyBulkDelete=3).max_parallelism == 3
-    assert resolved(maxEmptyBulkDelete=3, maxScaleDownParallelism=7).max_parallelism == 7
-
-
 def test_orders_are_taken_once_each() -> None:
     order = plan_pb2.CandidateOrder
-    assert resolved(candidateOrders=["AGE", "NAME", "AGE"]).orders == (order.AGE, order.NAME)
-    assert resolved(candidateOrders=[]).orders == DEFAULT_ORDERS
+    assert resolved(candidateOrders=["PRICE", "NAME", "PRICE"]).candidate_orders == (order.PRICE, order.NAME)
+    assert resolved(candidateOrders=[]).candidate_orders == ()
 
 
 WRONG = {
@@ -67,13 +60,11 @@ WRONG = {
     "scale_down.unneeded_time": {"unneededTime": "-1s"},
     "scale_down.unready_time": {"unreadyTime": "9000000000s"},
     "scale_down.max_scale_down_parallelism": {"maxScaleDownParallelism": 0},
-    "scale_down.max_empty_bulk_delete": {"maxEmptyBulkDelete": 0},
     "scale_down.max_drain_parallelism": {"maxDrainParallelism": -1},
     "scale_down.max_evaluated_nodes": {"maxEvaluatedNodes": -1},
     "scale_down.min_replica_count": {"minReplicaCount": -1},
-    "scale_down.stability_margin": {"stabilityMargin": -0.1},
     "scale_down.min_saving_per_eviction": {"minSavingPerEviction": "Infinity"},
-    "scale_down.candidate_orders[1]": {"candidateOrders": ["AGE", 0]},
+    "scale_down.candidate_orders[1]": {"candidateOrders": ["NAME", 0]},
     "node_groups['a'].unneeded_time": {"nodeGroups": {"a": {"unneededTime": "-1s"}}},
 }
 

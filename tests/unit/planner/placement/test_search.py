@@ -14,7 +14,7 @@ from tests.builders.rows import NodeRow, PodRow
 from tests.reference.placement import search as twin
 from tests.reference.simulation.moves import Cluster
 from trimtab.planner.model.values import LabelRequirement, PodRequirements, SpreadConstraint
-from trimtab.planner.placement.kernels.search import HINT_HITS, NO_DOMAINS, SEARCHES, evacuate, place_all
+from trimtab.planner.placement.kernels.search import NO_DOMAINS, REMEMBERED, SEARCHES, evacuate, place_all
 from trimtab.planner.placement.search import new_search
 from trimtab.planner.simulation.build import build_simulation
 from trimtab.v1.snapshot_pb2 import LabelOperator
@@ -50,7 +50,7 @@ def place_both(seed: int) -> tuple[twin.Placed, list[int]]:
     assert stuck == expected.stuck
     assert {pod: int(node) for pod, node in enumerate(destination) if node != -2} == expected.destination
     assert [int(node) for node in state.pod_node] == [names.index(at) if at else -1 for at in cluster.at]
-    assert counts[HINT_HITS] == expected.hits
+    assert counts[REMEMBERED] == expected.hits
     assert counts.sum() <= len(asked)
     assert counts[SEARCHES] >= sum(node < 0 for node in expected.destination.values())
     return expected, asked

@@ -209,7 +209,7 @@ def test_who_has_to_stay_for_balance_costs_nothing_in_the_next_loop() -> None:
     settings = AT_ONCE | {**even(2), "unneededTime": "600s"}
     first = plan(objects, settings=settings)
     again = plan(objects, settings=settings, state=first.state, now_s=NOW_S + 10)
-    assert (again.unneeded, again.decision.searches) == (first.unneeded, 0)
+    assert (again.unneeded, again.counts["searched_places"]) == (first.unneeded, 0)
     assert "RECENTLY_UNREMOVABLE" in again.reasons.values()
 
 

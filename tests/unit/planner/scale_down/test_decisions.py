@@ -1,11 +1,13 @@
 """Properties of a decision beyond upstream's cases: orders, memory, explanations, bounds, determinism."""
 
 from collections.abc import Callable
+from unittest.mock import patch
 
 import pytest
 
 from tests.builders.kubernetes import Json, labelled, node, node_group, pdb, pod, replica_set, snapshot_of, spread
 from tests.builders.scale_down import NOW_S, Outcome, plan, plan_message
+from trimtab.planner.scale_down.search import drain_sets
 from trimtab.v1 import plan_pb2, snapshot_pb2
 from trimtab.v1.opaque_state_pb2 import ScaleDownOpaque
 
@@ -41,7 +43,7 @@ ORDERS: dict[str, list[str]] = {
 @pytest.mark.parametrize("order", ORDERS)
 def test_candidates_are_tried_in_the_requested_order(order: str) -> None:
     objects = cluster({"n1": ["1200m"], "n2": ["1300m"], "n3": ["300m", "300m"], "n4": []}, outside=("n4",))
-    found = plan(objects, settings={"candidateOrders": [order], "maxNewUnneededNodes": 1})
+    found = plan(objects, settings={"candidateOrders": [order], "maxEvaluatedNodes": 1})
     assert found.unneeded == ORDERS[order][:1]
 
 
@@ -51,7 +53,7 @@ def test_the_most_expensive_node_goes_first_by_price() -> None:
         node_group("cheap", nodes=["n1"], target=1, price=0.1), node_group("dear", nodes=["n2"], target=1, price=2.0),
         pod("web-1", "1", node="n1", owner=WEB), pod("web-2", "1", node="n2", owner=WEB),
     ]  # fmt: skip
-    found = plan(objects, settings={"candidateOrders": ["PRICE"], "maxNewUnneededNodes": 1})
+    found = plan(objects, settings={"candidateOrders": ["PRICE"], "maxEvaluatedNodes": 1})
     assert found.unneeded == ["n2"]
     assert found.decision.unneeded[0].saving_per_hour == 2.0
 
@@ -74,14 +76,14 @@ def test_the_order_that_saves_most_is_taken() -> None:
         node_group("cheap", nodes=["n1"], target=1, price=0.1), node_group("dear", nodes=["n2"], target=1, price=2.0),
         pod("web-1", "1", node="n1", owner=WEB), pod("web-2", "1500m", node="n2", owner=WEB),
     ]  # fmt: skip
-    alone = {"candidateOrders": ["UTILIZATION"], "tryListOrder": False}
-    assert plan(objects, settings=alone).unneeded == ["n1"]
-    # Candidates as listed are tried too.
-    assert plan(objects, settings=alone | {"tryListOrder": True}).unneeded == ["n2"]
-    found = plan(objects, settings={"candidateOrders": ["UTILIZATION", "PRICE"]})
-    assert found.unneeded == ["n2"]
-    assert found.decision.candidate_order == plan_pb2.CandidateOrder.PRICE
-    assert found.decision.orders_tried > 2
+    alone = plan(objects, settings={"candidateOrders": ["UTILIZATION"]})
+    assert (alone.unneeded, alone.counts["plans_tried"]) == (["n1"], 1)
+    both = plan(objects, settings={"candidateOrders": ["UTILIZATION", "PRICE"]})
+    assert (both.unneeded, both.counts["plans_tried"]) == (["n2"], 2)
+    # Candidates as listed, and others, are tried too where no order is named.
+    usual = plan(objects)
+    assert usual.unneeded == ["n2"]
+    assert usual.counts["plans_tried"] > 2
 
 
 def test_in_the_order_of_names_empty_nodes_precede_the_others() -> None:
@@ -89,7 +91,7 @@ def test_in_the_order_of_names_empty_nodes_precede_the_others() -> None:
         WEB, node("n1", "4"), node("n2", "4"), node("n3", "4"), node_group("g", nodes=["n1", "n2", "n3"], target=3),
         pod("web-1", "1500m", node="n1", owner=WEB), pod("web-2", "3", node="n3", owner=WEB),
     ]  # fmt: skip
-    found = plan(objects, settings={"candidateOrders": ["NAME"], "tryListOrder": False})
+    found = plan(objects, settings={"candidateOrders": ["NAME"]})
     assert found.unneeded == ["n2"]
 
 
@@ -101,16 +103,16 @@ def test_a_plan_holds_until_another_is_better_by_the_margin() -> None:
             pod("web-1", "1", node="n1", owner=WEB), pod("web-2", "1", node="n2", owner=WEB),
         ]  # fmt: skip
 
-    first = plan(priced(0.9), settings={"candidateOrders": ["PRICE"]})
+    first = plan(priced(0.9))
     assert first.unneeded == ["n1"]
-    # n2 is a destination of the last plan and not tried again while that plan is repeated.
-    assert again(priced(1.04), first, candidateOrders=["PRICE"]).unneeded == ["n1"]
+    assert again(priced(1.04), first).unneeded == ["n1"]
+    assert again(priced(1.06), first).unneeded == ["n2"]
 
 
 def test_the_largest_similar_group_gives_first_with_balance() -> None:
     nodes = [node(f"n{i}", zone="a") for i in range(5)] + [node("roomy", "64", "64Gi")]
     groups = [node_group("few", nodes=["n0"], target=1), node_group("many", nodes=["n1", "n2", "n3", "n4"], target=4)]
-    settings = {"candidateOrders": ["UTILIZATION"], "maxNewUnneededNodes": 1}
+    settings = {"candidateOrders": ["UTILIZATION"], "maxEvaluatedNodes": 1}
     assert plan(nodes, groups, settings=settings).unneeded == ["n0"]
     assert plan(nodes, groups, settings=settings | {"balance": True}).unneeded == ["n1"]
 
@@ -184,9 +186,8 @@ def test_no_node_starves_when_each_loop_has_time_for_one() -> None:
     tried: set[str] = set()
     state = None
     for loop in range(8):
-        found = plan(
-            objects, settings={"minEvaluatedNodes": 1}, state=state, now_s=NOW_S + loop, time_left=lambda: False
-        )
+        with patch.object(drain_sets, "LEAST_EVALUATED", 1):
+            found = plan(objects, state=state, now_s=NOW_S + loop, time_left=lambda: False)
         tried |= {name for name, reason in found.reasons.items() if reason != "NOT_EVALUATED"} | set(found.unneeded)
         state = found.state
     assert tried >= {f"n{i}" for i in range(4)}
@@ -196,9 +197,9 @@ def test_all_destinations_come_from_memory_in_a_second_loop() -> None:
     objects = cluster({f"n{i}": ["100m"] * (i % 5) for i in range(12)})
     first = plan(objects)
     second = again(objects, first)
-    assert first.decision.searches > 0
-    assert second.decision.searches == 0
-    assert second.decision.hint_hits == len(first.destinations)
+    assert first.counts["searched_places"] > 0
+    assert second.counts["searched_places"] == 0
+    assert second.counts["remembered_places"] == len(first.destinations)
     assert second.destinations == first.destinations
 
 

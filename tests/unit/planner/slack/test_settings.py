@@ -83,7 +83,7 @@ SCHEDULE = {"cron": "0 8 * * *", "duration": "60s", "replicas": 1}
         ({"schedules": [SCHEDULE | {"duration": "-1s"}]}, "slack.schedules[0].duration"),
         ({"schedules": [{"cron": "0 8 * * *", "duration": "60s"}]}, "slack.schedules[0]"),
         ({"schedules": [SCHEDULE | {"replicas": -1}]}, "slack.schedules[0].replicas"),
-        ({"ignoredPods": [{"namespaces": [""]}]}, "slack.ignored_pods[0].namespaces"),
+        ({"ignoredPods": [{"namespaces": [""]}]}, "slack.ignored_pods[0].namespaces[0]"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_with_its_path(slack: dict[str, Any], field: str) -> None:

@@ -145,7 +145,8 @@ def test_r3_what_goes_for_less_slack_is_the_same_loop_after_loop_until_its_time_
         state = answer.state
         assert {one.node for one in answer.scale_down.unneeded} == unneeded
         assert {one.since.seconds for one in answer.scale_down.unneeded} == {NOW_S}
-        assert answer.scale_down.orders_tried == 1, "the last plan goes on without a comparison of orders"
+        (summary,) = [one for one in answer.diagnostics.decisions if one.decision == pb.Decision.SCALE_DOWN]
+        assert summary.counts["plans_tried"] == 1, "the last plan goes on without a comparison of orders"
         assert not answer.scale_down.drain
     assert set(decide(given, asked, state, NOW_S + 600, BOTH).scale_down.drain) == unneeded
 

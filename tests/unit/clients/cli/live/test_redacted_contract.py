@@ -132,7 +132,7 @@ NUMBERS_THAT_STAY = {
         "BalanceSettings.max_allocatable_difference_ratio BalanceSettings.max_free_difference_ratio "
         "BalanceSettings.max_memory_difference_ratio NodeGroupSettings.gpu_utilization_threshold "
         "NodeGroupSettings.utilization_threshold ScaleDownSettings.gpu_utilization_threshold "
-        "ScaleDownSettings.max_total_unready_percentage ScaleDownSettings.stability_margin "
+        "ScaleDownSettings.max_total_unready_percentage "
         "ScaleDownSettings.utilization_threshold SlackAmount.rate SlackPool.extra_capacity_min_rate "
         "SlackSettings.extra_capacity_min_rate SlackSettings.resize_threshold PodCostTerm.weight "
         "ReplacementSettings.min_balanced_score ReplacementSettings.min_saving_share "

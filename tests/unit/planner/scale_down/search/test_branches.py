@@ -32,7 +32,7 @@ from trimtab.v1 import plan_pb2
 T = TypeVar("T")
 SMALL = MIX._replace(nodes=(4, 8), pods=(10, 30))
 SETTINGS = {"utilizationThreshold": 1, "unneededTime": "0s", "skipNodesWithLocalStorage": False}
-BY_PRICE = SETTINGS | {"candidateOrders": ["PRICE"], "objective": "COUNT"}
+BY_COUNT = SETTINGS | {"objective": "COUNT"}
 
 
 class Backwards:
@@ -99,11 +99,11 @@ def test_attempts_in_threads_come_to_what_attempts_one_after_the_other_come_to()
 def test_the_best_attempt_may_be_that_of_any_lane(width: int) -> None:
     """By price, the order of the first attempt, the expensive node goes; some other orders free both cheap ones."""
     snapshot = canonicalize(snapshot_of(big_or_small()))
-    alone = decided(snapshot, SEQUENTIAL, asked=BY_PRICE)
+    alone = decided(snapshot, SEQUENTIAL, asked=BY_COUNT)
     unneeded = plan_pb2.ScaleDownDecision.FromString(alone[0]).unneeded
     assert [one.node for one in unneeded] == ["small-1", "small-2"]
     with always_side_by_side():
-        assert decided(snapshot, Backwards(width), asked=BY_PRICE) == alone
+        assert decided(snapshot, Backwards(width), asked=BY_COUNT) == alone
 
 
 def test_a_small_plan_starts_no_threads() -> None:

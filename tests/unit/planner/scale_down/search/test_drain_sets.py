@@ -13,6 +13,7 @@ from tests.builders.examples import examples
 from tests.reference.scale_down.search.drain_sets import Loop
 from trimtab.planner.placement.kernels.search import SEARCHES
 from trimtab.planner.scale_down.search.kernels.drain_sets import (
+    EVALUATED,
     TAKEN,
     DrainProblem,
     drain_candidates,
@@ -36,15 +37,15 @@ def run_both(
     count = len(nodes)
     candidates = Random(seed).sample(range(count), Random(seed + 1).randint(0, count))
     start = mark(simulation.state)
-    rows, known, bounds = np.array(candidates, np.int32), np.zeros(count, bool), np.array([99, 99], np.int64)
+    rows, known, bounds = np.array(candidates, np.int32), np.zeros(count, bool), np.array([99], np.int64)
     assert drain_candidates(simulation.state, problem, rows, 0, len(rows), known, bounds, 0) == len(rows)
     loop.run(candidates)
-    taken = problem.counts[TAKEN]
+    taken, evaluated = problem.counts[TAKEN], problem.counts[EVALUATED]
     patience = Random(seed + 2).randint(0, 3)
     if patience:
         drain_candidates(simulation.state, problem, rows, 0, len(rows), known, bounds, patience)
     assert problem.counts[TAKEN] - taken == loop.empty_destinations(candidates, patience)
-    assert bounds[1] == 99 - problem.counts[TAKEN]
+    assert bounds[0] == 99 - evaluated
     at = [int(node) for node in simulation.state.pod_node]
     names = list(loop.cluster.nodes)
     assert at == [names.index(one) if one else -1 for one in loop.cluster.at]

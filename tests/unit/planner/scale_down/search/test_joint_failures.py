@@ -23,7 +23,7 @@ def run_both(seed: int) -> list[int]:
     simulation = build_simulation(snapshot(*some_rows(seed)))
     problem = problem_of(loop, len(simulation.state.local_class))
     candidates = [one for one in range(len(loop.cluster.nodes)) if loop.allowed[one]][: seed % 4]
-    bounds, known = np.array([99, 99], np.int64), np.zeros(len(loop.cluster.nodes), bool)
+    bounds, known = np.array([99], np.int64), np.zeros(len(loop.cluster.nodes), bool)
     drain_candidates(simulation.state, problem, np.array(candidates, np.int32), 0, len(candidates), known, bounds, 0)
     loop.run(candidates)
     nodes = np.array([one for one in range(len(known)) if one not in loop.accepted], np.int32)

@@ -63,16 +63,16 @@ def is_as_good(mine: tuple[float, float], its: tuple[float, float]) -> bool:
     return mine[0] > its[0] + NOISE or (mine[0] >= its[0] - NOISE and mine[1] >= its[1] - NOISE)
 
 
-@given(st.integers(0, 2**48), st.booleans())
+@given(st.integers(0, 2**48))
 @examples(300)
-def test_no_plan_of_a_random_cluster_is_worse_than_one_pass_in_list_order(seed: int, in_turn: bool) -> None:
+def test_no_plan_of_a_random_cluster_is_worse_than_one_pass_in_list_order(seed: int) -> None:
     random = Random(seed)
     nodes, allowed = random_nodes(random)
     group_of = [random.randrange(len(PRICES)) for _ in nodes]
     objects = as_objects(nodes, allowed, group_of)
     going = free_in_list_order(nodes, allowed)
     count, saving = len(going), sum(PRICES[group_of[number]] for number in going)
-    settings = {"utilizationThreshold": 1.0, "evictInTurn": in_turn}
+    settings = {"utilizationThreshold": 1.0}
     freed, saved = amounts_of(plan(objects, settings=settings | {"objective": "COUNT"}))
     assert is_as_good((freed, saved), (count, saving))
     freed, saved = amounts_of(plan(objects, settings=settings))
@@ -87,7 +87,7 @@ def recorded(name: str, **settings: object) -> Outcome:
     return plan_message(message, {**document["settings"]["scaleDown"], **settings}, now_s=now_s)
 
 
-ONE_PASS = {"candidateOrders": ["NAME"], "tryListOrder": False, "evictInTurn": False}
+ONE_PASS = {"candidateOrders": ["NAME"]}
 RECORDED = ["default-saves-less-than-list-order-at-equal-count", "saving-before-count-saves-less-than-list-order"]
 
 
@@ -106,6 +106,6 @@ def test_the_recorded_plans_save_what_was_measured() -> None:
     assert amounts_of(recorded(other)) == (3, pytest.approx(0.576))
 
 
-def test_only_the_requested_orders_are_tried_where_the_setting_says_so() -> None:
+def test_only_the_named_orders_are_tried() -> None:
     found = recorded(RECORDED[0], **ONE_PASS)
-    assert found.decision.orders_tried == 1
+    assert found.counts["plans_tried"] == 1

@@ -1,6 +1,4 @@
-"""Which plan is chosen: at least as many nodes as upstream's order frees, then saving; which pods are evicted
-serially.
-"""
+"""Which plan is chosen: at least as many nodes as upstream's order frees, then saving."""
 
 from unittest.mock import patch
 
@@ -11,21 +9,21 @@ from tests.builders.drain_sets import APP, WEB, big_or_small, web
 from tests.builders.kubernetes import Json, labelled, node, node_group, pdb, pod, spread
 from tests.builders.scale_down import NOW_S, plan
 from trimtab.planner.scale_down.search import portfolio
-from trimtab.planner.scale_down.search.orders import shuffled
+from trimtab.planner.scale_down.search.orders import CandidateOrder, shuffled
 from trimtab.v1 import plan_pb2
 from trimtab.v1.opaque_state_pb2 import ScaleDownOpaque
 
 
 def test_a_plan_that_saves_more_does_not_free_fewer_nodes_than_upstreams_order() -> None:
     objects = [*big_or_small()]
-    found = plan(objects, settings={"candidateOrders": ["PRICE", "EVICTION_COST"], "objective": "COUNT"})
+    found = plan(objects, settings={"objective": "COUNT"})
     assert found.unneeded == ["small-1", "small-2"]
     assert found.decision.objective == plan_pb2.Objective.COUNT
 
 
 @pytest.mark.parametrize("settings", [{}, {"objective": "MONEY"}], ids=["by default", "by setting"])
 def test_the_saving_decides_where_all_prices_are_known(settings: Json) -> None:
-    found = plan(big_or_small(), settings={"candidateOrders": ["UTILIZATION"], **settings})
+    found = plan(big_or_small(), settings=settings)
     assert found.unneeded == ["big"]
     assert found.decision.objective == plan_pb2.Objective.MONEY
     assert found.decision.saving_bound_per_hour >= 9.0
@@ -46,12 +44,12 @@ def test_the_first_effort_says_how_far_the_linear_bound_is() -> None:
 
 def test_a_plan_finds_what_only_some_other_order_frees() -> None:
     # By price the expensive node goes first, and its pods then fill the cheap ones.
-    found = plan(big_or_small(), settings={"candidateOrders": ["PRICE"], "objective": "COUNT"})
+    assert plan(big_or_small(), settings={"candidateOrders": ["PRICE"], "objective": "COUNT"}).unneeded == ["big"]
+    found = plan(big_or_small(), settings={"objective": "COUNT"})
     assert found.unneeded == ["small-1", "small-2"]
-    assert found.decision.candidate_order != plan_pb2.CandidateOrder.PRICE
 
 
-def in_turn(allowed: int, pods: dict[str, int]) -> list[Json]:
+def under_budget(allowed: int, pods: dict[str, int]) -> list[Json]:
     """Return nodes with pods under one budget, and a large node outside the group."""
     return [
         WEB, *(node(name) for name in pods), node("roomy", "64"), node_group("g", nodes=list(pods), target=9),
@@ -60,39 +58,17 @@ def in_turn(allowed: int, pods: dict[str, int]) -> list[Json]:
     ]  # fmt: skip
 
 
-def test_pods_of_a_node_go_in_turn_where_the_budget_never_allows_all_at_once() -> None:
-    found = plan(in_turn(1, {"n1": 3}), settings={"unneededTime": "0s"})
-    assert found.unneeded == ["n1"]
-    text = "more pods than budget default/budget allows at once: evicted one after another"
-    assert [entry.detail for entry in found.decision.unneeded] == [text]
-
-
-def test_a_node_whose_pods_go_in_turn_stays_unneeded_from_memory() -> None:
-    objects = in_turn(2, {"n1": 1, "n2": 3, "n3": 2})
-    first = plan(objects)
-    second = plan(objects, state=first.state, now_s=NOW_S + 10)
-    assert second.unneeded == first.unneeded != []
-    assert second.decision.searches == 0
-    assert {e.since.seconds for e in second.decision.unneeded} == {NOW_S}
-
-
-def test_no_pods_go_in_turn_where_as_many_nodes_go_at_once() -> None:
-    found = plan(in_turn(2, {"n1": 3, "n2": 1, "n3": 1}))
+def test_a_node_stays_that_has_more_pods_than_its_budget_allows_at_once() -> None:
+    found = plan(under_budget(2, {"n1": 3, "n2": 1, "n3": 1}))
     assert found.unneeded == ["n2", "n3"]
     assert found.blocking["n1"] == ("default/n1-0", "NOT_ENOUGH_PDB")
 
 
-def test_no_pods_go_in_turn_where_the_setting_forbids_it() -> None:
-    found = plan(in_turn(1, {"n1": 3}), settings={"evictInTurn": False})
-    assert found.blocking["n1"] == ("default/n1-0", "NOT_ENOUGH_PDB")
-
-
-def test_no_pods_go_in_turn_where_the_setting_forbids_it_though_the_node_was_unneeded_before() -> None:
-    first = plan(in_turn(2, {"n1": 2}))
+def test_an_unneeded_node_stays_once_its_budget_allows_less() -> None:
+    first = plan(under_budget(2, {"n1": 2}))
     assert first.unneeded == ["n1"]
-    found = plan(in_turn(1, {"n1": 2}), settings={"evictInTurn": False}, state=first.state, now_s=NOW_S + 10)
+    found = plan(under_budget(1, {"n1": 2}), state=first.state, now_s=NOW_S + 10)
     assert found.blocking["n1"] == ("default/n1-0", "NOT_ENOUGH_PDB")
-    assert plan(in_turn(1, {"n1": 2}), state=first.state, now_s=NOW_S + 10).unneeded == ["n1"]
 
 
 def test_no_plan_relies_on_pending_pods_to_keep_zones_even() -> None:
@@ -133,7 +109,7 @@ def test_the_baseline_by_name_tries_empty_nodes_first_as_upstream_does() -> None
     with patch.object(portfolio, "PlannedAttempt", wraps=portfolio.PlannedAttempt) as planned:
         plan(objects)
     rows = [call.args for call in planned.call_args_list]
-    assert next(args[1].tolist() for args in rows if args[2] == plan_pb2.CandidateOrder.NAME) == [1, 3, 0, 2]
+    assert next(args[1].tolist() for args in rows if args[2] == CandidateOrder.NAME) == [1, 3, 0, 2]
 
 
 def test_what_a_plan_saves_is_added_in_one_order_before_it_goes_into_the_state() -> None:
@@ -165,6 +141,6 @@ def by_mix() -> list[Json]:
 
 def test_pods_go_to_nodes_with_their_mix_of_cpu_and_memory_where_no_exchange_is_made() -> None:
     with patch.object(portfolio, "is_worth_exchanging", return_value=False):
-        found = plan(by_mix(), settings={"candidateOrders": ["PRICE"]})
+        found = plan(by_mix())
     assert found.unneeded == ["goes"]
     assert {target for pod, target in found.destinations.items() if "heavy" in pod} == {"b-rich"}

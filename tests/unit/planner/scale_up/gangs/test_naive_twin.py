@@ -40,7 +40,7 @@ class Drawn:
 
     def planned(self) -> tuple[bool, float]:
         """Return whether the gang is served, and what its nodes cost."""
-        settings = {"gangs": {"serveOptionalMembers": False}, "cheapestPlan": {"maxImprovements": 0}}
+        settings = {"gangs": {"serveOptionalMembers": False}}
         decision = plan_message(gang_snapshot([GangRow("g", self.least)], self.objects()), settings=settings).decision
         return not decision.gangs[0].reason, decision.price_per_hour
 

@@ -108,7 +108,7 @@ def plan_message(
     given = settings_of(settings)
     result = decide_scale_down(scale_down_request(snapshot, given, now_s, state, time_left))
     assert offences(message, given, result.result, now_s) == []
-    counts = result.summary.counts if result.summary else {}
+    counts = dict(result.figures)
     return Outcome(result.result, result.state, result.notes, counts)
 
 
